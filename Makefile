@@ -1,0 +1,54 @@
+# make            build, then measure this machine
+# make test       everything that can be tested here: style, types, tests
+# make gpu-test   the same on an offline machine with a GPU, with evidence
+# make format     lay the code out
+# make clean      remove what these made
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -name '*.pyc')
+
+.PHONY: all check test lint gpu-test format clean
+
+all: check
+
+check: $(VENV)/installed
+	$(BIN)/lanescope check
+
+$(VENV)/created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "lanescope needs Python 3.11 or newer; name one: make PYTHON=python3.11" >&2; exit 2; }
+	@$(PYTHON) -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' || \
+	  { echo "Python's headers are missing; install python3-dev (Debian, Ubuntu) or python3-devel" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "Python's venv is missing; install python3-venv (Debian, Ubuntu)" >&2; exit 2; }
+	@touch $@
+
+$(VENV)/installed: $(VENV)/created $(SOURCES)
+	$(BIN)/pip install --quiet --disable-pip-version-check .
+	@touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check '.[test,lint]'
+	@touch $@
+
+test: $(VENV)/installed-test lint
+	$(BIN)/pytest
+
+lint: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	find native -name '*.[ch]pp' -o -name '*.cu' | xargs $(BIN)/clang-format --dry-run --Werror
+
+format: $(VENV)/installed-test
+	$(BIN)/ruff format .
+	find native -name '*.[ch]pp' -o -name '*.cu' | xargs $(BIN)/clang-format -i
+
+# Nothing can be fetched there: build with what is installed, for the GPU that is in it.
+gpu-test:
+	benchmarks/gpu-test.sh
+
+clean:
+	rm -rf build $(VENV)

@@ -1,0 +1,61 @@
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bindings.hpp"
+#include "lanescope/host_team.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using lanescope::HostCopySpec;
+using lanescope::HostTeam;
+
+namespace {
+
+using Release = nb::call_guard<nb::gil_scoped_release>;
+
+std::vector<std::vector<std::pair<double, double>>> run(HostTeam& team, int repetitions) {
+  std::vector<std::vector<std::pair<double, double>>> result;
+  for (const auto& spans : team.run(repetitions)) {
+    auto& pairs = result.emplace_back();
+    for (const auto& span : spans) pairs.emplace_back(span.begin, span.end);
+  }
+  return result;
+}
+
+}  // namespace
+
+void bind_host(nb::module_& module) {
+  nb::enum_<lanescope::Operation>(module, "Operation")
+      .value("copy", lanescope::Operation::copy)
+      .value("triad", lanescope::Operation::triad);
+
+  nb::class_<HostCopySpec>(module, "HostCopySpec", "One copy by pinned host threads.")
+      .def(
+          "__init__",
+          [](HostCopySpec* self, int source_node, int destination_node, std::size_t bytes,
+             lanescope::Operation operation, std::vector<int> cpus) {
+            new (self)
+                HostCopySpec{source_node, destination_node, bytes, operation, std::move(cpus)};
+          },
+          "source_node"_a, "destination_node"_a, "bytes"_a, "operation"_a, "cpus"_a);
+
+  nb::class_<HostTeam>(module, "HostTeam", "Threads and arrays for host copies that run together.")
+      .def(nb::init<std::shared_ptr<const lanescope::Topology>, std::vector<HostCopySpec>>(),
+           "topology"_a, "copies"_a, Release())
+      .def("run", &run, "repetitions"_a, Release(),
+           "Begin and end in seconds of each repetition of each copy.")
+      .def("count_mismatches", &HostTeam::count_mismatches, Release(),
+           "Number of wrong doubles in the destination arrays.")
+      .def(
+          "streaming_stores",
+          [](const HostTeam& team, std::size_t copy) {
+            return team.stores_of(copy) == lanescope::Stores::streaming;
+          },
+          "copy"_a, "Whether a copy writes past the cache, which was faster on trial.");
+}

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+// One function for each topic; module.cpp calls them all.
+void bind_errors(nanobind::module_& module);
+void bind_topology(nanobind::module_& module);
+void bind_host(nanobind::module_& module);
+void bind_cuda(nanobind::module_& module);
+void bind_testing(nanobind::module_& module);

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <source_location>
+#include <string>
+#include <utility>
+
+#include "lanescope/error.hpp"
+
+namespace lanescope {
+
+/// Throws `Error` with the call's name unless `status` is success.
+inline void check(cudaError_t status, const char* call,
+                  std::source_location where = std::source_location::current()) {
+  if (status == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());  // or the next call would report it again
+  throw Error(call, static_cast<int>(status), cudaGetErrorName(status), cudaGetErrorString(status),
+              where);
+}
+
+/// Makes a device current for a scope and restores the caller's afterwards.
+class ScopedDevice {
+ public:
+  explicit ScopedDevice(int device) {
+    check(cudaGetDevice(&before_), "cudaGetDevice");
+    check(cudaSetDevice(device), "cudaSetDevice");
+  }
+  ~ScopedDevice() { static_cast<void>(cudaSetDevice(before_)); }
+  ScopedDevice(const ScopedDevice&) = delete;
+  ScopedDevice& operator=(const ScopedDevice&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+/// A stream of one device that does not wait for the default stream; owner.
+class Stream {
+ public:
+  explicit Stream(int device) : device_(device) {
+    const ScopedDevice scope(device);
+    check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreate");
+  }
+  ~Stream() {
+    if (handle_ != nullptr) static_cast<void>(cudaStreamDestroy(handle_));
+  }
+  Stream(Stream&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), device_(other.device_) {}
+  Stream& operator=(Stream&&) = delete;
+
+  cudaStream_t get() const noexcept { return handle_; }
+  int device() const noexcept { return device_; }
+
+ private:
+  cudaStream_t handle_ = nullptr;
+  int device_;
+};
+
+/// An event that keeps the time; owner. Made on the current device.
+class Event {
+ public:
+  Event() { check(cudaEventCreate(&handle_), "cudaEventCreate"); }
+  ~Event() {
+    if (handle_ != nullptr) static_cast<void>(cudaEventDestroy(handle_));
+  }
+  Event(Event&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Event& operator=(Event&&) = delete;
+
+  cudaEvent_t get() const noexcept { return handle_; }
+
+  /// Seconds from `earlier` to this event; both done, both of one device.
+  double seconds_since(const Event& earlier) const {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, earlier.handle_, handle_), "cudaEventElapsedTime");
+    return static_cast<double>(milliseconds) * 1e-3;
+  }
+
+ private:
+  cudaEvent_t handle_ = nullptr;
+};
+
+/// Memory of one device; owner.
+class DeviceMemory {
+ public:
+  DeviceMemory(int device, std::size_t bytes) : device_(device) {
+    const ScopedDevice scope(device);
+    check(cudaMalloc(&data_, bytes), "cudaMalloc");
+  }
+  ~DeviceMemory() {
+    if (data_ != nullptr) static_cast<void>(cudaFree(data_));
+  }
+  DeviceMemory(DeviceMemory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), device_(other.device_) {}
+  DeviceMemory& operator=(DeviceMemory&&) = delete;
+
+  void* data() const noexcept { return data_; }
+  int device() const noexcept { return device_; }
+
+ private:
+  void* data_ = nullptr;
+  int device_;
+};
+
+}  // namespace lanescope

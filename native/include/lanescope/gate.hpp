@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "lanescope/cuda_handles.hpp"
+
+namespace lanescope {
+
+/// Opens a gate when it goes out of scope, however the scope is left.
+///
+/// A copy cannot exist: two owners would disagree on when the gate opens.
+class OpenOnExit {
+ public:
+  explicit OpenOnExit(volatile int& open) noexcept : open_(open) {}
+  ~OpenOnExit() { open_ = 1; }
+  OpenOnExit(const OpenOnExit&) = delete;
+  OpenOnExit& operator=(const OpenOnExit&) = delete;
+
+ private:
+  volatile int& open_;
+};
+
+/// Holds streams back until everything is queued, then starts them together.
+class Gate {
+ public:
+  Gate();
+  ~Gate();
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+
+  /// Closes the gate on all streams, calls `queue`, opens it and waits for the
+  /// streams. When `queue` throws, the gate opens and the streams drain before the
+  /// error goes on. Throws `Error` when the streams do not end in time.
+  void run(const std::vector<const Stream*>& streams, const std::function<void()>& queue);
+
+ private:
+  struct Words {  // pinned, seen by all devices
+    volatile int open;
+    volatile int timed_out;
+  };
+  Words* words_ = nullptr;
+};
+
+/// Waits for a stream, but not forever: throws `Error` after `timeout_s` seconds,
+/// as a GPU that has fallen off the bus never answers.
+void wait_for(const Stream& stream, double timeout_s);
+
+}  // namespace lanescope

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "lanescope/host_buffer.hpp"
+#include "lanescope/host_kernels.hpp"
+#include "lanescope/topology.hpp"
+
+namespace lanescope {
+
+/// One copy by host threads: arrays of `bytes` bytes, read on one node, written on another.
+struct HostCopySpec {
+  int source_node;
+  int destination_node;
+  std::size_t bytes;
+  Operation operation;
+  std::vector<int> cpus;  ///< One thread for each entry, pinned to it.
+};
+
+/// Start and end of one repetition of one copy, in seconds on one clock.
+struct Span {
+  double begin;
+  double end;
+};
+
+/// Threads and arrays for a set of copies that run at the same time.
+///
+/// Every thread works on its own part of the arrays. All threads of all copies
+/// start a repetition at one barrier and stamp their own begin and end, so that
+/// waking up is never part of a time.
+class HostTeam {
+ public:
+  /// Allocates, fills and starts the threads. Throws `Error`.
+  HostTeam(std::shared_ptr<const Topology> topology, std::vector<HostCopySpec> copies);
+  ~HostTeam();
+  HostTeam(const HostTeam&) = delete;
+  HostTeam& operator=(const HostTeam&) = delete;
+
+  /// Runs all copies `repetitions` times; result [copy][repetition]: the first
+  /// thread's begin to the last thread's end.
+  std::vector<std::vector<Span>> run(int repetitions);
+
+  /// Number of doubles in destination arrays that are not what they should be.
+  std::size_t count_mismatches();
+
+  /// How copy number `copy` writes: the faster of the two ways, found by trial.
+  Stores stores_of(std::size_t copy) const { return jobs_[copy].stores; }
+
+ private:
+  struct Job {  // one copy with its arrays
+    HostCopySpec spec;
+    HostBuffer a, b, c;
+    Stores stores;
+  };
+  struct Worker {  // one thread's part of one copy
+    std::size_t job;
+    std::size_t first, count;  // doubles
+    int cpu;
+    std::vector<Span> spans;
+    std::size_t mismatches = 0;
+    std::thread thread;
+  };
+  enum class Order { none, fill, run, check, quit };
+
+  void serve(Worker& worker);
+  void obey(Worker& worker, Order order);
+  void give(Order order);
+  void wait_for_all(std::atomic<int>& arrived, int target);
+  void choose_stores();
+  void start_workers();
+  void end_workers();
+
+  std::shared_ptr<const Topology> topology_;
+  std::vector<Job> jobs_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  int repetitions_ = 0;
+  Order order_ = Order::none;
+  std::atomic<int> turn_{0};      // grows with each order; workers sleep on it
+  std::atomic<int> finished_{0};  // workers that are through with the order
+  std::atomic<int> barrier_{0};   // arrivals of all repetitions of one run
+};
+
+}  // namespace lanescope

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <hwloc.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace lanescope {
+
+/// This machine's topology: one move-only owner of an hwloc handle.
+class Topology {
+ public:
+  /// Reads the topology, PCI devices and bridges included. Throws `Error`.
+  Topology();
+  ~Topology();
+  Topology(Topology&& other) noexcept;
+  Topology& operator=(Topology&&) = delete;
+
+  /// The whole topology as hwloc XML.
+  std::string xml() const;
+
+  /// Binds the calling thread to CPUs, by the operating system's numbers; an
+  /// empty list leaves it alone. Throws `Error` when the system refuses.
+  void bind_this_thread(const std::vector<int>& cpus) const;
+
+  /// Asks for the pages of [data, data + bytes) on one NUMA node. Must come
+  /// before the first touch. Throws `Error` when the system refuses.
+  void bind_memory(void* data, std::size_t bytes, int node) const;
+
+ private:
+  hwloc_topology_t handle_ = nullptr;
+};
+
+/// Binds the calling thread for a scope and restores its CPUs afterwards.
+class ScopedBinding {
+ public:
+  ScopedBinding(const Topology& topology, const std::vector<int>& cpus);
+  ~ScopedBinding();
+  ScopedBinding(const ScopedBinding&) = delete;
+  ScopedBinding& operator=(const ScopedBinding&) = delete;
+
+ private:
+  const Topology& topology_;
+  std::vector<int> before_;
+};
+
+}  // namespace lanescope

@@ -1,0 +1,62 @@
+#include "lanescope/gate.hpp"
+
+#include <chrono>
+#include <thread>
+
+#include "lanescope/kernels.hpp"
+
+namespace lanescope {
+
+namespace {
+
+// The kernel gives up by itself, so that even a killed process leaves no GPU spinning.
+constexpr std::uint64_t kGateTimeoutNs = 10'000'000'000;
+constexpr double kDrainTimeoutS = 60;
+
+}  // namespace
+
+Gate::Gate() {
+  check(cudaHostAlloc(reinterpret_cast<void**>(&words_), sizeof(Words),
+                      cudaHostAllocPortable | cudaHostAllocMapped),
+        "cudaHostAlloc");
+}
+
+Gate::~Gate() {
+  words_->open = 1;
+  static_cast<void>(cudaFreeHost(const_cast<Words*>(words_)));
+}
+
+void Gate::run(const std::vector<const Stream*>& streams, const std::function<void()>& queue) {
+  words_->open = 0;
+  words_->timed_out = 0;
+  try {
+    const OpenOnExit opener(words_->open);
+    for (const Stream* stream : streams) {
+      const ScopedDevice scope(stream->device());
+      launch_gate(stream->get(), &words_->open, &words_->timed_out, kGateTimeoutNs);
+    }
+    queue();
+  } catch (...) {
+    for (const Stream* stream : streams) static_cast<void>(cudaStreamSynchronize(stream->get()));
+    throw;
+  }
+  for (const Stream* stream : streams) wait_for(*stream, kDrainTimeoutS);
+  if (words_->timed_out != 0)
+    throw Error("Gate::run", 0, "gate timeout", "queueing took longer than the gate waits");
+}
+
+void wait_for(const Stream& stream, double timeout_s) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    const cudaError_t status = cudaStreamQuery(stream.get());
+    if (status == cudaSuccess) return;
+    if (status != cudaErrorNotReady) check(status, "cudaStreamQuery");
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    if (waited.count() > timeout_s)
+      throw Error("cudaStreamQuery", static_cast<int>(cudaErrorTimeout), "timeout",
+                  "the GPU did not finish within " + std::to_string(timeout_s) + " s");
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
+}  // namespace lanescope

@@ -1,0 +1,73 @@
+"""Measures every data path between CPUs and GPUs against its physical limit.
+
+>>> import lanescope
+>>> run = lanescope.check()  # doctest: +SKIP
+>>> run.results[0].copies[0].gbs  # doctest: +SKIP
+55.6
+
+Names are imported when they are first used, so that ``import lanescope`` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lanescope._version import __version__ as __version__
+    from lanescope.api import check as check
+    from lanescope.api import measure as measure
+    from lanescope.api import sweep as sweep
+    from lanescope.errors import InputError as InputError
+    from lanescope.errors import LanescopeError as LanescopeError
+    from lanescope.errors import NotMeasuredError as NotMeasuredError
+    from lanescope.experiment import Copy as Copy
+    from lanescope.experiment import Engine as Engine
+    from lanescope.experiment import Experiment as Experiment
+    from lanescope.experiment import Memory as Memory
+    from lanescope.experiment import Operation as Operation
+    from lanescope.experiment import Place as Place
+    from lanescope.experiment import Timing as Timing
+    from lanescope.machine import Machine as Machine
+    from lanescope.machine import discover as discover
+    from lanescope.machine import load_machine as load_machine
+    from lanescope.measure.result import Result as Result
+    from lanescope.measure.sampling import Plan as Plan
+    from lanescope.run.run import Run as Run
+    from lanescope.run.store import read_run as read_run
+
+_HOME = {
+    "__version__": "_version",
+    "check": "api",
+    "measure": "api",
+    "sweep": "api",
+    "InputError": "errors",
+    "LanescopeError": "errors",
+    "NotMeasuredError": "errors",
+    "Copy": "experiment",
+    "Engine": "experiment",
+    "Experiment": "experiment",
+    "Memory": "experiment",
+    "Operation": "experiment",
+    "Place": "experiment",
+    "Timing": "experiment",
+    "Machine": "machine",
+    "discover": "machine",
+    "load_machine": "machine",
+    "Plan": "measure.sampling",
+    "Result": "measure.result",
+    "Run": "run.run",
+    "read_run": "run.store",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'lanescope' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"lanescope.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

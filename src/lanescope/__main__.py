@@ -1,0 +1,5 @@
+"""Runs the command line as ``python -m lanescope``."""
+
+from lanescope.cli import main
+
+main()

@@ -1,0 +1,87 @@
+"""The measuring core: topology, host threads, gated copies."""
+
+from collections.abc import Sequence
+import enum
+
+from lanescope._native import testing as testing
+
+
+class NativeError(RuntimeError):
+    """A call of the core failed; args: call, code, name, detail, where."""
+
+class Topology:
+    """This machine's topology, read by hwloc."""
+
+    def __init__(self) -> None: ...
+
+    def xml(self) -> str:
+        """The whole topology as hwloc XML."""
+
+def topology_xml() -> str:
+    """This machine's topology as hwloc XML."""
+
+class Operation(enum.Enum):
+    copy = 0
+
+    triad = 1
+
+class HostCopySpec:
+    """One copy by pinned host threads."""
+
+    def __init__(self, source_node: int, destination_node: int, bytes: int, operation: Operation, cpus: Sequence[int]) -> None: ...
+
+class HostTeam:
+    """Threads and arrays for host copies that run together."""
+
+    def __init__(self, topology: Topology, copies: Sequence[HostCopySpec]) -> None: ...
+
+    def run(self, repetitions: int) -> list[list[tuple[float, float]]]:
+        """Begin and end in seconds of each repetition of each copy."""
+
+    def count_mismatches(self) -> int:
+        """Number of wrong doubles in the destination arrays."""
+
+    def streaming_stores(self, copy: int) -> bool:
+        """Whether a copy writes past the cache, which was faster on trial."""
+
+def cuda_devices() -> list[dict[str, object]]:
+    """What CUDA says of each device it lets this process use."""
+
+class Memory(enum.Enum):
+    pageable = 0
+
+    pinned = 1
+
+    device = 2
+
+class PlaceSpec:
+    """A NUMA node's or a device's memory."""
+
+    def __init__(self, memory: Memory, index: int) -> None: ...
+
+class CopySpec:
+    """One copy by a device's copy engine."""
+
+    def __init__(self, source: PlaceSpec, destination: PlaceSpec, bytes: int, device: int) -> None: ...
+
+class BufferPool:
+    """Keeps buffers between experiments."""
+
+    def __init__(self, topology: Topology) -> None: ...
+
+class CopySet:
+    """Copies by copy engines that run together."""
+
+    def __init__(self, topology: Topology, pool: BufferPool, copies: Sequence[CopySpec], cpus: Sequence[int]) -> None: ...
+
+    def run_gated(self, windows: int, loops: int) -> list[list[float]]:
+        """Boundaries of each copy's windows in seconds since its start."""
+
+    def run_on_host_clock(self, repetitions: int) -> list[float]:
+        """Seconds from call to completion of the first copy."""
+
+    def count_mismatches(self) -> int:
+        """Number of destination bytes that differ from their source."""
+
+    def staged(self, copy: int) -> bool:
+        """Whether a copy between devices goes through host memory."""

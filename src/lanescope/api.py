@@ -1,0 +1,230 @@
+"""What Python programs and notebooks call; the command line calls the same."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from lanescope._version import __version__
+from lanescope.backend.base import Backend
+from lanescope.backend.model import ModelBackend
+from lanescope.errors import InputError
+from lanescope.experiment import Experiment, Memory
+from lanescope.experiment.catalogue import (
+    CHECK_BYTES,
+    check_experiments,
+    select,
+    sweep_experiments,
+)
+from lanescope.machine import Gpu, Machine
+from lanescope.measure.result import Result
+from lanescope.measure.sampling import Plan, measure_all, measure_one
+from lanescope.run.run import Manifest, Run, State
+from lanescope.run.store import RunWriter, new_run_folder
+
+#: Told before each experiment: the experiment, its number from 1, and how many there are.
+Progress = Callable[[Experiment, int, int], None]
+
+
+def backend_for(machine: Machine, *, allow_busy: bool = False) -> Backend:
+    """Return what runs experiments on a machine: itself, or a prediction."""
+    if machine.described:
+        return ModelBackend(machine)
+    from lanescope.backend.native import NativeBackend
+
+    return NativeBackend(machine, allow_busy=allow_busy)
+
+
+def resolve_machine(machine: Machine | str | None) -> Machine:
+    """Return this machine for None, a described one for a file or a shipped name."""
+    from lanescope.machine import discover, machine_named
+
+    if machine is None:
+        return discover()
+    return machine_named(machine) if isinstance(machine, str) else machine
+
+
+def check(
+    machine: Machine | str | None = None,
+    *,
+    cases: Sequence[str] = (),
+    size_bytes: int = CHECK_BYTES,
+    plan: Plan | None = None,
+    allow_busy: bool = False,
+    out: Path | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Measure every path of a machine and judge it.
+
+    Parameters
+    ----------
+    machine
+        None for this machine; a `Machine`, a machine file or a shipped name
+        for a described one, whose results are predicted.
+    cases
+        Patterns of experiment names such as ``h2d/*``; all for none.
+    size_bytes
+        Size of one copy to, from or between GPUs.
+    plan
+        How precisely to measure.
+    allow_busy
+        Measure GPUs that other processes use, too.
+    out
+        Run folder; None makes one under the runs folder.
+    progress
+        Called before each experiment.
+
+    Returns
+    -------
+    Run
+        Stored as it grows: a killed check can be read back from its folder.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used or the folder cannot be written.
+
+    Examples
+    --------
+    >>> run = check("h200-x2", cases=["h2d/g0"])  # doctest: +SKIP
+    >>> run.results[0].copies[0].gbs  # doctest: +SKIP
+    58.45...
+    """
+    resolved = resolve_machine(machine)
+    experiments = select(check_experiments(resolved, size_bytes), cases)
+    if not experiments:
+        raise InputError(f"machine {resolved.name!r} has no path to measure; give it nodes or GPUs")
+    return _run("check", resolved, experiments, plan or Plan(), allow_busy, out, progress)
+
+
+def sweep(
+    machine: Machine | str | None = None,
+    *,
+    sizes: Sequence[int] | None = None,
+    gpus: Sequence[int] | None = None,
+    memories: Sequence[Memory] = (Memory.PINNED, Memory.PAGEABLE),
+    plan: Plan | None = None,
+    allow_busy: bool = False,
+    out: Path | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Measure copies of many sizes between host and GPU, each way.
+
+    Parameters
+    ----------
+    sizes
+        Bytes; None doubles from 16 B to 2 GiB or what memory allows.
+    gpus
+        Numbers of the GPUs; None takes the first.
+    memories
+        Kinds of host memory.
+
+    The other parameters and the result are those of `check`.
+    """
+    resolved = resolve_machine(machine)
+    chosen = _gpus(resolved, gpus)
+    if sizes is None:
+        from lanescope.experiment.sizes import doubling_sizes
+
+        sizes = doubling_sizes(16, largest_sweep_bytes(resolved, chosen))
+    experiments = sweep_experiments(resolved, chosen, sizes, memories)
+    plan = plan or Plan(budget_seconds=0.2)
+    return _run("sweep", resolved, experiments, plan, allow_busy, out, progress)
+
+
+def measure(
+    experiment: Experiment,
+    machine: Machine | str | None = None,
+    *,
+    backend: Backend | None = None,
+    plan: Plan | None = None,
+) -> Result:
+    """Measure one experiment and return its result.
+
+    Parameters
+    ----------
+    experiment
+        Copies that run at the same time.
+    machine
+        See `check`.
+    backend
+        What runs it; None chooses by the machine.
+    plan
+        How precisely to measure.
+    """
+    resolved = resolve_machine(machine)
+    results: list[Result] = []
+    chosen = backend or backend_for(resolved)
+    measure_one(experiment, chosen, resolved, plan or Plan(), results.append)
+    return results[0]
+
+
+def largest_sweep_bytes(machine: Machine, gpus: Sequence[Gpu]) -> int:
+    """Return 2 GiB, or less where a quarter of some memory is less."""
+    sizes = [2 << 30]
+    sizes += [gpu.memory_bytes // 4 for gpu in gpus if gpu.memory_bytes is not None]
+    if machine.described:
+        sizes += [node.memory_bytes // 4 for node in machine.nodes if node.memory_bytes]
+    else:
+        from lanescope.backend.memory import available_host_bytes
+
+        sizes += [(available_host_bytes() or sizes[0] * 4) // 4]
+    return min(sizes)
+
+
+def _gpus(machine: Machine, indices: Sequence[int] | None) -> list[Gpu]:
+    if not machine.gpus:
+        raise InputError(
+            f"machine {machine.name!r} has no GPU to sweep; "
+            "'lanescope check' measures host memory, --machine works on a described machine"
+        )
+    known = {gpu.index: gpu for gpu in machine.gpus}
+    wanted = [machine.gpus[0].index] if indices is None else indices
+    for index in wanted:
+        if index not in known:
+            numbers = ", ".join(map(str, known))
+            raise InputError(
+                f"there is no GPU {index} in machine {machine.name!r}; it has {numbers}"
+            )
+    return [known[index] for index in wanted]
+
+
+def _run(
+    verb: str,
+    machine: Machine,
+    experiments: Sequence[Experiment],
+    plan: Plan,
+    allow_busy: bool,
+    out: Path | None,
+    progress: Progress | None,
+) -> Run:
+    manifest = Manifest(
+        verb=verb,
+        command=shlex.join(["lanescope", *sys.argv[1:]])
+        if _is_command()
+        else f"lanescope.{verb}()",
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        tool_version=__version__,
+        machine=machine,
+    )
+    writer = RunWriter(out or new_run_folder(verb), manifest)
+    numbers = {e.name: i for i, e in enumerate(experiments, start=1)}
+
+    def on_start(experiment: Experiment) -> None:
+        if progress is not None:
+            progress(experiment, numbers[experiment.name], len(experiments))
+
+    try:
+        backend = backend_for(machine, allow_busy=allow_busy)
+        measure_all(experiments, backend, machine, plan, writer.add, on_start)
+    except (KeyboardInterrupt, SystemExit):
+        writer.finish(State.INTERRUPTED)
+        raise
+    return writer.finish(State.COMPLETE)
+
+
+def _is_command() -> bool:
+    return Path(sys.argv[0]).name in ("lanescope", "__main__.py")

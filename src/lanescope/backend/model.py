@@ -1,0 +1,83 @@
+"""Predicts experiments on a described machine from its limits and latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from lanescope.backend.base import LinkEvidence
+from lanescope.errors import NotMeasuredError
+from lanescope.experiment import Copy, Experiment, Memory
+from lanescope.experiment.limit import Limit, limits
+from lanescope.machine import Machine
+from lanescope.measure.result import FloatArray, Source
+
+
+class ModelBackend:
+    """Every copy takes its latency and goes at its limit: an upper bound, not a habit."""
+
+    source = Source.PREDICTED
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    @contextmanager
+    def prepare(self, experiment: Experiment) -> Iterator[ModelSession]:
+        """Predict the experiment; see `Backend.prepare`."""
+        bounds = limits(self._machine, experiment)
+        yield ModelSession(self._machine, experiment, bounds)
+
+
+class ModelSession:
+    """One predicted experiment."""
+
+    def __init__(self, machine: Machine, experiment: Experiment, bounds: tuple[Limit, ...]) -> None:
+        known = machine.latencies.source or "none given: latency left out"
+        self.method = f"predicted: latency + bytes / limit of the links; latencies: {known}"
+        self._seconds = [
+            _seconds(machine, copy, bound)
+            for copy, bound in zip(experiment.copies, bounds, strict=True)
+        ]
+
+    def sample(self) -> list[FloatArray]:
+        """Return one predicted time for each copy."""
+        return [np.array([seconds]) for seconds in self._seconds]
+
+    def check(self) -> None:
+        """Nothing was moved."""
+
+    def evidence(self) -> tuple[LinkEvidence, ...]:
+        """Nothing was seen."""
+        return ()
+
+
+def _seconds(machine: Machine, copy: Copy, bound: Limit) -> float:
+    rate = bound.gbs
+    if Memory.PAGEABLE in (copy.source.memory, copy.destination.memory) and not _host_only(copy):
+        staging = machine.latencies.pageable_gbs
+        if staging is None:
+            raise NotMeasuredError(
+                "The machine file does not say how fast pageable memory is staged.",
+                "Give latencies.pageable_gbs.",
+            )
+        rate = staging if rate is None else min(rate, staging)
+    if rate is None:
+        raise NotMeasuredError(f"Nothing to predict from: {bound.reason}.", "Give the limit.")
+    return _latency_seconds(machine, copy) + copy.counted_bytes / (rate * 1e9)
+
+
+def _host_only(copy: Copy) -> bool:
+    return copy.source.is_host and copy.destination.is_host
+
+
+def _latency_seconds(machine: Machine, copy: Copy) -> float:
+    if _host_only(copy):
+        return 0.0
+    known = machine.latencies
+    if copy.source.is_host:
+        latency = known.h2d_us
+    else:
+        latency = known.d2h_us if copy.destination.is_host else known.d2d_us
+    return (latency or 0.0) * 1e-6

@@ -1,0 +1,74 @@
+"""Turns a failed call of the core into a sentence and a remedy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lanescope.errors import NotMeasuredError
+
+#: Reason and remedy, by CUDA's name of the error.
+_KNOWN = {
+    "cudaErrorMemoryAllocation": (
+        "There is not enough free memory on the GPU, or not enough host memory to pin.",
+        "End what uses it, raise 'ulimit -l', or take a smaller --size.",
+    ),
+    "cudaErrorDevicesUnavailable": (
+        "The GPU is in exclusive-process mode or held by another process.",
+        "End that process, or ask the administrator for the default compute mode.",
+    ),
+    "cudaErrorInsufficientDriver": (
+        "The NVIDIA driver is too old for CUDA 13.0.",
+        "Install driver 580 or newer.",
+    ),
+    "cudaErrorNoDevice": ("CUDA sees no GPU.", "Look at nvidia-smi and CUDA_VISIBLE_DEVICES."),
+    "cudaErrorTimeout": (
+        "The GPU did not answer in time.",
+        "Look for Xid errors in the kernel log (dmesg).",
+    ),
+    "cudaErrorHostMemoryAlreadyRegistered": ("The host memory is pinned already.", None),
+}
+
+#: After these the device answers nothing any more in this process.
+_DEVICE_LOST = {
+    "cudaErrorTimeout",
+    "cudaErrorLaunchFailure",
+    "cudaErrorLaunchTimeout",
+    "cudaErrorIllegalAddress",
+    "cudaErrorECCUncorrectable",
+    "cudaErrorNvlinkUncorrectable",
+    "cudaErrorHardwareStackError",
+    "cudaErrorContained",
+    "cudaErrorDevicesUnavailable",
+    "cudaErrorUnknown",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a failed call means.
+
+    Attributes
+    ----------
+    error
+        To raise for this experiment.
+    device_lost
+        Whether later experiments on the same GPU need not be tried.
+    """
+
+    error: NotMeasuredError
+    device_lost: bool
+
+
+def reason_for(call: str, code: int, name: str, detail: str, where: str) -> Failure:
+    """Explain a `NativeError` by its arguments."""
+    if name in _KNOWN:
+        reason, remedy = _KNOWN[name]
+    elif name in _DEVICE_LOST:
+        reason = f"The GPU failed in the middle: {detail}."
+        remedy = "Look for Xid errors in the kernel log (dmesg); a reset or reboot may be needed."
+    elif name == "errno 12":
+        reason, remedy = "The system has not enough memory.", "Take a smaller --size."
+    else:
+        reason, remedy = f"The driver refused: {detail}.", None
+    trace = f"[{call}: {name} {code}, {where}]"
+    return Failure(NotMeasuredError(f"{reason} {trace}", remedy), name in _DEVICE_LOST)

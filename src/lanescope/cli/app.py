@@ -1,0 +1,88 @@
+"""The verbs, and how every failure becomes one sentence and an exit code.
+
+Exit codes: 0 all is well, 1 a path is slower than it should be, 2 bad input,
+3 something could not be measured and ``--strict``, 130 after Ctrl-C, 143 after
+SIGTERM.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+import typer
+
+from lanescope.cli import bench, check, report, topo
+from lanescope.errors import LanescopeError
+
+app = typer.Typer(
+    name="lanescope",
+    help="Measures every data path between CPUs and GPUs against its physical limit "
+    "and says whether it is healthy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+bench_app = typer.Typer(no_args_is_help=True, help="Measure one thing in depth.")
+bench_app.command("sweep")(bench.sweep)
+app.add_typer(bench_app, name="bench")
+app.command("check")(check.check)
+app.command("topo")(topo.topo)
+app.command("report")(report.report)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from lanescope._version import __version__
+
+        print(f"lanescope {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and end."
+    ),
+) -> None:
+    """Take the options that come before a verb; they have done their work by now."""
+
+
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    try:
+        code = app(standalone_mode=False)
+    except LanescopeError as error:
+        code = _fail(str(error), 2)
+    except KeyboardInterrupt:
+        code = _fail("interrupted", 130)
+    except BrokenPipeError:
+        # Whoever read our output has gone; the interpreter must not notice at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        # typer's own errors, whichever copy of click they come from, know how to say it.
+        message = getattr(error, "format_message", None)
+        if message is None:
+            raise
+        code = _fail(_one_line(message()), getattr(error, "exit_code", 2))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"lanescope: {message}", file=sys.stderr)
+    return code
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _on_sigterm(number: int, frame: FrameType | None) -> NoReturn:
+    # As an exception it lets the run folder be finished on the way out.
+    raise SystemExit(128 + number)

@@ -1,0 +1,74 @@
+"""``lanescope check``: measure every path and judge it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lanescope.cli.options import (
+    BusyOption,
+    CsvOption,
+    JsonOption,
+    MachineOption,
+    OutOption,
+    StrictOption,
+    TargetOption,
+    parse_budget,
+    parse_percent,
+    require_one_format,
+)
+
+
+def check(
+    case: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CASE]...", help="Only these cases, such as 'h2d/*'."),
+    ] = None,
+    list_cases: Annotated[bool, typer.Option("--list", help="List the cases and end.")] = False,
+    size: Annotated[
+        str, typer.Option(metavar="SIZE", help="Bytes of one copy to, from or between GPUs.")
+    ] = "512MiB",
+    budget: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Sampling time for one case, at most.")
+    ] = 1.0,
+    target: TargetOption = "0.5%",
+    machine: MachineOption = None,
+    out: OutOption = None,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    strict: StrictOption = False,
+    allow_busy: BusyOption = False,
+) -> None:
+    """Measure every path of this machine and say whether it is healthy.
+
+    Prints a table and writes a page. Exit code: 0 all paths are well, 1 a path is
+    slower than it should be, 2 bad input, 3 not everything measured and --strict.
+    """
+    from lanescope import api
+    from lanescope.cli.output import exit_code, print_run, progress_on_terminal, write_page
+    from lanescope.experiment.sizes import parse_size
+    from lanescope.measure.sampling import Plan
+
+    require_one_format(json, csv)
+    size_bytes = parse_size(size)
+    plan = Plan(parse_percent(target), parse_budget(budget))
+    if list_cases:
+        from lanescope.experiment.catalogue import check_experiments
+
+        for experiment in check_experiments(api.resolve_machine(machine), size_bytes):
+            print(f"{experiment.name:32} {experiment.title}")
+        return
+    with progress_on_terminal() as progress:
+        run = api.check(
+            machine,
+            cases=case or [],
+            size_bytes=size_bytes,
+            plan=plan,
+            allow_busy=allow_busy,
+            out=out,
+            progress=progress,
+        )
+    print_run(run, json=json, csv=csv)
+    write_page(run)
+    raise typer.Exit(exit_code(run, strict=strict))

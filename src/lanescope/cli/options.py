@@ -1,0 +1,86 @@
+"""Options that several verbs share, and how their texts become values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lanescope.errors import InputError
+
+MachineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--machine",
+        metavar="FILE_OR_NAME",
+        help="Work on a described machine (a machine file, or a shipped name such as h200-x2): "
+        "results are predicted.",
+    ),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Run folder to write; default: a new one."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the run as JSON.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print the results as CSV.")]
+StrictOption = Annotated[
+    bool, typer.Option("--strict", help="Exit with 3 when something could not be measured.")
+]
+BusyOption = Annotated[
+    bool, typer.Option("--allow-busy", help="Measure GPUs that other processes use, too.")
+]
+TargetOption = Annotated[
+    str,
+    typer.Option(
+        "--target",
+        metavar="PERCENT",
+        help="Stop when half of the 95 % confidence interval of the median is below this.",
+    ),
+]
+
+
+def parse_percent(text: str) -> float:
+    """Return a share: 0.005 for ``0.5%`` or ``0.5``.
+
+    Raises
+    ------
+    InputError
+        If it is no number, or not between 0 and 100.
+    """
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 100:
+        raise InputError(f"{text!r} is not a percentage between 0 and 100; write for example 0.5%")
+    return value / 100
+
+
+def parse_budget(seconds: float) -> float:
+    """Return a time budget.
+
+    Raises
+    ------
+    InputError
+        If it is not above zero, or longer than an hour.
+    """
+    if not 0 < seconds <= 3600:
+        raise InputError(
+            f"--budget {seconds:g} is not between 0 and 3600 seconds; give for example 1"
+        )
+    return seconds
+
+
+def require_one_format(json: bool, csv: bool) -> None:
+    """Refuse two output formats at once.
+
+    Raises
+    ------
+    InputError
+        If both are asked for.
+    """
+    if json and csv:
+        raise InputError(
+            "--json and --csv exclude each other; the run folder holds both kinds of data"
+        )

@@ -1,0 +1,106 @@
+"""What a run prints: progress, tables, JSON, CSV, and where the page is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lanescope.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lanescope.api import Progress
+    from lanescope.run.run import Run
+
+#: Width of tables when nobody says how wide the output is.
+_PIPED_WIDTH = 160
+
+
+def console() -> Console:
+    """Return the console for standard output."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else _PIPED_WIDTH
+    return Console(width=width, highlight=False)
+
+
+@contextmanager
+def progress_on_terminal() -> Iterator[Progress | None]:
+    """Show progress on standard error when it is a terminal; be quiet otherwise."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (
+        TextColumn("measuring"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("looking at the machine", total=None)
+
+        def on_start(experiment: object, number: int, total: int) -> None:
+            title = getattr(experiment, "title", "")
+            bar.update(task, description=title, completed=number - 1, total=total)
+
+        yield on_start
+
+
+def print_run(run: Run, *, json: bool, csv: bool) -> None:
+    """Print a run in the format asked for."""
+    if json or csv:
+        from lanescope.run.export import run_csv, run_json
+
+        print(run_json(run) if json else run_csv(run), end="\n" if json else "")
+        return
+    from lanescope.report.tables import run_tables
+
+    out = console()
+    for part in run_tables(run):
+        out.print(part)
+
+
+def write_page(run: Run) -> None:
+    """Write the run's page into its folder and say where, on standard error."""
+    from lanescope.report.page import page_html
+    from lanescope.run.store import PAGE
+
+    assert run.folder is not None, "a run of the command line is always stored"
+    path = run.folder / PAGE
+    write_text(path, page_html(run))
+    print(f"page: {path}\nrun:  {run.folder}", file=sys.stderr)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that the user asked for, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    from lanescope.run.store import write_atomically
+
+    try:
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; name another place") from error
+
+
+def exit_code(run: Run, *, strict: bool) -> int:
+    """Return the exit code that a run's verdicts ask for."""
+    from lanescope.measure.result import Status
+
+    verdicts = [v for result in run.results for v in result.verdicts]
+    if any(v.failed for v in verdicts):
+        return 1
+    if strict and any(v.status is Status.NOT_MEASURED for v in verdicts):
+        return 3
+    return 0

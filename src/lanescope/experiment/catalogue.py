@@ -1,0 +1,182 @@
+"""Which experiments make up a check and a sweep of a machine."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Iterable, Sequence
+
+from lanescope.errors import InputError
+from lanescope.experiment.copy import (
+    Copy,
+    Engine,
+    Experiment,
+    Memory,
+    Operation,
+    Place,
+    Timing,
+)
+from lanescope.machine import Gpu, Machine, NumaNode
+
+MIB = 1 << 20
+
+#: Large enough that start-up is below 0.1 % even on NVLink, and what nvbandwidth uses.
+CHECK_BYTES = 512 * MIB
+
+#: STREAM's rule: an array is at least four times the last-level caches.
+_CACHE_MULTIPLE = 4
+_SMALLEST_ARRAY = 64 * MIB
+#: Three arrays together stay within half of a node's memory.
+_MEMORY_SHARE = 6
+
+
+def check_experiments(machine: Machine, gpu_bytes: int = CHECK_BYTES) -> tuple[Experiment, ...]:
+    """Return every path of a machine: host memory, host and GPUs, GPU pairs.
+
+    Parameters
+    ----------
+    gpu_bytes
+        Size of one copy to, from or between GPUs.
+    """
+    experiments: list[Experiment] = []
+    for node in machine.nodes:
+        if node.cores:
+            experiments += _host_memory(node, node)
+    for node in machine.nodes:
+        for other in machine.nodes:
+            if node.cores and other is not node:
+                experiments += _host_memory(node, other)
+    for gpu in machine.gpus:
+        experiments += _host_and_gpu(machine, gpu, gpu_bytes)
+    for i, gpu in enumerate(machine.gpus):
+        for other in machine.gpus[i + 1 :]:
+            experiments += _gpu_pair(gpu, other, gpu_bytes)
+    return tuple(experiments)
+
+
+def sweep_experiments(
+    machine: Machine,
+    gpus: Iterable[Gpu],
+    sizes: Sequence[int],
+    memories: Iterable[Memory] = (Memory.PINNED, Memory.PAGEABLE),
+) -> tuple[Experiment, ...]:
+    """Return host to GPU and GPU to host for every size and kind of host memory.
+
+    Pinned memory is timed twice: by events on the GPU, which tells what the link
+    does, and by the host's clock, which tells what a program waits for. The
+    driver stages pageable memory inside the call, so only the host's clock sees
+    such a copy whole. The largest sizes come first, so that buffers are made once.
+    """
+    kinds = [(memory, Timing.HOST) for memory in memories]
+    kinds[:0] = [(memory, Timing.GATE) for memory in memories if memory is Memory.PINNED]
+    experiments = []
+    for gpu in gpus:
+        for memory, timing in kinds:
+            for down in (True, False):
+                for size in sorted(sizes, reverse=True):
+                    experiments.append(_sweep_point(machine, gpu, memory, timing, down, size))
+    return tuple(experiments)
+
+
+def select(experiments: Sequence[Experiment], patterns: Sequence[str]) -> tuple[Experiment, ...]:
+    """Return the experiments whose names match one of the patterns; all for no pattern.
+
+    Raises
+    ------
+    InputError
+        If a pattern matches nothing.
+    """
+    names = [e.name for e in experiments]
+    chosen: set[str] = set()
+    for pattern in patterns:
+        found = fnmatch.filter(names, pattern)
+        if not found:
+            near = difflib.get_close_matches(pattern, names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "--list shows the cases"
+            raise InputError(f"no case of this machine is named {pattern!r}; {hint}")
+        chosen.update(found)
+    return tuple(e for e in experiments if not patterns or e.name in chosen)
+
+
+def _host_memory(node: NumaNode, other: NumaNode) -> list[Experiment]:
+    """Copy and triad by the cores of `node`, reading its memory and writing `other`'s."""
+    cpus = tuple(core[0] for core in node.cores)
+    source, destination = Place(node.id, Memory.PAGEABLE), Place(other.id, Memory.PAGEABLE)
+    remote = other is not node
+    experiments = []
+    for operation in (Operation.COPY, Operation.TRIAD):
+        for threads, cores in (("1-core", "one core"), ("all-cores", f"all {len(cpus)} cores")):
+            used = cpus[:1] if threads == "1-core" else cpus
+            way = f"{node.id}-{other.id}" if remote else node.id
+            where = f"{node.id} → {other.id}" if remote else f"memory {node.id}"
+            experiments.append(
+                Experiment(
+                    name=f"host-{operation}/{way}/{threads}",
+                    title=f"{where}: {operation}, {cores}",
+                    copies=(
+                        Copy(
+                            source,
+                            destination,
+                            _array_bytes(node),
+                            Engine.CPU,
+                            operation,
+                            cpus=used,
+                        ),
+                    ),
+                    timing=Timing.HOST,
+                )
+            )
+    return experiments
+
+
+def _array_bytes(node: NumaNode) -> int:
+    wanted = max(_SMALLEST_ARRAY, _CACHE_MULTIPLE * (node.cache_bytes or 0))
+    if node.memory_bytes is not None:
+        wanted = min(wanted, node.memory_bytes // _MEMORY_SHARE)
+    return max(wanted // MIB, 1) * MIB
+
+
+def _host_and_gpu(machine: Machine, gpu: Gpu, size: int) -> list[Experiment]:
+    down = _host_copy(machine, gpu, Memory.PINNED, True, size)
+    up = _host_copy(machine, gpu, Memory.PINNED, False, size)
+    host = machine.nearest_node(gpu).id
+    return [
+        Experiment(f"h2d/{gpu.id}", f"{host} → {gpu.id}", (down,)),
+        Experiment(f"d2h/{gpu.id}", f"{gpu.id} → {host}", (up,)),
+        Experiment(f"h2d+d2h/{gpu.id}", f"{host} ⇄ {gpu.id}, both at once", (down, up)),
+    ]
+
+
+def _gpu_pair(gpu: Gpu, other: Gpu, size: int) -> list[Experiment]:
+    there, back = (
+        Copy(Place(a.id, Memory.DEVICE), Place(b.id, Memory.DEVICE), size, Engine.CE)
+        for a, b in ((gpu, other), (other, gpu))
+    )
+    pair = f"{gpu.id}-{other.id}"
+    return [
+        Experiment(f"d2d/{pair}", there.path, (there,)),
+        Experiment(f"d2d/{other.id}-{gpu.id}", back.path, (back,)),
+        Experiment(f"d2d-both/{pair}", f"{gpu.id} ⇄ {other.id}, both at once", (there, back)),
+    ]
+
+
+def _host_copy(machine: Machine, gpu: Gpu, memory: Memory, down: bool, size: int) -> Copy:
+    node = machine.nearest_node(gpu)
+    host, device = Place(node.id, memory), Place(gpu.id, Memory.DEVICE)
+    source, destination = (host, device) if down else (device, host)
+    cpus = tuple(cpu for core in node.cores for cpu in core)
+    return Copy(source, destination, size, Engine.CE, cpus=cpus)
+
+
+def _sweep_point(
+    machine: Machine, gpu: Gpu, memory: Memory, timing: Timing, down: bool, size: int
+) -> Experiment:
+    copy = _host_copy(machine, gpu, memory, down, size)
+    way = "h2d" if down else "d2h"
+    clock = "events" if timing is Timing.GATE else "host-clock"
+    return Experiment(
+        name=f"sweep/{way}/{gpu.id}/{memory}/{clock}/{size}",
+        title=f"{copy.path}, {memory}, {clock}, {size} B",
+        copies=(copy,),
+        timing=timing,
+    )

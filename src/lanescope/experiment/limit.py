@@ -1,0 +1,173 @@
+"""The ceiling of an experiment: max-min fair flow over the machine's links."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from lanescope.experiment.copy import Copy, Engine, Experiment, Operation
+from lanescope.machine import Link, LinkKind, Machine
+from lanescope.machine.flow import max_min_fair
+from lanescope.machine.pcie import (
+    DEFAULT_MAX_PAYLOAD_BYTES,
+    downstream_wire_factor,
+    request_wire_factor,
+    upstream_wire_factor,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The ceiling of one copy.
+
+    Attributes
+    ----------
+    gbs
+        Counted bytes a second in GB/s; None when no limit is known.
+    reason
+        What sets it, or why none is known; a phrase.
+    kind
+        Kind of the link that sets it, ``memory`` for a node's memory, or None.
+    """
+
+    gbs: float | None
+    reason: str
+    kind: LinkKind | str | None = None
+
+
+def limits(machine: Machine, experiment: Experiment) -> tuple[Limit, ...]:
+    """Return the ceiling of each copy of an experiment when all run at once."""
+    routes = [route(machine, copy.source.part, copy.destination.part) for copy in experiment.copies]
+    flows = [_usage(copy, path) for copy, path in zip(experiment.copies, routes, strict=True)]
+    shares = max_min_fair(flows, _capacities(machine))
+    return tuple(
+        _limit(machine, copy, path, share.rate, share.bottleneck, len(experiment.copies) > 1)
+        for copy, path, share in zip(experiment.copies, routes, shares, strict=True)
+    )
+
+
+Hop = tuple[Link, bool]  # the link, and whether it is crossed from a to b
+
+
+def route(machine: Machine, source: str, destination: str) -> tuple[Hop, ...] | None:
+    """Return the hops from one part to another, or None when they are not linked.
+
+    GPUs that NVLink connects use it; everything else goes the shortest way over
+    PCIe and socket links.
+    """
+    if source == destination:
+        return ()
+    if source.startswith("g") and destination.startswith("g"):
+        fabric = _shortest(machine, source, destination, {LinkKind.NVLINK})
+        if fabric is not None:
+            return fabric
+    return _shortest(machine, source, destination, {LinkKind.PCIE, LinkKind.SOCKET})
+
+
+def _shortest(
+    machine: Machine, source: str, destination: str, kinds: set[LinkKind]
+) -> tuple[Hop, ...] | None:
+    reached: dict[str, tuple[Hop, ...]] = {source: ()}
+    waiting = deque([source])
+    while waiting:
+        part = waiting.popleft()
+        for link in machine.links:
+            if link.kind not in kinds or part not in (link.a, link.b):
+                continue
+            other = link.b if part == link.a else link.a
+            if other not in reached:
+                reached[other] = (*reached[part], (link, part == link.a))
+                waiting.append(other)
+    return reached.get(destination)
+
+
+def _capacities(machine: Machine) -> dict[Hashable, float]:
+    capacity: dict[Hashable, float] = {}
+    for link in machine.links:
+        if link.payload_gbs is None:
+            continue
+        for forward in (True, False):
+            # In wire bytes where those are known, so that read requests count too.
+            rate = link.raw_gbs if link.pcie is not None else None
+            capacity[_key(link, forward)] = rate or link.payload_gbs[0 if forward else 1]
+    for node in machine.nodes:
+        if node.memory_gbs is not None:
+            capacity["memory", node.id] = node.memory_gbs
+    return capacity
+
+
+def _key(link: Link, forward: bool) -> Hashable:
+    return (link.a, link.b, link.kind, forward)
+
+
+def _usage(copy: Copy, path: tuple[Hop, ...] | None) -> dict[Hashable, float]:
+    """What one counted byte of the copy takes from each resource."""
+    usage: dict[Hashable, float] = {}
+
+    def take(resource: Hashable, amount: float) -> None:
+        usage[resource] = usage.get(resource, 0.0) + amount
+
+    read, written = 1.0, 1.0
+    if copy.engine is Engine.CPU:
+        arrays = 3 if copy.operation is Operation.TRIAD else 2
+        read, written = (arrays - 1) / arrays, 1 / arrays
+    if copy.source.is_host:
+        take(("memory", copy.source.part), read)
+    if copy.destination.is_host:
+        take(("memory", copy.destination.part), written)
+    for link, forward in path or ():
+        if link.pcie is None or link.raw_gbs is None:
+            take(_key(link, forward), 1.0)
+            continue
+        best = link.pcie.at_best()
+        take(
+            _key(link, forward),
+            downstream_wire_factor(best) if forward else upstream_wire_factor(best),
+        )
+        if forward:  # the device reads: its requests go the other way
+            take(_key(link, False), request_wire_factor(best))
+    return usage
+
+
+def _limit(
+    machine: Machine,
+    copy: Copy,
+    path: tuple[Hop, ...] | None,
+    rate: float | None,
+    bottleneck: Hashable | None,
+    shared: bool,
+) -> Limit:
+    if rate is None:
+        return Limit(None, _why_unknown(machine, copy, path))
+    if isinstance(bottleneck, tuple) and bottleneck[0] == "memory":
+        node = machine.node(int(bottleneck[1][1:]))
+        return Limit(
+            rate, f"memory of {node.id}: {node.memory_detail or 'peak of its modules'}", "memory"
+        )
+    link = next(hop for hop, forward in path or () if _key(hop, forward) == bottleneck or shared)
+    reason = f"{_best_label(link)} between {link.a} and {link.b}"
+    if link.pcie is not None:
+        size = link.pcie.max_payload_bytes
+        reason += f", {size or DEFAULT_MAX_PAYLOAD_BYTES} B a packet{'' if size else ' (assumed)'}"
+    if shared:
+        reason += ", shared by all copies of this experiment"
+    return Limit(rate, reason, link.kind)
+
+
+def _best_label(link: Link) -> str:
+    if link.pcie is None:
+        return link.label
+    best = link.pcie.at_best()
+    return f"PCIe {best.generation}.0 x{best.width}"
+
+
+def _why_unknown(machine: Machine, copy: Copy, path: tuple[Hop, ...] | None) -> str:
+    if path is None:
+        return f"{copy.source.part} and {copy.destination.part} are not linked on this machine"
+    if not path and copy.source.is_host:
+        detail = machine.node(copy.source.index).memory_detail
+        return detail or "the speed of the memory modules is not known"
+    if not path:
+        return "the speed of the GPU's own memory is not known"
+    return "no speed is known for the links on the way"

@@ -1,0 +1,57 @@
+"""Sizes as people write them: ``16``, ``200KB``, ``512MiB``."""
+
+from __future__ import annotations
+
+import re
+
+from lanescope.errors import InputError
+
+_UNITS = {"": 1, "B": 1}
+for _power, _letter in enumerate("KMGT", start=1):
+    _UNITS[f"{_letter}B"] = 1000**_power
+    _UNITS[f"{_letter}IB"] = 1024**_power
+
+
+def parse_size(text: str) -> int:
+    """Return a size in bytes.
+
+    KB, MB, GB are decimal, KiB, MiB, GiB binary; case does not matter.
+
+    Raises
+    ------
+    InputError
+        If the text is no size, or not above zero.
+
+    >>> parse_size("512MiB")
+    536870912
+    """
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
+    unit = _UNITS.get(match[2].upper()) if match else None
+    if match is None or unit is None:
+        raise InputError(f"{text!r} is not a size; write for example 16, 200KB, 64KiB or 2GiB")
+    size = float(match[1]) * unit
+    if size < 1 or size != int(size):
+        raise InputError(
+            f"size {text!r} is not a whole number of bytes above zero; give 1 B or more"
+        )
+    return int(size)
+
+
+def doubling_sizes(smallest: int, largest: int) -> tuple[int, ...]:
+    """Return smallest, 2 * smallest, ... up to and with the last one not above `largest`.
+
+    Raises
+    ------
+    InputError
+        If the smallest is larger than the largest.
+    """
+    if smallest > largest:
+        raise InputError(
+            f"the smallest size ({smallest} B) is larger than the largest ({largest} B); swap them"
+        )
+    sizes = []
+    size = smallest
+    while size <= largest:
+        sizes.append(size)
+        size *= 2
+    return tuple(sizes)

@@ -1,0 +1,69 @@
+"""Max-min fair sharing: how fast flows can go that use the same resources.
+
+All rates grow together until a resource is full; the flows through it stop
+growing, the others go on (progressive filling; Bertsekas and Gallager, Data
+Networks, section 6.5.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one flow gets.
+
+    Attributes
+    ----------
+    rate
+        In the unit of the capacities; None when nothing bounds the flow.
+    bottleneck
+        The resource that bounds it; None when nothing does.
+    """
+
+    rate: float | None
+    bottleneck: Hashable | None
+
+
+def max_min_fair(
+    flows: Sequence[Mapping[Hashable, float]], capacity: Mapping[Hashable, float]
+) -> tuple[Share, ...]:
+    """Share resources among flows.
+
+    Parameters
+    ----------
+    flows
+        For each flow what one unit of its rate takes from each resource (above
+        zero). Resources that `capacity` does not name are endless.
+    capacity
+        What each resource offers.
+
+    Returns
+    -------
+    tuple of Share
+        In the order of `flows`.
+    """
+    shares: list[Share | None] = [None] * len(flows)
+    left = dict(capacity)
+    level = 0.0
+    while open_flows := [i for i, share in enumerate(shares) if share is None]:
+        load: dict[Hashable, float] = {}
+        for i in open_flows:
+            for resource, usage in flows[i].items():
+                if resource in left:
+                    load[resource] = load.get(resource, 0.0) + usage
+        if not load:
+            for i in open_flows:
+                shares[i] = Share(None, None)
+            break
+        full = min(load, key=lambda resource: left[resource] / load[resource])
+        growth = left[full] / load[full]
+        level += growth
+        for resource, used in load.items():
+            left[resource] = max(0.0, left[resource] - growth * used)
+        for i in open_flows:
+            if full in flows[i]:
+                shares[i] = Share(level, full)
+    return tuple(share for share in shares if share is not None)

@@ -1,0 +1,242 @@
+"""What a machine is made of: the values that everything else works on.
+
+Parts are named the way copies name them: ``h0`` is NUMA node 0 with its memory
+and cores, ``g0`` is GPU 0, ``s0`` a PCIe switch, ``nvswitch`` the NVLink fabric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lanescope.machine.pcie import PcieLink, line_rate_gbs, payload_gbs
+
+
+class LinkKind(StrEnum):
+    """What connects two parts."""
+
+    PCIE = "pcie"
+    NVLINK = "nvlink"
+    SOCKET = "socket"
+
+
+@dataclass(frozen=True, slots=True)
+class NumaNode:
+    """One NUMA node: memory and the cores next to it.
+
+    Attributes
+    ----------
+    index
+        The operating system's number.
+    cores
+        For each physical core the processing units (hardware threads) on it,
+        by the operating system's numbers. Empty for a node without cores.
+    memory_bytes
+        Size of the node's memory; None when unknown.
+    cache_bytes
+        Last-level cache of the node's cores, in sum; None when unknown.
+    memory_gbs
+        Peak of the node's memory modules, reads and writes together, in GB/s;
+        None when their speed cannot be read.
+    memory_detail
+        Where `memory_gbs` comes from, or why it is not known.
+    """
+
+    index: int
+    cores: tuple[tuple[int, ...], ...] = ()
+    memory_bytes: int | None = None
+    cache_bytes: int | None = None
+    memory_gbs: float | None = None
+    memory_detail: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The name that copies use, such as ``h0``."""
+        return f"h{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU.
+
+    Attributes
+    ----------
+    index
+        CUDA's number of the device in PCI bus order.
+    node
+        The nearest NUMA node's index; None when the machine does not tell.
+    pci_address
+        Such as ``0000:17:00.0``.
+    unavailable
+        Why it cannot be used now, as a sentence; None when it can.
+    """
+
+    index: int
+    name: str
+    node: int | None = None
+    pci_address: str | None = None
+    uuid: str | None = None
+    memory_bytes: int | None = None
+    compute_capability: tuple[int, int] | None = None
+    multiprocessors: int | None = None
+    copy_engines: int | None = None
+    unavailable: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The name that copies use, such as ``g0``."""
+        return f"g{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A PCIe switch or an NVLink switch that links meet in."""
+
+    id: str
+    name: str
+    pci_address: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NvLink:
+    """A bundle of NVLinks between two parts.
+
+    Attributes
+    ----------
+    count
+        Links in the bundle that are up.
+    link_gbs
+        Line rate of one link in one direction, GB/s.
+    version
+        NVLink generation; None when unknown.
+    max_count
+        Links that the part has; None when unknown.
+    """
+
+    count: int
+    link_gbs: float
+    version: int | None = None
+    max_count: int | None = None
+
+    #: A packet of 256 bytes is 16 flits of data behind one flit of header, so
+    #: that 16 of 17 bytes are payload. The same share turns the 26.5625 GB/s
+    #: that an NVLink 4 signals into the 25 GB/s that its maker names.
+    PAYLOAD_SHARE = 16 / 17
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A connection between two parts, with its limit in each direction.
+
+    Attributes
+    ----------
+    a, b
+        The parts. For PCIe `a` is nearer to the host.
+    raw_gbs
+        What the wire carries one way after the line code, in GB/s; None when
+        unknown.
+    payload_gbs
+        Payload limit (from `a` to `b`, from `b` to `a`) in GB/s; None when
+        unknown.
+    pcie, nvlink
+        The link's own state, for links of that kind.
+    """
+
+    a: str
+    b: str
+    kind: LinkKind
+    raw_gbs: float | None = None
+    payload_gbs: tuple[float, float] | None = None
+    pcie: PcieLink | None = None
+    nvlink: NvLink | None = None
+
+    @staticmethod
+    def of_pcie(a: str, b: str, pcie: PcieLink) -> Link:
+        """Return a PCIe link, its limits computed for the fully trained link.
+
+        A link that is trained down keeps the limit it should have: that is
+        what makes the loss visible.
+        """
+        best = pcie.at_best()
+        raw = line_rate_gbs(best.generation, best.width)
+        return Link(a, b, LinkKind.PCIE, raw, payload_gbs(best), pcie=pcie)
+
+    @staticmethod
+    def of_nvlink(a: str, b: str, nvlink: NvLink) -> Link:
+        """Return a bundle of NVLinks with its limits."""
+        raw = nvlink.count * nvlink.link_gbs
+        payload = raw * NvLink.PAYLOAD_SHARE
+        return Link(a, b, LinkKind.NVLINK, raw, (payload, payload), nvlink=nvlink)
+
+    @property
+    def label(self) -> str:
+        """The link in a few words, such as ``PCIe 5.0 x16``."""
+        if self.pcie is not None:
+            return f"PCIe {self.pcie.generation}.0 x{self.pcie.width}"
+        if self.nvlink is not None:
+            version = "" if self.nvlink.version is None else f" {self.nvlink.version}"
+            return f"NVLink{version} x{self.nvlink.count}"
+        return "socket link"
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """What a copy costs beyond its bytes, in microseconds; None when unknown.
+
+    Only predictions use these: a measured machine tells its own.
+
+    Attributes
+    ----------
+    h2d_us, d2h_us, d2d_us
+        Time of a copy of a few bytes by a copy engine.
+    pageable_gbs
+        Rate of a copy from or to pageable memory, which the driver stages
+        through pinned memory with a CPU core; GB/s.
+    source
+        Where the figures come from.
+    """
+
+    h2d_us: float | None = None
+    d2h_us: float | None = None
+    d2d_us: float | None = None
+    pageable_gbs: float | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine: discovered, or described in a file.
+
+    Attributes
+    ----------
+    described
+        True when it was read from a file; nothing can be measured on it.
+    notes
+        Plain sentences on what is not known or not there, each with a remedy.
+    """
+
+    name: str
+    cpu: str | None = None
+    nodes: tuple[NumaNode, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+    switches: tuple[Switch, ...] = ()
+    links: tuple[Link, ...] = ()
+    driver: str | None = None
+    cuda_version: str | None = None
+    latencies: Latencies = field(default_factory=Latencies)
+    notes: tuple[str, ...] = ()
+    described: bool = False
+
+    def node(self, index: int) -> NumaNode:
+        """Return the NUMA node with the operating system's number `index`."""
+        return next(n for n in self.nodes if n.index == index)
+
+    def gpu(self, index: int) -> Gpu:
+        """Return GPU number `index`."""
+        return next(g for g in self.gpus if g.index == index)
+
+    def nearest_node(self, gpu: Gpu) -> NumaNode:
+        """Return the node nearest to a GPU, or the first where the machine does not tell."""
+        if gpu.node is not None:
+            return self.node(gpu.node)
+        return self.nodes[0]

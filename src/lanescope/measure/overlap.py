@@ -1,0 +1,33 @@
+"""Which timed windows of concurrent copies count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lanescope.measure.result import FloatArray
+
+
+def overlapping_windows(boundaries: Sequence[Sequence[float]]) -> list[FloatArray]:
+    """Return the lengths of the windows during which every copy was running.
+
+    A window that reaches past the start or the end of another copy ran partly
+    alone and would look too fast.
+
+    Parameters
+    ----------
+    boundaries
+        For each copy the times, in seconds since a common start, at which its
+        windows begin and end; ascending.
+
+    Returns
+    -------
+    list of arrays
+        Seconds of the windows that count, for each copy; possibly none.
+    """
+    times = [np.asarray(b, dtype=np.float64) for b in boundaries]
+    begin = max(t[0] for t in times)
+    end = min(t[-1] for t in times)
+    inside = [(t[:-1] >= begin) & (t[1:] <= end) for t in times]
+    return [np.diff(t)[keep] for t, keep in zip(times, inside, strict=True)]

@@ -1,0 +1,170 @@
+"""What a measurement leaves behind: samples, statistics, limit and verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from lanescope.experiment.copy import Copy, Experiment
+from lanescope.measure.bandwidth import bandwidth_gbs
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Source(StrEnum):
+    """Where a number comes from. A prediction is never shown as a measurement."""
+
+    MEASURED = "measured"
+    PREDICTED = "predicted"
+
+
+class Status(StrEnum):
+    """The verdict on one path in one word."""
+
+    HEALTHY = "healthy"
+    SLOW = "slow"
+    IMPOSSIBLE = "impossible"
+    UNJUDGED = "no limit known"
+    PREDICTED = "predicted"
+    NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judgement with its reason, and the remedy when there is something to do."""
+
+    status: Status
+    reason: str
+    remedy: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the path is worse than it should be."""
+        return self.status in (Status.SLOW, Status.IMPOSSIBLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Summary of the seconds of one copy; see `lanescope.measure.statistics`.
+
+    Attributes
+    ----------
+    n
+        Number of samples.
+    median_seconds, min_seconds, max_seconds, p5_seconds, p95_seconds
+        Of one repetition.
+    half_width
+        Half of the 95 % confidence interval of the median, as a share of the
+        median (0.005 is 0.5 %); None with fewer than six samples.
+    """
+
+    n: int
+    median_seconds: float
+    min_seconds: float
+    max_seconds: float
+    p5_seconds: float
+    p95_seconds: float
+    half_width: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why sampling ended.
+
+    Attributes
+    ----------
+    reason
+        ``converged`` (half-width under the target), ``budget`` (time spent),
+        ``interrupted``, or ``predicted`` (nothing was sampled).
+    target
+        Half-width asked for, as a share of the median.
+    spent_seconds, budget_seconds
+        Wall time used and allowed.
+    """
+
+    reason: str
+    target: float
+    spent_seconds: float
+    budget_seconds: float
+
+    def __str__(self) -> str:
+        match self.reason:
+            case "converged":
+                return f"95 % half-width under {self.target:.1%} after {self.spent_seconds:.2f} s"
+            case "budget":
+                return f"budget of {self.budget_seconds:g} s spent before {self.target:.1%}"
+            case "interrupted":
+                return f"interrupted after {self.spent_seconds:.2f} s"
+        return "nothing was sampled"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyResult:
+    """One copy of an experiment.
+
+    Attributes
+    ----------
+    seconds
+        Every sample: seconds of one repetition of the copy.
+    limit_gbs
+        The ceiling that the machine's links set on it in this experiment,
+        GB/s; None when unknown.
+    limit_reason
+        What sets the ceiling, or why none is known.
+    """
+
+    copy: Copy
+    seconds: FloatArray = field(compare=False)
+    statistics: Statistics
+    limit_gbs: float | None
+    limit_reason: str
+    verdict: Verdict
+
+    @property
+    def gbs(self) -> float:
+        """Bandwidth of the median repetition, in GB/s (1e9 bytes a second)."""
+        return bandwidth_gbs(self.copy.counted_bytes, self.statistics.median_seconds)
+
+    @property
+    def share_of_limit(self) -> float | None:
+        """Bandwidth as a share of the limit; None without a limit."""
+        return None if self.limit_gbs is None else self.gbs / self.limit_gbs
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One experiment's outcome.
+
+    Attributes
+    ----------
+    copies
+        One entry for each copy; empty when `not_measured` says why.
+    method
+        How it was timed, in a sentence.
+    stop
+        Why sampling ended; None when nothing was measured.
+    not_measured
+        The verdict that explains why there are no numbers; None otherwise.
+    """
+
+    experiment: Experiment
+    source: Source
+    copies: tuple[CopyResult, ...]
+    method: str
+    stop: Stop | None = None
+    not_measured: Verdict | None = None
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """All verdicts of this experiment."""
+        if self.not_measured is not None:
+            return (self.not_measured,)
+        return tuple(c.verdict for c in self.copies)
+
+    def _repr_html_(self) -> str:
+        from lanescope.report.notebook import results_html
+
+        return results_html([self])

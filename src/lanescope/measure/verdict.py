@@ -1,0 +1,115 @@
+"""Is a path as fast as it should be? Pure rules over numbers and link states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lanescope.backend.base import LinkEvidence
+from lanescope.experiment import Copy, Engine, Memory
+from lanescope.experiment.limit import Limit
+from lanescope.machine import LinkKind, Machine
+from lanescope.measure.result import Source, Status, Verdict
+
+#: Smaller copies spend their time on start-up and say nothing about the link.
+JUDGED_BYTES = 32 << 20
+
+#: Share of the payload limit that healthy hardware reaches, for one copy alone and
+#: for opposing copies at once. PCIe: the limit leaves out acknowledgements and flow
+#: control; 95 to 96 % was measured on PCIe 5.0 x16. NVLink: 88 % was measured on 18
+#: NVLinks 4. Memory: what STREAM usually reaches of the modules' peak.
+EXPECTED_SHARE: dict[LinkKind | str, tuple[float, float]] = {
+    LinkKind.PCIE: (0.90, 0.80),
+    LinkKind.NVLINK: (0.80, 0.80),
+    "memory": (0.60, 0.60),
+}
+
+#: Above the limit by more than this, either the limit or the timing is wrong.
+_TOLERANCE = 1.02
+
+
+def judge(
+    machine: Machine,
+    copy: Copy,
+    gbs: float,
+    limit: Limit,
+    *,
+    source: Source,
+    shared: bool = False,
+    evidence: Sequence[LinkEvidence] = (),
+) -> Verdict:
+    """Judge one copy.
+
+    Parameters
+    ----------
+    gbs
+        Its bandwidth in GB/s.
+    shared
+        Whether other copies ran at the same time.
+    evidence
+        Link states seen under load.
+    """
+    if source is Source.PREDICTED:
+        return Verdict(Status.PREDICTED, f"upper bound from {limit.reason}")
+    if trained_down := _trained_down(machine, copy, evidence):
+        return trained_down
+    if limit.gbs is None or limit.kind not in EXPECTED_SHARE:
+        return Verdict(Status.UNJUDGED, limit.reason)
+    if gbs > limit.gbs * _TOLERANCE:
+        return Verdict(
+            Status.IMPOSSIBLE,
+            f"faster than {limit.reason} can be",
+            "The link's data or the clock is wrong; please report this with the run folder.",
+        )
+    if excuse := _not_comparable(copy):
+        return Verdict(Status.UNJUDGED, excuse)
+    expected = EXPECTED_SHARE[limit.kind][1 if shared else 0]
+    share = gbs / limit.gbs
+    if share >= expected:
+        return Verdict(Status.HEALTHY, f"{share:.1%} of the limit, {expected:.0%} or more expected")
+    reason = f"{share:.1%} of the limit, {expected:.0%} expected"
+    replays = [e for e in evidence if e.replays]
+    if replays:
+        reason += "; " + ", ".join(f"{e.part} sent {e.replays} packets again" for e in replays)
+    return Verdict(Status.SLOW, reason, _remedy(limit, bool(replays)))
+
+
+def _trained_down(machine: Machine, copy: Copy, evidence: Sequence[LinkEvidence]) -> Verdict | None:
+    over_pcie = copy.source.is_host or copy.destination.is_host
+    for seen in evidence if over_pcie else ():
+        links = [ln for ln in machine.links if ln.pcie is not None and ln.b == seen.part]
+        for best in (ln.pcie.at_best() for ln in links if ln.pcie is not None):
+            if seen.generation < best.generation or seen.width < best.width:
+                return Verdict(
+                    Status.SLOW,
+                    f"the link of {seen.part} runs at PCIe {seen.generation}.0 x{seen.width} under "
+                    f"load, {best.generation}.0 x{best.width} is possible",
+                    "Reseat the card or riser, try another slot, look at the slot's BIOS setting; "
+                    "'lspci -vv' shows LnkSta.",
+                )
+    return None
+
+
+def _not_comparable(copy: Copy) -> str | None:
+    """Why a copy cannot be expected to reach its limit, or None."""
+    if copy.engine is Engine.CPU:
+        if len(copy.cpus) < 2:
+            return "one core alone does not fill the memory's limit"
+        return None
+    if Memory.PAGEABLE in (copy.source.memory, copy.destination.memory):
+        return "the driver stages pageable memory with a CPU core"
+    if copy.bytes < JUDGED_BYTES:
+        return "too small to fill the link"
+    return None
+
+
+def _remedy(limit: Limit, replays: bool) -> str:
+    if limit.kind == "memory":
+        return "Look for other load, missing memory modules and the NUMA setting of the BIOS."
+    if limit.kind is LinkKind.NVLINK:
+        return "'nvidia-smi nvlink -s' and '-e' show dead links and errors."
+    if replays:
+        return "Replays mean a bad signal: reseat the card or riser and clean the contacts."
+    return (
+        "Look for other traffic ('nvidia-smi dmon -s t'), the IOMMU setting, and whether the GPU "
+        "shares a switch with a busy device."
+    )

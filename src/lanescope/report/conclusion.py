@@ -1,0 +1,102 @@
+"""What a run says, in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lanescope.measure.result import Status
+from lanescope.report.format import count_text
+from lanescope.report.path_rows import PathRow, headline_results, path_rows
+from lanescope.run.run import Run, State
+
+#: More names than this make a sentence that nobody reads.
+_MOST_NAMES = 4
+
+
+def headline_rows(run: Run) -> tuple[PathRow, ...]:
+    """Return the rows that the conclusion counts: of a sweep only the largest sizes."""
+    return path_rows(headline_results(run.results))
+
+
+def conclusion(run: Run) -> str:
+    """Return the outcome of a run in one sentence."""
+    return rows_conclusion(headline_rows(run))
+
+
+def rows_conclusion(rows: Sequence[PathRow]) -> str:
+    """Return the outcome of some paths in one sentence."""
+    if not rows:
+        return "This run holds no results."
+    predicted = [r for r in rows if r.predicted]
+    if len(predicted) == len(rows):
+        known = sum(r.measured is not None for r in rows)
+        return (
+            f"Predicted upper bounds for {count_text(known, 'path')}; nothing was measured."
+            if known
+            else "Nothing could be predicted."
+        )
+    clauses = [_judged(rows), *_rest(rows)]
+    if predicted:
+        clauses.append(f"{_some(len(predicted))} predicted, not measured")
+    return "; ".join(c for c in clauses if c) + "."
+
+
+def state_sentence(state: State) -> str | None:
+    """Return what to know about a run that did not finish, or None."""
+    if state is State.COMPLETE:
+        return None
+    how = (
+        "it was interrupted"
+        if state is State.INTERRUPTED
+        else "it was still running when this was written, or it was killed"
+    )
+    return f"This run did not finish: {how}. What follows is what it had until then."
+
+
+def _judged(rows: Sequence[PathRow]) -> str:
+    slow = _of(rows, Status.SLOW)
+    impossible = _of(rows, Status.IMPOSSIBLE)
+    judged = len(_of(rows, Status.HEALTHY)) + len(slow) + len(impossible)
+    if not judged:
+        return "No path could be judged"
+    if not slow and not impossible:
+        if judged == 1:
+            return "The one judged path reaches what its links can carry"
+        which = "paths" if judged == len(rows) else "judged paths"
+        return f"All {judged} {which} reach what their links can carry"
+    parts = []
+    if slow:
+        verb = "is" if len(slow) == 1 else "are"
+        parts.append(f"{len(slow)} of {count_text(judged, 'path')} {verb} slow: {_names(slow)}")
+    if impossible:
+        verb = "is" if len(impossible) == 1 else "are"
+        parts.append(
+            f"{len(impossible)} of {count_text(judged, 'path')} {verb} faster than the links can "
+            f"be, so a limit or a clock is wrong: {_names(impossible)}"
+        )
+    return "; ".join(parts)
+
+
+def _rest(rows: Sequence[PathRow]) -> list[str]:
+    unjudged, missing = _of(rows, Status.UNJUDGED), _of(rows, Status.NOT_MEASURED)
+    clauses = []
+    if unjudged:
+        clauses.append(f"{_some(len(unjudged))} shown without a verdict")
+    if missing:
+        clauses.append(f"{_some(len(missing))} not measured")
+    return clauses
+
+
+def _some(count: int) -> str:
+    return f"{count_text(count, 'path')} {'is' if count == 1 else 'are'}"
+
+
+def _of(rows: Sequence[PathRow], status: Status) -> list[PathRow]:
+    return [r for r in rows if r.verdict.status is status]
+
+
+def _names(rows: Sequence[PathRow]) -> str:
+    names = [r.label for r in rows[:_MOST_NAMES]]
+    if len(rows) > _MOST_NAMES:
+        names.append(f"and {len(rows) - _MOST_NAMES} more")
+    return ", ".join(names)

@@ -1,0 +1,137 @@
+"""Numbers as people read them: the one place where units are written out.
+
+Every function takes None for a missing value and returns `MISSING`, so that a
+missing number never looks like a zero.
+"""
+
+from __future__ import annotations
+
+#: What stands in place of a number that is not known.
+MISSING = "–"
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def bytes_text(count: float | None) -> str:
+    """Return a size such as ``512 MiB`` or ``16 B``.
+
+    >>> bytes_text(512 << 20)
+    '512 MiB'
+    """
+    if count is None:
+        return MISSING
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(_BINARY) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{_digits(value)} {_BINARY[unit]}"
+
+
+def seconds_text(seconds: float | None) -> str:
+    """Return a time in the unit that suits it, such as ``1.42 µs``.
+
+    >>> seconds_text(1.42e-6)
+    '1.42 µs'
+    """
+    if seconds is None:
+        return MISSING
+    for scale, unit in _SECONDS:
+        if seconds >= scale * 0.9995:
+            return f"{_significant(seconds / scale)} {unit}"
+    return f"{_significant(seconds * 1e9)} ns"
+
+
+def microseconds_text(seconds: float | None) -> str:
+    """Return a time in µs without its unit, for a column that names it.
+
+    >>> microseconds_text(0.0096)
+    '9600'
+    """
+    return MISSING if seconds is None else _significant(seconds * 1e6, most=4)
+
+
+def gbs_text(gbs: float | None) -> str:
+    """Return a bandwidth in GB/s without its unit.
+
+    >>> gbs_text(55.63), gbs_text(394.2), gbs_text(0.534)
+    ('55.6', '394', '0.534')
+    """
+    return MISSING if gbs is None else _significant(gbs)
+
+
+def percent_text(share: float | None) -> str:
+    """Return a share as percent.
+
+    >>> percent_text(0.951)
+    '95.1 %'
+    """
+    return MISSING if share is None else f"{share * 100:.1f} %"
+
+
+def half_width_text(share: float | None) -> str:
+    """Return the 95 % half-width of a median, as a share of it.
+
+    >>> half_width_text(0.0042)
+    '± 0.42 %'
+    """
+    return MISSING if share is None else f"± {share * 100:.2f} %"
+
+
+def spread_text(low: float | None, high: float | None) -> str:
+    """Return a span of bandwidths in GB/s.
+
+    Both ends get the same number of decimals, enough of them to tell the ends
+    apart where they differ by a thousandth or more.
+
+    >>> spread_text(55.41, 55.72)
+    '55.4 to 55.7'
+    """
+    if low is None or high is None:
+        return MISSING
+    decimals = _decimals(max(low, high))
+    if f"{low:.{decimals}f}" == f"{high:.{decimals}f}" and high - low >= high * 1e-3:
+        decimals += 1
+    return f"{low:.{decimals}f} to {high:.{decimals}f}"
+
+
+def time_spread_text(low: float | None, high: float | None) -> str:
+    """Return a span of times, in the unit of the larger one.
+
+    >>> time_spread_text(1.38e-6, 1.47e-6)
+    '1.38 to 1.47 µs'
+    """
+    if low is None or high is None:
+        return MISSING
+    scale, unit = next((u for u in _SECONDS if high >= u[0] * 0.9995), _SECONDS[-1])
+    decimals = _decimals(high / scale)
+    return f"{low / scale:.{decimals}f} to {high / scale:.{decimals}f} {unit}"
+
+
+def count_text(count: int, singular: str, plural: str | None = None) -> str:
+    """Return a number with its noun.
+
+    >>> count_text(1, "path"), count_text(3, "path")
+    ('1 path', '3 paths')
+    """
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"
+
+
+def _decimals(value: float, most: int = 3) -> int:
+    """How many decimals give three significant digits, never fewer than none."""
+    size = abs(value)
+    decimals = 0 if size == 0 else most - 1
+    while size >= 10 and decimals > 0:
+        size, decimals = size / 10, decimals - 1
+    while 0 < size < 1:
+        size, decimals = size * 10, decimals + 1
+    return decimals
+
+
+def _significant(value: float, most: int = 3) -> str:
+    return f"{value:.{_decimals(value, most)}f}"
+
+
+def _digits(value: float) -> str:
+    """Up to three significant digits, without trailing zeros."""
+    text = _significant(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,142 @@
+"""Small helpers that write HTML: escaping, tables, data inside a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+
+def text(value: object) -> str:
+    """Return a value escaped for use as text or inside a quoted attribute."""
+    return escape(str(value), quote=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    title
+        Plain text.
+    number
+        Whether it holds numbers, which stand right-aligned.
+    hint
+        What the column means, shown on hover.
+    """
+
+    title: str
+    number: bool = False
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """A string that is HTML already."""
+
+    html: str
+
+
+Cell = str | Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows of a table under a heading; an empty heading shows none."""
+
+    rows: Sequence[Sequence[Cell]]
+    heading: str = ""
+
+
+def table(columns: Sequence[Column], groups: Iterable[Group], caption: str) -> str:
+    """Return a table; the first column names the row.
+
+    The caption is text for everyone: screen readers announce it first.
+    """
+    head = "".join(_header(c) for c in columns)
+    bodies = "".join(_body(columns, g) for g in groups)
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{text(caption)}">'
+        f"<table><caption>{text(caption)}</caption><thead><tr>{head}</tr></thead>{bodies}"
+        "</table></div>"
+    )
+
+
+def definitions(pairs: Iterable[tuple[str, Cell]]) -> str:
+    """Return a list of terms with their descriptions."""
+    rows = "".join(f"<dt>{text(term)}</dt><dd>{_inner(value)}</dd>" for term, value in pairs)
+    return f"<dl>{rows}</dl>"
+
+
+def items(values: Iterable[Cell]) -> str:
+    """Return a bulleted list."""
+    return "<ul>" + "".join(f"<li>{_inner(value)}</li>" for value in values) + "</ul>"
+
+
+def section(identifier: str, title: str, *parts: str) -> str:
+    """Return a section with its heading, or nothing when all parts are empty."""
+    body = "".join(parts)
+    if not body:
+        return ""
+    return (
+        f'<section id="{text(identifier)}" aria-labelledby="{text(identifier)}-title">'
+        f'<h2 id="{text(identifier)}-title">{text(title)}</h2>{body}</section>'
+    )
+
+
+def json_data(identifier: str, value: Any) -> str:
+    """Return a script element that holds data.
+
+    ``<``, ``>`` and ``&`` are written as JSON escapes, so that no name inside
+    the data can end the element.
+    """
+    data = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        data = data.replace(character, f"\\u{ord(character):04x}")
+    return f'<script type="application/json" id="{text(identifier)}">{data}</script>'
+
+
+def script(source: str) -> str:
+    """Return a script element with code.
+
+    In JavaScript these character sequences stand only inside strings and
+    regular expressions, where the backslash changes nothing.
+    """
+    for ending in ("</script", "</SCRIPT"):
+        source = source.replace(ending, f"<\\/{ending[2:]}")
+    return f"<script>{source.replace('<!--', '<' + chr(92) + '!--')}</script>"
+
+
+def _header(column: Column) -> str:
+    kind = ' class="number"' if column.number else ""
+    hint = f' title="{text(column.hint)}"' if column.hint else ""
+    return f'<th scope="col"{kind}{hint}>{text(column.title)}</th>'
+
+
+def _body(columns: Sequence[Column], group: Group) -> str:
+    heading = ""
+    if group.heading:
+        heading = (
+            f'<tr class="group"><th scope="rowgroup" colspan="{len(columns)}">'
+            f"<span>{text(group.heading)}</span></th></tr>"
+        )
+    rows = "".join(_row(columns, row) for row in group.rows)
+    return f"<tbody>{heading}{rows}</tbody>"
+
+
+def _row(columns: Sequence[Column], row: Sequence[Cell]) -> str:
+    cells = []
+    for index, (column, cell) in enumerate(zip(columns, row, strict=True)):
+        kind = ' class="number"' if column.number else ""
+        if index == 0:
+            cells.append(f'<th scope="row"{kind}>{_inner(cell)}</th>')
+        else:
+            cells.append(f"<td{kind}>{_inner(cell)}</td>")
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _inner(cell: Cell) -> str:
+    return cell.html if isinstance(cell, Markup) else text(cell)

@@ -1,0 +1,166 @@
+"""What tables and plots show of each path: one flat value per copy."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lanescope.experiment import Copy, Engine, Experiment, Memory, Timing
+from lanescope.measure.bandwidth import bandwidth_gbs
+from lanescope.measure.result import CopyResult, Result, Source, Status, Verdict
+
+#: Groups of paths in the order in which they are shown.
+GROUPS = ("Host memory", "Host and GPU", "Between GPUs", "Inside a GPU")
+
+
+@dataclass(frozen=True, slots=True)
+class PathRow:
+    """One copy as it is shown.
+
+    Attributes
+    ----------
+    label
+        Its name for people; unique words, no numbers.
+    detail
+        What was moved and by whom.
+    group
+        One of `GROUPS`.
+    result, measured
+        Where the row comes from; `measured` is None when nothing was measured.
+    low_gbs, high_gbs
+        Bandwidth at the 95th and the 5th percentile of the time.
+    """
+
+    label: str
+    detail: str
+    group: str
+    result: Result
+    copy: Copy
+    measured: CopyResult | None
+    verdict: Verdict
+    low_gbs: float | None = None
+    high_gbs: float | None = None
+
+    @property
+    def gbs(self) -> float | None:
+        """Bandwidth of the median, GB/s; None when not measured."""
+        return None if self.measured is None else self.measured.gbs
+
+    @property
+    def limit_gbs(self) -> float | None:
+        """Its ceiling in GB/s; None when unknown."""
+        return None if self.measured is None else self.measured.limit_gbs
+
+    @property
+    def share_of_limit(self) -> float | None:
+        """Bandwidth as a share of the limit; None when either is unknown."""
+        return None if self.measured is None else self.measured.share_of_limit
+
+    @property
+    def half_width(self) -> float | None:
+        """Relative 95 % half-width of the median; None when unknown."""
+        return None if self.measured is None else self.measured.statistics.half_width
+
+    @property
+    def predicted(self) -> bool:
+        """Whether its numbers are predictions."""
+        return self.result.source is Source.PREDICTED
+
+
+def path_rows(results: Iterable[Result]) -> tuple[PathRow, ...]:
+    """Return a row for each copy, or one for an experiment that was not measured."""
+    return tuple(row for result in results for row in _rows(result))
+
+
+def headline_results(results: Sequence[Result]) -> tuple[Result, ...]:
+    """Return the results that stand for their path.
+
+    Of copies that differ only in size, as a sweep makes them, that is the
+    largest one: the small ones say nothing about the link.
+    """
+    groups: dict[object, list[Result]] = defaultdict(list)
+    for result in results:
+        groups[_curve(result)].append(result)
+    kept = {
+        id(max(group, key=lambda r: (bool(r.copies), r.experiment.copies[0].bytes)))
+        for group in groups.values()
+    }
+    return tuple(r for r in results if id(r) in kept)
+
+
+def source_word(results: Iterable[Result]) -> str:
+    """Return ``measured``, ``predicted`` or both, for titles."""
+    sources = {r.source for r in results}
+    if sources == {Source.PREDICTED}:
+        return "predicted"
+    return "measured and predicted" if Source.PREDICTED in sources else "measured"
+
+
+def clock_text(timing: Timing) -> str:
+    """Return the clock of a way of timing, in words."""
+    return "GPU events" if timing is Timing.GATE else "host clock"
+
+
+def _curve(result: Result) -> object:
+    """What a result has in common with the other sizes of the same sweep."""
+    experiment = result.experiment
+    if not experiment.name.startswith("sweep/") or len(experiment.copies) != 1:
+        return experiment.name
+    copy = experiment.copies[0]
+    return (copy.source, copy.destination, copy.engine, experiment.timing, result.source)
+
+
+def _rows(result: Result) -> list[PathRow]:
+    experiment = result.experiment
+    group = _group(experiment.copies[0])
+    if result.not_measured is not None or not result.copies:
+        verdict = result.not_measured or Verdict(Status.NOT_MEASURED, "no samples were taken")
+        label = _label(experiment, None)
+        copy = experiment.copies[0]
+        return [PathRow(label, _detail(copy), group, result, copy, None, verdict)]
+    return [
+        PathRow(
+            label=_label(experiment, entry.copy),
+            detail=_detail(entry.copy),
+            group=group,
+            result=result,
+            copy=entry.copy,
+            measured=entry,
+            verdict=entry.verdict,
+            low_gbs=bandwidth_gbs(entry.copy.counted_bytes, entry.statistics.p95_seconds),
+            high_gbs=bandwidth_gbs(entry.copy.counted_bytes, entry.statistics.p5_seconds),
+        )
+        for entry in result.copies
+    ]
+
+
+def _label(experiment: Experiment, copy: Copy | None) -> str:
+    first = experiment.copies[0]
+    if experiment.name.startswith("sweep/") and len(experiment.copies) == 1:
+        return f"{first.path}, {_host_memory(first)}, {clock_text(experiment.timing)}"
+    if copy is None or len(experiment.copies) == 1:
+        return experiment.title
+    return f"{copy.path} ({experiment.title})"
+
+
+def _host_memory(copy: Copy) -> Memory:
+    return (copy.source if copy.source.is_host else copy.destination).memory
+
+
+def _detail(copy: Copy) -> str:
+    from lanescope.report.format import bytes_text, count_text
+
+    if copy.engine is Engine.CPU:
+        threads = count_text(len(copy.cpus), "thread") if copy.cpus else "host threads"
+        return f"{copy.operation} of {bytes_text(copy.bytes)} arrays by {threads}"
+    return f"{bytes_text(copy.bytes)}, {_host_memory(copy)} memory, GPU copy engine"
+
+
+def _group(copy: Copy) -> str:
+    hosts = (copy.source.is_host, copy.destination.is_host)
+    if all(hosts):
+        return GROUPS[0]
+    if any(hosts):
+        return GROUPS[1]
+    return GROUPS[3] if copy.source.part == copy.destination.part else GROUPS[2]

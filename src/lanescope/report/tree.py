@@ -1,0 +1,82 @@
+"""A machine as a tree for a terminal."""
+
+from __future__ import annotations
+
+from rich.tree import Tree
+
+from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode
+from lanescope.report import format as fmt
+
+
+def machine_tree(machine: Machine) -> Tree:
+    """Return the machine as a tree: nodes, what hangs below them, the GPU fabric."""
+    kind = "described machine" if machine.described else "machine"
+    facts = [kind, machine.name]
+    if machine.cpu:
+        facts.append(f"({machine.cpu})")
+    tree = Tree(" ".join(facts))
+    driver = f"driver {machine.driver}" if machine.driver else "no NVIDIA driver"
+    if machine.cuda_version:
+        driver += f", CUDA {machine.cuda_version}"
+    tree.add(driver)
+    for node in machine.nodes:
+        _add_below(tree.add(_node_text(node)), machine, node.id, {node.id})
+    for link in machine.links:
+        if link.kind is not LinkKind.PCIE:
+            tree.add(f"{link.a} – {link.b}: {link_text(link)}")
+    return tree
+
+
+def link_text(link: Link) -> str:
+    """Return a link with its limits, and what it lost when it is trained down."""
+    text = link.label
+    if link.raw_gbs is not None:
+        text += f", raw {fmt.gbs_text(link.raw_gbs)}"
+    if link.payload_gbs is not None:
+        there, back = link.payload_gbs
+        text += f", payload {fmt.gbs_text(there)} ↓ {fmt.gbs_text(back)} ↑ GB/s"
+    if link.pcie is not None and link.pcie.trained_down:
+        best = link.pcie.at_best()
+        text += f" (now; up to {best.generation}.0 x{best.width}, which the limits are for)"
+    return text
+
+
+def _add_below(branch: Tree, machine: Machine, part: str, seen: set[str]) -> None:
+    for link in machine.links:
+        if link.kind is LinkKind.PCIE and link.a == part and link.b not in seen:
+            seen.add(link.b)
+            below = branch.add(f"{_part_text(machine, link.b)} over {link_text(link)}")
+            _add_below(below, machine, link.b, seen)
+
+
+def _part_text(machine: Machine, part: str) -> str:
+    for gpu in machine.gpus:
+        if gpu.id == part:
+            return _gpu_text(gpu)
+    for switch in machine.switches:
+        if switch.id == part:
+            return f"{switch.id}: {switch.name}"
+    return part
+
+
+def _node_text(node: NumaNode) -> str:
+    threads = sum(len(core) for core in node.cores)
+    facts = [f"{len(node.cores)} cores, {threads} threads"]
+    if node.memory_bytes is not None:
+        facts.append(f"{fmt.bytes_text(node.memory_bytes)} memory")
+    if node.memory_gbs is not None:
+        facts.append(f"limit {fmt.gbs_text(node.memory_gbs)} GB/s")
+    if node.cache_bytes is not None:
+        facts.append(f"{fmt.bytes_text(node.cache_bytes)} last-level cache")
+    return f"{node.id}: " + ", ".join(facts)
+
+
+def _gpu_text(gpu: Gpu) -> str:
+    facts = [gpu.name]
+    if gpu.memory_bytes is not None:
+        facts.append(fmt.bytes_text(gpu.memory_bytes))
+    if gpu.pci_address:
+        facts.append(gpu.pci_address)
+    if gpu.unavailable:
+        facts.append(f"not usable: {gpu.unavailable}")
+    return f"{gpu.id}: " + ", ".join(facts)

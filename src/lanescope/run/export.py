@@ -1,0 +1,42 @@
+"""A run as JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from typing import Any
+
+from lanescope.run.rows import rows_of
+from lanescope.run.run import Run
+
+
+def run_json(run: Run) -> str:
+    """Return a run as one JSON object; bandwidths are numbers, missing is null."""
+    manifest = run.manifest
+    content: dict[str, Any] = {
+        "schema_version": manifest.schema_version,
+        "tool_version": manifest.tool_version,
+        "verb": manifest.verb,
+        "command": manifest.command,
+        "started": manifest.started,
+        "state": str(manifest.state),
+        "predicted": run.predicted,
+        "folder": str(run.folder) if run.folder else None,
+        "machine": dataclasses.asdict(manifest.machine),
+        "results": rows_of(run.results),
+    }
+    return json.dumps(content, indent=2, allow_nan=False)
+
+
+def run_csv(run: Run) -> str:
+    """Return a run's rows as CSV with a header; missing is empty."""
+    rows = rows_of(run.results)
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow(row | {"cpus": " ".join(map(str, row["cpus"]))})
+    return text.getvalue()

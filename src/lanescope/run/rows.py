@@ -1,0 +1,77 @@
+"""Results as flat rows: what Parquet, CSV and JSON share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from lanescope.measure.result import CopyResult, Result, Verdict
+
+Row = dict[str, Any]
+
+
+def rows_of(results: Iterable[Result]) -> list[Row]:
+    """Return a row for each copy of each result, measured or not.
+
+    Columns carry their unit in their name; what is missing is None.
+    """
+    return [row for result in results for row in _rows(result)]
+
+
+def _rows(result: Result) -> list[Row]:
+    rows = []
+    for index, copy in enumerate(result.experiment.copies):
+        row: Row = {
+            "experiment": result.experiment.name,
+            "title": result.experiment.title,
+            "timing": str(result.experiment.timing),
+            "copy": index,
+            "path": copy.path,
+            "provenance": str(result.source),
+            "source": copy.source.part,
+            "source_memory": str(copy.source.memory),
+            "destination": copy.destination.part,
+            "destination_memory": str(copy.destination.memory),
+            "engine": str(copy.engine),
+            "operation": str(copy.operation),
+            "cpus": list(copy.cpus),
+            "bytes": copy.bytes,
+            "counted_bytes": copy.counted_bytes,
+        }
+        measured = result.copies[index] if result.copies else None
+        row |= _numbers(measured)
+        row |= _verdict(measured.verdict if measured else result.not_measured)
+        row |= {
+            "method": result.method,
+            "stop_reason": result.stop.reason if result.stop else None,
+            "stop_target": result.stop.target if result.stop else None,
+            "spent_seconds": result.stop.spent_seconds if result.stop else None,
+            "budget_seconds": result.stop.budget_seconds if result.stop else None,
+        }
+        rows.append(row)
+    return rows
+
+
+def _numbers(measured: CopyResult | None) -> Row:
+    statistics = measured.statistics if measured else None
+    return {
+        "gbs": measured.gbs if measured else None,
+        "limit_gbs": measured.limit_gbs if measured else None,
+        "limit_reason": measured.limit_reason if measured else None,
+        "share_of_limit": measured.share_of_limit if measured else None,
+        "n": statistics.n if statistics else None,
+        "median_seconds": statistics.median_seconds if statistics else None,
+        "min_seconds": statistics.min_seconds if statistics else None,
+        "max_seconds": statistics.max_seconds if statistics else None,
+        "p5_seconds": statistics.p5_seconds if statistics else None,
+        "p95_seconds": statistics.p95_seconds if statistics else None,
+        "half_width": statistics.half_width if statistics else None,
+    }
+
+
+def _verdict(verdict: Verdict | None) -> Row:
+    return {
+        "verdict": str(verdict.status) if verdict else None,
+        "reason": verdict.reason if verdict else None,
+        "remedy": verdict.remedy if verdict else None,
+    }

@@ -1,0 +1,70 @@
+"""A run: what was asked, on which machine, and every result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from lanescope.machine import Machine
+from lanescope.measure.result import Result, Source
+
+#: Version of the layout of a run folder. History:
+#: 1 (lanescope 0.1): manifest.json, results/*.parquet, samples/*.parquet.
+SCHEMA_VERSION = 1
+
+
+class State(StrEnum):
+    """How far a run came."""
+
+    RUNNING = "running"  # also what a killed run leaves behind
+    COMPLETE = "complete"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a run folder says about itself.
+
+    Attributes
+    ----------
+    verb
+        ``check``, ``sweep`` or ``measure``.
+    command
+        The command line, or the Python call.
+    started
+        ISO 8601 with the offset from UTC.
+    """
+
+    verb: str
+    command: str
+    started: str
+    tool_version: str
+    machine: Machine
+    state: State = State.RUNNING
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run in memory.
+
+    Attributes
+    ----------
+    folder
+        Where it is stored; None when it is not.
+    """
+
+    manifest: Manifest
+    results: tuple[Result, ...] = field(default=())
+    folder: Path | None = None
+
+    @property
+    def predicted(self) -> bool:
+        """Whether any of its numbers is a prediction."""
+        return any(r.source is Source.PREDICTED for r in self.results)
+
+    def _repr_html_(self) -> str:
+        from lanescope.report.notebook import run_html
+
+        return run_html(self)

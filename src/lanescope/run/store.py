@@ -1,0 +1,249 @@
+"""Run folders: written piece by piece, so that nothing measured is ever lost.
+
+Layout (schema version 1)::
+
+    manifest.json          verb, command, start, state, versions
+    machine.toml           the machine, as a machine file
+    results/0001.parquet   one file for each experiment: a row for each copy
+    samples/0001.parquet   its raw samples
+    report.html            the page, when it was written
+
+Every file is written beside its place and moved there when whole: a run that is
+killed leaves whole files only, and reads back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lanescope.errors import InputError
+from lanescope.machine.files import dumps_machine, load_machine
+from lanescope.measure.result import Result
+from lanescope.run.decode import result_from_rows
+from lanescope.run.rows import rows_of
+from lanescope.run.run import SCHEMA_VERSION, Manifest, Run, State
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MANIFEST = "manifest.json"
+MACHINE = "machine.toml"
+PAGE = "report.html"
+
+
+class RunWriter:
+    """Writes one run folder.
+
+    Raises
+    ------
+    InputError
+        From any method, if the folder cannot be written.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self._manifest = manifest
+        self._results: list[Result] = []
+        with _writing(folder):
+            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+                raise InputError(f"{folder} is not an empty folder; name another with --out")
+            (folder / "results").mkdir(parents=True)
+            (folder / "samples").mkdir()
+            write_atomically(folder / MACHINE, dumps_machine(manifest.machine).encode())
+        self._write_manifest()
+
+    def add(self, result: Result) -> None:
+        """Store a result with its samples."""
+        self._results.append(result)
+        number = f"{len(self._results):04d}.parquet"
+        with _writing(self.folder):
+            # Samples first: a result without samples would not read back.
+            _write_table(self.folder / "samples" / number, _samples_table(result))
+            _write_table(self.folder / "results" / number, _results_table(result))
+
+    def finish(self, state: State) -> Run:
+        """Set the final state and return the run."""
+        self._manifest = dataclasses.replace(self._manifest, state=state)
+        self._write_manifest()
+        return self.run
+
+    @property
+    def run(self) -> Run:
+        """The run so far."""
+        return Run(self._manifest, tuple(self._results), self.folder)
+
+    def _write_manifest(self) -> None:
+        m = self._manifest
+        content = {
+            "schema_version": m.schema_version,
+            "tool_version": m.tool_version,
+            "verb": m.verb,
+            "command": m.command,
+            "started": m.started,
+            "state": str(m.state),
+            "described": m.machine.described,
+        }
+        with _writing(self.folder):
+            write_atomically(self.folder / MANIFEST, json.dumps(content, indent=2).encode())
+
+
+def default_runs_folder() -> Path:
+    """Return where runs are kept when no folder is named.
+
+    ``$LANESCOPE_RUNS``, else ``lanescope/runs`` under ``$XDG_DATA_HOME`` or
+    ``~/.local/share``.
+    """
+    if named := os.environ.get("LANESCOPE_RUNS"):
+        return Path(named)
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "lanescope" / "runs"
+
+
+def new_run_folder(verb: str, runs: Path | None = None) -> Path:
+    """Return a name for a new run under the runs folder that is not taken."""
+    base = (runs or default_runs_folder()) / f"{datetime.now():%Y%m%d-%H%M%S}-{verb}"
+    folder, count = base, 1
+    while folder.exists():
+        count += 1
+        folder = base.with_name(f"{base.name}-{count}")
+    return folder
+
+
+def find_run(name: str) -> Path:
+    """Return the folder of a run by path, by name, or ``latest``.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    if (Path(name) / MANIFEST).is_file():
+        return Path(name)
+    runs = default_runs_folder()
+    known = sorted(p.parent.name for p in runs.glob(f"*/{MANIFEST}")) if runs.is_dir() else []
+    if name == "latest" and known:
+        return runs / max(known, key=lambda n: (runs / n / MANIFEST).stat().st_mtime)
+    if name in known:
+        return runs / name
+    if Path(name).is_dir():
+        raise InputError(f"{name} is not a run folder: it has no {MANIFEST}; name a run's folder")
+    raise InputError(f"no run {name!r} here or under {runs}; 'lanescope check' makes one")
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run folder, finished or not.
+
+    Raises
+    ------
+    InputError
+        If it is not a run folder, of another schema version, or damaged.
+    """
+    manifest = _read_manifest(folder)
+    results = []
+    for path in sorted((folder / "results").glob("*.parquet")):
+        samples = folder / "samples" / path.name
+        try:
+            results.append(result_from_rows(_read_rows(path), _read_rows(samples)))
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(path) from error
+    return Run(manifest, tuple(results), folder)
+
+
+def _read_manifest(folder: Path) -> Manifest:
+    path = folder / MANIFEST
+    try:
+        content = json.loads(path.read_text())
+        version = content["schema_version"]
+        if version != SCHEMA_VERSION:
+            age = "a newer" if version > SCHEMA_VERSION else "an older"
+            raise InputError(
+                f"{folder} has run schema {version}, this is {SCHEMA_VERSION}; "
+                f"read it with {age} lanescope ({content.get('tool_version', 'unknown')} wrote it)"
+            )
+        machine = load_machine(folder / MACHINE)
+        return Manifest(
+            verb=content["verb"],
+            command=content["command"],
+            started=content["started"],
+            tool_version=content["tool_version"],
+            machine=dataclasses.replace(machine, described=content["described"]),
+            state=State(content["state"]),
+        )
+    except OSError as error:
+        raise InputError(f"{folder} is not a readable run folder: {error.strerror}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path) from error
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(f"{path} is damaged or cut short; delete it to read the rest of the run")
+
+
+def _read_rows(path: Path) -> list[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(path) from error
+    return rows
+
+
+def _results_table(result: Result) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_pylist(rows_of([result]))
+
+
+def _samples_table(result: Result) -> pa.Table:
+    import pyarrow as pa
+
+    numbers = [i for i, copy in enumerate(result.copies) for _ in copy.seconds]
+    seconds = [float(s) for copy in result.copies for s in copy.seconds]
+    columns = {
+        "experiment": pa.array([result.experiment.name] * len(seconds), pa.string()),
+        "copy": pa.array(numbers, pa.int32()),
+        "seconds": pa.array(seconds, pa.float64()),
+    }
+    return pa.table(columns)
+
+
+def _write_table(path: Path, table: pa.Table) -> None:
+    import pyarrow.parquet as pq
+
+    _replace(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    _replace(path, lambda temporary: temporary.write_bytes(content))
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        write(temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        # pyarrow puts the call into its text; the system's word is enough
+        reason = os.strerror(error.errno) if error.errno else re.sub(r"\s+", " ", str(error))
+        raise InputError(f"cannot write to {folder}: {reason}; name another with --out") from error
