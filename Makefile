@@ -2,6 +2,7 @@
 # make test       everything that can be tested here: style, types, tests
 # make gpu-test   the same on an offline machine with a GPU, with evidence
 # make format     lay the code out
+# make stubs      write the core's type stubs again, after a change of its bindings
 # make clean      remove what these made
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -name '*.pyc')
 
-.PHONY: all check test lint gpu-test format clean
+.PHONY: all check test lint gpu-test format stubs clean
 
 all: check
 
@@ -45,6 +46,9 @@ lint: $(VENV)/installed-test
 format: $(VENV)/installed-test
 	$(BIN)/ruff format .
 	find native -name '*.[ch]pp' -o -name '*.cu' | xargs $(BIN)/clang-format -i
+
+stubs: $(VENV)/installed-test
+	cd / && $(CURDIR)/$(BIN)/python -m nanobind.stubgen -m lanescope._native -O $(CURDIR)/src/lanescope -r
 
 # Nothing can be fetched there: build with what is installed, for the GPU that is in it.
 gpu-test:

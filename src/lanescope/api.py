@@ -203,9 +203,7 @@ def _run(
 ) -> Run:
     manifest = Manifest(
         verb=verb,
-        command=shlex.join(["lanescope", *sys.argv[1:]])
-        if _is_command()
-        else f"lanescope.{verb}()",
+        command=_command(verb),
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
         tool_version=__version__,
         machine=machine,
@@ -226,5 +224,7 @@ def _run(
     return writer.finish(State.COMPLETE)
 
 
-def _is_command() -> bool:
-    return Path(sys.argv[0]).name in ("lanescope", "__main__.py")
+def _command(verb: str) -> str:
+    if Path(sys.argv[0]).name in ("lanescope", "__main__.py"):
+        return shlex.join(["lanescope", *sys.argv[1:]])
+    return f"lanescope.{verb}()"

@@ -14,6 +14,9 @@ from lanescope.experiment.limit import Limit, limits
 from lanescope.machine import Machine
 from lanescope.measure.result import FloatArray, Source
 
+#: Copies that take this long are predicted without a known latency: it is a per cent or so.
+_LATENCY_FREE_SECONDS = 1e-3
+
 
 class ModelBackend:
     """Every copy takes its latency and goes at its limit: an upper bound, not a habit."""
@@ -65,14 +68,21 @@ def _seconds(machine: Machine, copy: Copy, bound: Limit) -> float:
         rate = staging if rate is None else min(rate, staging)
     if rate is None:
         raise NotMeasuredError(f"Nothing to predict from: {bound.reason}.", "Give the limit.")
-    return _latency_seconds(machine, copy) + copy.counted_bytes / (rate * 1e9)
+    transfer = copy.counted_bytes / (rate * 1e9)
+    latency = _latency_seconds(machine, copy)
+    if latency is None and transfer < _LATENCY_FREE_SECONDS:
+        raise NotMeasuredError(
+            "A copy this small is mostly latency, which the machine file does not tell.",
+            "Give latencies.h2d_us, d2h_us and d2d_us.",
+        )
+    return (latency or 0.0) + transfer
 
 
 def _host_only(copy: Copy) -> bool:
     return copy.source.is_host and copy.destination.is_host
 
 
-def _latency_seconds(machine: Machine, copy: Copy) -> float:
+def _latency_seconds(machine: Machine, copy: Copy) -> float | None:
     if _host_only(copy):
         return 0.0
     known = machine.latencies
@@ -80,4 +90,4 @@ def _latency_seconds(machine: Machine, copy: Copy) -> float:
         latency = known.h2d_us
     else:
         latency = known.d2h_us if copy.destination.is_host else known.d2d_us
-    return (latency or 0.0) * 1e-6
+    return None if latency is None else latency * 1e-6

@@ -214,7 +214,8 @@ class GpuSession:
             if state is not None:
                 before, after = self._replays[gpu.id], self._replay_counter(gpu)
                 replays = None if before is None or after is None else max(0, after - before)
-                seen.append(LinkEvidence(gpu.id, *state, replays))
+                generation, width = state
+                seen.append(LinkEvidence(gpu.id, generation, width, replays))
         return tuple(seen)
 
     def _replay_counter(self, gpu: Gpu) -> int | None:

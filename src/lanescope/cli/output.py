@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lanescope.api import Progress
+    from lanescope.experiment import Experiment
     from lanescope.run.run import Run
 
 #: Width of tables when nobody says how wide the output is.
@@ -46,9 +47,8 @@ def progress_on_terminal() -> Iterator[Progress | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("looking at the machine", total=None)
 
-        def on_start(experiment: object, number: int, total: int) -> None:
-            title = getattr(experiment, "title", "")
-            bar.update(task, description=title, completed=number - 1, total=total)
+        def on_start(experiment: Experiment, number: int, total: int) -> None:
+            bar.update(task, description=experiment.title, completed=number - 1, total=total)
 
         yield on_start
 

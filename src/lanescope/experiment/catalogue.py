@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import itertools
 from collections.abc import Iterable, Sequence
 
 from lanescope.errors import InputError
@@ -48,9 +49,8 @@ def check_experiments(machine: Machine, gpu_bytes: int = CHECK_BYTES) -> tuple[E
                 experiments += _host_memory(node, other)
     for gpu in machine.gpus:
         experiments += _host_and_gpu(machine, gpu, gpu_bytes)
-    for i, gpu in enumerate(machine.gpus):
-        for other in machine.gpus[i + 1 :]:
-            experiments += _gpu_pair(gpu, other, gpu_bytes)
+    for gpu, peer in itertools.combinations(machine.gpus, 2):
+        experiments += _gpu_pair(gpu, peer, gpu_bytes)
     return tuple(experiments)
 
 

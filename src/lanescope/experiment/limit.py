@@ -28,7 +28,9 @@ class Limit:
     reason
         What sets it, or why none is known; a phrase.
     kind
-        Kind of the link that sets it, ``memory`` for a node's memory, or None.
+        Kind of the link that sets it, ``memory`` for a node's memory; None when
+        a link on the way has no known speed, so that the true ceiling may be
+        lower.
     """
 
     gbs: float | None
@@ -140,6 +142,8 @@ def _limit(
 ) -> Limit:
     if rate is None:
         return Limit(None, _why_unknown(machine, copy, path))
+    if unknown := [link for link, _ in path or () if link.payload_gbs is None]:
+        return Limit(rate, f"no speed is known between {unknown[0].a} and {unknown[0].b}")
     if isinstance(bottleneck, tuple) and bottleneck[0] == "memory":
         node = machine.node(int(bottleneck[1][1:]))
         return Limit(

@@ -1,5 +1,7 @@
 """Machines: what is there, how it is linked, and what each link can carry."""
 
+from lanescope.machine.discovery import discover
+from lanescope.machine.files import load_machine, machine_named, save_machine, shipped_names
 from lanescope.machine.machine import (
     Gpu,
     Latencies,
@@ -22,4 +24,9 @@ __all__ = [
     "NvLink",
     "PcieLink",
     "Switch",
+    "discover",
+    "load_machine",
+    "machine_named",
+    "save_machine",
+    "shipped_names",
 ]

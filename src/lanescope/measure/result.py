@@ -27,7 +27,7 @@ class Status(StrEnum):
     HEALTHY = "healthy"
     SLOW = "slow"
     IMPOSSIBLE = "impossible"
-    UNJUDGED = "no limit known"
+    UNJUDGED = "not judged"
     PREDICTED = "predicted"
     NOT_MEASURED = "not measured"
 
@@ -91,11 +91,12 @@ class Stop:
     budget_seconds: float
 
     def __str__(self) -> str:
+        target = f"{self.target * 100:g} %"
         match self.reason:
             case "converged":
-                return f"95 % half-width under {self.target:.1%} after {self.spent_seconds:.2f} s"
+                return f"95 % half-width under {target} after {self.spent_seconds:.2f} s"
             case "budget":
-                return f"budget of {self.budget_seconds:g} s spent before {self.target:.1%}"
+                return f"budget of {self.budget_seconds:g} s spent before {target}"
             case "interrupted":
                 return f"interrupted after {self.spent_seconds:.2f} s"
         return "nothing was sampled"

@@ -65,8 +65,11 @@ def judge(
     expected = EXPECTED_SHARE[limit.kind][1 if shared else 0]
     share = gbs / limit.gbs
     if share >= expected:
-        return Verdict(Status.HEALTHY, f"{share:.1%} of the limit, {expected:.0%} or more expected")
-    reason = f"{share:.1%} of the limit, {expected:.0%} expected"
+        return Verdict(
+            Status.HEALTHY,
+            f"{_percent(share)} of the limit, {expected * 100:.0f} % or more expected",
+        )
+    reason = f"{_percent(share)} of the limit, {expected * 100:.0f} % expected"
     replays = [e for e in evidence if e.replays]
     if replays:
         reason += "; " + ", ".join(f"{e.part} sent {e.replays} packets again" for e in replays)
@@ -113,3 +116,7 @@ def _remedy(limit: Limit, replays: bool) -> str:
         "Look for other traffic ('nvidia-smi dmon -s t'), the IOMMU setting, and whether the GPU "
         "shares a switch with a busy device."
     )
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f} %"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.experiment.copy import Memory, Timing
+from lanescope.experiment.copy import Engine, Memory, Timing
 from lanescope.measure.result import CopyResult, FloatArray, Result, Source
 from lanescope.measure.statistics import summarise
 from lanescope.model.linkfit import LinkFit, fit_link, saturation_bytes
@@ -78,13 +78,13 @@ class Series:
 
 
 def sweep_series(results: Iterable[Result]) -> tuple[Series, ...]:
-    """Group single-copy results by path, memory and timing into curves.
+    """Group copies that ran alone by path, memory and timing into curves.
 
     Groups of fewer than two sizes are left out.
     """
     groups: dict[tuple[str, Memory, Timing, Source], list[CopyResult]] = defaultdict(list)
     for result in results:
-        if len(result.copies) == 1:
+        if len(result.copies) == 1 and result.copies[0].copy.engine is Engine.CE:
             copy = result.copies[0].copy
             host = copy.source if copy.source.is_host else copy.destination
             key = (copy.path, host.memory, result.experiment.timing, result.source)

@@ -10,7 +10,7 @@ from lanescope.report.path_rows import PathRow, headline_results, path_rows
 from lanescope.run.run import Run, State
 
 #: More names than this make a sentence that nobody reads.
-_MOST_NAMES = 4
+_MOST_NAMES = 3
 
 
 def headline_rows(run: Run) -> tuple[PathRow, ...]:
@@ -96,7 +96,7 @@ def _of(rows: Sequence[PathRow], status: Status) -> list[PathRow]:
 
 
 def _names(rows: Sequence[PathRow]) -> str:
-    names = [r.label for r in rows[:_MOST_NAMES]]
+    names = [r.label.replace(", ", " ") for r in rows[:_MOST_NAMES]]
     if len(rows) > _MOST_NAMES:
         names.append(f"and {len(rows) - _MOST_NAMES} more")
     return ", ".join(names)

@@ -118,7 +118,7 @@ def count_text(count: int, singular: str, plural: str | None = None) -> str:
 
 def _decimals(value: float, most: int = 3) -> int:
     """How many decimals give three significant digits, never fewer than none."""
-    size = abs(value)
+    size = abs(float(f"{value:.{most - 1}e}"))  # as it will be rounded: 0.9999 counts as 1.00
     decimals = 0 if size == 0 else most - 1
     while size >= 10 and decimals > 0:
         size, decimals = size / 10, decimals - 1

@@ -134,7 +134,8 @@ def _row(columns: Sequence[Column], row: Sequence[Cell]) -> str:
         if index == 0:
             cells.append(f'<th scope="row"{kind}>{_inner(cell)}</th>')
         else:
-            cells.append(f"<td{kind}>{_inner(cell)}</td>")
+            name = f' data-label="{text(column.title)}"'
+            cells.append(f"<td{kind}{name}>{_inner(cell)}</td>")
     return f"<tr>{''.join(cells)}</tr>"
 
 

@@ -26,6 +26,9 @@ STATUS_SIGNS = {
     Status.NOT_MEASURED: "–",
 }
 
+#: A path without a verdict may well have a known limit that it need not reach.
+STATUS_WORDS = {status: str(status) for status in Status} | {Status.UNJUDGED: "not judged"}
+
 #: Directions of a transfer.
 TO_GPU = "#2a7fbf"
 FROM_GPU = "#c97800"

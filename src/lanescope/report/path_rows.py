@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Timing
 from lanescope.measure.bandwidth import bandwidth_gbs
 from lanescope.measure.result import CopyResult, Result, Source, Status, Verdict
+from lanescope.report.format import bytes_text, count_text
 
 #: Groups of paths in the order in which they are shown.
 GROUPS = ("Host memory", "Host and GPU", "Between GPUs", "Inside a GPU")
@@ -77,16 +78,21 @@ def headline_results(results: Sequence[Result]) -> tuple[Result, ...]:
     """Return the results that stand for their path.
 
     Of copies that differ only in size, as a sweep makes them, that is the
-    largest one: the small ones say nothing about the link.
+    largest one measured: the small ones say nothing about the link.
     """
-    groups: dict[object, list[Result]] = defaultdict(list)
-    for result in results:
-        groups[_curve(result)].append(result)
-    kept = {
-        id(max(group, key=lambda r: (bool(r.copies), r.experiment.copies[0].bytes)))
-        for group in groups.values()
+    curves = _curves(results)
+    largest = {
+        id(max(curve, key=lambda r: (bool(r.copies), r.experiment.copies[0].bytes)))
+        for curve in curves
     }
-    return tuple(r for r in results if id(r) in kept)
+    swept = {id(r) for curve in curves for r in curve}
+    return tuple(r for r in results if id(r) not in swept or id(r) in largest)
+
+
+def swept_results(results: Sequence[Result]) -> tuple[Result, ...]:
+    """Return the results that are points of a curve: the same copy at other sizes is there."""
+    swept = {id(r) for curve in _curves(results) for r in curve}
+    return tuple(r for r in results if id(r) in swept)
 
 
 def source_word(results: Iterable[Result]) -> str:
@@ -102,13 +108,15 @@ def clock_text(timing: Timing) -> str:
     return "GPU events" if timing is Timing.GATE else "host clock"
 
 
-def _curve(result: Result) -> object:
-    """What a result has in common with the other sizes of the same sweep."""
-    experiment = result.experiment
-    if not experiment.name.startswith("sweep/") or len(experiment.copies) != 1:
-        return experiment.name
-    copy = experiment.copies[0]
-    return (copy.source, copy.destination, copy.engine, experiment.timing, result.source)
+def _curves(results: Sequence[Result]) -> list[list[Result]]:
+    groups: dict[object, list[Result]] = defaultdict(list)
+    for result in results:
+        if len(result.experiment.copies) == 1:
+            copy = result.experiment.copies[0]
+            groups[replace(copy, bytes=1), result.experiment.timing, result.source].append(result)
+    return [
+        group for group in groups.values() if len({r.experiment.copies[0].bytes for r in group}) > 1
+    ]
 
 
 def _rows(result: Result) -> list[PathRow]:
@@ -141,6 +149,9 @@ def _label(experiment: Experiment, copy: Copy | None) -> str:
         return f"{first.path}, {_host_memory(first)}, {clock_text(experiment.timing)}"
     if copy is None or len(experiment.copies) == 1:
         return experiment.title
+    both_ways, _, how = experiment.title.partition(", ")
+    if "⇄" in both_ways and how:
+        return f"{copy.path}, {how}"
     return f"{copy.path} ({experiment.title})"
 
 
@@ -149,8 +160,6 @@ def _host_memory(copy: Copy) -> Memory:
 
 
 def _detail(copy: Copy) -> str:
-    from lanescope.report.format import bytes_text, count_text
-
     if copy.engine is Engine.CPU:
         threads = count_text(len(copy.cpus), "thread") if copy.cpus else "host threads"
         return f"{copy.operation} of {bytes_text(copy.bytes)} arrays by {threads}"

@@ -7,15 +7,11 @@ from typing import Any
 
 from lanescope.measure.result import Result, Status
 from lanescope.report.format import (
-    bytes_text,
     gbs_text,
-    half_width_text,
-    percent_text,
-    seconds_text,
-    spread_text,
 )
-from lanescope.report.palette import STATUS_COLOURS
+from lanescope.report.palette import STATUS_COLOURS, STATUS_WORDS
 from lanescope.report.path_rows import GROUPS, PathRow, path_rows, source_word
+from lanescope.report.plot_hover import limit_reason, row_hover, row_summary
 from lanescope.report.plot_parts import (
     FOLLOWS_TEXT,
     Figure,
@@ -23,13 +19,14 @@ from lanescope.report.plot_parts import (
     axis,
     base_layout,
     plotly_text,
+    with_legend,
 )
 
 _ROW_PIXELS = 27
 #: Between two groups: the lower one's heading and the upper one's axis.
-_GAP_PIXELS = 74
-_TOP_PIXELS = 96
-_BOTTOM_PIXELS = 96
+_GAP_PIXELS = 92
+_TOP_PIXELS = 108
+_BOTTOM_PIXELS = 66
 
 
 def check_figure(results: Sequence[Result]) -> Figure:
@@ -42,12 +39,15 @@ def check_figure(results: Sequence[Result]) -> Figure:
     groups = [(name, members) for name, members in groups if members]
     word = source_word([r.result for r in rows]).capitalize()
     inner = _ROW_PIXELS * len(rows) + _GAP_PIXELS * max(len(groups) - 1, 0)
-    layout = base_layout(f"{word} bandwidth of every path", inner + _TOP_PIXELS + _BOTTOM_PIXELS)
+    whiskers = "" if word == "Predicted" else "Whiskers: 5th to 95th percentile. "
+    layout = base_layout(
+        f"{word} bandwidth of every path",
+        f"{whiskers}At the right: GB/s and share of the limit",
+        inner + _TOP_PIXELS + _BOTTOM_PIXELS,
+    )
     layout |= {
         "margin": {"l": 8, "r": 128, "t": _TOP_PIXELS, "b": _BOTTOM_PIXELS},
         "barmode": "overlay",
-        "bargap": 0.38,
-        "legend": {"orientation": "h", "x": 0, "xref": "container", "y": 0, "yref": "container"},
         "annotations": [],
     }
     data: list[Trace] = []
@@ -59,6 +59,7 @@ def check_figure(results: Sequence[Result]) -> Figure:
         layout |= _axes(members, suffix, (bottom / inner, top / inner), word)
         layout["annotations"] += _annotations(name, members, suffix, top / inner)
         top = bottom - _GAP_PIXELS
+    with_legend(layout, data)
     return {"data": data, "layout": layout}
 
 
@@ -86,15 +87,16 @@ def _bars(
     trace = {
         "type": "bar",
         "orientation": "h",
-        "name": str(status),
+        "name": STATUS_WORDS[status],
         "legendgroup": str(status),
         "showlegend": in_legend,
         "x": values,
         "y": [i for i, _ in chosen],
         "xaxis": f"x{suffix}",
         "yaxis": f"y{suffix}",
+        "width": 0.62,
         "marker": marker,
-        "hovertext": [_hover(r) for _, r in chosen],
+        "hovertext": [row_hover(r) for _, r in chosen],
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
     if status is not Status.PREDICTED:
@@ -133,7 +135,7 @@ def _limits(rows: Sequence[tuple[int, PathRow]], suffix: str, in_legend: bool) -
             "line": {"width": 2.5, "color": "#57606a"},
         },
         "hovertext": [
-            plotly_text(f"limit {gbs_text(r.limit_gbs)} GB/s: {_limit_reason(r)}") for _, r in rows
+            plotly_text(f"limit {gbs_text(r.limit_gbs)} GB/s: {limit_reason(r)}") for _, r in rows
         ],
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
@@ -180,7 +182,7 @@ def _annotations(
     }
     column = [
         {
-            "text": _summary(row),
+            "text": row_summary(row),
             "xref": "paper",
             "yref": f"y{suffix}",
             "x": 1,
@@ -193,41 +195,3 @@ def _annotations(
         for index, row in enumerate(rows)
     ]
     return [heading, *column]
-
-
-def _summary(row: PathRow) -> str:
-    if row.share_of_limit is None:
-        return f"<b>{gbs_text(row.gbs)}</b>"
-    return f"<b>{gbs_text(row.gbs)}</b>  ·  {percent_text(row.share_of_limit)}"
-
-
-def _limit_reason(row: PathRow) -> str:
-    return "" if row.measured is None else row.measured.limit_reason
-
-
-def _hover(row: PathRow) -> str:
-    """Every number of a path, a line each."""
-    entry = row.measured
-    if entry is None:
-        return ""
-    statistics = entry.statistics
-    word = "predicted" if row.predicted else "median"
-    lines = [
-        f"<b>{plotly_text(row.label)}</b>",
-        plotly_text(row.detail),
-        f"{word}: {gbs_text(row.gbs)} GB/s, {seconds_text(statistics.median_seconds)} a copy",
-    ]
-    if not row.predicted:
-        lines += [
-            f"5th to 95th percentile: {spread_text(row.low_gbs, row.high_gbs)} GB/s",
-            f"95 % half-width: {half_width_text(row.half_width)}, {statistics.n} samples",
-            f"fastest {seconds_text(statistics.min_seconds)}, "
-            f"slowest {seconds_text(statistics.max_seconds)}",
-        ]
-    lines += [
-        f"limit: {gbs_text(row.limit_gbs)} GB/s ({plotly_text(entry.limit_reason)})",
-        f"share of limit: {percent_text(row.share_of_limit)}",
-        f"bytes counted: {bytes_text(entry.copy.counted_bytes)}",
-        f"verdict: {row.verdict.status}, {plotly_text(row.verdict.reason)}",
-    ]
-    return "<br>".join(lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from math import isfinite
 from typing import Any
@@ -14,6 +14,10 @@ Figure = dict[str, Any]
 GRID = "rgba(128,136,148,0.28)"
 TEXT = "#6b7480"
 FONT = {"family": "system-ui, -apple-system, Segoe UI, Roboto, sans-serif", "size": 13}
+
+_LEGEND_ROW_PIXELS = 26
+#: How many entries stand beside each other at least in a window of usual width.
+_LEGEND_COLUMNS = 3
 
 #: Marks a trace whose colour the page sets to that of its text.
 FOLLOWS_TEXT = "text"
@@ -29,16 +33,46 @@ def numbers(values: Iterable[float]) -> list[float | None]:
     return [float(v) if isfinite(v) else None for v in values]
 
 
-def base_layout(title: str, height: int) -> dict[str, Any]:
+def base_layout(title: str, subtitle: str, height: int) -> dict[str, Any]:
     """Return the layout that every figure starts from."""
     return {
-        "title": {"text": title, "x": 0, "xref": "container", "font": {"size": 15}},
+        "title": {
+            "text": title,
+            "subtitle": {"text": subtitle, "font": {"size": 12}},
+            "x": 0,
+            "xref": "container",
+            "font": {"size": 15},
+        },
         "height": height,
         "font": {**FONT, "color": TEXT},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
+        "modebar": {
+            "bgcolor": "rgba(0,0,0,0)",
+            "color": "rgba(128,136,148,0.6)",
+            "activecolor": "#2a7fbf",
+        },
         "hoverlabel": {"align": "left", "font": {"size": 13}},
     }
+
+
+def with_legend(layout: dict[str, Any], data: Sequence[Trace]) -> None:
+    """Put the legend below the plot and make room for it.
+
+    The page calculates anew where the window is narrow.
+    """
+    entries = sum(trace.get("showlegend", True) for trace in data)
+    room = _LEGEND_ROW_PIXELS * -(-entries // _LEGEND_COLUMNS)
+    layout["legend"] = {
+        "orientation": "h",
+        "x": 0,
+        "xref": "container",
+        "y": 0,
+        "yref": "container",
+        "yanchor": "bottom",
+    }
+    layout["margin"]["b"] += room
+    layout["height"] += room
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:

@@ -13,13 +13,19 @@ from lanescope.model.sweep import Series
 from lanescope.report.format import (
     bytes_text,
     gbs_text,
-    percent_text,
     seconds_text,
-    spread_text,
-    time_spread_text,
 )
 from lanescope.report.palette import direction_colour, translucent
-from lanescope.report.plot_parts import Figure, Trace, axis, base_layout, numbers, plotly_text
+from lanescope.report.plot_hover import curve_hovers, curve_name
+from lanescope.report.plot_parts import (
+    Figure,
+    Trace,
+    axis,
+    base_layout,
+    numbers,
+    plotly_text,
+    with_legend,
+)
 
 #: What tells curves of one direction apart: dash of the line, sign of the point.
 _STYLES = {
@@ -42,6 +48,7 @@ def bandwidth_figure(series: Sequence[Series]) -> Figure:
         *_limit_lines(series),
         *_saturation_marks(series),
     ]
+    with_legend(figure["layout"], figure["data"])
     return figure
 
 
@@ -52,29 +59,23 @@ def time_figure(series: Sequence[Series]) -> Figure:
     times = np.concatenate([s.seconds for s in series]) if series else np.array([1e-6])
     decades = range(int(np.floor(np.log10(times.min()))), int(np.ceil(np.log10(times.max()))) + 1)
     figure["layout"]["yaxis"] = axis(
-        f"Time of one copy (s{_suffix(word)})",
+        f"Time of one copy (seconds{_suffix(word)})",
         type="log",
         tickmode="array",
         tickvals=[10.0**d for d in decades],
         ticktext=[seconds_text(10.0**d).replace(".00", "").replace(".0", "") for d in decades],
     )
     figure["data"] = [t for s in series for t in _time_traces(s)]
+    with_legend(figure["layout"], figure["data"])
     return figure
 
 
 def _figure(title: str, series: Sequence[Series]) -> Figure:
-    layout = base_layout(title, 520)
+    band = "" if _word(series) == "Predicted" else "Band: 5th to 95th percentile. "
+    layout = base_layout(title, f"{band}Thin dashes: fitted delay + bytes / plateau", 460)
     layout |= {
-        "margin": {"l": 8, "r": 12, "t": 56, "b": 8},
+        "margin": {"l": 8, "r": 12, "t": 76, "b": 76},
         "xaxis": _size_axis(series),
-        "legend": {
-            "orientation": "h",
-            "x": 0,
-            "xref": "paper",
-            "y": -0.22,
-            "yanchor": "top",
-            "groupclick": "togglegroup",
-        },
         "hovermode": "closest",
     }
     return {"data": [], "layout": layout}
@@ -114,7 +115,7 @@ def _curve(
     """The band of the spread, the fitted curve and the measured one on top."""
     colour = direction_colour(series.path)
     dash, symbol = _STYLES.get((series.memory, series.timing), _OTHER_STYLE)
-    name = _name(series)
+    name = curve_name(series)
     group = {"legendgroup": name, "x": numbers(series.sizes)}
     band = {
         **group,
@@ -147,7 +148,7 @@ def _curve(
         "name": name,
         "line": {"width": 2, "dash": dash, "color": colour},
         "marker": {"size": 7, "symbol": symbol, "color": colour},
-        "hovertext": _hovers(series),
+        "hovertext": curve_hovers(series),
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
     spread = [] if series.source is Source.PREDICTED else [band]
@@ -189,39 +190,13 @@ def _saturation_marks(series: Sequence[Series]) -> list[Trace]:
                 "line": {"width": 1, "color": "#ffffff"},
             },
             "hovertext": [
-                f"<b>{_name(s)}</b><br>95 % of the plateau of {gbs_text(s.plateau_gbs)} GB/s "
+                f"<b>{curve_name(s)}</b><br>95 % of the plateau of {gbs_text(s.plateau_gbs)} GB/s "
                 f"from {bytes_text(s.saturation_bytes)} on"
                 for s in marked
             ],
             "hovertemplate": "%{hovertext}<extra></extra>",
         }
     ]
-
-
-def _hovers(series: Series) -> list[str]:
-    delay = time_spread_text(series.delay_low_seconds, series.delay_high_seconds)
-    tail = (
-        f"delay {seconds_text(series.delay_seconds)} ({delay})"
-        f"<br>plateau {gbs_text(series.plateau_gbs)} GB/s, 95 % of it from "
-        f"{bytes_text(series.saturation_bytes)} on"
-        f"<br>limit {gbs_text(series.limit_gbs)} GB/s"
-    )
-    lines = []
-    for i, size in enumerate(series.sizes):
-        seconds, low, high = series.seconds[i], series.low_seconds[i], series.high_seconds[i]
-        share = None if series.limit_gbs is None else float(series.gbs[i]) / series.limit_gbs
-        spread = spread_text(size / high / 1e9, size / low / 1e9)
-        lines.append(
-            f"<b>{_name(series)}</b><br>{bytes_text(size)}: {gbs_text(series.gbs[i])} GB/s "
-            f"({spread}), {percent_text(share)} of the limit"
-            f"<br>{seconds_text(seconds)} a copy ({time_spread_text(low, high)})<br>{tail}"
-        )
-    return lines
-
-
-def _name(series: Series) -> str:
-    prefix = "predicted: " if series.source is Source.PREDICTED else ""
-    return plotly_text(prefix + series.title)
 
 
 def _word(series: Sequence[Series]) -> str:

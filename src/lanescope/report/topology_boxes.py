@@ -87,7 +87,9 @@ def nvswitch_boxes(machine: Machine) -> list[Box]:
     pcie_ends = {p for ln in machine.links if ln.kind is LinkKind.PCIE for p in (ln.a, ln.b)}
     names = {s.id: s.name for s in machine.switches}
     return [
-        Box(part, "nvswitch", (Line(names.get(part) or part, "name"),))
+        Box(
+            part, "nvswitch", tuple(Line(w.text, "name") for w in _wrapped(names.get(part) or part))
+        )
         for part in sorted(ends - gpus - pcie_ends)
     ]
 
@@ -132,7 +134,7 @@ def trained_down_text(link: Link) -> str | None:
 
 def _hang(boxes: dict[str, Box], link: Link, placed: set[str]) -> None:
     parent, child = boxes.get(link.a), boxes.get(link.b)
-    if parent is None or child is None or _within(child, parent):
+    if parent is None or child is None or parent.kind == "gpu" or _within(child, parent):
         return
     parent.children.append(child)
     placed.add(child.id)

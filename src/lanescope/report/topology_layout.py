@@ -11,7 +11,7 @@ _COLUMN_GAP = 20.0
 #: Free line above and below the text on a link.
 _STUB = 16.0
 #: Height of a lane that carries text, and of one that carries none.
-LANE_PIXELS = 26.0
+LANE_PIXELS = 32.0
 THIN_LANE_PIXELS = 9.0
 
 
@@ -69,11 +69,13 @@ def lanes(ends: Sequence[tuple[str, str]], boxes: dict[str, Box], text_width: fl
         left, right = sorted(contacts[i])
         middle, need = (left + right) / 2, max(right - left, text_width) / 2 + 8
         low, high = middle - need, middle + need
-        for row, taken in enumerate(rows):
-            if all(high < other[0] or low > other[1] for other in taken):
-                break
-        else:
-            row = len(rows)
+        free = (
+            number
+            for number, taken in enumerate(rows)
+            if all(high < other[0] or low > other[1] for other in taken)
+        )
+        row = next(free, len(rows))
+        if row == len(rows):
             rows.append([])
         rows[row].append((low, high))
         placed[i] = Lane(left, right, row)

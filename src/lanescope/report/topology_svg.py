@@ -16,6 +16,7 @@ from lanescope.report.topology_boxes import (
     nvswitch_boxes,
     payload_text,
 )
+from lanescope.report.topology_draw import draw_box, draw_bracket, draw_label, draw_text
 from lanescope.report.topology_layout import (
     LANE_PIXELS,
     THIN_LANE_PIXELS,
@@ -43,17 +44,17 @@ def topology_svg(machine: Machine) -> str:
     right, bottom = place(roots, _MARGIN, top + socket_height)
     above, _ = _sockets(machine, sockets, boxes)
     below, bottom = _gpu_links(gpu_links, boxes, bottom)
-    fabric, bottom = _fabric(machine, boxes, bottom)
+    fabric, right, bottom = _fabric(machine, boxes, right, bottom)
     parts = [
         *above,
         *(part for box in boxes.values() for part in _links_below(box)),
         *below,
         *fabric,
-        *(_box(box) for box in boxes.values()),
+        *(draw_box(box) for box in boxes.values()),
     ]
     if not boxes:
-        parts = [_text(_MARGIN, top + LINE_PIXELS, Line("no parts are known", "quiet"), "start")]
-        bottom = top + LINE_PIXELS * 2
+        header.append(Line("no parts are known", "quiet"))
+        bottom = top + LINE_PIXELS
     width = max([right + _MARGIN, *(_MARGIN * 2 + line.width * 1.2 for line in header)])
     return _document(machine, header, parts, width, bottom + _MARGIN)
 
@@ -63,7 +64,7 @@ def _document(
 ) -> str:
     title = escape(f"Topology of {machine.name}")
     head = "".join(
-        _text(_MARGIN, _MARGIN + 12 + i * (LINE_PIXELS + 2), line, "start")
+        draw_text(_MARGIN, _MARGIN + 12 + i * (LINE_PIXELS + 2), line, "start")
         for i, line in enumerate(header)
     )
     return (
@@ -111,9 +112,9 @@ def _sockets(
     for link, lane, label in zip(links, found, texts, strict=True):
         y = min(boxes[link.a].y, boxes[link.b].y)
         level = y - 18 - lane.row * step
-        parts.append(_bracket(lane.left, lane.right, y, level, "link thin"))
+        parts.append(draw_bracket(lane.left, lane.right, y, level, "link thin"))
         if label is not None:
-            parts += _label((lane.left + lane.right) / 2, level, (label,))
+            parts += draw_label((lane.left + lane.right) / 2, level, (label,))
     return parts, 18 + max(lane.row for lane in found) * step + 14
 
 
@@ -125,7 +126,10 @@ def _mesh(link: Link, nodes: Sequence[Box]) -> tuple[list[str], float]:
     rate = "" if link.payload_gbs is None else f", {payload_text(link)}"
     label = Line(f"socket links between all nodes{rate}", "quiet")
     middle = (min(xs) + max(xs)) / 2
-    return [f'<path class="link thin" d="{path}"/>', *_label(middle, level, (label,))], 34.0
+    return [
+        f'<path class="link thin" d="{path}"/>',
+        *draw_label(middle, level - 12, (label,)),
+    ], 46.0
 
 
 def _links_below(box: Box) -> list[str]:
@@ -144,7 +148,7 @@ def _links_below(box: Box) -> list[str]:
         style = "link down" if child.trained_down else "link" if child.linked else "link unknown"
         parts.append(f'<path class="{style}" d="M{child.x:.1f} {bar:.1f}V{child.y:.1f}"/>')
         middle = child.y - 16 - len(child.label) * LINE_PIXELS / 2
-        parts += _label(child.x, middle, child.label)
+        parts += draw_label(child.x, middle, child.label)
     return parts
 
 
@@ -161,14 +165,16 @@ def _gpu_links(
     for link, lane, label in zip(links, found, texts, strict=True):
         y = max(boxes[p].y + boxes[p].height for p in (link.a, link.b))
         level = bottom + 22 + lane.row * LANE_PIXELS
-        lines.append(_bracket(lane.left, lane.right, y, level, "link nvlink"))
-        labels += _label((lane.left + lane.right) / 2, level, (label,))
+        lines.append(draw_bracket(lane.left, lane.right, y, level, "link nvlink"))
+        labels += draw_label((lane.left + lane.right) / 2, level + 11, (label,))
     rows = max(lane.row for lane in found)
-    return lines + labels, bottom + 22 + rows * LANE_PIXELS + 12
+    return lines + labels, bottom + 22 + rows * LANE_PIXELS + 22
 
 
-def _fabric(machine: Machine, boxes: dict[str, Box], bottom: float) -> tuple[list[str], float]:
-    """Draw NVLink switches as bars below all their GPUs."""
+def _fabric(
+    machine: Machine, boxes: dict[str, Box], width: float, bottom: float
+) -> tuple[list[str], float, float]:
+    """Draw NVLink switches as bars below all their GPUs; return the new right and bottom end."""
     parts: list[str] = []
     for switch in nvswitch_boxes(machine):
         links = [
@@ -186,58 +192,15 @@ def _fabric(machine: Machine, boxes: dict[str, Box], bottom: float) -> tuple[lis
         for box, link in links:
             start = box.y + box.height
             parts.append(f'<path class="link nvlink" d="M{box.x:.1f} {start:.1f}V{y:.1f}"/>')
-            parts += _label(box.x, bottom + 17 + text_height / 2, link_label(link))
-        switch.x, switch.y = (left + right) / 2, y
-        parts.append(_box(switch, max(right - left, switch.width)))
+            parts += draw_label(box.x, bottom + 17 + text_height / 2, link_label(link))
+        switch.x, switch.y = max((left + right) / 2, _MARGIN + switch.width / 2), y
+        parts.append(draw_box(switch, max(right - left, switch.width)))
+        width = max(width, switch.x + switch.width / 2)
         bottom = y + switch.height
-    return parts, bottom
+    return parts, width, bottom
 
 
 def _one_line(link: Link) -> Line:
     if link.payload_gbs is None:
         return Line(link.label, "quiet")
     return Line(f"{link.label}, {payload_text(link)}", "quiet")
-
-
-def _box(box: Box, width: float | None = None) -> str:
-    wide = box.width if width is None else width
-    gone = box.kind == "gpu" and box.hint is not None
-    hint = "" if box.hint is None else f"<title>{escape(box.hint)}</title>"
-    lines = "".join(
-        _text(box.x, box.y + 8 + LINE_PIXELS * (i + 0.75), line, "middle")
-        for i, line in enumerate(box.lines)
-    )
-    return (
-        f'<g class="{box.kind}{" gone" if gone else ""}">{hint}<rect class="box" '
-        f'x="{box.x - wide / 2:.1f}" y="{box.y:.1f}" width="{wide:.1f}" '
-        f'height="{box.height:.1f}" rx="7"/>{lines}</g>'
-    )
-
-
-def _bracket(left: float, right: float, boxes_y: float, level: float, style: str) -> str:
-    return (
-        f'<path class="{style}" d="M{left:.1f} {boxes_y:.1f}V{level:.1f}'
-        f'H{right:.1f}V{boxes_y:.1f}"/>'
-    )
-
-
-def _label(x: float, middle: float, lines: Sequence[Line]) -> list[str]:
-    """Text on a link, on a patch of the background so that the line does not cross it."""
-    if not lines:
-        return []
-    wide = max(line.width for line in lines) + 8
-    height = len(lines) * LINE_PIXELS
-    top = middle - height / 2
-    patch = (
-        f'<rect class="patch" x="{x - wide / 2:.1f}" y="{top:.1f}" width="{wide:.1f}" '
-        f'height="{height:.1f}"/>'
-    )
-    texts = [_text(x, top + LINE_PIXELS * (i + 0.75), ln, "middle") for i, ln in enumerate(lines)]
-    return [patch, *texts]
-
-
-def _text(x: float, y: float, line: Line, anchor: str) -> str:
-    return (
-        f'<text class="{line.style}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
-        f"{escape(line.text)}</text>"
-    )

@@ -1,0 +1,203 @@
+"""Makes a `Machine` of what hwloc, the kernel, NVML and CUDA say."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from lanescope.machine.dmi import memory_modules, peak_gbs
+from lanescope.machine.hwloc_xml import HwlocMachine, parse_hwloc
+from lanescope.machine.links import nvlinks, pcie_links
+from lanescope.machine.machine import Gpu, Link, LinkKind, Machine, NumaNode
+from lanescope.machine.snapshot import Snapshot, take_snapshot
+
+#: What the compiled core was built with.
+_CUDA_NEEDED = "13.0 needs driver 580 or newer"
+
+
+def discover() -> Machine:
+    """Return this machine. What cannot be found out is None and has a note."""
+    return machine_from_snapshot(take_snapshot())
+
+
+def machine_from_snapshot(snapshot: Snapshot) -> Machine:
+    """Return the machine that a snapshot shows."""
+    host = _host(snapshot)
+    nodes, memory_note = _with_memory_limits(host.nodes, snapshot)
+    gpus = _gpus(snapshot, host)
+    pcie, switches = pcie_links(snapshot, gpus, nodes[0].index)
+    fabric, fabric_switches = nvlinks(snapshot, gpus)
+    sockets = tuple(
+        Link(a.id, b.id, LinkKind.SOCKET) for i, a in enumerate(nodes) for b in nodes[i + 1 :]
+    )
+    links = (*sockets, *pcie, *fabric)
+    version = snapshot.nvml.get("cuda_version")
+    return Machine(
+        name=snapshot.hostname,
+        cpu=host.cpu or snapshot.cpu_model,
+        nodes=nodes,
+        gpus=gpus,
+        switches=(*switches, *fabric_switches),
+        links=links,
+        driver=snapshot.nvml.get("driver"),
+        cuda_version=None if version is None else f"{version // 1000}.{version % 1000 // 10}",
+        notes=tuple(n for n in (*_gpu_notes(snapshot, gpus, links, nodes), memory_note) if n),
+    )
+
+
+def _host(snapshot: Snapshot) -> HwlocMachine:
+    if snapshot.hwloc_xml is not None:
+        host = parse_hwloc(snapshot.hwloc_xml)
+        if len(host.nodes) == 1:
+            # memory that was plugged in later is missing from the only node's own count
+            sizes = [host.nodes[0].memory_bytes or 0, snapshot.memory_bytes or 0]
+            only = dataclasses.replace(host.nodes[0], memory_bytes=max(sizes) or None)
+            return dataclasses.replace(host, nodes=(only,))
+        if host.nodes:
+            return host
+    cores = tuple((cpu,) for cpu in range(snapshot.cpu_count))
+    return HwlocMachine(None, (NumaNode(0, cores, snapshot.memory_bytes),))
+
+
+def _with_memory_limits(
+    nodes: tuple[NumaNode, ...], snapshot: Snapshot
+) -> tuple[tuple[NumaNode, ...], str | None]:
+    peak = None if snapshot.dmi is None else peak_gbs(memory_modules(bytes.fromhex(snapshot.dmi)))
+    if peak is None:
+        if snapshot.dmi_present and snapshot.dmi is None:
+            why = "Only root can read the speed of the memory modules: run once as root"
+        elif snapshot.dmi_present:
+            why = "The firmware does not tell the speed of the memory modules"
+        else:
+            why = "This machine does not show its memory modules, as is usual for virtual ones"
+        unknown = "the speed of the memory modules is not known"
+        limited = tuple(dataclasses.replace(n, memory_detail=unknown) for n in nodes)
+        return limited, f"{why}; host memory is measured, but has no limit to be judged by."
+    total, detail = peak
+    local = [n for n in nodes if n.cores]
+    share = total / max(1, len(local))
+    if len(local) > 1:
+        detail += f", shared evenly by {len(local)} nodes"
+    limited = tuple(
+        dataclasses.replace(n, memory_gbs=share, memory_detail=detail) if n.cores else n
+        for n in nodes
+    )
+    return limited, None
+
+
+def _gpus(snapshot: Snapshot, host: HwlocMachine) -> tuple[Gpu, ...]:
+    known = {g.get("pci_address"): g for g in snapshot.nvml.get("gpus", [])}
+    gpus = []
+    for device in snapshot.cuda.get("devices", []):
+        address = device["pci_address"]
+        gpus.append(_cuda_gpu(device, known.pop(address, {}), _node_of(address, snapshot, host)))
+    for entry in known.values():  # NVML sees them, CUDA does not
+        gpus.append(
+            Gpu(
+                index=len(gpus),
+                name=entry.get("name") or "GPU that does not answer",
+                node=_node_of(entry.get("pci_address"), snapshot, host),
+                pci_address=entry.get("pci_address"),
+                uuid=entry.get("uuid"),
+                memory_bytes=entry.get("memory_bytes"),
+                unavailable=_why_unavailable(entry, snapshot),
+            )
+        )
+    return tuple(gpus)
+
+
+def _cuda_gpu(device: dict[str, Any], entry: dict[str, Any], node: int | None) -> Gpu:
+    return Gpu(
+        index=device["index"],
+        name=device["name"],
+        node=node,
+        pci_address=device["pci_address"],
+        uuid=entry.get("uuid") or device["uuid"],
+        memory_bytes=device["memory_bytes"],
+        compute_capability=(device["compute_major"], device["compute_minor"]),
+        multiprocessors=device["multiprocessors"],
+        copy_engines=device["async_engines"],
+        unavailable=(
+            f"{device['name']} is in compute mode 'prohibited'; ask the administrator to change it."
+            if entry.get("compute_mode") == "prohibited"
+            else None
+        ),
+    )
+
+
+def _node_of(address: str | None, snapshot: Snapshot, host: HwlocMachine) -> int | None:
+    known = {n.index for n in host.nodes}
+    told = int(snapshot.pci.get(address or "", {}).get("numa_node") or -1)
+    node = told if told >= 0 else host.device_nodes.get(address or "")
+    return node if node in known else None
+
+
+def _why_unavailable(entry: dict[str, Any], snapshot: Snapshot) -> str:
+    if entry.get("name") is None:
+        return (
+            "The driver knows this GPU but it does not answer: it has fallen off the bus; "
+            "look for Xid errors in the kernel log and restart the machine."
+        )
+    if entry.get("mig"):
+        return "MIG is on and CUDA offers no instance of it; create one or switch MIG off."
+    if entry.get("compute_mode") == "prohibited":
+        return "Its compute mode is 'prohibited'; ask the administrator to change it."
+    if entry.get("compute_mode") == "exclusive-process":
+        return "It is in exclusive-process mode and another process holds it; end that process."
+    error = snapshot.cuda.get("error")
+    if error is not None:
+        return f"CUDA cannot use it: {snapshot.cuda.get('detail') or error}."
+    if snapshot.visible_devices is not None:
+        return f"CUDA_VISIBLE_DEVICES={snapshot.visible_devices} hides it; unset that."
+    return "CUDA does not offer it to this process, and the driver does not say why."
+
+
+def _gpu_notes(
+    snapshot: Snapshot, gpus: tuple[Gpu, ...], links: tuple[Link, ...], nodes: tuple[NumaNode, ...]
+) -> list[str | None]:
+    if not gpus:
+        return [_why_no_gpus(snapshot)]
+    return [
+        _why_no_cuda(snapshot),
+        *(
+            f"The machine does not tell which NUMA node is nearest to {gpu.id}; "
+            f"{nodes[0].id} is taken."
+            for gpu in gpus
+            if gpu.node is None and len(nodes) > 1
+        ),
+        "The maximum payload of a PCIe packet can only be read by root; 256 bytes are assumed."
+        if any(ln.pcie is not None and ln.pcie.max_payload_bytes is None for ln in links)
+        else None,
+    ]
+
+
+def _why_no_gpus(snapshot: Snapshot) -> str:
+    found = [d for d in snapshot.pci.values() if _is_nvidia_gpu(d)]
+    rest = "Paths to GPUs were not measured."
+    if found and "driver" not in snapshot.nvml:
+        return (
+            f"{len(found)} NVIDIA GPU(s) on the PCI bus, but no working driver: install it. {rest}"
+        )
+    if "driver" in snapshot.nvml:
+        return f"The NVIDIA driver runs but finds no GPU. {rest}"
+    return f"There is no NVIDIA GPU and no NVIDIA driver. {rest}"
+
+
+def _why_no_cuda(snapshot: Snapshot) -> str | None:
+    error = snapshot.cuda.get("error")
+    if error is None:
+        return None
+    if error == "cudaErrorInsufficientDriver":
+        version = snapshot.nvml.get("driver")
+        return f"Driver {version} is too old: CUDA {_CUDA_NEEDED}. No GPU was measured."
+    if error in ("cudaErrorSystemDriverMismatch", "cudaErrorCompatNotSupportedOnDevice"):
+        return (
+            "The driver's kernel module and its libraries differ in version: restart the machine."
+        )
+    if error == "cudaErrorSystemNotReady":
+        return "The system is not ready: NVSwitch machines need nvidia-fabricmanager, start it."
+    return f"CUDA does not work: {snapshot.cuda.get('detail')} ({error}). No GPU was measured."
+
+
+def _is_nvidia_gpu(device: dict[str, str | None]) -> bool:
+    return device.get("vendor") == "0x10de" and (device.get("class") or "").startswith("0x03")

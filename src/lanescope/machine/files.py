@@ -1,0 +1,228 @@
+"""Machine files: a machine as TOML, to keep, to edit, to predict for."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib.resources
+import json
+import os
+import re
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from lanescope.errors import InputError
+from lanescope.machine.machine import Link, LinkKind, Machine
+from lanescope.machine.typed import FieldError, build
+
+_HEADER = """\
+# A lanescope machine file. Units stand in the names: _bytes, _gbs (1e9 bytes a
+# second), _us (microseconds). Parts: h0 is NUMA node 0, g0 is GPU 0.
+"""
+
+
+def machine_named(file_or_name: str) -> Machine:
+    """Return the machine of a file, or one that ships with lanescope.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or name, or the file is broken.
+    """
+    path = Path(file_or_name)
+    if path.suffix == ".toml" or path.is_file() or os.sep in file_or_name:
+        return load_machine(path)
+    names = shipped_names()
+    if file_or_name in names:
+        file = importlib.resources.files("lanescope.machine") / "library" / f"{file_or_name}.toml"
+        return parse_machine(file.read_text(), file_or_name)
+    near = difflib.get_close_matches(file_or_name, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}, or name a file"
+    raise InputError(f"no machine is named {file_or_name!r}; {hint}")
+
+
+def shipped_names() -> list[str]:
+    """Return the names of the machines that ship with lanescope."""
+    folder = importlib.resources.files("lanescope.machine") / "library"
+    return sorted(
+        f.name.removesuffix(".toml") for f in folder.iterdir() if f.name.endswith(".toml")
+    )
+
+
+def load_machine(path: Path | str) -> Machine:
+    """Read a machine file; the machine is a described one.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is broken, with the line and the field.
+    """
+    try:
+        text = Path(path).read_text()
+    except OSError as error:
+        raise InputError(f"cannot read machine file {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"machine file {path} is not a text file") from error
+    return parse_machine(text, str(path))
+
+
+def save_machine(machine: Machine, path: Path | str) -> None:
+    """Write a machine file.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    try:
+        Path(path).write_text(dumps_machine(machine))
+    except OSError as error:
+        raise InputError(
+            f"cannot write machine file {path}: {error.strerror}; name another"
+        ) from error
+
+
+def parse_machine(text: str, name: str) -> Machine:
+    """Return the machine that a file's text describes; `name` is for messages.
+
+    Raises
+    ------
+    InputError
+        If the text is broken.
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"machine file {name} is not TOML: {error}") from error
+    try:
+        table.pop("described", None)
+        for number, link in enumerate(table.get("links", [])):
+            _complete(link, number)
+        machine = build(Machine, table)
+        _require_consistent(machine)
+    except FieldError as error:
+        line = _line_of(text, error)
+        where = f"[[{error.table}]] number {error.number + 1}, " if error.number is not None else ""
+        raise InputError(f"machine file {name}, line {line}: {where}{error}") from error
+    return dataclasses.replace(machine, described=True)
+
+
+def _complete(link: Any, number: int) -> None:
+    """Fill in the limits that follow from a link's own state."""
+    if not isinstance(link, dict):
+        return  # the check of fields will say so
+    for kind, make in ((LinkKind.PCIE, Link.of_pcie), (LinkKind.NVLINK, Link.of_nvlink)):
+        if link.get("kind") != kind:
+            continue
+        if kind.value not in link:
+            if "payload_gbs" in link:
+                return
+            raise FieldError(f"field {kind.value!r} is missing", kind.value, "links", number)
+        state = build(
+            Link, {k: link[k] for k in ("a", "b", "kind", kind.value) if k in link}, "links", number
+        )
+        try:
+            whole = make(state.a, state.b, getattr(state, kind.value))
+        except ValueError as error:
+            raise FieldError(
+                f"field {kind.value!r}: {error}", kind.value, "links", number
+            ) from error
+        link.setdefault("raw_gbs", whole.raw_gbs)
+        link.setdefault("payload_gbs", list(whole.payload_gbs or ()))
+
+
+def _require_consistent(machine: Machine) -> None:
+    if not machine.nodes:
+        raise FieldError(
+            "field 'nodes' is missing: give at least [[nodes]] with index = 0", "nodes"
+        )
+    parts: set[str] = set()
+    for table, entries in (
+        ("nodes", [n.id for n in machine.nodes]),
+        ("gpus", [g.id for g in machine.gpus]),
+        ("switches", [s.id for s in machine.switches]),
+    ):
+        for number, part in enumerate(entries):
+            if part in parts:
+                field = "id" if table == "switches" else "index"
+                raise FieldError(f"there are two parts {part!r}", field, table, number)
+            parts.add(part)
+    nodes = {n.index for n in machine.nodes}
+    for number, gpu in enumerate(machine.gpus):
+        if gpu.node is not None and gpu.node not in nodes:
+            raise FieldError(f"field 'node': there is no node {gpu.node}", "node", "gpus", number)
+    for number, link in enumerate(machine.links):
+        for field in ("a", "b"):
+            part = getattr(link, field)
+            if part not in parts:
+                known = ", ".join(sorted(parts))
+                problem = f"field {field!r}: there is no part {part!r}, only {known}"
+                raise FieldError(problem, field, "links", number)
+        if link.payload_gbs is not None and not min(link.payload_gbs) > 0:
+            raise FieldError(
+                "field 'payload_gbs' must be above zero", "payload_gbs", "links", number
+            )
+
+
+def _line_of(text: str, error: FieldError) -> int:
+    """Line of the field that is wrong, or of its table where it is missing; from 1."""
+    lines = text.splitlines()
+    begin, end = 0, len(lines)
+    if error.table:
+        header = re.compile(rf"\s*\[\[?\s*{re.escape(error.table)}\s*\]\]?")
+        starts = [i for i, line in enumerate(lines) if header.match(line)]
+        number = error.number or 0
+        if number < len(starts):
+            begin = starts[number]
+            later = (i for i in range(begin + 1, len(lines)) if lines[i].lstrip().startswith("["))
+            end = next(later, len(lines))
+    key = re.compile(
+        rf"""(^|[\s{{,]){re.escape(error.field)}["']?\s*=|\[+\s*{re.escape(error.field)}"""
+    )
+    return next((i for i in range(begin, end) if key.search(lines[i])), begin) + 1
+
+
+def dumps_machine(machine: Machine) -> str:
+    """Return a machine as the text of a machine file; what is unknown is left out."""
+    plain = {f.name: getattr(machine, f.name) for f in dataclasses.fields(machine)}
+    plain.pop("described")
+    tables = {k: v for k, v in plain.items() if _is_table_list(v)}
+    latencies = plain.pop("latencies")
+    lines = [_HEADER + "\n".join(_assignments(plain, skip=set(tables) | {"latencies"}))]
+    for name, entries in tables.items():
+        for entry in entries:
+            lines.append(f"\n[[{name}]]\n" + "\n".join(_assignments(_plain(entry))))
+    if known := _assignments(_plain(latencies)):
+        lines.append("\n[latencies]\n" + "\n".join(known))
+    return "\n".join(lines) + "\n"
+
+
+def _is_table_list(value: Any) -> bool:
+    return isinstance(value, tuple) and bool(value) and dataclasses.is_dataclass(value[0])
+
+
+def _plain(entry: Any) -> dict[str, Any]:
+    return {f.name: getattr(entry, f.name) for f in dataclasses.fields(entry)}
+
+
+def _assignments(values: dict[str, Any], skip: set[str] = frozenset()) -> list[str]:  # type: ignore[assignment]
+    return [
+        f"{key} = {_toml(value)}"
+        for key, value in values.items()
+        if key not in skip and value is not None and value != ()
+    ]
+
+
+def _toml(value: Any) -> str:
+    if dataclasses.is_dataclass(value):
+        return "{ " + ", ".join(_assignments(_plain(value))) + " }"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml(v) for v in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, StrEnum | str):
+        # JSON's strings are TOML's, but for the one control character it leaves as it is
+        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)

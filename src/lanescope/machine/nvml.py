@@ -1,0 +1,133 @@
+"""What NVML, the driver's management library, tells of GPUs and their links."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+_COMPUTE_MODES = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
+
+
+class Nvml:
+    """An open connection to NVML. Every question may be answered by None: not told."""
+
+    def __init__(self, library: ModuleType) -> None:
+        self._n = library
+        self._handles: dict[str, Any] = {}
+
+    @staticmethod
+    def open() -> Nvml | None:
+        """Return a connection, or None where there is no NVML."""
+        nvml, _ = Nvml.open_or_reason()
+        return nvml
+
+    @staticmethod
+    def open_or_reason() -> tuple[Nvml | None, str | None]:
+        """Return a connection, or NVML's reason why there is none."""
+        try:
+            import pynvml
+        except ImportError:
+            return None, "nvidia-ml-py is not installed"
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            return None, str(error)
+        return Nvml(pynvml), None
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that discovery wants to know, as plain values."""
+        return {
+            "driver": self._ask(self._n.nvmlSystemGetDriverVersion),
+            "cuda_version": self._ask(self._n.nvmlSystemGetCudaDriverVersion_v2),
+            "gpus": [self._gpu(i) for i in range(self._ask(self._n.nvmlDeviceGetCount) or 0)],
+        }
+
+    def link_state(self, uuid: str) -> tuple[int, int] | None:
+        """Return generation and width of a GPU's PCIe link at this moment."""
+        generation = self._of(uuid, self._n.nvmlDeviceGetCurrPcieLinkGeneration)
+        width = self._of(uuid, self._n.nvmlDeviceGetCurrPcieLinkWidth)
+        return None if generation is None or width is None else (int(generation), int(width))
+
+    def replay_counter(self, uuid: str) -> int | None:
+        """Return how many packets the GPU's PCIe link has sent again so far."""
+        count = self._of(uuid, self._n.nvmlDeviceGetPcieReplayCounter)
+        return None if count is None else int(count)
+
+    def busy(self, uuid: str) -> tuple[int | None, list[int]]:
+        """Return a GPU's load in percent, and the other processes that compute on it."""
+        load = self._of(uuid, self._n.nvmlDeviceGetUtilizationRates)
+        processes = self._of(uuid, self._n.nvmlDeviceGetComputeRunningProcesses) or []
+        others = [int(p.pid) for p in processes if p.pid != os.getpid()]
+        return (None if load is None else int(load.gpu)), others
+
+    def _of(self, uuid: str, call: Callable[..., Any]) -> Any:
+        if uuid not in self._handles:
+            self._handles[uuid] = self._ask(self._n.nvmlDeviceGetHandleByUUID, uuid)
+        handle = self._handles[uuid]
+        return None if handle is None else self._ask(call, handle)
+
+    def _ask(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            answer = call(*arguments)
+        except self._n.NVMLError:
+            return None
+        return answer.decode() if isinstance(answer, bytes) else answer
+
+    def _gpu(self, index: int) -> dict[str, Any]:
+        n = self._n
+        handle = self._ask(n.nvmlDeviceGetHandleByIndex, index)
+        if handle is None:  # fallen off the bus: known, but gives no answer
+            return {"index": index}
+        pci = self._ask(n.nvmlDeviceGetPciInfo, handle)
+        mig = self._ask(n.nvmlDeviceGetMigMode, handle)
+        memory = self._ask(n.nvmlDeviceGetMemoryInfo, handle)
+        mode = self._ask(n.nvmlDeviceGetComputeMode, handle)
+        return {
+            "index": index,
+            "name": self._ask(n.nvmlDeviceGetName, handle),
+            "uuid": self._ask(n.nvmlDeviceGetUUID, handle),
+            "pci_address": None if pci is None else _address(pci.busId),
+            "memory_bytes": None if memory is None else int(memory.total),
+            "generation": self._ask(n.nvmlDeviceGetCurrPcieLinkGeneration, handle),
+            "width": self._ask(n.nvmlDeviceGetCurrPcieLinkWidth, handle),
+            "max_generation": self._ask(n.nvmlDeviceGetMaxPcieLinkGeneration, handle),
+            "max_width": self._ask(n.nvmlDeviceGetMaxPcieLinkWidth, handle),
+            "compute_mode": _COMPUTE_MODES.get(mode) if mode is not None else None,
+            "mig": None if mig is None else bool(mig[0]),
+            "nvlinks": self._nvlinks(handle),
+        }
+
+    def _nvlinks(self, handle: Any) -> list[dict[str, Any]]:
+        n = self._n
+        speed = self._field(handle, n.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON)
+        links = []
+        for number in range(n.NVML_NVLINK_MAX_LINKS):
+            state = self._ask(n.nvmlDeviceGetNvLinkState, handle, number)
+            if state is None:  # no such link
+                continue
+            remote = self._ask(n.nvmlDeviceGetNvLinkRemotePciInfo, handle, number)
+            links.append(
+                {
+                    "up": state == 1,
+                    "version": self._ask(n.nvmlDeviceGetNvLinkVersion, handle, number),
+                    "speed_mbps": speed,
+                    "remote_type": self._ask(n.nvmlDeviceGetNvLinkRemoteDeviceType, handle, number),
+                    "remote_address": None if remote is None else _address(remote.busId),
+                }
+            )
+        return links
+
+    def _field(self, handle: Any, field: int) -> int | None:
+        values = self._ask(self._n.nvmlDeviceGetFieldValues, handle, [field])
+        if not values or values[0].nvmlReturn != 0:
+            return None
+        return int(values[0].value.uiVal)
+
+
+def _address(bus_id: str | bytes) -> str:
+    """NVML writes eight digits of domain in capitals, the kernel four in small ones."""
+    text = (bus_id.decode() if isinstance(bus_id, bytes) else bus_id).lower()
+    domain, _, rest = text.partition(":")
+    return f"{int(domain, 16):04x}:{rest}"

@@ -1,0 +1,114 @@
+"""The raw state of a machine, as captured: nothing in it is interpreted yet.
+
+``python -m lanescope.machine.snapshot FOLDER`` records this machine, for a test or
+a bug report; `discovery.machine_from_snapshot` makes a `Machine` of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lanescope.machine import sysfs
+from lanescope.machine.nvml import Nvml
+
+_XML = "hwloc.xml"
+_JSON = "snapshot.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that discovery needs.
+
+    Attributes
+    ----------
+    hwloc_xml
+        Topology as hwloc exports it, or None.
+    pci
+        See `sysfs.pci_devices`.
+    nvml
+        See `Nvml.describe`; ``{"error": reason}`` without NVML.
+    cuda
+        ``{"devices": [...]}`` or ``{"error": name, "detail": text}``.
+    dmi
+        Firmware's memory table in hex, or None.
+    dmi_present
+        Whether there is such a table, readable or not.
+    """
+
+    hostname: str
+    hwloc_xml: str | None = None
+    pci: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    nvml: dict[str, Any] = field(default_factory=lambda: {"error": "not asked"})
+    cuda: dict[str, Any] = field(default_factory=lambda: {"error": "not asked"})
+    dmi: str | None = None
+    dmi_present: bool = False
+    cpu_model: str | None = None
+    memory_bytes: int | None = None
+    cpu_count: int = 1
+    visible_devices: str | None = None
+
+    def save(self, folder: Path) -> None:
+        """Write the snapshot into a folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        content = dataclasses.asdict(self)
+        xml = content.pop("hwloc_xml")
+        if xml is not None:
+            (folder / _XML).write_text(xml)
+        (folder / _JSON).write_text(json.dumps(content, indent=1) + "\n")
+
+    @staticmethod
+    def load(folder: Path) -> Snapshot:
+        """Read a snapshot that `save` wrote."""
+        content = json.loads((folder / _JSON).read_text())
+        xml = folder / _XML
+        return Snapshot(**content, hwloc_xml=xml.read_text() if xml.exists() else None)
+
+
+def take_snapshot() -> Snapshot:
+    """Capture this machine. What cannot be read is None; nothing raises."""
+    import os
+    import socket
+
+    table = sysfs.dmi_table()
+    nvml, reason = Nvml.open_or_reason()
+    return Snapshot(
+        hostname=socket.gethostname(),
+        hwloc_xml=_hwloc_xml(),
+        pci=sysfs.pci_devices(),
+        nvml={"error": reason} if nvml is None else nvml.describe(),
+        cuda=_cuda(),
+        dmi=None if table is None else table.hex(),
+        dmi_present=sysfs.has_dmi_table(),
+        cpu_model=sysfs.cpu_model(),
+        memory_bytes=sysfs.memory_bytes(),
+        cpu_count=os.cpu_count() or 1,
+        visible_devices=os.environ.get("CUDA_VISIBLE_DEVICES"),
+    )
+
+
+def _hwloc_xml() -> str | None:
+    from lanescope._core import native
+
+    try:
+        return native.topology_xml()
+    except native.NativeError:
+        return None
+
+
+def _cuda() -> dict[str, Any]:
+    from lanescope._core import native
+
+    try:
+        return {"devices": native.cuda_devices()}
+    except native.NativeError as error:
+        _, _, name, detail, _ = error.args
+        return {"error": name, "detail": detail}
+
+
+if __name__ == "__main__":
+    take_snapshot().save(Path(sys.argv[1]))

@@ -1,0 +1,78 @@
+"""Reads what the kernel tells of PCI devices, memory and the firmware's tables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PciDevice = dict[str, str | None]
+
+_ATTRIBUTES = (
+    "class",
+    "vendor",
+    "device",
+    "current_link_speed",
+    "current_link_width",
+    "max_link_speed",
+    "max_link_width",
+    "numa_node",
+)
+_CONFIG_BYTES = 256
+
+
+def pci_devices(root: Path = Path("/sys")) -> dict[str, PciDevice]:
+    """Return the PCI devices by address, such as ``0000:17:00.0``.
+
+    Each holds its attributes as the kernel wrote them, ``config`` with the
+    readable start of its configuration space in hex, and ``parent`` with the
+    address of the bridge it hangs on; None for what there is not.
+    """
+    folder = root / "bus" / "pci" / "devices"
+    if not folder.is_dir():
+        return {}
+    return {path.name: _pci_device(path) for path in sorted(folder.iterdir())}
+
+
+def _pci_device(path: Path) -> PciDevice:
+    device: PciDevice = {name: _read_text(path / name) for name in _ATTRIBUTES}
+    config = _read_bytes(path / "config")
+    device["config"] = None if config is None else config[:_CONFIG_BYTES].hex()
+    parent = path.resolve().parent.name
+    device["parent"] = (
+        parent if re.fullmatch(r"[0-9a-f]{4,}(:[0-9a-f]{2}){2}\.\d", parent) else None
+    )
+    return device
+
+
+def dmi_table(root: Path = Path("/sys")) -> bytes | None:
+    """Return the firmware's DMI (SMBIOS) table, or None when it cannot be read."""
+    return _read_bytes(root / "firmware" / "dmi" / "tables" / "DMI")
+
+
+def has_dmi_table(root: Path = Path("/sys")) -> bool:
+    """Whether there is a DMI table at all, readable or not."""
+    return (root / "firmware" / "dmi" / "tables" / "DMI").exists()
+
+
+def memory_bytes(proc: Path = Path("/proc")) -> int | None:
+    """Return the size of the memory, or None."""
+    match = re.search(r"^MemTotal:\s*(\d+) kB", _read_text(proc / "meminfo") or "", re.M)
+    return int(match[1]) * 1024 if match else None
+
+
+def cpu_model(proc: Path = Path("/proc")) -> str | None:
+    """Return the CPU's name, or None."""
+    match = re.search(r"^model name\s*:\s*(.+)$", _read_text(proc / "cpuinfo") or "", re.M)
+    return match[1].strip() if match else None
+
+
+def _read_text(path: Path) -> str | None:
+    content = _read_bytes(path)
+    return None if content is None else content.decode(errors="replace").strip()
+
+
+def _read_bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None

@@ -1,0 +1,55 @@
+"""Small tables for notebooks; the same table code as the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lanescope.measure.result import Result
+from lanescope.model.sweep import sweep_series
+from lanescope.report.conclusion import conclusion, headline_rows, state_sentence
+from lanescope.report.html import text
+from lanescope.report.page_tables import sweep_table, verdict_table
+from lanescope.report.path_rows import path_rows, swept_results
+from lanescope.run.run import Run
+
+#: Confined to the class, because a notebook shares one document among all cells.
+#: Colours are mixed from the notebook's own text colour, so that they suit its theme.
+_STYLE = """<style>
+.lanescope table{border-collapse:collapse;font-size:13px}
+.lanescope caption{text-align:left;opacity:.75;caption-side:top}
+.lanescope th,.lanescope td{text-align:left;vertical-align:top;padding:4px 8px}
+.lanescope .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.lanescope .badge{font-weight:600;white-space:nowrap}
+.lanescope .healthy{color:#1b9e77}.lanescope .slow{color:#d55e00}
+.lanescope .impossible{color:#b5489a}.lanescope .predicted{color:#4a9ad4}
+.lanescope .remedy{display:block;opacity:.75}.lanescope .meter{display:none}
+.lanescope .scroll{overflow-x:auto}
+</style>"""
+
+
+def results_html(results: Iterable[Result]) -> str:
+    """Return the verdict table of some results as an HTML fragment."""
+    rows = path_rows(results)
+    if not rows:
+        return _wrapped("<p>no results</p>")
+    return _wrapped(verdict_table(rows))
+
+
+def run_html(run: Run) -> str:
+    """Return a run as an HTML fragment: its conclusion, its paths and its curves."""
+    manifest = run.manifest
+    rows = headline_rows(run)
+    series = sweep_series(swept_results(run.results))
+    state = state_sentence(manifest.state)
+    parts = [
+        f"<p><strong>{text(manifest.verb.capitalize())} of {text(manifest.machine.name)}</strong>"
+        f"{', predicted, not measured' if run.predicted else ''}: {text(conclusion(run))}</p>",
+        f"<p>{text(state)}</p>" if state else "",
+        verdict_table(rows) if rows else "",
+        sweep_table(series) if series else "",
+    ]
+    return _wrapped("".join(parts))
+
+
+def _wrapped(html: str) -> str:
+    return f'<div class="lanescope">{_STYLE}{html}</div>'

@@ -1,0 +1,24 @@
+import pytest
+
+from lanescope.backend.reasons import reason_for
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "lost"),
+    [
+        ("cudaErrorMemoryAllocation", "not enough free memory", False),
+        ("cudaErrorDevicesUnavailable", "exclusive-process", True),
+        ("cudaErrorLaunchFailure", "failed in the middle", True),
+        ("cudaErrorECCUncorrectable", "failed in the middle", True),
+        ("cudaErrorTimeout", "did not answer", True),
+        ("cudaErrorInsufficientDriver", "too old", False),
+        ("errno 12", "not enough memory", False),
+        ("cudaErrorSomethingNew", "the text of the driver", False),
+    ],
+)
+def test_reasons(name, words, lost):
+    failure = reason_for("cudaCall", 1, name, "the text of the driver", "file.cpp:1")
+    assert words in failure.error.reason
+    assert failure.device_lost is lost
+    assert "cudaCall" in failure.error.reason  # for a bug report
+    assert "\n" not in str(failure.error)

@@ -1,0 +1,62 @@
+"""Machines and experiments that many tests use."""
+
+from __future__ import annotations
+
+import pytest
+
+from lanescope.experiment import Copy, Engine, Experiment, Memory, Place
+from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode, NvLink, PcieLink, Switch
+
+GEN5 = PcieLink(5, 16, 5, 16, max_payload_bytes=256, max_read_request_bytes=4096)
+
+
+def host_to_gpu(size: int = 512 << 20, gpu: int = 0) -> Copy:
+    return Copy(Place("h0", Memory.PINNED), Place(f"g{gpu}", Memory.DEVICE), size, Engine.CE)
+
+
+def gpu_to_host(size: int = 512 << 20, gpu: int = 0) -> Copy:
+    return Copy(Place(f"g{gpu}", Memory.DEVICE), Place("h0", Memory.PINNED), size, Engine.CE)
+
+
+def gpu_to_gpu(source: int, destination: int, size: int = 512 << 20) -> Copy:
+    places = (Place(f"g{i}", Memory.DEVICE) for i in (source, destination))
+    return Copy(*places, size, Engine.CE)
+
+
+def experiment_of(*copies: Copy, name: str = "case") -> Experiment:
+    return Experiment(name, name, copies)
+
+
+@pytest.fixture
+def two_gpus() -> Machine:
+    """A node of 4 cores, two GPUs on PCIe 5.0 x16 of their own, and an NVLink switch."""
+    return Machine(
+        name="two-gpus",
+        nodes=(NumaNode(0, ((0,), (1,), (2,), (3,)), 64 << 30, 32 << 20, 200.0, "DDR5"),),
+        gpus=tuple(Gpu(i, "Test GPU", node=0, memory_bytes=16 << 30) for i in (0, 1)),
+        switches=(Switch("nvswitch", "NVSwitch"),),
+        links=(
+            Link.of_pcie("h0", "g0", GEN5),
+            Link.of_pcie("h0", "g1", GEN5),
+            Link.of_nvlink("g0", "nvswitch", NvLink(18, 26.5625, 4)),
+            Link.of_nvlink("g1", "nvswitch", NvLink(18, 26.5625, 4)),
+        ),
+    )
+
+
+@pytest.fixture
+def two_sockets() -> Machine:
+    """Two nodes; both GPUs share a PCIe switch on node 1; the sockets' link is unknown."""
+    nodes = tuple(NumaNode(i, ((2 * i,), (2 * i + 1,)), 64 << 30, 32 << 20) for i in (0, 1))
+    return Machine(
+        name="two-sockets",
+        nodes=nodes,
+        gpus=tuple(Gpu(i, "Test GPU", node=1) for i in (0, 1)),
+        switches=(Switch("s0", "PCIe switch"),),
+        links=(
+            Link("h0", "h1", LinkKind.SOCKET),
+            Link.of_pcie("h1", "s0", GEN5),
+            Link.of_pcie("s0", "g0", GEN5),
+            Link.of_pcie("s0", "g1", GEN5),
+        ),
+    )

@@ -1,0 +1,27 @@
+import numpy as np
+import pytest
+
+from lanescope.measure.overlap import overlapping_windows
+
+
+def test_a_copy_alone_keeps_all_windows():
+    assert overlapping_windows([[1, 2, 4]])[0] == pytest.approx([1, 2])
+
+
+def test_windows_outside_the_common_time_are_dropped():
+    fast, slow = [0, 1, 2, 3, 4], [0.5, 2.5, 4.5]
+    kept = overlapping_windows([fast, slow])
+    assert kept[0] == pytest.approx([1, 1, 1])  # from 1 to 4; 0 to 1 began before the other
+    assert kept[1] == pytest.approx([2])  # 0.5 to 2.5; 2.5 to 4.5 ran on alone
+
+
+def test_a_lone_tail_would_have_looked_too_fast():
+    # the second copy speeds up once the first has ended
+    slow = list(np.arange(0, 4.1, 1.0))
+    speeding = [*np.arange(0, 4.1, 1.0), 4.5, 5.0]
+    assert set(overlapping_windows([slow, speeding])[1]) == {1.0}
+
+
+def test_no_common_window():
+    kept = overlapping_windows([[0, 1], [5, 6, 7]])
+    assert [k.size for k in kept] == [0, 0]

@@ -1,0 +1,66 @@
+import dataclasses
+
+import pytest
+
+from lanescope.backend.base import LinkEvidence
+from lanescope.experiment import Copy, Engine, Memory, Place
+from lanescope.experiment.limit import limits
+from lanescope.measure.result import Source, Status
+from lanescope.measure.verdict import judge
+from tests.conftest import experiment_of, gpu_to_gpu, gpu_to_host, host_to_gpu
+
+
+def verdict(machine, copy, gbs, source=Source.MEASURED, **more):
+    limit = limits(machine, experiment_of(copy))[0]
+    return judge(machine, copy, gbs, limit, source=source, **more)
+
+
+@pytest.mark.parametrize(
+    ("gbs", "status"),
+    [(55.6, Status.HEALTHY), (40.0, Status.SLOW), (70.0, Status.IMPOSSIBLE)],
+)
+def test_pcie(two_gpus, gbs, status):
+    assert verdict(two_gpus, host_to_gpu(), gbs).status is status
+
+
+def test_what_was_measured_on_healthy_h200s_is_healthy(two_gpus):
+    for copy, gbs in ((host_to_gpu(), 55.56), (gpu_to_host(), 55.42), (gpu_to_gpu(0, 1), 394.0)):
+        assert verdict(two_gpus, copy, gbs).status is Status.HEALTHY
+    opposed = verdict(two_gpus, gpu_to_host(), 50.7, shared=True)
+    assert opposed.status is Status.HEALTHY
+
+
+def test_slow_paths_come_with_a_remedy(two_gpus):
+    for copy in (host_to_gpu(), gpu_to_gpu(0, 1)):
+        assert verdict(two_gpus, copy, 10.0).remedy
+
+
+def test_a_link_trained_down_under_load_is_named(two_gpus):
+    evidence = [LinkEvidence("g0", 3, 8)]
+    found = verdict(two_gpus, host_to_gpu(), 6.5, evidence=evidence)
+    assert found.status is Status.SLOW
+    assert "PCIe 3.0 x8" in found.reason
+    assert "5.0 x16" in found.reason
+    # it says nothing about NVLink
+    assert verdict(two_gpus, gpu_to_gpu(0, 1), 394, evidence=evidence).status is Status.HEALTHY
+
+
+def test_replays_are_evidence(two_gpus):
+    found = verdict(two_gpus, host_to_gpu(), 40, evidence=[LinkEvidence("g0", 5, 16, replays=7)])
+    assert "7 packets again" in found.reason
+    assert "reseat" in found.remedy
+
+
+def test_no_verdict_without_grounds(two_gpus, two_sockets):
+    small = verdict(two_gpus, host_to_gpu(4096), 1.0)
+    assert small.status is Status.UNJUDGED
+    pageable = dataclasses.replace(host_to_gpu(), source=Place("h0", Memory.PAGEABLE))
+    assert verdict(two_gpus, pageable, 10.0).status is Status.UNJUDGED
+    place = Place("h0", Memory.PAGEABLE)
+    one_core = Copy(place, place, 1 << 28, Engine.CPU, cpus=(0,))
+    assert verdict(two_gpus, one_core, 20.0).status is Status.UNJUDGED
+    assert verdict(two_sockets, one_core, 20.0).status is Status.UNJUDGED
+
+
+def test_a_prediction_is_no_verdict(two_gpus):
+    assert verdict(two_gpus, host_to_gpu(), 58, Source.PREDICTED).status is Status.PREDICTED

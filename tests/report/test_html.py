@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import json
+
+from lanescope.report.html import Column, Group, Markup, json_data, script, table, text
+from tests.report.conftest import Document
+from tests.report.factory import NASTY
+
+
+def test_text_is_safe_in_elements_and_attributes():
+    document = Document(f'<p title="{text(NASTY)}">{text(NASTY)}</p>')
+    assert document.tags == [("p", {"title": NASTY})]
+    assert document.text == NASTY
+
+
+def test_data_cannot_end_its_element():
+    document = Document(json_data("x", {"name": NASTY}))
+    assert [tag for tag, _ in document.tags] == ["script"]
+    assert json.loads(document.scripts[0]) == {"name": NASTY}
+
+
+def test_code_cannot_end_its_element():
+    document = Document(script("const a = '</script>' + '<!-- <script>';"))
+    assert [tag for tag, _ in document.tags] == ["script"]
+
+
+def test_a_table_has_headers_for_rows_and_columns():
+    columns = (Column("Path"), Column("GB/s", number=True, hint="how fast"))
+    source = table(columns, [Group([["a < b", Markup("<b>1</b>")]], "All")], "What it shows")
+    tags = Document(source).tags
+    scopes = [attributes["scope"] for tag, attributes in tags if tag == "th"]
+    assert scopes == ["col", "col", "rowgroup", "row"]
+    assert "caption" in [tag for tag, _ in tags]
+    assert "a &lt; b" in source
+    assert "<b>1</b>" in source

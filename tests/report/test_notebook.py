@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lanescope.report.notebook import results_html, run_html
+from lanescope.run.run import Run, State
+from tests.report import factory
+from tests.report.conftest import Document
+
+
+def test_fragments_are_well_formed(any_run: Run):
+    for source in (run_html(any_run), results_html(any_run.results)):
+        document = Document(source)
+        assert document.tags[0] == ("div", {"class": "lanescope"})
+        assert not any(tag in ("html", "body", "script") for tag, _ in document.tags)
+
+
+def test_a_run_begins_with_its_conclusion():
+    text = Document(run_html(factory.check_run())).text
+    assert "All 12 judged paths reach what their links can carry" in text
+
+
+def test_predictions_are_called_so():
+    run = factory.predicted_run()
+    assert "predicted, not measured" in Document(run_html(run)).text
+    assert "Predicted bandwidth" in Document(results_html(run.results)).text
+
+
+def test_an_unfinished_run_says_so():
+    run = factory.check_run()
+    cut = Run(replace(run.manifest, state=State.INTERRUPTED), run.results)
+    assert "did not finish" in Document(run_html(cut)).text
+
+
+def test_objects_show_themselves():
+    run = factory.check_run()
+    assert run._repr_html_() == run_html(run)
+    assert run.results[0]._repr_html_() == results_html(run.results[:1])
+
+
+def test_no_results():
+    assert "no results" in Document(results_html([])).text

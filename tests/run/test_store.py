@@ -1,0 +1,153 @@
+import dataclasses
+import errno
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lanescope.backend.fake import FakeBackend
+from lanescope.errors import InputError, NotMeasuredError
+from lanescope.measure.sampling import Plan, measure_all
+from lanescope.run.export import run_csv, run_json
+from lanescope.run.run import SCHEMA_VERSION, Manifest, State
+from lanescope.run.store import RunWriter, find_run, new_run_folder, read_run
+from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
+
+
+def seconds(copy, batch):
+    if copy.destination.part == "g1":
+        raise NotMeasuredError("g1 is busy.", "Wait.")
+    return [0.01, 0.0101]
+
+
+@pytest.fixture
+def manifest(two_gpus):
+    return Manifest("check", "lanescope check", "2026-11-21T10:00:00+00:00", "0.1.0", two_gpus)
+
+
+@pytest.fixture
+def cases():
+    return [
+        experiment_of(host_to_gpu(), name="h2d/g0"),
+        experiment_of(host_to_gpu(gpu=1), name="h2d/g1"),
+        experiment_of(host_to_gpu(), gpu_to_host(), name="both"),
+    ]
+
+
+@pytest.fixture
+def stored(tmp_path, two_gpus, manifest, cases):
+    writer = RunWriter(tmp_path / "run", manifest)
+    measure_all(cases, FakeBackend(seconds), two_gpus, Plan(), writer.add)
+    return writer.finish(State.COMPLETE)
+
+
+def test_what_is_written_reads_back(stored):
+    again = read_run(stored.folder)
+    assert again == stored
+    for mine, theirs in zip(stored.results, again.results, strict=True):
+        for a, b in zip(mine.copies, theirs.copies, strict=True):
+            assert np.array_equal(a.seconds, b.seconds)
+
+
+def test_a_killed_run_reads_back_as_far_as_it_came(tmp_path, two_gpus, manifest, cases):
+    writer = RunWriter(tmp_path / "run", manifest)
+    measure_all(cases[:2], FakeBackend(seconds), two_gpus, Plan(), writer.add)
+    run = read_run(tmp_path / "run")  # without finish(), as after kill -9
+    assert run.manifest.state is State.RUNNING
+    assert [r.experiment.name for r in run.results] == ["h2d/g0", "h2d/g1"]
+
+
+@pytest.mark.parametrize("name", ["results/0001.parquet", "samples/0001.parquet", "manifest.json"])
+@pytest.mark.parametrize("kept", [0, 0.5])
+def test_a_truncated_file_is_named(stored, name, kept):
+    path = stored.folder / name
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * kept)])
+    with pytest.raises(InputError) as caught:
+        read_run(stored.folder)
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_samples_file_is_named(stored):
+    (stored.folder / "samples/0001.parquet").unlink()
+    with pytest.raises(InputError, match=r"samples/0001\.parquet"):
+        read_run(stored.folder)
+
+
+@pytest.mark.parametrize(("change", "word"), [(-1, "older"), (1, "newer")])
+def test_another_schema_is_refused(stored, change, word):
+    path = stored.folder / "manifest.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"schema_version": SCHEMA_VERSION + change}))
+    with pytest.raises(InputError, match=word):
+        read_run(stored.folder)
+
+
+def test_a_folder_in_use_is_refused(tmp_path, manifest):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match="not an empty folder"):
+        RunWriter(tmp_path, manifest)
+    with pytest.raises(InputError, match="not an empty folder"):
+        RunWriter(tmp_path / "file", manifest)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_an_unwritable_folder_is_one_sentence(manifest):
+    with pytest.raises(InputError, match="cannot write to /proc/lanescope: "):
+        RunWriter(Path("/proc/lanescope"), manifest)
+
+
+def test_a_full_disk_loses_nothing_that_was_stored(
+    stored, manifest, monkeypatch, tmp_path, two_gpus, cases
+):
+    writer = RunWriter(tmp_path / "full", manifest)
+    measure_all(cases[:1], FakeBackend(seconds), two_gpus, Plan(), writer.add)
+
+    def no_space(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(InputError, match="No space left on device"):
+        measure_all(cases[1:2], FakeBackend(seconds), two_gpus, Plan(), writer.add)
+    assert len(read_run(tmp_path / "full").results) == 1
+    assert not list((tmp_path / "full").rglob("*.part"))
+
+
+def test_find_run(stored, monkeypatch, tmp_path):
+    monkeypatch.setenv("LANESCOPE_RUNS", str(tmp_path))
+    assert find_run("run") == stored.folder
+    assert find_run("latest") == stored.folder
+    assert find_run(str(stored.folder)) == stored.folder
+    with pytest.raises(InputError, match="no run 'nonsense'"):
+        find_run("nonsense")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="not a run folder"):
+        find_run(str(tmp_path / "empty"))
+
+
+def test_run_folders_do_not_collide(tmp_path):
+    first = new_run_folder("check", tmp_path)
+    first.mkdir()
+    assert new_run_folder("check", tmp_path) != first
+
+
+def test_json_and_csv(stored):
+    content = json.loads(run_json(stored))
+    assert content["predicted"] is False
+    assert len(content["results"]) == 4
+    fast, busy = content["results"][:2]
+    assert fast["gbs"] == pytest.approx(512 * 2**20 / 0.01005 / 1e9)
+    assert busy["gbs"] is None
+    assert busy["verdict"] == "not measured"
+    header, *lines = run_csv(stored).splitlines()
+    assert len(lines) == 4
+    assert header.split(",")[0] == "experiment"
+
+
+def test_a_described_machine_stays_described(tmp_path, manifest):
+    machine = dataclasses.replace(manifest.machine, described=True)
+    RunWriter(tmp_path / "run", dataclasses.replace(manifest, machine=machine))
+    assert read_run(tmp_path / "run").manifest.machine.described
