@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from lanescope.machine import Machine as Machine
     from lanescope.machine import discover as discover
     from lanescope.machine import load_machine as load_machine
-    from lanescope.measure.result import Result as Result
-    from lanescope.measure.sampling import Plan as Plan
+    from lanescope.measurement.result import Result as Result
+    from lanescope.measurement.sampling import Plan as Plan
     from lanescope.run.run import Run as Run
     from lanescope.run.store import read_run as read_run
 
@@ -54,8 +54,8 @@ _HOME = {
     "Machine": "machine",
     "discover": "machine",
     "load_machine": "machine",
-    "Plan": "measure.sampling",
-    "Result": "measure.result",
+    "Plan": "measurement.sampling",
+    "Result": "measurement.result",
     "Run": "run.run",
     "read_run": "run.store",
 }

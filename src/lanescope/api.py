@@ -20,8 +20,8 @@ from lanescope.experiment.catalogue import (
     sweep_experiments,
 )
 from lanescope.machine import Gpu, Machine
-from lanescope.measure.result import Result
-from lanescope.measure.sampling import Plan, measure_all, measure_one
+from lanescope.measurement.result import Result
+from lanescope.measurement.sampling import Plan, measure_all, measure_one
 from lanescope.run.run import Manifest, Run, State
 from lanescope.run.store import RunWriter, new_run_folder
 

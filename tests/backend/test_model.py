@@ -5,8 +5,8 @@ import pytest
 from lanescope.backend.model import ModelBackend
 from lanescope.experiment import Memory, Place
 from lanescope.machine import Latencies
-from lanescope.measure.result import Source, Status
-from lanescope.measure.sampling import Plan, measure_all
+from lanescope.measurement.result import Source, Status
+from lanescope.measurement.sampling import Plan, measure_all
 from tests.conftest import experiment_of, host_to_gpu
 
 

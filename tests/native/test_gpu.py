@@ -1,5 +1,7 @@
 """The compiled core on a real GPU."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -17,9 +19,7 @@ GPUS = _count()
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
 two_gpus = pytest.mark.skipif(GPUS < 2, reason="fewer than two GPUs")
 
-PINNED = native.PlaceSpec(native.Memory.pinned, 0)
-PAGEABLE = native.PlaceSpec(native.Memory.pageable, 0)
-DEVICE = native.PlaceSpec(native.Memory.device, 0)
+PINNED, PAGEABLE, DEVICE = "pinned", "pageable", "device"
 SIZE = (32 << 20) + 5  # not a multiple of a word
 
 
@@ -31,6 +31,12 @@ def topology():
 @pytest.fixture
 def pool(topology):
     return native.BufferPool(topology)
+
+
+def spec(source, destination, size, executor=0, source_index=0, destination_index=0):
+    places = ((source, source_index), (destination, destination_index))
+    specs = (native.PlaceSpec(getattr(native.Memory, kind), index) for kind, index in places)
+    return native.CopySpec(*specs, size, executor)
 
 
 def copies(topology, pool, *specs):
@@ -45,14 +51,14 @@ def test_a_throw_behind_the_gate_frees_the_stream():
 @pytest.mark.parametrize("down", [True, False], ids=["h2d", "d2h"])
 def test_every_byte_arrives(topology, pool, host, down):
     source, destination = (host, DEVICE) if down else (DEVICE, host)
-    copy = copies(topology, pool, native.CopySpec(source, destination, SIZE, 0))
+    copy = copies(topology, pool, spec(source, destination, SIZE))
     assert copy.count_mismatches() > SIZE * 0.99  # the destination was spoilt
     assert all(s > 0 for s in copy.run_on_host_clock(2))
     assert copy.count_mismatches() == 0
 
 
 def test_gated_windows_are_in_order_and_agree(topology, pool):
-    copy = copies(topology, pool, native.CopySpec(PINNED, DEVICE, SIZE, 0))
+    copy = copies(topology, pool, spec(PINNED, DEVICE, SIZE))
     (boundaries,) = copy.run_gated(20, 1)
     windows = np.diff(boundaries)
     assert len(windows) == 20
@@ -62,8 +68,8 @@ def test_gated_windows_are_in_order_and_agree(topology, pool):
 
 
 def test_opposing_copies_run_at_the_same_time(topology, pool):
-    down = native.CopySpec(PINNED, DEVICE, SIZE, 0)
-    up = native.CopySpec(DEVICE, PINNED, SIZE, 0)
+    down = spec(PINNED, DEVICE, SIZE)
+    up = spec(DEVICE, PINNED, SIZE)
     both = copies(topology, pool, down, up)
     first, second = both.run_gated(20, 1)
     overlap = min(first[-1], second[-1]) - max(first[0], second[0])
@@ -72,11 +78,9 @@ def test_opposing_copies_run_at_the_same_time(topology, pool):
 
 
 def test_buffers_are_used_again(topology, pool):
-    import time
-
     def seconds():
         begin = time.perf_counter()
-        copies(topology, pool, native.CopySpec(PINNED, DEVICE, 512 << 20, 0))
+        copies(topology, pool, spec(PINNED, DEVICE, 512 << 20))
         return time.perf_counter() - begin
 
     first = seconds()
@@ -85,7 +89,7 @@ def test_buffers_are_used_again(topology, pool):
 
 def test_too_much_memory_is_an_error_and_the_device_lives_on(topology, pool):
     with pytest.raises(native.NativeError) as caught:
-        copies(topology, pool, native.CopySpec(DEVICE, DEVICE, 1 << 44, 0))
+        copies(topology, pool, spec(DEVICE, DEVICE, 1 << 44))
     assert caught.value.args[2] == "cudaErrorMemoryAllocation"
     test_gated_windows_are_in_order_and_agree(topology, pool)
 
@@ -93,9 +97,8 @@ def test_too_much_memory_is_an_error_and_the_device_lives_on(topology, pool):
 @pytest.mark.multigpu
 @two_gpus
 def test_gpu_to_gpu(topology, pool):
-    other = native.PlaceSpec(native.Memory.device, 1)
-    there = native.CopySpec(DEVICE, other, SIZE, 0)
-    back = native.CopySpec(other, DEVICE, SIZE, 1)
+    there = spec(DEVICE, DEVICE, SIZE, executor=0, destination_index=1)
+    back = spec(DEVICE, DEVICE, SIZE, executor=1, source_index=1)
     both = copies(topology, pool, there, back)
     both.run_gated(10, 1)
     assert both.count_mismatches() == 0

@@ -22,8 +22,8 @@ from lanescope.machine import (
     PcieLink,
     Switch,
 )
-from lanescope.measure.result import Result
-from lanescope.measure.sampling import Plan, measure_all
+from lanescope.measurement.result import Result
+from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.run.run import Manifest, Run, State
 
 GIB = 1 << 30

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lanescope.measure.result import Status, Verdict
+from lanescope.measurement.result import Status, Verdict
 from lanescope.report.conclusion import conclusion, state_sentence
 from lanescope.run.run import Run, State
 from tests.report import factory

@@ -83,7 +83,7 @@ def test_measurements_are_never_called_predicted():
 def test_a_slow_path_is_named_with_reason_and_remedy():
     text = Document(page_html(factory.check_run(slow="g0"))).text
     assert "4 of 12 paths are slow" in text
-    assert "47.6% of the limit" in text
+    assert "47.6 % of the limit" in text
     assert "nvidia-smi" in text
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lanescope.measure.result import Status
+from lanescope.measurement.result import Status
 from lanescope.model.sweep import sweep_series
 from lanescope.report.palette import FROM_GPU, STATUS_COLOURS, TO_GPU
 from lanescope.report.plot_parts import Figure

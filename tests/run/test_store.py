@@ -9,7 +9,7 @@ import pytest
 
 from lanescope.backend.fake import FakeBackend
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.measure.sampling import Plan, measure_all
+from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.run.export import run_csv, run_json
 from lanescope.run.run import SCHEMA_VERSION, Manifest, State
 from lanescope.run.store import RunWriter, find_run, new_run_folder, read_run

@@ -1,1 +1,1 @@
-"""."""
+"""Backends: what runs experiments, on this machine or on paper."""

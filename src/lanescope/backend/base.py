@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lanescope.experiment import Experiment
-from lanescope.measure.result import FloatArray, Source
+from lanescope.measurement.result import FloatArray, Source
 
 
 @dataclass(frozen=True, slots=True)

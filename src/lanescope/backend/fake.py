@@ -9,7 +9,7 @@ import numpy as np
 
 from lanescope.backend.base import LinkEvidence
 from lanescope.experiment import Copy, Experiment
-from lanescope.measure.result import FloatArray, Source
+from lanescope.measurement.result import FloatArray, Source
 
 
 class FakeBackend:

@@ -15,8 +15,8 @@ from lanescope.backend.reasons import reason_for
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment, Operation, Place, Timing
 from lanescope.machine import Gpu, Machine
-from lanescope.measure.overlap import overlapping_windows
-from lanescope.measure.result import FloatArray, Source
+from lanescope.measurement.overlap import overlapping_windows
+from lanescope.measurement.result import FloatArray, Source
 
 if TYPE_CHECKING:
     from lanescope.machine.nvml import Nvml

@@ -51,7 +51,7 @@ def sweep(
     """
     from lanescope import api
     from lanescope.cli.output import exit_code, print_run, progress_on_terminal, write_page
-    from lanescope.measure.sampling import Plan
+    from lanescope.measurement.sampling import Plan
 
     require_one_format(json, csv)
     plan = Plan(parse_percent(target), parse_budget(budget))

@@ -48,7 +48,7 @@ def check(
     from lanescope import api
     from lanescope.cli.output import exit_code, print_run, progress_on_terminal, write_page
     from lanescope.experiment.sizes import parse_size
-    from lanescope.measure.sampling import Plan
+    from lanescope.measurement.sampling import Plan
 
     require_one_format(json, csv)
     size_bytes = parse_size(size)

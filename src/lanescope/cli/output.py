@@ -96,7 +96,7 @@ def write_text(path: Path, text: str) -> None:
 
 def exit_code(run: Run, *, strict: bool) -> int:
     """Return the exit code that a run's verdicts ask for."""
-    from lanescope.measure.result import Status
+    from lanescope.measurement.result import Status
 
     verdicts = [v for result in run.results for v in result.verdicts]
     if any(v.failed for v in verdicts):

@@ -1,1 +1,1 @@
-"""."""
+"""Parameters fitted to results."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.experiment.copy import Engine, Memory, Timing
-from lanescope.measure.result import CopyResult, FloatArray, Result, Source
-from lanescope.measure.statistics import summarise
+from lanescope.measurement.result import CopyResult, FloatArray, Result, Source
+from lanescope.measurement.statistics import summarise
 from lanescope.model.linkfit import LinkFit, fit_link, saturation_bytes
 
 #: Copies up to this size take the same time: their samples make up the delay.

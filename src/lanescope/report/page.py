@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from urllib.parse import quote
 
-from lanescope.measure.result import Status
+from lanescope.measurement.result import Status
 from lanescope.model.sweep import sweep_series
 from lanescope.report.conclusion import conclusion, headline_rows, state_sentence
 from lanescope.report.format import count_text

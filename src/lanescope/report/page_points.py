@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lanescope.measure.result import Status
+from lanescope.measurement.result import Status
 from lanescope.report.format import count_text
 from lanescope.report.html import Markup, items, text
 from lanescope.report.path_rows import PathRow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lanescope.measure.result import Result, Source, Stop, Verdict
+from lanescope.measurement.result import Result, Source, Stop, Verdict
 from lanescope.model.sweep import Series
 from lanescope.report.format import (
     MISSING,
@@ -18,7 +18,7 @@ from lanescope.report.format import (
     time_spread_text,
 )
 from lanescope.report.html import Cell, Column, Group, Markup, table, text
-from lanescope.report.palette import STATUS_SIGNS, STATUS_WORDS
+from lanescope.report.palette import STATUS_SIGNS
 from lanescope.report.path_rows import GROUPS, PathRow, path_rows, source_word
 
 _SPREAD_HINT = "Bandwidth at the 95th and at the 5th percentile of the time"
@@ -96,7 +96,7 @@ def badge(verdict: Verdict) -> Markup:
     sign = STATUS_SIGNS[verdict.status]
     return Markup(
         f'<span class="badge {name}"><span aria-hidden="true">{sign}</span> '
-        f"{text(STATUS_WORDS[verdict.status])}</span>"
+        f"{text(verdict.status)}</span>"
     )
 
 

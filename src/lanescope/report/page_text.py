@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lanescope.measure.result import Result
+from lanescope.measurement.result import Result
 from lanescope.report.html import Cell, Markup, definitions, items, text
 
 #: What every number on the page means.

@@ -5,7 +5,7 @@ The same in the page, the plots and the picture: a hue means one thing.
 
 from __future__ import annotations
 
-from lanescope.measure.result import Status
+from lanescope.measurement.result import Status
 
 #: Verdicts. Each is also told by a word and a sign, never by colour alone.
 STATUS_COLOURS = {
@@ -25,9 +25,6 @@ STATUS_SIGNS = {
     Status.PREDICTED: "◇",
     Status.NOT_MEASURED: "–",
 }
-
-#: A path without a verdict may well have a known limit that it need not reach.
-STATUS_WORDS = {status: str(status) for status in Status} | {Status.UNJUDGED: "not judged"}
 
 #: Directions of a transfer.
 TO_GPU = "#2a7fbf"

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Timing
-from lanescope.measure.bandwidth import bandwidth_gbs
-from lanescope.measure.result import CopyResult, Result, Source, Status, Verdict
+from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.measurement.result import CopyResult, Result, Source, Status, Verdict
 from lanescope.report.format import bytes_text, count_text
 
 #: Groups of paths in the order in which they are shown.

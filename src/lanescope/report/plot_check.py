@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lanescope.measure.result import Result, Status
+from lanescope.measurement.result import Result, Status
 from lanescope.report.format import (
     gbs_text,
 )
-from lanescope.report.palette import STATUS_COLOURS, STATUS_WORDS
+from lanescope.report.palette import STATUS_COLOURS
 from lanescope.report.path_rows import GROUPS, PathRow, path_rows, source_word
 from lanescope.report.plot_hover import limit_reason, row_hover, row_summary
 from lanescope.report.plot_parts import (
@@ -87,7 +87,7 @@ def _bars(
     trace = {
         "type": "bar",
         "orientation": "h",
-        "name": STATUS_WORDS[status],
+        "name": str(status),
         "legendgroup": str(status),
         "showlegend": in_legend,
         "x": values,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lanescope.measure.result import Source
+from lanescope.measurement.result import Source
 from lanescope.model.sweep import Series
 from lanescope.report.format import (
     bytes_text,
@@ -13,7 +13,6 @@ from lanescope.report.format import (
     spread_text,
     time_spread_text,
 )
-from lanescope.report.palette import STATUS_WORDS
 from lanescope.report.path_rows import PathRow
 from lanescope.report.plot_parts import plotly_text
 
@@ -53,7 +52,7 @@ def row_hover(row: PathRow) -> str:
         f"limit: {gbs_text(row.limit_gbs)} GB/s ({plotly_text(entry.limit_reason)})",
         f"share of limit: {percent_text(row.share_of_limit)}",
         f"bytes counted: {bytes_text(entry.copy.counted_bytes)}",
-        f"verdict: {STATUS_WORDS[row.verdict.status]}, {plotly_text(row.verdict.reason)}",
+        f"verdict: {row.verdict.status}, {plotly_text(row.verdict.reason)}",
     ]
     return "<br>".join(lines)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lanescope.experiment import Memory, Timing
-from lanescope.measure.result import FloatArray, Source
+from lanescope.measurement.result import FloatArray, Source
 from lanescope.model.sweep import Series
 from lanescope.report.format import (
     bytes_text,

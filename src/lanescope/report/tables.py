@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lanescope.measure.result import Result, Status, Verdict
+from lanescope.measurement.result import Result, Status, Verdict
 from lanescope.model.sweep import Series, sweep_series
 from lanescope.report import format as fmt
 from lanescope.report.conclusion import conclusion, state_sentence

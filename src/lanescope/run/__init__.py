@@ -1,1 +1,1 @@
-"""."""
+"""Runs: kept, read back, exported."""

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
-from lanescope.measure.result import CopyResult, Result, Source, Statistics, Status, Stop, Verdict
+from lanescope.measurement.result import (
+    CopyResult,
+    Result,
+    Source,
+    Statistics,
+    Status,
+    Stop,
+    Verdict,
+)
 from lanescope.run.rows import Row
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lanescope.measure.result import CopyResult, Result, Verdict
+from lanescope.measurement.result import CopyResult, Result, Verdict
 
 Row = dict[str, Any]
 

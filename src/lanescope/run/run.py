@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from lanescope.machine import Machine
-from lanescope.measure.result import Result, Source
+from lanescope.measurement.result import Result, Source
 
 #: Version of the layout of a run folder. History:
 #: 1 (lanescope 0.1): manifest.json, results/*.parquet, samples/*.parquet.

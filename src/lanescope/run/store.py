@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanescope.errors import InputError
 from lanescope.machine.files import dumps_machine, load_machine
-from lanescope.measure.result import Result
+from lanescope.measurement.result import Result
 from lanescope.run.decode import result_from_rows
 from lanescope.run.rows import rows_of
 from lanescope.run.run import SCHEMA_VERSION, Manifest, Run, State

@@ -13,8 +13,8 @@ from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Experiment
 from lanescope.experiment.limit import Limit, limits
 from lanescope.machine import Machine
-from lanescope.measure.bandwidth import bandwidth_gbs
-from lanescope.measure.result import (
+from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.measurement.result import (
     CopyResult,
     FloatArray,
     Result,
@@ -23,8 +23,8 @@ from lanescope.measure.result import (
     Stop,
     Verdict,
 )
-from lanescope.measure.statistics import MIN_SAMPLES, half_width, summarise
-from lanescope.measure.verdict import judge
+from lanescope.measurement.statistics import MIN_SAMPLES, half_width, summarise
+from lanescope.measurement.verdict import judge
 
 #: A batch without a single usable sample is tried again with more windows, so often.
 _MOST_EMPTY_BATCHES = 8

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lanescope.measure.result import FloatArray
+from lanescope.measurement.result import FloatArray
 
 
 def overlapping_windows(boundaries: Sequence[Sequence[float]]) -> list[FloatArray]:

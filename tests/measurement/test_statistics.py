@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.measure.statistics import half_width, summarise
+from lanescope.measurement.statistics import half_width, summarise
 
 
 def test_summary():

@@ -4,8 +4,8 @@ import pytest
 from lanescope.backend.base import LinkEvidence
 from lanescope.backend.fake import FakeBackend
 from lanescope.errors import NotMeasuredError
-from lanescope.measure.result import Status
-from lanescope.measure.sampling import Plan, measure_all
+from lanescope.measurement.result import Status
+from lanescope.measurement.sampling import Plan, measure_all
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 
 TEN_MS = 512 * 2**20 / 55e9

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lanescope.measure.overlap import overlapping_windows
+from lanescope.measurement.overlap import overlapping_windows
 
 
 def test_a_copy_alone_keeps_all_windows():

@@ -6,7 +6,7 @@ from math import comb
 
 import numpy as np
 
-from lanescope.measure.result import FloatArray, Statistics
+from lanescope.measurement.result import FloatArray, Statistics
 
 #: With fewer samples no interval of order statistics covers the median with 95 %.
 MIN_SAMPLES = 6

@@ -8,7 +8,7 @@ from lanescope.backend.base import LinkEvidence
 from lanescope.experiment import Copy, Engine, Memory
 from lanescope.experiment.limit import Limit
 from lanescope.machine import LinkKind, Machine
-from lanescope.measure.result import Source, Status, Verdict
+from lanescope.measurement.result import Source, Status, Verdict
 
 #: Smaller copies spend their time on start-up and say nothing about the link.
 JUDGED_BYTES = 32 << 20

@@ -5,8 +5,8 @@ import pytest
 from lanescope.backend.base import LinkEvidence
 from lanescope.experiment import Copy, Engine, Memory, Place
 from lanescope.experiment.limit import limits
-from lanescope.measure.result import Source, Status
-from lanescope.measure.verdict import judge
+from lanescope.measurement.result import Source, Status
+from lanescope.measurement.verdict import judge
 from tests.conftest import experiment_of, gpu_to_gpu, gpu_to_host, host_to_gpu
 
 

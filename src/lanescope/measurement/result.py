@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanescope.experiment.copy import Copy, Experiment
-from lanescope.measure.bandwidth import bandwidth_gbs
+from lanescope.measurement.bandwidth import bandwidth_gbs
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -48,7 +48,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Summary of the seconds of one copy; see `lanescope.measure.statistics`.
+    """Summary of the seconds of one copy; see `lanescope.measurement.statistics`.
 
     Attributes
     ----------

@@ -1,0 +1,1 @@
+"""From samples to results: sampling, statistics, verdicts."""
