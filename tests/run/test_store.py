@@ -57,9 +57,12 @@ def test_a_killed_run_reads_back_as_far_as_it_came(tmp_path, two_gpus, manifest,
     run = read_run(tmp_path / "run")  # without finish(), as after kill -9
     assert run.manifest.state is State.RUNNING
     assert [r.experiment.name for r in run.results] == ["h2d/g0", "h2d/g1"]
+    (tmp_path / "run" / "samples" / "0001.parquet").write_bytes(b"")
+    with pytest.raises(InputError, match=r"samples/0001\.parquet is damaged"):
+        read_run(tmp_path / "run")
 
 
-@pytest.mark.parametrize("name", ["results/0001.parquet", "samples/0001.parquet", "manifest.json"])
+@pytest.mark.parametrize("name", ["results.parquet", "samples.parquet", "manifest.json"])
 @pytest.mark.parametrize("kept", [0, 0.5])
 def test_a_truncated_file_is_named(stored, name, kept):
     path = stored.folder / name
@@ -72,8 +75,8 @@ def test_a_truncated_file_is_named(stored, name, kept):
 
 
 def test_a_missing_samples_file_is_named(stored):
-    (stored.folder / "samples/0001.parquet").unlink()
-    with pytest.raises(InputError, match=r"samples/0001\.parquet"):
+    (stored.folder / "samples.parquet").unlink()
+    with pytest.raises(InputError, match=r"samples\.parquet"):
         read_run(stored.folder)
 
 

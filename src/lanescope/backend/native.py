@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -28,6 +29,10 @@ _FIRST_WINDOWS = 6
 #: a full queue would block the thread that has to open the gate.
 _MOST_QUEUED = 400
 _BUSY_PERCENT = 10
+#: An event after each copy costs a few µs. Windows of large copies are made at least this
+#: long by more copies in each, so that it does not count; small copies are timed one by one.
+_LONG_WINDOW_SECONDS = 8e-3
+_LARGE_BYTES = 256 << 20
 
 
 class NativeBackend:
@@ -183,6 +188,7 @@ class GpuSession:
         self._gpus = gpus
         self._nvml = nvml
         self._windows = _FIRST_WINDOWS
+        self._loops = 1
         self._replays = {gpu.id: self._replay_counter(gpu) for gpu in gpus}
         self.method = self._describe()
 
@@ -191,14 +197,24 @@ class GpuSession:
         if self._experiment.timing is Timing.HOST:
             seconds = [np.array(self._copies.run_on_host_clock(self._windows))]
         else:
-            seconds = overlapping_windows(self._copies.run_gated(self._windows, 1))
+            boundaries = self._copies.run_gated(self._windows, self._loops)
+            seconds = [s / self._loops for s in overlapping_windows(boundaries)]
         most = _MOST_QUEUED // (2 * len(seconds))
         if any(s.size == 0 for s in seconds):  # one copy ended before another had a full window
             self._windows = min(self._windows * 2, most)
             return seconds
         longest = max(float(np.median(s)) for s in seconds)
-        self._windows = int(np.clip(_BATCH_SECONDS / max(longest, 1e-9), 2, most))
+        if self._loops != (loops := self._loops_for(longest)):
+            self._loops = loops  # this batch told how many; it does not count
+            return [s[:0] for s in seconds]
+        self._windows = int(np.clip(_BATCH_SECONDS / (longest * loops), 2, most // loops))
         return seconds
+
+    def _loops_for(self, longest_seconds: float) -> int:
+        smallest = min(copy.bytes for copy in self._experiment.copies)
+        if self._experiment.timing is Timing.HOST or smallest < _LARGE_BYTES or self._loops > 1:
+            return self._loops
+        return max(1, math.ceil(_LONG_WINDOW_SECONDS / longest_seconds))
 
     def check(self) -> None:
         """Compare every byte; see `Session.check`."""
@@ -229,7 +245,7 @@ class GpuSession:
         if self._experiment.timing is Timing.HOST:
             return f"host clock from the call to the completed transfer, copy engine{way}"
         shared = ", windows in which all copies ran" if len(self._experiment.copies) > 1 else ""
-        return f"GPU events around each copy, queued behind a gate{shared}, copy engine{way}"
+        return f"GPU events around the copies, queued behind a gate{shared}, copy engine{way}"
 
 
 def _require_equal(mismatches: int, unit: str) -> None:

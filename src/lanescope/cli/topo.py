@@ -19,12 +19,18 @@ def topo(
     svg: Annotated[
         Path | None, typer.Option(metavar="FILE.svg", help="Draw the machine into this file.")
     ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Record this machine's raw state, for a bug report."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Show what is in this machine and how it is linked."""
     from lanescope import api
     from lanescope.cli.output import console, write_text
 
+    if record is not None:
+        _record(machine, record)
     resolved = api.resolve_machine(machine)
     if save is not None:
         from lanescope.machine import save_machine
@@ -43,3 +49,15 @@ def topo(
     from lanescope.report.tree import machine_tree
 
     console().print(machine_tree(resolved))
+
+
+def _record(machine: str | None, folder: Path) -> None:
+    from lanescope.errors import InputError
+    from lanescope.machine.snapshot import take_snapshot
+
+    if machine is not None:
+        raise InputError("--record records this machine, --machine names another; give one of them")
+    try:
+        take_snapshot().save(folder)
+    except OSError as error:
+        raise InputError(f"cannot write to {folder}: {error.strerror}; name another") from error

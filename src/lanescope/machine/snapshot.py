@@ -1,14 +1,13 @@
 """The raw state of a machine, as captured: nothing in it is interpreted yet.
 
-``python -m lanescope.machine.snapshot FOLDER`` records this machine, for a test or
-a bug report; `discovery.machine_from_snapshot` makes a `Machine` of it.
+``lanescope topo --record FOLDER`` writes this machine's, for a test or a bug report;
+`discovery.machine_from_snapshot` makes a `Machine` of it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,7 +107,3 @@ def _cuda() -> dict[str, Any]:
     except native.NativeError as error:
         _, _, name, detail, _ = error.args
         return {"error": name, "detail": detail}
-
-
-if __name__ == "__main__":
-    take_snapshot().save(Path(sys.argv[1]))

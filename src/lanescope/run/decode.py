@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+import numpy.typing as npt
 
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
 from lanescope.measurement.result import (
@@ -18,15 +20,24 @@ from lanescope.measurement.result import (
 )
 from lanescope.run.rows import Row
 
+#: Columns of a table of samples by name, all of one length.
+Columns = dict[str, npt.NDArray[Any]]
 
-def result_from_rows(rows: list[Row], samples: list[Row]) -> Result:
-    """Return the result that one file of results and its file of samples hold.
+
+def results_from_rows(rows: Sequence[Row], samples: Columns) -> list[Result]:
+    """Return the results that a table of results and its table of samples hold.
 
     Raises
     ------
-    KeyError, ValueError
+    KeyError, TypeError, ValueError
         If a column is missing or holds what it cannot.
     """
+    # A row for each copy, those of one experiment behind each other.
+    groups = itertools.groupby(rows, key=lambda row: row["experiment"])
+    return [_result(list(group), samples) for _, group in groups]
+
+
+def _result(rows: list[Row], samples: Columns) -> Result:
     first = rows[0]
     experiment = Experiment(
         name=first["experiment"],
@@ -54,8 +65,9 @@ def _copy(row: Row) -> Copy:
     )
 
 
-def _copy_result(copy: Copy, row: Row, samples: list[dict[str, Any]]) -> CopyResult:
-    seconds = np.array([s["seconds"] for s in samples if s["copy"] == row["copy"]])
+def _copy_result(copy: Copy, row: Row, samples: Columns) -> CopyResult:
+    mine = (samples["experiment"] == row["experiment"]) & (samples["copy"] == row["copy"])
+    seconds = samples["seconds"][mine]
     if seconds.size != row["n"]:
         raise ValueError("the samples do not belong to the result")
     statistics = Statistics(

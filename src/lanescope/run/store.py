@@ -2,14 +2,15 @@
 
 Layout (schema version 1)::
 
-    manifest.json          verb, command, start, state, versions
-    machine.toml           the machine, as a machine file
-    results/0001.parquet   one file for each experiment: a row for each copy
-    samples/0001.parquet   its raw samples
-    report.html            the page, when it was written
+    manifest.json     verb, command, start, state, versions
+    machine.toml      the machine, as a machine file
+    results.parquet   a row for each copy of each experiment
+    samples.parquet   the raw samples
+    report.html       the page, when it was written
 
-Every file is written beside its place and moved there when whole: a run that is
-killed leaves whole files only, and reads back.
+While a run goes on, ``results/`` and ``samples/`` hold a file for each experiment;
+its end puts them together. Every file is written beside its place and moved there
+when whole: a run that is killed leaves whole files only, and reads back.
 """
 
 from __future__ import annotations
@@ -18,17 +19,18 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lanescope.errors import InputError
 from lanescope.machine.files import dumps_machine, load_machine
 from lanescope.measurement.result import Result
-from lanescope.run.decode import result_from_rows
-from lanescope.run.rows import rows_of
+from lanescope.run.decode import Columns, results_from_rows
+from lanescope.run.rows import Row, rows_of
 from lanescope.run.run import SCHEMA_VERSION, Manifest, Run, State
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 MACHINE = "machine.toml"
 PAGE = "report.html"
+#: Samples first: they are put together first, and results without them would not read.
+PARTS = ("samples", "results")
 
 
 class RunWriter:
@@ -55,8 +59,8 @@ class RunWriter:
         with _writing(folder):
             if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
                 raise InputError(f"{folder} is not an empty folder; name another with --out")
-            (folder / "results").mkdir(parents=True)
-            (folder / "samples").mkdir()
+            for part in PARTS:
+                (folder / part).mkdir(parents=True)
             write_atomically(folder / MACHINE, dumps_machine(manifest.machine).encode())
         self._write_manifest()
 
@@ -65,12 +69,17 @@ class RunWriter:
         self._results.append(result)
         number = f"{len(self._results):04d}.parquet"
         with _writing(self.folder):
-            # Samples first: a result without samples would not read back.
-            _write_table(self.folder / "samples" / number, _samples_table(result))
-            _write_table(self.folder / "results" / number, _results_table(result))
+            for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
+                _write_table(self.folder / part / number, make([result]))
 
     def finish(self, state: State) -> Run:
-        """Set the final state and return the run."""
+        """Put the parts together, set the final state and return the run."""
+        with _writing(self.folder):
+            for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
+                if self._results:
+                    _write_table(_whole(self.folder, part), make(self._results))
+            for part in PARTS:  # not before both are whole
+                shutil.rmtree(self.folder / part)
         self._manifest = dataclasses.replace(self._manifest, state=state)
         self._write_manifest()
         return self.run
@@ -147,12 +156,16 @@ def read_run(folder: Path) -> Run:
         If it is not a run folder, of another schema version, or damaged.
     """
     manifest = _read_manifest(folder)
-    results = []
-    for path in sorted((folder / "results").glob("*.parquet")):
-        samples = folder / "samples" / path.name
+    if _whole(folder, "results").exists():
+        pairs = [(_whole(folder, "results"), _whole(folder, "samples"))]
+    else:
+        parts = sorted((folder / "results").glob("*.parquet"))
+        pairs = [(path, folder / "samples" / path.name) for path in parts]
+    results: list[Result] = []
+    for path, samples in pairs:
         try:
-            results.append(result_from_rows(_read_rows(path), _read_rows(samples)))
-        except (KeyError, TypeError, ValueError) as error:
+            results += results_from_rows(_read_rows(path), _read_columns(samples))
+        except (IndexError, KeyError, TypeError, ValueError) as error:
             raise _damaged(path) from error
     return Run(manifest, tuple(results), folder)
 
@@ -187,34 +200,46 @@ def _damaged(path: Path) -> InputError:
     return InputError(f"{path} is damaged or cut short; delete it to read the rest of the run")
 
 
-def _read_rows(path: Path) -> list[dict[str, Any]]:
+def _read_rows(path: Path) -> list[Row]:
+    rows: list[Row] = _read_table(path).to_pylist()
+    return rows
+
+
+def _read_columns(path: Path) -> Columns:
+    table = _read_table(path)
+    return {name: table.column(name).to_numpy() for name in table.column_names}
+
+
+def _read_table(path: Path) -> pa.Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+        return pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
         raise _damaged(path) from error
-    return rows
 
 
-def _results_table(result: Result) -> pa.Table:
+def _results_table(results: Sequence[Result]) -> pa.Table:
     import pyarrow as pa
 
-    return pa.Table.from_pylist(rows_of([result]))
+    return pa.Table.from_pylist(rows_of(results))
 
 
-def _samples_table(result: Result) -> pa.Table:
+def _samples_table(results: Sequence[Result]) -> pa.Table:
     import pyarrow as pa
 
-    numbers = [i for i, copy in enumerate(result.copies) for _ in copy.seconds]
-    seconds = [float(s) for copy in result.copies for s in copy.seconds]
+    found = [(r.experiment.name, i, c.seconds) for r in results for i, c in enumerate(r.copies)]
     columns = {
-        "experiment": pa.array([result.experiment.name] * len(seconds), pa.string()),
-        "copy": pa.array(numbers, pa.int32()),
-        "seconds": pa.array(seconds, pa.float64()),
+        "experiment": pa.array([name for name, _, s in found for _ in s], pa.string()),
+        "copy": pa.array([number for _, number, s in found for _ in s], pa.int32()),
+        "seconds": pa.array([float(x) for _, _, s in found for x in s], pa.float64()),
     }
     return pa.table(columns)
+
+
+def _whole(folder: Path, part: str) -> Path:
+    return folder / f"{part}.parquet"
 
 
 def _write_table(path: Path, table: pa.Table) -> None:
