@@ -175,9 +175,7 @@ def _why_no_gpus(snapshot: Snapshot) -> str:
     found = [d for d in snapshot.pci.values() if _is_nvidia_gpu(d)]
     rest = "Paths to GPUs were not measured."
     if found and "driver" not in snapshot.nvml:
-        return (
-            f"{len(found)} NVIDIA GPU(s) on the PCI bus, but no working driver: install it. {rest}"
-        )
+        return f"{len(found)} NVIDIA GPU(s) are here, but no working driver: install it. {rest}"
     if "driver" in snapshot.nvml:
         return f"The NVIDIA driver runs but finds no GPU. {rest}"
     return f"There is no NVIDIA GPU and no NVIDIA driver. {rest}"

@@ -169,19 +169,24 @@ def _require_consistent(machine: Machine) -> None:
 def _line_of(text: str, error: FieldError) -> int:
     """Line of the field that is wrong, or of its table where it is missing; from 1."""
     lines = text.splitlines()
-    begin, end = 0, len(lines)
+    headers = [i for i, line in enumerate(lines) if line.lstrip().startswith("[")]
+    begin = 0
     if error.table:
-        header = re.compile(rf"\s*\[\[?\s*{re.escape(error.table)}\s*\]\]?")
-        starts = [i for i, line in enumerate(lines) if header.match(line)]
+        mine = [i for i in headers if _names_table(lines[i], error.table)]
         number = error.number or 0
-        if number < len(starts):
-            begin = starts[number]
-            later = (i for i in range(begin + 1, len(lines)) if lines[i].lstrip().startswith("["))
-            end = next(later, len(lines))
-    key = re.compile(
-        rf"""(^|[\s{{,]){re.escape(error.field)}["']?\s*=|\[+\s*{re.escape(error.field)}"""
-    )
-    return next((i for i in range(begin, end) if key.search(lines[i])), begin) + 1
+        begin = mine[number] if number < len(mine) else 0
+    end = next((i for i in headers if i > begin), len(lines))
+    for name in (error.field, error.inside):
+        assigned = re.compile(rf"""(^|[\s{{,"']){re.escape(name or " ")}["']?\s*=""")
+        found = [i for i in range(begin, end) if assigned.search(lines[i])]
+        found += [i for i in headers if not error.table and _names_table(lines[i], name or "")]
+        if found:
+            return found[0] + 1
+    return begin + 1
+
+
+def _names_table(line: str, name: str) -> bool:
+    return re.match(rf"\s*\[+\s*{re.escape(name)}\s*\]", line) is not None
 
 
 def dumps_machine(machine: Machine) -> str:

@@ -101,7 +101,10 @@ class Nvml:
 
     def _nvlinks(self, handle: Any) -> list[dict[str, Any]]:
         n = self._n
-        speed = self._field(handle, n.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON)
+        # newer drivers answer the first, older ones the second
+        speed = self._field(handle, n.NVML_FI_DEV_NVLINK_GET_SPEED) or self._field(
+            handle, n.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON
+        )
         links = []
         for number in range(n.NVML_NVLINK_MAX_LINKS):
             state = self._ask(n.nvmlDeviceGetNvLinkState, handle, number)

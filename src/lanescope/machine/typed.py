@@ -21,6 +21,8 @@ class FieldError(ValueError):
         the top of the file.
     field
         The field's name.
+    inside
+        The field that holds the table with the wrong field, or None.
     """
 
     def __init__(
@@ -30,6 +32,7 @@ class FieldError(ValueError):
         self.field = field
         self.table = table
         self.number = number
+        self.inside: str | None = None
 
 
 def build(cls: type[T], table: dict[str, Any], name: str = "", number: int | None = None) -> T:
@@ -52,8 +55,10 @@ def build(cls: type[T], table: dict[str, Any], name: str = "", number: int | Non
         if key in table:
             try:
                 values[key] = _convert(hints[key], table[key], key)
-            except FieldError as error:  # of a table inside this one
-                raise FieldError(str(error), error.field, name, number) from error
+            except FieldError as error:
+                if error.number is None:  # of a table inside this one
+                    error.table, error.number, error.inside = name, number, key
+                raise
             except (TypeError, ValueError) as error:
                 raise FieldError(f"field {key!r} {error}", key, name, number) from error
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:

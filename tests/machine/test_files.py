@@ -1,0 +1,164 @@
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanescope.errors import InputError
+from lanescope.machine import (
+    Gpu,
+    Latencies,
+    Link,
+    LinkKind,
+    Machine,
+    NumaNode,
+    NvLink,
+    PcieLink,
+    Switch,
+    load_machine,
+    machine_named,
+    save_machine,
+    shipped_names,
+)
+from lanescope.machine.files import dumps_machine, parse_machine
+
+texts = st.text(min_size=1, max_size=20)
+amounts = st.none() | st.integers(1, 1 << 50)
+rates = st.floats(0.1, 1e4)
+pcie = st.builds(
+    PcieLink,
+    st.integers(1, 6),
+    st.sampled_from([1, 2, 4, 8, 16]),
+    st.none() | st.integers(1, 6),
+    st.none() | st.sampled_from([1, 16]),
+    st.none() | st.sampled_from([128, 256, 4096]),
+    st.none() | st.just(512),
+)
+
+
+@st.composite
+def machines(draw):
+    nodes = tuple(
+        NumaNode(i, ((2 * i,), (2 * i + 1,)), draw(amounts), draw(amounts), draw(st.none() | rates))
+        for i in range(draw(st.integers(1, 3)))
+    )
+    gpus = tuple(
+        Gpu(i, draw(texts), 0, memory_bytes=draw(amounts)) for i in range(draw(st.integers(0, 3)))
+    )
+    links = [Link.of_pcie("h0", g.id, draw(pcie)) for g in gpus]
+    links += [Link.of_nvlink(g.id, "nvswitch", NvLink(18, draw(rates), 4)) for g in gpus]
+    links += [
+        Link("h0", n.id, LinkKind.SOCKET, payload_gbs=draw(st.none() | st.tuples(rates, rates)))
+        for n in nodes[1:]
+    ]
+    return Machine(
+        name=draw(texts),
+        cpu=draw(st.none() | texts),
+        nodes=nodes,
+        gpus=gpus,
+        switches=(Switch("nvswitch", "NVLink switch"),) if gpus else (),
+        links=tuple(links),
+        latencies=draw(st.builds(Latencies, h2d_us=st.none() | rates, source=st.none() | texts)),
+        notes=tuple(draw(st.lists(texts, max_size=2))),
+    )
+
+
+@given(machines())
+def test_what_is_written_reads_back(machine):
+    again = parse_machine(dumps_machine(machine), "text")
+    assert again == dataclasses.replace(machine, described=True)
+
+
+def test_files(tmp_path, two_gpus):
+    path = tmp_path / "machine.toml"
+    save_machine(two_gpus, path)
+    assert (
+        machine_named(str(path))
+        == load_machine(path)
+        == dataclasses.replace(two_gpus, described=True)
+    )
+
+
+def test_shipped_machines():
+    assert shipped_names() == ["h200-x2", "p6000"]
+    for name in shipped_names():
+        machine = machine_named(name)
+        assert machine.described
+        assert machine.gpus
+        assert machine.latencies.source
+    assert machine_named("h200-x2").links[0].payload_gbs[0] == pytest.approx(58.4, abs=0.1)
+
+
+def test_limits_follow_from_the_links_state():
+    older = GOOD.replace("generation = 5", "generation = 3")
+    computed = parse_machine(older, "text").links[0]
+    assert computed.payload_gbs[0] == pytest.approx(14.6, abs=0.1)
+    told = parse_machine(older + "payload_gbs = [12.0, 12]\n", "text").links[0]
+    assert told.payload_gbs == (12.0, 12.0)
+
+
+GOOD = """\
+name = "x"
+
+[[nodes]]
+index = 0
+cores = [[0], [1]]
+
+[[gpus]]
+index = 0
+name = "g"
+
+[[links]]
+a = "h0"
+b = "g0"
+kind = "pcie"
+pcie = { generation = 5, width = 16 }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "word"),
+    [
+        ('name = "x"\n', "", 1, "'name' is missing"),
+        ('name = "x"', "name = 7", 1, "'name' is 7, not a text"),
+        ('name = "x"', 'name = "x"\ncolour = 1', 2, "unknown field 'colour'"),
+        ("cores = [[0], [1]]", "cores = 2", 5, "'cores' must be a list"),
+        ("cores = [[0], [1]]", 'cores = [["a"]]', 5, "'cores' is 'a', not a whole number"),
+        ("cores = [[0], [1]]", "memory_bytes = -1", 5, "'memory_bytes' is -1"),
+        ('name = "g"\n', "", 7, "'name' is missing"),
+        ('name = "g"', 'name = "g"\nnode = 3', 10, "no node 3"),
+        ('name = "g"', 'name = "g"\n[[gpus]]\nindex = 0\nname = "h"', 11, "two parts 'g0'"),
+        ('b = "g0"', 'b = "g7"', 13, "no part 'g7'"),
+        ('kind = "pcie"', 'kind = "agp"', 14, "'agp'"),
+        ("generation = 5", "generation = 9", 15, "generation 9"),
+        ("width = 16 }", "lanes = 16 }", 15, "unknown field 'lanes'"),
+        ("generation = 5, ", "", 15, "'generation' is missing"),
+        ("pcie = { generation = 5, width = 16 }", "", 11, "'pcie' is missing"),
+        ("[[links]]", "[[links]", 11, "not TOML"),
+    ],
+)
+def test_broken_files_are_answered_with_line_and_field(old, new, line, word):
+    assert old in GOOD
+    with pytest.raises(InputError) as caught:
+        parse_machine(GOOD.replace(old, new), "m.toml")
+    message = str(caught.value)
+    assert word in message
+    assert f"line {line}" in message
+    assert "m.toml" in message
+    assert "\n" not in message
+
+
+def test_no_nodes():
+    with pytest.raises(InputError, match="nodes"):
+        parse_machine('name = "x"', "m.toml")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b""])
+def test_files_that_are_no_machine(tmp_path, content):
+    (tmp_path / "m.toml").write_bytes(content)
+    with pytest.raises(InputError):
+        load_machine(tmp_path / "m.toml")
+    with pytest.raises(InputError, match="cannot read"):
+        load_machine(tmp_path / "missing.toml")
+    with pytest.raises(InputError, match="did you mean h200-x2"):
+        machine_named("h200-x3")

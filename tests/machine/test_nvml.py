@@ -1,0 +1,67 @@
+"""NVML without a GPU: a made-up library that answers, refuses, or is not there."""
+
+import os
+import sys
+import types
+
+import pytest
+
+from lanescope.machine.nvml import Nvml
+
+
+class NVMLError(Exception):
+    pass
+
+
+def refuse(*_):
+    raise NVMLError("Not Supported")
+
+
+@pytest.fixture
+def library(monkeypatch):
+    fake = types.ModuleType("pynvml")
+    fake.NVMLError = NVMLError
+    fake.NVML_NVLINK_MAX_LINKS = 2
+    fake.NVML_FI_DEV_NVLINK_GET_SPEED = 164
+    fake.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON = 90
+    fake.nvmlInit = lambda: None
+    fake.nvmlSystemGetDriverVersion = lambda: b"580.1"
+    fake.nvmlSystemGetCudaDriverVersion_v2 = lambda: 13000
+    fake.nvmlDeviceGetCount = lambda: 1
+    fake.nvmlDeviceGetHandleByIndex = lambda i: f"handle {i}"
+    fake.nvmlDeviceGetHandleByUUID = lambda uuid: "handle 0" if uuid == "GPU-0" else refuse()
+    fake.nvmlDeviceGetCurrPcieLinkGeneration = lambda h: 5
+    fake.nvmlDeviceGetCurrPcieLinkWidth = lambda h: 16
+    fake.nvmlDeviceGetUtilizationRates = lambda h: types.SimpleNamespace(gpu=87)
+    processes = [types.SimpleNamespace(pid=p) for p in (os.getpid(), 4242)]
+    fake.nvmlDeviceGetComputeRunningProcesses = lambda h: processes
+    fake.__getattr__ = lambda name: refuse  # everything else is not supported
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    return fake
+
+
+def test_what_is_not_supported_is_none(library):
+    (gpu,) = Nvml.open().describe()["gpus"]
+    assert (gpu["generation"], gpu["width"]) == (5, 16)
+    assert gpu["mig"] is gpu["memory_bytes"] is gpu["compute_mode"] is None
+    assert gpu["nvlinks"] == []
+
+
+def test_a_gpu_that_has_fallen_off_is_still_counted(library):
+    library.nvmlDeviceGetHandleByIndex = refuse
+    assert Nvml.open().describe()["gpus"] == [{"index": 0}]
+
+
+def test_live_questions(library):
+    nvml = Nvml.open()
+    assert nvml.link_state("GPU-0") == (5, 16)
+    assert nvml.busy("GPU-0") == (87, [4242])  # our own process is not another one
+    assert nvml.replay_counter("GPU-0") is None
+    assert nvml.link_state("GPU-unknown") is None
+    assert nvml.busy("GPU-unknown") == (None, [])
+
+
+def test_no_driver_is_a_reason(library):
+    library.nvmlInit = refuse
+    assert Nvml.open() is None
+    assert Nvml.open_or_reason() == (None, "Not Supported")

@@ -1,0 +1,33 @@
+import pytest
+
+from lanescope.machine.pci_config import PacketSizes, packet_sizes
+
+
+def space(control, length=256, pointer=0x60):
+    config = bytearray(256)
+    config[0x34] = pointer
+    config[0x60:0x62] = bytes([0x01, 0x80])  # power management, then
+    config[0x80] = 0x10  # PCI Express
+    config[0x88:0x8A] = control.to_bytes(2, "little")
+    return bytes(config[:length])
+
+
+@pytest.mark.parametrize(
+    ("control", "sizes"),
+    [(0x0000, (128, 128)), (0x5134, (256, 4096)), (0x2040, (512, 512)), (0x50A0, (4096, 4096))],
+)
+def test_device_control(control, sizes):
+    assert packet_sizes(space(control)) == PacketSizes(*sizes)
+
+
+@pytest.mark.parametrize(
+    "config", [b"", space(0x5134, length=64), space(0, pointer=0), b"\xff" * 256]
+)
+def test_nothing_to_be_read(config):
+    assert packet_sizes(config) is None
+
+
+def test_a_list_that_runs_in_a_circle_ends():
+    config = bytearray(256)
+    config[0x34], config[0x60], config[0x61] = 0x60, 0x05, 0x60
+    assert packet_sizes(bytes(config)) is None
