@@ -1,0 +1,169 @@
+"""The native backend's own decisions, with the machine's parts made up."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from lanescope.backend import native as module
+from lanescope.backend.native import GpuSession, NativeBackend
+from lanescope.errors import InputError, NotMeasuredError
+from lanescope.experiment import Experiment, Timing
+from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
+
+
+class Copies:
+    """Stands in for the core's CopySet: every copy takes the same time."""
+
+    def __init__(self, seconds, wrong=0):
+        self.seconds = seconds
+        self.wrong = wrong
+        self.calls = []
+
+    def run_gated(self, windows, loops):
+        self.calls.append((windows, loops))
+        return [list(np.arange(windows + 1) * s * loops) for s in self.seconds]
+
+    def run_on_host_clock(self, repetitions):
+        return [self.seconds[0]] * repetitions
+
+    def count_mismatches(self):
+        return self.wrong
+
+    def staged(self, copy):
+        return False
+
+
+class Nvml:
+    def __init__(self, load=0, others=(), link=(5, 16), replays=(0, 0)):
+        self.load, self.others, self.link = load, list(others), link
+        self.replays = list(replays)
+
+    def busy(self, uuid):
+        return self.load, self.others
+
+    def link_state(self, uuid):
+        return self.link
+
+    def replay_counter(self, uuid):
+        return self.replays.pop(0)
+
+
+@pytest.fixture
+def known(two_gpus):
+    gpus = tuple(dataclasses.replace(g, uuid=f"GPU-{g.index}") for g in two_gpus.gpus)
+    return dataclasses.replace(two_gpus, gpus=gpus)
+
+
+def backend(machine, nvml, monkeypatch, **options):
+    monkeypatch.setattr(NativeBackend, "_open_nvml", lambda self: nvml)
+    return NativeBackend(machine, **options)
+
+
+def reason(backend, experiment):
+    with pytest.raises(NotMeasuredError) as caught, backend.prepare(experiment):
+        pass
+    return caught.value.reason
+
+
+def test_a_described_machine_cannot_be_measured(two_gpus):
+    with pytest.raises(InputError, match="described, not here"):
+        NativeBackend(dataclasses.replace(two_gpus, described=True))
+
+
+def test_a_busy_gpu_is_left_alone(known, monkeypatch):
+    down = experiment_of(host_to_gpu())
+    busy = Nvml(load=87, others=[4242])
+    assert "87 % load, used by process 4242" in reason(backend(known, busy, monkeypatch), down)
+    asked = []
+    monkeypatch.setattr(NativeBackend, "_gpu_session", lambda self, e, g: asked.append(e))
+    with backend(known, busy, monkeypatch, allow_busy=True).prepare(down):
+        pass
+    with backend(known, Nvml(load=87), monkeypatch).prepare(down):
+        pass  # a load without another process is our own
+    assert asked == [down, down]
+
+
+def test_an_unavailable_gpu_says_why(known, monkeypatch):
+    gpus = (dataclasses.replace(known.gpus[0], unavailable="MIG is on."), known.gpus[1])
+    machine = dataclasses.replace(known, gpus=gpus)
+    assert reason(backend(machine, None, monkeypatch), experiment_of(host_to_gpu())) == "MIG is on."
+
+
+def test_a_lost_gpu_is_not_tried_again_and_the_other_is(known, monkeypatch):
+    tried = []
+
+    def session(self, experiment, gpus):
+        tried.append(experiment.name)
+        if gpus[0].index == 0:
+            error = ("cudaStreamQuery", 719, "cudaErrorLaunchFailure", "unspecified", "gate.cpp:1")
+            raise module.native.NativeError(*error)
+
+    monkeypatch.setattr(NativeBackend, "_gpu_session", session)
+    native = backend(known, None, monkeypatch)
+    first = reason(native, experiment_of(host_to_gpu(), name="first"))
+    assert "failed in the middle" in first
+    assert reason(native, experiment_of(gpu_to_host(), name="second")) == first
+    with native.prepare(experiment_of(host_to_gpu(gpu=1), name="other")):
+        pass
+    assert tried == ["first", "other"]
+
+
+def test_more_host_memory_than_there_is(known, monkeypatch):
+    monkeypatch.setattr(module, "available_host_bytes", lambda: 100 << 20)
+    needs = reason(backend(known, None, monkeypatch), experiment_of(host_to_gpu(512 << 20)))
+    assert "needs 512 MiB of host memory, 100 MiB are available" in needs
+
+
+def test_large_short_copies_are_timed_in_trains(known):
+    copies = Copies([1.4e-3])
+    session = GpuSession(copies, experiment_of(host_to_gpu()), known.gpus[:1], None)
+    assert session.sample()[0].size == 0  # the first batch only tells how long a copy takes
+    assert session.sample()[0] == pytest.approx([1.4e-3] * 6)
+    assert copies.calls[1][1] == 6  # 6 × 1.4 ms is past 8 ms
+
+
+def test_small_copies_are_timed_one_by_one(known):
+    copies = Copies([3e-6])
+    session = GpuSession(copies, experiment_of(host_to_gpu(64)), known.gpus[:1], None)
+    session.sample()
+    session.sample()
+    assert [loops for _, loops in copies.calls] == [1, 1]
+
+
+def test_the_queue_behind_the_gate_stays_short(known):
+    copies = Copies([1e-7, 1e-7])
+    both = experiment_of(host_to_gpu(64), gpu_to_host(64))
+    session = GpuSession(copies, both, known.gpus[:1], None)
+    for _ in range(5):
+        session.sample()
+    assert max(2 * 2 * windows * loops for windows, loops in copies.calls) <= 400
+
+
+def test_more_windows_when_one_copy_ends_too_early(known):
+    copies = Copies([1e-3, 10e-3])
+    both = experiment_of(host_to_gpu(64), gpu_to_host(64))
+    session = GpuSession(copies, both, known.gpus[:1], None)
+    assert session.sample()[1].size == 0
+    session.sample()
+    assert session.sample()[1].size > 0
+
+
+def test_corrupted_data_is_never_a_bandwidth(known):
+    session = GpuSession(Copies([1e-3], wrong=3), experiment_of(host_to_gpu()), (), None)
+    with pytest.raises(NotMeasuredError, match="3 bytes arrived wrong"):
+        session.check()
+
+
+def test_link_state_and_replays_are_evidence(known):
+    nvml = Nvml(link=(4, 16), replays=(10, 17))
+    session = GpuSession(Copies([1e-3]), experiment_of(host_to_gpu()), known.gpus[:1], nvml)
+    (seen,) = session.evidence()
+    assert (seen.part, seen.generation, seen.width, seen.replays) == ("g0", 4, 16, 7)
+
+
+def test_the_host_clock(known):
+    copy = Experiment("x", "x", (host_to_gpu(64),), Timing.HOST)
+    session = GpuSession(Copies([5e-6]), copy, known.gpus[:1], None)
+    assert session.sample()[0] == pytest.approx([5e-6] * 6)
+    assert "host clock" in session.method

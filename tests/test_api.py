@@ -1,0 +1,80 @@
+"""What Python programs and notebooks use."""
+
+import importlib
+
+import pytest
+
+import lanescope
+from lanescope import Copy, Engine, Experiment, InputError, Memory, Operation, Place, Plan, Timing
+from lanescope.measurement.result import Source
+
+
+@pytest.fixture(autouse=True)
+def runs(monkeypatch, tmp_path):
+    monkeypatch.setenv("LANESCOPE_RUNS", str(tmp_path / "runs"))
+
+
+def test_public_names():
+    assert lanescope.__all__ == [
+        *("Copy", "Engine", "Experiment", "InputError", "LanescopeError", "Machine", "Memory"),
+        *("NotMeasuredError", "Operation", "Place", "Plan", "Result", "Run", "Timing"),
+        *("__version__", "check", "discover", "load_machine", "measure", "read_run", "sweep"),
+    ]
+    for name in lanescope.__all__:
+        assert getattr(lanescope, name) is not None
+    with pytest.raises(AttributeError, match="nonsense"):
+        lanescope.nonsense  # noqa: B018
+
+
+def test_measure_stays_a_function_when_its_package_is_imported():
+    importlib.import_module("lanescope.measurement.sampling")
+    assert callable(lanescope.measure)
+
+
+def test_measure_one_experiment_of_this_machine():
+    node = lanescope.discover().nodes[0]
+    place = Place("h0", Memory.PAGEABLE)
+    cpus = (node.cores[0][0],)
+    copy = Copy(place, place, 64 << 20, Engine.CPU, Operation.TRIAD, cpus)
+    result = lanescope.measure(
+        Experiment("mine", "my triad", (copy,), Timing.HOST), plan=Plan(0.1, 0.2)
+    )
+    assert result.source is Source.MEASURED
+    assert result.copies[0].gbs > 0.5
+    assert "my triad" in result._repr_html_()
+
+
+def test_check_and_read_back():
+    run = lanescope.check(cases=["host-copy/h0/1-core"], plan=Plan(0.5, 0.1))
+    assert lanescope.read_run(run.folder) == run
+    assert "memory h0" in run._repr_html_()
+
+
+def test_progress_counts():
+    seen = []
+    lanescope.check("h200-x2", progress=lambda e, number, total: seen.append((number, total)))
+    assert seen == [(i, len(seen)) for i in range(1, len(seen) + 1)]
+
+
+def test_a_described_machine_is_predicted():
+    run = lanescope.check("h200-x2", cases=["h2d/g0"])
+    assert run.predicted
+    assert run.results[0].copies[0].gbs == pytest.approx(58.4, abs=0.1)
+
+
+def test_sweep_of_a_described_machine():
+    run = lanescope.sweep("h200-x2", sizes=[64, 1 << 30], gpus=[1], memories=[Memory.PINNED])
+    assert len(run.results) == 2 * 2 * 2
+    assert {c.copy.path for r in run.results for c in r.copies} == {"h0 → g1", "g1 → h0"}
+
+
+def test_bad_arguments():
+    with pytest.raises(InputError, match="no GPU 7"):
+        lanescope.sweep("h200-x2", gpus=[7])
+    bare = lanescope.Machine("bare", nodes=lanescope.discover().nodes, described=True)
+    with pytest.raises(InputError, match="no GPU to sweep"):
+        lanescope.sweep(bare)
+    with pytest.raises(InputError, match="1 B or more"):
+        Copy(Place("h0", Memory.PINNED), Place("g0", Memory.DEVICE), 0, Engine.CE)
+    with pytest.raises(InputError, match="no copies"):
+        Experiment("none", "none", ())
