@@ -1,7 +1,6 @@
 """The command line as a user meets it: in a process of its own."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,21 +11,7 @@ import pytest
 
 from lanescope.run.run import State
 from lanescope.run.store import read_run
-
-
-@pytest.fixture
-def lanescope(tmp_path):
-    environment = os.environ | {"LANESCOPE_RUNS": str(tmp_path / "runs"), "COLUMNS": "200"}
-
-    def run(*arguments, **options):
-        command = [sys.executable, "-m", "lanescope", *map(str, arguments)]
-        return subprocess.run(
-            command, capture_output=True, text=True, env=environment, timeout=120, **options
-        )
-
-    run.environment = environment
-    return run
-
+from tests.cli.conftest import wait_for_a_result
 
 BROKEN = 'name = "x"\n[[nodes]]\nindex = 0\n[[links]]\na = "h0"\nb = "g7"\nkind = "pcie"\n'
 
@@ -144,19 +129,6 @@ def test_topo(lanescope, tmp_path):
     assert "h0" in lanescope("topo").stdout  # this machine
 
 
-def _start_check(lanescope, out):
-    command = [sys.executable, "-m", "lanescope", "check", "host-*", "--out", str(out)]
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(
-        [*command, "--budget", "1", "--target", "0.000001%"], env=lanescope.environment, **options
-    )
-    deadline = time.monotonic() + 60
-    while not list((out / "results").glob("*.parquet")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.3)  # into the middle of the next one
-    return process
-
-
 @pytest.mark.parametrize(
     ("sent", "code", "state"),
     [
@@ -166,7 +138,9 @@ def _start_check(lanescope, out):
     ],
 )
 def test_what_was_measured_survives(lanescope, tmp_path, sent, code, state):
-    process = _start_check(lanescope, tmp_path / "run")
+    arguments = ("check", "host-*", "--budget", "1", "--target", "0.000001%")
+    process = lanescope.start(*arguments, "--out", tmp_path / "run")
+    wait_for_a_result(tmp_path / "run")
     process.send_signal(sent)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code, errors

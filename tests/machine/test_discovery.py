@@ -74,7 +74,7 @@ def test_a_gpu_without_a_driver_is_pointed_out(h200):
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        ("cudaErrorInsufficientDriver", "580.159.04 is too old"),
+        ("cudaErrorInsufficientDriver", "libcuda.so.1"),  # this driver is new enough
         ("cudaErrorSystemDriverMismatch", "restart the machine"),
         ("cudaErrorSystemNotReady", "fabricmanager"),
         ("cudaErrorUnknown", "CUDA does not work"),
@@ -185,3 +185,61 @@ def test_direct_nvlinks_are_counted_once(h200):
     (link,) = (ln for ln in machine.links if ln.kind is LinkKind.NVLINK)
     assert (link.a, link.b, link.label) == ("g0", "g1", "NVLink 3 x4")
     assert link.raw_gbs == pytest.approx(4 * 25.781)
+
+
+def test_an_old_driver_is_told_from_a_missing_library(h200):
+    cuda = {"error": "cudaErrorInsufficientDriver", "detail": "text"}
+    old = dataclasses.replace(h200, cuda=cuda, nvml=h200.nvml | {"driver": "550.54.15"})
+    assert "550.54.15 is too old" in machine_from_snapshot(old).notes[0]
+
+
+def test_an_updated_driver_asks_for_a_restart_not_for_an_installation(h200):
+    nvml = {"error": "Driver/library version mismatch"}
+    for error in ("cudaErrorSystemDriverMismatch", "cudaErrorNoDevice"):
+        changed_driver = dataclasses.replace(h200, nvml=nvml, cuda={"error": error})
+        assert "restart the machine" in machine_from_snapshot(changed_driver).notes[0]
+
+
+def test_every_gpu_hidden(h200):
+    cuda = {"error": "cudaErrorNoDevice", "detail": "no CUDA-capable device is detected"}
+    machine = machine_from_snapshot(dataclasses.replace(h200, cuda=cuda, visible_devices=""))
+    assert all('CUDA_VISIBLE_DEVICES=""' in gpu.unavailable for gpu in machine.gpus)
+    assert "CUDA_VISIBLE_DEVICES" in machine.notes[0]
+
+
+def test_hiding_is_told_before_exclusive_mode(h200):
+    hidden = without_second(h200, compute_mode="exclusive-process", in_use=False)
+    hidden = dataclasses.replace(hidden, visible_devices="0")
+    assert "CUDA_VISIBLE_DEVICES" in machine_from_snapshot(hidden).gpu(1).unavailable
+
+
+@pytest.mark.parametrize(("in_use", "closed"), [(True, True), (False, False), (None, False)])
+def test_an_exclusive_gpu_is_closed_only_when_held(h200, in_use, closed):
+    gpus = [g | {"compute_mode": "exclusive-process", "in_use": in_use} for g in h200.nvml["gpus"]]
+    machine = machine_from_snapshot(dataclasses.replace(h200, nvml=h200.nvml | {"gpus": gpus}))
+    assert [gpu.unavailable is not None for gpu in machine.gpus] == [closed] * 2
+
+
+def test_every_gpu_that_has_fallen_off_is_counted(h200):
+    nvml = h200.nvml | {"gpus": [{"index": 0}, {"index": 1}]}
+    machine = machine_from_snapshot(dataclasses.replace(h200, nvml=nvml, cuda={"devices": []}))
+    assert len(machine.gpus) == 2
+
+
+def test_a_link_that_nobody_tells_is_noted_once(h200):
+    unknown = {"current_link_speed": "Unknown", "current_link_width": "0"}
+    pci = {a: d | unknown for a, d in h200.pci.items()}
+    gpus = [g | {"generation": None, "nvlinks": []} for g in h200.nvml["gpus"]]
+    silent = dataclasses.replace(h200, pci=pci, nvml=h200.nvml | {"gpus": gpus})
+    (note,) = (n for n in machine_from_snapshot(silent).notes if "PCIe link" in n)
+    assert "g0, g1" in note
+
+
+def test_root_is_not_sent_to_become_root(h200):
+    (note,) = (n for n in changed(h200, config="00" * 256).notes if "256 bytes" in n)
+    assert "root" not in note
+
+
+def test_broken_xml_leaves_one_node(h200):
+    machine = machine_from_snapshot(dataclasses.replace(h200, hwloc_xml="<topology"))
+    assert [len(n.cores) for n in machine.nodes] == [32]

@@ -47,6 +47,12 @@ def test_speeds_past_16_bits():
         (["ChannelA-DIMM0", "ChannelB-DIMM0"], 2),
         (["CPU0_DIMM_A1", "CPU1_DIMM_A1"], 2),
         (["slot one", "slot two"], 2),
+        # each controller of a socket has a channel 0 (Supermicro), A (Intel)
+        (["P0_Node0_Channel0_Dimm0", "P0_Node1_Channel0_Dimm0"], 2),
+        (["Controller0-ChannelA-DIMM0", "Controller1-ChannelA-DIMM0"], 2),
+        (["P0_CHANNEL_A DIMM 0", "P0_CHANNEL_A DIMM 1", "P0_CHANNEL_B DIMM 0"], 2),
+        # here the letter is the socket (Dell): no channel takes so many modules
+        (["DIMM_A1", "DIMM_A2", "DIMM_A3", "DIMM_A4"], 4),
     ],
 )
 def test_modules_of_a_channel_share_it(locators, channels):

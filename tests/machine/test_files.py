@@ -1,4 +1,7 @@
 import dataclasses
+import os
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -135,6 +138,7 @@ pcie = { generation = 5, width = 16 }
         ("generation = 5, ", "", 15, "'generation' is missing"),
         ("pcie = { generation = 5, width = 16 }", "", 11, "'pcie' is missing"),
         ("[[links]]", "[[links]", 11, "not TOML"),
+        ('name = "x"', 'name = "x"\nswitches = [7]', 2, "7 is not a table; write [[switches]]"),
     ],
 )
 def test_broken_files_are_answered_with_line_and_field(old, new, line, word):
@@ -162,3 +166,22 @@ def test_files_that_are_no_machine(tmp_path, content):
         load_machine(tmp_path / "missing.toml")
     with pytest.raises(InputError, match="did you mean h200-x2"):
         machine_named("h200-x3")
+
+
+@pytest.mark.parametrize("links", ["5", "[5]", '"a"', "{ a = 1 }"])
+def test_links_that_are_no_tables(links):
+    with pytest.raises(InputError, match=r"line 2: .*(list|table)"):
+        parse_machine(f'name = "x"\nlinks = {links}\n[[nodes]]\nindex = 0\n', "m.toml")
+
+
+def test_files_are_utf8_whatever_the_locale(tmp_path, two_gpus):
+    path = tmp_path / "machine.toml"
+    save_machine(dataclasses.replace(two_gpus, cpu="4 × CPU"), path)
+    code = "import sys; from lanescope.machine import *; m = load_machine(sys.argv[1])"
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    subprocess.run(
+        [sys.executable, "-c", f"{code}; save_machine(m, sys.argv[1])", path],
+        env=os.environ | ascii_only,
+        check=True,
+    )
+    assert load_machine(path).cpu == "4 × CPU"

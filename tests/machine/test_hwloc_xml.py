@@ -48,3 +48,11 @@ def test_bitmaps(mask, numbers):
 def test_no_topology():
     with pytest.raises(ValueError, match="hwloc"):
         parse_hwloc("<topology")
+
+
+def test_memory_that_hwloc_puts_beside_cores_has_none_of_its_own():
+    beside = '<object type="NUMANode" os_index="1" cpuset="0x11" nodeset="0x2" local_memory="8"/>'
+    near = socket(0, "0x11", "0x1", 0, 4).replace('nodeset="0x1">', 'nodeset="0x3">', 1)
+    host = parse_hwloc(TWO_SOCKETS.format(near, beside))
+    assert [(n.cores, n.cache_bytes) for n in host.nodes] == [(((0, 4),), 1000), ((), None)]
+    assert host.device_nodes == {"0000:00:00.0": 0}  # of the two the one with cores

@@ -22,6 +22,8 @@ def library(monkeypatch):
     fake = types.ModuleType("pynvml")
     fake.NVMLError = NVMLError
     fake.NVML_NVLINK_MAX_LINKS = 2
+    fake.NVML_P2P_CAPS_INDEX_NVLINK = 2
+    fake.NVML_P2P_STATUS_OK = 0
     fake.NVML_FI_DEV_NVLINK_GET_SPEED = 164
     fake.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON = 90
     fake.nvmlInit = lambda: None
@@ -65,3 +67,23 @@ def test_no_driver_is_a_reason(library):
     library.nvmlInit = refuse
     assert Nvml.open() is None
     assert Nvml.open_or_reason() == (None, "Not Supported")
+
+
+def test_a_gpu_in_use_by_others(library):
+    assert Nvml.open().describe()["gpus"][0]["in_use"] is True
+    library.nvmlDeviceGetComputeRunningProcesses = lambda h: [
+        types.SimpleNamespace(pid=os.getpid())
+    ]
+    assert Nvml.open().describe()["gpus"][0]["in_use"] is False
+    library.nvmlDeviceGetComputeRunningProcesses = refuse
+    assert Nvml.open().describe()["gpus"][0]["in_use"] is None
+
+
+@pytest.mark.parametrize(
+    ("count", "status", "peers"),
+    [(2, lambda *_: 0, [1]), (2, lambda *_: 3, []), (2, refuse, None), (1, lambda *_: 0, None)],
+)
+def test_peers_over_nvlink(library, count, status, peers):
+    library.nvmlDeviceGetCount = lambda: count
+    library.nvmlDeviceGetP2PStatus = status
+    assert Nvml.open().describe()["gpus"][0]["nvlink_peers"] == peers

@@ -1,6 +1,6 @@
 import pytest
 
-from lanescope.machine.pci_config import PacketSizes, packet_sizes
+from lanescope.machine.pci_config import PacketSizes, is_upstream_port, packet_sizes
 
 
 def space(control, length=256, pointer=0x60):
@@ -31,3 +31,14 @@ def test_a_list_that_runs_in_a_circle_ends():
     config = bytearray(256)
     config[0x34], config[0x60], config[0x61] = 0x60, 0x05, 0x60
     assert packet_sizes(bytes(config)) is None
+
+
+@pytest.mark.parametrize(("kind", "upstream"), [(4, False), (5, True), (6, False), (7, False)])
+def test_kind_of_port(kind, upstream):
+    config = bytearray(space(0))
+    config[0x82] = 2 | kind << 4
+    assert is_upstream_port(bytes(config)) is upstream
+
+
+def test_kind_of_port_without_root():
+    assert is_upstream_port(space(0, length=64)) is None

@@ -54,9 +54,11 @@ class NativeBackend:
         self._topology = native.Topology()
         self._pool = native.BufferPool(self._topology)
         self._machine = machine
-        self._allow_busy = allow_busy
         self._lost: dict[int, NotMeasuredError] = {}
         self._nvml = self._open_nvml()
+        # Now, before the first use of a GPU: afterwards this process might not know
+        # itself, as NVML tells process numbers from outside a container.
+        self._busy = {} if allow_busy else self._find_busy()
 
     @contextmanager
     def prepare(self, experiment: Experiment) -> Iterator[Session]:
@@ -93,14 +95,21 @@ class NativeBackend:
             raise NotMeasuredError(gpu.unavailable)
         if gpu.index in self._lost:
             raise self._lost[gpu.index]
-        if self._nvml is None or gpu.uuid is None or self._allow_busy:
-            return
-        load, others = self._nvml.busy(gpu.uuid)
-        if others and load is not None and load >= _BUSY_PERCENT:
-            raise NotMeasuredError(
-                f"{gpu.id} is busy: {load} % load, used by process {', '.join(map(str, others))}.",
-                "Wait for it to end, or measure all the same with --allow-busy.",
-            )
+        if gpu.index in self._busy:
+            raise self._busy[gpu.index]
+
+    def _find_busy(self) -> dict[int, NotMeasuredError]:
+        busy: dict[int, NotMeasuredError] = {}
+        if self._nvml is None:
+            return busy
+        for gpu in self._machine.gpus:
+            load, others = self._nvml.busy(gpu.uuid) if gpu.uuid is not None else (None, [])
+            if others and load is not None and load >= _BUSY_PERCENT:
+                busy[gpu.index] = NotMeasuredError(
+                    f"{gpu.id} is busy: {load} % load, used by process {_listed(others)}.",
+                    "Wait for it to end, or measure all the same with --allow-busy.",
+                )
+        return busy
 
     def _require_host_memory(self, experiment: Experiment) -> None:
         needed = sum(_host_bytes(copy) for copy in experiment.copies)
@@ -117,6 +126,10 @@ class NativeBackend:
         from lanescope.machine.nvml import Nvml
 
         return Nvml.open()
+
+
+def _listed(processes: list[int]) -> str:
+    return ", ".join(map(str, processes))
 
 
 def _host_bytes(copy: Copy) -> int:

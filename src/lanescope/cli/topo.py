@@ -21,7 +21,10 @@ def topo(
     ] = None,
     record: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Record this machine's raw state, for a bug report."),
+        typer.Option(
+            metavar="DIR",
+            help="Record this machine for a bug report, without its names and serial numbers.",
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -53,11 +56,12 @@ def topo(
 
 def _record(machine: str | None, folder: Path) -> None:
     from lanescope.errors import InputError
+    from lanescope.machine.redact import redacted
     from lanescope.machine.snapshot import take_snapshot
 
     if machine is not None:
         raise InputError("--record records this machine, --machine names another; give one of them")
     try:
-        take_snapshot().save(folder)
+        redacted(take_snapshot(), folder.name).save(folder)
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {error.strerror}; name another") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -12,7 +13,13 @@ from lanescope.machine.machine import Gpu, Link, LinkKind, Machine, NumaNode
 from lanescope.machine.snapshot import Snapshot, take_snapshot
 
 #: What the compiled core was built with.
-_CUDA_NEEDED = "13.0 needs driver 580 or newer"
+_DRIVER_NEEDED = 580
+_CUDA_NEEDED = f"13.0 needs driver {_DRIVER_NEEDED} or newer"
+
+
+_NO_DEVICE = "cudaErrorNoDevice"
+_HELD = "It is in exclusive-process mode and another process holds it; end that process."
+_RESTART = "The driver's kernel module and its libraries differ in version: restart the machine."
 
 
 def discover() -> Machine:
@@ -46,15 +53,17 @@ def machine_from_snapshot(snapshot: Snapshot) -> Machine:
 
 
 def _host(snapshot: Snapshot) -> HwlocMachine:
+    host = HwlocMachine(None, ())
     if snapshot.hwloc_xml is not None:
-        host = parse_hwloc(snapshot.hwloc_xml)
+        with contextlib.suppress(ValueError):  # what hwloc cannot tell, the kernel tells in part
+            host = parse_hwloc(snapshot.hwloc_xml)
         if len(host.nodes) == 1:
             # memory that was plugged in later is missing from the only node's own count
             sizes = [host.nodes[0].memory_bytes or 0, snapshot.memory_bytes or 0]
             only = dataclasses.replace(host.nodes[0], memory_bytes=max(sizes) or None)
             return dataclasses.replace(host, nodes=(only,))
-        if host.nodes:
-            return host
+    if host.nodes:
+        return host
     cores = tuple((cpu,) for cpu in range(snapshot.cpu_count))
     return HwlocMachine(None, (NumaNode(0, cores, snapshot.memory_bytes),))
 
@@ -86,7 +95,8 @@ def _with_memory_limits(
 
 
 def _gpus(snapshot: Snapshot, host: HwlocMachine) -> tuple[Gpu, ...]:
-    known = {g.get("pci_address"): g for g in snapshot.nvml.get("gpus", [])}
+    # by number where there is no address: GPUs that have fallen off the bus
+    known = {g.get("pci_address") or g.get("index"): g for g in snapshot.nvml.get("gpus", [])}
     gpus = []
     for device in snapshot.cuda.get("devices", []):
         address = device["pci_address"]
@@ -117,11 +127,7 @@ def _cuda_gpu(device: dict[str, Any], entry: dict[str, Any], node: int | None) -
         compute_capability=(device["compute_major"], device["compute_minor"]),
         multiprocessors=device["multiprocessors"],
         copy_engines=device["async_engines"],
-        unavailable=(
-            f"{device['name']} is in compute mode 'prohibited'; ask the administrator to change it."
-            if entry.get("compute_mode") == "prohibited"
-            else None
-        ),
+        unavailable=_closed(entry),
     )
 
 
@@ -140,16 +146,27 @@ def _why_unavailable(entry: dict[str, Any], snapshot: Snapshot) -> str:
         )
     if entry.get("mig"):
         return "MIG is on and CUDA offers no instance of it; create one or switch MIG off."
-    if entry.get("compute_mode") == "prohibited":
-        return "Its compute mode is 'prohibited'; ask the administrator to change it."
-    if entry.get("compute_mode") == "exclusive-process":
-        return "It is in exclusive-process mode and another process holds it; end that process."
+    if closed := _closed(entry):
+        return closed
     error = snapshot.cuda.get("error")
+    if snapshot.visible_devices is not None and error in (None, _NO_DEVICE):
+        shown = snapshot.visible_devices or '""'
+        return f"CUDA_VISIBLE_DEVICES={shown} hides it; unset that."
     if error is not None:
         return f"CUDA cannot use it: {snapshot.cuda.get('detail') or error}."
-    if snapshot.visible_devices is not None:
-        return f"CUDA_VISIBLE_DEVICES={snapshot.visible_devices} hides it; unset that."
+    if entry.get("compute_mode") == "exclusive-process":
+        return _HELD
     return "CUDA does not offer it to this process, and the driver does not say why."
+
+
+def _closed(entry: dict[str, Any]) -> str | None:
+    """Why a GPU takes no process of ours; CUDA lists it all the same."""
+    mode = entry.get("compute_mode")
+    if mode == "prohibited":
+        return "Its compute mode is 'prohibited'; ask the administrator to change it."
+    if mode == "exclusive-process" and entry.get("in_use"):
+        return _HELD
+    return None
 
 
 def _gpu_notes(
@@ -157,23 +174,37 @@ def _gpu_notes(
 ) -> list[str | None]:
     if not gpus:
         return [_why_no_gpus(snapshot)]
+    linked = {link.b for link in links if link.kind is LinkKind.PCIE}
+    homeless = [gpu.id for gpu in gpus if gpu.node is None and len(nodes) > 1]
+    unlinked = [gpu.id for gpu in gpus if gpu.id not in linked and gpu.unavailable is None]
     return [
-        _why_no_cuda(snapshot),
-        *(
-            f"The machine does not tell which NUMA node is nearest to {gpu.id}; "
-            f"{nodes[0].id} is taken."
-            for gpu in gpus
-            if gpu.node is None and len(nodes) > 1
-        ),
-        "The maximum payload of a PCIe packet can only be read by root; 256 bytes are assumed."
-        if any(ln.pcie is not None and ln.pcie.max_payload_bytes is None for ln in links)
+        _why_no_cuda(snapshot, gpus),
+        f"The machine does not tell which NUMA node is nearest to {', '.join(homeless)}; "
+        f"{nodes[0].id} is taken."
+        if homeless
         else None,
+        f"Neither the kernel nor the driver tells the PCIe link of {', '.join(unlinked)}; "
+        "copies over it have no limit to be judged by."
+        if unlinked
+        else None,
+        _why_no_payload_size(snapshot, links),
     ]
+
+
+def _why_no_payload_size(snapshot: Snapshot, links: tuple[Link, ...]) -> str | None:
+    if all(ln.pcie is None or ln.pcie.max_payload_bytes is not None for ln in links):
+        return None
+    # the kernel shows ordinary users 64 bytes, that is 128 hex digits
+    if any(len(device.get("config") or "") > 128 for device in snapshot.pci.values()):
+        return "A PCIe link does not tell its maximum payload; 256 bytes are assumed."
+    return "The maximum payload of a PCIe packet can only be read by root; 256 bytes are assumed."
 
 
 def _why_no_gpus(snapshot: Snapshot) -> str:
     found = [d for d in snapshot.pci.values() if _is_nvidia_gpu(d)]
     rest = "Paths to GPUs were not measured."
+    if found and _versions_differ(snapshot):
+        return f"{_RESTART} {rest}"
     if found and "driver" not in snapshot.nvml:
         return f"{len(found)} NVIDIA GPU(s) are here, but no working driver: install it. {rest}"
     if "driver" in snapshot.nvml:
@@ -181,20 +212,39 @@ def _why_no_gpus(snapshot: Snapshot) -> str:
     return f"There is no NVIDIA GPU and no NVIDIA driver. {rest}"
 
 
-def _why_no_cuda(snapshot: Snapshot) -> str | None:
+def _versions_differ(snapshot: Snapshot) -> bool:
+    """As after an update of the driver: NVML and CUDA each have words for it."""
+    return snapshot.cuda.get("error") in (
+        "cudaErrorSystemDriverMismatch",
+        "cudaErrorCompatNotSupportedOnDevice",
+    ) or "version mismatch" in str(snapshot.nvml.get("error"))
+
+
+def _why_no_cuda(snapshot: Snapshot, gpus: tuple[Gpu, ...]) -> str | None:
     error = snapshot.cuda.get("error")
     if error is None:
         return None
     if error == "cudaErrorInsufficientDriver":
-        version = snapshot.nvml.get("driver")
-        return f"Driver {version} is too old: CUDA {_CUDA_NEEDED}. No GPU was measured."
-    if error in ("cudaErrorSystemDriverMismatch", "cudaErrorCompatNotSupportedOnDevice"):
-        return (
-            "The driver's kernel module and its libraries differ in version: restart the machine."
-        )
+        return _why_driver_insufficient(snapshot)
+    if _versions_differ(snapshot):
+        return _RESTART
     if error == "cudaErrorSystemNotReady":
         return "The system is not ready: NVSwitch machines need nvidia-fabricmanager, start it."
+    if error == _NO_DEVICE:
+        return f"CUDA offers no GPU. {gpus[0].id}: {gpus[0].unavailable}"
     return f"CUDA does not work: {snapshot.cuda.get('detail')} ({error}). No GPU was measured."
+
+
+def _why_driver_insufficient(snapshot: Snapshot) -> str:
+    version = snapshot.nvml.get("driver")
+    major = str(version).partition(".")[0]
+    if major.isdigit() and int(major) >= _DRIVER_NEEDED:
+        # CUDA says the same when its library is not there at all
+        return (
+            f"Driver {version} is here, but not its library libcuda.so.1: install it, or start "
+            "the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility. No GPU was measured."
+        )
+    return f"Driver {version} is too old: CUDA {_CUDA_NEEDED}. No GPU was measured."
 
 
 def _is_nvidia_gpu(device: dict[str, str | None]) -> bool:

@@ -13,9 +13,13 @@ from dataclasses import dataclass
 _MEMORY_DEVICE = 17
 _END = 127
 _EXTENDED = 0xFFFF
+_LOCATOR, _BANK_LOCATOR = 0x10, 0x11  # numbers of texts
 #: Where firmware names the channel: "P0_Node0_Channel3_Dimm0", "CPU1_DIMM_B2", "DIMM_A1".
-_CHANNEL = (r"CHANNEL\s*([A-Z0-9]+)", r"DIMM[ _-]?([A-Z])\d", r"\bDIMM_?([A-Z])\b")
-_SOCKET = r"(?:CPU|P|PROC|NODE|SOCKET)\s*(\d+)"
+_CHANNEL = (r"CHANNEL[ _]?([A-Z0-9]+)", r"DIMM[ _-]?([A-Z])\d", r"\bDIMM_?([A-Z])\b")
+#: Everything that a channel belongs to: each memory controller counts its own from the start.
+_OWNERS = r"(?:CPU|(?<![A-Z])P|PROC|NODE|SOCKET|CONTROLLER|IMC)[ _]?(\d+)"
+#: More modules than a channel takes: the letter names something else, such as the socket.
+_MOST_ON_A_CHANNEL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,18 @@ def memory_modules(table: bytes) -> tuple[Module, ...]:
     return tuple(m for m in modules if m is not None)
 
 
+def memory_devices(table: bytes) -> bytes:
+    """Return a table of the memory devices alone, their locators as the only texts."""
+    parts = []
+    for kind, data, texts in _structures(table):
+        if kind != _MEMORY_DEVICE or len(data) <= _BANK_LOCATOR:
+            continue
+        locators = (data[_LOCATOR], data[_BANK_LOCATOR])
+        kept = [text if i in locators else "-" for i, text in enumerate(texts, start=1)]
+        parts.append(data + b"\0".join(text.encode() or b"-" for text in kept) + b"\0\0")
+    return b"".join(parts)
+
+
 def peak_gbs(modules: tuple[Module, ...]) -> tuple[float, str] | None:
     """Return the peak of all channels together in GB/s, with how it was counted.
 
@@ -55,12 +71,13 @@ def peak_gbs(modules: tuple[Module, ...]) -> tuple[float, str] | None:
     """
     if not modules:
         return None
+    names = [_channel(m.locator) for m in modules]
+    crowded = any(names.count(name) > _MOST_ON_A_CHANNEL for name in names if name is not None)
+    named = None not in names and not crowded
     channels: dict[str, float] = {}
-    named = True
-    for number, module in enumerate(modules):
-        channel = _channel(module.locator)
-        named = named and channel is not None
-        key = channel if channel is not None else f"module {number}"
+    for number, (name, module) in enumerate(zip(names, modules, strict=True)):
+        # taken as channels of their own, modules give a limit that is too high, never too low
+        key = f"module {number}" if name is None or crowded else name
         channels[key] = max(channels.get(key, 0.0), module.peak_gbs)
     counted = "channels by the modules' names" if named else "one channel a module, at most"
     speed = max(m.megatransfers for m in modules)
@@ -71,8 +88,7 @@ def _channel(locator: str) -> str | None:
     text = locator.upper()
     for pattern in _CHANNEL:
         if found := re.search(pattern, text):
-            socket = re.search(_SOCKET, text)
-            return f"{socket[1] if socket else ''}/{found[1]}"
+            return "/".join([*re.findall(_OWNERS, text), found[1]])
     return None
 
 
@@ -103,4 +119,4 @@ def _module(data: bytes, texts: list[str]) -> Module | None:
     width = word(0x0A)
     if not populated or speed == 0 or width in (0, 0xFFFF):
         return None
-    return Module(f"{text(0x11)} {text(0x10)}".strip(), width, speed)
+    return Module(f"{text(_BANK_LOCATOR)} {text(_LOCATOR)}".strip(), width, speed)

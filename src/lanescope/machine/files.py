@@ -37,7 +37,7 @@ def machine_named(file_or_name: str) -> Machine:
     names = shipped_names()
     if file_or_name in names:
         file = importlib.resources.files("lanescope.machine") / "library" / f"{file_or_name}.toml"
-        return parse_machine(file.read_text(), file_or_name)
+        return parse_machine(file.read_text(encoding="utf-8"), file_or_name)
     near = difflib.get_close_matches(file_or_name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}, or name a file"
     raise InputError(f"no machine is named {file_or_name!r}; {hint}")
@@ -60,7 +60,7 @@ def load_machine(path: Path | str) -> Machine:
         If it cannot be read or is broken, with the line and the field.
     """
     try:
-        text = Path(path).read_text()
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot read machine file {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -77,7 +77,7 @@ def save_machine(machine: Machine, path: Path | str) -> None:
         If it cannot be written.
     """
     try:
-        Path(path).write_text(dumps_machine(machine))
+        Path(path).write_text(dumps_machine(machine), encoding="utf-8")
     except OSError as error:
         raise InputError(
             f"cannot write machine file {path}: {error.strerror}; name another"
@@ -98,7 +98,8 @@ def parse_machine(text: str, name: str) -> Machine:
         raise InputError(f"machine file {name} is not TOML: {error}") from error
     try:
         table.pop("described", None)
-        for number, link in enumerate(table.get("links", [])):
+        links = table.get("links")
+        for number, link in enumerate(links if isinstance(links, list) else []):
             _complete(link, number)
         machine = build(Machine, table)
         _require_consistent(machine)

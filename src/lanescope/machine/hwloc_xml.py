@@ -15,7 +15,7 @@ class HwlocMachine:
     Attributes
     ----------
     device_nodes
-        For each PCI address the nearest NUMA node, where exactly one is.
+        For each PCI address the nearest NUMA node with cores, where exactly one is.
     """
 
     cpu: str | None
@@ -38,12 +38,15 @@ def parse_hwloc(xml: str) -> HwlocMachine:
     objects = list(root.iter("object"))
     cores = [_core(o) for o in objects if o.get("type") == "Core"]
     caches = _last_level_caches(objects)
-    nodes = [
-        _node(o, cores, caches)
-        for o in sorted(objects, key=lambda o: int(o.get("os_index", -1)))
+    nodes: list[NumaNode] = []
+    taken: set[int] = set()
+    for o in sorted(objects, key=lambda o: int(o.get("os_index", -1))):
         # a GPU's memory may be a NUMA node as well, but is reached as the GPU's
-        if o.get("type") == "NUMANode" and o.get("subtype") != "GPUMemory"
-    ]
+        if o.get("type") == "NUMANode" and o.get("subtype") != "GPUMemory":
+            # hwloc gives memory without CPUs (CXL, HBM) those of the node beside it
+            cpus = cpu_numbers(o.get("cpuset")) - taken
+            taken |= cpus
+            nodes.append(_node(o, cpus, cores, caches))
     models = {
         info.get("value")
         for o in objects
@@ -51,7 +54,9 @@ def parse_hwloc(xml: str) -> HwlocMachine:
         for info in o.findall("info")
         if info.get("name") == "CPUModel"
     }
-    return HwlocMachine(models.pop() if len(models) == 1 else None, tuple(nodes), _devices(root))
+    with_cores = {n.index for n in nodes if n.cores}
+    model = models.pop() if len(models) == 1 else None
+    return HwlocMachine(model, tuple(nodes), _devices(root, with_cores))
 
 
 def _core(core: ET.Element) -> tuple[int, ...]:
@@ -70,9 +75,11 @@ def _last_level_caches(objects: list[ET.Element]) -> list[tuple[set[int], int]]:
 
 
 def _node(
-    node: ET.Element, cores: list[tuple[int, ...]], caches: list[tuple[set[int], int]]
+    node: ET.Element,
+    cpus: set[int],
+    cores: list[tuple[int, ...]],
+    caches: list[tuple[set[int], int]],
 ) -> NumaNode:
-    cpus = cpu_numbers(node.get("cpuset"))
     cache = sum(size for shared, size in caches if shared & cpus)
     return NumaNode(
         index=int(node.get("os_index", 0)),
@@ -82,13 +89,13 @@ def _node(
     )
 
 
-def _devices(root: ET.Element) -> dict[str, int]:
+def _devices(root: ET.Element, with_cores: set[int]) -> dict[str, int]:
     found: dict[str, int] = {}
 
     def visit(element: ET.Element, nodeset: str | None) -> None:
         near = element.get("nodeset") or nodeset
         address = element.get("pci_busid")
-        nodes = cpu_numbers(near)
+        nodes = cpu_numbers(near) & with_cores
         if address is not None and len(nodes) == 1:
             found[address] = min(nodes)
         for child in element.findall("object"):

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from lanescope.machine.machine import Gpu, Link, NvLink, Switch
-from lanescope.machine.pci_config import PacketSizes, packet_sizes
+from lanescope.machine.pci_config import PacketSizes, is_upstream_port, packet_sizes
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, PcieLink
 from lanescope.machine.snapshot import Snapshot
 
@@ -14,7 +14,7 @@ from lanescope.machine.snapshot import Snapshot
 _REMOTE_SWITCH = 2
 _NVLINK_VERSION = {1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 5}
 #: Line rate of one NVLink and direction in GB/s, for drivers that do not tell.
-_NVLINK_GBS = {1: 20.0, 2: 25.78125, 3: 25.78125, 4: 26.5625, 5: 53.125}
+_NVLINK_GBS = {1: 20.0, 2: 25.78125, 3: 25.0, 4: 26.5625, 5: 53.125}
 
 NVSWITCH = "nvswitch"
 
@@ -31,15 +31,18 @@ def pcie_links(
     for gpu in gpus:
         below, address = gpu.id, gpu.pci_address
         node = f"h{first_node if gpu.node is None else gpu.node}"
+        entry = _nvml_entry(snapshot, gpu)  # knows of the link next to the GPU only
+        # it is the GPU whose requests cross all links above it
+        own = _sizes(snapshot.pci.get(gpu.pci_address or "", {}))
+        request = None if own is None else own.max_read_request_bytes
         for upstream in _upstream_ports(snapshot, address):
             if upstream not in switches:
                 number = f"s{len(switches)}"
                 switches[upstream] = Switch(number, "PCIe switch", upstream)
             above = switches[upstream].id
-            _add(links, above, below, _pcie_state(snapshot, address, None))
-            below, address = above, upstream
-        entry = _nvml_entry(snapshot, gpu) if below == gpu.id else None
-        _add(links, node, below, _pcie_state(snapshot, address, entry))
+            _add(links, above, below, _pcie_state(snapshot, address, entry, request))
+            below, address, entry = above, upstream, None
+        _add(links, node, below, _pcie_state(snapshot, address, entry, request))
     return tuple(links.values()), tuple(switches.values())
 
 
@@ -52,18 +55,24 @@ def _upstream_ports(snapshot: Snapshot, address: str | None) -> list[str]:
     """Upstream ports of the switches above a device, from the lowest.
 
     The bridges above a device are, upwards: a downstream and an upstream port for
-    each switch, and last the root port.
+    each switch, and last the root port. Their place in that row tells which is which
+    where their own word cannot be read: that takes root.
     """
     bridges = []
     parent = snapshot.pci.get(address or "", {}).get("parent")
     while parent is not None and parent in snapshot.pci:
         bridges.append(parent)
         parent = snapshot.pci[parent].get("parent")
-    return bridges[1::2]
+    ports = []
+    for place, bridge in enumerate(bridges[:-1]):
+        told = is_upstream_port(bytes.fromhex(snapshot.pci[bridge].get("config") or ""))
+        if place % 2 == 1 if told is None else told:
+            ports.append(bridge)
+    return ports
 
 
 def _pcie_state(
-    snapshot: Snapshot, address: str | None, entry: dict[str, Any] | None
+    snapshot: Snapshot, address: str | None, entry: dict[str, Any] | None, request: int | None
 ) -> PcieLink | None:
     """State of the link above a device: from the kernel, else from NVML."""
     device = snapshot.pci.get(address or "", {})
@@ -90,7 +99,7 @@ def _pcie_state(
         max_generation=min((g for g in best_generation if g), default=None),
         max_width=min((w for w in best_width if w), default=None),
         max_payload_bytes=min((s.max_payload_bytes for s in sizes), default=None),
-        max_read_request_bytes=sizes[0].max_read_request_bytes if sizes else None,
+        max_read_request_bytes=request,
     )
 
 
@@ -120,13 +129,17 @@ def _nvml_entry(snapshot: Snapshot, gpu: Gpu) -> dict[str, Any] | None:
 def nvlinks(
     snapshot: Snapshot, gpus: tuple[Gpu, ...]
 ) -> tuple[tuple[Link, ...], tuple[Switch, ...]]:
-    """Return bundles of NVLinks: from each GPU to the switch fabric, or between GPUs."""
+    """Return bundles of NVLinks: from each GPU to the switch fabric, or between GPUs.
+
+    Links that are up are left out where the driver lets their GPU reach no other by them:
+    so it is before the fabric manager has started, and in some virtual machines.
+    """
     links: list[Link] = []
     by_address = {gpu.pci_address: gpu.id for gpu in gpus}
     for gpu in gpus:
         entry = _nvml_entry(snapshot, gpu) or {}
         every = entry.get("nvlinks", [])
-        up = [ln for ln in every if ln["up"]]
+        up = [ln for ln in every if ln["up"]] if entry.get("nvlink_peers") != [] else []
         ends: Counter[str] = Counter()
         for link in up:
             peer = by_address.get(link["remote_address"])
@@ -144,5 +157,7 @@ def nvlinks(
 def _bundle(link: dict[str, Any], count: int, whole: int | None) -> NvLink:
     version = _NVLINK_VERSION.get(link["version"])
     told = link["speed_mbps"]
-    rate = told / 1e3 if told else _NVLINK_GBS.get(version or 0, 25.0)
+    rate = _NVLINK_GBS.get(version or 0, 25.0)
+    if told and told != int(rate * 1e3):  # drivers cut 26562.5 MB/s to 26562
+        rate = told / 1e3
     return NvLink(count, rate, version, whole)

@@ -38,10 +38,11 @@ class Nvml:
 
     def describe(self) -> dict[str, Any]:
         """Return everything that discovery wants to know, as plain values."""
+        count = self._ask(self._n.nvmlDeviceGetCount) or 0
         return {
             "driver": self._ask(self._n.nvmlSystemGetDriverVersion),
             "cuda_version": self._ask(self._n.nvmlSystemGetCudaDriverVersion_v2),
-            "gpus": [self._gpu(i) for i in range(self._ask(self._n.nvmlDeviceGetCount) or 0)],
+            "gpus": [self._gpu(i, count) for i in range(count)],
         }
 
     def link_state(self, uuid: str) -> tuple[int, int] | None:
@@ -59,8 +60,7 @@ class Nvml:
         """Return a GPU's load in percent, and the other processes that compute on it."""
         load = self._of(uuid, self._n.nvmlDeviceGetUtilizationRates)
         processes = self._of(uuid, self._n.nvmlDeviceGetComputeRunningProcesses) or []
-        others = [int(p.pid) for p in processes if p.pid != os.getpid()]
-        return (None if load is None else int(load.gpu)), others
+        return (None if load is None else int(load.gpu)), _others(processes)
 
     def _of(self, uuid: str, call: Callable[..., Any]) -> Any:
         if uuid not in self._handles:
@@ -75,7 +75,7 @@ class Nvml:
             return None
         return answer.decode() if isinstance(answer, bytes) else answer
 
-    def _gpu(self, index: int) -> dict[str, Any]:
+    def _gpu(self, index: int, count: int) -> dict[str, Any]:
         n = self._n
         handle = self._ask(n.nvmlDeviceGetHandleByIndex, index)
         if handle is None:  # fallen off the bus: known, but gives no answer
@@ -84,6 +84,7 @@ class Nvml:
         mig = self._ask(n.nvmlDeviceGetMigMode, handle)
         memory = self._ask(n.nvmlDeviceGetMemoryInfo, handle)
         mode = self._ask(n.nvmlDeviceGetComputeMode, handle)
+        processes = self._ask(n.nvmlDeviceGetComputeRunningProcesses, handle)
         return {
             "index": index,
             "name": self._ask(n.nvmlDeviceGetName, handle),
@@ -96,8 +97,23 @@ class Nvml:
             "max_width": self._ask(n.nvmlDeviceGetMaxPcieLinkWidth, handle),
             "compute_mode": _COMPUTE_MODES.get(mode) if mode is not None else None,
             "mig": None if mig is None else bool(mig[0]),
+            "in_use": None if processes is None else _others(processes) != [],
             "nvlinks": self._nvlinks(handle),
+            "nvlink_peers": self._nvlink_peers(handle, [i for i in range(count) if i != index]),
         }
+
+    def _nvlink_peers(self, handle: Any, others: list[int]) -> list[int] | None:
+        """Other GPUs that this one may reach by NVLink; None where that is not told."""
+        n = self._n
+        peers = {i: self._ask(n.nvmlDeviceGetHandleByIndex, i) for i in others}
+        told = {
+            i: self._ask(n.nvmlDeviceGetP2PStatus, handle, peer, n.NVML_P2P_CAPS_INDEX_NVLINK)
+            for i, peer in peers.items()
+            if peer is not None
+        }
+        if not told or None in told.values():
+            return None
+        return [i for i, status in told.items() if status == n.NVML_P2P_STATUS_OK]
 
     def _nvlinks(self, handle: Any) -> list[dict[str, Any]]:
         n = self._n
@@ -127,6 +143,10 @@ class Nvml:
         if not values or values[0].nvmlReturn != 0:
             return None
         return int(values[0].value.uiVal)
+
+
+def _others(processes: list[Any]) -> list[int]:
+    return [int(p.pid) for p in processes if p.pid != os.getpid()]
 
 
 def _address(bus_id: str | bytes) -> str:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 _CAPABILITIES_POINTER = 0x34
 _PCI_EXPRESS = 0x10
+_CAPABILITIES = 0x02
 _DEVICE_CONTROL = 0x08
+_UPSTREAM_PORT = 5
 #: A list longer than configuration space can hold runs in a circle.
 _MOST_CAPABILITIES = 48
 
@@ -28,6 +30,21 @@ def packet_sizes(config: bytes) -> PacketSizes | None:
     None when the capability is not in what could be read: the kernel shows
     only the first 64 bytes to ordinary users.
     """
+    at = _capability(config)
+    if at is None:
+        return None
+    control = _word(config, at + _DEVICE_CONTROL)
+    return PacketSizes(128 << (control >> 5 & 7), 128 << (control >> 12 & 7))
+
+
+def is_upstream_port(config: bytes) -> bool | None:
+    """Whether a bridge is the upstream port of a switch; None when it cannot be read."""
+    at = _capability(config)
+    return None if at is None else _word(config, at + _CAPABILITIES) >> 4 & 0xF == _UPSTREAM_PORT
+
+
+def _capability(config: bytes) -> int | None:
+    """Offset of the PCI Express capability, if all that is read of it is there."""
     if len(config) <= _CAPABILITIES_POINTER:
         return None
     at = config[_CAPABILITIES_POINTER] & 0xFC
@@ -35,9 +52,10 @@ def packet_sizes(config: bytes) -> PacketSizes | None:
         if at == 0 or at + _DEVICE_CONTROL + 2 > len(config):
             return None
         if config[at] == _PCI_EXPRESS:
-            control = int.from_bytes(
-                config[at + _DEVICE_CONTROL : at + _DEVICE_CONTROL + 2], "little"
-            )
-            return PacketSizes(128 << (control >> 5 & 7), 128 << (control >> 12 & 7))
+            return at
         at = config[at + 1] & 0xFC
     return None
+
+
+def _word(config: bytes, offset: int) -> int:
+    return int.from_bytes(config[offset : offset + 2], "little")

@@ -56,16 +56,20 @@ class Snapshot:
         folder.mkdir(parents=True, exist_ok=True)
         content = dataclasses.asdict(self)
         xml = content.pop("hwloc_xml")
-        if xml is not None:
-            (folder / _XML).write_text(xml)
-        (folder / _JSON).write_text(json.dumps(content, indent=1) + "\n")
+        if xml is None:
+            (folder / _XML).unlink(missing_ok=True)  # of an older recording
+        else:
+            (folder / _XML).write_text(xml, encoding="utf-8")
+        text = json.dumps(content, indent=1) + "\n"
+        (folder / _JSON).write_text(text, encoding="utf-8")
 
     @staticmethod
     def load(folder: Path) -> Snapshot:
         """Read a snapshot that `save` wrote."""
-        content = json.loads((folder / _JSON).read_text())
-        xml = folder / _XML
-        return Snapshot(**content, hwloc_xml=xml.read_text() if xml.exists() else None)
+        content = json.loads((folder / _JSON).read_text(encoding="utf-8"))
+        file = folder / _XML
+        xml = file.read_text(encoding="utf-8") if file.exists() else None
+        return Snapshot(**content, hwloc_xml=xml)
 
 
 def take_snapshot() -> Snapshot:

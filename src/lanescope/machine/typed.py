@@ -43,6 +43,8 @@ def build(cls: type[T], table: dict[str, Any], name: str = "", number: int | Non
     FieldError
         If a field is unknown, missing or of the wrong kind.
     """
+    if not isinstance(table, dict):
+        raise FieldError(f"{table!r} is not a table; write [[{name}]]", name)
     hints = typing.get_type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for key in table:
