@@ -94,6 +94,7 @@ def check(
     58.45...
     """
     resolved = resolve_machine(machine)
+    _require_fits(resolved, size_bytes)
     experiments = select(check_experiments(resolved, size_bytes), cases)
     if not experiments:
         raise InputError(f"machine {resolved.name!r} has no path to measure; give it nodes or GPUs")
@@ -173,6 +174,18 @@ def largest_sweep_bytes(machine: Machine, gpus: Sequence[Gpu]) -> int:
 
         sizes += [(available_host_bytes() or sizes[0] * 4) // 4]
     return min(sizes)
+
+
+def _require_fits(machine: Machine, size_bytes: int) -> None:
+    """Refuse copies that no memory on their way could hold twice, there and back at once."""
+    for gpu in machine.gpus:
+        node = machine.nearest_node(gpu)
+        for part, memory in ((gpu.id, gpu.memory_bytes), (node.id, node.memory_bytes)):
+            if memory is not None and size_bytes > memory // 2:
+                raise InputError(
+                    f"a copy of {size_bytes >> 20} MiB does not fit twice into the "
+                    f"{memory >> 20} MiB of {part}; give a smaller size"
+                )
 
 
 def _gpus(machine: Machine, indices: Sequence[int] | None) -> list[Gpu]:

@@ -27,11 +27,11 @@ class CommandLine:
             **options,
         )
 
-    def start(self, *arguments):
+    def start(self, *arguments, stderr=subprocess.PIPE):
         return subprocess.Popen(
             self._command(arguments),
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
             env=self.environment,
             # a shell that started the tests in the background has Ctrl-C ignored

@@ -1,6 +1,8 @@
 """The command line as a user meets it: in a process of its own."""
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -24,6 +26,8 @@ BROKEN = 'name = "x"\n[[nodes]]\nindex = 0\n[[links]]\na = "h0"\nb = "g7"\nkind 
         ("check", "--size", "0"),
         ("check", "--size", "-1"),
         ("check", "--size", "1QB"),
+        ("check", "--machine", "h200-x2", "--size", "200GiB"),
+        ("check", "--frobnicate"),
         ("check", "--target", "many"),
         ("check", "--budget", "0"),
         ("check", "--json", "--csv"),
@@ -60,6 +64,35 @@ def test_help_and_version(lanescope):
     text = lanescope("--help").stdout
     assert all(verb in text for verb in ("check", "bench", "topo", "report"))
     assert lanescope("--version").stdout.startswith("lanescope 0.")
+
+
+def test_no_verb_is_answered_with_help(lanescope):
+    done = lanescope()
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "check" in done.stdout
+
+
+def test_a_reader_that_goes_away_loses_nothing(lanescope, tmp_path):
+    with lanescope.start("check", "--machine", "h200-x2", "--out", tmp_path / "run") as process:
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_progress_on_a_terminal_only(lanescope, tmp_path):
+    def stderr_of(arguments):
+        ours, theirs = pty.openpty()
+        process = lanescope.start(*arguments, stderr=theirs)
+        process.communicate(timeout=60)
+        os.close(theirs)
+        with open(ours, "rb", buffering=0) as terminal:
+            return terminal.read(1 << 16).decode(errors="replace")
+
+    check = ("check", "host-*/1-core", "--budget", "0.2")
+    assert "measuring" in stderr_of(check)
+    assert "measuring" not in lanescope(*check).stderr
 
 
 def test_help_is_quick(lanescope):

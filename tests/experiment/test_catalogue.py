@@ -25,6 +25,20 @@ def test_host_memory_within_and_between_nodes(two_sockets):
     assert remote.path == "h1 → h0"
 
 
+def test_memory_without_cores_is_written_and_read(two_sockets):
+    far = dataclasses.replace(two_sockets.nodes[1], cores=())
+    machine = dataclasses.replace(two_sockets, nodes=(two_sockets.nodes[0], far), gpus=())
+    cases = {e.name: e.copies[0].cpus for e in check_experiments(machine)}
+    assert cases["host-copy/h0-h1/all-cores"] == cases["host-copy/h1-h0/all-cores"] == (0, 1)
+    assert "host-copy/h1/all-cores" not in cases
+
+
+def test_one_core_is_not_measured_twice(two_gpus):
+    node = dataclasses.replace(two_gpus.nodes[0], cores=((0, 1),))
+    names = [e.name for e in check_experiments(dataclasses.replace(two_gpus, nodes=(node,)))]
+    assert [n for n in names if n.startswith("host-copy")] == ["host-copy/h0/1-core"]
+
+
 def test_arrays_are_past_the_caches_and_within_memory(two_gpus):
     node = two_gpus.nodes[0]
     copy = check_experiments(two_gpus)[0].copies[0]

@@ -70,7 +70,9 @@ def main() -> NoReturn:
         message = getattr(error, "format_message", None)
         if message is None:
             raise
-        code = _fail(_one_line(message()), getattr(error, "exit_code", 2))
+        text = _one_line(message())  # empty where help has been printed instead
+        code = getattr(error, "exit_code", 2)
+        code = _fail(text, code) if text else code
     sys.exit(code if isinstance(code, int) else 0)
 
 

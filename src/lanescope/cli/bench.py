@@ -50,7 +50,7 @@ def sweep(
     pageable memory by the host's clock.
     """
     from lanescope import api
-    from lanescope.cli.output import exit_code, print_run, progress_on_terminal, write_page
+    from lanescope.cli.output import exit_code, progress_on_terminal, show_run
     from lanescope.measurement.sampling import Plan
 
     require_one_format(json, csv)
@@ -68,8 +68,7 @@ def sweep(
             out=out,
             progress=progress,
         )
-    print_run(run, json=json, csv=csv)
-    write_page(run)
+    show_run(run, json=json, csv=csv)
     raise typer.Exit(exit_code(run, strict=strict))
 
 

@@ -46,7 +46,7 @@ def check(
     slower than it should be, 2 bad input, 3 not everything measured and --strict.
     """
     from lanescope import api
-    from lanescope.cli.output import exit_code, print_run, progress_on_terminal, write_page
+    from lanescope.cli.output import exit_code, progress_on_terminal, show_run
     from lanescope.experiment.sizes import parse_size
     from lanescope.measurement.sampling import Plan
 
@@ -69,6 +69,5 @@ def check(
             out=out,
             progress=progress,
         )
-    print_run(run, json=json, csv=csv)
-    write_page(run)
+    show_run(run, json=json, csv=csv)
     raise typer.Exit(exit_code(run, strict=strict))

@@ -25,8 +25,13 @@ def console() -> Console:
     """Return the console for standard output."""
     from rich.console import Console
 
+    class PipedConsole(Console):
+        def on_broken_pipe(self) -> None:
+            # rich would exit with 1, which here means that a path is slow
+            raise BrokenPipeError
+
     width = None if sys.stdout.isatty() else _PIPED_WIDTH
-    return Console(width=width, highlight=False)
+    return PipedConsole(width=width, highlight=False)
 
 
 @contextmanager
@@ -53,6 +58,18 @@ def progress_on_terminal() -> Iterator[Progress | None]:
         yield on_start
 
 
+def show_run(run: Run, *, json: bool, csv: bool) -> None:
+    """Write a new run's page, print the run, and say on standard error where both are."""
+    from lanescope.report.page import page_html
+    from lanescope.run.store import PAGE
+
+    assert run.folder is not None, "a run of the command line is always stored"
+    path = run.folder / PAGE
+    write_text(path, page_html(run))  # first: whoever reads the table may stop reading
+    print_run(run, json=json, csv=csv)
+    print(f"page: {path}\nrun:  {run.folder}", file=sys.stderr)
+
+
 def print_run(run: Run, *, json: bool, csv: bool) -> None:
     """Print a run in the format asked for."""
     if json or csv:
@@ -65,17 +82,6 @@ def print_run(run: Run, *, json: bool, csv: bool) -> None:
     out = console()
     for part in run_tables(run):
         out.print(part)
-
-
-def write_page(run: Run) -> None:
-    """Write the run's page into its folder and say where, on standard error."""
-    from lanescope.report.page import page_html
-    from lanescope.run.store import PAGE
-
-    assert run.folder is not None, "a run of the command line is always stored"
-    path = run.folder / PAGE
-    write_text(path, page_html(run))
-    print(f"page: {path}\nrun:  {run.folder}", file=sys.stderr)
 
 
 def write_text(path: Path, text: str) -> None:

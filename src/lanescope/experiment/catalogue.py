@@ -40,13 +40,13 @@ def check_experiments(machine: Machine, gpu_bytes: int = CHECK_BYTES) -> tuple[E
         Size of one copy to, from or between GPUs.
     """
     experiments: list[Experiment] = []
-    for node in machine.nodes:
-        if node.cores:
-            experiments += _host_memory(node, node)
-    for node in machine.nodes:
-        for other in machine.nodes:
-            if node.cores and other is not node:
-                experiments += _host_memory(node, other)
+    for node in (n for n in machine.nodes if n.cores):
+        experiments += _host_memory(node, node, node)
+    for source, destination in itertools.permutations(machine.nodes, 2):
+        # The cores of the source push; memory without cores is read by the destination's.
+        reader = source if source.cores else destination
+        if reader.cores:
+            experiments += _host_memory(reader, source, destination)
     for gpu in machine.gpus:
         experiments += _host_and_gpu(machine, gpu, gpu_bytes)
     for gpu, peer in itertools.combinations(machine.gpus, 2):
@@ -98,39 +98,32 @@ def select(experiments: Sequence[Experiment], patterns: Sequence[str]) -> tuple[
     return tuple(e for e in experiments if not patterns or e.name in chosen)
 
 
-def _host_memory(node: NumaNode, other: NumaNode) -> list[Experiment]:
-    """Copy and triad by the cores of `node`, reading its memory and writing `other`'s."""
-    cpus = tuple(core[0] for core in node.cores)
-    source, destination = Place(node.id, Memory.PAGEABLE), Place(other.id, Memory.PAGEABLE)
-    remote = other is not node
-    experiments = []
-    for operation in (Operation.COPY, Operation.TRIAD):
-        for threads, cores in (("1-core", "one core"), ("all-cores", f"all {len(cpus)} cores")):
-            used = cpus[:1] if threads == "1-core" else cpus
-            way = f"{node.id}-{other.id}" if remote else node.id
-            where = f"{node.id} → {other.id}" if remote else f"memory {node.id}"
-            experiments.append(
-                Experiment(
-                    name=f"host-{operation}/{way}/{threads}",
-                    title=f"{where}: {operation}, {cores}",
-                    copies=(
-                        Copy(
-                            source,
-                            destination,
-                            _array_bytes(node),
-                            Engine.CPU,
-                            operation,
-                            cpus=used,
-                        ),
-                    ),
-                    timing=Timing.HOST,
-                )
-            )
-    return experiments
+def _host_memory(reader: NumaNode, source: NumaNode, destination: NumaNode) -> list[Experiment]:
+    """Copy and triad by the cores of `reader`, from one node's memory to another's."""
+    cpus = tuple(core[0] for core in reader.cores)
+    teams = [("1-core", "one core", cpus[:1])]
+    if len(cpus) > 1:
+        teams.append(("all-cores", f"all {len(cpus)} cores", cpus))
+    remote = source is not destination
+    way = f"{source.id}-{destination.id}" if remote else source.id
+    where = f"{source.id} → {destination.id}" if remote else f"memory {source.id}"
+    size = min(_array_bytes(reader, node) for node in (source, destination))
+    places = (Place(source.id, Memory.PAGEABLE), Place(destination.id, Memory.PAGEABLE))
+    return [
+        Experiment(
+            name=f"host-{operation}/{way}/{team}",
+            title=f"{where}: {operation}, {words}",
+            copies=(Copy(*places, size, Engine.CPU, operation, used),),
+            timing=Timing.HOST,
+        )
+        for operation in Operation
+        for team, words, used in teams
+    ]
 
 
-def _array_bytes(node: NumaNode) -> int:
-    wanted = max(_SMALLEST_ARRAY, _CACHE_MULTIPLE * (node.cache_bytes or 0))
+def _array_bytes(reader: NumaNode, node: NumaNode) -> int:
+    """Size of an array in a node's memory that outgrows the caches of the reading cores."""
+    wanted = max(_SMALLEST_ARRAY, _CACHE_MULTIPLE * (reader.cache_bytes or 0))
     if node.memory_bytes is not None:
         wanted = min(wanted, node.memory_bytes // _MEMORY_SHARE)
     return max(wanted // MIB, 1) * MIB
