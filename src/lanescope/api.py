@@ -22,8 +22,9 @@ from lanescope.experiment.catalogue import (
 from lanescope.machine import Gpu, Machine
 from lanescope.measurement.result import Result
 from lanescope.measurement.sampling import Plan, measure_all, measure_one
+from lanescope.run.folders import new_run_folder
 from lanescope.run.run import Manifest, Run, State
-from lanescope.run.store import RunWriter, new_run_folder
+from lanescope.run.store import RunWriter
 
 #: Told before each experiment: the experiment, its number from 1, and how many there are.
 Progress = Callable[[Experiment, int, int], None]

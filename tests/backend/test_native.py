@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lanescope.backend import native as module
-from lanescope.backend.native import GpuSession, NativeBackend
+from lanescope.backend.native import NativeBackend
+from lanescope.backend.sessions import GpuSession
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.experiment import Experiment, Timing
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu

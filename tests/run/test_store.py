@@ -11,8 +11,9 @@ from lanescope.backend.fake import FakeBackend
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.run.export import run_csv, run_json
+from lanescope.run.folders import find_run, new_run_folder
 from lanescope.run.run import SCHEMA_VERSION, Manifest, State
-from lanescope.run.store import RunWriter, find_run, new_run_folder, read_run
+from lanescope.run.store import RunWriter, read_run
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 
 

@@ -92,7 +92,7 @@ def write_text(path: Path, text: str) -> None:
     InputError
         If it cannot be written.
     """
-    from lanescope.run.store import write_atomically
+    from lanescope.run.atomic import write_atomically
 
     try:
         write_atomically(path, text.encode())

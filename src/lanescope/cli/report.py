@@ -23,7 +23,8 @@ def report(
 ) -> None:
     """Write a stored run as one self-contained HTML page, or print it as JSON or CSV."""
     from lanescope.cli.output import print_run, write_text
-    from lanescope.run.store import PAGE, find_run, read_run
+    from lanescope.run.folders import find_run
+    from lanescope.run.store import PAGE, read_run
 
     require_one_format(json, csv)
     stored = read_run(find_run(run))

@@ -17,18 +17,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanescope.errors import InputError
 from lanescope.machine.files import dumps_machine, load_machine
 from lanescope.measurement.result import Result
+from lanescope.run.atomic import replace_when_written, write_atomically, writing_to
 from lanescope.run.decode import Columns, results_from_rows
 from lanescope.run.rows import Row, rows_of
 from lanescope.run.run import SCHEMA_VERSION, Manifest, Run, State
@@ -56,7 +53,7 @@ class RunWriter:
         self.folder = folder
         self._manifest = manifest
         self._results: list[Result] = []
-        with _writing(folder):
+        with writing_to(folder):
             if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
                 raise InputError(f"{folder} is not an empty folder; name another with --out")
             for part in PARTS:
@@ -68,13 +65,13 @@ class RunWriter:
         """Store a result with its samples."""
         self._results.append(result)
         number = f"{len(self._results):04d}.parquet"
-        with _writing(self.folder):
+        with writing_to(self.folder):
             for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
                 _write_table(self.folder / part / number, make([result]))
 
     def finish(self, state: State) -> Run:
         """Put the parts together, set the final state and return the run."""
-        with _writing(self.folder):
+        with writing_to(self.folder):
             for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
                 if self._results:
                     _write_table(_whole(self.folder, part), make(self._results))
@@ -100,51 +97,8 @@ class RunWriter:
             "state": str(m.state),
             "described": m.machine.described,
         }
-        with _writing(self.folder):
+        with writing_to(self.folder):
             write_atomically(self.folder / MANIFEST, json.dumps(content, indent=2).encode())
-
-
-def default_runs_folder() -> Path:
-    """Return where runs are kept when no folder is named.
-
-    ``$LANESCOPE_RUNS``, else ``lanescope/runs`` under ``$XDG_DATA_HOME`` or
-    ``~/.local/share``.
-    """
-    if named := os.environ.get("LANESCOPE_RUNS"):
-        return Path(named)
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "lanescope" / "runs"
-
-
-def new_run_folder(verb: str, runs: Path | None = None) -> Path:
-    """Return a name for a new run under the runs folder that is not taken."""
-    base = (runs or default_runs_folder()) / f"{datetime.now():%Y%m%d-%H%M%S}-{verb}"
-    folder, count = base, 1
-    while folder.exists():
-        count += 1
-        folder = base.with_name(f"{base.name}-{count}")
-    return folder
-
-
-def find_run(name: str) -> Path:
-    """Return the folder of a run by path, by name, or ``latest``.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
-    if (Path(name) / MANIFEST).is_file():
-        return Path(name)
-    runs = default_runs_folder()
-    known = sorted(p.parent.name for p in runs.glob(f"*/{MANIFEST}")) if runs.is_dir() else []
-    if name == "latest" and known:
-        return runs / max(known, key=lambda n: (runs / n / MANIFEST).stat().st_mtime)
-    if name in known:
-        return runs / name
-    if Path(name).is_dir():
-        raise InputError(f"{name} is not a run folder: it has no {MANIFEST}; name a run's folder")
-    raise InputError(f"no run {name!r} here or under {runs}; 'lanescope check' makes one")
 
 
 def read_run(folder: Path) -> Run:
@@ -245,30 +199,6 @@ def _whole(folder: Path, part: str) -> Path:
 def _write_table(path: Path, table: pa.Table) -> None:
     import pyarrow.parquet as pq
 
-    _replace(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    _replace(path, lambda temporary: temporary.write_bytes(content))
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        write(temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        # pyarrow puts the call into its text; the system's word is enough
-        reason = os.strerror(error.errno) if error.errno else re.sub(r"\s+", " ", str(error))
-        raise InputError(f"cannot write to {folder}: {reason}; name another with --out") from error
+    replace_when_written(
+        path, lambda temporary: pq.write_table(table, temporary, compression="zstd")
+    )

@@ -1,0 +1,153 @@
+"""Experiments made ready to run on this machine, by host threads and by copy engines."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lanescope._core import native
+from lanescope.backend.base import LinkEvidence
+from lanescope.errors import NotMeasuredError
+from lanescope.experiment import Experiment, Timing
+from lanescope.machine import Gpu
+from lanescope.measurement.overlap import overlapping_windows
+from lanescope.measurement.result import FloatArray
+
+if TYPE_CHECKING:
+    from lanescope.machine.nvml import Nvml
+
+#: A batch aims at this time, so that a signal is answered and a budget is kept.
+_BATCH_SECONDS = 0.15
+_FIRST_WINDOWS = 6
+#: What may wait behind a closed gate: the driver's queue ends near 1,000 entries, and
+#: a full queue would block the thread that has to open the gate.
+_MOST_QUEUED = 400
+#: An event after each copy costs a few µs. Windows of large copies are made at least this
+#: long by more copies in each, so that it does not count; small copies are timed one by one.
+_LONG_WINDOW_SECONDS = 8e-3
+_LARGE_BYTES = 256 << 20
+
+
+class HostSession:
+    """Copies by host threads."""
+
+    def __init__(self, topology: native.Topology, experiment: Experiment) -> None:
+        specs = [
+            native.HostCopySpec(
+                source_node=copy.source.index,
+                destination_node=copy.destination.index,
+                bytes=copy.bytes,
+                operation=getattr(native.Operation, str(copy.operation)),
+                cpus=list(copy.cpus),
+            )
+            for copy in experiment.copies
+        ]
+        self._team = native.HostTeam(topology, specs)
+        self._repetitions = 1
+        stores = "streaming" if self._team.streaming_stores(0) else "cached"
+        threads = sum(len(copy.cpus) for copy in experiment.copies)
+        self.method = (
+            f"host clock, first thread's start to last thread's end; {threads} pinned thread(s), "
+            f"{stores} stores (the faster on trial), bytes counted as STREAM does (read + written)"
+        )
+
+    def sample(self) -> list[FloatArray]:
+        """Run a batch; see `Session.sample`."""
+        spans = self._team.run(self._repetitions)
+        seconds = [np.array([end - begin for begin, end in copy]) for copy in spans]
+        longest = max(float(np.median(s)) for s in seconds)
+        self._repetitions = int(np.clip(_BATCH_SECONDS / longest, 1, 1000))
+        return seconds
+
+    def check(self) -> None:
+        """Compare every element; see `Session.check`."""
+        _require_equal(self._team.count_mismatches(), "elements")
+
+    def evidence(self) -> tuple[LinkEvidence, ...]:
+        """Host memory has no link to look at."""
+        return ()
+
+
+class GpuSession:
+    """Copies by copy engines, behind the gate or by the host's clock."""
+
+    def __init__(
+        self,
+        copies: native.CopySet,
+        experiment: Experiment,
+        gpus: tuple[Gpu, ...],
+        nvml: Nvml | None,
+    ) -> None:
+        self._copies = copies
+        self._experiment = experiment
+        self._gpus = gpus
+        self._nvml = nvml
+        self._windows = _FIRST_WINDOWS
+        self._loops = 1
+        self._replays = {gpu.id: self._replay_counter(gpu) for gpu in gpus}
+        self.method = self._describe()
+
+    def sample(self) -> list[FloatArray]:
+        """Run a batch; see `Session.sample`."""
+        if self._experiment.timing is Timing.HOST:
+            seconds = [np.array(self._copies.run_on_host_clock(self._windows))]
+        else:
+            boundaries = self._copies.run_gated(self._windows, self._loops)
+            seconds = [s / self._loops for s in overlapping_windows(boundaries)]
+        most = _MOST_QUEUED // (2 * len(seconds))
+        if any(s.size == 0 for s in seconds):  # one copy ended before another had a full window
+            self._windows = min(self._windows * 2, most)
+            return seconds
+        longest = max(float(np.median(s)) for s in seconds)
+        if self._loops != (loops := self._loops_for(longest)):
+            self._loops = loops  # this batch told how many; it does not count
+            return [s[:0] for s in seconds]
+        self._windows = int(np.clip(_BATCH_SECONDS / (longest * loops), 2, most // loops))
+        return seconds
+
+    def _loops_for(self, longest_seconds: float) -> int:
+        smallest = min(copy.bytes for copy in self._experiment.copies)
+        if self._experiment.timing is Timing.HOST or smallest < _LARGE_BYTES or self._loops > 1:
+            return self._loops
+        return max(1, math.ceil(_LONG_WINDOW_SECONDS / longest_seconds))
+
+    def check(self) -> None:
+        """Compare every byte; see `Session.check`."""
+        _require_equal(self._copies.count_mismatches(), "bytes")
+
+    def evidence(self) -> tuple[LinkEvidence, ...]:
+        """Return each GPU's link state, read right after the copies."""
+        if self._nvml is None:
+            return ()
+        seen = []
+        for gpu in self._gpus:
+            state = self._nvml.link_state(gpu.uuid) if gpu.uuid is not None else None
+            if state is not None:
+                before, after = self._replays[gpu.id], self._replay_counter(gpu)
+                replays = None if before is None or after is None else max(0, after - before)
+                generation, width = state
+                seen.append(LinkEvidence(gpu.id, generation, width, replays))
+        return tuple(seen)
+
+    def _replay_counter(self, gpu: Gpu) -> int | None:
+        if self._nvml is None or gpu.uuid is None:
+            return None
+        return self._nvml.replay_counter(gpu.uuid)
+
+    def _describe(self) -> str:
+        staged = any(self._copies.staged(i) for i in range(len(self._experiment.copies)))
+        way = "; no peer access, staged through host memory" if staged else ""
+        if self._experiment.timing is Timing.HOST:
+            return f"host clock from the call to the completed transfer, copy engine{way}"
+        shared = ", windows in which all copies ran" if len(self._experiment.copies) > 1 else ""
+        return f"GPU events around the copies, queued behind a gate{shared}, copy engine{way}"
+
+
+def _require_equal(mismatches: int, unit: str) -> None:
+    if mismatches:
+        raise NotMeasuredError(
+            f"{mismatches} {unit} arrived wrong: the data was corrupted on the way.",
+            "Look for ECC and Xid errors in the kernel log; do not trust this path.",
+        )

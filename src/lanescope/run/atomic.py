@@ -1,0 +1,45 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lanescope.errors import InputError
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    replace_when_written(path, lambda temporary: temporary.write_bytes(content))
+
+
+def replace_when_written(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` make a file beside `path`, and move it there when it is on the disk."""
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        write(temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """Turn the system's errors while a folder is written into one sentence.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        # pyarrow puts the call into its text; the system's word is enough
+        reason = os.strerror(error.errno) if error.errno else re.sub(r"\s+", " ", str(error))
+        raise InputError(f"cannot write to {folder}: {reason}; name another with --out") from error

@@ -1,0 +1,53 @@
+"""Where runs are kept, and how they are found again."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+from lanescope.errors import InputError
+from lanescope.run.store import MANIFEST
+
+
+def default_runs_folder() -> Path:
+    """Return where runs are kept when no folder is named.
+
+    ``$LANESCOPE_RUNS``, else ``lanescope/runs`` under ``$XDG_DATA_HOME`` or
+    ``~/.local/share``.
+    """
+    if named := os.environ.get("LANESCOPE_RUNS"):
+        return Path(named)
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "lanescope" / "runs"
+
+
+def new_run_folder(verb: str, runs: Path | None = None) -> Path:
+    """Return a name for a new run under the runs folder that is not taken."""
+    base = (runs or default_runs_folder()) / f"{datetime.now():%Y%m%d-%H%M%S}-{verb}"
+    folder, count = base, 1
+    while folder.exists():
+        count += 1
+        folder = base.with_name(f"{base.name}-{count}")
+    return folder
+
+
+def find_run(name: str) -> Path:
+    """Return the folder of a run by path, by name, or ``latest``.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    if (Path(name) / MANIFEST).is_file():
+        return Path(name)
+    runs = default_runs_folder()
+    known = sorted(p.parent.name for p in runs.glob(f"*/{MANIFEST}")) if runs.is_dir() else []
+    if name == "latest" and known:
+        return runs / max(known, key=lambda n: (runs / n / MANIFEST).stat().st_mtime)
+    if name in known:
+        return runs / name
+    if Path(name).is_dir():
+        raise InputError(f"{name} is not a run folder: it has no {MANIFEST}; name a run's folder")
+    raise InputError(f"no run {name!r} here or under {runs}; 'lanescope check' makes one")
