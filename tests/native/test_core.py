@@ -2,6 +2,8 @@
 
 import itertools
 import statistics
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -64,6 +66,16 @@ def test_topology_is_hwloc_xml():
     root = ET.fromstring(native.topology_xml())
     assert root.tag == "topology"
     assert [o for o in root.iter("object") if o.get("type") == "PU"]
+
+
+def test_only_cpus_that_this_process_may_use():
+    code = """
+import os, xml.etree.ElementTree as ET
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from lanescope._core import native
+print(sum(o.get("type") == "PU" for o in ET.fromstring(native.topology_xml()).iter("object")))
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "1"
 
 
 def test_devices_or_cudas_own_reason():

@@ -11,7 +11,8 @@ namespace lanescope {
 /// This machine's topology: one move-only owner of an hwloc handle.
 class Topology {
  public:
-  /// Reads the topology, PCI devices and bridges included. Throws `Error`.
+  /// Reads the topology, PCI devices and bridges included, and only the CPUs that the
+  /// calling thread may run on. Throws `Error`.
   Topology();
   ~Topology();
   Topology(Topology&& other) noexcept;
