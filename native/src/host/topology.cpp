@@ -39,8 +39,8 @@ Topology::Topology() {
   if (hwloc_topology_init(&handle_) != 0) throw_errno("hwloc_topology_init");
   hwloc_topology_set_io_types_filter(handle_, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   // Whoever started this process with a part of the CPUs wants no other ones used.
-  hwloc_topology_set_flags(handle_, HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING |
-                                        HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM);
+  hwloc_topology_set_flags(
+      handle_, HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING | HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM);
   if (hwloc_topology_load(handle_) != 0) {
     hwloc_topology_destroy(handle_);
     throw_errno("hwloc_topology_load");
