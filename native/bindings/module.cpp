@@ -2,6 +2,9 @@
 
 NB_MODULE(_native, module) {
   module.doc() = "The measuring core: topology, host threads, gated copies.";
+  // An error that is kept until the interpreter ends keeps its frames, and they keep objects
+  // of this module: nothing that a user should read about.
+  nanobind::set_leak_warnings(false);
   bind_errors(module);
   bind_topology(module);
   bind_host(module);

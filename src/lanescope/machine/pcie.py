@@ -20,9 +20,10 @@ from dataclasses import dataclass
 #: Giga-transfers a second and lane, by generation.
 TRANSFER_RATE_GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 
-#: What every system must support, and what holds when nothing can be read.
+#: What is assumed when nothing can be read: the usual payload, and the largest request, so
+#: that read requests never make a limit too low.
 DEFAULT_MAX_PAYLOAD_BYTES = 256
-DEFAULT_MAX_READ_REQUEST_BYTES = 512
+DEFAULT_MAX_READ_REQUEST_BYTES = 4096
 
 _FRAMING_BYTES = 4  # STP token; up to generation 2: start 1 + sequence number 2 + end 1
 _LCRC_BYTES = 4
