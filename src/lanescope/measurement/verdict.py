@@ -64,12 +64,12 @@ def judge(
         return Verdict(Status.UNJUDGED, excuse)
     expected = EXPECTED_SHARE[limit.kind][1 if shared else 0]
     share = gbs / limit.gbs
+    reason = f"{_percent(share)} of the limit, {expected * 100:.0f} % or more expected"
+    if limit.kind is LinkKind.PCIE:
+        states = [f"{e.part} ran at PCIe {e.generation}.0 x{e.width}" for e in evidence]
+        reason = "; ".join([reason, *states])
     if share >= expected:
-        return Verdict(
-            Status.HEALTHY,
-            f"{_percent(share)} of the limit, {expected * 100:.0f} % or more expected",
-        )
-    reason = f"{_percent(share)} of the limit, {expected * 100:.0f} % expected"
+        return Verdict(Status.HEALTHY, reason)
     replays = [e for e in evidence if e.replays]
     if replays:
         reason += "; " + ", ".join(f"{e.part} sent {e.replays} packets again" for e in replays)
