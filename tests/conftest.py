@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lanescope.experiment import Copy, Engine, Experiment, Memory, Place
+from lanescope.experiment import Copy, Engine, Experiment, Memory, Place, Timing
 from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode, NvLink, PcieLink, Switch
 
 GEN5 = PcieLink(5, 16, 5, 16, max_payload_bytes=256, max_read_request_bytes=4096)
@@ -24,7 +24,8 @@ def gpu_to_gpu(source: int, destination: int, size: int = 512 << 20) -> Copy:
 
 
 def experiment_of(*copies: Copy, name: str = "case") -> Experiment:
-    return Experiment(name, name, copies)
+    pageable = any(c.source.memory is Memory.PAGEABLE for c in copies)
+    return Experiment(name, name, copies, Timing.HOST if pageable else Timing.GATE)
 
 
 @pytest.fixture

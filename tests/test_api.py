@@ -78,3 +78,45 @@ def test_bad_arguments():
         Copy(Place("h0", Memory.PINNED), Place("g0", Memory.DEVICE), 0, Engine.CE)
     with pytest.raises(InputError, match="no copies"):
         Experiment("none", "none", ())
+
+
+def test_what_is_named_twice_is_measured_once():
+    memories = [Memory.PINNED, Memory.PINNED]
+    run = lanescope.sweep("h200-x2", sizes=[64, 64, 128], gpus=[0, 0], memories=memories)
+    names = [r.experiment.name for r in run.results]
+    assert len(set(names)) == len(names) == 2 * 2 * 2
+    assert lanescope.read_run(run.folder) == run
+
+
+def test_parts_that_are_not_there():
+    copy = Copy(Place("h0", Memory.PINNED), Place("g7", Memory.DEVICE), 64, Engine.CE)
+    with pytest.raises(InputError, match="no g7 in machine"):
+        lanescope.measure(Experiment("x", "x", (copy,)), "h200-x2")
+
+
+def test_copies_that_nothing_can_do():
+    host, pinned = Place("h0", Memory.PAGEABLE), Place("h0", Memory.PINNED)
+    gpu = Place("g0", Memory.DEVICE)
+    for part, memory in (("x", Memory.PINNED), ("g0", Memory.PINNED), ("h0", Memory.DEVICE)):
+        with pytest.raises(InputError):
+            Place(part, memory)
+    for copy in (
+        (host, gpu, 64, Engine.CPU),
+        (pinned, pinned, 64, Engine.CPU),
+        (pinned, pinned, 64, Engine.CE),
+        (pinned, gpu, 64, Engine.CE, Operation.TRIAD),
+    ):
+        with pytest.raises(InputError):
+            Copy(*copy)
+
+
+def test_experiments_that_no_clock_can_time():
+    host, pinned = Place("h0", Memory.PAGEABLE), Place("h0", Memory.PINNED)
+    gpu = Place("g0", Memory.DEVICE)
+    down, up = Copy(pinned, gpu, 64, Engine.CE), Copy(gpu, pinned, 64, Engine.CE)
+    with pytest.raises(InputError, match="mixes engines"):
+        Experiment("x", "x", (down, Copy(host, host, 64, Engine.CPU)))
+    with pytest.raises(InputError, match="times one"):
+        Experiment("x", "x", (down, up), Timing.HOST)
+    with pytest.raises(InputError, match="behind the gate"):
+        Experiment("x", "x", (Copy(host, gpu, 64, Engine.CE),))

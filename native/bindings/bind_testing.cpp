@@ -26,7 +26,7 @@ bool gate_opens_when_body_throws() {
 
 /// Throws behind a real gate, then runs the same stream and gate again.
 void throw_behind_gate(int device) {
-  lanescope::Gate gate;
+  lanescope::Gate gate(device);
   const lanescope::Stream stream(device);
   bool thrown = false;
   try {

@@ -156,8 +156,14 @@ def measure(
         What runs it; None chooses by the machine.
     plan
         How precisely to measure.
+
+    Raises
+    ------
+    InputError
+        If the machine has not the parts that the experiment names.
     """
     resolved = resolve_machine(machine)
+    _require_parts(resolved, experiment)
     results: list[Result] = []
     chosen = backend or backend_for(resolved)
     measure_one(experiment, chosen, resolved, plan or Plan(), results.append)
@@ -175,6 +181,16 @@ def largest_sweep_bytes(machine: Machine, gpus: Sequence[Gpu]) -> int:
 
         sizes += [(available_host_bytes() or sizes[0] * 4) // 4]
     return min(sizes)
+
+
+def _require_parts(machine: Machine, experiment: Experiment) -> None:
+    known = [n.id for n in machine.nodes] + [g.id for g in machine.gpus]
+    for copy in experiment.copies:
+        for part in (copy.source.part, copy.destination.part):
+            if part not in known:
+                raise InputError(
+                    f"there is no {part} in machine {machine.name!r}; it has {', '.join(known)}"
+                )
 
 
 def _require_fits(machine: Machine, size_bytes: int) -> None:

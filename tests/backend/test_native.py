@@ -9,7 +9,7 @@ from lanescope.backend import native as module
 from lanescope.backend.native import NativeBackend
 from lanescope.backend.sessions import GpuSession
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.experiment import Experiment, Timing
+from lanescope.experiment import Copy, Engine, Experiment, Memory, Place, Timing
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 
 
@@ -61,6 +61,11 @@ def backend(machine, nvml, monkeypatch, **options):
     return NativeBackend(machine, **options)
 
 
+def host_threads(source, destination, size):
+    places = (Place(part, Memory.PAGEABLE) for part in (source, destination))
+    return Copy(*places, size, Engine.CPU)
+
+
 def reason(backend, experiment):
     with pytest.raises(NotMeasuredError) as caught, backend.prepare(experiment):
         pass
@@ -82,7 +87,7 @@ def test_a_busy_gpu_is_left_alone(known, monkeypatch):
         pass
     with backend(known, Nvml(load=87), monkeypatch).prepare(down):
         pass  # a load without another process is our own
-    assert asked == [down, down]
+    assert [e.name for e in asked] == [down.name] * 2
 
 
 def test_an_unavailable_gpu_says_why(known, monkeypatch):
@@ -114,6 +119,45 @@ def test_more_host_memory_than_there_is(known, monkeypatch):
     monkeypatch.setattr(module, "available_host_bytes", lambda: 100 << 20)
     needs = reason(backend(known, None, monkeypatch), experiment_of(host_to_gpu(512 << 20)))
     assert "needs 512 MiB of host memory, 100 MiB are available" in needs
+
+
+def test_no_more_is_bound_to_a_node_than_it_has(two_sockets, monkeypatch):
+    monkeypatch.setattr(module, "available_host_bytes", lambda: 64 << 30)
+    monkeypatch.setattr(module, "available_node_bytes", lambda node: (1, 10)[node] << 30)
+    copy = host_threads("h1", "h0", 2 << 30)
+    needs = reason(backend(two_sockets, None, monkeypatch), experiment_of(copy))
+    assert "needs 2048 MiB of the memory of h0, 1024 MiB are available" in needs
+
+
+def test_cpus_that_are_not_named_are_those_of_the_node(two_sockets, monkeypatch):
+    native = backend(two_sockets, None, monkeypatch)
+    monkeypatch.setattr(NativeBackend, "_gpu_session", lambda self, e, g: e)
+    with native.prepare(experiment_of(host_to_gpu())) as experiment:
+        assert experiment.copies[0].cpus == (0, 1)
+    monkeypatch.setattr(module, "HostSession", lambda topology, e: e)
+    with native.prepare(experiment_of(host_threads("h1", "h1", 64))) as experiment:
+        assert experiment.copies[0].cpus == (2, 3)
+
+
+def test_host_threads_take_whole_numbers_only(two_sockets, monkeypatch):
+    native = backend(two_sockets, None, monkeypatch)
+    for size in (4, 15):
+        assert "cannot share" in reason(native, experiment_of(host_threads("h0", "h0", size)))
+
+
+@pytest.mark.parametrize("copies", [1, 2, 8, 300])
+def test_many_short_copies_still_get_windows(known, copies):
+    core = Copies([0.6e-3] * copies)
+    session = GpuSession(core, experiment_of(*[host_to_gpu()] * copies), known.gpus[:1], None)
+    for _ in range(3):
+        session.sample()
+    assert min(min(windows, loops) for windows, loops in core.calls) >= 1
+    assert session.sample()[0].size > 0
+
+
+def test_a_clock_that_stands_still_divides_nothing(known):
+    session = GpuSession(Copies([0.0]), experiment_of(host_to_gpu(64)), known.gpus[:1], None)
+    assert session.sample()[0].size == 6
 
 
 def test_large_short_copies_are_timed_in_trains(known):

@@ -13,7 +13,9 @@ from lanescope.backend.reasons import reason_for
         ("cudaErrorTimeout", "did not answer", True),
         ("cudaErrorInsufficientDriver", "too old", False),
         ("errno 12", "not enough memory", False),
-        ("cudaErrorSomethingNew", "the text of the driver", False),
+        ("cudaErrorSomethingNew", "The driver refused: the text of the driver", False),
+        ("errno 1", "The system refused", False),
+        ("gate timeout", "could not be queued", False),
     ],
 )
 def test_reasons(name, words, lost):

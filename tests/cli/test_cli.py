@@ -81,6 +81,25 @@ def test_a_reader_that_goes_away_loses_nothing(lanescope, tmp_path):
     assert (tmp_path / "run" / "report.html").exists()
 
 
+@pytest.mark.parametrize("arguments", [("check", "--list"), ("topo", "--json"), ("topo",)])
+def test_output_that_nobody_takes(lanescope, arguments):
+    arguments = (*arguments, "--machine", "h200-x2")
+    with lanescope.start(*arguments) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "lanescope", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "No space left" in done.stderr
+
+
 def test_progress_on_a_terminal_only(lanescope, tmp_path):
     def stderr_of(arguments):
         ours, theirs = pty.openpty()

@@ -71,7 +71,7 @@ def test_paths_of_a_gpu_are_measured_and_judged(lanescope):
         assert row["verdict"] in ("healthy", "slow")
         assert 0 < row["share_of_limit"] <= 1.02
         assert row["n"] >= 6
-        assert "g0 ran at PCIe" in row["reason"]  # seen by NVML under load
+        assert "g0 at PCIe" in row["reason"]  # seen by NVML under load
 
 
 def test_no_size_of_a_sweep_exceeds_the_link(lanescope):

@@ -4,8 +4,8 @@ import pytest
 
 from lanescope.experiment import Copy, Engine, Memory, Operation, Place
 from lanescope.experiment.limit import limits, route
-from lanescope.machine import LinkKind, PcieLink
-from tests.conftest import experiment_of, gpu_to_gpu, gpu_to_host, host_to_gpu
+from lanescope.machine import Gpu, Link, LinkKind, NvLink, PcieLink
+from tests.conftest import GEN5, experiment_of, gpu_to_gpu, gpu_to_host, host_to_gpu
 
 
 def test_one_copy_gets_the_links_payload(two_gpus):
@@ -43,6 +43,43 @@ def test_memory_bounds_host_threads_as_stream_counts(two_gpus):
     for operation in Operation:
         copy = Copy(place, place, 1 << 28, Engine.CPU, operation, cpus=(0, 1))
         assert limits(two_gpus, experiment_of(copy))[0].gbs == pytest.approx(200)
+
+
+def test_memory_is_no_limit_of_a_way_that_is_not_known(two_gpus):
+    no_links = dataclasses.replace(two_gpus, links=())
+    limit = limits(no_links, experiment_of(host_to_gpu()))[0]
+    assert (limit.gbs, limit.kind) == (None, None)
+    assert "not linked" in limit.reason
+
+
+def test_no_way_leads_through_another_gpu(two_gpus):
+    chain = dataclasses.replace(
+        two_gpus,
+        gpus=(*two_gpus.gpus, Gpu(2, "Test GPU", node=0)),
+        links=(
+            *(Link.of_pcie("h0", f"g{i}", GEN5) for i in range(3)),
+            *(Link.of_nvlink(f"g{i}", f"g{i + 1}", NvLink(2, 25.0)) for i in range(2)),
+        ),
+    )
+    assert limits(chain, experiment_of(gpu_to_gpu(0, 1)))[0].kind is LinkKind.NVLINK
+    assert limits(chain, experiment_of(gpu_to_gpu(0, 2)))[0].kind is LinkKind.PCIE
+
+
+def test_the_reason_names_the_link_that_is_full(two_sockets):
+    uplink, *slots = two_sockets.links[1:]
+    narrow = tuple(Link.of_pcie(ln.a, ln.b, PcieLink(3, 4)) for ln in slots)
+    machine = dataclasses.replace(two_sockets, links=(uplink, *narrow))
+    copies = [
+        dataclasses.replace(host_to_gpu(gpu=i), source=Place("h1", Memory.PINNED)) for i in (0, 1)
+    ]
+    own = limits(machine, experiment_of(*copies))
+    assert [limit.reason.split(",")[0] for limit in own] == [
+        f"PCIe 3.0 x4 between s0 and g{i}" for i in (0, 1)
+    ]
+    assert "shared" not in own[0].reason
+    wide = limits(two_sockets, experiment_of(*copies))[0].reason
+    assert "between h1 and s0" in wide
+    assert "shared by 2 copies" in wide
 
 
 def test_unknown_limits_say_why(two_sockets):

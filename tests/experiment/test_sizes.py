@@ -19,7 +19,13 @@ def test_sizes(text, size):
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "1QB", "", "KiB", "1 2", "0.3B", "nan", "1e9"])
+def test_every_byte_counts():
+    assert parse_size(str(2**53 + 1)) == 2**53 + 1
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "-1", "1QB", "", "KiB", "1 2", "0.3B", "nan", "1e9", "9" * 400, "9" * 5000]
+)
 def test_no_sizes(text):
     with pytest.raises(InputError) as caught:
         parse_size(text)

@@ -80,6 +80,11 @@ def test_a_copy_without_a_shared_window_is_not_measured(two_gpus):
     assert "ends before" in measured(two_gpus, lone, both)[0].not_measured.reason
 
 
+def test_times_of_nothing_are_no_measurement(two_gpus):
+    reason = measured(two_gpus, lambda copy, batch: [0.0] * 6)[0].not_measured.reason
+    assert "within one step of the clock" in reason
+
+
 def test_evidence_reaches_the_verdict(two_gpus):
     evidence = (LinkEvidence("g0", 4, 16),)
     result = measured(two_gpus, lambda copy, batch: [TEN_MS] * 6, evidence=evidence)[0]

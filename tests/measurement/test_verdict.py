@@ -33,7 +33,7 @@ def test_what_was_measured_on_healthy_h200s_is_healthy(two_gpus):
 def test_the_link_state_under_load_is_told(two_gpus):
     found = verdict(two_gpus, host_to_gpu(), 55.6, evidence=[LinkEvidence("g0", 5, 16)])
     assert found.status is Status.HEALTHY
-    assert found.reason.endswith("; g0 ran at PCIe 5.0 x16")
+    assert found.reason.endswith("; g0 at PCIe 5.0 x16")
 
 
 def test_slow_paths_come_with_a_remedy(two_gpus):

@@ -20,6 +20,12 @@ inline void check(cudaError_t status, const char* call,
               where);
 }
 
+/// Drops the failure of a call that nobody can be told of, as in a destructor. The
+/// runtime forgets it too, or the check of the next launch would take it for its own.
+inline void forgive(cudaError_t status) noexcept {
+  if (status != cudaSuccess) static_cast<void>(cudaGetLastError());
+}
+
 /// Makes a device current for a scope and restores the caller's afterwards.
 class ScopedDevice {
  public:
@@ -27,7 +33,7 @@ class ScopedDevice {
     check(cudaGetDevice(&before_), "cudaGetDevice");
     check(cudaSetDevice(device), "cudaSetDevice");
   }
-  ~ScopedDevice() { static_cast<void>(cudaSetDevice(before_)); }
+  ~ScopedDevice() { forgive(cudaSetDevice(before_)); }
   ScopedDevice(const ScopedDevice&) = delete;
   ScopedDevice& operator=(const ScopedDevice&) = delete;
 
@@ -43,7 +49,7 @@ class Stream {
     check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreate");
   }
   ~Stream() {
-    if (handle_ != nullptr) static_cast<void>(cudaStreamDestroy(handle_));
+    if (handle_ != nullptr) forgive(cudaStreamDestroy(handle_));
   }
   Stream(Stream&& other) noexcept
       : handle_(std::exchange(other.handle_, nullptr)), device_(other.device_) {}
@@ -62,7 +68,7 @@ class Event {
  public:
   Event() { check(cudaEventCreate(&handle_), "cudaEventCreate"); }
   ~Event() {
-    if (handle_ != nullptr) static_cast<void>(cudaEventDestroy(handle_));
+    if (handle_ != nullptr) forgive(cudaEventDestroy(handle_));
   }
   Event(Event&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Event& operator=(Event&&) = delete;
@@ -88,7 +94,7 @@ class DeviceMemory {
     check(cudaMalloc(&data_, bytes), "cudaMalloc");
   }
   ~DeviceMemory() {
-    if (data_ != nullptr) static_cast<void>(cudaFree(data_));
+    if (data_ != nullptr) forgive(cudaFree(data_));
   }
   DeviceMemory(DeviceMemory&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), device_(other.device_) {}

@@ -24,7 +24,8 @@ class OpenOnExit {
 /// Holds streams back until everything is queued, then starts them together.
 class Gate {
  public:
-  Gate();
+  /// For streams of any device; `device` is one that works. Throws `Error`.
+  explicit Gate(int device);
   ~Gate();
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
@@ -40,6 +41,7 @@ class Gate {
     volatile int timed_out;
   };
   Words* words_ = nullptr;
+  bool drained_ = true;  // whether all streams have ended since the last run began
 };
 
 /// Waits for a stream, but not forever: throws `Error` after `timeout_s` seconds,

@@ -20,7 +20,7 @@ Buffer::Buffer(const Topology& topology, PlaceSpec place, std::size_t bytes)
 }
 
 Buffer::~Buffer() {
-  if (place_.memory == Memory::pinned) static_cast<void>(cudaHostUnregister(host_->data()));
+  if (place_.memory == Memory::pinned) forgive(cudaHostUnregister(host_->data()));
 }
 
 std::shared_ptr<Buffer> BufferPool::lend(PlaceSpec place, std::size_t bytes) {

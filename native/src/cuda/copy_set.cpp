@@ -43,10 +43,12 @@ bool must_stage(const CopySpec& spec) {
 
 CopySet::CopySet(std::shared_ptr<const Topology> topology, BufferPool& pool,
                  std::vector<CopySpec> copies, std::vector<int> cpus)
-    : topology_(std::move(topology)), cpus_(std::move(cpus)) {
+    : topology_(std::move(topology)), cpus_(std::move(cpus)), gate_(copies.at(0).device) {
   const ScopedBinding binding(*topology_, cpus_);
   for (std::size_t i = 0; i < copies.size(); ++i) {
     const CopySpec& spec = copies[i];
+    // Pinning takes a GPU, too: not the first, which may be another's, but this copy's.
+    const ScopedDevice scope(spec.device);
     const bool staged = must_stage(spec);
     jobs_.push_back({spec,
                      pool.lend(spec.source, spec.bytes),

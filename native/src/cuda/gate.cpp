@@ -13,9 +13,20 @@ namespace {
 constexpr std::uint64_t kGateTimeoutNs = 10'000'000'000;
 constexpr double kDrainTimeoutS = 60;
 
+/// Waits for streams after a failure; false when one failed or did not end in time.
+bool drain(const std::vector<const Stream*>& streams) {
+  try {
+    for (const Stream* stream : streams) wait_for(*stream, kDrainTimeoutS);
+    return true;
+  } catch (const Error&) {
+    return false;  // the first failure is the one to tell
+  }
+}
+
 }  // namespace
 
-Gate::Gate() {
+Gate::Gate(int device) {
+  const ScopedDevice scope(device);
   check(cudaHostAlloc(reinterpret_cast<void**>(&words_), sizeof(Words),
                       cudaHostAllocPortable | cudaHostAllocMapped),
         "cudaHostAlloc");
@@ -23,12 +34,14 @@ Gate::Gate() {
 
 Gate::~Gate() {
   words_->open = 1;
-  static_cast<void>(cudaFreeHost(const_cast<Words*>(words_)));
+  // Freeing waits for the streams, for ever where a GPU answers no more: then it is left.
+  if (drained_) forgive(cudaFreeHost(words_));
 }
 
 void Gate::run(const std::vector<const Stream*>& streams, const std::function<void()>& queue) {
   words_->open = 0;
   words_->timed_out = 0;
+  drained_ = false;
   try {
     const OpenOnExit opener(words_->open);
     for (const Stream* stream : streams) {
@@ -37,10 +50,11 @@ void Gate::run(const std::vector<const Stream*>& streams, const std::function<vo
     }
     queue();
   } catch (...) {
-    for (const Stream* stream : streams) static_cast<void>(cudaStreamSynchronize(stream->get()));
+    drained_ = drain(streams);
     throw;
   }
   for (const Stream* stream : streams) wait_for(*stream, kDrainTimeoutS);
+  drained_ = true;
   if (words_->timed_out != 0)
     throw Error("Gate::run", 0, "gate timeout", "queueing took longer than the gate waits");
 }
@@ -53,7 +67,8 @@ void wait_for(const Stream& stream, double timeout_s) {
     if (status != cudaErrorNotReady) check(status, "cudaStreamQuery");
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
     if (waited.count() > timeout_s)
-      throw Error("cudaStreamQuery", static_cast<int>(cudaErrorTimeout), "timeout",
+      throw Error("cudaStreamQuery", static_cast<int>(cudaErrorTimeout),
+                  cudaGetErrorName(cudaErrorTimeout),
                   "the GPU did not finish within " + std::to_string(timeout_s) + " s");
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }

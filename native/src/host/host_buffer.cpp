@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -62,7 +63,13 @@ void HostBuffer::touch() const {
     std::memset(static_cast<char*>(data_) + first * kHugePage, 0, (last - first) * kHugePage);
   };
   std::vector<std::jthread> helpers;
-  for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(part, i);
+  for (std::size_t i = 1; i < threads; ++i) {
+    try {
+      helpers.emplace_back(part, i);
+    } catch (const std::system_error&) {
+      part(i);  // no thread more is allowed: it only takes longer
+    }
+  }
   part(0);
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 #: What is left to everybody else.
@@ -13,10 +14,10 @@ def available_host_bytes(
 ) -> int | None:
     """Return the bytes that can be taken without swapping or being killed.
 
-    The smaller of what the kernel calls available and what the control group
-    leaves; None where the kernel does not tell.
+    The smaller of what the kernel calls available and what the control groups of
+    this process leave; None where the kernel does not tell.
     """
-    bounds = [b for b in (_kernel_available(proc), _cgroup_left(cgroup)) if b is not None]
+    bounds = [b for b in (_kernel_available(proc), _cgroup_left(proc, cgroup)) if b is not None]
     return int(min(bounds) * _USABLE_SHARE) if bounds else None
 
 
@@ -30,10 +31,57 @@ def _kernel_available(proc: Path) -> int | None:
     return None
 
 
-def _cgroup_left(cgroup: Path) -> int | None:
+def available_node_bytes(index: int, nodes: Path = Path("/sys/devices/system/node")) -> int | None:
+    """Return the bytes that can be bound to a NUMA node; None where the kernel does not tell.
+
+    What is bound does not go to another node: the kernel would rather kill for it.
+    """
     try:
-        most = (cgroup / "memory.max").read_text().strip()
-        used = int((cgroup / "memory.current").read_text())
-        return None if most == "max" else max(0, int(most) - used)
-    except (OSError, ValueError):
+        text = (nodes / f"node{index}" / "meminfo").read_text()
+    except OSError:
         return None
+    found = dict(re.findall(r"^Node \d+ (\S+): +(\d+) kB", text, re.M))
+    if "MemFree" not in found:
+        return None
+    given_back = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
+    return int(sum(int(found.get(name, 0)) for name in given_back) * 1024 * _USABLE_SHARE)
+
+
+def _cgroup_left(proc: Path, cgroup: Path) -> int | None:
+    """Return what the tightest group leaves: a job's limit is often set far below the root."""
+    try:
+        lines = (proc / "self" / "cgroup").read_text().splitlines()
+    except OSError:
+        lines = []
+    left = [_left_in(cgroup)]
+    for _, controllers, path in (line.split(":", 2) for line in lines if line.count(":") > 1):
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root = cgroup / "memory" if controllers else cgroup  # version 1, else 2
+        # A container sees its own group as the root and may still be told the host's path.
+        group = root.joinpath(*(p for p in path.split("/") if p not in ("", "..")))
+        left += [_left_in(g) for g in (group, *group.parents) if g.is_relative_to(root)]
+    return min((bytes_left for bytes_left in left if bytes_left is not None), default=None)
+
+
+def _left_in(group: Path) -> int | None:
+    for most, used, cached in (
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        try:
+            limit = int((group / most).read_text())
+            taken = int((group / used).read_text())
+        except (OSError, ValueError):  # 'max' is no limit
+            continue
+        return max(0, limit - max(0, taken - _statistic(group, cached)))
+    return None
+
+
+def _statistic(group: Path, name: str) -> int:
+    """Return a line of a group's memory.stat: cached files are given back when asked for."""
+    try:
+        lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
+        return next((int(value) for key, value in lines if key == name), 0)
+    except (OSError, ValueError):
+        return 0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lanescope._core import native
 from lanescope.backend.base import Session
-from lanescope.backend.memory import available_host_bytes
+from lanescope.backend.memory import available_host_bytes, available_node_bytes
 from lanescope.backend.reasons import reason_for
 from lanescope.backend.sessions import GpuSession, HostSession
 from lanescope.errors import InputError, NotMeasuredError
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from lanescope.machine.nvml import Nvml
 
 _BUSY_PERCENT = 10
+#: Host threads move numbers of this size.
+_WORD_BYTES = 8
 
 
 class NativeBackend:
@@ -50,11 +54,13 @@ class NativeBackend:
     @contextmanager
     def prepare(self, experiment: Experiment) -> Iterator[Session]:
         """Allocate, pin and fill what the experiment needs; see `Backend.prepare`."""
+        experiment = self._with_cpus(experiment)
         gpus = self._gpus_of(experiment)
         for gpu in gpus:
             self._require_usable(gpu)
         try:
             if all(copy.engine is Engine.CPU for copy in experiment.copies):
+                _require_words(experiment)
                 self._require_host_memory(experiment)
                 yield HostSession(self._topology, experiment)
             else:
@@ -71,6 +77,19 @@ class NativeBackend:
         cpus = list(experiment.copies[0].cpus)
         copies = native.CopySet(self._topology, self._pool, specs, cpus)
         return GpuSession(copies, experiment, gpus, self._nvml)
+
+    def _with_cpus(self, experiment: Experiment) -> Experiment:
+        return dataclasses.replace(experiment, copies=tuple(map(self._pinned, experiment.copies)))
+
+    def _pinned(self, copy: Copy) -> Copy:
+        hosts = [p for p in (copy.source, copy.destination) if p.is_host]
+        cores = next((c for p in hosts if (c := self._machine.node(p.index).cores)), ())
+        if copy.cpus or not cores:
+            return copy
+        if copy.engine is Engine.CE:
+            return dataclasses.replace(copy, cpus=tuple(cpu for core in cores for cpu in core))
+        most = copy.bytes // _WORD_BYTES  # a thread for each number, no more
+        return dataclasses.replace(copy, cpus=tuple(core[0] for core in cores)[:most])
 
     def _gpus_of(self, experiment: Experiment) -> tuple[Gpu, ...]:
         places = [p for copy in experiment.copies for p in (copy.source, copy.destination)]
@@ -106,6 +125,16 @@ class NativeBackend:
                 f"It needs {needed >> 20} MiB of host memory, {available >> 20} MiB are available.",
                 "End what uses it, or take a smaller --size.",
             )
+        if len(self._machine.nodes) < 2:
+            return  # nothing is bound to the only node
+        for node, on_node in _bytes_by_node(experiment).items():
+            free = available_node_bytes(node)
+            if free is not None and on_node > free:
+                raise NotMeasuredError(
+                    f"It needs {on_node >> 20} MiB of the memory of h{node}, {free >> 20} MiB "
+                    "are available.",
+                    "End what uses it, or take a smaller --size.",
+                )
 
     def _open_nvml(self) -> Nvml | None:
         if not self._machine.gpus:
@@ -122,6 +151,25 @@ def _listed(processes: list[int]) -> str:
 def _host_bytes(copy: Copy) -> int:
     arrays = sum(place.is_host for place in (copy.source, copy.destination))
     return copy.bytes * (arrays + (copy.operation is Operation.TRIAD))
+
+
+def _require_words(experiment: Experiment) -> None:
+    for copy in experiment.copies:
+        if copy.bytes % _WORD_BYTES or copy.bytes < _WORD_BYTES * len(copy.cpus):
+            raise NotMeasuredError(
+                f"{len(copy.cpus)} host thread(s) cannot share {copy.bytes} bytes.",
+                f"Give a multiple of {_WORD_BYTES}, {_WORD_BYTES} or more for each thread.",
+            )
+
+
+def _bytes_by_node(experiment: Experiment) -> Counter[int]:
+    needed: Counter[int] = Counter()
+    for copy in experiment.copies:
+        read = 2 if copy.operation is Operation.TRIAD else 1
+        for place, arrays in ((copy.source, read), (copy.destination, 1)):
+            if place.is_host:
+                needed[place.index] += arrays * copy.bytes
+    return needed
 
 
 def _copy_spec(copy: Copy) -> native.CopySpec:

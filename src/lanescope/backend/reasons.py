@@ -25,6 +25,10 @@ _KNOWN = {
         "The GPU did not answer in time.",
         "Look for Xid errors in the kernel log (dmesg).",
     ),
+    "gate timeout": (
+        "The copies could not be queued before the gate opened by itself.",
+        "Look for other load on the CPUs, and try again.",
+    ),
     "cudaErrorHostMemoryAlreadyRegistered": ("The host memory is pinned already.", None),
 }
 
@@ -69,6 +73,7 @@ def reason_for(call: str, code: int, name: str, detail: str, where: str) -> Fail
     elif name == "errno 12":
         reason, remedy = "The system has not enough memory.", "Take a smaller --size."
     else:
-        reason, remedy = f"The driver refused: {detail}.", None
+        who = "driver" if name.startswith("cudaError") else "system"
+        reason, remedy = f"The {who} refused: {detail}.", None
     trace = f"[{call}: {name} {code}, {where}]"
     return Failure(NotMeasuredError(f"{reason} {trace}", remedy), name in _DEVICE_LOST)

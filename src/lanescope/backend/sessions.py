@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 #: A batch aims at this time, so that a signal is answered and a budget is kept.
 _BATCH_SECONDS = 0.15
 _FIRST_WINDOWS = 6
+#: No clock here has finer steps.
+_CLOCK_SECONDS = 1e-9
 #: What may wait behind a closed gate: the driver's queue ends near 1,000 entries, and
 #: a full queue would block the thread that has to open the gate.
 _MOST_QUEUED = 400
@@ -58,7 +60,7 @@ class HostSession:
         spans = self._team.run(self._repetitions)
         seconds = [np.array([end - begin for begin, end in copy]) for copy in spans]
         longest = max(float(np.median(s)) for s in seconds)
-        self._repetitions = int(np.clip(_BATCH_SECONDS / longest, 1, 1000))
+        self._repetitions = int(np.clip(_BATCH_SECONDS / max(longest, _CLOCK_SECONDS), 1, 1000))
         return seconds
 
     def check(self) -> None:
@@ -96,22 +98,22 @@ class GpuSession:
         else:
             boundaries = self._copies.run_gated(self._windows, self._loops)
             seconds = [s / self._loops for s in overlapping_windows(boundaries)]
-        most = _MOST_QUEUED // (2 * len(seconds))
+        most = max(2, _MOST_QUEUED // (2 * len(seconds)))
         if any(s.size == 0 for s in seconds):  # one copy ended before another had a full window
             self._windows = min(self._windows * 2, most)
             return seconds
-        longest = max(float(np.median(s)) for s in seconds)
-        if self._loops != (loops := self._loops_for(longest)):
+        longest = max(_CLOCK_SECONDS, *(float(np.median(s)) for s in seconds))
+        if self._loops != (loops := self._loops_for(longest, most // 2)):
             self._loops = loops  # this batch told how many; it does not count
             return [s[:0] for s in seconds]
         self._windows = int(np.clip(_BATCH_SECONDS / (longest * loops), 2, most // loops))
         return seconds
 
-    def _loops_for(self, longest_seconds: float) -> int:
+    def _loops_for(self, longest_seconds: float, most: int) -> int:
         smallest = min(copy.bytes for copy in self._experiment.copies)
         if self._experiment.timing is Timing.HOST or smallest < _LARGE_BYTES or self._loops > 1:
             return self._loops
-        return max(1, math.ceil(_LONG_WINDOW_SECONDS / longest_seconds))
+        return min(most, max(1, math.ceil(_LONG_WINDOW_SECONDS / longest_seconds)))
 
     def check(self) -> None:
         """Compare every byte; see `Session.check`."""

@@ -57,14 +57,22 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _on_sigterm)
     try:
         code = app(standalone_mode=False)
+        if sys.stdout is not None:  # closed by whoever started us
+            sys.stdout.flush()  # now, while a failure still has a sentence
     except LanescopeError as error:
         code = _fail(str(error), 2)
     except KeyboardInterrupt:
         code = _fail("interrupted", 130)
     except BrokenPipeError:
-        # Whoever read our output has gone; the interpreter must not notice at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        code = _drop_output(0)  # whoever read our output has gone
+    except SystemExit as end:
+        # typer ends with 1 after a broken pipe, which here means that a path is slow
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        code = _drop_output(0)
+    except OSError as error:
+        what = error.filename or "the output"
+        code = _drop_output(_fail(f"cannot read or write {what}: {error.strerror}", 2))
     except Exception as error:
         # typer's own errors, whichever copy of click they come from, know how to say it.
         message = getattr(error, "format_message", None)
@@ -78,6 +86,12 @@ def main() -> NoReturn:
 
 def _fail(message: str, code: int) -> int:
     print(f"lanescope: {message}", file=sys.stderr)
+    return code
+
+
+def _drop_output(code: int) -> int:
+    # What could not be written is still there, and the interpreter would try again at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return code
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lanescope.run.run import Run
 
 #: Width of tables when nobody says how wide the output is.
-_PIPED_WIDTH = 160
+_PIPED_WIDTH = 180
 
 
 def console() -> Console:
@@ -30,14 +30,15 @@ def console() -> Console:
             # rich would exit with 1, which here means that a path is slow
             raise BrokenPipeError
 
-    width = None if sys.stdout.isatty() else _PIPED_WIDTH
+    terminal = sys.stdout is not None and sys.stdout.isatty()  # None: closed by our caller
+    width = None if terminal else _PIPED_WIDTH
     return PipedConsole(width=width, highlight=False)
 
 
 @contextmanager
 def progress_on_terminal() -> Iterator[Progress | None]:
     """Show progress on standard error when it is a terminal; be quiet otherwise."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console

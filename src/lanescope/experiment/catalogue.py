@@ -66,14 +66,16 @@ def sweep_experiments(
     does, and by the host's clock, which tells what a program waits for. The
     driver stages pageable memory inside the call, so only the host's clock sees
     such a copy whole. The largest sizes come first, so that buffers are made once.
+    What is named twice is measured once: names are unique within a run.
     """
+    memories = tuple(dict.fromkeys(memories))
     kinds = [(memory, Timing.HOST) for memory in memories]
     kinds[:0] = [(memory, Timing.GATE) for memory in memories if memory is Memory.PINNED]
     experiments = []
-    for gpu in gpus:
+    for gpu in dict.fromkeys(gpus):
         for memory, timing in kinds:
             for down in (True, False):
-                for size in sorted(sizes, reverse=True):
+                for size in sorted(set(sizes), reverse=True):
                     experiments.append(_sweep_point(machine, gpu, memory, timing, down, size))
     return tuple(experiments)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -52,6 +53,17 @@ class Place:
     part: str
     memory: Memory
 
+    def __post_init__(self) -> None:
+        if re.fullmatch(r"[hg][0-9]+", self.part) is None:
+            raise InputError(
+                f"{self.part!r} is no part of a machine; write h0 for NUMA node 0, g0 for GPU 0"
+            )
+        if self.is_host == (self.memory is Memory.DEVICE):
+            raise InputError(
+                f"{self.part} has no {self.memory} memory; NUMA nodes (h0) have pageable and "
+                "pinned memory, GPUs (g0) have device memory"
+            )
+
     @property
     def is_host(self) -> bool:
         """Whether the part is a NUMA node."""
@@ -96,6 +108,19 @@ class Copy:
     def __post_init__(self) -> None:
         if self.bytes < 1:
             raise InputError(f"a copy of {self.bytes} bytes cannot be measured; give 1 B or more")
+        if self.engine is Engine.CPU:
+            self._require_for_threads()
+        elif self.operation is not Operation.COPY:
+            raise InputError(f"a copy engine cannot do a {self.operation}; use Engine.CPU")
+        elif self.source.is_host and self.destination.is_host:
+            raise InputError(f"{self.path} has no GPU whose engine could copy; use Engine.CPU")
+
+    def _require_for_threads(self) -> None:
+        if {self.source.memory, self.destination.memory} != {Memory.PAGEABLE}:
+            raise InputError(
+                f"host threads copy between pageable memory of NUMA nodes, not {self.source} to "
+                f"{self.destination}; use Engine.CE with a GPU"
+            )
 
     @property
     def counted_bytes(self) -> int:
@@ -139,3 +164,23 @@ class Experiment:
     def __post_init__(self) -> None:
         if not self.copies:
             raise InputError(f"experiment {self.name!r} has no copies; give it at least one")
+        if len({copy.engine for copy in self.copies}) > 1:
+            raise InputError(
+                f"experiment {self.name!r} mixes engines, which no clock times together; "
+                "give each an experiment of its own"
+            )
+        if self.copies[0].engine is Engine.CE:
+            self._require_clock()
+
+    def _require_clock(self) -> None:
+        if self.timing is Timing.HOST and len(self.copies) > 1:
+            raise InputError(
+                f"experiment {self.name!r} times several GPU copies by the host's clock, which "
+                "times one; use Timing.GATE"
+            )
+        memories = {p.memory for c in self.copies for p in (c.source, c.destination)}
+        if self.timing is Timing.GATE and Memory.PAGEABLE in memories:
+            raise InputError(
+                f"experiment {self.name!r} copies pageable memory, which cannot wait behind the "
+                "gate; use Timing.HOST"
+            )

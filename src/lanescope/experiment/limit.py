@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lanescope.experiment.copy import Copy, Engine, Experiment, Operation
 from lanescope.machine import Link, LinkKind, Machine
-from lanescope.machine.flow import max_min_fair
+from lanescope.machine.flow import Share, max_min_fair
 from lanescope.machine.pcie import (
     DEFAULT_MAX_PAYLOAD_BYTES,
     downstream_wire_factor,
@@ -44,7 +44,7 @@ def limits(machine: Machine, experiment: Experiment) -> tuple[Limit, ...]:
     flows = [_usage(copy, path) for copy, path in zip(experiment.copies, routes, strict=True)]
     shares = max_min_fair(flows, _capacities(machine))
     return tuple(
-        _limit(machine, copy, path, share.rate, share.bottleneck, len(experiment.copies) > 1)
+        _limit(machine, copy, path, share, sum(share.bottleneck in flow for flow in flows))
         for copy, path, share in zip(experiment.copies, routes, shares, strict=True)
     )
 
@@ -74,6 +74,8 @@ def _shortest(
     waiting = deque([source])
     while waiting:
         part = waiting.popleft()
+        if part.startswith("g") and part != source:
+            continue  # a GPU passes nothing on to another
         for link in machine.links:
             if link.kind not in kinds or part not in (link.a, link.b):
                 continue
@@ -136,26 +138,27 @@ def _limit(
     machine: Machine,
     copy: Copy,
     path: tuple[Hop, ...] | None,
-    rate: float | None,
-    bottleneck: Hashable | None,
-    shared: bool,
+    share: Share,
+    users: int,
 ) -> Limit:
-    if rate is None:
+    rate, bottleneck = share.rate, share.bottleneck
+    if rate is None or path is None:
         return Limit(None, _why_unknown(machine, copy, path))
-    if unknown := [link for link, _ in path or () if link.payload_gbs is None]:
+    if unknown := [link for link, _ in path if link.payload_gbs is None]:
         return Limit(rate, f"no speed is known between {unknown[0].a} and {unknown[0].b}")
     if isinstance(bottleneck, tuple) and bottleneck[0] == "memory":
         node = machine.node(int(bottleneck[1][1:]))
         return Limit(
             rate, f"memory of {node.id}: {node.memory_detail or 'peak of its modules'}", "memory"
         )
-    link = next(hop for hop, forward in path or () if _key(hop, forward) == bottleneck or shared)
+    # Requests fill the other direction of a link, so either will do.
+    link = next(hop for hop, _ in path if bottleneck in (_key(hop, True), _key(hop, False)))
     reason = f"{_best_label(link)} between {link.a} and {link.b}"
     if link.pcie is not None:
         size = link.pcie.max_payload_bytes
         reason += f", {size or DEFAULT_MAX_PAYLOAD_BYTES} B a packet{'' if size else ' (assumed)'}"
-    if shared:
-        reason += ", shared by all copies of this experiment"
+    if users > 1:
+        reason += f", shared by {users} copies of this experiment"
     return Limit(rate, reason, link.kind)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 from lanescope.errors import InputError
 
@@ -25,12 +26,12 @@ def parse_size(text: str) -> int:
     >>> parse_size("512MiB")
     536870912
     """
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
+    match = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]*)\s*", text)
     unit = _UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None:
         raise InputError(f"{text!r} is not a size; write for example 16, 200KB, 64KiB or 2GiB")
-    size = float(match[1]) * unit
-    if size < 1 or size != int(size):
+    size = Fraction(match[1]) * unit
+    if size < 1 or size.denominator != 1:
         raise InputError(
             f"size {text!r} is not a whole number of bytes above zero; give 1 B or more"
         )

@@ -135,6 +135,10 @@ class _Sampler:
         seconds = self.seconds
         if min(s.size for s in seconds) < MIN_SAMPLES:
             return None
+        if any(np.median(s) <= 0 for s in seconds):
+            raise NotMeasuredError(
+                "A copy ends within one step of the clock.", "Take a larger --size."
+            )
         widths = [half_width(s) for s in seconds]
         if all(w is not None and w <= self._plan.target for w in widths):
             return self.stopped("converged")

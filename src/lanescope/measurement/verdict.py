@@ -66,7 +66,7 @@ def judge(
     share = gbs / limit.gbs
     reason = f"{_percent(share)} of the limit, {expected * 100:.0f} % or more expected"
     if limit.kind is LinkKind.PCIE:
-        states = [f"{e.part} ran at PCIe {e.generation}.0 x{e.width}" for e in evidence]
+        states = [f"{e.part} at PCIe {e.generation}.0 x{e.width}" for e in evidence]
         reason = "; ".join([reason, *states])
     if share >= expected:
         return Verdict(Status.HEALTHY, reason)
@@ -95,7 +95,7 @@ def _trained_down(machine: Machine, copy: Copy, evidence: Sequence[LinkEvidence]
 def _not_comparable(copy: Copy) -> str | None:
     """Why a copy cannot be expected to reach its limit, or None."""
     if copy.engine is Engine.CPU:
-        if len(copy.cpus) < 2:
+        if len(copy.cpus) == 1:
             return "one core alone does not fill the memory's limit"
         return None
     if Memory.PAGEABLE in (copy.source.memory, copy.destination.memory):
