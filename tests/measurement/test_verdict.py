@@ -68,5 +68,12 @@ def test_no_verdict_without_grounds(two_gpus, two_sockets):
     assert verdict(two_sockets, one_core, 20.0).status is Status.UNJUDGED
 
 
+def test_gpus_without_peer_access_are_not_judged(two_sockets):
+    found = verdict(two_sockets, gpu_to_gpu(0, 1), 11.0, staged=True)
+    assert found.status is Status.UNJUDGED
+    assert "no peer access" in found.reason
+    assert verdict(two_sockets, gpu_to_gpu(0, 1), 11.0).status is Status.SLOW
+
+
 def test_a_prediction_is_no_verdict(two_gpus):
     assert verdict(two_gpus, host_to_gpu(), 58, Source.PREDICTED).status is Status.PREDICTED

@@ -38,9 +38,13 @@ class Session(Protocol):
     ----------
     method
         How it is timed, in a sentence.
+    staged
+        Whether a copy between GPUs goes through host memory, as they cannot
+        reach each other.
     """
 
     method: str
+    staged: bool
 
     def sample(self) -> list[FloatArray]:
         """Run a batch of repetitions; return seconds, an array for each copy.

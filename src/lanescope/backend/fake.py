@@ -44,6 +44,7 @@ class FakeSession:
     """One experiment of a `FakeBackend`."""
 
     method = "fake samples for a test"
+    staged = False
 
     def __init__(
         self,

@@ -36,6 +36,8 @@ class ModelBackend:
 class ModelSession:
     """One predicted experiment."""
 
+    staged = False
+
     def __init__(self, machine: Machine, experiment: Experiment, bounds: tuple[Limit, ...]) -> None:
         known = machine.latencies.source or "none given: latency left out"
         self.method = f"predicted: latency + bytes / limit of the links; latencies: {known}"

@@ -35,6 +35,8 @@ _LARGE_BYTES = 256 << 20
 class HostSession:
     """Copies by host threads."""
 
+    staged = False
+
     def __init__(self, topology: native.Topology, experiment: Experiment) -> None:
         specs = [
             native.HostCopySpec(
@@ -89,6 +91,7 @@ class GpuSession:
         self._windows = _FIRST_WINDOWS
         self._loops = 1
         self._replays = {gpu.id: self._replay_counter(gpu) for gpu in gpus}
+        self.staged = any(copies.staged(i) for i in range(len(experiment.copies)))
         self.method = self._describe()
 
     def sample(self) -> list[FloatArray]:
@@ -139,8 +142,7 @@ class GpuSession:
         return self._nvml.replay_counter(gpu.uuid)
 
     def _describe(self) -> str:
-        staged = any(self._copies.staged(i) for i in range(len(self._experiment.copies)))
-        way = "; no peer access, staged through host memory" if staged else ""
+        way = "; no peer access, staged through host memory" if self.staged else ""
         if self._experiment.timing is Timing.HOST:
             return f"host clock from the call to the completed transfer, copy engine{way}"
         shared = ", windows in which all copies ran" if len(self._experiment.copies) > 1 else ""

@@ -158,7 +158,9 @@ def _result(
 ) -> Result:
     bounds = limits(machine, experiment)
     copies = tuple(
-        _copy_result(experiment, index, seconds, bounds[index], source, machine, evidence)
+        _copy_result(
+            experiment, index, seconds, bounds[index], source, machine, session.staged, evidence
+        )
         for index, seconds in enumerate(sampler.seconds)
     )
     return Result(experiment, source, copies, session.method, stop)
@@ -171,6 +173,7 @@ def _copy_result(
     limit: Limit,
     source: Source,
     machine: Machine,
+    staged: bool,
     evidence: Sequence[LinkEvidence],
 ) -> CopyResult:
     copy = experiment.copies[index]
@@ -182,6 +185,7 @@ def _copy_result(
         limit,
         source=source,
         shared=len(experiment.copies) > 1,
+        staged=staged,
         evidence=evidence,
     )
     return CopyResult(copy, seconds, statistics, limit.gbs, limit.reason, verdict)

@@ -35,6 +35,7 @@ def judge(
     *,
     source: Source,
     shared: bool = False,
+    staged: bool = False,
     evidence: Sequence[LinkEvidence] = (),
 ) -> Verdict:
     """Judge one copy.
@@ -45,6 +46,8 @@ def judge(
         Its bandwidth in GB/s.
     shared
         Whether other copies ran at the same time.
+    staged
+        Whether the driver took a copy between GPUs through host memory.
     evidence
         Link states seen under load.
     """
@@ -60,6 +63,8 @@ def judge(
             f"faster than {limit.reason} can be",
             "The link's data or the clock is wrong; please report this with the run folder.",
         )
+    if staged:
+        return Verdict(Status.UNJUDGED, "no peer access: the driver stages it in host memory")
     if excuse := _not_comparable(copy):
         return Verdict(Status.UNJUDGED, excuse)
     expected = EXPECTED_SHARE[limit.kind][1 if shared else 0]
