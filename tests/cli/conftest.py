@@ -10,6 +10,18 @@ import time
 
 import pytest
 
+from lanescope.run.run import State
+
+#: How a run can be cut off, with the exit code and the state that its folder then has.
+ways_to_end = pytest.mark.parametrize(
+    ("sent", "code", "state"),
+    [
+        (signal.SIGINT, 130, State.INTERRUPTED),
+        (signal.SIGTERM, 143, State.INTERRUPTED),
+        (signal.SIGKILL, -9, State.RUNNING),
+    ],
+)
+
 
 class CommandLine:
     """Runs lanescope with a runs folder of its own."""

@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import signal
 import subprocess
 import sys
 import time
@@ -11,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.run.run import State
 from lanescope.run.store import read_run
-from tests.cli.conftest import wait_for_a_result
+from tests.cli.conftest import wait_for_a_result, ways_to_end
 
 BROKEN = 'name = "x"\n[[nodes]]\nindex = 0\n[[links]]\na = "h0"\nb = "g7"\nkind = "pcie"\n'
 
@@ -181,14 +179,7 @@ def test_topo(lanescope, tmp_path):
     assert "h0" in lanescope("topo").stdout  # this machine
 
 
-@pytest.mark.parametrize(
-    ("sent", "code", "state"),
-    [
-        (signal.SIGINT, 130, State.INTERRUPTED),
-        (signal.SIGTERM, 143, State.INTERRUPTED),
-        (signal.SIGKILL, -9, State.RUNNING),
-    ],
-)
+@ways_to_end
 def test_what_was_measured_survives(lanescope, tmp_path, sent, code, state):
     arguments = ("check", "host-*", "--budget", "1", "--target", "0.000001%")
     process = lanescope.start(*arguments, "--out", tmp_path / "run")

@@ -1,16 +1,14 @@
 """The command line on a real GPU, and what can go wrong there."""
 
 import json
-import signal
 import subprocess
 import sys
 from contextlib import contextmanager
 
 import pytest
 
-from lanescope.run.run import State
 from lanescope.run.store import read_run
-from tests.cli.conftest import wait_for_a_result
+from tests.cli.conftest import wait_for_a_result, ways_to_end
 from tests.native.test_gpu import GPUS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
@@ -101,14 +99,7 @@ def test_a_full_gpu_is_reported(lanescope):
     assert row["gbs"] > 0
 
 
-@pytest.mark.parametrize(
-    ("sent", "code", "state"),
-    [
-        (signal.SIGINT, 130, State.INTERRUPTED),
-        (signal.SIGTERM, 143, State.INTERRUPTED),
-        (signal.SIGKILL, -9, State.RUNNING),
-    ],
-)
+@ways_to_end
 def test_a_sweep_that_is_cut_off_reads_back_and_frees_the_gpu(
     lanescope, tmp_path, sent, code, state
 ):

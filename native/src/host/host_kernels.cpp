@@ -20,9 +20,9 @@ void triad_cached(double* __restrict a, const double* __restrict b, const double
 
 #ifdef LANESCOPE_X86
 
-// One 64-byte line an iteration, so that each line leaves the write-combining buffer
-// whole. AVX and no wider: 512-bit stores were no faster with two threads and slower with
-// one (AMD Zen 4), and every x86-64 CPU of the last ten years has AVX.
+// One 64-byte line an iteration, so that each line leaves the write-combining buffer whole.
+// AVX and no wider: memory, not the width of a store, sets the pace, and every x86-64 CPU of
+// the last ten years has it.
 
 __attribute__((target("avx"))) void copy_streaming(double* a, const double* b, std::size_t lines) {
   for (std::size_t i = 0; i < lines * 8; i += 8) {
