@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from lanescope.backend.base import LinkEvidence
 from lanescope.backend.fake import FakeBackend
 from lanescope.errors import NotMeasuredError
-from lanescope.measurement.result import Status
+from lanescope.measurement.result import LinkEvidence, Status
 from lanescope.measurement.sampling import Plan, measure_all
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 

@@ -2,10 +2,9 @@ import dataclasses
 
 import pytest
 
-from lanescope.backend.base import LinkEvidence
 from lanescope.experiment import Copy, Engine, Memory, Place
 from lanescope.experiment.limit import limits
-from lanescope.measurement.result import Source, Status
+from lanescope.measurement.result import LinkEvidence, Source, Status
 from lanescope.measurement.verdict import judge
 from tests.conftest import experiment_of, gpu_to_gpu, gpu_to_host, host_to_gpu
 

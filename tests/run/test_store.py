@@ -81,13 +81,21 @@ def test_a_missing_samples_file_is_named(stored):
         read_run(stored.folder)
 
 
-@pytest.mark.parametrize(("change", "word"), [(-1, "older"), (1, "newer")])
+@pytest.mark.parametrize(("change", "word"), [(-SCHEMA_VERSION, "older"), (1, "newer")])
 def test_another_schema_is_refused(stored, change, word):
     path = stored.folder / "manifest.json"
     content = json.loads(path.read_text())
     path.write_text(json.dumps(content | {"schema_version": SCHEMA_VERSION + change}))
     with pytest.raises(InputError, match=word):
         read_run(stored.folder)
+
+
+def test_a_run_of_schema_1_is_read():
+    run = read_run(Path(__file__).parents[2] / "benchmarks/results/h200-x2/check")
+    assert run.manifest.schema_version == 1
+    copy = next(r for r in run.results if r.experiment.name == "h2d/g0").copies[0]
+    assert (copy.copy.executor, copy.copy.pieces) == (None, 1)
+    assert copy.statistics.mean_seconds == pytest.approx(copy.statistics.median_seconds, rel=0.01)
 
 
 def test_a_folder_in_use_is_refused(tmp_path, manifest):

@@ -3,32 +3,10 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 from lanescope.experiment import Experiment
-from lanescope.measurement.result import FloatArray, Source
-
-
-@dataclass(frozen=True, slots=True)
-class LinkEvidence:
-    """What a GPU's PCIe link was seen doing right after its copies ran.
-
-    Attributes
-    ----------
-    part
-        The GPU, such as ``g0``.
-    generation, width
-        State under load: idle links may run slower to save power.
-    replays
-        Packets that had to be sent again while it was measured; None when the
-        driver does not count them.
-    """
-
-    part: str
-    generation: int
-    width: int
-    replays: int | None = None
+from lanescope.measurement.result import FloatArray, LinkEvidence, Source
 
 
 class Session(Protocol):

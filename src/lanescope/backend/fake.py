@@ -7,9 +7,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from lanescope.backend.base import LinkEvidence
 from lanescope.experiment import Copy, Experiment
-from lanescope.measurement.result import FloatArray, Source
+from lanescope.measurement.result import FloatArray, LinkEvidence, Source
 
 
 class FakeBackend:

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from lanescope.backend.base import LinkEvidence
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Experiment, Memory
 from lanescope.experiment.limit import Limit, limits
 from lanescope.machine import Machine
-from lanescope.measurement.result import FloatArray, Source
+from lanescope.measurement.result import FloatArray, LinkEvidence, Source
 
 #: Copies that take this long are predicted without a known latency: it is a per cent or so.
 _LATENCY_FREE_SECONDS = 1e-3

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lanescope._core import native
-from lanescope.backend.base import LinkEvidence
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Experiment, Timing
 from lanescope.machine import Gpu
 from lanescope.measurement.overlap import overlapping_windows
-from lanescope.measurement.result import FloatArray
+from lanescope.measurement.result import FloatArray, LinkEvidence
 
 if TYPE_CHECKING:
     from lanescope.machine.nvml import Nvml

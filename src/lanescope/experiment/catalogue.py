@@ -8,15 +8,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from lanescope.errors import InputError
-from lanescope.experiment.copy import (
-    Copy,
-    Engine,
-    Experiment,
-    Memory,
-    Operation,
-    Place,
-    Timing,
-)
+from lanescope.experiment.copy import Copy, Engine, Operation
+from lanescope.experiment.experiment import Experiment, Timing
+from lanescope.experiment.place import Memory, Place
 from lanescope.machine import Gpu, Machine, NumaNode
 
 MIB = 1 << 20
@@ -118,7 +112,7 @@ def _host_memory(reader: NumaNode, source: NumaNode, destination: NumaNode) -> l
             copies=(Copy(*places, size, Engine.CPU, operation, used),),
             timing=Timing.HOST,
         )
-        for operation in Operation
+        for operation in (Operation.COPY, Operation.TRIAD)
         for team, words, used in teams
     ]
 

@@ -2,80 +2,46 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from lanescope.errors import InputError
-
-
-class Memory(StrEnum):
-    """Kind of memory that bytes live in."""
-
-    PAGEABLE = "pageable"
-    PINNED = "pinned"
-    DEVICE = "device"
+from lanescope.experiment.place import Memory, Place
 
 
 class Engine(StrEnum):
-    """Who moves the bytes: a GPU's copy engine, or host threads."""
+    """Who moves the bytes: a GPU's copy engine, a kernel on its SMs, or host threads."""
 
     CE = "ce"
+    SM = "sm"
     CPU = "cpu"
 
 
 class Operation(StrEnum):
     """What is done to the bytes on the way.
 
-    ``triad`` is STREAM's a = b + s * c and only for host threads.
+    ``triad`` is STREAM's a = b + s * c and only for host threads. ``chase`` is a
+    chain of dependent loads of the source by one thread of the executor; its
+    time is that of one load, and it has no bandwidth.
     """
 
     COPY = "copy"
     TRIAD = "triad"
+    CHASE = "chase"
+
+    @property
+    def is_latency(self) -> bool:
+        """Whether its time stands for itself, and not for bytes moved."""
+        return self not in (Operation.COPY, Operation.TRIAD)
 
 
-class Timing(StrEnum):
-    """How an experiment is timed.
+class Submission(StrEnum):
+    """How the pieces of a copy are handed to the GPU.
 
-    ``gate``: GPU events behind a gate that opens when all is queued.
-    ``host``: the host's clock around submission and completion, as the calling
-    program sees it.
+    ``single``: a call of cudaMemcpyAsync for each piece.
     """
 
-    GATE = "gate"
-    HOST = "host"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where bytes live: a part of the machine (``h0``, ``g1``) and a kind of memory."""
-
-    part: str
-    memory: Memory
-
-    def __post_init__(self) -> None:
-        if re.fullmatch(r"[hg][0-9]+", self.part) is None:
-            raise InputError(
-                f"{self.part!r} is no part of a machine; write h0 for NUMA node 0, g0 for GPU 0"
-            )
-        if self.is_host == (self.memory is Memory.DEVICE):
-            raise InputError(
-                f"{self.part} has no {self.memory} memory; NUMA nodes (h0) have pageable and "
-                "pinned memory, GPUs (g0) have device memory"
-            )
-
-    @property
-    def is_host(self) -> bool:
-        """Whether the part is a NUMA node."""
-        return self.part.startswith("h")
-
-    @property
-    def index(self) -> int:
-        """Number of the NUMA node or GPU."""
-        return int(self.part[1:])
-
-    def __str__(self) -> str:
-        return self.part if self.memory is Memory.DEVICE else f"{self.part} ({self.memory})"
+    SINGLE = "single"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +57,26 @@ class Copy:
     engine
         Who moves them.
     operation
-        ``copy``, or ``triad`` for host threads.
+        See `Operation`.
     cpus
         Where its threads are pinned: for ``cpu`` one thread for each entry,
-        for ``ce`` the CPUs that the submitting thread may run on. Empty means
-        that the backend chooses the cores next to the host memory.
+        for GPU engines the CPUs that the submitting thread may run on. Empty
+        means that the backend chooses the cores next to the host memory.
+    executor
+        The GPU whose engine works, such as ``g1``; None is the source where
+        that is a GPU (a write), else the destination. Between GPUs the
+        destination may do it, too (a read).
+    sms
+        Number of SMs that an ``sm`` copy takes, one thread block on each; None
+        leaves it to `lanescope.experiment.sm`.
+    chunk_bytes
+        Of an ``sm`` copy: bytes of one bulk asynchronous copy through shared
+        memory (Hopper and newer); 0 is plain loads and stores; None is
+        automatic.
+    pieces
+        Equal parts of `bytes`, each at an address of its own.
+    submission
+        How the pieces are handed to the GPU.
     """
 
     source: Place
@@ -104,16 +85,28 @@ class Copy:
     engine: Engine
     operation: Operation = Operation.COPY
     cpus: tuple[int, ...] = ()
+    executor: str | None = None
+    sms: int | None = None
+    chunk_bytes: int | None = None
+    pieces: int = 1
+    submission: Submission = Submission.SINGLE
 
     def __post_init__(self) -> None:
         if self.bytes < 1:
             raise InputError(f"a copy of {self.bytes} bytes cannot be measured; give 1 B or more")
+        if self.pieces < 1 or self.bytes % self.pieces:
+            raise InputError(f"{self.bytes} bytes cannot be cut into {self.pieces} equal pieces")
         if self.engine is Engine.CPU:
             self._require_for_threads()
-        elif self.operation is not Operation.COPY:
-            raise InputError(f"a copy engine cannot do a {self.operation}; use Engine.CPU")
-        elif self.source.is_host and self.destination.is_host:
-            raise InputError(f"{self.path} has no GPU whose engine could copy; use Engine.CPU")
+        else:
+            self._require_for_gpu()
+        if self.engine is not Engine.SM:
+            self._require_no_sm_options()
+        elif Memory.PAGEABLE in (self.source.memory, self.destination.memory):
+            raise InputError(
+                f"{self.path}: a kernel cannot reach pageable memory; take pinned memory or "
+                "the copy engine"
+            )
 
     def _require_for_threads(self) -> None:
         if {self.source.memory, self.destination.memory} != {Memory.PAGEABLE}:
@@ -121,6 +114,24 @@ class Copy:
                 f"host threads copy between pageable memory of NUMA nodes, not {self.source} to "
                 f"{self.destination}; use Engine.CE with a GPU"
             )
+        if self.executor is not None:
+            raise InputError(f"{self.path} is done by host threads, not by {self.executor}")
+
+    def _require_for_gpu(self) -> None:
+        if self.operation is Operation.TRIAD:
+            raise InputError("a GPU engine cannot do a triad; use Engine.CPU")
+        if self.source.is_host and self.destination.is_host:
+            raise InputError(f"{self.path} has no GPU whose engine could copy; use Engine.CPU")
+        gpus = [p.part for p in (self.source, self.destination) if not p.is_host]
+        if self.executor is not None and self.executor not in gpus:
+            raise InputError(
+                f"{self.path} cannot be done by {self.executor}; "
+                f"{' or '.join(dict.fromkeys(gpus))} can"
+            )
+
+    def _require_no_sm_options(self) -> None:
+        if self.sms is not None or self.chunk_bytes is not None:
+            raise InputError(f"{self.path} by {self.engine} takes no number of SMs; use Engine.SM")
 
     @property
     def counted_bytes(self) -> int:
@@ -130,57 +141,23 @@ class Copy:
         count as STREAM does, what they read and what they write: twice the
         array for ``copy``, three times for ``triad``.
         """
-        if self.engine is Engine.CE:
+        if self.engine is not Engine.CPU:
             return self.bytes
         return self.bytes * (3 if self.operation is Operation.TRIAD else 2)
+
+    @property
+    def executing_gpu(self) -> str | None:
+        """The GPU whose engine works, such as ``g0``; None for host threads."""
+        if self.executor is not None or self.engine is Engine.CPU:
+            return self.executor
+        return self.destination.part if self.source.is_host else self.source.part
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the executing GPU fetches the bytes from another place."""
+        return self.executing_gpu != self.source.part
 
     @property
     def path(self) -> str:
         """The way in words, such as ``h0 → g1``."""
         return f"{self.source.part} → {self.destination.part}"
-
-
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """A named set of copies that run at the same time.
-
-    Attributes
-    ----------
-    name
-        Unique within a run, such as ``h2d/g0``.
-    title
-        The same for people, such as ``host to device, GPU 0``.
-    copies
-        All of them are measured.
-    timing
-        See `Timing`.
-    """
-
-    name: str
-    title: str
-    copies: tuple[Copy, ...]
-    timing: Timing = Timing.GATE
-
-    def __post_init__(self) -> None:
-        if not self.copies:
-            raise InputError(f"experiment {self.name!r} has no copies; give it at least one")
-        if len({copy.engine for copy in self.copies}) > 1:
-            raise InputError(
-                f"experiment {self.name!r} mixes engines, which no clock times together; "
-                "give each an experiment of its own"
-            )
-        if self.copies[0].engine is Engine.CE:
-            self._require_clock()
-
-    def _require_clock(self) -> None:
-        if self.timing is Timing.HOST and len(self.copies) > 1:
-            raise InputError(
-                f"experiment {self.name!r} times several GPU copies by the host's clock, which "
-                "times one; use Timing.GATE"
-            )
-        memories = {p.memory for c in self.copies for p in (c.source, c.destination)}
-        if self.timing is Timing.GATE and Memory.PAGEABLE in memories:
-            raise InputError(
-                f"experiment {self.name!r} copies pageable memory, which cannot wait behind the "
-                "gate; use Timing.HOST"
-            )

@@ -6,12 +6,15 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from lanescope.experiment.copy import Copy, Engine, Experiment, Operation
-from lanescope.machine import Link, LinkKind, Machine
+from lanescope.experiment.copy import Copy, Engine, Operation
+from lanescope.experiment.experiment import Experiment
+from lanescope.machine import Link, LinkKind, Machine, NvLink
 from lanescope.machine.flow import Share, max_min_fair
 from lanescope.machine.pcie import (
+    CACHE_LINE_BYTES,
     DEFAULT_MAX_PAYLOAD_BYTES,
     downstream_wire_factor,
+    for_kernels,
     request_wire_factor,
     upstream_wire_factor,
 )
@@ -28,7 +31,7 @@ class Limit:
     reason
         What sets it, or why none is known; a phrase.
     kind
-        Kind of the link that sets it, ``memory`` for a node's memory; None when
+        Kind of the link that sets it, ``memory`` for a node's memory, ``gpu memory``; None when
         a link on the way has no known speed, so that the true ceiling may be
         lower.
     """
@@ -95,9 +98,9 @@ def _capacities(machine: Machine) -> dict[Hashable, float]:
             # In wire bytes where those are known, so that read requests count too.
             rate = link.raw_gbs if link.pcie is not None else None
             capacity[_key(link, forward)] = rate or link.payload_gbs[0 if forward else 1]
-    for node in machine.nodes:
-        if node.memory_gbs is not None:
-            capacity["memory", node.id] = node.memory_gbs
+    memories = [(n.id, n.memory_gbs) for n in machine.nodes]
+    memories += [(g.id, g.memory_gbs) for g in machine.gpus]
+    capacity |= {("memory", part): gbs for part, gbs in memories if gbs is not None}
     return capacity
 
 
@@ -116,15 +119,17 @@ def _usage(copy: Copy, path: tuple[Hop, ...] | None) -> dict[Hashable, float]:
     if copy.engine is Engine.CPU:
         arrays = 3 if copy.operation is Operation.TRIAD else 2
         read, written = (arrays - 1) / arrays, 1 / arrays
-    if copy.source.is_host:
-        take(("memory", copy.source.part), read)
-    if copy.destination.is_host:
-        take(("memory", copy.destination.part), written)
+    take(("memory", copy.source.part), read)
+    take(("memory", copy.destination.part), written)
+    by_kernel = copy.engine is Engine.SM
     for link, forward in path or ():
         if link.pcie is None or link.raw_gbs is None:
-            take(_key(link, forward), 1.0)
+            line_share = NvLink.PAYLOAD_SHARE / NvLink.LINE_PAYLOAD_SHARE
+            take(_key(link, forward), line_share if by_kernel and link.nvlink else 1.0)
             continue
         best = link.pcie.at_best()
+        if by_kernel:
+            best = for_kernels(best)
         take(
             _key(link, forward),
             downstream_wire_factor(best) if forward else upstream_wire_factor(best),
@@ -147,19 +152,29 @@ def _limit(
     if unknown := [link for link, _ in path if link.payload_gbs is None]:
         return Limit(rate, f"no speed is known between {unknown[0].a} and {unknown[0].b}")
     if isinstance(bottleneck, tuple) and bottleneck[0] == "memory":
-        node = machine.node(int(bottleneck[1][1:]))
-        return Limit(
-            rate, f"memory of {node.id}: {node.memory_detail or 'peak of its modules'}", "memory"
-        )
+        return _memory_limit(machine, str(bottleneck[1]), rate)
     # Requests fill the other direction of a link, so either will do.
     link = next(hop for hop, _ in path if bottleneck in (_key(hop, True), _key(hop, False)))
     reason = f"{_best_label(link)} between {link.a} and {link.b}"
     if link.pcie is not None:
-        size = link.pcie.max_payload_bytes
-        reason += f", {size or DEFAULT_MAX_PAYLOAD_BYTES} B a packet{'' if size else ' (assumed)'}"
+        known = link.pcie.max_payload_bytes
+        size = known or DEFAULT_MAX_PAYLOAD_BYTES
+        if copy.engine is Engine.SM and size > CACHE_LINE_BYTES:
+            reason += f", {CACHE_LINE_BYTES} B a packet, as kernels make them"
+        else:
+            reason += f", {size} B a packet{'' if known else ' (assumed)'}"
+    elif link.nvlink is not None and copy.engine is Engine.SM:
+        reason += f", {CACHE_LINE_BYTES} B a packet, as kernels make them"
     if users > 1:
         reason += f", shared by {users} copies of this experiment"
     return Limit(rate, reason, link.kind)
+
+
+def _memory_limit(machine: Machine, part: str, rate: float) -> Limit:
+    if part.startswith("g"):
+        return Limit(rate, f"memory of {part}: its peak, read and write share it", "gpu memory")
+    detail = machine.node(int(part[1:])).memory_detail or "peak of its modules"
+    return Limit(rate, f"memory of {part}: {detail}", "memory")
 
 
 def _best_label(link: Link) -> str:

@@ -127,6 +127,7 @@ def _cuda_gpu(device: dict[str, Any], entry: dict[str, Any], node: int | None) -
         compute_capability=(device["compute_major"], device["compute_minor"]),
         multiprocessors=device["multiprocessors"],
         copy_engines=device["async_engines"],
+        memory_gbs=device.get("memory_gbs"),
         unavailable=_closed(entry),
     )
 

@@ -67,6 +67,9 @@ class Gpu:
         The nearest NUMA node's index; None when the machine does not tell.
     pci_address
         Such as ``0000:17:00.0``.
+    memory_gbs
+        Peak of its own memory, reads and writes together, in GB/s; None when
+        unknown.
     unavailable
         Why it cannot be used now, as a sentence; None when it can.
     """
@@ -80,6 +83,7 @@ class Gpu:
     compute_capability: tuple[int, int] | None = None
     multiprocessors: int | None = None
     copy_engines: int | None = None
+    memory_gbs: float | None = None
     unavailable: str | None = None
 
     @property
@@ -122,6 +126,8 @@ class NvLink:
     #: that 16 of 17 bytes are payload. The same share turns the 26.5625 GB/s
     #: that an NVLink 4 signals into the 25 GB/s that its maker names.
     PAYLOAD_SHARE = 16 / 17
+    #: Kernels move lines of 128 bytes: 8 flits of data behind one of header.
+    LINE_PAYLOAD_SHARE = 8 / 9
 
 
 @dataclass(frozen=True, slots=True)

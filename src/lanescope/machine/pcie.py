@@ -15,6 +15,7 @@ as "5 to 7 dwords a TLP" without the optional end-to-end checksum (ECRC).
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 #: Giga-transfers a second and lane, by generation.
@@ -27,6 +28,9 @@ DEFAULT_MAX_READ_REQUEST_BYTES = 4096
 
 _FRAMING_BYTES = 4  # STP token; up to generation 2: start 1 + sequence number 2 + end 1
 _LCRC_BYTES = 4
+#: What a GPU's kernels read and write at once.
+CACHE_LINE_BYTES = 128
+
 _HEADER_3DW_BYTES = 12  # completions
 _HEADER_4DW_BYTES = 16  # requests with a 64-bit address
 
@@ -143,6 +147,17 @@ def payload_gbs(link: PcieLink) -> tuple[float, float]:
     """
     raw = line_rate_gbs(link.generation, link.width)
     return raw / downstream_wire_factor(link), raw / upstream_wire_factor(link)
+
+
+def for_kernels(link: PcieLink) -> PcieLink:
+    """Return the link as kernels use it: no packet holds more than a cache line.
+
+    Kernels read and write lines of 128 bytes. With packets of that size 53.1
+    GB/s fit through PCIe 5.0 x16 from device to host, where an H200's kernels
+    were measured at 52.7 and its copy engine, with 256 bytes, at 55.4.
+    """
+    size = min(_payload(link), CACHE_LINE_BYTES)
+    return dataclasses.replace(link, max_payload_bytes=size)
 
 
 def _payload(link: PcieLink) -> int:

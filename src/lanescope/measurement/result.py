@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from lanescope.experiment.copy import Copy, Experiment
+from lanescope.experiment import Copy, Experiment
 from lanescope.measurement.bandwidth import bandwidth_gbs
 
 FloatArray = npt.NDArray[np.float64]
@@ -33,6 +33,27 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class LinkEvidence:
+    """What a GPU's PCIe link was seen doing right after its copies ran.
+
+    Attributes
+    ----------
+    part
+        The GPU, such as ``g0``.
+    generation, width
+        State under load: idle links may run slower to save power.
+    replays
+        Packets that had to be sent again while it was measured; None when the
+        driver does not count them.
+    """
+
+    part: str
+    generation: int
+    width: int
+    replays: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """A judgement with its reason, and the remedy when there is something to do."""
 
@@ -54,8 +75,10 @@ class Statistics:
     ----------
     n
         Number of samples.
-    median_seconds, min_seconds, max_seconds, p5_seconds, p95_seconds
+    median_seconds, min_seconds, max_seconds, p5_seconds, p95_seconds, mean_seconds
         Of one repetition.
+    stdev_seconds
+        Standard deviation with n - 1; None with fewer than two samples.
     half_width
         Half of the 95 % confidence interval of the median, as a share of the
         median (0.005 is 0.5 %); None with fewer than six samples.
@@ -68,6 +91,13 @@ class Statistics:
     p5_seconds: float
     p95_seconds: float
     half_width: float | None
+    mean_seconds: float
+    stdev_seconds: float | None
+
+    @property
+    def variation(self) -> float | None:
+        """Coefficient of variation: standard deviation as a share of the mean."""
+        return None if self.stdev_seconds is None else self.stdev_seconds / self.mean_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +155,21 @@ class CopyResult:
     verdict: Verdict
 
     @property
-    def gbs(self) -> float:
-        """Bandwidth of the median repetition, in GB/s (1e9 bytes a second)."""
+    def gbs(self) -> float | None:
+        """Bandwidth of the median repetition, in GB/s (1e9 bytes a second).
+
+        None for an operation whose time stands for itself, such as a latency.
+        """
+        if self.copy.operation.is_latency:
+            return None
         return bandwidth_gbs(self.copy.counted_bytes, self.statistics.median_seconds)
 
     @property
     def share_of_limit(self) -> float | None:
         """Bandwidth as a share of the limit; None without a limit."""
-        return None if self.limit_gbs is None else self.gbs / self.limit_gbs
+        if self.limit_gbs is None or self.gbs is None:
+            return None
+        return self.gbs / self.limit_gbs
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +186,8 @@ class Result:
         Why sampling ended; None when nothing was measured.
     not_measured
         The verdict that explains why there are no numbers; None otherwise.
+    links
+        What was seen of the GPUs' PCIe links under this load.
     """
 
     experiment: Experiment
@@ -157,6 +196,7 @@ class Result:
     method: str
     stop: Stop | None = None
     not_measured: Verdict | None = None
+    links: tuple[LinkEvidence, ...] = ()
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:

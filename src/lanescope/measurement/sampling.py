@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.backend.base import Backend, LinkEvidence, Session
+from lanescope.backend.base import Backend, Session
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Experiment
 from lanescope.experiment.limit import Limit, limits
@@ -17,6 +17,7 @@ from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.result import (
     CopyResult,
     FloatArray,
+    LinkEvidence,
     Result,
     Source,
     Status,
@@ -163,7 +164,7 @@ def _result(
         )
         for index, seconds in enumerate(sampler.seconds)
     )
-    return Result(experiment, source, copies, session.method, stop)
+    return Result(experiment, source, copies, session.method, stop, links=tuple(evidence))
 
 
 def _copy_result(

@@ -36,6 +36,8 @@ def summarise(seconds: FloatArray) -> Statistics:
         p5_seconds=float(p5),
         p95_seconds=float(p95),
         half_width=half_width(seconds),
+        mean_seconds=float(seconds.mean()),
+        stdev_seconds=float(seconds.std(ddof=1)) if seconds.size > 1 else None,
     )
 
 

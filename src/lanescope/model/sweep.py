@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.experiment.copy import Engine, Memory, Timing
+from lanescope.experiment import Engine, Memory, Timing
 from lanescope.measurement.result import CopyResult, FloatArray, Result, Source
 from lanescope.measurement.statistics import summarise
 from lanescope.model.linkfit import LinkFit, fit_link, saturation_bytes
@@ -101,7 +101,7 @@ def _series(
 ) -> Series:
     sizes = np.array([p.copy.bytes for p in points], dtype=np.float64)
     seconds = np.array([p.statistics.median_seconds for p in points])
-    gbs = np.array([p.gbs for p in points])
+    gbs = np.array([p.gbs for p in points], dtype=np.float64)
     limit = points[-1].limit_gbs
     small = [p.seconds for p in points if p.copy.bytes <= DELAY_BYTES] or [points[0].seconds]
     delay = summarise(np.concatenate(small))

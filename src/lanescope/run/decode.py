@@ -8,16 +8,26 @@ from typing import Any
 
 import numpy.typing as npt
 
-from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
+from lanescope.experiment import (
+    Copy,
+    Engine,
+    Experiment,
+    Memory,
+    Operation,
+    Place,
+    Submission,
+    Timing,
+)
 from lanescope.measurement.result import (
     CopyResult,
+    LinkEvidence,
     Result,
     Source,
-    Statistics,
     Status,
     Stop,
     Verdict,
 )
+from lanescope.measurement.statistics import summarise
 from lanescope.run.rows import Row
 
 #: Columns of a table of samples by name, all of one length.
@@ -51,7 +61,8 @@ def _result(rows: list[Row], samples: Columns) -> Result:
     copies = tuple(
         _copy_result(copy, row, samples) for copy, row in zip(experiment.copies, rows, strict=True)
     )
-    return Result(experiment, source, copies, method, _stop(first))
+    links = tuple(LinkEvidence(**link) for link in first.get("links_seen") or ())
+    return Result(experiment, source, copies, method, _stop(first), links=links)
 
 
 def _copy(row: Row) -> Copy:
@@ -62,6 +73,12 @@ def _copy(row: Row) -> Copy:
         engine=Engine(row["engine"]),
         operation=Operation(row["operation"]),
         cpus=tuple(row["cpus"]),
+        # from here on not in version 1
+        executor=row.get("executor"),
+        sms=row.get("sms"),
+        chunk_bytes=row.get("chunk_bytes"),
+        pieces=row.get("pieces", 1),
+        submission=Submission(row.get("submission", Submission.SINGLE)),
     )
 
 
@@ -70,15 +87,7 @@ def _copy_result(copy: Copy, row: Row, samples: Columns) -> CopyResult:
     seconds = samples["seconds"][mine]
     if seconds.size != row["n"]:
         raise ValueError("the samples do not belong to the result")
-    statistics = Statistics(
-        n=row["n"],
-        median_seconds=row["median_seconds"],
-        min_seconds=row["min_seconds"],
-        max_seconds=row["max_seconds"],
-        p5_seconds=row["p5_seconds"],
-        p95_seconds=row["p95_seconds"],
-        half_width=row["half_width"],
-    )
+    statistics = summarise(seconds)
     return CopyResult(
         copy, seconds, statistics, row["limit_gbs"], row["limit_reason"], _verdict(row)
     )

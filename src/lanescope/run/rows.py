@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
@@ -35,6 +36,11 @@ def _rows(result: Result) -> list[Row]:
             "engine": str(copy.engine),
             "operation": str(copy.operation),
             "cpus": list(copy.cpus),
+            "executor": copy.executor,
+            "sms": copy.sms,
+            "chunk_bytes": copy.chunk_bytes,
+            "pieces": copy.pieces,
+            "submission": str(copy.submission),
             "bytes": copy.bytes,
             "counted_bytes": copy.counted_bytes,
         }
@@ -47,6 +53,7 @@ def _rows(result: Result) -> list[Row]:
             "stop_target": result.stop.target if result.stop else None,
             "spent_seconds": result.stop.spent_seconds if result.stop else None,
             "budget_seconds": result.stop.budget_seconds if result.stop else None,
+            "links_seen": [dataclasses.asdict(link) for link in result.links],
         }
         rows.append(row)
     return rows
@@ -66,6 +73,8 @@ def _numbers(measured: CopyResult | None) -> Row:
         "p5_seconds": statistics.p5_seconds if statistics else None,
         "p95_seconds": statistics.p95_seconds if statistics else None,
         "half_width": statistics.half_width if statistics else None,
+        "mean_seconds": statistics.mean_seconds if statistics else None,
+        "stdev_seconds": statistics.stdev_seconds if statistics else None,
     }
 
 

@@ -11,7 +11,10 @@ from lanescope.measurement.result import Result, Source
 
 #: Version of the layout of a run folder. History:
 #: 1 (lanescope 0.1): manifest.json, results/*.parquet, samples/*.parquet.
-SCHEMA_VERSION = 1
+#: 2 (lanescope 0.2): executor, SMs, pieces, mean, deviation and links of each result.
+SCHEMA_VERSION = 2
+#: Also read.
+OLDER_VERSIONS = (1,)
 
 
 class State(StrEnum):

@@ -1,6 +1,6 @@
 """Run folders: written piece by piece, so that nothing measured is ever lost.
 
-Layout (schema version 1)::
+Layout::
 
     manifest.json     verb, command, start, state, versions
     machine.toml      the machine, as a machine file
@@ -28,7 +28,7 @@ from lanescope.measurement.result import Result
 from lanescope.run.atomic import replace_when_written, write_atomically, writing_to
 from lanescope.run.decode import Columns, results_from_rows
 from lanescope.run.rows import Row, rows_of
-from lanescope.run.run import SCHEMA_VERSION, Manifest, Run, State
+from lanescope.run.run import OLDER_VERSIONS, SCHEMA_VERSION, Manifest, Run, State
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -129,7 +129,7 @@ def _read_manifest(folder: Path) -> Manifest:
     try:
         content = json.loads(path.read_text())
         version = content["schema_version"]
-        if version != SCHEMA_VERSION:
+        if version not in (SCHEMA_VERSION, *OLDER_VERSIONS):
             age = "a newer" if version > SCHEMA_VERSION else "an older"
             raise InputError(
                 f"{folder} has run schema {version}, this is {SCHEMA_VERSION}; "
@@ -143,6 +143,7 @@ def _read_manifest(folder: Path) -> Manifest:
             tool_version=content["tool_version"],
             machine=dataclasses.replace(machine, described=content["described"]),
             state=State(content["state"]),
+            schema_version=version,
         )
     except OSError as error:
         raise InputError(f"{folder} is not a readable run folder: {error.strerror}") from error

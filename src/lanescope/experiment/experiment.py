@@ -1,0 +1,71 @@
+"""A named set of copies that run at the same time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lanescope.errors import InputError
+from lanescope.experiment.copy import Copy, Engine
+from lanescope.experiment.place import HOST_TIMED
+
+
+class Timing(StrEnum):
+    """How an experiment is timed.
+
+    ``gate``: on the GPU, behind a gate that opens when all is queued.
+    ``host``: the host's clock around submission and completion, as the calling
+    program sees it; a thread for each copy.
+    """
+
+    GATE = "gate"
+    HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A named set of copies that run at the same time.
+
+    Attributes
+    ----------
+    name
+        Unique within a run, such as ``h2d/g0``.
+    title
+        The same for people, such as ``host to device, GPU 0``.
+    copies
+        All of them are measured.
+    timing
+        See `Timing`.
+    """
+
+    name: str
+    title: str
+    copies: tuple[Copy, ...]
+    timing: Timing = Timing.GATE
+
+    def __post_init__(self) -> None:
+        if not self.copies:
+            raise InputError(f"experiment {self.name!r} has no copies; give it at least one")
+        by_threads = {copy.engine is Engine.CPU for copy in self.copies}
+        if len(by_threads) > 1:
+            raise InputError(
+                f"experiment {self.name!r} mixes host threads and GPU engines, which no clock "
+                "times together; give each an experiment of its own"
+            )
+        if by_threads == {False} and self.timing is Timing.GATE:
+            self._require_gateable()
+
+    def _require_gateable(self) -> None:
+        for copy in self.copies:
+            if needs_host_clock(copy):
+                raise InputError(
+                    f"experiment {self.name!r} copies pageable or managed memory, which cannot "
+                    "wait behind the gate; use Timing.HOST"
+                )
+
+
+def needs_host_clock(copy: Copy) -> bool:
+    """Whether a copy may block the thread that submits it, so that only a host clock times it."""
+    if copy.engine is not Engine.CE:
+        return False
+    return any(place.memory in HOST_TIMED for place in (copy.source, copy.destination))

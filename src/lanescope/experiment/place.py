@@ -1,0 +1,70 @@
+"""Where bytes live: a part of the machine and a kind of memory."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lanescope.errors import InputError
+
+
+class Memory(StrEnum):
+    """Kind of memory that bytes live in.
+
+    ``pageable``: ordinary memory; the driver stages copies of it.
+    ``pinned``: page-locked (cudaHostRegister).
+    ``write-combined``: page-locked and not cached by the CPU, which only writes it well.
+    ``mapped``: page-locked by the driver and mapped for the GPU (cudaHostAllocMapped).
+    ``managed``: unified memory that prefers the host.
+    ``huge``: pinned, and on huge pages for certain.
+    ``device``: memory of a GPU.
+    """
+
+    PAGEABLE = "pageable"
+    PINNED = "pinned"
+    WRITE_COMBINED = "write-combined"
+    MAPPED = "mapped"
+    MANAGED = "managed"
+    HUGE = "huge"
+    DEVICE = "device"
+
+
+#: What NUMA nodes have.
+HOST_MEMORIES = tuple(m for m in Memory if m is not Memory.DEVICE)
+
+#: A copy engine takes these only while a host thread waits for it.
+HOST_TIMED = (Memory.PAGEABLE, Memory.MANAGED)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where bytes live: a part of the machine (``h0``, ``g1``) and a kind of memory."""
+
+    part: str
+    memory: Memory
+
+    def __post_init__(self) -> None:
+        if re.fullmatch(r"[hg][0-9]+", self.part) is None:
+            raise InputError(
+                f"{self.part!r} is no part of a machine; write h0 for NUMA node 0, g0 for GPU 0"
+            )
+        if self.is_host == (self.memory is Memory.DEVICE):
+            raise InputError(
+                f"{self.part} has no {self.memory} memory; NUMA nodes (h0) have "
+                f"{', '.join(HOST_MEMORIES[:-1])} and {HOST_MEMORIES[-1]} memory, GPUs (g0) have "
+                "device memory"
+            )
+
+    @property
+    def is_host(self) -> bool:
+        """Whether the part is a NUMA node."""
+        return self.part.startswith("h")
+
+    @property
+    def index(self) -> int:
+        """Number of the NUMA node or GPU."""
+        return int(self.part[1:])
+
+    def __str__(self) -> str:
+        return self.part if self.memory is Memory.DEVICE else f"{self.part} ({self.memory})"
