@@ -1,8 +1,10 @@
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@ using lanescope::BufferPool;
 using lanescope::CopySet;
 using lanescope::CopySpec;
 using lanescope::PlaceSpec;
+using lanescope::SmShape;
 using lanescope::Topology;
 
 namespace {
@@ -35,6 +38,8 @@ nb::list devices() {
     entry["compute_minor"] = device.compute_minor;
     entry["multiprocessors"] = device.multiprocessors;
     entry["async_engines"] = device.async_engines;
+    entry["memory_gbs"] = device.memory_gbs > 0 ? nb::cast(device.memory_gbs) : nb::none();
+    entry["peers"] = device.peers;
     list.append(entry);
   }
   return list;
@@ -49,6 +54,10 @@ void bind_cuda(nb::module_& module) {
   nb::enum_<lanescope::Memory>(module, "Memory")
       .value("pageable", lanescope::Memory::pageable)
       .value("pinned", lanescope::Memory::pinned)
+      .value("write_combined", lanescope::Memory::write_combined)
+      .value("mapped", lanescope::Memory::mapped)
+      .value("managed", lanescope::Memory::managed)
+      .value("huge", lanescope::Memory::huge)
       .value("device", lanescope::Memory::device);
 
   nb::class_<PlaceSpec>(module, "PlaceSpec", "A NUMA node's or a device's memory.")
@@ -58,24 +67,34 @@ void bind_cuda(nb::module_& module) {
             new (self) PlaceSpec{memory, index};
           },
           "memory"_a, "index"_a);
-  nb::class_<CopySpec>(module, "CopySpec", "One copy by a device's copy engine.")
+  nb::class_<SmShape>(module, "SmShape", "How a kernel copies.")
       .def(
           "__init__",
-          [](CopySpec* self, PlaceSpec source, PlaceSpec destination, std::size_t bytes,
-             int device) { new (self) CopySpec{source, destination, bytes, device}; },
-          "source"_a, "destination"_a, "bytes"_a, "device"_a);
+          [](SmShape* self, int sms, int chunk_bytes, double pace_gbs) {
+            new (self) SmShape{sms, chunk_bytes, pace_gbs};
+          },
+          "sms"_a, "chunk_bytes"_a, "pace_gbs"_a);
+  nb::class_<CopySpec>(module, "CopySpec", "One copy by a device's copy engine or kernel.")
+      .def(
+          "__init__",
+          [](CopySpec* self, PlaceSpec source, PlaceSpec destination, std::size_t bytes, int device,
+             std::vector<int> cpus, std::optional<SmShape> sm) {
+            new (self) CopySpec{source, destination, bytes, device, std::move(cpus), sm};
+          },
+          "source"_a, "destination"_a, "bytes"_a, "device"_a, "cpus"_a, "sm"_a.none());
 
   nb::class_<BufferPool>(module, "BufferPool", "Keeps buffers between experiments.")
       .def(nb::init<std::shared_ptr<const Topology>>(), "topology"_a);
 
-  nb::class_<CopySet>(module, "CopySet", "Copies by copy engines that run together.")
-      .def(nb::init<std::shared_ptr<const Topology>, BufferPool&, std::vector<CopySpec>,
-                    std::vector<int>>(),
-           "topology"_a, "pool"_a, "copies"_a, "cpus"_a, Release())
+  nb::class_<CopySet>(module, "CopySet", "Copies by GPUs that run together.")
+      .def(nb::init<std::shared_ptr<const Topology>, BufferPool&, std::vector<CopySpec>>(),
+           "topology"_a, "pool"_a, "copies"_a, Release())
       .def("run_gated", &CopySet::run_gated, "windows"_a, "loops"_a, Release(),
            "Boundaries of each copy's windows in seconds since its start.")
-      .def("run_on_host_clock", &CopySet::run_on_host_clock, "repetitions"_a, Release(),
-           "Seconds from call to completion of the first copy.")
+      .def("run_on_host_clock", &CopySet::run_on_host_clock, "windows"_a, Release(),
+           "Boundaries of each copy's calls in seconds since a common start.")
+      .def("spoil", &CopySet::spoil, "copy"_a, "byte"_a, Release(),
+           "Flips one bit of a destination, for a test of the check.")
       .def("count_mismatches", &CopySet::count_mismatches, Release(),
            "Number of destination bytes that differ from their source.")
       .def("staged", &CopySet::staged, "copy"_a,

@@ -25,8 +25,8 @@ class Copies:
         self.calls.append((windows, loops))
         return [list(np.arange(windows + 1) * s * loops) for s in self.seconds]
 
-    def run_on_host_clock(self, repetitions):
-        return [self.seconds[0]] * repetitions
+    def run_on_host_clock(self, windows):
+        return [list(np.arange(windows + 1) * s) for s in self.seconds]
 
     def count_mismatches(self):
         return self.wrong

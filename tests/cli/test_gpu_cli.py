@@ -20,7 +20,7 @@ topology = native.Topology()
 pool = native.BufferPool(topology)
 device = native.PlaceSpec(native.Memory.device, 0)
 def copies(size):
-    return native.CopySet(topology, pool, [native.CopySpec(device, device, size, 0)], [])
+    return native.CopySet(topology, pool, [native.CopySpec(device, device, size, 0, [], None)])
 """
 
 # kernels without a pause: the checks run on the GPU's multiprocessors

@@ -20,6 +20,9 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that 
 two_gpus = pytest.mark.skipif(GPUS < 2, reason="fewer than two GPUs")
 
 PINNED, PAGEABLE, DEVICE = "pinned", "pageable", "device"
+HOST_KINDS = [PAGEABLE, PINNED, "write_combined", "mapped", "managed", "huge"]
+#: SMs, bytes of a chunk, pace: loads, bulk copies, more blocks than chunks, with a pace.
+SHAPES = [(1, 0, 0), (132, 0, 0), (2, 16384, 0), (32, 96 << 10, 0), (132, 2048, 0), (10, 4096, 50)]
 SIZE = (32 << 20) + 5  # not a multiple of a word
 
 
@@ -33,28 +36,72 @@ def pool(topology):
     return native.BufferPool(topology)
 
 
-def spec(source, destination, size, executor=0, source_index=0, destination_index=0):
+def spec(source, destination, size, executor=0, source_index=0, destination_index=0, sm=None):
+    shape = None if sm is None else native.SmShape(*sm)
     places = ((source, source_index), (destination, destination_index))
     specs = (native.PlaceSpec(getattr(native.Memory, kind), index) for kind, index in places)
-    return native.CopySpec(*specs, size, executor)
+    return native.CopySpec(*specs, size, executor, [], shape)
 
 
 def copies(topology, pool, *specs):
-    return native.CopySet(topology, pool, list(specs), [])
+    return native.CopySet(topology, pool, list(specs))
 
 
 def test_a_throw_behind_the_gate_frees_the_stream():
     native.testing.throw_behind_gate(0)
 
 
-@pytest.mark.parametrize("host", [PINNED, PAGEABLE], ids=["pinned", "pageable"])
+@pytest.mark.parametrize("host", HOST_KINDS)
 @pytest.mark.parametrize("down", [True, False], ids=["h2d", "d2h"])
 def test_every_byte_arrives(topology, pool, host, down):
     source, destination = (host, DEVICE) if down else (DEVICE, host)
     copy = copies(topology, pool, spec(source, destination, SIZE))
     assert copy.count_mismatches() > SIZE * 0.99  # the destination was spoilt
-    assert all(s > 0 for s in copy.run_on_host_clock(2))
+    (boundaries,) = copy.run_on_host_clock(2)
+    assert np.all(np.diff(boundaries) > 0)
     assert copy.count_mismatches() == 0
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 4097, SIZE])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("ends", [(PINNED, DEVICE), (DEVICE, PINNED), (DEVICE, DEVICE)], ids=str)
+def test_a_kernel_moves_every_byte(topology, pool, ends, shape, size):
+    copy = copies(topology, pool, spec(*ends, size, sm=shape))
+    assert copy.count_mismatches() >= size * 0.5
+    (boundaries,) = copy.run_gated(3, 2)
+    assert len(boundaries) == 4
+    assert np.all(np.diff(boundaries) >= 0)
+    assert copy.count_mismatches() == 0
+
+
+@pytest.mark.parametrize("host", ["write_combined", "mapped", "managed", "huge"])
+def test_a_kernel_reaches_every_pinned_kind(topology, pool, host):
+    for ends in ((host, DEVICE), (DEVICE, host)):
+        copy = copies(topology, pool, spec(*ends, SIZE, sm=(8, 0, 0)))
+        copy.run_gated(2, 1)
+        assert copy.count_mismatches() == 0
+
+
+@pytest.mark.parametrize("byte", [0, SIZE // 2, SIZE - 1])
+def test_one_wrong_bit_is_found(topology, pool, byte):
+    copy = copies(topology, pool, spec(PINNED, DEVICE, SIZE))
+    copy.run_gated(2, 1)
+    copy.spoil(0, byte)
+    assert copy.count_mismatches() == 1
+
+
+def test_pageable_copies_run_at_the_same_time(topology, pool):
+    both = copies(topology, pool, spec(PAGEABLE, DEVICE, SIZE), spec(DEVICE, PAGEABLE, SIZE))
+    first, second = both.run_on_host_clock(10)
+    assert min(first[-1], second[-1]) > max(first[0], second[0])
+    assert both.count_mismatches() == 0
+
+
+def test_a_pace_is_kept(topology, pool):
+    copy = copies(topology, pool, spec(DEVICE, DEVICE, 256 << 20, sm=(16, 16384, 200)))
+    (boundaries,) = copy.run_gated(5, 1)
+    gbs = (256 << 20) / np.median(np.diff(boundaries)) / 1e9
+    assert 180 < gbs < 202
 
 
 def test_gated_windows_are_in_order_and_agree(topology, pool):
@@ -102,3 +149,14 @@ def test_gpu_to_gpu(topology, pool):
     both = copies(topology, pool, there, back)
     both.run_gated(10, 1)
     assert both.count_mismatches() == 0
+
+
+@pytest.mark.multigpu
+@two_gpus
+@pytest.mark.parametrize("executor", [0, 1], ids=["write", "read"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_kernel_moves_every_byte_between_gpus(topology, pool, executor, shape):
+    job = spec(DEVICE, DEVICE, SIZE, executor=executor, destination_index=1, sm=shape)
+    copy = copies(topology, pool, job)
+    copy.run_gated(3, 1)
+    assert copy.count_mismatches() == 0

@@ -108,4 +108,45 @@ class DeviceMemory {
   int device_;
 };
 
+/// Host memory that the driver allocates, for all devices; owner.
+class DriverMemory {
+ public:
+  /// Pinned and mapped; `write_combined` keeps it out of the CPU's caches. Throws `Error`.
+  static DriverMemory host(std::size_t bytes, bool write_combined) {
+    DriverMemory memory;
+    const unsigned kind = write_combined ? cudaHostAllocWriteCombined : cudaHostAllocDefault;
+    check(cudaHostAlloc(&memory.data_, bytes, cudaHostAllocPortable | cudaHostAllocMapped | kind),
+          "cudaHostAlloc");
+    return memory;
+  }
+
+  /// Managed memory that prefers to stay on the host, on NUMA node `node` unless that
+  /// is negative. Throws `Error`.
+  static DriverMemory managed(std::size_t bytes, int node) {
+    DriverMemory memory;
+    memory.managed_ = true;
+    check(cudaMallocManaged(&memory.data_, bytes), "cudaMallocManaged");
+    const cudaMemLocation home{node < 0 ? cudaMemLocationTypeHost : cudaMemLocationTypeHostNuma,
+                               node < 0 ? 0 : node};
+    check(cudaMemAdvise(memory.data_, bytes, cudaMemAdviseSetPreferredLocation, home),
+          "cudaMemAdvise");
+    return memory;
+  }
+
+  ~DriverMemory() {
+    if (data_ != nullptr) forgive(managed_ ? cudaFree(data_) : cudaFreeHost(data_));
+  }
+  DriverMemory(DriverMemory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), managed_(other.managed_) {}
+  DriverMemory& operator=(DriverMemory&&) = delete;
+
+  void* data() const noexcept { return data_; }
+
+ private:
+  DriverMemory() = default;
+
+  void* data_ = nullptr;
+  bool managed_ = false;
+};
+
 }  // namespace lanescope

@@ -17,6 +17,8 @@ struct Device {
   int compute_minor;
   int multiprocessors;
   int async_engines;
+  double memory_gbs;       ///< Peak of its memory, both ways together; 0 when unknown.
+  std::vector<int> peers;  ///< Devices whose memory it can reach directly.
 };
 
 /// All devices that this process may use. Throws `Error` when CUDA is not to be had.

@@ -21,6 +21,9 @@ class HostBuffer {
   void* data() const noexcept { return data_; }
   std::size_t bytes() const noexcept { return bytes_; }
 
+  /// How much of it lies on huge pages now, by the kernel's account (smaps).
+  std::size_t huge_bytes() const;
+
   /// Writes a zero to every page with as many threads as there are CPUs at hand.
   void touch() const;
 

@@ -29,8 +29,28 @@ class Topology {
   /// before the first touch. Throws `Error` when the system refuses.
   void bind_memory(void* data, std::size_t bytes, int node) const;
 
+  /// How many NUMA nodes there are.
+  int node_count() const;
+
  private:
+  friend class ScopedMemoryPolicy;
+
   hwloc_topology_t handle_ = nullptr;
+};
+
+/// Lets the calling thread's new pages come from one NUMA node for a scope. With a
+/// single node it does nothing. Throws `Error` when the system refuses.
+class ScopedMemoryPolicy {
+ public:
+  ScopedMemoryPolicy(const Topology& topology, int node);
+  ~ScopedMemoryPolicy();
+  ScopedMemoryPolicy(const ScopedMemoryPolicy&) = delete;
+  ScopedMemoryPolicy& operator=(const ScopedMemoryPolicy&) = delete;
+
+ private:
+  const Topology& topology_;
+  hwloc_bitmap_t before_ = nullptr;
+  hwloc_membind_policy_t policy_ = HWLOC_MEMBIND_DEFAULT;
 };
 
 /// Binds the calling thread for a scope and restores its CPUs afterwards.

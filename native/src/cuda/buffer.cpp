@@ -1,26 +1,57 @@
-#include <algorithm>
+#include "lanescope/buffer.hpp"
 
-#include "lanescope/copy_set.hpp"
+#include <algorithm>
+#include <string>
 
 namespace lanescope {
 
+namespace {
+
+DriverMemory allocate_by_driver(const Topology& topology, PlaceSpec place, std::size_t bytes) {
+  // The driver takes pages where the calling thread's policy says.
+  const ScopedMemoryPolicy policy(topology, place.index);
+  if (place.memory == Memory::managed)
+    return DriverMemory::managed(bytes, topology.node_count() > 1 ? place.index : -1);
+  return DriverMemory::host(bytes, place.memory == Memory::write_combined);
+}
+
+void require_huge_pages(const HostBuffer& buffer) {
+  const std::size_t huge = buffer.huge_bytes();
+  if (huge < buffer.bytes())
+    throw Error("madvise", 0, "no huge pages",
+                std::to_string(huge >> 20) + " of " + std::to_string(buffer.bytes() >> 20) +
+                    " MiB are on huge pages");
+}
+
+}  // namespace
+
 Buffer::Buffer(const Topology& topology, PlaceSpec place, std::size_t bytes)
     : place_(place), bytes_(bytes) {
-  if (place.memory == Memory::device) {
-    device_.emplace(place.index, bytes);
-    return;
+  switch (place.memory) {
+    case Memory::device:
+      data_ = device_.emplace(place.index, bytes).data();
+      return;
+    case Memory::write_combined:
+    case Memory::mapped:
+    case Memory::managed:
+      data_ = driver_.emplace(allocate_by_driver(topology, place, bytes)).data();
+      return;
+    case Memory::pageable:
+    case Memory::pinned:
+    case Memory::huge:
+      break;
   }
-  host_.emplace(topology, bytes, place.index);
+  data_ = host_.emplace(topology, bytes, place.index).data();
   host_->touch();
+  if (place.memory == Memory::huge) require_huge_pages(*host_);
   // Registering memory that is already on its node keeps it there; an allocation
   // by the driver would decide itself.
-  if (place.memory == Memory::pinned)
-    check(cudaHostRegister(host_->data(), host_->bytes(), cudaHostRegisterPortable),
-          "cudaHostRegister");
+  if (place.memory != Memory::pageable)
+    check(cudaHostRegister(data_, host_->bytes(), cudaHostRegisterPortable), "cudaHostRegister");
 }
 
 Buffer::~Buffer() {
-  if (place_.memory == Memory::pinned) forgive(cudaHostUnregister(host_->data()));
+  if (host_ && place_.memory != Memory::pageable) forgive(cudaHostUnregister(data_));
 }
 
 std::shared_ptr<Buffer> BufferPool::lend(PlaceSpec place, std::size_t bytes) {

@@ -1,10 +1,15 @@
 #include "lanescope/copy_set.hpp"
 
+#include <algorithm>
+#include <barrier>
 #include <chrono>
+#include <exception>
+#include <thread>
 #include <utility>
 
 #include "lanescope/kernels.hpp"
 #include "lanescope/pattern.hpp"
+#include "lanescope/peer.hpp"
 
 namespace lanescope {
 
@@ -13,21 +18,8 @@ namespace {
 constexpr std::uint64_t kSourceSeed = 0x5EED0000;
 constexpr std::uint64_t kSpoiltSeed = 0xBAD0000;
 constexpr double kFillTimeoutS = 60;
-
-/// Lets `device` reach `peer` directly; false when it cannot.
-bool enable_peer(int device, int peer) {
-  int possible = 0;
-  check(cudaDeviceCanAccessPeer(&possible, device, peer), "cudaDeviceCanAccessPeer");
-  if (possible == 0) return false;
-  const ScopedDevice scope(device);
-  const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
-  if (status == cudaErrorPeerAccessAlreadyEnabled) {
-    static_cast<void>(cudaGetLastError());
-    return true;
-  }
-  check(status, "cudaDeviceEnablePeerAccess");
-  return true;
-}
+// Windows that a kernel can take the time of; more do not wait behind a gate anyway.
+constexpr std::size_t kMostBoundaries = 1024;
 
 bool must_stage(const CopySpec& spec) {
   const bool between_devices = spec.source.memory == Memory::device &&
@@ -36,27 +28,45 @@ bool must_stage(const CopySpec& spec) {
   if (!between_devices) return false;
   const bool forward = enable_peer(spec.source.index, spec.destination.index);
   const bool backward = enable_peer(spec.destination.index, spec.source.index);
+  if (spec.sm && !(forward && backward))
+    throw Error("cudaDeviceCanAccessPeer", 0, "no peer access",
+                "a kernel cannot reach the other GPU's memory");
   return !forward || !backward;
+}
+
+WindowTimes window_times(const DeviceMemory& memory) {
+  auto* nanoseconds = static_cast<std::uint64_t*>(memory.data());
+  return {nanoseconds, reinterpret_cast<unsigned*>(nanoseconds + kMostBoundaries)};
+}
+
+constexpr std::size_t kTimesBytes = kMostBoundaries * (sizeof(std::uint64_t) + sizeof(unsigned));
+
+double host_seconds() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(since).count();
 }
 
 }  // namespace
 
 CopySet::CopySet(std::shared_ptr<const Topology> topology, BufferPool& pool,
-                 std::vector<CopySpec> copies, std::vector<int> cpus)
-    : topology_(std::move(topology)), cpus_(std::move(cpus)), gate_(copies.at(0).device) {
-  const ScopedBinding binding(*topology_, cpus_);
+                 std::vector<CopySpec> copies)
+    : topology_(std::move(topology)), gate_(copies.at(0).device) {
+  const ScopedBinding binding(*topology_, copies[0].cpus);
   for (std::size_t i = 0; i < copies.size(); ++i) {
     const CopySpec& spec = copies[i];
     // Pinning takes a GPU, too: not the first, which may be another's, but this copy's.
     const ScopedDevice scope(spec.device);
     const bool staged = must_stage(spec);
-    jobs_.push_back({spec,
-                     pool.lend(spec.source, spec.bytes),
-                     pool.lend(spec.destination, spec.bytes),
-                     Stream(spec.device),
-                     {},
-                     kSourceSeed + i,
-                     staged});
+    Job job{spec,
+            pool.lend(spec.source, spec.bytes),
+            pool.lend(spec.destination, spec.bytes),
+            Stream(spec.device),
+            {},
+            std::nullopt,
+            kSourceSeed + i,
+            staged};
+    if (spec.sm) job.times.emplace(spec.device, kTimesBytes);
+    jobs_.push_back(std::move(job));
   }
   for (const Job& job : jobs_) {
     write_pattern(*job.source, job, job.seed);
@@ -65,60 +75,122 @@ CopySet::CopySet(std::shared_ptr<const Topology> topology, BufferPool& pool,
 }
 
 void CopySet::write_pattern(const Buffer& buffer, const Job& job, std::uint64_t seed) const {
-  const PlaceSpec place = buffer.place();
-  if (place.memory == Memory::pageable) {
+  if (buffer.is_filled_by_host()) {
     fill_pattern(buffer.data(), job.spec.bytes, seed);
     return;
   }
+  const PlaceSpec place = buffer.place();
   const Stream stream(place.memory == Memory::device ? place.index : job.spec.device);
   const ScopedDevice scope(stream.device());
   launch_fill(stream.get(), buffer.data(), job.spec.bytes, seed);
   wait_for(stream, kFillTimeoutS);
 }
 
-void CopySet::submit(const Job& job) const {
-  check(cudaMemcpyAsync(job.destination->data(), job.source->data(), job.spec.bytes,
-                        cudaMemcpyDefault, job.stream.get()),
-        "cudaMemcpyAsync");
+void CopySet::submit(const Job& job, int windows, int loops) const {
+  if (job.spec.sm) {
+    launch_sm_copy(job.stream.get(), job.spec.device, job.destination->data(), job.source->data(),
+                   job.spec.bytes, *job.spec.sm, windows, loops, window_times(*job.times));
+    return;
+  }
+  for (int i = 0; i < windows * loops; ++i)
+    check(cudaMemcpyAsync(job.destination->data(), job.source->data(), job.spec.bytes,
+                          cudaMemcpyDefault, job.stream.get()),
+          "cudaMemcpyAsync");
 }
 
-std::vector<std::vector<double>> CopySet::run_gated(int windows, int loops) {
-  const ScopedBinding binding(*topology_, cpus_);
+/// Makes ready what takes the times of a run.
+void CopySet::prepare(Job& job, std::size_t boundaries) const {
+  const ScopedDevice scope(job.spec.device);
+  if (job.spec.sm) {
+    check(cudaMemsetAsync(job.times->data(), 0, kTimesBytes, job.stream.get()), "cudaMemsetAsync");
+    return;
+  }
+  while (job.events.size() < boundaries) job.events.emplace_back();
+}
+
+/// Queues the window that ends at a boundary. A kernel does all windows at once.
+void CopySet::queue(const Job& job, std::size_t boundary, int windows, int loops) const {
+  const ScopedDevice scope(job.spec.device);
+  if (job.spec.sm) {
+    if (boundary == 0) submit(job, windows, loops);
+    return;
+  }
+  if (boundary > 0) submit(job, 1, loops);
+  check(cudaEventRecord(job.events[boundary].get(), job.stream.get()), "cudaEventRecord");
+}
+
+CopySet::Boundaries CopySet::run_gated(int windows, int loops) {
+  const ScopedBinding binding(*topology_, jobs_[0].spec.cpus);
   const auto boundaries = static_cast<std::size_t>(windows) + 2;  // one window more warms up
+  if (boundaries > kMostBoundaries)
+    throw Error("CopySet::run_gated", 0, "too many windows", std::to_string(windows));
   std::vector<const Stream*> streams;
   for (Job& job : jobs_) {
-    const ScopedDevice scope(job.spec.device);
-    while (job.events.size() < boundaries) job.events.emplace_back();
+    prepare(job, boundaries);
     streams.push_back(&job.stream);
   }
   gate_.run(streams, [&] {
     // Window by window over all streams: should the queue fill up, all are equally far.
     for (std::size_t boundary = 0; boundary < boundaries; ++boundary)
-      for (const Job& job : jobs_) {
-        const ScopedDevice scope(job.spec.device);
-        for (int loop = 0; boundary > 0 && loop < loops; ++loop) submit(job);
-        check(cudaEventRecord(job.events[boundary].get(), job.stream.get()), "cudaEventRecord");
-      }
+      for (const Job& job : jobs_) queue(job, boundary, windows + 1, loops);
   });
-  std::vector<std::vector<double>> seconds(jobs_.size());
-  for (std::size_t j = 0; j < jobs_.size(); ++j)
-    for (std::size_t boundary = 1; boundary < boundaries; ++boundary)
-      seconds[j].push_back(jobs_[j].events[boundary].seconds_since(jobs_[j].events[0]));
+  Boundaries seconds;
+  for (const Job& job : jobs_) seconds.push_back(times_of(job, boundaries));
   return seconds;
 }
 
-std::vector<double> CopySet::run_on_host_clock(int repetitions) {
-  const ScopedBinding binding(*topology_, cpus_);
-  const Job& job = jobs_.front();
-  const ScopedDevice scope(job.spec.device);
+std::vector<double> CopySet::times_of(const Job& job, std::size_t boundaries) const {
   std::vector<double> seconds;
-  for (int i = 0; i < repetitions; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    submit(job);
-    check(cudaStreamSynchronize(job.stream.get()), "cudaStreamSynchronize");
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    seconds.push_back(took.count());
+  if (!job.spec.sm) {
+    for (std::size_t boundary = 1; boundary < boundaries; ++boundary)
+      seconds.push_back(job.events[boundary].seconds_since(job.events[0]));
+    return seconds;
   }
+  std::vector<std::uint64_t> stamps(boundaries);
+  const ScopedDevice scope(job.spec.device);
+  check(cudaMemcpy(stamps.data(), job.times->data(), boundaries * sizeof stamps[0],
+                   cudaMemcpyDeviceToHost),
+        "cudaMemcpy");
+  for (std::size_t boundary = 1; boundary < boundaries; ++boundary)
+    seconds.push_back(static_cast<double>(stamps[boundary] - stamps[0]) * 1e-9);
+  return seconds;
+}
+
+std::vector<double> CopySet::run_job(const Job& job, int windows, double (*now)()) const {
+  std::vector<double> stamps;
+  for (int window = 0; window <= windows; ++window) {
+    submit(job, 1, 1);
+    check(cudaStreamSynchronize(job.stream.get()), "cudaStreamSynchronize");
+    stamps.push_back(now());
+  }
+  return stamps;
+}
+
+CopySet::Boundaries CopySet::run_on_host_clock(int windows) {
+  Boundaries seconds(jobs_.size());
+  std::vector<std::exception_ptr> failures(jobs_.size());
+  std::barrier start(static_cast<std::ptrdiff_t>(jobs_.size()));
+  for (Job& job : jobs_) prepare(job, 0);
+  auto run = [&](std::size_t number) {
+    bool started = false;
+    try {
+      const ScopedBinding binding(*topology_, jobs_[number].spec.cpus);
+      const ScopedDevice scope(jobs_[number].spec.device);
+      start.arrive_and_wait();
+      started = true;
+      seconds[number] = run_job(jobs_[number], windows, host_seconds);
+    } catch (...) {
+      failures[number] = std::current_exception();
+      if (!started) start.arrive_and_drop();  // or the others would wait for ever
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < jobs_.size(); ++i) threads.emplace_back(run, i);
+    run(0);
+  }
+  for (const auto& failure : failures)
+    if (failure) std::rethrow_exception(failure);
   return seconds;
 }
 
@@ -126,7 +198,7 @@ std::size_t CopySet::count_mismatches() {
   std::size_t sum = 0;
   for (const Job& job : jobs_) {
     const Buffer& buffer = *job.destination;
-    if (buffer.place().memory == Memory::pageable) {
+    if (buffer.is_filled_by_host()) {
       sum += lanescope::count_mismatches(buffer.data(), job.spec.bytes, job.seed);
       continue;
     }
@@ -145,6 +217,17 @@ std::size_t CopySet::count_mismatches() {
     sum += wrong;
   }
   return sum;
+}
+
+void CopySet::spoil(std::size_t copy, std::size_t byte) {
+  const Job& job = jobs_.at(copy);
+  if (byte >= job.spec.bytes) throw Error("CopySet::spoil", 0, "no such byte", "past the copy");
+  const ScopedDevice scope(job.spec.device);
+  auto* place = static_cast<std::uint8_t*>(job.destination->data()) + byte;
+  std::uint8_t value = 0;
+  check(cudaMemcpy(&value, place, 1, cudaMemcpyDefault), "cudaMemcpy");
+  value ^= 1;
+  check(cudaMemcpy(place, &value, 1, cudaMemcpyDefault), "cudaMemcpy");
 }
 
 }  // namespace lanescope

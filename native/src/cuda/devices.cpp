@@ -19,6 +19,24 @@ std::string uuid_text(const cudaUUID_t& uuid) {
   return text;
 }
 
+/// Twice the memory clock, as all GPU memory moves data on both edges, times the bus.
+double memory_gbs(int device) {
+  int clock_khz = 0, bus_bits = 0;
+  forgive(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrMemoryClockRate, device));
+  forgive(cudaDeviceGetAttribute(&bus_bits, cudaDevAttrGlobalMemoryBusWidth, device));
+  return 2e-6 * clock_khz * bus_bits / 8;
+}
+
+std::vector<int> peers_of(int device, int count) {
+  std::vector<int> peers;
+  for (int peer = 0; peer < count; ++peer) {
+    int possible = 0;
+    if (peer != device) forgive(cudaDeviceCanAccessPeer(&possible, device, peer));
+    if (possible != 0) peers.push_back(peer);
+  }
+  return peers;
+}
+
 }  // namespace
 
 std::vector<Device> cuda_devices() {
@@ -35,7 +53,8 @@ std::vector<Device> cuda_devices() {
                   static_cast<unsigned>(properties.pciDeviceID) & 0xffu);
     devices.push_back({i, properties.name, address, uuid_text(properties.uuid),
                        properties.totalGlobalMem, properties.major, properties.minor,
-                       properties.multiProcessorCount, properties.asyncEngineCount});
+                       properties.multiProcessorCount, properties.asyncEngineCount, memory_gbs(i),
+                       peers_of(i, count)});
   }
   return devices;
 }

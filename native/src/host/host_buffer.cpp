@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
-#include <system_error>
-#include <thread>
+#include <fstream>
+#include <string>
 #include <utility>
-#include <vector>
 
 #include "lanescope/error.hpp"
+#include "lanescope/parallel.hpp"
 
 namespace lanescope {
 
@@ -18,7 +19,6 @@ namespace {
 
 // Also the alignment: huge pages need it, and on systems with larger base pages it still is one.
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr unsigned kMostTouchers = 16;
 
 std::size_t rounded_up(std::size_t bytes) {
   return (bytes + kHugePage - 1) / kHugePage * kHugePage;
@@ -54,23 +54,25 @@ HostBuffer::~HostBuffer() {
 HostBuffer::HostBuffer(HostBuffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
 
-void HostBuffer::touch() const {
-  const std::size_t pages = bytes_ / kHugePage;
-  const std::size_t threads = std::clamp<std::size_t>(
-      std::min<std::size_t>(pages / 8, std::thread::hardware_concurrency()), 1, kMostTouchers);
-  auto part = [&](std::size_t number) {
-    const std::size_t first = pages * number / threads, last = pages * (number + 1) / threads;
-    std::memset(static_cast<char*>(data_) + first * kHugePage, 0, (last - first) * kHugePage);
-  };
-  std::vector<std::jthread> helpers;
-  for (std::size_t i = 1; i < threads; ++i) {
-    try {
-      helpers.emplace_back(part, i);
-    } catch (const std::system_error&) {
-      part(i);  // no thread more is allowed: it only takes longer
-    }
+std::size_t HostBuffer::huge_bytes() const {
+  std::ifstream smaps("/proc/self/smaps");
+  const auto begin = reinterpret_cast<std::uintptr_t>(data_);
+  std::size_t huge = 0;
+  bool inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    unsigned long first = 0, last = 0, kib = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &first, &last) == 2)
+      inside = first < begin + bytes_ && last > begin;  // neighbours may share a mapping
+    else if (inside && std::sscanf(line.c_str(), "AnonHugePages: %lu kB", &kib) == 1)
+      huge += kib << 10;
   }
-  part(0);
+  return std::min(huge, bytes_);
+}
+
+void HostBuffer::touch() const {
+  in_parallel(bytes_ / kHugePage, 8, [&](std::size_t first, std::size_t last) {
+    std::memset(static_cast<char*>(data_) + first * kHugePage, 0, (last - first) * kHugePage);
+  });
 }
 
 }  // namespace lanescope

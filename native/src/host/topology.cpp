@@ -70,13 +70,35 @@ void Topology::bind_this_thread(const std::vector<int>& cpus) const {
     throw_errno("hwloc_set_cpubind");
 }
 
+int Topology::node_count() const {
+  return hwloc_get_nbobjs_by_type(handle_, HWLOC_OBJ_NUMANODE);
+}
+
 void Topology::bind_memory(void* data, std::size_t bytes, int node) const {
   // A single node needs no binding, and containers often forbid the call.
-  if (hwloc_get_nbobjs_by_type(handle_, HWLOC_OBJ_NUMANODE) < 2) return;
+  if (node_count() < 2) return;
   const Bitmap set = bitmap_of({node});
   if (hwloc_set_area_membind(handle_, data, bytes, set.get(), HWLOC_MEMBIND_BIND,
                              HWLOC_MEMBIND_BYNODESET) != 0)
     throw_errno("hwloc_set_area_membind");
+}
+
+ScopedMemoryPolicy::ScopedMemoryPolicy(const Topology& topology, int node) : topology_(topology) {
+  if (topology.node_count() < 2) return;
+  constexpr int kFlags = HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET;
+  before_ = hwloc_bitmap_alloc();
+  hwloc_get_membind(topology.handle_, before_, &policy_, kFlags);
+  const Bitmap set = bitmap_of({node});
+  if (hwloc_set_membind(topology.handle_, set.get(), HWLOC_MEMBIND_BIND, kFlags) == 0) return;
+  hwloc_bitmap_free(before_);
+  throw_errno("hwloc_set_membind");
+}
+
+ScopedMemoryPolicy::~ScopedMemoryPolicy() {
+  if (before_ == nullptr) return;
+  constexpr int kFlags = HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET;
+  hwloc_set_membind(topology_.handle_, before_, policy_, kFlags);
+  hwloc_bitmap_free(before_);
 }
 
 ScopedBinding::ScopedBinding(const Topology& topology, const std::vector<int>& cpus)

@@ -52,17 +52,30 @@ class Memory(enum.Enum):
 
     pinned = 1
 
-    device = 2
+    write_combined = 2
+
+    mapped = 3
+
+    managed = 4
+
+    huge = 5
+
+    device = 6
 
 class PlaceSpec:
     """A NUMA node's or a device's memory."""
 
     def __init__(self, memory: Memory, index: int) -> None: ...
 
-class CopySpec:
-    """One copy by a device's copy engine."""
+class SmShape:
+    """How a kernel copies."""
 
-    def __init__(self, source: PlaceSpec, destination: PlaceSpec, bytes: int, device: int) -> None: ...
+    def __init__(self, sms: int, chunk_bytes: int, pace_gbs: float) -> None: ...
+
+class CopySpec:
+    """One copy by a device's copy engine or kernel."""
+
+    def __init__(self, source: PlaceSpec, destination: PlaceSpec, bytes: int, device: int, cpus: Sequence[int], sm: SmShape | None) -> None: ...
 
 class BufferPool:
     """Keeps buffers between experiments."""
@@ -70,15 +83,18 @@ class BufferPool:
     def __init__(self, topology: Topology) -> None: ...
 
 class CopySet:
-    """Copies by copy engines that run together."""
+    """Copies by GPUs that run together."""
 
-    def __init__(self, topology: Topology, pool: BufferPool, copies: Sequence[CopySpec], cpus: Sequence[int]) -> None: ...
+    def __init__(self, topology: Topology, pool: BufferPool, copies: Sequence[CopySpec]) -> None: ...
 
     def run_gated(self, windows: int, loops: int) -> list[list[float]]:
         """Boundaries of each copy's windows in seconds since its start."""
 
-    def run_on_host_clock(self, repetitions: int) -> list[float]:
-        """Seconds from call to completion of the first copy."""
+    def run_on_host_clock(self, windows: int) -> list[list[float]]:
+        """Boundaries of each copy's calls in seconds since a common start."""
+
+    def spoil(self, copy: int, byte: int) -> None:
+        """Flips one bit of a destination, for a test of the check."""
 
     def count_mismatches(self) -> int:
         """Number of destination bytes that differ from their source."""

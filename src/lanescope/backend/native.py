@@ -1,4 +1,4 @@
-"""Runs experiments on this machine: GPU copy engines and host threads."""
+"""Runs experiments on this machine: GPUs and host threads."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lanescope.backend.reasons import reason_for
 from lanescope.backend.sessions import GpuSession, HostSession
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment, Operation, Place
+from lanescope.experiment.sm import SmShape, sm_shapes
 from lanescope.machine import Gpu, Machine
 from lanescope.measurement.result import Source
 
@@ -35,16 +36,22 @@ class NativeBackend:
         As `lanescope.machine.discover` found it.
     allow_busy
         Measure GPUs that other processes are using, too.
+    affinity
+        Bind submitting threads to the CPUs that a copy names, or to those next
+        to its host memory.
     """
 
     source = Source.MEASURED
 
-    def __init__(self, machine: Machine, *, allow_busy: bool = False) -> None:
+    def __init__(
+        self, machine: Machine, *, allow_busy: bool = False, affinity: bool = True
+    ) -> None:
         if machine.described:
             raise InputError(f"machine {machine.name!r} is described, not here; predict it instead")
         self._topology = native.Topology()
         self._pool = native.BufferPool(self._topology)
         self._machine = machine
+        self._affinity = affinity
         self._lost: dict[int, NotMeasuredError] = {}
         self._nvml = self._open_nvml()
         # Now, before the first use of a GPU: afterwards this process might not know
@@ -73,10 +80,10 @@ class NativeBackend:
 
     def _gpu_session(self, experiment: Experiment, gpus: tuple[Gpu, ...]) -> GpuSession:
         self._require_host_memory(experiment)
-        specs = [_copy_spec(copy) for copy in experiment.copies]
-        cpus = list(experiment.copies[0].cpus)
-        copies = native.CopySet(self._topology, self._pool, specs, cpus)
-        return GpuSession(copies, experiment, gpus, self._nvml)
+        shapes = sm_shapes(experiment.copies, self._machine)
+        specs = list(map(_copy_spec, experiment.copies, shapes))
+        copies = native.CopySet(self._topology, self._pool, specs)
+        return GpuSession(copies, experiment, gpus, self._nvml, tuple(filter(None, shapes)))
 
     def _with_cpus(self, experiment: Experiment) -> Experiment:
         return dataclasses.replace(experiment, copies=tuple(map(self._pinned, experiment.copies)))
@@ -86,7 +93,9 @@ class NativeBackend:
         cores = next((c for p in hosts if (c := self._machine.node(p.index).cores)), ())
         if copy.cpus or not cores:
             return copy
-        if copy.engine is Engine.CE:
+        if copy.engine is not Engine.CPU:
+            if not self._affinity:
+                return copy
             return dataclasses.replace(copy, cpus=tuple(cpu for core in cores for cpu in core))
         most = copy.bytes // _WORD_BYTES  # a thread for each number, no more
         return dataclasses.replace(copy, cpus=tuple(core[0] for core in cores)[:most])
@@ -172,10 +181,19 @@ def _bytes_by_node(experiment: Experiment) -> Counter[int]:
     return needed
 
 
-def _copy_spec(copy: Copy) -> native.CopySpec:
-    def place(p: Place) -> native.PlaceSpec:
-        return native.PlaceSpec(getattr(native.Memory, str(p.memory)), p.index)
+def _device(copy: Copy) -> int:
+    assert copy.executing_gpu is not None, "host threads have a session of their own"
+    return int(copy.executing_gpu[1:])
 
-    # A copy between two GPUs is pushed by its source.
-    executor = copy.destination if copy.source.is_host else copy.source
-    return native.CopySpec(place(copy.source), place(copy.destination), copy.bytes, executor.index)
+
+def _copy_spec(copy: Copy, shape: SmShape | None) -> native.CopySpec:
+    def place(p: Place) -> native.PlaceSpec:
+        kind = str(p.memory).replace("-", "_")
+        return native.PlaceSpec(getattr(native.Memory, kind), p.index)
+
+    sm = None
+    if shape is not None:
+        sm = native.SmShape(shape.sms, shape.chunk_bytes, shape.pace_gbs)
+    return native.CopySpec(
+        place(copy.source), place(copy.destination), copy.bytes, _device(copy), list(copy.cpus), sm
+    )

@@ -29,6 +29,15 @@ _KNOWN = {
         "The copies could not be queued before the gate opened by itself.",
         "Look for other load on the CPUs, and try again.",
     ),
+    "no peer access": (
+        "The GPUs cannot reach each other's memory, and a kernel cannot copy without.",
+        "Use the copy engine; 'nvidia-smi topo -p2p r' shows what is possible.",
+    ),
+    "no huge pages": (
+        "The kernel gives no huge pages.",
+        "Write 'madvise' or 'always' to /sys/kernel/mm/transparent_hugepage/enabled, and look for "
+        "fragmented memory.",
+    ),
     "cudaErrorHostMemoryAlreadyRegistered": ("The host memory is pinned already.", None),
 }
 

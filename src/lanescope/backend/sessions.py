@@ -1,4 +1,4 @@
-"""Experiments made ready to run on this machine, by host threads and by copy engines."""
+"""Experiments made ready to run on this machine, by host threads and by GPUs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.errors import NotMeasuredError
-from lanescope.experiment import Experiment, Timing
+from lanescope.experiment import Engine, Experiment, Timing
+from lanescope.experiment.sm import LOADS, SmShape
 from lanescope.machine import Gpu
 from lanescope.measurement.overlap import overlapping_windows
 from lanescope.measurement.result import FloatArray, LinkEvidence
@@ -29,6 +30,12 @@ _MOST_QUEUED = 400
 #: long by more copies in each, so that it does not count; small copies are timed one by one.
 _LONG_WINDOW_SECONDS = 8e-3
 _LARGE_BYTES = 256 << 20
+#: Against a clock with steps of 1 µs, as some GPUs have, this is 0.1 %.
+_KERNEL_WINDOW_SECONDS = 1e-3
+
+
+_ENGINE_WORDS = {Engine.CE: "copy engine", Engine.SM: "copy kernel"}
+_CLOCK_WORDS = {Engine.CE: "GPU events around the copies", Engine.SM: "the GPU's clock in kernels"}
 
 
 class HostSession:
@@ -74,7 +81,7 @@ class HostSession:
 
 
 class GpuSession:
-    """Copies by copy engines, behind the gate or by the host's clock."""
+    """Copies by copy engines and kernels, behind the gate or by the host's clock."""
 
     def __init__(
         self,
@@ -82,11 +89,13 @@ class GpuSession:
         experiment: Experiment,
         gpus: tuple[Gpu, ...],
         nvml: Nvml | None,
+        shapes: tuple[SmShape, ...] = (),
     ) -> None:
         self._copies = copies
         self._experiment = experiment
         self._gpus = gpus
         self._nvml = nvml
+        self._shapes = shapes
         self._windows = _FIRST_WINDOWS
         self._loops = 1
         self._replays = {gpu.id: self._replay_counter(gpu) for gpu in gpus}
@@ -96,10 +105,10 @@ class GpuSession:
     def sample(self) -> list[FloatArray]:
         """Run a batch; see `Session.sample`."""
         if self._experiment.timing is Timing.HOST:
-            seconds = [np.array(self._copies.run_on_host_clock(self._windows))]
+            boundaries = self._copies.run_on_host_clock(self._windows)
         else:
             boundaries = self._copies.run_gated(self._windows, self._loops)
-            seconds = [s / self._loops for s in overlapping_windows(boundaries)]
+        seconds = [s / self._loops for s in overlapping_windows(boundaries)]
         most = max(2, _MOST_QUEUED // (2 * len(seconds)))
         if any(s.size == 0 for s in seconds):  # one copy ended before another had a full window
             self._windows = min(self._windows * 2, most)
@@ -113,7 +122,12 @@ class GpuSession:
 
     def _loops_for(self, longest_seconds: float, most: int) -> int:
         smallest = min(copy.bytes for copy in self._experiment.copies)
-        if self._experiment.timing is Timing.HOST or smallest < _LARGE_BYTES or self._loops > 1:
+        if self._experiment.timing is Timing.HOST or self._loops > 1:
+            return self._loops
+        by_kernel = all(copy.engine is Engine.SM for copy in self._experiment.copies)
+        if by_kernel:  # a kernel notes its own times, between copies that do not stop
+            return max(1, math.ceil(_KERNEL_WINDOW_SECONDS / longest_seconds))
+        if smallest < _LARGE_BYTES:
             return self._loops
         return min(most, max(1, math.ceil(_LONG_WINDOW_SECONDS / longest_seconds)))
 
@@ -141,11 +155,23 @@ class GpuSession:
         return self._nvml.replay_counter(gpu.uuid)
 
     def _describe(self) -> str:
+        copies = self._experiment.copies
+        who = " and ".join(dict.fromkeys(_ENGINE_WORDS[copy.engine] for copy in copies))
+        shared = ", windows in which all copies ran" if len(copies) > 1 else ""
         way = "; no peer access, staged through host memory" if self.staged else ""
         if self._experiment.timing is Timing.HOST:
-            return f"host clock from the call to the completed transfer, copy engine{way}"
-        shared = ", windows in which all copies ran" if len(self._experiment.copies) > 1 else ""
-        return f"GPU events around the copies, queued behind a gate{shared}, copy engine{way}"
+            return f"host clock from the call to the completed transfer{shared}, {who}{way}"
+        clock = " and ".join(dict.fromkeys(_CLOCK_WORDS[copy.engine] for copy in copies))
+        return f"{clock}, queued behind a gate{shared}, {who}{way}{_shapes_text(self._shapes)}"
+
+
+def _shapes_text(shapes: tuple[SmShape, ...]) -> str:
+    words = []
+    for shape in dict.fromkeys(shapes):
+        how = f"bulk copies of {shape.chunk_bytes >> 10} KiB"
+        pace = f" at {shape.pace_gbs:g} GB/s" if shape.pace_gbs else ""
+        words.append(f"{shape.sms} SMs with {'loads' if shape.chunk_bytes == LOADS else how}{pace}")
+    return f" on {' and '.join(words)}" if words else ""
 
 
 def _require_equal(mismatches: int, unit: str) -> None:

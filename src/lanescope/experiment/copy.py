@@ -8,6 +8,9 @@ from enum import StrEnum
 from lanescope.errors import InputError
 from lanescope.experiment.place import Memory, Place
 
+#: Two chunks must fit into the shared memory of an SM.
+LARGEST_CHUNK_BYTES = 96 << 10
+
 
 class Engine(StrEnum):
     """Who moves the bytes: a GPU's copy engine, a kernel on its SMs, or host threads."""
@@ -73,6 +76,10 @@ class Copy:
         Of an ``sm`` copy: bytes of one bulk asynchronous copy through shared
         memory (Hopper and newer); 0 is plain loads and stores; None is
         automatic.
+    pace_gbs
+        Of an ``sm`` copy by bulk copies: rate that its SMs do not exceed together,
+        in GB/s; None is no limit. Writes to another GPU that push harder than the
+        link takes get slower.
     pieces
         Equal parts of `bytes`, each at an address of its own.
     submission
@@ -88,6 +95,7 @@ class Copy:
     executor: str | None = None
     sms: int | None = None
     chunk_bytes: int | None = None
+    pace_gbs: float | None = None
     pieces: int = 1
     submission: Submission = Submission.SINGLE
 
@@ -102,11 +110,24 @@ class Copy:
             self._require_for_gpu()
         if self.engine is not Engine.SM:
             self._require_no_sm_options()
-        elif Memory.PAGEABLE in (self.source.memory, self.destination.memory):
+        else:
+            self._require_for_kernel()
+
+    def _require_for_kernel(self) -> None:
+        if Memory.PAGEABLE in (self.source.memory, self.destination.memory):
             raise InputError(
                 f"{self.path}: a kernel cannot reach pageable memory; take pinned memory or "
                 "the copy engine"
             )
+        if self.sms is not None and self.sms < 1:
+            raise InputError(f"{self.path} on {self.sms} SMs cannot run; give 1 or more")
+        chunk = self.chunk_bytes or 0
+        if chunk % 16 or not 0 <= chunk <= LARGEST_CHUNK_BYTES:
+            raise InputError(
+                f"a chunk of {chunk} bytes is no multiple of 16 up to {LARGEST_CHUNK_BYTES}"
+            )
+        if self.pace_gbs is not None and not self.pace_gbs > 0:
+            raise InputError(f"a pace of {self.pace_gbs} GB/s moves nothing; give more than 0")
 
     def _require_for_threads(self) -> None:
         if {self.source.memory, self.destination.memory} != {Memory.PAGEABLE}:
@@ -130,8 +151,10 @@ class Copy:
             )
 
     def _require_no_sm_options(self) -> None:
-        if self.sms is not None or self.chunk_bytes is not None:
-            raise InputError(f"{self.path} by {self.engine} takes no number of SMs; use Engine.SM")
+        if (self.sms, self.chunk_bytes, self.pace_gbs) != (None, None, None):
+            raise InputError(
+                f"{self.path} by {self.engine} takes no number of SMs, chunk or pace; use Engine.SM"
+            )
 
     @property
     def counted_bytes(self) -> int:

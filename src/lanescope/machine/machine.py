@@ -70,6 +70,8 @@ class Gpu:
     memory_gbs
         Peak of its own memory, reads and writes together, in GB/s; None when
         unknown.
+    peers
+        Indices of the GPUs whose memory it can reach directly; None when unknown.
     unavailable
         Why it cannot be used now, as a sentence; None when it can.
     """
@@ -84,6 +86,7 @@ class Gpu:
     multiprocessors: int | None = None
     copy_engines: int | None = None
     memory_gbs: float | None = None
+    peers: tuple[int, ...] | None = None
     unavailable: str | None = None
 
     @property

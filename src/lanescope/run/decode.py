@@ -77,6 +77,7 @@ def _copy(row: Row) -> Copy:
         executor=row.get("executor"),
         sms=row.get("sms"),
         chunk_bytes=row.get("chunk_bytes"),
+        pace_gbs=row.get("pace_gbs"),
         pieces=row.get("pieces", 1),
         submission=Submission(row.get("submission", Submission.SINGLE)),
     )

@@ -39,6 +39,7 @@ def _rows(result: Result) -> list[Row]:
             "executor": copy.executor,
             "sms": copy.sms,
             "chunk_bytes": copy.chunk_bytes,
+            "pace_gbs": copy.pace_gbs,
             "pieces": copy.pieces,
             "submission": str(copy.submission),
             "bytes": copy.bytes,

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lanescope {
+
+/// How a kernel copies.
+struct SmShape {
+  int sms;          ///< Thread blocks; up to the number of SMs, each gets one of its own.
+  int chunk_bytes;  ///< Of a bulk copy through shared memory, times of 16; 0: loads and stores.
+  double pace_gbs;  ///< Rate of all blocks together that is not exceeded, GB/s; 0: no limit.
+};
+
+/// Where a copy kernel leaves its times, in memory of its device.
+struct WindowTimes {
+  std::uint64_t* nanoseconds;  ///< [0]: begin; [w + 1]: end of window w. The device's clock.
+  unsigned* arrived;           ///< [w]: blocks that have ended window w; 0 before the launch.
+};
+
+/// Whether `device` has bulk asynchronous copies (compute capability 9.0 and newer).
+bool has_bulk_copies(int device);
+
+/// Launches one kernel that copies `bytes` bytes `windows` times `loops` times over
+/// and notes when each window of `loops` copies has ended in all blocks. Blocks do
+/// not wait for each other, so that the path never runs dry between windows. Both
+/// addresses are 16-byte aligned. Throws `Error`.
+void launch_sm_copy(cudaStream_t stream, int device, void* destination, const void* source,
+                    std::size_t bytes, const SmShape& shape, int windows, int loops,
+                    const WindowTimes& times);
+
+}  // namespace lanescope

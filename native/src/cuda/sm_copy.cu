@@ -1,0 +1,223 @@
+#include <algorithm>
+
+#include "lanescope/cuda_handles.hpp"
+#include "lanescope/sm_copy.hpp"
+
+namespace lanescope {
+
+namespace {
+
+constexpr int kThreads = 512;
+constexpr int kUnroll = 4;  // 16-byte loads in flight for each thread
+constexpr int kMostStages = 8;
+constexpr int kSharedBytes = 192 << 10;  // what the stages of a bulk copy share
+
+struct Work {
+  char* destination;
+  const char* source;
+  std::size_t bytes;
+  int windows;
+  int loops;
+  WindowTimes times;
+};
+
+__device__ std::uint64_t now_ns() {
+  std::uint64_t value;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(value));
+  return value;
+}
+
+/// One thread of a block says that its block is through with a window; the last
+/// block's time counts.
+__device__ void end_window(const WindowTimes& times, int window) {
+  if (atomicAdd(&times.arrived[window], 1u) == gridDim.x - 1)
+    times.nanoseconds[window + 1] = now_ns();
+}
+
+__device__ void copy_tail(const Work& work) {
+  for (std::size_t i = work.bytes / 16 * 16 + threadIdx.x; i < work.bytes; i += blockDim.x)
+    work.destination[i] = work.source[i];
+}
+
+__device__ void copy_once(const Work& work) {
+  auto* to = reinterpret_cast<uint4*>(work.destination);
+  const auto* from = reinterpret_cast<const uint4*>(work.source);
+  const std::size_t count = work.bytes / 16, tile = std::size_t{kThreads} * kUnroll;
+  std::size_t begin = blockIdx.x * tile;
+  for (; begin + tile <= count; begin += tile * gridDim.x) {
+    uint4 held[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) held[u] = from[begin + u * kThreads + threadIdx.x];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) to[begin + u * kThreads + threadIdx.x] = held[u];
+  }
+  // The last tile is not whole; the block whose turn it is copies it.
+  for (std::size_t i = begin + threadIdx.x; i < min(begin + tile, count); i += kThreads)
+    to[i] = from[i];
+  if (blockIdx.x == 0) copy_tail(work);
+}
+
+__global__ void __launch_bounds__(kThreads) loads_kernel(Work work) {
+  const bool first = threadIdx.x == 0;
+  if (first && blockIdx.x == 0) work.times.nanoseconds[0] = now_ns();
+  for (int window = 0; window < work.windows; ++window) {
+    for (int loop = 0; loop < work.loops; ++loop) copy_once(work);
+    __syncthreads();
+    if (first) end_window(work.times, window);
+  }
+}
+
+__device__ std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/// Walks over the chunks of one block, over and over.
+struct Cursor {
+  std::size_t first, step, end, offset;
+  __device__ std::uint32_t bytes(std::size_t chunk) const {
+    return static_cast<std::uint32_t>(min(chunk, end - offset));
+  }
+  __device__ bool advance() {  // true when it starts again
+    offset += step;
+    if (offset < end) return false;
+    offset = first;
+    return true;
+  }
+};
+
+/// A slot of the ring in shared memory, and whether its barrier is in an odd phase.
+struct Slot {
+  int index = 0;
+  std::uint32_t phase = 0;
+  __device__ void advance(int stages) {
+    if (++index < stages) return;
+    index = 0;
+    phase ^= 1;
+  }
+};
+
+#if __CUDA_ARCH__ >= 900 || !defined(__CUDA_ARCH__)
+
+__device__ void load_chunk(std::uint32_t slot, std::uint32_t barrier, const char* source,
+                           std::uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(slot),
+      "l"(source), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
+__device__ void await_chunk(std::uint32_t barrier, std::uint32_t phase) {
+  asm volatile(
+      "{\n .reg .pred done;\nagain:\n"
+      " mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n @!done bra again;\n}" ::"r"(barrier),
+      "r"(phase)
+      : "memory");
+}
+
+__device__ void store_chunk(char* destination, std::uint32_t slot, std::uint32_t bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(destination),
+               "r"(slot), "r"(bytes)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/// The one working thread of a block: keeps a ring of chunks in shared memory full.
+__device__ void copy_in_chunks(const Work& work, std::uint32_t chunk, int stages,
+                               long long period) {
+  extern __shared__ __align__(128) char ring[];
+  __shared__ __align__(8) std::uint64_t barriers[kMostStages];
+  const std::uint32_t slots = shared_address(ring), barrier = shared_address(barriers);
+  for (int s = 0; s < stages; ++s)
+    asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(barrier + 8 * s));
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+
+  const std::size_t first = std::size_t{blockIdx.x} * chunk, end = work.bytes / 16 * 16;
+  Cursor loading{first, std::size_t{gridDim.x} * chunk, end, first}, storing = loading;
+  Slot fill, drain;
+  long long passes = static_cast<long long>(work.windows) * work.loops;  // still to be loaded
+  auto load = [&] {
+    load_chunk(slots + fill.index * chunk, barrier + 8 * fill.index, work.source + loading.offset,
+               loading.bytes(chunk));
+    fill.advance(stages);
+    if (loading.advance()) --passes;
+  };
+  for (int s = 0; s < stages - 1 && passes > 0; ++s) load();
+  long long due = clock64();
+  for (int window = 0; window < work.windows; ++window) {
+    for (int loop = 0; loop < work.loops;) {
+      await_chunk(barrier + 8 * drain.index, drain.phase);
+      for (due = max(due + period, clock64() - period); clock64() < due;) {
+      }
+      store_chunk(work.destination + storing.offset, slots + drain.index * chunk,
+                  storing.bytes(chunk));
+      drain.advance(stages);
+      if (storing.advance()) ++loop;
+      if (passes == 0) continue;
+      // The next slot is the one before the one just stored: only that store may still read.
+      asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+      load();
+    }
+    end_window(work.times, window);
+  }
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+#endif
+
+__global__ void bulk_kernel(Work work, std::uint32_t chunk, int stages, long long period) {
+#if __CUDA_ARCH__ >= 900 || !defined(__CUDA_ARCH__)
+  const bool idle = std::size_t{blockIdx.x} * chunk >= work.bytes / 16 * 16;
+  if (blockIdx.x == 0) {
+    if (threadIdx.x == 0) work.times.nanoseconds[0] = now_ns();
+    copy_tail(work);  // the same bytes in every loop: once will do
+  }
+  if (threadIdx.x != 0) return;
+  if (!idle) return copy_in_chunks(work, chunk, stages, period);
+  for (int window = 0; window < work.windows; ++window) end_window(work.times, window);
+#endif
+}
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
+}  // namespace
+
+bool has_bulk_copies(int device) {
+  return attribute(cudaDevAttrComputeCapabilityMajor, device) >= 9;
+}
+
+void launch_sm_copy(cudaStream_t stream, int device, void* destination, const void* source,
+                    std::size_t bytes, const SmShape& shape, int windows, int loops,
+                    const WindowTimes& times) {
+  const Work work{static_cast<char*>(destination),
+                  static_cast<const char*>(source),
+                  bytes,
+                  windows,
+                  loops,
+                  times};
+  const auto blocks = static_cast<unsigned>(shape.sms);
+  if (shape.chunk_bytes == 0) {
+    loads_kernel<<<blocks, kThreads, 0, stream>>>(work);
+  } else {
+    const int stages = std::clamp(kSharedBytes / shape.chunk_bytes, 2, kMostStages);
+    const int shared = stages * shape.chunk_bytes;
+    check(cudaFuncSetAttribute(bulk_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+          "cudaFuncSetAttribute");
+    const double cycles_per_ns = attribute(cudaDevAttrClockRate, device) * 1e-6;
+    const double period_ns =
+        shape.pace_gbs > 0 ? double{shape.chunk_bytes * 1.0} * shape.sms / shape.pace_gbs : 0;
+    bulk_kernel<<<blocks, 32, static_cast<std::size_t>(shared), stream>>>(
+        work, static_cast<std::uint32_t>(shape.chunk_bytes), stages,
+        static_cast<long long>(period_ns * cycles_per_ns));
+  }
+  check(cudaGetLastError(), "launch of the copy kernel");
+}
+
+}  // namespace lanescope

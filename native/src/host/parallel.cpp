@@ -1,0 +1,35 @@
+#include "lanescope/parallel.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace lanescope {
+
+namespace {
+
+constexpr std::size_t kMostThreads = 16;
+
+}  // namespace
+
+void in_parallel(std::size_t count, std::size_t least,
+                 const std::function<void(std::size_t, std::size_t)>& part) {
+  const std::size_t cpus = std::min<std::size_t>(std::thread::hardware_concurrency(), kMostThreads);
+  const std::size_t threads =
+      std::clamp<std::size_t>(count / least, 1, std::max<std::size_t>(cpus, 1));
+  auto run = [&](std::size_t number) {
+    part(count * number / threads, count * (number + 1) / threads);
+  };
+  std::vector<std::jthread> helpers;
+  for (std::size_t i = 1; i < threads; ++i) {
+    try {
+      helpers.emplace_back(run, i);
+    } catch (const std::system_error&) {
+      run(i);  // no thread more is allowed: it only takes longer
+    }
+  }
+  run(0);
+}
+
+}  // namespace lanescope

@@ -1,0 +1,125 @@
+"""How a kernel copies, where nobody says: found by trying shapes on H200s.
+
+Few SMs fill a PCIe link, and more than that make opposing copies slower. Reads from
+another GPU need many bytes in flight. Writes to another GPU go fastest from all SMs;
+``lanescope bench sms`` finds how few do with a pace. The runs are under
+``benchmarks/results/h200-x1/sm-shapes.csv`` and ``h200-x2/sm-shapes.csv``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lanescope.errors import InputError
+from lanescope.experiment.copy import Copy, Engine
+from lanescope.machine import Gpu, Machine
+
+KIB = 1 << 10
+
+#: Plain loads and stores instead of bulk copies.
+LOADS = 0
+
+#: Bulk copies need compute capability 9.0 (Hopper).
+_BULK_CAPABILITY = (9, 0)
+
+#: SMs for host memory: two to four fill PCIe 5.0 x16 (H200).
+_HOST_SMS = 4
+#: SMs for a read from another GPU: 16 reach all that NVLink 4 x18 gives to kernels (H200).
+_READ_SMS = 16
+#: When nobody knows how many SMs there are.
+_SOME_SMS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SmShape:
+    """How a kernel copies.
+
+    Attributes
+    ----------
+    sms
+        Thread blocks, one on each SM.
+    chunk_bytes
+        Size of a bulk copy through shared memory; 0 is plain loads and stores.
+    pace_gbs
+        Rate of all SMs together that they do not exceed, GB/s; 0 is no limit.
+    """
+
+    sms: int
+    chunk_bytes: int
+    pace_gbs: float = 0.0
+
+
+def sm_shapes(copies: Sequence[Copy], machine: Machine) -> tuple[SmShape | None, ...]:
+    """Return the shape of each ``sm`` copy of an experiment; None for other engines.
+
+    What a copy leaves open is filled in. Copies that leave the number of SMs open
+    share those of their GPU: kernels that do not fit together run one after the
+    other.
+
+    Raises
+    ------
+    InputError
+        If the copies ask for more SMs than a GPU has, for bulk copies that it has
+        not, or for a pace that plain loads cannot keep.
+    """
+    by_gpu = Counter(copy.executing_gpu for copy in copies if copy.engine is Engine.SM)
+    shapes = tuple(
+        _shape(copy, _gpu_of(copy, machine), by_gpu[copy.executing_gpu])
+        if copy.engine is Engine.SM
+        else None
+        for copy in copies
+    )
+    for gpu in machine.gpus:
+        taken = sum(s.sms for s, c in zip(shapes, copies, strict=True) if s and _by(c, gpu))
+        if gpu.multiprocessors is not None and taken > gpu.multiprocessors:
+            raise InputError(
+                f"{gpu.id} has {gpu.multiprocessors} SMs, the copies take {taken} at once; "
+                "give them fewer"
+            )
+    return shapes
+
+
+def _by(copy: Copy, gpu: Gpu) -> bool:
+    return copy.executing_gpu == gpu.id
+
+
+def _gpu_of(copy: Copy, machine: Machine) -> Gpu:
+    return next(gpu for gpu in machine.gpus if _by(copy, gpu))
+
+
+def _shape(copy: Copy, gpu: Gpu, sharing: int) -> SmShape:
+    has_bulk = (gpu.compute_capability or (0, 0)) >= _BULK_CAPABILITY
+    if copy.chunk_bytes and not has_bulk:
+        raise InputError(
+            f"{gpu.id} has no bulk copies through shared memory, which came with compute "
+            "capability 9.0; leave out the chunk size"
+        )
+    if copy.pace_gbs is not None and (copy.chunk_bytes == LOADS or not has_bulk):
+        raise InputError(f"{copy.path}: plain loads and stores keep no pace; leave it out")
+    every = max(1, (gpu.multiprocessors or _SOME_SMS) // sharing)
+    sms, chunk = _usual(copy, every)
+    if not has_bulk:
+        chunk = LOADS
+    elif copy.pace_gbs is not None and chunk == LOADS:
+        chunk = 16 * KIB
+    return SmShape(
+        sms=copy.sms if copy.sms is not None else min(sms, every),
+        chunk_bytes=copy.chunk_bytes if copy.chunk_bytes is not None else chunk,
+        pace_gbs=copy.pace_gbs or 0.0,
+    )
+
+
+def _usual(copy: Copy, every: int) -> tuple[int, int]:
+    """SMs and chunk of a copy that may take `every` SM of a GPU with bulk copies."""
+    if copy.source.is_host:
+        # With three SMs or more, bulk copies ask for so much that opposing copies suffer.
+        return _HOST_SMS, 16 * KIB if (copy.sms or _HOST_SMS) < 3 else LOADS
+    if copy.destination.is_host:
+        return _HOST_SMS, 16 * KIB
+    if copy.is_read:
+        return _READ_SMS, 32 * KIB
+    if copy.source.part == copy.destination.part:
+        return every, LOADS
+    return every, 64 * KIB if (copy.sms or every) > _SOME_SMS else 16 * KIB
