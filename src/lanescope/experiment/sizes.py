@@ -38,6 +38,18 @@ def parse_size(text: str) -> int:
     return int(size)
 
 
+def exact_size_text(size: int) -> str:
+    """Return a size in bytes as text that `parse_size` reads back, in the largest whole unit.
+
+    >>> exact_size_text(512 << 20), exact_size_text(1000)
+    ('512MiB', '1000B')
+    """
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size and size % (1 << shift) == 0:
+            return f"{size >> shift}{unit}"
+    return f"{size}B"
+
+
 def doubling_sizes(smallest: int, largest: int) -> tuple[int, ...]:
     """Return smallest, 2 * smallest, ... up to and with the last one not above `largest`.
 

@@ -108,7 +108,8 @@ class Stop:
     ----------
     reason
         ``converged`` (half-width under the target), ``budget`` (time spent),
-        ``interrupted``, or ``predicted`` (nothing was sampled).
+        ``samples`` (as many as asked for), ``interrupted``, or ``predicted``
+        (nothing was sampled).
     target
         Half-width asked for, as a share of the median.
     spent_seconds, budget_seconds
@@ -127,6 +128,8 @@ class Stop:
                 return f"95 % half-width under {target} after {self.spent_seconds:.2f} s"
             case "budget":
                 return f"budget of {self.budget_seconds:g} s spent before {target}"
+            case "samples":
+                return f"as many samples as asked for, in {self.spent_seconds:.2f} s"
             case "interrupted":
                 return f"interrupted after {self.spent_seconds:.2f} s"
         return "nothing was sampled"

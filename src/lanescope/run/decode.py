@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from lanescope.experiment import (
     Submission,
     Timing,
 )
+from lanescope.experiment.case import Case, Cell, Matrix, Unit
 from lanescope.measurement.result import (
     CopyResult,
     LinkEvidence,
@@ -45,6 +46,24 @@ def results_from_rows(rows: Sequence[Row], samples: Columns) -> list[Result]:
     # A row for each copy, those of one experiment behind each other.
     groups = itertools.groupby(rows, key=lambda row: row["experiment"])
     return [_result(list(group), samples) for _, group in groups]
+
+
+def cases_from_json(entries: Iterable[dict[str, Any]]) -> tuple[Case, ...]:
+    """Return the cases that a manifest holds.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        If one is not a case.
+    """
+    return tuple(
+        Case(**entry | {"matrices": tuple(map(_matrix, entry["matrices"]))}) for entry in entries
+    )
+
+
+def _matrix(entry: dict[str, Any]) -> Matrix:
+    cells = tuple(Cell(**cell | {"measured": tuple(cell["measured"])}) for cell in entry["cells"])
+    return Matrix(**entry | {"cells": cells, "unit": Unit(entry["unit"])})
 
 
 def _result(rows: list[Row], samples: Columns) -> Result:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from lanescope.experiment.case import Case
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result, Source
 
@@ -32,11 +33,15 @@ class Manifest:
     Attributes
     ----------
     verb
-        ``check``, ``sweep`` or ``measure``.
+        ``check``, ``sweep``, ``bench``, ``copy`` and so on.
     command
         The command line, or the Python call.
     started
         ISO 8601 with the offset from UTC.
+    notes
+        What was done otherwise than asked for, such as a smaller size; sentences.
+    cases
+        Matrices that show the results; empty when the run has none.
     """
 
     verb: str
@@ -46,6 +51,8 @@ class Manifest:
     machine: Machine
     state: State = State.RUNNING
     schema_version: int = SCHEMA_VERSION
+    notes: tuple[str, ...] = ()
+    cases: tuple[Case, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

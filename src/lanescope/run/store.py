@@ -26,7 +26,7 @@ from lanescope.errors import InputError
 from lanescope.machine.files import dumps_machine, load_machine
 from lanescope.measurement.result import Result
 from lanescope.run.atomic import replace_when_written, write_atomically, writing_to
-from lanescope.run.decode import Columns, results_from_rows
+from lanescope.run.decode import Columns, cases_from_json, results_from_rows
 from lanescope.run.rows import Row, rows_of
 from lanescope.run.run import OLDER_VERSIONS, SCHEMA_VERSION, Manifest, Run, State
 
@@ -96,6 +96,8 @@ class RunWriter:
             "started": m.started,
             "state": str(m.state),
             "described": m.machine.described,
+            "notes": m.notes,
+            "cases": [dataclasses.asdict(case) for case in m.cases],
         }
         with writing_to(self.folder):
             write_atomically(self.folder / MANIFEST, json.dumps(content, indent=2).encode())
@@ -144,6 +146,8 @@ def _read_manifest(folder: Path) -> Manifest:
             machine=dataclasses.replace(machine, described=content["described"]),
             state=State(content["state"]),
             schema_version=version,
+            notes=tuple(content.get("notes", ())),
+            cases=cases_from_json(content.get("cases", ())),
         )
     except OSError as error:
         raise InputError(f"{folder} is not a readable run folder: {error.strerror}") from error

@@ -1,0 +1,259 @@
+"""The little language of ``lanescope copy``: copies as text, and texts as copies.
+
+::
+
+    set    = copy { "," copy }
+    copy   = [ count "x" ] place arrow place { option }
+    arrow  = "->" | "<-" | "<->"            "<->" is two copies, there and back
+    place  = part [ "." memory ]            h0   h0.pageable   g1
+    option = size                           512MiB
+           | "@ce" | "@cpu" [ ":" threads ]
+           | "@sm" [ ":" sms [ ":" chunk [ ":" gbs ] ] ]
+           | "by" gpu                       who copies between two GPUs
+           | "on" cpus                      on 0-3+8
+
+All copies of a set run at the same time. `lanescope.experiment.notation` writes copies
+in this language.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from lanescope.errors import InputError
+from lanescope.experiment.copy import Copy, Engine
+from lanescope.experiment.notation import DEFAULT_BYTES, usual_memory
+from lanescope.experiment.place import HOST_MEMORIES, Memory, Place
+from lanescope.experiment.sizes import parse_size
+from lanescope.machine import Machine
+
+#: More copies at once than this are a slip of the pen.
+_MOST_COPIES = 256
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<arrow><->|->|<-)|(?P<comma>,)|(?P<times>[0-9]+x(?=\s))|(?P<engine>@[^\s,]*)"
+    r"|(?P<word>(?:[^\s,<>@-]|(?<=\w)-(?!>))+))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    at: int  # characters before it
+
+
+def parse_copies(text: str, machine: Machine, default_bytes: int = DEFAULT_BYTES) -> list[Copy]:
+    """Return the copies that a text describes.
+
+    Parameters
+    ----------
+    machine
+        Whose parts are meant: places that it has not are refused here.
+    default_bytes
+        Size of a copy that names none.
+
+    Raises
+    ------
+    InputError
+        If the text is no set of copies; the message points at the character.
+    """
+    return _Parser(text, machine, default_bytes).copies()
+
+
+class _Parser:
+    def __init__(self, text: str, machine: Machine, default_bytes: int) -> None:
+        self._text = text
+        self._machine = machine
+        self._default_bytes = default_bytes
+        self._tokens = self._tokenize()
+        self._next = 0
+
+    def copies(self) -> list[Copy]:
+        copies = self._copy()
+        while self._peek().kind == "comma":
+            self._take()
+            copies += self._copy()
+        if (token := self._peek()).kind != "end":
+            self._fail(token, f"{token.text!r} does not belong here; a comma separates copies")
+        if len(copies) > _MOST_COPIES:
+            self._fail(token, f"{len(copies)} copies at once are too many; {_MOST_COPIES} may run")
+        return copies
+
+    def _tokenize(self) -> list[_Token]:
+        tokens, at = [], 0
+        end = len(self._text.rstrip())
+        while at < end:
+            match = _TOKEN.match(self._text, at)
+            if match is None or match.lastgroup is None:
+                at += len(self._text[at:]) - len(self._text[at:].lstrip())
+                self._fail(_Token("bad", "", at), f"{self._text[at]!r} means nothing here")
+            tokens.append(
+                _Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup))
+            )
+            at = match.end()
+        tokens.append(_Token("end", "the end", end))
+        return tokens
+
+    def _peek(self) -> _Token:
+        return self._tokens[self._next]
+
+    def _take(self) -> _Token:
+        token = self._tokens[self._next]
+        self._next = min(self._next + 1, len(self._tokens) - 1)
+        return token
+
+    def _copy(self) -> list[Copy]:
+        first, count = self._peek(), 1
+        if first.kind == "times":
+            count = int(self._take().text[:-1])
+            if not 1 <= count <= _MOST_COPIES:
+                self._fail(first, f"{count} times is not 1 to {_MOST_COPIES}")
+        left = self._place()
+        arrow = self._take()
+        if arrow.kind != "arrow":
+            self._fail(arrow, f"an arrow ('->', '<-' or '<->') belongs here, not {arrow.text!r}")
+        right = self._place()
+        options = self._options()
+        ways = {"->": [(left, right)], "<-": [(right, left)], "<->": [(left, right), (right, left)]}
+        copies = [self._build(first, *way, options) for way in ways[arrow.text]]
+        return copies * count
+
+    def _place(self) -> tuple[str, Memory | None]:
+        token = self._take()
+        part, _, kind = token.text.partition(".")
+        known = [n.id for n in self._machine.nodes] + [g.id for g in self._machine.gpus]
+        if token.kind != "word" or re.fullmatch("[hg][0-9]+", part) is None:
+            self._fail(token, f"a place such as h0 or g1 belongs here, not {token.text!r}")
+        if part not in known:
+            self._fail(token, f"this machine has no {part}; it has {', '.join(known)}")
+        if not kind:
+            return part, None
+        if kind not in tuple(Memory):
+            names = ", ".join(HOST_MEMORIES)
+            at = _Token("word", kind, token.at + len(part) + 1)
+            self._fail(at, f"{kind!r} is not a kind of memory; there are {names}")
+        return part, Memory(kind)
+
+    def _options(self) -> _Options:
+        options = _Options(self._default_bytes)
+        while (token := self._peek()).kind in ("word", "engine"):
+            self._take()
+            if token.kind == "engine":
+                self._engine(token, options)
+            elif token.text == "by":
+                options.executor = self._gpu(self._take())
+            elif token.text == "on":
+                options.cpus = self._cpus(self._take())
+            else:
+                options.bytes = self._size(token, token.text)
+        return options
+
+    def _engine(self, token: _Token, options: _Options) -> None:
+        name, *values = token.text[1:].split(":")
+        most = {"ce": 0, "cpu": 1, "sm": 3}.get(name)
+        if most is None:
+            self._fail(token, f"{token.text!r} is no engine; there are @ce, @sm and @cpu")
+        if len(values) > most:
+            self._fail(token, f"@{name} takes at most {most} value(s) after a colon")
+        options.engine = Engine(name)
+        if name == "cpu" and values:
+            options.threads = self._number(token, values[0], "threads")
+        if name == "sm":
+            if values:
+                options.sms = self._number(token, values[0], "SMs")
+            if len(values) > 1:
+                options.chunk_bytes = 0 if values[1] == "0" else self._size(token, values[1])
+            if len(values) > 2:
+                options.pace_gbs = self._rate(token, values[2])
+
+    def _gpu(self, token: _Token) -> str:
+        if token.text not in [g.id for g in self._machine.gpus]:
+            self._fail(token, f"a GPU such as g0 belongs behind 'by', not {token.text!r}")
+        return token.text
+
+    def _cpus(self, token: _Token) -> tuple[int, ...]:
+        if (
+            re.fullmatch(r"[0-9]{1,5}(-[0-9]{1,5})?(\+[0-9]{1,5}(-[0-9]{1,5})?)*", token.text)
+            is None
+        ):
+            self._fail(token, f"CPUs such as 0-3+8 belong behind 'on', not {token.text!r}")
+        cpus: list[int] = []
+        for span in token.text.split("+"):
+            first, _, last = span.partition("-")
+            cpus += range(int(first), int(last or first) + 1)
+        known = {cpu for n in self._machine.nodes for core in n.cores for cpu in core}
+        if unknown := [c for c in cpus if c not in known]:
+            self._fail(token, f"this process may not use CPU {unknown[0]}, or it is not there")
+        return tuple(dict.fromkeys(cpus))
+
+    def _size(self, token: _Token, text: str) -> int:
+        try:
+            return parse_size(text)
+        except InputError as error:
+            self._fail(token, str(error))
+
+    def _number(self, token: _Token, text: str, what: str) -> int:
+        if not text.isdigit() or int(text) < 1:
+            self._fail(token, f"{text!r} is no number of {what}")
+        return int(text)
+
+    def _rate(self, token: _Token, text: str) -> float:
+        if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) is None:
+            self._fail(token, f"{text!r} is no rate in GB/s")
+        return float(text)
+
+    def _build(
+        self,
+        token: _Token,
+        source: tuple[str, Memory | None],
+        destination: tuple[str, Memory | None],
+        options: _Options,
+    ) -> Copy:
+        engine = options.engine
+        try:
+            return Copy(
+                source=_place(*source, engine),
+                destination=_place(*destination, engine),
+                bytes=options.bytes,
+                engine=engine,
+                cpus=options.cpus or self._threads(token, source[0], options.threads),
+                executor=options.executor,
+                sms=options.sms,
+                chunk_bytes=options.chunk_bytes,
+                pace_gbs=options.pace_gbs,
+            )
+        except InputError as error:
+            self._fail(token, str(error))
+
+    def _threads(self, token: _Token, part: str, threads: int | None) -> tuple[int, ...]:
+        if threads is None:
+            return ()
+        cores = self._machine.node(int(part[1:])).cores if part.startswith("h") else ()
+        if threads > len(cores):
+            self._fail(token, f"{part} has {len(cores)} cores, not {threads}")
+        return tuple(core[0] for core in cores[:threads])
+
+    def _fail(self, token: _Token, message: str) -> NoReturn:
+        pointer = " " * token.at + "^"
+        raise InputError(f"column {token.at + 1}: {message}\n  {self._text}\n  {pointer}")
+
+
+@dataclass(slots=True)
+class _Options:
+    bytes: int
+    engine: Engine = Engine.CE
+    executor: str | None = None
+    cpus: tuple[int, ...] = ()
+    threads: int | None = None
+    sms: int | None = None
+    chunk_bytes: int | None = None
+    pace_gbs: float | None = None
+
+
+def _place(part: str, memory: Memory | None, engine: Engine) -> Place:
+    if memory is None:
+        memory = usual_memory(part, engine)
+    return Place(part, memory)

@@ -1,0 +1,65 @@
+"""Copies as text, in the language of ``lanescope copy``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lanescope.experiment.copy import Copy, Engine, Operation
+from lanescope.experiment.place import Memory, Place
+from lanescope.experiment.sizes import exact_size_text
+
+#: Of a copy that names no size: enough to fill any link.
+DEFAULT_BYTES = 512 << 20
+
+
+def usual_memory(part: str, engine: Engine) -> Memory:
+    """Return the kind of memory of a place that names none."""
+    if part.startswith("g"):
+        return Memory.DEVICE
+    return Memory.PAGEABLE if engine is Engine.CPU else Memory.PINNED
+
+
+def copies_text(copies: Iterable[Copy]) -> str:
+    """Return a set of copies as text that `parse_copies` reads back.
+
+    CPUs are left out: who names none gets those next to the memory.
+    """
+    return ", ".join(map(_copy_text, copies))
+
+
+def _copy_text(copy: Copy) -> str:
+    words = [
+        _place_text(copy.source, copy.engine),
+        "->",
+        _place_text(copy.destination, copy.engine),
+    ]
+    if copy.operation is not Operation.COPY:
+        words.append(f"@{copy.operation}")
+    elif copy.engine is Engine.SM:
+        words.append("@" + _sm_text(copy))
+    elif copy.engine is Engine.CPU:
+        words.append("@cpu")
+    if copy.executor is not None:
+        words += ["by", copy.executor]
+    if copy.bytes != DEFAULT_BYTES:
+        words.append(exact_size_text(copy.bytes))
+    return " ".join(words)
+
+
+def _sm_text(copy: Copy) -> str:
+    values = [copy.sms, copy.chunk_bytes, copy.pace_gbs]
+    text = "sm"
+    if copy.sms is not None:
+        text += f":{copy.sms}"
+        if copy.chunk_bytes is not None:
+            text += f":{exact_size_text(copy.chunk_bytes) if copy.chunk_bytes else 0}"
+            if copy.pace_gbs is not None:
+                text += f":{copy.pace_gbs:g}"
+    elif values != [None, None, None]:
+        raise ValueError("a chunk or a pace has no text without a number of SMs")
+    return text
+
+
+def _place_text(place: Place, engine: Engine) -> str:
+    usual = usual_memory(place.part, engine)
+    return place.part if place.memory is usual else f"{place.part}.{place.memory}"
