@@ -1,0 +1,60 @@
+"""Puts the rules in order, so that one fault is told once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lanescope.backend.base import LinkEvidence
+from lanescope.diagnosis.diagnosis import Diagnosis
+from lanescope.diagnosis.gpus import slow_gpus
+from lanescope.diagnosis.links import trained_down
+from lanescope.diagnosis.matrix import matrix_of
+from lanescope.diagnosis.memory import host_memory_bound
+from lanescope.diagnosis.numa import far_numa
+from lanescope.diagnosis.opposing import asymmetric_opposing
+from lanescope.diagnosis.pairs import slow_pairs
+from lanescope.diagnosis.peers import iommu_or_acs, staged_through_host
+from lanescope.diagnosis.topology import below
+from lanescope.machine import Machine
+from lanescope.measurement.result import Result
+
+
+def diagnose(
+    machine: Machine,
+    results: Sequence[Result],
+    evidence: Mapping[str, Sequence[LinkEvidence]] | None = None,
+) -> tuple[Diagnosis, ...]:
+    """Return what a run says about the causes of slow paths; nothing for a healthy machine.
+
+    Experiments are known by their copies, never by their names, and may be missing.
+
+    Parameters
+    ----------
+    results
+        Of one run on this machine. Predictions and what was not measured are left out.
+    evidence
+        Link states seen under load, by the experiment's name.
+    """
+    matrix = matrix_of(machine, results, evidence or {})
+    links = trained_down(matrix)
+    # What a slow link explains is told by no other rule again.
+    narrow = below(machine, _parts(links))
+    gpus = slow_gpus(matrix, narrow)
+    slow = narrow | {part for part in _parts(gpus) if part.startswith("g")}
+    staged, staged_pairs = staged_through_host(matrix)
+    translated, translated_pairs = iommu_or_acs(matrix, slow)
+    opposing, fabric_bound = asymmetric_opposing(matrix, slow)
+    return (
+        *links,
+        *far_numa(matrix),
+        *gpus,
+        *staged,
+        *translated,
+        *slow_pairs(matrix, slow, staged_pairs | translated_pairs),
+        *host_memory_bound(matrix, slow, fabric_bound),
+        *opposing,
+    )
+
+
+def _parts(diagnoses: Iterable[Diagnosis]) -> frozenset[str]:
+    return frozenset(part for found in diagnoses for part in found.parts)
