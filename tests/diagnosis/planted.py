@@ -9,8 +9,8 @@ from lanescope.measurement.result import Result
 from tests.diagnosis.simulator import Fault
 
 
-def only(machine: Machine, results: list[Result], **more: object) -> Diagnosis:
-    found = diagnose(machine, results, **more)  # type: ignore[arg-type]
+def only(machine: Machine, results: list[Result]) -> Diagnosis:
+    found = diagnose(machine, results)
     assert len(found) == 1, [d.sentence for d in found]
     assert all((found[0].sentence, found[0].evidence, found[0].confirm, found[0].remedy))
     return found[0]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 
 import pytest
 
-from lanescope.backend.base import LinkEvidence
 from lanescope.diagnosis import diagnose
 from lanescope.experiment import Copy, Experiment
+from lanescope.measurement.result import LinkEvidence
 from tests.diagnosis.planted import of_host, only
 from tests.diagnosis.simulator import (
     changed_link,
@@ -48,7 +49,7 @@ def test_a_slow_link_of_a_switch_is_not_put_on_its_gpus():
 def test_trained_down_is_told_by_the_state_under_load(make, part):
     results = simulate(slower_link(make(), part, 2, 8))
     seen = (LinkEvidence(part, 2, 8),)
-    found = only(make(), results, evidence={r.experiment.name: seen for r in results})
+    found = only(make(), [dataclasses.replace(r, links=tuple(seen)) for r in results])
     assert (found.kind, found.parts) == ("trained-down", (part,))
     assert "2.0 x8 under load" in found.sentence
 
@@ -136,15 +137,15 @@ def test_half_the_rate_over_a_link_seen_at_its_best_is_another_fault(make, part)
     results = simulate(make(), fault=of_host(part, 0.5))
     seen = (LinkEvidence(part, 5, 16),)
     assert only(make(), results).kind == "trained-down"
-    found = only(make(), results, evidence={r.experiment.name: seen for r in results})
+    found = only(make(), [dataclasses.replace(r, links=tuple(seen)) for r in results])
     assert (found.kind, found.parts) == ("slow-gpu", (part,))
 
 
 def test_the_link_above_the_switch_is_left_when_that_of_the_gpu_is_at_its_best():
     seen = (LinkEvidence("g4", 4, 16), LinkEvidence("g5", 4, 16))
     results = simulate(slower_link(switched(), "s2", 4, 8))
-    found = only(switched(), results, evidence={r.experiment.name: seen for r in results})
+    found = only(switched(), [dataclasses.replace(r, links=tuple(seen)) for r in results])
     assert (found.kind, found.parts) == ("trained-down", ("s2", "g4", "g5"))
     results = simulate(switched(), fault=of_host("g4", 0.5))
-    found = only(switched(), results, evidence={r.experiment.name: seen for r in results})
+    found = only(switched(), [dataclasses.replace(r, links=tuple(seen)) for r in results])
     assert (found.kind, found.parts) == ("slow-gpu", ("g4",))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lanescope.backend.base import LinkEvidence
 from lanescope.diagnosis.seen import Seen, Way
-from lanescope.experiment import Copy, Engine, Memory, Operation, Timing
+from lanescope.experiment import Copy, Engine, Operation, Timing
+from lanescope.experiment.experiment import needs_host_clock
 from lanescope.experiment.limit import limits
 from lanescope.machine import Machine
 from lanescope.measurement.bandwidth import bandwidth_gbs
@@ -76,11 +76,7 @@ class Matrix:
         return tuple(seen for seen in both if seen is not None)
 
 
-def matrix_of(
-    machine: Machine,
-    results: Sequence[Result],
-    evidence: Mapping[str, Sequence[LinkEvidence]],
-) -> Matrix:
+def matrix_of(machine: Machine, results: Sequence[Result]) -> Matrix:
     """Return what counts of some results: measured, by copy engines, large and pinned."""
     runs: dict[tuple[Way, ...], Run] = {}
     memory: dict[str, float] = {}
@@ -90,17 +86,17 @@ def matrix_of(
         _note_memory(memory, result)
         if not all(_counts(machine, copy) for copy in result.experiment.copies):
             continue
-        run = _run(machine, result, tuple(evidence.get(result.experiment.name, ())))
+        run = _run(machine, result)
         key = tuple(sorted(seen.way for seen in run))
         if run and (key not in runs or _weight(run) >= _weight(runs[key])):
             runs[key] = run
     return Matrix(machine, runs, memory)
 
 
-def _run(machine: Machine, result: Result, links: tuple[LinkEvidence, ...]) -> Run:
+def _run(machine: Machine, result: Result) -> Run:
     staged, bounds = _STAGED in result.method, limits(machine, result.experiment)
     return tuple(
-        Seen(result.experiment, c.copy, _gbs(c), limit, staged, links)
+        Seen(result.experiment, c.copy, _gbs(c), limit, staged, result.links)
         for c, limit in zip(result.copies, bounds, strict=True)
     )
 
@@ -114,9 +110,9 @@ def _counts(machine: Machine, copy: Copy) -> bool:
     return (
         copy.engine is Engine.CE
         and copy.operation is Operation.COPY
-        and Memory.PAGEABLE not in (copy.source.memory, copy.destination.memory)
-        # Copies may come to be cut into pieces, each as dear as a small copy.
-        and copy.bytes // getattr(copy, "pieces", 1) >= JUDGED_BYTES
+        and not needs_host_clock(copy)
+        # Each piece of a copy is as dear as a small copy.
+        and copy.bytes // copy.pieces >= JUDGED_BYTES
         and {copy.source.part, copy.destination.part} <= known
         and copy.source.part != copy.destination.part
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from lanescope.backend.base import LinkEvidence
 from lanescope.diagnosis.diagnosis import Diagnosis
 from lanescope.diagnosis.gpus import slow_gpus
 from lanescope.diagnosis.links import trained_down
@@ -19,11 +18,7 @@ from lanescope.machine import Machine
 from lanescope.measurement.result import Result
 
 
-def diagnose(
-    machine: Machine,
-    results: Sequence[Result],
-    evidence: Mapping[str, Sequence[LinkEvidence]] | None = None,
-) -> tuple[Diagnosis, ...]:
+def diagnose(machine: Machine, results: Sequence[Result]) -> tuple[Diagnosis, ...]:
     """Return what a run says about the causes of slow paths; nothing for a healthy machine.
 
     Experiments are known by their copies, never by their names, and may be missing.
@@ -32,10 +27,8 @@ def diagnose(
     ----------
     results
         Of one run on this machine. Predictions and what was not measured are left out.
-    evidence
-        Link states seen under load, by the experiment's name.
     """
-    matrix = matrix_of(machine, results, evidence or {})
+    matrix = matrix_of(machine, results)
     links = trained_down(matrix)
     # What a slow link explains is told by no other rule again.
     narrow = below(machine, _parts(links))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lanescope.backend.base import LinkEvidence
 from lanescope.experiment import Copy, Experiment
 from lanescope.experiment.limit import Limit
+from lanescope.measurement.result import LinkEvidence
 
 #: From, to, and whether the GPU that does the copy reads it from elsewhere.
 Way = tuple[str, str, bool]
@@ -75,4 +75,4 @@ class Seen:
         """What this copy has in common with others of the same path."""
         source, destination = self.copy.source.part, self.copy.destination.part
         # Copies may come to tell which GPU does them; today that is the source, if it is one.
-        return source, destination, bool(getattr(self.copy, "is_read", self.copy.source.is_host))
+        return source, destination, self.copy.is_read

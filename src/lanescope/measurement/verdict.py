@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lanescope.experiment import Copy, Engine, Memory
 from lanescope.experiment.limit import Limit
 from lanescope.machine import LinkKind, Machine
+from lanescope.machine.pcie import line_rate_gbs
 from lanescope.measurement.result import LinkEvidence, Source, Status, Verdict
 
 #: Smaller copies spend their time on start-up and say nothing about the link.
@@ -58,7 +59,7 @@ def judge(
         return Verdict(Status.PREDICTED, f"upper bound from {limit.reason}")
     if copy.operation.is_latency:
         return Verdict(Status.UNJUDGED, "a latency has no limit to be judged by")
-    if trained_down := _trained_down(machine, copy, evidence):
+    if trained_down := _trained_down(machine, copy, gbs, evidence):
         return trained_down
     if limit.gbs is None or limit.kind not in EXPECTED_SHARE:
         return Verdict(Status.UNJUDGED, limit.reason)
@@ -87,12 +88,16 @@ def judge(
     return Verdict(Status.SLOW, reason, _remedy(limit, bool(replays)))
 
 
-def _trained_down(machine: Machine, copy: Copy, evidence: Sequence[LinkEvidence]) -> Verdict | None:
+def _trained_down(
+    machine: Machine, copy: Copy, gbs: float, evidence: Sequence[LinkEvidence]
+) -> Verdict | None:
     over_pcie = copy.source.is_host or copy.destination.is_host
     for seen in evidence if over_pcie else ():
         links = [ln for ln in machine.links if ln.pcie is not None and ln.b == seen.part]
         for best in (ln.pcie.at_best() for ln in links if ln.pcie is not None):
-            if seen.generation < best.generation or seen.width < best.width:
+            slower = seen.generation < best.generation or seen.width < best.width
+            # A state that was read too late, on a link that rests again, proves nothing.
+            if slower and gbs <= line_rate_gbs(seen.generation, seen.width):
                 return Verdict(
                     Status.SLOW,
                     f"the link of {seen.part} runs at PCIe {seen.generation}.0 x{seen.width} under "
