@@ -5,20 +5,29 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from lanescope._version import __version__
 from lanescope.backend.base import Backend
+from lanescope.backend.memory import free_bytes
 from lanescope.backend.model import ModelBackend
 from lanescope.errors import InputError
 from lanescope.experiment import Experiment, Memory
+from lanescope.experiment.case import Case
+from lanescope.experiment.cases import CaseOptions, build_cases, choose
 from lanescope.experiment.catalogue import (
     CHECK_BYTES,
     check_experiments,
     select,
     sweep_experiments,
 )
+from lanescope.experiment.experiment import experiment_of
+from lanescope.experiment.fit import fitting_size
+from lanescope.experiment.grammar import parse_copies
+from lanescope.experiment.notation import DEFAULT_BYTES
+from lanescope.experiment.sm import sm_shapes
 from lanescope.machine import Gpu, Machine
 from lanescope.measurement.result import Result
 from lanescope.measurement.sampling import Plan, measure_all, measure_one
@@ -30,13 +39,13 @@ from lanescope.run.store import RunWriter
 Progress = Callable[[Experiment, int, int], None]
 
 
-def backend_for(machine: Machine, *, allow_busy: bool = False) -> Backend:
+def backend_for(machine: Machine, *, allow_busy: bool = False, affinity: bool = True) -> Backend:
     """Return what runs experiments on a machine: itself, or a prediction."""
     if machine.described:
         return ModelBackend(machine)
     from lanescope.backend.native import NativeBackend
 
-    return NativeBackend(machine, allow_busy=allow_busy)
+    return NativeBackend(machine, allow_busy=allow_busy, affinity=affinity)
 
 
 def resolve_machine(machine: Machine | str | None) -> Machine:
@@ -99,7 +108,8 @@ def check(
     experiments = select(check_experiments(resolved, size_bytes), cases)
     if not experiments:
         raise InputError(f"machine {resolved.name!r} has no path to measure; give it nodes or GPUs")
-    return _run("check", resolved, experiments, plan or Plan(), allow_busy, out, progress)
+    setup = _Setup("check", allow_busy, out, progress)
+    return _run(resolved, experiments, plan or Plan(), setup)
 
 
 def sweep(
@@ -133,8 +143,89 @@ def sweep(
 
         sizes = doubling_sizes(16, largest_sweep_bytes(resolved, chosen))
     experiments = sweep_experiments(resolved, chosen, sizes, memories)
-    plan = plan or Plan(budget_seconds=0.2)
-    return _run("sweep", resolved, experiments, plan, allow_busy, out, progress)
+    setup = _Setup("sweep", allow_busy, out, progress)
+    return _run(resolved, experiments, plan or Plan(budget_seconds=0.2), setup)
+
+
+def bench(
+    machine: Machine | str | None = None,
+    *,
+    cases: Sequence[str] = (),
+    prefixes: Sequence[str] = (),
+    options: CaseOptions | None = None,
+    plan: Plan | None = None,
+    allow_busy: bool = False,
+    affinity: bool = True,
+    out: Path | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Measure cases of nvbandwidth: copy engines and kernels, one way, both ways, all at once.
+
+    A set of copies that several cases share is measured once. Copies that do not
+    fit into memory are made smaller; the run's notes say so.
+
+    Parameters
+    ----------
+    cases
+        Names or numbers of `lanescope.experiment.cases.case_list`; all for none.
+    prefixes
+        Beginnings of such names.
+    options
+        Size and kind of memory.
+    affinity
+        Bind submitting threads to the CPUs next to the memory.
+
+    The other parameters and the result are those of `check`.
+    """
+    resolved = resolve_machine(machine)
+    names = choose(cases, prefixes)
+    if not resolved.gpus:
+        raise InputError(
+            f"machine {resolved.name!r} has no GPU, and every case takes one; 'lanescope check' "
+            "measures host memory, --machine works on a described machine"
+        )
+    wanted = options or CaseOptions()
+    size, notes = fitting_size(
+        wanted.bytes,
+        lambda size: build_cases(resolved, names, replace(wanted, bytes=size)).experiments,
+        free_bytes(resolved),
+    )
+    built = build_cases(resolved, names, replace(wanted, bytes=size))
+    setup = _Setup("bench", allow_busy, out, progress, affinity, notes, built.cases)
+    return _run(resolved, built.experiments, plan or Plan(), setup)
+
+
+def copy(
+    copies: str,
+    machine: Machine | str | None = None,
+    *,
+    size_bytes: int = DEFAULT_BYTES,
+    plan: Plan | None = None,
+    allow_busy: bool = False,
+    out: Path | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Measure copies that run at the same time, given as text.
+
+    Parameters
+    ----------
+    copies
+        Such as ``h0 -> g0 @ce, g1 -> h0 @sm:16``; see `lanescope.experiment.grammar`.
+    size_bytes
+        Size of a copy that names none.
+
+    The other parameters and the result are those of `check`.
+
+    Raises
+    ------
+    InputError
+        If the text means nothing or contradicts itself; nothing is allocated then.
+    """
+    resolved = resolve_machine(machine)
+    experiment = experiment_of(parse_copies(copies, resolved, size_bytes))
+    sm_shapes(experiment.copies, resolved)
+    setup = _Setup("copy", allow_busy, out, progress)
+    return _run(resolved, [experiment], plan or Plan(), setup)
 
 
 def measure(
@@ -222,31 +313,38 @@ def _gpus(machine: Machine, indices: Sequence[int] | None) -> list[Gpu]:
     return [known[index] for index in wanted]
 
 
-def _run(
-    verb: str,
-    machine: Machine,
-    experiments: Sequence[Experiment],
-    plan: Plan,
-    allow_busy: bool,
-    out: Path | None,
-    progress: Progress | None,
-) -> Run:
+@dataclass(frozen=True, slots=True)
+class _Setup:
+    """What a run is, apart from what it measures."""
+
+    verb: str
+    allow_busy: bool
+    out: Path | None
+    progress: Progress | None
+    affinity: bool = True
+    notes: tuple[str, ...] = ()
+    cases: tuple[Case, ...] = ()
+
+
+def _run(machine: Machine, experiments: Sequence[Experiment], plan: Plan, setup: _Setup) -> Run:
     manifest = Manifest(
-        verb=verb,
-        command=_command(verb),
+        verb=setup.verb,
+        command=_command(setup.verb),
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
         tool_version=__version__,
         machine=machine,
+        notes=setup.notes,
+        cases=setup.cases,
     )
-    writer = RunWriter(out or new_run_folder(verb), manifest)
+    writer = RunWriter(setup.out or new_run_folder(setup.verb), manifest)
     numbers = {e.name: i for i, e in enumerate(experiments, start=1)}
 
     def on_start(experiment: Experiment) -> None:
-        if progress is not None:
-            progress(experiment, numbers[experiment.name], len(experiments))
+        if setup.progress is not None:
+            setup.progress(experiment, numbers[experiment.name], len(experiments))
 
     try:
-        backend = backend_for(machine, allow_busy=allow_busy)
+        backend = backend_for(machine, allow_busy=setup.allow_busy, affinity=setup.affinity)
         measure_all(experiments, backend, machine, plan, writer.add, on_start)
     except (KeyboardInterrupt, SystemExit):
         writer.finish(State.INTERRUPTED)

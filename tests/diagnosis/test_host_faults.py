@@ -57,7 +57,7 @@ def test_trained_down_is_told_by_the_state_under_load(make, part):
 def test_a_state_that_the_rates_contradict_was_read_too_late():
     results = simulate(h200s())
     idle = (LinkEvidence("g0", 1, 16), LinkEvidence("g1", 1, 16))
-    assert diagnose(h200s(), results, {r.experiment.name: idle for r in results}) == ()
+    assert diagnose(h200s(), [dataclasses.replace(r, links=idle) for r in results]) == ()
 
 
 @pytest.mark.parametrize(("make", "part"), [(switched, "s1"), (nvswitched, "g4")])

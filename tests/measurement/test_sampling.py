@@ -86,5 +86,5 @@ def test_times_of_nothing_are_no_measurement(two_gpus):
 
 def test_evidence_reaches_the_verdict(two_gpus):
     evidence = (LinkEvidence("g0", 4, 16),)
-    result = measured(two_gpus, lambda copy, batch: [TEN_MS] * 6, evidence=evidence)[0]
+    result = measured(two_gpus, lambda copy, batch: [TEN_MS * 2.3] * 6, evidence=evidence)[0]
     assert result.copies[0].verdict.status is Status.SLOW

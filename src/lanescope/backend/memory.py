@@ -1,9 +1,12 @@
-"""How much host memory may be taken."""
+"""How much memory may be taken."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+from lanescope.machine import Machine
+from lanescope.machine.nvml import Nvml
 
 #: What is left to everybody else.
 _USABLE_SHARE = 0.8
@@ -85,3 +88,22 @@ def _statistic(group: Path, name: str) -> int:
         return next((int(value) for key, value in lines if key == name), 0)
     except (OSError, ValueError):
         return 0
+
+
+def free_bytes(machine: Machine) -> dict[str, int]:
+    """Return for each part of a machine what may be taken of its memory now, as far as known."""
+    if machine.described:
+        sizes = [(n.id, n.memory_bytes) for n in machine.nodes]
+        sizes += [(g.id, g.memory_bytes) for g in machine.gpus]
+        return {part: int(size * _USABLE_SHARE) for part, size in sizes if size is not None}
+    free: dict[str, int] = {}
+    for node in machine.nodes:
+        bounds = (available_host_bytes(), available_node_bytes(node.index))
+        if known := [b for b in bounds if b is not None]:
+            free[node.id] = min(known)
+    nvml = Nvml.open() if machine.gpus else None
+    for gpu in machine.gpus:
+        left = nvml.free_bytes(gpu.uuid) if nvml is not None and gpu.uuid is not None else None
+        if left is not None:
+            free[gpu.id] = int(left * _USABLE_SHARE)
+    return free

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import typer
 
-from lanescope.cli import bench, check, report, topo
+from lanescope.cli import bench, check, copy, report, sweep, topo
 from lanescope.errors import LanescopeError
 
 app = typer.Typer(
@@ -27,10 +27,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-bench_app = typer.Typer(no_args_is_help=True, help="Measure one thing in depth.")
-bench_app.command("sweep")(bench.sweep)
+bench_app = typer.Typer(cls=bench.BenchGroup, invoke_without_command=True)
+bench_app.callback()(bench.bench)
+bench_app.command("sweep")(sweep.sweep)
 app.add_typer(bench_app, name="bench")
 app.command("check")(check.check)
+app.command("copy")(copy.copy)
 app.command("topo")(topo.topo)
 app.command("report")(report.report)
 

@@ -1,15 +1,16 @@
-"""``lanescope bench``: one thing in depth."""
+"""``lanescope bench``: the cases of nvbandwidth."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
-    JsonOption,
     MachineOption,
     OutOption,
     StrictOption,
@@ -18,82 +19,195 @@ from lanescope.cli.options import (
     parse_percent,
     require_one_format,
 )
+from lanescope.errors import InputError
+
+if TYPE_CHECKING:
+    from lanescope.experiment.cases import CaseOptions
+    from lanescope.run.run import Run
+
+#: Options that take every word up to the next option, as they do in nvbandwidth.
+_MANY = ("-t", "--testcase", "-p", "--testcasePrefixes")
 
 
-def sweep(
-    smallest: Annotated[str, typer.Option("--min", metavar="SIZE", help="Smallest copy.")] = "16B",
-    largest: Annotated[
-        str | None,
-        typer.Option("--max", metavar="SIZE", help="Largest copy; default 2GiB or what fits."),
-    ] = None,
-    gpu: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="GPU to sweep; may be repeated.")
-    ] = None,
-    memory: Annotated[
+class BenchGroup(TyperGroup):
+    """Lets ``-t A B C`` stand for ``-t A -t B -t C``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Spread the words behind the options that take many."""
+        return super().parse_args(ctx, list(_spread(args)))
+
+
+def _spread(args: Iterable[str]) -> Iterable[str]:
+    option, taken = "", 0
+    for word in args:
+        if word.startswith("-"):
+            option, taken = (word if word in _MANY else ""), 0
+        elif option:
+            if taken:
+                yield option
+            taken += 1
+        yield word
+
+
+def bench(
+    ctx: typer.Context,
+    testcase: Annotated[
         list[str] | None,
-        typer.Option(metavar="KIND", help="Host memory: pinned or pageable; default both."),
+        typer.Option(
+            "-t", "--testcase", metavar="NAME...", help="Cases to run, by name or number."
+        ),
     ] = None,
+    prefix: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-p", "--testcasePrefixes", metavar="PREFIX...", help="Cases to run, by beginning."
+        ),
+    ] = None,
+    list_cases: Annotated[bool, typer.Option("-l", "--list", help="List the cases.")] = False,
+    size: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Bytes of each copy; default 512MiB.")
+    ] = None,
+    buffer_mib: Annotated[
+        int | None,
+        typer.Option("-b", "--bufferSize", metavar="MIB", help="The same as a number of MiB."),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            "-i",
+            "--testSamples",
+            "--samples",
+            min=1,
+            metavar="N",
+            help="Samples of each copy; default: until the target is reached.",
+        ),
+    ] = None,
+    mean: Annotated[
+        bool, typer.Option("-m", "--useMean", "--mean", help="Show means and not medians.")
+    ] = False,
+    skip_verification: Annotated[
+        bool,
+        typer.Option(
+            "-s", "--skipVerification", "--skip-verification", help="Do not compare the bytes."
+        ),
+    ] = False,
+    no_affinity: Annotated[
+        bool,
+        typer.Option(
+            "-d",
+            "--disableAffinity",
+            "--no-affinity",
+            help="Do not bind threads to the CPUs next to the memory.",
+        ),
+    ] = False,
+    memory: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="Host memory: pinned, pageable, write-combined, mapped, managed or huge.",
+        ),
+    ] = "pinned",
+    node: Annotated[
+        int | None, typer.Option(metavar="N", help="NUMA node of host memory; default: nearest.")
+    ] = None,
+    pairs: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Draw so many pairs of GPUs; default: all."),
+    ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="lanescope, or nvbandwidth for the "
+            "shape of its text, and with --json of its JSON.",
+        ),
+    ] = "lanescope",
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every copy.")] = False,
     budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Sampling time for one size, at most.")
-    ] = 0.2,
+        float, typer.Option(metavar="SECONDS", help="Sampling time for one set of copies, at most.")
+    ] = 1.0,
     target: TargetOption = "0.5%",
     machine: MachineOption = None,
     out: OutOption = None,
-    json: JsonOption = False,
+    json: Annotated[bool, typer.Option("-j", "--json", help="Print the run as JSON.")] = False,
     csv: CsvOption = False,
     strict: StrictOption = False,
     allow_busy: BusyOption = False,
 ) -> None:
-    """Sweep copy sizes between host and GPU: delay, plateau, size that fills the link.
+    """Measure every pattern of copies: the cases of nvbandwidth, all of them by default.
 
-    Sizes double. Pinned memory is timed by GPU events and by the host's clock,
-    pageable memory by the host's clock.
+    Other benchmarks are commands of their own, listed below.
     """
+    if ctx.invoked_subcommand is not None:
+        return
+    if list_cases:
+        _list()
+        return
+    require_one_format(json, csv)
     from lanescope import api
-    from lanescope.cli.output import exit_code, progress_on_terminal, show_run
+    from lanescope.cli.output import exit_code, progress_on_terminal
     from lanescope.measurement.sampling import Plan
 
-    require_one_format(json, csv)
-    plan = Plan(parse_percent(target), parse_budget(budget))
-    memories = _memories(memory)
-    resolved = api.resolve_machine(machine)
+    if form not in ("lanescope", "nvbandwidth"):
+        raise InputError(f"--format {form!r} is not known; use lanescope or nvbandwidth")
+    plan = Plan(
+        parse_percent(target), parse_budget(budget), samples=samples, verify=not skip_verification
+    )
+    options = _options(size, buffer_mib, memory, node, pairs)
     with progress_on_terminal() as progress:
-        run = api.sweep(
-            resolved,
-            sizes=_sizes(smallest, largest, api.largest_sweep_bytes(resolved, resolved.gpus)),
-            gpus=gpu,
-            memories=memories,
+        run = api.bench(
+            machine,
+            cases=testcase or [],
+            prefixes=prefix or [],
+            options=options,
             plan=plan,
             allow_busy=allow_busy,
+            affinity=not no_affinity,
             out=out,
             progress=progress,
         )
-    show_run(run, json=json, csv=csv)
+    _show(run, form=form, json=json, csv=csv, mean=mean, verbose=verbose)
     raise typer.Exit(exit_code(run, strict=strict))
 
 
-def _sizes(smallest: str, largest: str | None, most: int) -> tuple[int, ...]:
-    from lanescope.errors import InputError
-    from lanescope.experiment.sizes import doubling_sizes, parse_size
+def _list() -> None:
+    from lanescope.experiment.cases import case_list
 
-    first = parse_size(smallest)
-    last = most if largest is None else parse_size(largest)
-    if last > most:
-        raise InputError(
-            f"a copy of {largest} does not fit: at most {most >> 20} MiB, a quarter of the "
-            "smallest memory on the way; give a smaller --max"
-        )
-    return doubling_sizes(first, last)
+    for number, (name, description) in enumerate(case_list()):
+        print(f"{number:2}  {name:50} {description}")
 
 
-def _memories(names: list[str] | None) -> list:  # type: ignore[type-arg]  # Memory, imported late
-    from lanescope.errors import InputError
-    from lanescope.experiment import Memory
+def _options(
+    size: str | None, buffer_mib: int | None, memory: str, node: int | None, pairs: int | None
+) -> CaseOptions:
+    from lanescope.experiment.cases import CaseOptions
+    from lanescope.experiment.place import HOST_MEMORIES, Memory
+    from lanescope.experiment.sizes import parse_size
 
-    kinds = {str(m): m for m in (Memory.PINNED, Memory.PAGEABLE)}
-    for name in names or []:
-        if name not in kinds:
-            raise InputError(
-                f"--memory {name!r} is not a kind of host memory; use {' or '.join(kinds)}"
-            )
-    return [kinds[name] for name in names] if names else list(kinds.values())
+    if size is not None and buffer_mib is not None:
+        raise InputError("--size and --bufferSize say the same; give one of them")
+    if buffer_mib is not None and buffer_mib < 1:
+        raise InputError(f"--bufferSize {buffer_mib} holds nothing; give 1 MiB or more")
+    if memory not in HOST_MEMORIES:
+        kinds = ", ".join(HOST_MEMORIES)
+        raise InputError(f"--memory {memory!r} is not a kind of host memory; there are {kinds}")
+    default = CaseOptions()
+    size_bytes = default.bytes if size is None else parse_size(size)
+    if buffer_mib is not None:
+        size_bytes = buffer_mib << 20
+    return CaseOptions(size_bytes, Memory(memory), node, pairs)
+
+
+def _show(run: Run, *, form: str, json: bool, csv: bool, mean: bool, verbose: bool) -> None:
+    from lanescope.cli.output import show_run
+
+    if form == "lanescope" or csv:
+        show_run(run, json=json, csv=csv, mean=mean, verbose=verbose)
+        return
+    from lanescope.cli.output import write_page
+    from lanescope.report.nvbandwidth_format import nvbandwidth_json, nvbandwidth_text
+
+    write_page(run)
+    make = nvbandwidth_json if json else nvbandwidth_text
+    print(make(run, mean=mean, verbose=verbose), end="")

@@ -59,19 +59,26 @@ def progress_on_terminal() -> Iterator[Progress | None]:
         yield on_start
 
 
-def show_run(run: Run, *, json: bool, csv: bool) -> None:
+def show_run(run: Run, *, json: bool, csv: bool, mean: bool = False, verbose: bool = False) -> None:
     """Write a new run's page, print the run, and say on standard error where both are."""
+    write_page(run)  # first: whoever reads the table may stop reading
+    print_run(run, json=json, csv=csv, mean=mean, verbose=verbose)
+
+
+def write_page(run: Run) -> None:
+    """Write a new run's page and say on standard error where it is."""
     from lanescope.report.page import page_html
     from lanescope.run.store import PAGE
 
     assert run.folder is not None, "a run of the command line is always stored"
     path = run.folder / PAGE
-    write_text(path, page_html(run))  # first: whoever reads the table may stop reading
-    print_run(run, json=json, csv=csv)
+    write_text(path, page_html(run))
     print(f"page: {path}\nrun:  {run.folder}", file=sys.stderr)
 
 
-def print_run(run: Run, *, json: bool, csv: bool) -> None:
+def print_run(
+    run: Run, *, json: bool, csv: bool, mean: bool = False, verbose: bool = False
+) -> None:
     """Print a run in the format asked for."""
     if json or csv:
         from lanescope.run.export import run_csv, run_json
@@ -81,7 +88,7 @@ def print_run(run: Run, *, json: bool, csv: bool) -> None:
     from lanescope.report.tables import run_tables
 
     out = console()
-    for part in run_tables(run):
+    for part in run_tables(run, mean=mean, verbose=verbose):
         out.print(part)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine
+from lanescope.experiment.notation import copies_text
 from lanescope.experiment.place import HOST_TIMED
 
 
@@ -62,6 +64,14 @@ class Experiment:
                     f"experiment {self.name!r} copies pageable or managed memory, which cannot "
                     "wait behind the gate; use Timing.HOST"
                 )
+
+
+def experiment_of(copies: Sequence[Copy]) -> Experiment:
+    """Return copies as an experiment that is named by their text, timed as they need it."""
+    name = copies_text(copies)
+    by_threads = any(copy.engine is Engine.CPU or needs_host_clock(copy) for copy in copies)
+    timing = Timing.HOST if by_threads else Timing.GATE
+    return Experiment(name, name.replace("->", "→"), tuple(copies), timing)
 
 
 def needs_host_clock(copy: Copy) -> bool:

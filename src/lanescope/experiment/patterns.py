@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from lanescope.experiment.case import Cell, Matrix, Unit
 from lanescope.experiment.copy import Copy, Engine, Operation
-from lanescope.experiment.experiment import Experiment, Timing, needs_host_clock
-from lanescope.experiment.notation import copies_text
+from lanescope.experiment.experiment import Experiment, experiment_of
 from lanescope.experiment.place import Memory, Place
 from lanescope.machine import Gpu, Machine
 
@@ -69,10 +68,9 @@ class Patterns:
         return Cell(row, column, self._experiment(copies), tuple(measured))
 
     def _experiment(self, copies: Sequence[Copy]) -> str:
-        name = copies_text(copies)
-        timing = Timing.HOST if any(map(needs_host_clock, copies)) else Timing.GATE
-        self.experiments.setdefault(name, Experiment(name, _title(copies), tuple(copies), timing))
-        return name
+        experiment = experiment_of(copies)
+        self.experiments.setdefault(experiment.name, experiment)
+        return experiment.name
 
     def _row(self, caption: str, cell: Callable[[int, Gpu], Cell]) -> Matrix:
         gpus = self.machine.gpus
@@ -241,7 +239,3 @@ def _drawn(gpus: Sequence[Gpu], count: int | None) -> set[frozenset[int]]:
 
 def _device(gpu: Gpu) -> Place:
     return Place(gpu.id, Memory.DEVICE)
-
-
-def _title(copies: Sequence[Copy]) -> str:
-    return copies_text(copies).replace("->", "→")

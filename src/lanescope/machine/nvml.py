@@ -56,6 +56,11 @@ class Nvml:
         count = self._of(uuid, self._n.nvmlDeviceGetPcieReplayCounter)
         return None if count is None else int(count)
 
+    def free_bytes(self, uuid: str) -> int | None:
+        """Return how much of a GPU's memory nobody holds."""
+        memory = self._of(uuid, self._n.nvmlDeviceGetMemoryInfo)
+        return None if memory is None else int(memory.free)
+
     def busy(self, uuid: str) -> tuple[int | None, list[int]]:
         """Return a GPU's load in percent, and the other processes that compute on it."""
         load = self._of(uuid, self._n.nvmlDeviceGetUtilizationRates)

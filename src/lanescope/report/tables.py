@@ -9,26 +9,28 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lanescope.measurement.result import Result, Status, Verdict
+from lanescope.diagnosis import diagnose
+from lanescope.measurement.result import Result
 from lanescope.model.sweep import Series, sweep_series
 from lanescope.report import format as fmt
+from lanescope.report.case_tables import case_parts, diagnosis_parts
 from lanescope.report.conclusion import conclusion, state_sentence
 from lanescope.report.path_rows import PathRow, path_rows
+from lanescope.report.status_style import verdict_text
 from lanescope.report.tree import machine_tree
 from lanescope.run.run import Run
 
-_STYLE = {
-    Status.HEALTHY: "green",
-    Status.SLOW: "bold red",
-    Status.IMPOSSIBLE: "bold red",
-    Status.UNJUDGED: "dim",
-    Status.PREDICTED: "cyan",
-    Status.NOT_MEASURED: "yellow",
-}
 
+def run_tables(run: Run, *, mean: bool = False, verbose: bool = False) -> list[RenderableType]:
+    """Return everything that a run shows on a terminal, top to bottom.
 
-def run_tables(run: Run) -> list[RenderableType]:
-    """Return everything that a run shows on a terminal, top to bottom."""
+    Parameters
+    ----------
+    mean
+        Matrices hold means and not medians.
+    verbose
+        Below matrices every copy behind them, those that interfere, too.
+    """
     parts: list[RenderableType] = [machine_tree(run.manifest.machine), ""]
     if run.predicted:
         banner = "PREDICTED from the described machine's limits and latencies, not measured."
@@ -36,12 +38,18 @@ def run_tables(run: Run) -> list[RenderableType]:
     if run.manifest.verb == "sweep":
         parts.append(sweep_table(sweep_series(run.results)))
         parts += _not_measured_lines(run.results)
+    elif run.manifest.cases:
+        parts += case_parts(run.manifest.cases, run.results, mean=mean)
+        if verbose:
+            parts.append(check_table(run.results))
     else:
         parts.append(check_table(run.results))
+    parts += diagnosis_parts(diagnose(run.manifest.machine, run.results))
     if unfinished := state_sentence(run.manifest.state):
         parts.append(Text(unfinished, "bold yellow"))
     parts.append(Text(conclusion(run), "bold"))
-    parts += [Text(f"note: {note}", "dim") for note in run.manifest.machine.notes]
+    notes = (*run.manifest.notes, *run.manifest.machine.notes)
+    parts += [Text(f"note: {note}", "dim") for note in notes]
     return parts
 
 
@@ -60,7 +68,7 @@ def check_table(results: Sequence[Result]) -> Table:
             fmt.half_width_text(row.half_width) + _budget_mark(row),
             fmt.gbs_text(row.limit_gbs),
             fmt.percent_text(row.share_of_limit),
-            _verdict_text(row.verdict),
+            verdict_text(row.verdict),
         )
     if any(_budget_mark(row) for row in path_rows(results)):
         table.caption = "* the time budget ended the sampling before the target half-width"
@@ -71,14 +79,6 @@ def check_table(results: Sequence[Result]) -> Table:
 def _budget_mark(row: PathRow) -> str:
     stop = row.result.stop
     return "*" if stop is not None and stop.reason == "budget" else ""
-
-
-def _verdict_text(verdict: Verdict) -> Text:
-    text = Text(str(verdict.status), _STYLE[verdict.status])
-    text.append(f": {verdict.reason}", "default")
-    if verdict.remedy:
-        text.append(f" → {verdict.remedy}", "default")
-    return text
 
 
 def sweep_table(series: Sequence[Series]) -> Table:
@@ -107,4 +107,4 @@ def sweep_table(series: Sequence[Series]) -> Table:
 
 def _not_measured_lines(results: Sequence[Result]) -> list[RenderableType]:
     verdicts = {r.not_measured for r in results if r.not_measured is not None}
-    return [_verdict_text(v) for v in sorted(verdicts, key=lambda v: v.reason)]
+    return [verdict_text(v) for v in sorted(verdicts, key=lambda v: v.reason)]

@@ -1,0 +1,25 @@
+"""How verdicts look on a terminal."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from lanescope.measurement.result import Status, Verdict
+
+_STYLE = {
+    Status.HEALTHY: "green",
+    Status.SLOW: "bold red",
+    Status.IMPOSSIBLE: "bold red",
+    Status.UNJUDGED: "dim",
+    Status.PREDICTED: "cyan",
+    Status.NOT_MEASURED: "yellow",
+}
+
+
+def verdict_text(verdict: Verdict) -> Text:
+    """Return a verdict as a coloured word, with its reason and remedy."""
+    text = Text(str(verdict.status), _STYLE[verdict.status])
+    text.append(f": {verdict.reason}", "default")
+    if verdict.remedy:
+        text.append(f" → {verdict.remedy}", "default")
+    return text
