@@ -7,4 +7,5 @@ void bind_errors(nanobind::module_& module);
 void bind_topology(nanobind::module_& module);
 void bind_host(nanobind::module_& module);
 void bind_cuda(nanobind::module_& module);
+void bind_latency(nanobind::module_& module);
 void bind_testing(nanobind::module_& module);

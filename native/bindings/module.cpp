@@ -9,5 +9,6 @@ NB_MODULE(_native, module) {
   bind_topology(module);
   bind_host(module);
   bind_cuda(module);
+  bind_latency(module);
   bind_testing(module);
 }

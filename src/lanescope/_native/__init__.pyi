@@ -101,3 +101,24 @@ class CopySet:
 
     def staged(self, copy: int) -> bool:
         """Whether a copy between devices goes through host memory."""
+
+class ChaseOrder(enum.Enum):
+    sequential = 0
+
+    random = 1
+
+class ChaseProbe:
+    """A pointer chase by one thread of a device."""
+
+    def __init__(self, topology: Topology, pool: BufferPool, source: PlaceSpec, device: int, bytes: int, order: ChaseOrder, stride: int, cpus: Sequence[int]) -> None: ...
+
+    def run(self, samples: int, hops: int) -> list[float]:
+        """Seconds of one load for each sample, each on the next multiprocessor."""
+
+    def count_mismatches(self) -> int:
+        """Number of chases that did not end where the ring says."""
+
+    def multiprocessors(self) -> int: ...
+
+    def multiprocessors_seen(self) -> int:
+        """Number of different multiprocessors that have chased so far."""

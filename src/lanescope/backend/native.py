@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lanescope._core import native
 from lanescope.backend.base import Session
+from lanescope.backend.latency import latency_session
 from lanescope.backend.memory import available_host_bytes, available_node_bytes
 from lanescope.backend.reasons import reason_for
 from lanescope.backend.sessions import GpuSession, HostSession
@@ -70,6 +71,9 @@ class NativeBackend:
                 _require_words(experiment)
                 self._require_host_memory(experiment)
                 yield HostSession(self._topology, experiment)
+            elif any(copy.operation.is_latency for copy in experiment.copies):
+                self._require_host_memory(experiment)
+                yield latency_session(self._topology, self._pool, experiment)
             else:
                 yield self._gpu_session(experiment, gpus)
         except native.NativeError as error:

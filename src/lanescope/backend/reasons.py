@@ -30,7 +30,7 @@ _KNOWN = {
         "Look for other load on the CPUs, and try again.",
     ),
     "no peer access": (
-        "The GPUs cannot reach each other's memory, and a kernel cannot copy without.",
+        "The GPUs cannot reach each other's memory, and a kernel needs that.",
         "Use the copy engine; 'nvidia-smi topo -p2p r' shows what is possible.",
     ),
     "no huge pages": (

@@ -25,12 +25,14 @@ class Operation(StrEnum):
 
     ``triad`` is STREAM's a = b + s * c and only for host threads. ``chase`` is a
     chain of dependent loads of the source by one thread of the executor; its
-    time is that of one load, and it has no bandwidth.
+    time is that of one load, and it has no bandwidth. It goes by address, 128 bytes
+    a step; ``random-chase`` visits the same lines in random order.
     """
 
     COPY = "copy"
     TRIAD = "triad"
     CHASE = "chase"
+    CHASE_RANDOM = "random-chase"
 
     @property
     def is_latency(self) -> bool:

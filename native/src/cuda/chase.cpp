@@ -1,0 +1,102 @@
+#include "lanescope/chase.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "lanescope/chase_kernel.hpp"
+#include "lanescope/gate.hpp"
+#include "lanescope/peer.hpp"
+
+namespace lanescope {
+
+namespace {
+
+// Address translation and the link wake up on these.
+constexpr int kWarmupHops = 64;
+constexpr double kTimeoutS = 60;
+
+std::uint64_t address_of(const void* data) {
+  return reinterpret_cast<std::uint64_t>(data);
+}
+
+int multiprocessors_of(int device) {
+  int count = 0;
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
+        "cudaDeviceGetAttribute");
+  return count;
+}
+
+void require_reachable(const ChaseSpec& spec) {
+  if (spec.source.memory != Memory::device || spec.source.index == spec.device) return;
+  if (!enable_peer(spec.device, spec.source.index))
+    throw Error("cudaDeviceCanAccessPeer", static_cast<int>(cudaErrorPeerAccessUnsupported),
+                "no peer access", "one device cannot reach the other's memory");
+}
+
+std::shared_ptr<Buffer> lend_to(int device, BufferPool& pool, PlaceSpec place, std::size_t bytes) {
+  const ScopedDevice scope(device);  // pinning takes a GPU: this one, not the first
+  return pool.lend(place, bytes);
+}
+
+}  // namespace
+
+ChaseProbe::ChaseProbe(std::shared_ptr<const Topology> topology, BufferPool& pool, ChaseSpec spec,
+                       std::vector<int> cpus)
+    : topology_(std::move(topology)),
+      cpus_(std::move(cpus)),
+      spec_(spec),
+      visits_(ring_visits(spec.ring)),
+      buffer_(lend_to(spec.device, pool, spec.source, spec.ring.bytes)),
+      stream_(spec.device),
+      position_(spec.device, sizeof(std::uint64_t)),
+      multiprocessors_(multiprocessors_of(spec.device)) {
+  require_reachable(spec_);
+  const ScopedBinding binding(*topology_, cpus_);
+  const ScopedDevice scope(spec_.device);
+  write();
+}
+
+void ChaseProbe::write() const {
+  const std::uint64_t base = address_of(buffer_->data());
+  const std::size_t stride = spec_.ring.stride;
+  if (spec_.source.memory == Memory::device) {
+    std::vector<std::byte> image(visits_.size() * stride);
+    write_ring(image.data(), base, stride, visits_);
+    check(cudaMemcpy(buffer_->data(), image.data(), image.size(), cudaMemcpyDefault), "cudaMemcpy");
+  } else {
+    write_ring(buffer_->data(), base, stride, visits_);
+  }
+  const std::uint64_t first = base + std::uint64_t{visits_.front()} * stride;
+  check(cudaMemcpy(position_.data(), &first, sizeof first, cudaMemcpyHostToDevice), "cudaMemcpy");
+  // A copy from pageable memory may return before the device has it all.
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
+std::vector<double> ChaseProbe::run(int samples, int hops) {
+  if (samples < 1 || hops < 1) return {};
+  const ScopedBinding binding(*topology_, cpus_);
+  const ScopedDevice scope(spec_.device);
+  const auto count = static_cast<std::size_t>(samples);
+  const DeviceMemory memory(spec_.device, count * sizeof(ChaseReading));
+  const auto blocks = static_cast<unsigned>(multiprocessors_);
+  for (std::size_t i = 0; i < count; ++i)
+    launch_chase(stream_.get(), blocks, static_cast<unsigned>(launches_++ % blocks),
+                 static_cast<std::uint64_t*>(position_.data()), kWarmupHops, hops,
+                 static_cast<ChaseReading*>(memory.data()) + i);
+  wait_for(stream_, kTimeoutS);
+  std::vector<ChaseReading> readings(count);
+  check(cudaMemcpy(readings.data(), memory.data(), count * sizeof(ChaseReading),
+                   cudaMemcpyDeviceToHost),
+        "cudaMemcpy");
+  std::vector<double> seconds;
+  for (const ChaseReading& reading : readings) {
+    hops_ += static_cast<std::uint64_t>(kWarmupHops) + static_cast<std::uint64_t>(hops);
+    const std::uint64_t offset = reading.last - address_of(buffer_->data());
+    mismatches_ += offset != std::uint64_t{visits_[hops_ % visits_.size()]} * spec_.ring.stride;
+    seen_.insert(reading.multiprocessor);
+    seconds.push_back(static_cast<double>(reading.end_ns - reading.begin_ns) * 1e-9 / hops);
+  }
+  return seconds;
+}
+
+}  // namespace lanescope
