@@ -7,6 +7,9 @@
 
 namespace lanescope {
 
+/// Loads the gate's kernel onto the current device, as `preload_sm_copy` does its own.
+void preload_gate();
+
 /// Launches a kernel that occupies `stream` until `*open` is no longer 0, or until
 /// `timeout_ns` have passed; then it sets `*timed_out`. Both words are pinned host
 /// memory as the device sees it. Throws `Error`.

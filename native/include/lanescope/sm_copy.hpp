@@ -23,9 +23,13 @@ struct WindowTimes {
 /// Whether `device` has bulk asynchronous copies (compute capability 9.0 and newer).
 bool has_bulk_copies(int device);
 
+/// Loads the kernels onto the current device. Kernels are loaded when first used, and
+/// that waits for the device, which a closed gate holds. Throws `Error`.
+void preload_sm_copy();
+
 /// Launches one kernel that copies `bytes` bytes `windows` times `loops` times over
-/// and notes when each window of `loops` copies has ended in all blocks. Blocks do
-/// not wait for each other, so that the path never runs dry between windows. Both
+/// and notes when each window of `loops` copies has ended in all blocks. All blocks
+/// must fit on the device at once. Bulk copies load ahead across windows. Both
 /// addresses are 16-byte aligned. Throws `Error`.
 void launch_sm_copy(cudaStream_t stream, int device, void* destination, const void* source,
                     std::size_t bytes, const SmShape& shape, int windows, int loops,

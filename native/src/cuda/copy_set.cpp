@@ -57,6 +57,8 @@ CopySet::CopySet(std::shared_ptr<const Topology> topology, BufferPool& pool,
     // Pinning takes a GPU, too: not the first, which may be another's, but this copy's.
     const ScopedDevice scope(spec.device);
     const bool staged = must_stage(spec);
+    preload_gate();
+    if (spec.sm) preload_sm_copy();
     Job job{spec,
             pool.lend(spec.source, spec.bytes),
             pool.lend(spec.destination, spec.bytes),
@@ -151,8 +153,12 @@ std::vector<double> CopySet::times_of(const Job& job, std::size_t boundaries) co
   check(cudaMemcpy(stamps.data(), job.times->data(), boundaries * sizeof stamps[0],
                    cudaMemcpyDeviceToHost),
         "cudaMemcpy");
-  for (std::size_t boundary = 1; boundary < boundaries; ++boundary)
+  for (std::size_t boundary = 1; boundary < boundaries; ++boundary) {
+    if (stamps[boundary] < stamps[boundary - 1])
+      throw Error("CopySet::run_gated", 0, "kernel apart",
+                  "the blocks of a copy kernel did not all run at the same time");
     seconds.push_back(static_cast<double>(stamps[boundary] - stamps[0]) * 1e-9);
+  }
   return seconds;
 }
 

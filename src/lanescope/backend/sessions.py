@@ -26,12 +26,11 @@ _CLOCK_SECONDS = 1e-9
 #: What may wait behind a closed gate: the driver's queue ends near 1,000 entries, and
 #: a full queue would block the thread that has to open the gate.
 _MOST_QUEUED = 400
-#: An event after each copy costs a few µs. Windows of large copies are made at least this
+#: An event after each copy costs a few µs, and so does a kernel's end of a window. Windows of
+#: large copies are made at least this
 #: long by more copies in each, so that it does not count; small copies are timed one by one.
 _LONG_WINDOW_SECONDS = 8e-3
 _LARGE_BYTES = 256 << 20
-#: Against a clock with steps of 1 µs, as some GPUs have, this is 0.1 %.
-_KERNEL_WINDOW_SECONDS = 1e-3
 
 
 _ENGINE_WORDS = {Engine.CE: "copy engine", Engine.SM: "copy kernel"}
@@ -96,7 +95,8 @@ class GpuSession:
         self._gpus = gpus
         self._nvml = nvml
         self._shapes = shapes
-        self._windows = _FIRST_WINDOWS
+        # of copies at once some windows will not count
+        self._windows = _FIRST_WINDOWS if len(experiment.copies) == 1 else 2 * _FIRST_WINDOWS
         self._loops = 1
         self._replays = {gpu.id: self._replay_counter(gpu) for gpu in gpus}
         self.staged = any(copies.staged(i) for i in range(len(experiment.copies)))
@@ -125,8 +125,8 @@ class GpuSession:
         if self._experiment.timing is Timing.HOST or self._loops > 1:
             return self._loops
         by_kernel = all(copy.engine is Engine.SM for copy in self._experiment.copies)
-        if by_kernel:  # a kernel notes its own times, between copies that do not stop
-            return max(1, math.ceil(_KERNEL_WINDOW_SECONDS / longest_seconds))
+        if by_kernel:  # one launch does all of them: nothing waits in the queue
+            return max(1, math.ceil(_LONG_WINDOW_SECONDS / longest_seconds))
         if smallest < _LARGE_BYTES:
             return self._loops
         return min(most, max(1, math.ceil(_LONG_WINDOW_SECONDS / longest_seconds)))

@@ -8,8 +8,8 @@ from enum import StrEnum
 from lanescope.errors import InputError
 from lanescope.experiment.place import Memory, Place
 
-#: Two chunks must fit into the shared memory of an SM.
-LARGEST_CHUNK_BYTES = 96 << 10
+#: Three chunks must fit into the shared memory of an SM.
+LARGEST_CHUNK_BYTES = 64 << 10
 
 
 class Engine(StrEnum):
