@@ -89,7 +89,7 @@ def test_a_load_that_ended_too_early_does_not_count_and_grows():
 def test_a_probe_that_waits_for_the_load_is_given_up():
     load = Load(ended=1000)
     loaded = session(load)
-    for _ in range(7):  # fewer empty batches than the sampler bears
+    for _ in range(6):  # fewer empty batches than the sampler bears
         assert [s.size for s in loaded.sample()] == [0, 0]
     with pytest.raises(NotMeasuredError, match="one after the other"):
         loaded.sample()
