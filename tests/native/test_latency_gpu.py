@@ -126,7 +126,7 @@ def test_a_load_runs_while_something_else_does(topology, pool):
     assert load.count_mismatches() > 0
     probe = chase(topology, pool, PINNED)
     load.start(100)
-    probe.run(probe.multiprocessors(), 64)
+    probe.run(32, 64)
     assert 1 <= load.completed() < 100
     seconds = np.array(load.finish())
     assert load.completed() == seconds.size == 100
@@ -150,9 +150,9 @@ def test_pageable_memory_is_no_load(topology, pool):
 
 def test_a_full_link_delays_loads(topology, pool):
     probe, load = chase(topology, pool, PINNED), load_of(topology, pool, size=256 << 20)
-    idle = np.median(probe.run(probe.multiprocessors(), 256))
+    idle = np.median(probe.run(64, 128))
     load.start(60)
-    busy = np.median(probe.run(probe.multiprocessors(), 256))
+    busy = np.median(probe.run(64, 128))
     still = load.completed() < 60
     load.finish()
     assert still
