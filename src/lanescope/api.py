@@ -228,6 +228,40 @@ def copy(
     return _run(resolved, [experiment], plan or Plan(), setup)
 
 
+def latency(
+    machine: Machine | None = None,
+    *,
+    gpus: Sequence[int] | None = None,
+    plan: Plan | None = None,
+    allow_busy: bool = False,
+    out: Path | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Measure the latencies of GPUs: loads, calls and round trips, alone and under load.
+
+    Parameters
+    ----------
+    gpus
+        Numbers of the GPUs; None takes the first.
+
+    The other parameters and the result are those of `check`. Latencies are not
+    predicted, so that a described machine has none.
+    """
+    from lanescope.experiment.latency import latency_experiments
+
+    resolved = resolve_machine(machine)
+    if resolved.described:
+        raise InputError(f"machine {resolved.name!r} is described; latencies are only measured")
+    if not resolved.gpus:
+        raise InputError(
+            f"machine {resolved.name!r} has no GPU to take latencies of; "
+            "'lanescope check' measures host memory"
+        )
+    experiments = latency_experiments(resolved, _gpus(resolved, gpus))
+    plan = plan or Plan(budget_seconds=0.5)
+    return _run(resolved, experiments, plan, _Setup("latency", allow_busy, out, progress))
+
+
 def measure(
     experiment: Experiment,
     machine: Machine | str | None = None,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lanescope._core import native
-from tests.native.test_gpu import DEVICE, GPUS, PINNED, pool, topology, two_gpus
+from tests.native.test_gpu import DEVICE, GPUS, PAGEABLE, PINNED, pool, topology, two_gpus
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
 
@@ -57,3 +57,103 @@ def test_a_peer_is_further_than_the_own_memory(topology, pool):
     medians = [np.median(p.run(p.multiprocessors(), 500)) for p in (own, peer)]
     assert peer.count_mismatches() == 0
     assert medians[0] < medians[1]
+
+
+KERNEL_CALLS = ("launch", "kernel_sync", "kernel_spin")
+COPY_CALLS = ("copy_submit", "copy_sync", "copy_spin")
+
+
+def call(topology, pool, kind, down=False, host="pinned", size=16):
+    ends = [native.PlaceSpec(getattr(native.Memory, m), 0) for m in (host, DEVICE)]
+    source, destination = ends if down else ends[::-1]
+    kind = getattr(native.Call, kind)
+    return native.CallProbe(topology, pool, kind, source, destination, size, 0, [])
+
+
+@pytest.mark.parametrize("kind", KERNEL_CALLS)
+def test_kernels_are_seen(topology, pool, kind):
+    probe = call(topology, pool, kind, down=True, host="mapped", size=4)
+    assert all(0 < s < 0.01 for s in probe.run(200)[10:])
+    assert probe.count_mismatches() == 0
+
+
+@pytest.mark.parametrize("size", [1, 16, 4096])
+@pytest.mark.parametrize("down", [True, False], ids=["h2d", "d2h"])
+@pytest.mark.parametrize("kind", COPY_CALLS)
+def test_small_copies_arrive(topology, pool, kind, down, size):
+    if kind == "copy_spin" and down:
+        with pytest.raises(native.NativeError, match="cannot see"):
+            call(topology, pool, kind, down, size=size)
+        return
+    probe = call(topology, pool, kind, down, size=size)
+    assert probe.count_mismatches() == size  # the destination was spoilt
+    assert all(0 < s < 0.01 for s in probe.run(100)[10:])
+    assert probe.count_mismatches() == 0
+
+
+def test_completion_takes_longer_than_the_call(topology, pool):
+    def median(kind):
+        return np.median(call(topology, pool, kind, down=kind != "copy_spin").run(500))
+
+    assert median("copy_submit") < median("copy_sync")
+
+
+def test_the_counter_comes_back(topology, pool):
+    words = native.PlaceSpec(native.Memory.mapped, 0)
+    game = native.PingPong(topology, pool, words, 0, [])
+    for turns in (1, 1000, 10):  # the words begin anew
+        seconds = np.array(game.run(turns))
+        assert seconds.size == turns
+        assert np.all(seconds > 100e-9)
+    assert np.median(game.run(1000)) < 100e-6
+
+
+def test_words_that_both_cannot_see_are_refused(topology, pool):
+    for kind in (PAGEABLE, DEVICE):
+        with pytest.raises(native.NativeError, match="CPU and GPU see them"):
+            native.PingPong(
+                topology, pool, native.PlaceSpec(getattr(native.Memory, kind), 0), 0, []
+            )
+
+
+def load_of(topology, pool, source=PINNED, destination=DEVICE, size=64 << 20):
+    places = (native.PlaceSpec(getattr(native.Memory, k), 0) for k in (source, destination))
+    return native.CopyLoad(topology, pool, native.CopySpec(*places, size, 0, [], None))
+
+
+def test_a_load_runs_while_something_else_does(topology, pool):
+    load = load_of(topology, pool)
+    assert load.count_mismatches() > 0
+    probe = chase(topology, pool, PINNED)
+    load.start(100)
+    probe.run(32, 64)
+    assert 1 <= load.completed() < 100
+    seconds = np.array(load.finish())
+    assert load.completed() == seconds.size == 100
+    assert np.all(seconds > 0)
+    assert load.count_mismatches() == 0
+    assert probe.count_mismatches() == 0
+
+
+def test_a_load_that_is_dropped_ends(topology, pool):
+    load = load_of(topology, pool)
+    load.start(50)
+    del load
+    copies = chase(topology, pool, DEVICE)
+    copies.run(1, 10)
+
+
+def test_pageable_memory_is_no_load(topology, pool):
+    with pytest.raises(native.NativeError, match="pinned or device"):
+        load_of(topology, pool, PAGEABLE)
+
+
+def test_a_full_link_delays_loads(topology, pool):
+    probe, load = chase(topology, pool, PINNED), load_of(topology, pool, size=256 << 20)
+    idle = np.median(probe.run(64, 128))
+    load.start(60)
+    busy = np.median(probe.run(64, 128))
+    still = load.completed() < 60
+    load.finish()
+    assert still
+    assert busy > idle

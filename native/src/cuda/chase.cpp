@@ -5,6 +5,7 @@
 
 #include "lanescope/chase_kernel.hpp"
 #include "lanescope/gate.hpp"
+#include "lanescope/lend_to.hpp"
 #include "lanescope/peer.hpp"
 
 namespace lanescope {
@@ -31,11 +32,6 @@ void require_reachable(const ChaseSpec& spec) {
   if (!enable_peer(spec.device, spec.source.index))
     throw Error("cudaDeviceCanAccessPeer", static_cast<int>(cudaErrorPeerAccessUnsupported),
                 "no peer access", "one device cannot reach the other's memory");
-}
-
-std::shared_ptr<Buffer> lend_to(int device, BufferPool& pool, PlaceSpec place, std::size_t bytes) {
-  const ScopedDevice scope(device);  // pinning takes a GPU: this one, not the first
-  return pool.lend(place, bytes);
 }
 
 }  // namespace

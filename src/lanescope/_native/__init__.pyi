@@ -102,6 +102,9 @@ class CopySet:
     def staged(self, copy: int) -> bool:
         """Whether a copy between devices goes through host memory."""
 
+def host_clock_cost() -> float:
+    """Seconds that one reading of the host's clock takes."""
+
 class ChaseOrder(enum.Enum):
     sequential = 0
 
@@ -122,3 +125,52 @@ class ChaseProbe:
 
     def multiprocessors_seen(self) -> int:
         """Number of different multiprocessors that have chased so far."""
+
+class Call(enum.Enum):
+    launch = 0
+
+    kernel_sync = 1
+
+    kernel_spin = 2
+
+    copy_submit = 3
+
+    copy_sync = 4
+
+    copy_spin = 5
+
+class CallProbe:
+    """What a host thread sees of something small."""
+
+    def __init__(self, topology: Topology, pool: BufferPool, call: Call, source: PlaceSpec, destination: PlaceSpec, bytes: int, device: int, cpus: Sequence[int]) -> None: ...
+
+    def run(self, repetitions: int) -> list[float]:
+        """Seconds by the host's clock, one for each repetition."""
+
+    def count_mismatches(self) -> int:
+        """Number of bytes of the message that did not arrive."""
+
+class PingPong:
+    """A counter passed between a CPU and a GPU."""
+
+    def __init__(self, topology: Topology, pool: BufferPool, words: PlaceSpec, device: int, cpus: Sequence[int]) -> None: ...
+
+    def run(self, turns: int) -> list[float]:
+        """Seconds of each round trip."""
+
+class CopyLoad:
+    """Copies that keep a path busy."""
+
+    def __init__(self, topology: Topology, pool: BufferPool, copy: CopySpec) -> None: ...
+
+    def start(self, copies: int) -> None:
+        """Queues copies and returns when the first has ended and the others run."""
+
+    def completed(self) -> int:
+        """Number of copies that have ended."""
+
+    def finish(self) -> list[float]:
+        """Waits for all; seconds of each copy."""
+
+    def count_mismatches(self) -> int:
+        """Number of destination bytes that differ from their source."""

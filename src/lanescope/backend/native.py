@@ -71,7 +71,7 @@ class NativeBackend:
                 _require_words(experiment)
                 self._require_host_memory(experiment)
                 yield HostSession(self._topology, experiment)
-            elif any(copy.operation.is_latency for copy in experiment.copies):
+            elif experiment.has_latency:
                 self._require_host_memory(experiment)
                 yield latency_session(self._topology, self._pool, experiment)
             else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lanescope.errors import InputError
+from lanescope.experiment.operation import Operation as Operation
 from lanescope.experiment.place import Memory, Place
 
 #: Three chunks must fit into the shared memory of an SM.
@@ -18,26 +19,6 @@ class Engine(StrEnum):
     CE = "ce"
     SM = "sm"
     CPU = "cpu"
-
-
-class Operation(StrEnum):
-    """What is done to the bytes on the way.
-
-    ``triad`` is STREAM's a = b + s * c and only for host threads. ``chase`` is a
-    chain of dependent loads of the source by one thread of the executor; its
-    time is that of one load, and it has no bandwidth. It goes by address, 128 bytes
-    a step; ``random-chase`` visits the same lines in random order.
-    """
-
-    COPY = "copy"
-    TRIAD = "triad"
-    CHASE = "chase"
-    CHASE_RANDOM = "random-chase"
-
-    @property
-    def is_latency(self) -> bool:
-        """Whether its time stands for itself, and not for bytes moved."""
-        return self not in (Operation.COPY, Operation.TRIAD)
 
 
 class Submission(StrEnum):
@@ -114,6 +95,17 @@ class Copy:
             self._require_no_sm_options()
         else:
             self._require_for_kernel()
+        if self.operation.is_latency:
+            self._require_for_latency()
+
+    def _require_for_latency(self) -> None:
+        wanted = Engine.CE if self.operation.is_call_of_copy else Engine.SM
+        if self.engine is not wanted:
+            raise InputError(f"{self.operation} needs Engine.{wanted.name}, not {self.engine}")
+        if self.operation.is_chase and self.destination.is_host:
+            raise InputError(f"{self.operation} ends at the GPU that loads, not at a NUMA node")
+        if self.operation is Operation.COPY_SPIN and not self.destination.is_host:
+            raise InputError(f"{self.operation} ends in host memory, which the host thread sees")
 
     def _require_for_kernel(self) -> None:
         if Memory.PAGEABLE in (self.source.memory, self.destination.memory):

@@ -54,8 +54,18 @@ class Experiment:
                 f"experiment {self.name!r} mixes host threads and GPU engines, which no clock "
                 "times together; give each an experiment of its own"
             )
+        if sum(copy.operation.is_latency for copy in self.copies) > 1:
+            raise InputError(
+                f"experiment {self.name!r} holds several latencies, which would disturb each "
+                "other; give each an experiment of its own"
+            )
         if by_threads == {False} and self.timing is Timing.GATE:
             self._require_gateable()
+
+    @property
+    def has_latency(self) -> bool:
+        """Whether a latency is among the copies; the others are its load."""
+        return any(copy.operation.is_latency for copy in self.copies)
 
     def _require_gateable(self) -> None:
         for copy in self.copies:

@@ -111,6 +111,8 @@ def _key(link: Link, forward: bool) -> Hashable:
 def _usage(copy: Copy, path: tuple[Hop, ...] | None) -> dict[Hashable, float]:
     """What one counted byte of the copy takes from each resource."""
     usage: dict[Hashable, float] = {}
+    if copy.operation.is_latency:
+        return usage  # next to nothing, whatever the bytes
 
     def take(resource: Hashable, amount: float) -> None:
         usage[resource] = usage.get(resource, 0.0) + amount
@@ -147,6 +149,8 @@ def _limit(
     users: int,
 ) -> Limit:
     rate, bottleneck = share.rate, share.bottleneck
+    if copy.operation.is_latency:
+        return Limit(None, "a latency has no limit")
     if rate is None or path is None:
         return Limit(None, _why_unknown(machine, copy, path))
     if unknown := [link for link, _ in path if link.payload_gbs is None]:

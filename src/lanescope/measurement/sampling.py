@@ -201,6 +201,8 @@ def _copy_result(
         staged=staged,
         evidence=evidence,
     )
+    if experiment.has_latency and not copy.operation.is_latency:
+        verdict = Verdict(Status.UNJUDGED, "it keeps the path busy while a latency is measured")
     return CopyResult(copy, seconds, statistics, limit.gbs, limit.reason, verdict)
 
 

@@ -84,6 +84,8 @@ def sweep_series(results: Iterable[Result]) -> tuple[Series, ...]:
     """
     groups: dict[tuple[str, Memory, Timing, Source], list[CopyResult]] = defaultdict(list)
     for result in results:
+        if result.experiment.has_latency:
+            continue
         if len(result.copies) == 1 and result.copies[0].copy.engine is Engine.CE:
             copy = result.copies[0].copy
             host = copy.source if copy.source.is_host else copy.destination

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lanescope.measurement.result import Status
 from lanescope.report.format import count_text
+from lanescope.report.latency_rows import latency_rows, latency_sentence
 from lanescope.report.path_rows import PathRow, headline_results, path_rows
 from lanescope.run.run import Run, State
 
@@ -24,9 +25,16 @@ def conclusion(run: Run) -> str:
 
 
 def rows_conclusion(rows: Sequence[PathRow]) -> str:
-    """Return the outcome of some paths in one sentence."""
+    """Return the outcome of some paths in one sentence, and of latencies in another."""
     if not rows:
         return "This run holds no results."
+    paths = [r for r in rows if not r.is_latency]
+    held = {id(r.result): r.result for r in rows if r.is_latency}
+    latencies = latency_sentence(latency_rows(held.values()))
+    return " ".join(s for s in (_paths_conclusion(paths) if paths else "", latencies) if s)
+
+
+def _paths_conclusion(rows: Sequence[PathRow]) -> str:
     predicted = [r for r in rows if r.predicted]
     if len(predicted) == len(rows):
         known = sum(r.measured is not None for r in rows)

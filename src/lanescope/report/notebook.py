@@ -8,8 +8,10 @@ from lanescope.measurement.result import Result
 from lanescope.model.sweep import sweep_series
 from lanescope.report.conclusion import conclusion, headline_rows, state_sentence
 from lanescope.report.html import text
+from lanescope.report.latency_rows import latency_rows
+from lanescope.report.page_latency import latency_table
 from lanescope.report.page_tables import sweep_table, verdict_table
-from lanescope.report.path_rows import path_rows, swept_results
+from lanescope.report.path_rows import bandwidth_rows, swept_results
 from lanescope.run.run import Run
 
 #: Confined to the class, because a notebook shares one document among all cells.
@@ -29,16 +31,16 @@ _STYLE = """<style>
 
 def results_html(results: Iterable[Result]) -> str:
     """Return the verdict table of some results as an HTML fragment."""
-    rows = path_rows(results)
-    if not rows:
-        return _wrapped("<p>no results</p>")
-    return _wrapped(verdict_table(rows))
+    results = list(results)
+    rows = bandwidth_rows(results)
+    tables = (verdict_table(rows) if rows else "") + latency_table(latency_rows(results))
+    return _wrapped(tables or "<p>no results</p>")
 
 
 def run_html(run: Run) -> str:
     """Return a run as an HTML fragment: its conclusion, its paths and its curves."""
     manifest = run.manifest
-    rows = headline_rows(run)
+    rows = [r for r in headline_rows(run) if not r.is_latency]
     series = sweep_series(swept_results(run.results))
     state = state_sentence(manifest.state)
     parts = [
@@ -46,6 +48,7 @@ def run_html(run: Run) -> str:
         f"{', predicted, not measured' if run.predicted else ''}: {text(conclusion(run))}</p>",
         f"<p>{text(state)}</p>" if state else "",
         verdict_table(rows) if rows else "",
+        latency_table(latency_rows(run.results)),
         sweep_table(series) if series else "",
     ]
     return _wrapped("".join(parts))

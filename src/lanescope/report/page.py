@@ -13,6 +13,8 @@ from lanescope.model.sweep import sweep_series
 from lanescope.report.conclusion import conclusion, headline_rows, state_sentence
 from lanescope.report.format import count_text
 from lanescope.report.html import section, text
+from lanescope.report.latency_rows import latency_rows
+from lanescope.report.page_latency import latency_table
 from lanescope.report.page_machine import links_table, machine_notes, machine_summary
 from lanescope.report.page_plots import plots_html, plots_script, run_figures
 from lanescope.report.page_points import open_points
@@ -42,6 +44,7 @@ def page_html(run: Run) -> str:
     """
     manifest, machine = run.manifest, run.manifest.machine
     rows = headline_rows(run)
+    paths = [r for r in rows if not r.is_latency]
     series = sweep_series(swept_results(run.results))
     figures = run_figures(rows, series)
     wide = max(len(machine.gpus), len(machine.nodes)) > _NARROW_PARTS
@@ -49,7 +52,8 @@ def page_html(run: Run) -> str:
     word = "Predicted" if run.predicted else "Measured"
     body = (
         section("topology", "Topology", picture),
-        section("verdicts", "Paths and verdicts", verdict_table(rows) if rows else ""),
+        section("verdicts", "Paths and verdicts", verdict_table(paths) if paths else ""),
+        section("latencies", "Latencies", latency_table(latency_rows(run.results))),
         section("sweep", f"{word} curves", sweep_table(series) if series else ""),
         section("plots", "Plots", plots_html(figures)),
         _machine_section(run),

@@ -30,6 +30,7 @@ def run_figures(rows: Sequence[PathRow], series: Sequence[Series]) -> list[Figur
     figures = [f(curves) for curves in pairs.values() for f in (bandwidth_figure, time_figure)]
     swept = {s.path for s in series}
     bars = [r for r in rows if r.measured is not None and r.copy.path not in swept]
+    bars = [r for r in bars if not r.is_latency]
     if bars:
         figures.insert(0, check_figure(list({id(r.result): r.result for r in bars}.values())))
     return figures

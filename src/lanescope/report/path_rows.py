@@ -64,6 +64,11 @@ class PathRow:
         return None if self.measured is None else self.measured.statistics.half_width
 
     @property
+    def is_latency(self) -> bool:
+        """Whether it is a latency, or the load of one: it belongs to no bandwidth."""
+        return self.result.experiment.has_latency
+
+    @property
     def predicted(self) -> bool:
         """Whether its numbers are predictions."""
         return self.result.source is Source.PREDICTED
@@ -72,6 +77,11 @@ class PathRow:
 def path_rows(results: Iterable[Result]) -> tuple[PathRow, ...]:
     """Return a row for each copy, or one for an experiment that was not measured."""
     return tuple(row for result in results for row in _rows(result))
+
+
+def bandwidth_rows(results: Iterable[Result]) -> tuple[PathRow, ...]:
+    """Return the rows that have a bandwidth, or would have if they had been measured."""
+    return tuple(row for row in path_rows(results) if not row.is_latency)
 
 
 def headline_results(results: Sequence[Result]) -> tuple[Result, ...]:
@@ -111,7 +121,7 @@ def clock_text(timing: Timing) -> str:
 def _curves(results: Sequence[Result]) -> list[list[Result]]:
     groups: dict[object, list[Result]] = defaultdict(list)
     for result in results:
-        if len(result.experiment.copies) == 1:
+        if len(result.experiment.copies) == 1 and not result.experiment.has_latency:
             copy = result.experiment.copies[0]
             groups[replace(copy, bytes=1), result.experiment.timing, result.source].append(result)
     return [
@@ -136,11 +146,17 @@ def _rows(result: Result) -> list[PathRow]:
             copy=entry.copy,
             measured=entry,
             verdict=entry.verdict,
-            low_gbs=bandwidth_gbs(entry.copy.counted_bytes, entry.statistics.p95_seconds),
-            high_gbs=bandwidth_gbs(entry.copy.counted_bytes, entry.statistics.p5_seconds),
+            low_gbs=_gbs_at(entry, entry.statistics.p95_seconds),
+            high_gbs=_gbs_at(entry, entry.statistics.p5_seconds),
         )
         for entry in result.copies
     ]
+
+
+def _gbs_at(entry: CopyResult, seconds: float) -> float | None:
+    if entry.copy.operation.is_latency:
+        return None
+    return bandwidth_gbs(entry.copy.counted_bytes, seconds)
 
 
 def _label(experiment: Experiment, copy: Copy | None) -> str:

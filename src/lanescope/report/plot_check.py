@@ -10,7 +10,7 @@ from lanescope.report.format import (
     gbs_text,
 )
 from lanescope.report.palette import STATUS_COLOURS
-from lanescope.report.path_rows import GROUPS, PathRow, path_rows, source_word
+from lanescope.report.path_rows import GROUPS, PathRow, bandwidth_rows, source_word
 from lanescope.report.plot_hover import limit_reason, row_hover, row_summary
 from lanescope.report.plot_parts import (
     FOLLOWS_TEXT,
@@ -34,7 +34,7 @@ def check_figure(results: Sequence[Result]) -> Figure:
 
     Groups of paths get an axis each: next to NVLink, PCIe would be too short to read.
     """
-    rows = [r for r in path_rows(results) if r.measured is not None]
+    rows = [r for r in bandwidth_rows(results) if r.measured is not None]
     groups = [(name, [r for r in rows if r.group == name]) for name in GROUPS]
     groups = [(name, members) for name, members in groups if members]
     word = source_word([r.result for r in rows]).capitalize()

@@ -15,7 +15,9 @@ from lanescope.model.sweep import Series, sweep_series
 from lanescope.report import format as fmt
 from lanescope.report.case_tables import case_parts, diagnosis_parts
 from lanescope.report.conclusion import conclusion, state_sentence
-from lanescope.report.path_rows import PathRow, path_rows
+from lanescope.report.latency_rows import latency_rows
+from lanescope.report.latency_tables import latency_table
+from lanescope.report.path_rows import PathRow, bandwidth_rows
 from lanescope.report.status_style import verdict_text
 from lanescope.report.tree import machine_tree
 from lanescope.run.run import Run
@@ -41,9 +43,9 @@ def run_tables(run: Run, *, mean: bool = False, verbose: bool = False) -> list[R
     elif run.manifest.cases:
         parts += case_parts(run.manifest.cases, run.results, mean=mean)
         if verbose:
-            parts.append(check_table(run.results))
+            parts += _path_tables(run.results)
     else:
-        parts.append(check_table(run.results))
+        parts += _path_tables(run.results)
     parts += diagnosis_parts(diagnose(run.manifest.machine, run.results))
     if unfinished := state_sentence(run.manifest.state):
         parts.append(Text(unfinished, "bold yellow"))
@@ -53,6 +55,15 @@ def run_tables(run: Run, *, mean: bool = False, verbose: bool = False) -> list[R
     return parts
 
 
+def _path_tables(results: Sequence[Result]) -> list[RenderableType]:
+    """Bandwidths and latencies have tables of their own, where there are any."""
+    latencies = latency_rows(results)
+    tables: list[RenderableType] = [latency_table(latencies)] if latencies else []
+    if not latencies or bandwidth_rows(results):
+        tables.insert(0, check_table(results))
+    return tables
+
+
 def check_table(results: Sequence[Result]) -> Table:
     """Return a row for each copy: bandwidth, spread, limit, verdict."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -60,7 +71,7 @@ def check_table(results: Sequence[Result]) -> Table:
     for header in ("GB/s", "p5 to p95", "95 % half-width", "limit GB/s", "of limit"):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("verdict", ratio=1)
-    for row in path_rows(results):
+    for row in bandwidth_rows(results):
         table.add_row(
             row.label,
             fmt.gbs_text(row.gbs),
@@ -70,7 +81,7 @@ def check_table(results: Sequence[Result]) -> Table:
             fmt.percent_text(row.share_of_limit),
             verdict_text(row.verdict),
         )
-    if any(_budget_mark(row) for row in path_rows(results)):
+    if any(_budget_mark(row) for row in bandwidth_rows(results)):
         table.caption = "* the time budget ended the sampling before the target half-width"
         table.caption_justify = "left"
     return table

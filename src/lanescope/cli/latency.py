@@ -1,0 +1,50 @@
+"""``lanescope bench latency``: loads, calls and round trips, alone and under load."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lanescope.cli.options import (
+    BusyOption,
+    CsvOption,
+    JsonOption,
+    OutOption,
+    StrictOption,
+    TargetOption,
+    parse_budget,
+    parse_percent,
+    require_one_format,
+)
+
+
+def latency(
+    gpu: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="GPU to measure; may be repeated.")
+    ] = None,
+    budget: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Sampling time for one latency, at most.")
+    ] = 0.5,
+    target: TargetOption = "0.5%",
+    out: OutOption = None,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    strict: StrictOption = False,
+    allow_busy: BusyOption = False,
+) -> None:
+    """Measure latencies of a GPU: loads by memory, launches, small copies, round trips.
+
+    Loads and small copies are measured on an idle link and while copies fill it in
+    the same and in the opposite direction.
+    """
+    from lanescope import api
+    from lanescope.cli.output import exit_code, progress_on_terminal, show_run
+    from lanescope.measurement.sampling import Plan
+
+    require_one_format(json, csv)
+    plan = Plan(parse_percent(target), parse_budget(budget))
+    with progress_on_terminal() as progress:
+        run = api.latency(gpus=gpu, plan=plan, allow_busy=allow_busy, out=out, progress=progress)
+    show_run(run, json=json, csv=csv)
+    raise typer.Exit(exit_code(run, strict=strict))

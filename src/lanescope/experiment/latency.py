@@ -1,0 +1,165 @@
+"""Which latencies make up ``lanescope bench latency``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lanescope.experiment.copy import Copy, Engine, Operation
+from lanescope.experiment.experiment import Experiment, Timing
+from lanescope.experiment.patterns import CHASE_BYTES, reach_each_other
+from lanescope.experiment.place import Memory, Place
+from lanescope.machine import Gpu, Machine, NumaNode
+
+MIB = 1 << 20
+
+#: Twice what the second-level cache of the largest GPU holds, and more.
+LARGE_RING_BYTES = 256 * MIB
+#: A load's copy: long enough that the pauses between copies do not count.
+LOAD_BYTES = 256 * MIB
+#: What a program sends to say that something is done.
+MESSAGE_BYTES = 16
+_WORD_BYTES = 4
+
+_RINGS = (
+    (Operation.CHASE, CHASE_BYTES, "2 MiB by address"),
+    (Operation.CHASE_RANDOM, LARGE_RING_BYTES, "256 MiB in random order"),
+)
+
+
+def latency_experiments(machine: Machine, gpus: Iterable[Gpu]) -> tuple[Experiment, ...]:
+    """Return loads, calls and round trips of each GPU, alone and under load.
+
+    What is named twice is measured once: names are unique within a run.
+    """
+    experiments: list[Experiment] = []
+    for gpu in dict.fromkeys(gpus):
+        experiments += _chases(machine, gpu)
+        experiments += _kernel_calls(machine, gpu)
+        experiments += _copy_calls(machine, gpu)
+        experiments += [_ping_pong(node, gpu) for node in machine.nodes if node.cores]
+        experiments += _under_load(machine, gpu)
+    return tuple(experiments)
+
+
+def _chases(machine: Machine, gpu: Gpu) -> list[Experiment]:
+    """Loads from every memory that the GPU reaches: nodes, its own, its peers'."""
+    places = [Place(node.id, Memory.PINNED) for node in machine.nodes]
+    places += [Place(other.id, Memory.DEVICE) for other in (gpu, *_peers(machine, gpu))]
+    experiments = []
+    for place in places:
+        where = "its own memory" if place.part == gpu.id else place.part
+        for operation, size, words in _RINGS:
+            name = f"latency/{operation}/{gpu.id}/{place.part}"
+            title = f"{gpu.id} loads from {where}, {words}"
+            copy = _chase(machine, gpu, place, operation, size)
+            experiments.append(Experiment(name, title, (copy,)))
+    return experiments
+
+
+def _kernel_calls(machine: Machine, gpu: Gpu) -> list[Experiment]:
+    host = machine.nearest_node(gpu)
+    words = {
+        Operation.LAUNCH: "call that launches an empty kernel",
+        Operation.KERNEL_SYNC: "kernel to its end, cudaStreamSynchronize",
+        Operation.KERNEL_SPIN: "kernel to its word in host memory",
+    }
+    places = (Place(host.id, Memory.MAPPED), Place(gpu.id, Memory.DEVICE))
+    return [
+        Experiment(
+            name=f"latency/{operation}/{gpu.id}",
+            title=f"{gpu.id}: {title}",
+            copies=(Copy(*places, _WORD_BYTES, Engine.SM, operation, _cpus(host), gpu.id),),
+            timing=Timing.HOST,
+        )
+        for operation, title in words.items()
+    ]
+
+
+def _copy_calls(machine: Machine, gpu: Gpu) -> list[Experiment]:
+    experiments = []
+    for down in (True, False):
+        experiments += [
+            _call(machine, gpu, down, Operation.COPY_SUBMIT, "call of cudaMemcpyAsync"),
+            _call(machine, gpu, down, Operation.COPY_SYNC, "cudaStreamSynchronize"),
+        ]
+    seen = _call(machine, gpu, False, Operation.COPY_SPIN, "until it is seen in host memory")
+    return [*experiments, seen]
+
+
+def _call(machine: Machine, gpu: Gpu, down: bool, operation: Operation, words: str) -> Experiment:
+    copy = _message(machine, gpu, down, operation)
+    return Experiment(
+        name=f"latency/{operation}/{gpu.id}/{_way(down)}",
+        title=f"{copy.path}, {MESSAGE_BYTES} B copy: {words}",
+        copies=(copy,),
+        timing=Timing.HOST,
+    )
+
+
+def _ping_pong(node: NumaNode, gpu: Gpu) -> Experiment:
+    places = (Place(node.id, Memory.MAPPED), Place(gpu.id, Memory.DEVICE))
+    copy = Copy(*places, _WORD_BYTES, Engine.SM, Operation.PING_PONG, _cpus(node), gpu.id)
+    return Experiment(
+        name=f"latency/ping-pong/{gpu.id}/{node.id}",
+        title=f"{node.id} ⇄ {gpu.id}, a word there and back",
+        copies=(copy,),
+        timing=Timing.HOST,
+    )
+
+
+def _under_load(machine: Machine, gpu: Gpu) -> list[Experiment]:
+    """Loads and small copies while a copy engine fills the same link."""
+    host = machine.nearest_node(gpu)
+    near = Place(host.id, Memory.PINNED)
+    probes = [(_chase(machine, gpu, near, Operation.CHASE, CHASE_BYTES), "", Timing.GATE)]
+    for down in (True, False):
+        message = _message(machine, gpu, down, Operation.COPY_SYNC)
+        probes.append((message, f"/{_way(down)}", Timing.HOST))
+    for peer in _peers(machine, gpu):
+        there = Place(peer.id, Memory.DEVICE)
+        probes.append((_chase(machine, gpu, there, Operation.CHASE, CHASE_BYTES), "", Timing.GATE))
+    return [
+        _loaded(probe, end, timing, same) for probe, end, timing in probes for same in (True, False)
+    ]
+
+
+def _loaded(probe: Copy, end: str, timing: Timing, same: bool) -> Experiment:
+    """Return a probe with a load that goes the way of its data, or the other way."""
+    ends = (probe.source, probe.destination)
+    source, destination = ends if same else ends[::-1]
+    load = Copy(source, destination, LOAD_BYTES, Engine.CE, cpus=probe.cpus)
+    gpu = str(probe.executing_gpu)
+    other = probe.source.part if probe.source.part != gpu else probe.destination.part
+    what = f"{gpu} loads from {other}" if probe.operation.is_chase else f"{probe.path}, 16 B copy"
+    way = "same" if same else "opposite"
+    return Experiment(
+        name=f"latency/loaded/{probe.operation}/{gpu}/{other}{end}/{way}",
+        title=f"{what}, while copies go {load.path}",
+        copies=(probe, load),
+        timing=timing,
+    )
+
+
+def _chase(machine: Machine, gpu: Gpu, place: Place, operation: Operation, size: int) -> Copy:
+    node = machine.node(place.index) if place.is_host else machine.nearest_node(gpu)
+    own = Place(gpu.id, Memory.DEVICE)
+    return Copy(place, own, size, Engine.SM, operation, _cpus(node), gpu.id)
+
+
+def _message(machine: Machine, gpu: Gpu, down: bool, operation: Operation) -> Copy:
+    node = machine.nearest_node(gpu)
+    ends = (Place(node.id, Memory.PINNED), Place(gpu.id, Memory.DEVICE))
+    source, destination = ends if down else ends[::-1]
+    return Copy(source, destination, MESSAGE_BYTES, Engine.CE, operation, _cpus(node), gpu.id)
+
+
+def _peers(machine: Machine, gpu: Gpu) -> list[Gpu]:
+    return [g for g in machine.gpus if g.index != gpu.index and reach_each_other(gpu, g)]
+
+
+def _cpus(node: NumaNode) -> tuple[int, ...]:
+    return tuple(cpu for core in node.cores for cpu in core)
+
+
+def _way(down: bool) -> str:
+    return "h2d" if down else "d2h"

@@ -1,0 +1,56 @@
+"""What is done to the bytes of a copy."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Operation(StrEnum):
+    """What is done to the bytes on the way.
+
+    ``copy`` moves them; ``triad`` is STREAM's a = b + s * c and only for host
+    threads. All others are latencies: they have no bandwidth, their time stands
+    for itself. Of these the GPU of the destination does
+
+    ``chase``: a chain of dependent loads of the source by one thread; the time of
+    one load. It goes by address, 128 bytes a step.
+    ``random-chase``: the same lines in random order.
+
+    and a host thread, with its clock and next to nothing else on the GPU,
+
+    ``launch``: the call that launches an empty kernel.
+    ``kernel-sync``: a kernel that writes a word to host memory, from the call
+    until cudaStreamSynchronize returns.
+    ``kernel-spin``: the same, until the host thread sees the word.
+    ``copy-submit``: the call of cudaMemcpyAsync.
+    ``copy-sync``: a copy, from the call until cudaStreamSynchronize returns.
+    ``copy-spin``: a copy to the host, until the host thread sees its last byte.
+    ``ping-pong``: a word there and back between the thread and a running kernel.
+    """
+
+    COPY = "copy"
+    TRIAD = "triad"
+    CHASE = "chase"
+    CHASE_RANDOM = "random-chase"
+    LAUNCH = "launch"
+    KERNEL_SYNC = "kernel-sync"
+    KERNEL_SPIN = "kernel-spin"
+    COPY_SUBMIT = "copy-submit"
+    COPY_SYNC = "copy-sync"
+    COPY_SPIN = "copy-spin"
+    PING_PONG = "ping-pong"
+
+    @property
+    def is_latency(self) -> bool:
+        """Whether its time stands for itself, and not for bytes moved."""
+        return self not in (Operation.COPY, Operation.TRIAD)
+
+    @property
+    def is_chase(self) -> bool:
+        """Whether it is a chain of dependent loads."""
+        return self in (Operation.CHASE, Operation.CHASE_RANDOM)
+
+    @property
+    def is_call_of_copy(self) -> bool:
+        """Whether it is a latency that a copy engine is part of, and not a kernel."""
+        return self in (Operation.COPY_SUBMIT, Operation.COPY_SYNC, Operation.COPY_SPIN)
