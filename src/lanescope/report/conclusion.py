@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lanescope.measurement.result import Status
 from lanescope.report.format import count_text
 from lanescope.report.path_rows import PathRow, headline_results, path_rows
+from lanescope.report.small_text import small_conclusion
 from lanescope.run.run import Run, State
 
 #: More names than this make a sentence that nobody reads.
@@ -20,6 +21,8 @@ def headline_rows(run: Run) -> tuple[PathRow, ...]:
 
 def conclusion(run: Run) -> str:
     """Return the outcome of a run in one sentence."""
+    if run.manifest.verb == "small":
+        return small_conclusion(run.results)
     return rows_conclusion(headline_rows(run))
 
 

@@ -16,6 +16,7 @@ from lanescope.report import format as fmt
 from lanescope.report.case_tables import case_parts, diagnosis_parts
 from lanescope.report.conclusion import conclusion, state_sentence
 from lanescope.report.path_rows import PathRow, path_rows
+from lanescope.report.small_tables import small_tables
 from lanescope.report.status_style import verdict_text
 from lanescope.report.tree import machine_tree
 from lanescope.run.run import Run
@@ -42,6 +43,8 @@ def run_tables(run: Run, *, mean: bool = False, verbose: bool = False) -> list[R
         parts += case_parts(run.manifest.cases, run.results, mean=mean)
         if verbose:
             parts.append(check_table(run.results))
+    elif run.manifest.verb == "small":
+        parts += small_tables(run.results) + _not_measured_lines(run.results)
     else:
         parts.append(check_table(run.results))
     parts += diagnosis_parts(diagnose(run.manifest.machine, run.results))
