@@ -77,4 +77,5 @@ void bind_testing(nb::module_& module) {
   testing.def("ring_pointers", &ring_pointers, "bytes"_a, "stride"_a, "random"_a);
   testing.def("ring_visits", &ring_visits, "bytes"_a, "stride"_a, "random"_a);
   testing.def("has_streaming_stores", &lanescope::has_streaming_stores);
+  bind_piece_testing(testing);
 }

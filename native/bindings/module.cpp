@@ -10,5 +10,6 @@ NB_MODULE(_native, module) {
   bind_host(module);
   bind_cuda(module);
   bind_latency(module);
+  bind_pieces(module);
   bind_testing(module);
 }

@@ -14,7 +14,7 @@ from lanescope.backend.base import Backend
 from lanescope.backend.memory import free_bytes
 from lanescope.backend.model import ModelBackend
 from lanescope.errors import InputError
-from lanescope.experiment import Experiment, Memory
+from lanescope.experiment import Experiment, Memory, Submission
 from lanescope.experiment.case import Case
 from lanescope.experiment.cases import CaseOptions, build_cases, choose
 from lanescope.experiment.catalogue import (
@@ -28,6 +28,7 @@ from lanescope.experiment.fit import fitting_size
 from lanescope.experiment.grammar import parse_copies
 from lanescope.experiment.notation import DEFAULT_BYTES
 from lanescope.experiment.sm import sm_shapes
+from lanescope.experiment.small import COUNTS, small_experiments, stepped_sizes
 from lanescope.machine import Gpu, Machine
 from lanescope.measurement.result import Result
 from lanescope.measurement.sampling import Plan, measure_all, measure_one
@@ -260,6 +261,46 @@ def latency(
     experiments = latency_experiments(resolved, _gpus(resolved, gpus))
     plan = plan or Plan(budget_seconds=0.5)
     return _run(resolved, experiments, plan, _Setup("latency", allow_busy, out, progress))
+
+
+def small(
+    machine: Machine | None = None,
+    *,
+    sizes: Sequence[int] | None = None,
+    counts: Sequence[int] = COUNTS,
+    methods: Sequence[Submission] = tuple(Submission),
+    gpus: Sequence[int] | None = None,
+    plan: Plan | None = None,
+    allow_busy: bool = False,
+    out: Path | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Map small copies between host and GPU, each way; see `small_experiments`.
+
+    Parameters
+    ----------
+    sizes
+        Bytes of a piece; None goes from 4 B to 4 MiB by steps of four.
+    counts
+        Numbers of pieces.
+    methods
+        Ways of handing them over.
+    gpus
+        Numbers of the GPUs; None takes the first.
+
+    The other parameters and the result are those of `check`. A described machine
+    cannot be mapped: nothing predicts what a call costs.
+    """
+    resolved = resolve_machine(machine)
+    if not resolved.gpus or resolved.described:
+        raise InputError(
+            f"machine {resolved.name!r} has no GPU here to copy to and from; "
+            "'lanescope check' measures host memory"
+        )
+    chosen = stepped_sizes() if sizes is None else sizes
+    experiments = small_experiments(resolved, _gpus(resolved, gpus), chosen, counts, methods)
+    setup = _Setup("small", allow_busy, out, progress)
+    return _run(resolved, experiments, plan or Plan(0.01, 0.05), setup)
 
 
 def measure(

@@ -13,7 +13,7 @@ namespace lanescope {
 namespace {
 
 // Address translation and the link wake up on these.
-constexpr int kWarmupHops = 64;
+constexpr int kWarmupHops = 16;
 constexpr double kTimeoutS = 60;
 
 std::uint64_t address_of(const void* data) {

@@ -174,3 +174,37 @@ class CopyLoad:
 
     def count_mismatches(self) -> int:
         """Number of destination bytes that differ from their source."""
+
+class Submission(enum.Enum):
+    single = 0
+
+    batch = 1
+
+    graph = 2
+
+    kernel = 3
+
+    mapped = 4
+
+class PieceSpec:
+    """Equal pieces between a device and host memory."""
+
+    def __init__(self, source: PlaceSpec, destination: PlaceSpec, piece_bytes: int, pieces: int, device: int, submission: Submission) -> None: ...
+
+class PieceSet:
+    """Many small copies, handed over in one of several ways."""
+
+    def __init__(self, topology: Topology, pool: BufferPool, spec: PieceSpec, cpus: Sequence[int]) -> None: ...
+
+    def run(self, repetitions: int) -> tuple[list[float], list[float]]:
+        """
+        Seconds until all pieces have arrived, and until the last call has returned.
+        """
+
+    def spoil(self, in_source: bool, byte: int) -> None:
+        """Flips one bit of a buffer, for a test of the check."""
+
+    def count_mismatches(self) -> int:
+        """
+        Number of wrong bytes, gaps included, or of wrong sums where nothing is copied.
+        """

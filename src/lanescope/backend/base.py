@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from lanescope.experiment import Experiment
 from lanescope.measurement.result import FloatArray, LinkEvidence, Source
@@ -35,6 +35,14 @@ class Session(Protocol):
 
     def evidence(self) -> tuple[LinkEvidence, ...]:
         """Return what was seen of the links, as far as the machine tells."""
+
+
+@runtime_checkable
+class TimesSubmission(Protocol):
+    """A session of one copy that also times when its calls return."""
+
+    def submit_seconds(self) -> float | None:
+        """Return the median time until the last call returned; None without samples."""
 
 
 class Backend(Protocol):

@@ -12,6 +12,7 @@ from lanescope._core import native
 from lanescope.backend.base import Session
 from lanescope.backend.latency import latency_session
 from lanescope.backend.memory import available_host_bytes, available_node_bytes
+from lanescope.backend.pieces import PieceSession
 from lanescope.backend.reasons import reason_for
 from lanescope.backend.sessions import GpuSession, HostSession
 from lanescope.errors import InputError, NotMeasuredError
@@ -74,6 +75,9 @@ class NativeBackend:
             elif experiment.has_latency:
                 self._require_host_memory(experiment)
                 yield latency_session(self._topology, self._pool, experiment)
+            elif any(copy.in_pieces for copy in experiment.copies):
+                self._require_host_memory(experiment)
+                yield PieceSession(self._topology, self._pool, experiment)
             else:
                 yield self._gpu_session(experiment, gpus)
         except native.NativeError as error:

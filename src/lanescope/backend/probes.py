@@ -17,6 +17,9 @@ _STRIDE_BYTES = 128
 _TRIAL_HOPS = 256
 _TRIAL_REPETITIONS = 32
 _FEWEST_HOPS = 64
+#: A chase from every SM takes about this long: near and far SMs differ, and their mean is
+#: what can be compared.
+_ROUND_SECONDS = 0.02
 _MOST_HOPS = 1 << 20
 _FEWEST_REPETITIONS = 8
 #: A probe that takes a microsecond would otherwise fill the run folder.
@@ -84,25 +87,30 @@ class ChaseProbe:
             stride=_STRIDE_BYTES,
             cpus=list(copy.cpus),
         )
-        self._hops = _TRIAL_HOPS
+        self._hops, self._rounds = _TRIAL_HOPS, 1
         order = "in random order" if shuffled else "by address"
         self.method = (
             f"GPU clock around dependent 8 B loads, {_STRIDE_BYTES} B apart, {order}; "
-            f"one thread, on each of {self._probe.multiprocessors()} SMs in turn"
+            f"one thread, the mean over {self._probe.multiprocessors()} SMs in turn"
         )
 
     def measure(self) -> FloatArray:
-        """Chase once from every SM."""
-        return np.array(self._probe.run(self._probe.multiprocessors(), self._hops))
+        """Chase from every SM, a round or more; the mean of each round."""
+        every = self._probe.multiprocessors()
+        found = np.array(self._probe.run(every * self._rounds, self._hops))
+        means: FloatArray = found.reshape(self._rounds, every).mean(axis=1)
+        return means
 
     def plan(self, seconds: float, found: FloatArray) -> None:
-        """Choose how many loads make a chase."""
-        wanted = seconds / self._probe.multiprocessors() / _median(found)
+        """Choose how many loads make a chase, and how many rounds a batch."""
+        wanted = min(seconds, _ROUND_SECONDS) / self._probe.multiprocessors() / _median(found)
         self._hops = int(np.clip(wanted, _FEWEST_HOPS, _MOST_HOPS))
+        self._rounds = max(1, int(seconds / _ROUND_SECONDS))
 
     def shorten(self) -> None:
         """Halve the chase."""
         self._hops = max(_FEWEST_HOPS, self._hops // 2)
+        self._rounds = max(1, self._rounds // 2)
 
     def check(self) -> None:
         """Compare where each chase has ended with the ring."""

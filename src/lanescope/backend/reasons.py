@@ -38,6 +38,11 @@ _KNOWN = {
         "Write 'madvise' or 'always' to /sys/kernel/mm/transparent_hugepage/enabled, and look for "
         "fragmented memory.",
     ),
+    "cudaErrorCallRequiresNewerDriver": (
+        "Not applicable: this driver is too old for the call.",
+        "Install a newer one.",
+    ),
+    "cudaErrorNotSupported": ("Not applicable: this driver or GPU does not do it.", None),
     "cudaErrorHostMemoryAlreadyRegistered": ("The host memory is pinned already.", None),
 }
 

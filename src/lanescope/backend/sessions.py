@@ -95,8 +95,8 @@ class GpuSession:
         self._gpus = gpus
         self._nvml = nvml
         self._shapes = shapes
-        # of copies at once some windows will not count
-        self._windows = _FIRST_WINDOWS if len(experiment.copies) == 1 else 2 * _FIRST_WINDOWS
+        # of copies at once the first and the last window may not count
+        self._windows = _FIRST_WINDOWS + 2 * (len(experiment.copies) > 1)
         self._loops = 1
         self._replays = {gpu.id: self._replay_counter(gpu) for gpu in gpus}
         self.staged = any(copies.staged(i) for i in range(len(experiment.copies)))

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import typer
 
-from lanescope.cli import bench, check, copy, latency, report, sweep, topo
+from lanescope.cli import bench, check, copy, latency, report, small, sweep, topo
 from lanescope.errors import LanescopeError
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ bench_app = typer.Typer(cls=bench.BenchGroup, invoke_without_command=True)
 bench_app.callback()(bench.bench)
 bench_app.command("sweep")(sweep.sweep)
 bench_app.command("latency")(latency.latency)
+bench_app.command("small")(small.small)
 app.add_typer(bench_app, name="bench")
 app.command("check")(check.check)
 app.command("copy")(copy.copy)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from lanescope.errors import InputError
 from lanescope.experiment.operation import Operation as Operation
 from lanescope.experiment.place import Memory, Place
+from lanescope.experiment.submission import Submission
 
 #: Three chunks must fit into the shared memory of an SM.
 LARGEST_CHUNK_BYTES = 64 << 10
@@ -19,15 +20,6 @@ class Engine(StrEnum):
     CE = "ce"
     SM = "sm"
     CPU = "cpu"
-
-
-class Submission(StrEnum):
-    """How the pieces of a copy are handed to the GPU.
-
-    ``single``: a call of cudaMemcpyAsync for each piece.
-    """
-
-    SINGLE = "single"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +89,8 @@ class Copy:
             self._require_for_kernel()
         if self.operation.is_latency:
             self._require_for_latency()
+        if self.in_pieces:
+            self._require_for_pieces()
 
     def _require_for_latency(self) -> None:
         wanted = Engine.CE if self.operation.is_call_of_copy else Engine.SM
@@ -106,6 +100,19 @@ class Copy:
             raise InputError(f"{self.operation} ends at the GPU that loads, not at a NUMA node")
         if self.operation is Operation.COPY_SPIN and not self.destination.is_host:
             raise InputError(f"{self.operation} ends in host memory, which the host thread sees")
+
+    def _require_for_pieces(self) -> None:
+        mover = Engine.SM if self.submission.by_kernel else Engine.CE
+        if self.engine is not mover:
+            raise InputError(
+                f"{self.path}: pieces by submission {self.submission} are moved by "
+                f"Engine.{mover.name}, not by Engine.{self.engine.name}"
+            )
+        if self.source.is_host == self.destination.is_host:
+            raise InputError(f"{self.path}: pieces go between host memory and a GPU; take h0 or g0")
+        shape = (self.sms, self.chunk_bytes, self.pace_gbs)
+        if self.operation is not Operation.COPY or shape != (None, None, None):
+            raise InputError(f"{self.path}: pieces are copied by as many SMs as they need")
 
     def _require_for_kernel(self) -> None:
         if Memory.PAGEABLE in (self.source.memory, self.destination.memory):
@@ -149,6 +156,11 @@ class Copy:
             raise InputError(
                 f"{self.path} by {self.engine} takes no number of SMs, chunk or pace; use Engine.SM"
             )
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether it is more than one plain copy."""
+        return self.pieces > 1 or self.submission is not Submission.SINGLE
 
     @property
     def counted_bytes(self) -> int:

@@ -148,6 +148,9 @@ class CopyResult:
         GB/s; None when unknown.
     limit_reason
         What sets the ceiling, or why none is known.
+    submit_seconds
+        Median time until the last call that handed it over returned, the host's
+        share of a repetition; None where it was not timed.
     """
 
     copy: Copy
@@ -156,6 +159,7 @@ class CopyResult:
     limit_gbs: float | None
     limit_reason: str
     verdict: Verdict
+    submit_seconds: float | None = None
 
     @property
     def gbs(self) -> float | None:

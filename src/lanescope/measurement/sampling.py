@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lanescope.backend.base import Backend, Session
+from lanescope.backend.base import Backend, Session, TimesSubmission
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Experiment
 from lanescope.experiment.limit import Limit, limits
@@ -176,6 +176,8 @@ def _result(
         )
         for index, seconds in enumerate(sampler.seconds)
     )
+    if isinstance(session, TimesSubmission):
+        copies = tuple(replace(c, submit_seconds=session.submit_seconds()) for c in copies)
     return Result(experiment, source, copies, session.method, stop, links=tuple(evidence))
 
 

@@ -120,6 +120,8 @@ def _not_comparable(copy: Copy) -> str | None:
         return "the driver may move pages of managed memory"
     if copy.bytes < JUDGED_BYTES:
         return "too small to fill the link"
+    if copy.in_pieces:
+        return "many small copies are bound by submission, not by the link"
     if copy.sms is not None:
         return "the number of SMs was chosen by hand"
     return None

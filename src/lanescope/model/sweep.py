@@ -86,8 +86,8 @@ def sweep_series(results: Iterable[Result]) -> tuple[Series, ...]:
     for result in results:
         if result.experiment.has_latency:
             continue
-        if len(result.copies) == 1 and result.copies[0].copy.engine is Engine.CE:
-            copy = result.copies[0].copy
+        copy = result.experiment.copies[0]
+        if len(result.copies) == 1 and copy.engine is Engine.CE and not copy.in_pieces:
             host = copy.source if copy.source.is_host else copy.destination
             key = (copy.path, host.memory, result.experiment.timing, result.source)
             groups[key].append(result.copies[0])

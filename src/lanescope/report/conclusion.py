@@ -8,6 +8,7 @@ from lanescope.measurement.result import Status
 from lanescope.report.format import count_text
 from lanescope.report.latency_rows import latency_rows, latency_sentence
 from lanescope.report.path_rows import PathRow, headline_results, path_rows
+from lanescope.report.small_text import small_conclusion
 from lanescope.run.run import Run, State
 
 #: More names than this make a sentence that nobody reads.
@@ -21,6 +22,8 @@ def headline_rows(run: Run) -> tuple[PathRow, ...]:
 
 def conclusion(run: Run) -> str:
     """Return the outcome of a run in one sentence."""
+    if run.manifest.verb == "small":
+        return small_conclusion(run.results)
     return rows_conclusion(headline_rows(run))
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lanescope.measurement.result import Result
+from lanescope.model.small import small_maps
 from lanescope.model.sweep import sweep_series
 from lanescope.report.conclusion import conclusion, headline_rows, state_sentence
 from lanescope.report.html import text
 from lanescope.report.latency_rows import latency_rows
 from lanescope.report.page_latency import latency_table
+from lanescope.report.page_small import small_section
 from lanescope.report.page_tables import sweep_table, verdict_table
 from lanescope.report.path_rows import bandwidth_rows, swept_results
 from lanescope.run.run import Run
@@ -50,6 +52,7 @@ def run_html(run: Run) -> str:
         verdict_table(rows) if rows else "",
         latency_table(latency_rows(run.results)),
         sweep_table(series) if series else "",
+        small_section(small_maps(run.results)),
     ]
     return _wrapped("".join(parts))
 

@@ -9,6 +9,7 @@ from importlib.resources import files
 from urllib.parse import quote
 
 from lanescope.measurement.result import Status
+from lanescope.model.small import small_maps
 from lanescope.model.sweep import sweep_series
 from lanescope.report.conclusion import conclusion, headline_rows, state_sentence
 from lanescope.report.format import count_text
@@ -18,9 +19,11 @@ from lanescope.report.page_latency import latency_table
 from lanescope.report.page_machine import links_table, machine_notes, machine_summary
 from lanescope.report.page_plots import plots_html, plots_script, run_figures
 from lanescope.report.page_points import open_points
+from lanescope.report.page_small import small_section
 from lanescope.report.page_tables import raw_table, sweep_table, verdict_table
 from lanescope.report.page_text import definition_list, method_list
 from lanescope.report.path_rows import PathRow, swept_results
+from lanescope.report.plot_small import small_figures
 from lanescope.report.topology_svg import topology_svg
 from lanescope.run.rows import rows_of
 from lanescope.run.run import Manifest, Run, State
@@ -46,7 +49,8 @@ def page_html(run: Run) -> str:
     rows = headline_rows(run)
     paths = [r for r in rows if not r.is_latency]
     series = sweep_series(swept_results(run.results))
-    figures = run_figures(rows, series)
+    maps = small_maps(run.results)
+    figures = run_figures(rows, series) + small_figures(maps)
     wide = max(len(machine.gpus), len(machine.nodes)) > _NARROW_PARTS
     picture = f'<div class="picture{" wide" if wide else ""}">{topology_svg(machine)}</div>'
     word = "Predicted" if run.predicted else "Measured"
@@ -55,6 +59,7 @@ def page_html(run: Run) -> str:
         section("verdicts", "Paths and verdicts", verdict_table(paths) if paths else ""),
         section("latencies", "Latencies", latency_table(latency_rows(run.results))),
         section("sweep", f"{word} curves", sweep_table(series) if series else ""),
+        section("small", "Maps of small copies", small_section(maps)),
         section("plots", "Plots", plots_html(figures)),
         _machine_section(run),
         _raw_section(run),

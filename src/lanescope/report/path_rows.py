@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Timing
+from lanescope.experiment.small import is_small
 from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.result import CopyResult, Result, Source, Status, Verdict
 from lanescope.report.format import bytes_text, count_text
@@ -88,7 +89,8 @@ def headline_results(results: Sequence[Result]) -> tuple[Result, ...]:
     """Return the results that stand for their path.
 
     Of copies that differ only in size, as a sweep makes them, that is the
-    largest one measured: the small ones say nothing about the link.
+    largest one measured: the small ones say nothing about the link. What was
+    measured for a map of small copies stands for no path at all.
     """
     curves = _curves(results)
     largest = {
@@ -96,7 +98,11 @@ def headline_results(results: Sequence[Result]) -> tuple[Result, ...]:
         for curve in curves
     }
     swept = {id(r) for curve in curves for r in curve}
-    return tuple(r for r in results if id(r) not in swept or id(r) in largest)
+    return tuple(
+        r
+        for r in results
+        if (id(r) not in swept or id(r) in largest) and not (is_small(r.experiment) and r.copies)
+    )
 
 
 def swept_results(results: Sequence[Result]) -> tuple[Result, ...]:
@@ -121,9 +127,12 @@ def clock_text(timing: Timing) -> str:
 def _curves(results: Sequence[Result]) -> list[list[Result]]:
     groups: dict[object, list[Result]] = defaultdict(list)
     for result in results:
-        if len(result.experiment.copies) == 1 and not result.experiment.has_latency:
+        special = result.experiment.has_latency or is_small(result.experiment)
+        if len(result.experiment.copies) == 1 and not special:
             copy = result.experiment.copies[0]
-            groups[replace(copy, bytes=1), result.experiment.timing, result.source].append(result)
+            groups[
+                replace(copy, bytes=copy.pieces), result.experiment.timing, result.source
+            ].append(result)
     return [
         group for group in groups.values() if len({r.experiment.copies[0].bytes for r in group}) > 1
     ]

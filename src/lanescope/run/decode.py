@@ -109,7 +109,13 @@ def _copy_result(copy: Copy, row: Row, samples: Columns) -> CopyResult:
         raise ValueError("the samples do not belong to the result")
     statistics = summarise(seconds)
     return CopyResult(
-        copy, seconds, statistics, row["limit_gbs"], row["limit_reason"], _verdict(row)
+        copy,
+        seconds,
+        statistics,
+        row["limit_gbs"],
+        row["limit_reason"],
+        _verdict(row),
+        row.get("submit_seconds"),
     )
 
 

@@ -76,6 +76,7 @@ def _numbers(measured: CopyResult | None) -> Row:
         "half_width": statistics.half_width if statistics else None,
         "mean_seconds": statistics.mean_seconds if statistics else None,
         "stdev_seconds": statistics.stdev_seconds if statistics else None,
+        "submit_seconds": measured.submit_seconds if measured else None,
     }
 
 

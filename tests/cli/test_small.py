@@ -1,0 +1,38 @@
+"""``lanescope bench small`` as a user without a GPU meets it."""
+
+import pytest
+
+from tests.native.test_gpu import GPUS
+
+
+def sentence(done):
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+@pytest.mark.skipif(GPUS > 0, reason="there is a GPU")
+def test_without_a_gpu_it_says_so(lanescope):
+    assert "has no GPU here to copy to and from" in sentence(lanescope("bench", "small"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--counts", "many"), "list of numbers"),
+        (("--method", "magic"), "single, batch, graph, kernel, mapped"),
+        (("--min", "1MiB", "--max", "4B"), "swap them"),
+        (("--budget", "0"), "between 0 and 3600"),
+        (("--json", "--csv"), "exclude each other"),
+        (("--max", "nonsense"), "not a size"),
+    ],
+)
+def test_bad_options_are_one_sentence(lanescope, arguments, words):
+    assert words in sentence(lanescope("bench", "small", *arguments))
+
+
+def test_help_names_every_option(lanescope):
+    text = lanescope("bench", "small", "--help").stdout
+    for option in ("--min", "--max", "--counts", "--method", "--gpu", "--budget", "--target"):
+        assert option in text
