@@ -29,9 +29,11 @@ from lanescope.experiment.grammar import parse_copies
 from lanescope.experiment.notation import DEFAULT_BYTES
 from lanescope.experiment.sm import sm_shapes
 from lanescope.experiment.small import COUNTS, small_experiments, stepped_sizes
+from lanescope.experiment.sms import paced_experiments, sms_experiments
 from lanescope.machine import Gpu, Machine
 from lanescope.measurement.result import Result
 from lanescope.measurement.sampling import Plan, measure_all, measure_one
+from lanescope.model.sms import sm_curves
 from lanescope.run.folders import new_run_folder
 from lanescope.run.run import Manifest, Run, State
 from lanescope.run.store import RunWriter
@@ -303,6 +305,43 @@ def small(
     return _run(resolved, experiments, plan or Plan(0.01, 0.05), setup)
 
 
+def sms(
+    machine: Machine | None = None,
+    *,
+    gpus: Sequence[int] | None = None,
+    size_bytes: int = DEFAULT_BYTES,
+    plan: Plan | None = None,
+    allow_busy: bool = False,
+    out: Path | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Find the fewest SMs that fill each path of some GPUs; see `lanescope.model.sms`.
+
+    Parameters
+    ----------
+    gpus
+        Numbers of the GPUs; None takes the first.
+    size_bytes
+        Size of each copy.
+
+    The other parameters and the result are those of `check`.
+    """
+    resolved = resolve_machine(machine)
+    if not resolved.gpus or resolved.described:
+        raise InputError(
+            f"machine {resolved.name!r} has no GPU here whose SMs could copy; "
+            "'lanescope check' measures host memory"
+        )
+    experiments = sms_experiments(resolved, _gpus(resolved, gpus), size_bytes)
+
+    def then(results: Sequence[Result]) -> Sequence[Experiment]:
+        plateaus = {curve.way: curve.plateau_gbs for curve in sm_curves(results)}
+        return paced_experiments(resolved, plateaus, size_bytes)
+
+    setup = _Setup("sms", allow_busy, out, progress, then=then)
+    return _run(resolved, experiments, plan or Plan(budget_seconds=0.3), setup)
+
+
 def measure(
     experiment: Experiment,
     machine: Machine | str | None = None,
@@ -390,7 +429,13 @@ def _gpus(machine: Machine, indices: Sequence[int] | None) -> list[Gpu]:
 
 @dataclass(frozen=True, slots=True)
 class _Setup:
-    """What a run is, apart from what it measures."""
+    """What a run is, apart from what it measures first.
+
+    Attributes
+    ----------
+    then
+        Told the results, it returns what to measure next.
+    """
 
     verb: str
     allow_busy: bool
@@ -399,6 +444,7 @@ class _Setup:
     affinity: bool = True
     notes: tuple[str, ...] = ()
     cases: tuple[Case, ...] = ()
+    then: Callable[[Sequence[Result]], Sequence[Experiment]] | None = None
 
 
 def _run(machine: Machine, experiments: Sequence[Experiment], plan: Plan, setup: _Setup) -> Run:
@@ -416,11 +462,16 @@ def _run(machine: Machine, experiments: Sequence[Experiment], plan: Plan, setup:
 
     def on_start(experiment: Experiment) -> None:
         if setup.progress is not None:
-            setup.progress(experiment, numbers[experiment.name], len(experiments))
+            setup.progress(experiment, numbers[experiment.name], len(numbers))
 
     try:
         backend = backend_for(machine, allow_busy=setup.allow_busy, affinity=setup.affinity)
         measure_all(experiments, backend, machine, plan, writer.add, on_start)
+        if setup.then is not None:
+            further = setup.then(writer.run.results)
+            known = len(numbers)
+            numbers |= {e.name: known + i for i, e in enumerate(further, start=1)}
+            measure_all(further, backend, machine, plan, writer.add, on_start)
     except (KeyboardInterrupt, SystemExit):
         writer.finish(State.INTERRUPTED)
         raise

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import typer
 
-from lanescope.cli import bench, check, copy, latency, report, small, sweep, topo
+from lanescope.cli import bench, check, copy, latency, report, small, sms, sweep, topo
 from lanescope.errors import LanescopeError
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ bench_app.callback()(bench.bench)
 bench_app.command("sweep")(sweep.sweep)
 bench_app.command("latency")(latency.latency)
 bench_app.command("small")(small.small)
+bench_app.command("sms")(sms.sms)
 app.add_typer(bench_app, name="bench")
 app.command("check")(check.check)
 app.command("copy")(copy.copy)

@@ -51,6 +51,11 @@ class SmShape:
     pace_gbs: float = 0.0
 
 
+def has_bulk_copies(gpu: Gpu) -> bool:
+    """Whether a GPU has bulk copies through shared memory."""
+    return (gpu.compute_capability or (0, 0)) >= _BULK_CAPABILITY
+
+
 def sm_shapes(copies: Sequence[Copy], machine: Machine) -> tuple[SmShape | None, ...]:
     """Return the shape of each ``sm`` copy of an experiment; None for other engines.
 
@@ -90,7 +95,7 @@ def _gpu_of(copy: Copy, machine: Machine) -> Gpu:
 
 
 def _shape(copy: Copy, gpu: Gpu, sharing: int) -> SmShape:
-    has_bulk = (gpu.compute_capability or (0, 0)) >= _BULK_CAPABILITY
+    has_bulk = has_bulk_copies(gpu)
     if copy.chunk_bytes and not has_bulk:
         raise InputError(
             f"{gpu.id} has no bulk copies through shared memory, which came with compute "

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lanescope.measurement.result import Status
+from lanescope.model.sms import sm_curves
 from lanescope.report.format import count_text
 from lanescope.report.latency_rows import latency_rows, latency_sentence
 from lanescope.report.path_rows import PathRow, headline_results, path_rows
 from lanescope.report.small_text import small_conclusion
+from lanescope.report.sms_text import sms_conclusion
 from lanescope.run.run import Run, State
 
 #: More names than this make a sentence that nobody reads.
@@ -16,7 +18,12 @@ _MOST_NAMES = 3
 
 
 def headline_rows(run: Run) -> tuple[PathRow, ...]:
-    """Return the rows that the conclusion counts: of a sweep only the largest sizes."""
+    """Return the rows that the conclusion counts: of a sweep only the largest sizes.
+
+    Of a search for the fewest SMs only what could not be measured.
+    """
+    if run.manifest.verb == "sms":
+        return path_rows(r for r in run.results if not r.copies)
     return path_rows(headline_results(run.results))
 
 
@@ -24,6 +31,8 @@ def conclusion(run: Run) -> str:
     """Return the outcome of a run in one sentence."""
     if run.manifest.verb == "small":
         return small_conclusion(run.results)
+    if run.manifest.verb == "sms" and (curves := sm_curves(run.results)):
+        return sms_conclusion(curves)
     return rows_conclusion(headline_rows(run))
 
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from lanescope.measurement.result import Status
 from lanescope.model.small import small_maps
+from lanescope.model.sms import sm_curves
 from lanescope.model.sweep import sweep_series
 from lanescope.report.conclusion import conclusion, headline_rows, state_sentence
 from lanescope.report.format import count_text
@@ -20,6 +21,7 @@ from lanescope.report.page_machine import links_table, machine_notes, machine_su
 from lanescope.report.page_plots import plots_html, plots_script, run_figures
 from lanescope.report.page_points import open_points
 from lanescope.report.page_small import small_section
+from lanescope.report.page_sms import sms_figures, sms_section
 from lanescope.report.page_tables import raw_table, sweep_table, verdict_table
 from lanescope.report.page_text import definition_list, method_list
 from lanescope.report.path_rows import PathRow, swept_results
@@ -50,7 +52,8 @@ def page_html(run: Run) -> str:
     paths = [r for r in rows if not r.is_latency]
     series = sweep_series(swept_results(run.results))
     maps = small_maps(run.results)
-    figures = run_figures(rows, series) + small_figures(maps)
+    curves = sm_curves(run.results)
+    figures = run_figures(rows, series) + small_figures(maps) + sms_figures(curves)
     wide = max(len(machine.gpus), len(machine.nodes)) > _NARROW_PARTS
     picture = f'<div class="picture{" wide" if wide else ""}">{topology_svg(machine)}</div>'
     word = "Predicted" if run.predicted else "Measured"
@@ -59,6 +62,7 @@ def page_html(run: Run) -> str:
         section("verdicts", "Paths and verdicts", verdict_table(paths) if paths else ""),
         section("latencies", "Latencies", latency_table(latency_rows(run.results))),
         section("sweep", f"{word} curves", sweep_table(series) if series else ""),
+        section("sms", "Fewest SMs", sms_section(curves)),
         section("small", "Maps of small copies", small_section(maps)),
         section("plots", "Plots", plots_html(figures)),
         _machine_section(run),

@@ -19,6 +19,7 @@ from lanescope.report.latency_rows import latency_rows
 from lanescope.report.latency_tables import latency_table
 from lanescope.report.path_rows import PathRow, bandwidth_rows
 from lanescope.report.small_tables import small_tables
+from lanescope.report.sms_tables import sms_tables
 from lanescope.report.status_style import verdict_text
 from lanescope.report.tree import machine_tree
 from lanescope.run.run import Run
@@ -45,6 +46,8 @@ def run_tables(run: Run, *, mean: bool = False, verbose: bool = False) -> list[R
         parts += case_parts(run.manifest.cases, run.results, mean=mean)
         if verbose:
             parts += _path_tables(run.results)
+    elif run.manifest.verb == "sms":
+        parts += sms_tables(run.results) + _not_measured_lines(run.results)
     elif run.manifest.verb == "small":
         parts += small_tables(run.results) + _not_measured_lines(run.results)
     else:
