@@ -25,7 +25,8 @@ def test_pcie(two_gpus, gbs, status):
 def test_what_was_measured_on_healthy_h200s_is_healthy(two_gpus):
     for copy, gbs in ((host_to_gpu(), 55.56), (gpu_to_host(), 55.42), (gpu_to_gpu(0, 1), 394.0)):
         assert verdict(two_gpus, copy, gbs).status is Status.HEALTHY
-    opposed = verdict(two_gpus, gpu_to_host(), 50.7, shared=True)
+    alone = limits(two_gpus, experiment_of(gpu_to_host()))[0]
+    opposed = verdict(two_gpus, gpu_to_host(), 50.7, alone=alone)
     assert opposed.status is Status.HEALTHY
 
 

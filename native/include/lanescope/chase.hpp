@@ -43,6 +43,7 @@ class ChaseProbe {
 
  private:
   void write() const;
+  void run_batch(std::size_t count, int hops, std::vector<double>& seconds);
 
   std::shared_ptr<const Topology> topology_;
   std::vector<int> cpus_;
@@ -51,6 +52,7 @@ class ChaseProbe {
   std::shared_ptr<Buffer> buffer_;
   Stream stream_;
   DeviceMemory position_;  // the address at which the next chase begins
+  DriverMemory readings_;  // where the kernels leave what they read
   int multiprocessors_ = 0;
   std::uint64_t launches_ = 0;
   std::uint64_t hops_ = 0;  // since the ring was written

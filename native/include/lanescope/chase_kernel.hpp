@@ -6,7 +6,7 @@
 
 namespace lanescope {
 
-/// What one chase leaves behind, in memory of its device.
+/// What one chase leaves behind, in memory that its device reaches.
 struct ChaseReading {
   std::uint64_t begin_ns, end_ns;  ///< The device's clock around the chain.
   std::uint64_t last;              ///< Address at which the chain ended.

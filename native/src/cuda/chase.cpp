@@ -15,6 +15,8 @@ namespace {
 // Address translation and the link wake up on these.
 constexpr int kWarmupHops = 16;
 constexpr double kTimeoutS = 60;
+// Chases whose readings are fetched at once.
+constexpr std::size_t kMostReadings = 4096;
 
 std::uint64_t address_of(const void* data) {
   return reinterpret_cast<std::uint64_t>(data);
@@ -45,6 +47,7 @@ ChaseProbe::ChaseProbe(std::shared_ptr<const Topology> topology, BufferPool& poo
       buffer_(lend_to(spec.device, pool, spec.source, spec.ring.bytes)),
       stream_(spec.device),
       position_(spec.device, sizeof(std::uint64_t)),
+      readings_(DriverMemory::host(kMostReadings * sizeof(ChaseReading), false)),
       multiprocessors_(multiprocessors_of(spec.device)) {
   require_reachable(spec_);
   const ScopedBinding binding(*topology_, cpus_);
@@ -69,30 +72,34 @@ void ChaseProbe::write() const {
 }
 
 std::vector<double> ChaseProbe::run(int samples, int hops) {
-  if (samples < 1 || hops < 1) return {};
+  std::vector<double> seconds;
+  if (samples < 1 || hops < 1) return seconds;
   const ScopedBinding binding(*topology_, cpus_);
   const ScopedDevice scope(spec_.device);
-  const auto count = static_cast<std::size_t>(samples);
-  const DeviceMemory memory(spec_.device, count * sizeof(ChaseReading));
+  for (std::size_t left = static_cast<std::size_t>(samples); left > 0;) {
+    const std::size_t count = std::min(left, kMostReadings);
+    run_batch(count, hops, seconds);
+    left -= count;
+  }
+  return seconds;
+}
+
+/// Nothing here waits for the whole device, or a load could not go on meanwhile.
+void ChaseProbe::run_batch(std::size_t count, int hops, std::vector<double>& seconds) {
+  auto* readings = static_cast<ChaseReading*>(readings_.data());
   const auto blocks = static_cast<unsigned>(multiprocessors_);
   for (std::size_t i = 0; i < count; ++i)
     launch_chase(stream_.get(), blocks, static_cast<unsigned>(launches_++ % blocks),
-                 static_cast<std::uint64_t*>(position_.data()), kWarmupHops, hops,
-                 static_cast<ChaseReading*>(memory.data()) + i);
+                 static_cast<std::uint64_t*>(position_.data()), kWarmupHops, hops, readings + i);
   wait_for(stream_, kTimeoutS);
-  std::vector<ChaseReading> readings(count);
-  check(cudaMemcpy(readings.data(), memory.data(), count * sizeof(ChaseReading),
-                   cudaMemcpyDeviceToHost),
-        "cudaMemcpy");
-  std::vector<double> seconds;
-  for (const ChaseReading& reading : readings) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const ChaseReading reading = readings[i];
     hops_ += static_cast<std::uint64_t>(kWarmupHops) + static_cast<std::uint64_t>(hops);
     const std::uint64_t offset = reading.last - address_of(buffer_->data());
     mismatches_ += offset != std::uint64_t{visits_[hops_ % visits_.size()]} * spec_.ring.stride;
     seen_.insert(reading.multiprocessor);
     seconds.push_back(static_cast<double>(reading.end_ns - reading.begin_ns) * 1e-9 / hops);
   }
-  return seconds;
 }
 
 }  // namespace lanescope

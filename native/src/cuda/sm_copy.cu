@@ -10,7 +10,8 @@ namespace {
 constexpr int kThreads = 512;
 constexpr int kUnroll = 4;  // 16-byte loads in flight for each thread
 constexpr int kMostStages = 8;
-constexpr int kLeastStages = 3;
+constexpr int kUsualStages = 3;          // or more, for large chunks
+constexpr int kLeastStages = 2;          // one that fills while the other drains
 constexpr int kStaticShared = 1 << 10;   // enough for the barriers of a bulk copy
 constexpr int kSharedBytes = 160 << 10;  // what the stages of a bulk copy share
 // Blocks that wait for each other longer than this do not all run.
@@ -197,16 +198,20 @@ int attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
-/// Lets the kernels take all shared memory of an SM, and returns how much that is. No two
-/// blocks share an SM then: loads from the host that wait in one SM behind the stores of
-/// an opposing copy fell from 51 to 12 GB/s on an H200.
-int prepare_alone_on_sm(int device) {
+void launch_bulk(cudaStream_t stream, int device, const Work& work, const SmShape& shape) {
   const int most = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device) - kStaticShared;
-  for (const auto* kernel :
-       {reinterpret_cast<const void*>(loads_kernel), reinterpret_cast<const void*>(bulk_kernel)})
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most),
-          "cudaFuncSetAttribute");
-  return most;
+  const int usual = std::clamp(kSharedBytes / shape.chunk_bytes, kUsualStages, kMostStages);
+  const int stages = std::min(usual, most / shape.chunk_bytes);
+  if (stages < kLeastStages)
+    throw Error("launch_sm_copy", 0, "chunk too large", "a ring of such chunks fits in no SM");
+  check(cudaFuncSetAttribute(bulk_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most),
+        "cudaFuncSetAttribute");
+  const double period_ns =
+      shape.pace_gbs > 0 ? double{shape.chunk_bytes * 1.0} * shape.sms / shape.pace_gbs : 0;
+  const double cycles_per_ns = attribute(cudaDevAttrClockRate, device) * 1e-6;
+  const auto chunk = static_cast<std::uint32_t>(shape.chunk_bytes);
+  bulk_kernel<<<static_cast<unsigned>(shape.sms), 32, stages * chunk, stream>>>(
+      work, chunk, stages, static_cast<long long>(period_ns * cycles_per_ns));
 }
 
 }  // namespace
@@ -230,19 +235,10 @@ void launch_sm_copy(cudaStream_t stream, int device, void* destination, const vo
                   windows,
                   loops,
                   times};
-  const auto blocks = static_cast<unsigned>(shape.sms);
-  const auto shared = static_cast<std::size_t>(prepare_alone_on_sm(device));
-  if (shape.chunk_bytes == 0) {
-    loads_kernel<<<blocks, kThreads, shared, stream>>>(work);
-  } else {
-    const int stages = std::clamp(kSharedBytes / shape.chunk_bytes, kLeastStages, kMostStages);
-    const double cycles_per_ns = attribute(cudaDevAttrClockRate, device) * 1e-6;
-    const double period_ns =
-        shape.pace_gbs > 0 ? double{shape.chunk_bytes * 1.0} * shape.sms / shape.pace_gbs : 0;
-    bulk_kernel<<<blocks, 32, shared, stream>>>(work, static_cast<std::uint32_t>(shape.chunk_bytes),
-                                                stages,
-                                                static_cast<long long>(period_ns * cycles_per_ns));
-  }
+  if (shape.chunk_bytes == 0)
+    loads_kernel<<<static_cast<unsigned>(shape.sms), kThreads, 0, stream>>>(work);
+  else
+    launch_bulk(stream, device, work, shape);
   check(cudaGetLastError(), "launch of the copy kernel");
 }
 

@@ -119,7 +119,8 @@ class LoadedSession:
             self._probe.shorten()
         else:
             raise NotMeasuredError(
-                "The probe goes on until the load is over: they run one after the other."
+                "It ends only when the load does, however short it is: what was queued before it "
+                "goes first."
             )
         return [np.empty(0), np.empty(0)]
 

@@ -126,8 +126,11 @@ def _usage(copy: Copy, path: tuple[Hop, ...] | None) -> dict[Hashable, float]:
     by_kernel = copy.engine is Engine.SM
     for link, forward in path or ():
         if link.pcie is None or link.raw_gbs is None:
+            by_lines = by_kernel and link.nvlink is not None
             line_share = NvLink.PAYLOAD_SHARE / NvLink.LINE_PAYLOAD_SHARE
-            take(_key(link, forward), line_share if by_kernel and link.nvlink else 1.0)
+            take(_key(link, forward), line_share if by_lines else 1.0)
+            if by_lines and copy.is_read:
+                take(_key(link, not forward), NvLink.PAYLOAD_SHARE * NvLink.LINE_REQUEST_SHARE)
             continue
         best = link.pcie.at_best()
         if by_kernel:

@@ -118,10 +118,7 @@ def _shape(copy: Copy, gpu: Gpu, sharing: int) -> SmShape:
 
 def _usual(copy: Copy, every: int) -> tuple[int, int]:
     """SMs and chunk of a copy that may take `every` SM of a GPU with bulk copies."""
-    if copy.source.is_host:
-        # With three SMs or more, bulk copies ask for so much that opposing copies suffer.
-        return _HOST_SMS, 16 * KIB if (copy.sms or _HOST_SMS) < 3 else LOADS
-    if copy.destination.is_host:
+    if copy.source.is_host or copy.destination.is_host:
         return _HOST_SMS, 16 * KIB
     if copy.is_read:
         return _READ_SMS, 32 * KIB

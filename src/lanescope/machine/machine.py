@@ -131,6 +131,8 @@ class NvLink:
     PAYLOAD_SHARE = 16 / 17
     #: Kernels move lines of 128 bytes: 8 flits of data behind one of header.
     LINE_PAYLOAD_SHARE = 8 / 9
+    #: A kernel that reads asks for each line with a flit that goes the other way.
+    LINE_REQUEST_SHARE = 1 / 8
 
 
 @dataclass(frozen=True, slots=True)

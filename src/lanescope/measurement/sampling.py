@@ -10,7 +10,7 @@ import numpy as np
 
 from lanescope.backend.base import Backend, Session, TimesSubmission
 from lanescope.errors import NotMeasuredError
-from lanescope.experiment import Experiment
+from lanescope.experiment import Copy, Experiment
 from lanescope.experiment.limit import Limit, limits
 from lanescope.machine import Machine
 from lanescope.measurement.bandwidth import bandwidth_gbs
@@ -199,13 +199,20 @@ def _copy_result(
         bandwidth_gbs(copy.counted_bytes, statistics.median_seconds),
         limit,
         source=source,
-        shared=len(experiment.copies) > 1,
+        alone=_limit_alone(machine, experiment, copy),
         staged=staged,
         evidence=evidence,
     )
     if experiment.has_latency and not copy.operation.is_latency:
         verdict = Verdict(Status.UNJUDGED, "it keeps the path busy while a latency is measured")
     return CopyResult(copy, seconds, statistics, limit.gbs, limit.reason, verdict)
+
+
+def _limit_alone(machine: Machine, experiment: Experiment, copy: Copy) -> Limit | None:
+    """The ceiling of one of several copies if it ran alone; None if it does."""
+    if len(experiment.copies) == 1:
+        return None
+    return limits(machine, replace(experiment, copies=(copy,)))[0]
 
 
 def _not_measured(experiment: Experiment, source: Source, error: NotMeasuredError) -> Result:

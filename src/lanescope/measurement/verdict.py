@@ -38,7 +38,7 @@ def judge(
     limit: Limit,
     *,
     source: Source,
-    shared: bool = False,
+    alone: Limit | None = None,
     staged: bool = False,
     evidence: Sequence[LinkEvidence] = (),
 ) -> Verdict:
@@ -48,8 +48,9 @@ def judge(
     ----------
     gbs
         Its bandwidth in GB/s.
-    shared
-        Whether other copies ran at the same time.
+    alone
+        Its ceiling without the other copies that ran at the same time; None when
+        there were none. Below it a copy may have more than its fair share.
     staged
         Whether the driver took a copy between GPUs through host memory.
     evidence
@@ -64,17 +65,18 @@ def judge(
     if limit.gbs is None or limit.kind not in EXPECTED_SHARE:
         return Verdict(Status.UNJUDGED, limit.reason)
     tolerance = _KERNEL_TOLERANCE if copy.engine is Engine.SM else _TOLERANCE
-    if gbs > limit.gbs * tolerance:
+    ceiling = alone or limit
+    if ceiling.gbs is not None and gbs > ceiling.gbs * tolerance:
         return Verdict(
             Status.IMPOSSIBLE,
-            f"faster than {limit.reason} can be",
+            f"faster than {ceiling.reason} can be",
             "The link's data or the clock is wrong; please report this with the run folder.",
         )
     if staged:
         return Verdict(Status.UNJUDGED, "no peer access: the driver stages it in host memory")
     if excuse := _not_comparable(copy):
         return Verdict(Status.UNJUDGED, excuse)
-    expected = EXPECTED_SHARE[limit.kind][1 if shared else 0]
+    expected = EXPECTED_SHARE[limit.kind][0 if alone is None else 1]
     share = gbs / limit.gbs
     reason = f"{_percent(share)} of the limit, {expected * 100:.0f} % or more expected"
     if limit.kind is LinkKind.PCIE:
