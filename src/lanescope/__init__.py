@@ -15,8 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lanescope._version import __version__ as __version__
+    from lanescope.api import bench as bench
     from lanescope.api import check as check
+    from lanescope.api import copy as copy
+    from lanescope.api import latency as latency
     from lanescope.api import measure as measure
+    from lanescope.api import small as small
+    from lanescope.api import sms as sms
     from lanescope.api import sweep as sweep
     from lanescope.errors import InputError as InputError
     from lanescope.errors import LanescopeError as LanescopeError
@@ -38,8 +43,13 @@ if TYPE_CHECKING:
 
 _HOME = {
     "__version__": "_version",
+    "bench": "api",
     "check": "api",
+    "copy": "api",
+    "latency": "api",
     "measure": "api",
+    "small": "api",
+    "sms": "api",
     "sweep": "api",
     "InputError": "errors",
     "LanescopeError": "errors",

@@ -1,19 +1,24 @@
 """How a kernel copies, where nobody says: found by trying shapes on H200s.
 
-Few SMs fill a PCIe link, and more than that make opposing copies slower. Reads from
-another GPU need many bytes in flight. Writes to another GPU go fastest from all SMs;
-``lanescope bench sms`` finds how few do with a pace. The runs are under
-``benchmarks/results/h200-x1/sm-shapes.csv`` and ``h200-x2/sm-shapes.csv``.
+Few SMs fill a PCIe link. Reads from another GPU need many bytes in flight. Writes to
+another GPU go fastest from all SMs; ``lanescope bench sms`` finds how few do with a pace.
+
+Kernels of one GPU that read and write host memory at the same time get a pace. A read
+waits for its request, which takes its turn behind the writes: unpaced, two SMs that write
+leave 18 of 51 GB/s to two that read, and more SMs only move the loss to the other side.
+The run is ``benchmarks/results/h200-x1/opposing-kernels.csv``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine
+from lanescope.experiment.experiment import experiment_of
+from lanescope.experiment.limit import limits
 from lanescope.machine import Gpu, Machine
 
 KIB = 1 << 10
@@ -24,8 +29,13 @@ LOADS = 0
 #: Bulk copies need compute capability 9.0 (Hopper).
 _BULK_CAPABILITY = (9, 0)
 
-#: SMs for host memory: two to four fill PCIe 5.0 x16 (H200).
-_HOST_SMS = 4
+#: SMs for reads and writes of host memory: two fill PCIe 5.0 x16 (H200), and reads that writes
+#: hold up need more bytes in flight.
+_HOST_READ_SMS, _HOST_WRITE_SMS = 4, 2
+_HOST_CHUNK = 16 * KIB
+#: Paces of opposing kernels, as shares of what the link can carry both ways at once: just below
+#: what makes queues grow (H200: 43 and 42.5 of 45.8 GB/s).
+_READ_PACE, _WRITE_PACE = 0.938, 0.928
 #: SMs for a read from another GPU: 16 reach all that NVLink 4 x18 gives to kernels (H200).
 _READ_SMS = 16
 #: When nobody knows how many SMs there are.
@@ -74,7 +84,7 @@ def sm_shapes(copies: Sequence[Copy], machine: Machine) -> tuple[SmShape | None,
         _shape(copy, _gpu_of(copy, machine), by_gpu[copy.executing_gpu])
         if copy.engine is Engine.SM
         else None
-        for copy in copies
+        for copy in _with_paces(copies, machine)
     )
     for gpu in machine.gpus:
         taken = sum(s.sms for s, c in zip(shapes, copies, strict=True) if s and _by(c, gpu))
@@ -84,6 +94,40 @@ def sm_shapes(copies: Sequence[Copy], machine: Machine) -> tuple[SmShape | None,
                 "give them fewer"
             )
     return shapes
+
+
+def _with_paces(copies: Sequence[Copy], machine: Machine) -> list[Copy]:
+    """Give a pace to opposing kernels whose shape nobody chose."""
+    ways = {gpu.id: {_way(copy) for copy in copies if _by(copy, gpu)} for gpu in machine.gpus}
+    opposed = {
+        gpu.id for gpu in machine.gpus if {"down", "up"} <= ways[gpu.id] and has_bulk_copies(gpu)
+    }
+    if not opposed:
+        return list(copies)
+    bounds = limits(machine, experiment_of(copies))
+    return [
+        replace(copy, pace_gbs=_pace(copy, bound.gbs))
+        if bound.gbs and copy.executing_gpu in opposed and _is_open(copy)
+        else copy
+        for copy, bound in zip(copies, bounds, strict=True)
+    ]
+
+
+def _way(copy: Copy) -> str | None:
+    """Which way a kernel goes between host memory and its GPU; None for all else."""
+    if copy.engine is not Engine.SM or copy.source.is_host == copy.destination.is_host:
+        return None
+    return "down" if copy.source.is_host else "up"
+
+
+def _is_open(copy: Copy) -> bool:
+    shape = (copy.sms, copy.chunk_bytes, copy.pace_gbs)
+    return _way(copy) is not None and shape == (None, None, None)
+
+
+def _pace(copy: Copy, limit_gbs: float) -> float:
+    share = _READ_PACE if copy.source.is_host else _WRITE_PACE
+    return round(share * limit_gbs, 1)
 
 
 def _by(copy: Copy, gpu: Gpu) -> bool:
@@ -108,7 +152,7 @@ def _shape(copy: Copy, gpu: Gpu, sharing: int) -> SmShape:
     if not has_bulk:
         chunk = LOADS
     elif copy.pace_gbs is not None and chunk == LOADS:
-        chunk = 16 * KIB
+        chunk = _HOST_CHUNK
     return SmShape(
         sms=copy.sms if copy.sms is not None else min(sms, every),
         chunk_bytes=copy.chunk_bytes if copy.chunk_bytes is not None else chunk,
@@ -118,8 +162,10 @@ def _shape(copy: Copy, gpu: Gpu, sharing: int) -> SmShape:
 
 def _usual(copy: Copy, every: int) -> tuple[int, int]:
     """SMs and chunk of a copy that may take `every` SM of a GPU with bulk copies."""
-    if copy.source.is_host or copy.destination.is_host:
-        return _HOST_SMS, 16 * KIB
+    if copy.source.is_host:
+        return _HOST_READ_SMS, _HOST_CHUNK
+    if copy.destination.is_host:
+        return _HOST_WRITE_SMS, _HOST_CHUNK
     if copy.is_read:
         return _READ_SMS, 32 * KIB
     if copy.source.part == copy.destination.part:
