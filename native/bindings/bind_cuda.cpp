@@ -70,10 +70,10 @@ void bind_cuda(nb::module_& module) {
   nb::class_<SmShape>(module, "SmShape", "How a kernel copies.")
       .def(
           "__init__",
-          [](SmShape* self, int sms, int chunk_bytes, double pace_gbs) {
-            new (self) SmShape{sms, chunk_bytes, pace_gbs};
+          [](SmShape* self, int sms, int chunk_bytes, double pace_gbs, int in_step_with) {
+            new (self) SmShape{sms, chunk_bytes, pace_gbs, in_step_with};
           },
-          "sms"_a, "chunk_bytes"_a, "pace_gbs"_a);
+          "sms"_a, "chunk_bytes"_a, "pace_gbs"_a, "in_step_with"_a = -1);
   nb::class_<CopySpec>(module, "CopySpec", "One copy by a device's copy engine or kernel.")
       .def(
           "__init__",

@@ -160,3 +160,23 @@ def test_a_kernel_moves_every_byte_between_gpus(topology, pool, executor, shape)
     copy = copies(topology, pool, job)
     copy.run_gated(3, 1)
     assert copy.count_mismatches() == 0
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_kernel_goes_both_ways_in_step(topology, pool, shape):
+    down = spec(PINNED, DEVICE, SIZE, sm=shape)
+    up = spec(DEVICE, PINNED, SIZE, sm=(*shape, 0))
+    pair = copies(topology, pool, down, up)
+    assert pair.count_mismatches() > SIZE * 1.99
+    there, back = np.array(pair.run_gated(4, 2))
+    assert np.all(np.diff(there) > 0)
+    assert np.array_equal(there, back)
+    assert pair.count_mismatches() == 0
+
+
+def test_copies_in_step_are_alike(topology, pool):
+    down, up = spec(PINNED, DEVICE, SIZE, sm=(4, 0, 0)), spec(DEVICE, PINNED, 64, sm=(4, 0, 0, 0))
+    with pytest.raises(native.NativeError, match="not alike"):
+        copies(topology, pool, down, up)
+    with pytest.raises(native.NativeError, match="not alike"):
+        copies(topology, pool, up)

@@ -67,6 +67,9 @@ class CopySet {
   };
 
   void submit(const Job& job, int windows, int loops) const;
+  std::vector<SmWay> ways_of(const Job& job) const;
+  const Job& carrier(const Job& job) const;
+  bool is_carried(const Job& job) const { return &carrier(job) != &job; }
   void queue(const Job& job, std::size_t boundary, int windows, int loops) const;
   void prepare(Job& job, std::size_t boundaries) const;
   std::vector<double> times_of(const Job& job, std::size_t boundaries) const;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace lanescope {
 
@@ -12,7 +13,15 @@ struct SmShape {
   int sms;          ///< Thread blocks; up to the number of SMs, each gets one of its own.
   int chunk_bytes;  ///< Of a bulk copy through shared memory, times of 16; 0: loads and stores.
   double pace_gbs;  ///< Rate of all blocks together that is not exceeded, GB/s; 0: no limit.
+  int in_step_with = -1;  ///< An earlier copy of a set whose kernel does this one, too; -1: none.
 };
+
+/// From where to where; both addresses are 16-byte aligned.
+struct SmWay {
+  void* destination;
+  const void* source;
+};
+constexpr std::size_t kMostSmWays = 2;
 
 /// Where a copy kernel leaves its times, in memory of its device.
 struct WindowTimes {
@@ -27,11 +36,12 @@ bool has_bulk_copies(int device);
 /// that waits for the device, which a closed gate holds. Throws `Error`.
 void preload_sm_copy();
 
-/// Launches one kernel that copies `bytes` bytes `windows` times `loops` times over
-/// and notes when each window of `loops` copies has ended in all blocks. All blocks
-/// must fit on the device at once. Bulk copies load ahead across windows. Both
-/// addresses are 16-byte aligned. Throws `Error`.
-void launch_sm_copy(cudaStream_t stream, int device, void* destination, const void* source,
+/// Launches one kernel that copies `bytes` bytes each way, `windows` times `loops` times
+/// over, and notes when each window of `loops` copies has ended in all blocks. Several
+/// ways go in step: every block copies a piece of each in turn, so that none gets ahead.
+/// All blocks must fit on the device at once. Bulk copies load ahead across windows.
+/// Throws `Error`.
+void launch_sm_copy(cudaStream_t stream, int device, const std::vector<SmWay>& ways,
                     std::size_t bytes, const SmShape& shape, int windows, int loops,
                     const WindowTimes& times);
 

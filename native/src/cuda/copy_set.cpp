@@ -34,6 +34,17 @@ bool must_stage(const CopySpec& spec) {
   return !forward || !backward;
 }
 
+/// A copy that goes in step with another needs one before it that is alike and goes alone.
+void require_step(const std::vector<CopySpec>& copies, std::size_t number) {
+  const int with = copies[number].sm ? copies[number].sm->in_step_with : -1;
+  if (with < 0) return;
+  const auto first = static_cast<std::size_t>(with);
+  const bool alike = first < number && copies[first].sm && copies[first].sm->in_step_with < 0 &&
+                     copies[first].bytes == copies[number].bytes &&
+                     copies[first].device == copies[number].device;
+  if (!alike) throw Error("CopySet", 0, "not in step", "the copies are not alike");
+}
+
 WindowTimes window_times(const DeviceMemory& memory) {
   auto* nanoseconds = static_cast<std::uint64_t*>(memory.data());
   return {nanoseconds, reinterpret_cast<unsigned*>(nanoseconds + kMostBoundaries)};
@@ -54,6 +65,7 @@ CopySet::CopySet(std::shared_ptr<const Topology> topology, BufferPool& pool,
   const ScopedBinding binding(*topology_, copies[0].cpus);
   for (std::size_t i = 0; i < copies.size(); ++i) {
     const CopySpec& spec = copies[i];
+    require_step(copies, i);
     // Pinning takes a GPU, too: not the first, which may be another's, but this copy's.
     const ScopedDevice scope(spec.device);
     const bool staged = must_stage(spec);
@@ -90,14 +102,28 @@ void CopySet::write_pattern(const Buffer& buffer, const Job& job, std::uint64_t 
 
 void CopySet::submit(const Job& job, int windows, int loops) const {
   if (job.spec.sm) {
-    launch_sm_copy(job.stream.get(), job.spec.device, job.destination->data(), job.source->data(),
-                   job.spec.bytes, *job.spec.sm, windows, loops, window_times(*job.times));
+    launch_sm_copy(job.stream.get(), job.spec.device, ways_of(job), job.spec.bytes, *job.spec.sm,
+                   windows, loops, window_times(*job.times));
     return;
   }
   for (int i = 0; i < windows * loops; ++i)
     check(cudaMemcpyAsync(job.destination->data(), job.source->data(), job.spec.bytes,
                           cudaMemcpyDefault, job.stream.get()),
           "cudaMemcpyAsync");
+}
+
+/// The ways that a kernel goes: its own copy's, and that of the copy in step with it.
+std::vector<SmWay> CopySet::ways_of(const Job& job) const {
+  std::vector<SmWay> ways;
+  for (const Job& other : jobs_)
+    if (&carrier(other) == &job) ways.push_back({other.destination->data(), other.source->data()});
+  return ways;
+}
+
+/// The job whose kernel or copy engine does a job: itself, unless it goes in step with another.
+const CopySet::Job& CopySet::carrier(const Job& job) const {
+  const int number = job.spec.sm ? job.spec.sm->in_step_with : -1;
+  return number < 0 ? job : jobs_[static_cast<std::size_t>(number)];
 }
 
 /// Makes ready what takes the times of a run.
@@ -114,7 +140,7 @@ void CopySet::prepare(Job& job, std::size_t boundaries) const {
 void CopySet::queue(const Job& job, std::size_t boundary, int windows, int loops) const {
   const ScopedDevice scope(job.spec.device);
   if (job.spec.sm) {
-    if (boundary == 0) submit(job, windows, loops);
+    if (boundary == 0 && !is_carried(job)) submit(job, windows, loops);
     return;
   }
   if (boundary > 0) submit(job, 1, loops);
@@ -137,7 +163,7 @@ CopySet::Boundaries CopySet::run_gated(int windows, int loops) {
       for (const Job& job : jobs_) queue(job, boundary, windows + 1, loops);
   });
   Boundaries seconds;
-  for (const Job& job : jobs_) seconds.push_back(times_of(job, boundaries));
+  for (const Job& job : jobs_) seconds.push_back(times_of(carrier(job), boundaries));
   return seconds;
 }
 
@@ -178,6 +204,7 @@ CopySet::Boundaries CopySet::run_on_host_clock(int windows) {
   std::barrier start(static_cast<std::ptrdiff_t>(jobs_.size()));
   for (Job& job : jobs_) prepare(job, 0);
   auto run = [&](std::size_t number) {
+    if (is_carried(jobs_[number])) return start.arrive_and_drop();
     bool started = false;
     try {
       const ScopedBinding binding(*topology_, jobs_[number].spec.cpus);
@@ -197,6 +224,8 @@ CopySet::Boundaries CopySet::run_on_host_clock(int windows) {
   }
   for (const auto& failure : failures)
     if (failure) std::rethrow_exception(failure);
+  for (std::size_t i = 0; i < jobs_.size(); ++i)
+    if (is_carried(jobs_[i])) seconds[i] = seconds[jobs_[i].spec.sm->in_step_with];
   return seconds;
 }
 

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kThreads = 512;
 constexpr int kUnroll = 4;  // 16-byte loads in flight for each thread
+constexpr std::size_t kTile = std::size_t{kThreads} * kUnroll;
 constexpr int kMostStages = 8;
 constexpr int kUsualStages = 3;          // or more, for large chunks
 constexpr int kLeastStages = 2;          // one that fills while the other drains
@@ -17,10 +18,15 @@ constexpr int kSharedBytes = 160 << 10;  // what the stages of a bulk copy share
 // Blocks that wait for each other longer than this do not all run.
 constexpr std::uint64_t kWindowTimeoutNs = 10'000'000'000;
 
-struct Work {
+struct Way {
   char* destination;
   const char* source;
-  std::size_t bytes;
+};
+
+struct Work {
+  Way ways[kMostSmWays];
+  int way_count;
+  std::size_t bytes;  // of each way
   int windows;
   int loops;
   WindowTimes times;
@@ -44,27 +50,32 @@ __device__ void end_window(const WindowTimes& times, int window) {
   }
 }
 
-__device__ void copy_tail(const Work& work) {
-  for (std::size_t i = work.bytes / 16 * 16 + threadIdx.x; i < work.bytes; i += blockDim.x)
-    work.destination[i] = work.source[i];
+__device__ void copy_tails(const Work& work) {
+  for (int w = 0; w < work.way_count; ++w)
+    for (std::size_t i = work.bytes / 16 * 16 + threadIdx.x; i < work.bytes; i += blockDim.x)
+      work.ways[w].destination[i] = work.ways[w].source[i];
+}
+
+/// Copies the 16-byte words from `begin` on that are this block's turn, before `end`.
+__device__ void copy_tile(const Way& way, std::size_t begin, std::size_t end) {
+  auto* to = reinterpret_cast<uint4*>(way.destination);
+  const auto* from = reinterpret_cast<const uint4*>(way.source);
+  if (begin + kTile > end) {  // the last tile is not whole
+    for (std::size_t i = begin + threadIdx.x; i < end; i += kThreads) to[i] = from[i];
+    return;
+  }
+  uint4 held[kUnroll];
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) held[u] = from[begin + u * kThreads + threadIdx.x];
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) to[begin + u * kThreads + threadIdx.x] = held[u];
 }
 
 __device__ void copy_once(const Work& work) {
-  auto* to = reinterpret_cast<uint4*>(work.destination);
-  const auto* from = reinterpret_cast<const uint4*>(work.source);
-  const std::size_t count = work.bytes / 16, tile = std::size_t{kThreads} * kUnroll;
-  std::size_t begin = blockIdx.x * tile;
-  for (; begin + tile <= count; begin += tile * gridDim.x) {
-    uint4 held[kUnroll];
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) held[u] = from[begin + u * kThreads + threadIdx.x];
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) to[begin + u * kThreads + threadIdx.x] = held[u];
-  }
-  // The last tile is not whole; the block whose turn it is copies it.
-  for (std::size_t i = begin + threadIdx.x; i < min(begin + tile, count); i += kThreads)
-    to[i] = from[i];
-  if (blockIdx.x == 0) copy_tail(work);
+  const std::size_t count = work.bytes / 16;
+  for (std::size_t begin = blockIdx.x * kTile; begin < count; begin += kTile * gridDim.x)
+    for (int w = 0; w < work.way_count; ++w) copy_tile(work.ways[w], begin, count);
+  if (blockIdx.x == 0) copy_tails(work);
 }
 
 __global__ void __launch_bounds__(kThreads) loads_kernel(Work work) {
@@ -82,13 +93,16 @@ __device__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// Walks over the chunks of one block, over and over.
+/// Walks over the chunks of one block, over and over: the same chunk of each way in turn.
 struct Cursor {
   std::size_t first, step, end, offset;
+  int ways, way;
   __device__ std::uint32_t bytes(std::size_t chunk) const {
     return static_cast<std::uint32_t>(min(chunk, end - offset));
   }
   __device__ bool advance() {  // true when it starts again
+    if (++way < ways) return false;
+    way = 0;
     offset += step;
     if (offset < end) return false;
     offset = first;
@@ -147,12 +161,13 @@ __device__ void copy_in_chunks(const Work& work, std::uint32_t chunk, int stages
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 
   const std::size_t first = std::size_t{blockIdx.x} * chunk, end = work.bytes / 16 * 16;
-  Cursor loading{first, std::size_t{gridDim.x} * chunk, end, first}, storing = loading;
+  Cursor loading{first, std::size_t{gridDim.x} * chunk, end, first, work.way_count, 0};
+  Cursor storing = loading;
   Slot fill, drain;
   long long passes = static_cast<long long>(work.windows) * work.loops;  // still to be loaded
   auto load = [&] {
-    load_chunk(slots + fill.index * chunk, barrier + 8 * fill.index, work.source + loading.offset,
-               loading.bytes(chunk));
+    load_chunk(slots + fill.index * chunk, barrier + 8 * fill.index,
+               work.ways[loading.way].source + loading.offset, loading.bytes(chunk));
     fill.advance(stages);
     if (loading.advance()) --passes;
   };
@@ -163,7 +178,7 @@ __device__ void copy_in_chunks(const Work& work, std::uint32_t chunk, int stages
       await_chunk(barrier + 8 * drain.index, drain.phase);
       for (due = max(due + period, clock64() - period); clock64() < due;) {
       }
-      store_chunk(work.destination + storing.offset, slots + drain.index * chunk,
+      store_chunk(work.ways[storing.way].destination + storing.offset, slots + drain.index * chunk,
                   storing.bytes(chunk));
       drain.advance(stages);
       if (storing.advance()) ++loop;
@@ -184,7 +199,7 @@ __global__ void bulk_kernel(Work work, std::uint32_t chunk, int stages, long lon
   const bool idle = std::size_t{blockIdx.x} * chunk >= work.bytes / 16 * 16;
   if (blockIdx.x == 0) {
     if (threadIdx.x == 0) work.times.nanoseconds[0] = now_ns();
-    copy_tail(work);  // the same bytes in every loop: once will do
+    copy_tails(work);  // the same bytes in every loop: once will do
   }
   if (threadIdx.x != 0) return;
   if (!idle) return copy_in_chunks(work, chunk, stages, period);
@@ -226,15 +241,15 @@ void preload_sm_copy() {
   check(cudaFuncGetAttributes(&unused, bulk_kernel), "cudaFuncGetAttributes");
 }
 
-void launch_sm_copy(cudaStream_t stream, int device, void* destination, const void* source,
+void launch_sm_copy(cudaStream_t stream, int device, const std::vector<SmWay>& ways,
                     std::size_t bytes, const SmShape& shape, int windows, int loops,
                     const WindowTimes& times) {
-  const Work work{static_cast<char*>(destination),
-                  static_cast<const char*>(source),
-                  bytes,
-                  windows,
-                  loops,
-                  times};
+  if (ways.empty() || ways.size() > kMostSmWays)
+    throw Error("launch_sm_copy", 0, "too many ways", "a kernel copies one or two ways");
+  Work work{{}, static_cast<int>(ways.size()), bytes, windows, loops, times};
+  for (std::size_t w = 0; w < ways.size(); ++w)
+    work.ways[w] = {static_cast<char*>(ways[w].destination),
+                    static_cast<const char*>(ways[w].source)};
   if (shape.chunk_bytes == 0)
     loads_kernel<<<static_cast<unsigned>(shape.sms), kThreads, 0, stream>>>(work);
   else

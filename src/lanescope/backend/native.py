@@ -201,7 +201,8 @@ def _copy_spec(copy: Copy, shape: SmShape | None) -> native.CopySpec:
 
     sm = None
     if shape is not None:
-        sm = native.SmShape(shape.sms, shape.chunk_bytes, shape.pace_gbs)
+        step = -1 if shape.in_step_with is None else shape.in_step_with
+        sm = native.SmShape(shape.sms, shape.chunk_bytes, shape.pace_gbs, step)
     return native.CopySpec(
         place(copy.source), place(copy.destination), copy.bytes, _device(copy), list(copy.cpus), sm
     )

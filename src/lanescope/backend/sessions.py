@@ -167,11 +167,13 @@ class GpuSession:
 
 def _shapes_text(shapes: tuple[SmShape, ...]) -> str:
     words = []
-    for shape in dict.fromkeys(shapes):
+    in_step = any(shape.in_step_with is not None for shape in shapes)
+    for shape in dict.fromkeys(s for s in shapes if s.in_step_with is None):
         how = f"bulk copies of {shape.chunk_bytes >> 10} KiB"
         pace = f" at {shape.pace_gbs:g} GB/s" if shape.pace_gbs else ""
         words.append(f"{shape.sms} SMs with {'loads' if shape.chunk_bytes == LOADS else how}{pace}")
-    return f" on {' and '.join(words)}" if words else ""
+    step = ", both ways in step by one kernel" if in_step else ""
+    return f" on {' and '.join(words)}{step}" if words else ""
 
 
 def _require_equal(mismatches: int, unit: str) -> None:

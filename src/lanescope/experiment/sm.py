@@ -3,10 +3,11 @@
 Few SMs fill a PCIe link. Reads from another GPU need many bytes in flight. Writes to
 another GPU go fastest from all SMs; ``lanescope bench sms`` finds how few do with a pace.
 
-Kernels of one GPU that read and write host memory at the same time get a pace. A read
-waits for its request, which takes its turn behind the writes: unpaced, two SMs that write
-leave 18 of 51 GB/s to two that read, and more SMs only move the loss to the other side.
-The run is ``benchmarks/results/h200-x1/opposing-kernels.csv``.
+A GPU whose kernels read and write host memory at the same time does both with one
+kernel, in step. A read waits for its request, which takes its turn behind the writes: of
+two kernels, two SMs that write leave 18 of 51 GB/s to two that read, and more SMs only
+move the loss to the other side. In step neither way gets ahead. The runs are
+``benchmarks/results/h200-x2/opposing-kernels.csv``.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from dataclasses import dataclass, replace
 
 from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine
-from lanescope.experiment.experiment import experiment_of
-from lanescope.experiment.limit import limits
 from lanescope.machine import Gpu, Machine
 
 KIB = 1 << 10
@@ -29,13 +28,9 @@ LOADS = 0
 #: Bulk copies need compute capability 9.0 (Hopper).
 _BULK_CAPABILITY = (9, 0)
 
-#: SMs for reads and writes of host memory: two fill PCIe 5.0 x16 (H200), and reads that writes
-#: hold up need more bytes in flight.
-_HOST_READ_SMS, _HOST_WRITE_SMS = 4, 2
+#: SMs for host memory: two fill PCIe 5.0 x16 (H200). More keep it full in both directions.
+_HOST_SMS, _BOTH_WAYS_SMS = 2, 8
 _HOST_CHUNK = 16 * KIB
-#: Paces of opposing kernels, as shares of what the link can carry both ways at once: just below
-#: what makes queues grow (H200: 43 and 42.5 of 45.8 GB/s).
-_READ_PACE, _WRITE_PACE = 0.938, 0.928
 #: SMs for a read from another GPU: 16 reach all that NVLink 4 x18 gives to kernels (H200).
 _READ_SMS = 16
 #: When nobody knows how many SMs there are.
@@ -54,11 +49,15 @@ class SmShape:
         Size of a bulk copy through shared memory; 0 is plain loads and stores.
     pace_gbs
         Rate of all SMs together that they do not exceed, GB/s; 0 is no limit.
+    in_step_with
+        Number of an earlier copy of the experiment whose kernel does this one, too,
+        chunk by chunk in turns; None does it alone.
     """
 
     sms: int
     chunk_bytes: int
     pace_gbs: float = 0.0
+    in_step_with: int | None = None
 
 
 def has_bulk_copies(gpu: Gpu) -> bool:
@@ -80,54 +79,43 @@ def sm_shapes(copies: Sequence[Copy], machine: Machine) -> tuple[SmShape | None,
         not, or for a pace that plain loads cannot keep.
     """
     by_gpu = Counter(copy.executing_gpu for copy in copies if copy.engine is Engine.SM)
-    shapes = tuple(
+    shapes = [
         _shape(copy, _gpu_of(copy, machine), by_gpu[copy.executing_gpu])
         if copy.engine is Engine.SM
         else None
-        for copy in _with_paces(copies, machine)
-    )
+        for copy in copies
+    ]
+    for first, second in _opposing(copies):
+        shape = shapes[first]
+        assert shape is not None, "both are done by kernels"
+        shapes[first] = shape = replace(shape, sms=_BOTH_WAYS_SMS)
+        shapes[second] = replace(shape, in_step_with=first)
     for gpu in machine.gpus:
-        taken = sum(s.sms for s, c in zip(shapes, copies, strict=True) if s and _by(c, gpu))
+        alone = [s for s, c in zip(shapes, copies, strict=True) if s and _by(c, gpu)]
+        taken = sum(s.sms for s in alone if s.in_step_with is None)
         if gpu.multiprocessors is not None and taken > gpu.multiprocessors:
             raise InputError(
                 f"{gpu.id} has {gpu.multiprocessors} SMs, the copies take {taken} at once; "
                 "give them fewer"
             )
-    return shapes
+    return tuple(shapes)
 
 
-def _with_paces(copies: Sequence[Copy], machine: Machine) -> list[Copy]:
-    """Give a pace to opposing kernels whose shape nobody chose."""
-    ways = {gpu.id: {_way(copy) for copy in copies if _by(copy, gpu)} for gpu in machine.gpus}
-    opposed = {
-        gpu.id for gpu in machine.gpus if {"down", "up"} <= ways[gpu.id] and has_bulk_copies(gpu)
-    }
-    if not opposed:
-        return list(copies)
-    bounds = limits(machine, experiment_of(copies))
-    return [
-        replace(copy, pace_gbs=_pace(copy, bound.gbs))
-        if bound.gbs and copy.executing_gpu in opposed and _is_open(copy)
-        else copy
-        for copy, bound in zip(copies, bounds, strict=True)
-    ]
-
-
-def _way(copy: Copy) -> str | None:
-    """Which way a kernel goes between host memory and its GPU; None for all else."""
-    if copy.engine is not Engine.SM or copy.source.is_host == copy.destination.is_host:
-        return None
-    return "down" if copy.source.is_host else "up"
-
-
-def _is_open(copy: Copy) -> bool:
-    shape = (copy.sms, copy.chunk_bytes, copy.pace_gbs)
-    return _way(copy) is not None and shape == (None, None, None)
-
-
-def _pace(copy: Copy, limit_gbs: float) -> float:
-    share = _READ_PACE if copy.source.is_host else _WRITE_PACE
-    return round(share * limit_gbs, 1)
+def _opposing(copies: Sequence[Copy]) -> list[tuple[int, int]]:
+    """Return pairs of copies, by number, that one kernel can do in step."""
+    waiting: dict[tuple[str | None, int, bool], list[int]] = {}
+    pairs = []
+    for number, copy in enumerate(copies):
+        is_shaped = (copy.sms, copy.chunk_bytes, copy.pace_gbs) != (None, None, None)
+        over_link = copy.source.is_host != copy.destination.is_host
+        if copy.engine is not Engine.SM or is_shaped or not over_link:
+            continue
+        down = copy.source.is_host
+        if partners := waiting.get((copy.executing_gpu, copy.bytes, not down)):
+            pairs.append((partners.pop(0), number))
+        else:
+            waiting.setdefault((copy.executing_gpu, copy.bytes, down), []).append(number)
+    return pairs
 
 
 def _by(copy: Copy, gpu: Gpu) -> bool:
@@ -162,10 +150,8 @@ def _shape(copy: Copy, gpu: Gpu, sharing: int) -> SmShape:
 
 def _usual(copy: Copy, every: int) -> tuple[int, int]:
     """SMs and chunk of a copy that may take `every` SM of a GPU with bulk copies."""
-    if copy.source.is_host:
-        return _HOST_READ_SMS, _HOST_CHUNK
-    if copy.destination.is_host:
-        return _HOST_WRITE_SMS, _HOST_CHUNK
+    if copy.source.is_host or copy.destination.is_host:
+        return _HOST_SMS, _HOST_CHUNK
     if copy.is_read:
         return _READ_SMS, 32 * KIB
     if copy.source.part == copy.destination.part:
