@@ -77,3 +77,23 @@ def test_gpus_without_peer_access_are_not_judged(two_sockets):
 
 def test_a_prediction_is_no_verdict(two_gpus):
     assert verdict(two_gpus, host_to_gpu(), 58, Source.PREDICTED).status is Status.PREDICTED
+
+
+def test_below_what_links_allow_where_memory_may_be_the_limit(two_gpus):
+    limit = dataclasses.replace(
+        limits(two_gpus, experiment_of(host_to_gpu()))[0], unknown="2 GPUs share the memory of h0"
+    )
+    found = judge(two_gpus, host_to_gpu(), 35.0, limit, source=Source.MEASURED, alone=limit)
+    assert found.status is Status.UNJUDGED
+    assert "2 GPUs share the memory of h0" in found.reason
+    replays = [LinkEvidence("g0", 5, 16, 7)]
+    found = judge(two_gpus, host_to_gpu(), 35.0, limit, source=Source.MEASURED, evidence=replays)
+    assert found.status is Status.SLOW
+
+
+def test_more_than_a_fair_share_is_possible_and_more_than_the_link_is_not(two_gpus):
+    both = limits(two_gpus, experiment_of(host_to_gpu(), gpu_to_host()))
+    half = dataclasses.replace(both[0], gbs=30.0)
+    for gbs, status in ((55.0, Status.HEALTHY), (64.0, Status.IMPOSSIBLE)):
+        found = judge(two_gpus, host_to_gpu(), gbs, half, source=Source.MEASURED, alone=both[0])
+        assert found.status is status

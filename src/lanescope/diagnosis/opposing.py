@@ -13,6 +13,8 @@ from lanescope.diagnosis.seen import Seen
 #: One GPU on its own link loses 6 to 9 % in both directions, nearly alike; two GPUs on an
 #: H200 host were 25 % apart. In between lies what different packet sizes can do.
 _APART = 1.15
+#: What the last-level cache of any server holds of several copies.
+_CACHED = "16MiB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +105,11 @@ def _diagnosis(found: list[_Opposing]) -> Diagnosis:
         sentence=f"With {names(gpus)} copying both ways at once, {loser} keeps {_mean(low)} of "
         f"its rate alone and {winner} {_mean(high)}. {_why(worst.reads_lose, gpus, nodes)} "
         "A tool that shows only one of the directions hides this: host_to_all_bidirectional of "
-        "nvbandwidth tells host to device alone, all_to_host_bidirectional device to host alone.",
+        "nvbandwidth tells host to device alone, all_to_host_bidirectional device to host alone. "
+        f"Buffers of {_CACHED} stay in the CPU's cache: where the command below brings the rates "
+        "back together, the host's memory it is.",
         evidence=cut([_line(o) for o in sorted(found, key=lambda o: -o.apart)]),
-        confirm="lanescope bench -t host_to_all_bidirectional_memcpy_ce "
-        "all_to_host_bidirectional_memcpy_ce",
+        confirm=f"lanescope copy '{_both_ways(worst)}' --size {_CACHED}",
         remedy="This need not be a fault: count on these rates when all GPUs copy both ways. Where "
         "it matters, let the directions take turns, or spread the buffers over the nodes.",
         parts=(*nodes, *gpus),
@@ -123,6 +126,11 @@ def _why(reads_lose: bool, gpus: tuple[str, ...], nodes: tuple[str, ...]) -> str
             f"which need none: {limit}"
         )
     return f"The writes into host memory find it busy with reads: {limit}"
+
+
+def _both_ways(found: _Opposing) -> str:
+    ends = dict.fromkeys((k.seen.host, k.seen.gpu) for k in found.copies)
+    return ", ".join(f"{host} <-> {gpu}" for host, gpu in ends)
 
 
 def _mean(copies: tuple[_Kept, ...]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lanescope.experiment.copy import Copy, Engine, Operation
 from lanescope.experiment.experiment import Experiment
@@ -34,11 +34,14 @@ class Limit:
         Kind of the link that sets it, ``memory`` for a node's memory, ``gpu memory``; None when
         a link on the way has no known speed, so that the true ceiling may be
         lower.
+    unknown
+        What else may set the ceiling, with a speed that nobody knows; a phrase.
     """
 
     gbs: float | None
     reason: str
     kind: LinkKind | str | None = None
+    unknown: str | None = None
 
 
 def limits(machine: Machine, experiment: Experiment) -> tuple[Limit, ...]:
@@ -46,9 +49,13 @@ def limits(machine: Machine, experiment: Experiment) -> tuple[Limit, ...]:
     routes = [route(machine, copy.source.part, copy.destination.part) for copy in experiment.copies]
     flows = [_usage(copy, path) for copy, path in zip(experiment.copies, routes, strict=True)]
     shares = max_min_fair(flows, _capacities(machine))
-    return tuple(
+    found = (
         _limit(machine, copy, path, share, sum(share.bottleneck in flow for flow in flows))
         for copy, path, share in zip(experiment.copies, routes, shares, strict=True)
+    )
+    return tuple(
+        replace(limit, unknown=_unknown_memory(machine, experiment, copy))
+        for limit, copy in zip(found, experiment.copies, strict=True)
     )
 
 
@@ -175,6 +182,18 @@ def _limit(
     if users > 1:
         reason += f", shared by {users} copies of this experiment"
     return Limit(rate, reason, link.kind)
+
+
+def _unknown_memory(machine: Machine, experiment: Experiment, copy: Copy) -> str | None:
+    """The node of a copy that several GPUs load at once, if its memory's speed is not known."""
+    for place in (copy.source, copy.destination):
+        if not place.is_host or machine.node(place.index).memory_gbs is not None:
+            continue
+        ends = [(c.source.part, c.destination.part) for c in experiment.copies]
+        gpus = {part for parts in ends if place.part in parts for part in parts} - {place.part}
+        if len(gpus) > 1:
+            return f"{len(gpus)} GPUs share the memory of {place.part}, whose speed is not known"
+    return None
 
 
 def _memory_limit(machine: Machine, part: str, rate: float) -> Limit:

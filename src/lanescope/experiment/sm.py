@@ -88,7 +88,8 @@ def sm_shapes(copies: Sequence[Copy], machine: Machine) -> tuple[SmShape | None,
     for first, second in _opposing(copies):
         shape = shapes[first]
         assert shape is not None, "both are done by kernels"
-        shapes[first] = shape = replace(shape, sms=_BOTH_WAYS_SMS)
+        every = _gpu_of(copies[first], machine).multiprocessors or _SOME_SMS
+        shapes[first] = shape = replace(shape, sms=min(_BOTH_WAYS_SMS, every))
         shapes[second] = replace(shape, in_step_with=first)
     for gpu in machine.gpus:
         alone = [s for s, c in zip(shapes, copies, strict=True) if s and _by(c, gpu)]

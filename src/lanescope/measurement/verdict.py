@@ -87,6 +87,10 @@ def judge(
     replays = [e for e in evidence if e.replays]
     if replays:
         reason += "; " + ", ".join(f"{e.part} sent {e.replays} packets again" for e in replays)
+    elif limit.unknown is not None:
+        return Verdict(
+            Status.UNJUDGED, f"{_percent(share)} of what the links allow; {limit.unknown}"
+        )
     return Verdict(Status.SLOW, reason, _remedy(limit, bool(replays)))
 
 
