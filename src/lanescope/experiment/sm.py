@@ -29,7 +29,7 @@ LOADS = 0
 _BULK_CAPABILITY = (9, 0)
 
 #: SMs for host memory: two fill PCIe 5.0 x16 (H200). More keep it full in both directions.
-_HOST_SMS, _BOTH_WAYS_SMS = 2, 8
+_HOST_SMS, _BOTH_WAYS_SMS = 4, 8
 _HOST_CHUNK = 16 * KIB
 #: SMs for a read from another GPU: 16 reach all that NVLink 4 x18 gives to kernels (H200).
 _READ_SMS = 16
