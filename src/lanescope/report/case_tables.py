@@ -12,8 +12,8 @@ from rich.text import Text
 from lanescope.diagnosis import Diagnosis
 from lanescope.experiment.case import Case, Matrix, Unit
 from lanescope.measurement.result import Result, Status
+from lanescope.model.case_values import CellValue, cell_values
 from lanescope.report import format as fmt
-from lanescope.report.case_values import CellValue, cell_values
 from lanescope.report.status_style import verdict_text
 
 _GOOD = (Status.HEALTHY, Status.UNJUDGED, Status.PREDICTED)

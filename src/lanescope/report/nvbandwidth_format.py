@@ -8,7 +8,7 @@ from typing import Any
 
 from lanescope.experiment.case import Case, Matrix
 from lanescope.measurement.result import Result
-from lanescope.report.case_values import CellValue, cell_values
+from lanescope.model.case_values import CellValue, cell_values
 from lanescope.run.run import Run
 
 #: Whose shape it is.

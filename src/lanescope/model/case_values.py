@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.experiment.case import Cell, Matrix, Unit
+from lanescope.experiment.case import Case, Cell, Matrix, Unit
 from lanescope.measurement.bandwidth import bandwidth_gbs
-from lanescope.measurement.result import CopyResult, Result, Status, Verdict
+from lanescope.measurement.result import CopyResult, Result, Source, Status, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,9 @@ class CellValue:
     samples
         The same for every sample; empty for sums, whose copies are not sampled
         in step.
+    low, high
+        Nine of ten samples lie between them, in the matrix's unit; None where
+        there are no samples or only a prediction.
     half_width, variation
         Of the least certain of its copies, as shares; None when unknown.
     copies
@@ -36,20 +39,33 @@ class CellValue:
     median: float | None
     mean: float | None
     samples: tuple[float, ...]
+    low: float | None
+    high: float | None
     half_width: float | None
     variation: float | None
     copies: tuple[CopyResult, ...]
     verdict: Verdict
 
     @property
+    def limit_gbs(self) -> float | None:
+        """Sum of the copies' limits, GB/s; None when one is unknown."""
+        limits = [c.limit_gbs for c in self.copies]
+        return None if not limits or None in limits else sum(filter(None, limits))
+
+    @property
     def share_of_limit(self) -> float | None:
         """Sum of the copies' rates as a share of the sum of their limits."""
-        limits = [c.limit_gbs for c in self.copies]
         rates = [c.gbs for c in self.copies]
-        if not limits or None in limits or None in rates:
+        if self.limit_gbs is None or None in rates:
             return None
-        return sum(filter(None, rates)) / sum(filter(None, limits))
+        return sum(filter(None, rates)) / self.limit_gbs
 
+    def number(self, *, mean: bool = False) -> float | None:
+        """Return the median or the mean."""
+        return self.mean if mean else self.median
+
+
+_Spread = tuple[float, float] | tuple[None, None]
 
 #: From bad to good: the verdict of several copies is the first of theirs.
 _WORST_FIRST = (
@@ -60,6 +76,22 @@ _WORST_FIRST = (
     Status.UNJUDGED,
     Status.HEALTHY,
 )
+
+
+def case_values(case: Case, results: Mapping[str, Result]) -> tuple[CellValue, ...]:
+    """Return the values of all cells of all matrices of a case; see `cell_values`."""
+    return tuple(v for matrix in case.matrices for v in cell_values(matrix, results))
+
+
+def sum_of(values: Iterable[CellValue], *, mean: bool = False) -> float | None:
+    """Return the sum of what is known of some cells, in their unit; None when nothing is."""
+    known = [n for v in values if (n := v.number(mean=mean)) is not None]
+    return sum(known) if known else None
+
+
+def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the first of the worst of one or more verdicts."""
+    return min(verdicts, key=lambda v: _WORST_FIRST.index(v.status))
 
 
 def cell_values(matrix: Matrix, results: Mapping[str, Result]) -> tuple[CellValue, ...]:
@@ -77,20 +109,24 @@ def cell_values(matrix: Matrix, results: Mapping[str, Result]) -> tuple[CellValu
 
 def _value(cell: Cell, unit: Unit, result: Result | None) -> CellValue:
     if result is None or not result.copies:
-        return CellValue(cell, None, None, (), None, None, (), _why_missing(cell, result))
+        verdict = _why_missing(cell, result)
+        return CellValue(cell, None, None, (), None, None, None, None, (), verdict)
     copies = tuple(result.copies[i] for i in cell.measured)
-    series = [_in_unit(copy, unit) for copy in copies]
+    series = [[_in_unit(c, s, unit) for s in c.seconds if s > 0] for c in copies]
+    low, high = _spread(result, copies, unit)
     widths = [c.statistics.half_width for c in copies]
     variations = [c.statistics.variation for c in copies]
     return CellValue(
         cell=cell,
-        median=float(sum(_median(copy, unit) for copy in copies)),
+        median=sum(_in_unit(c, c.statistics.median_seconds, unit) for c in copies),
         mean=float(sum(np.mean(s) for s in series)),
-        samples=tuple(float(x) for x in series[0]) if len(series) == 1 else (),
+        samples=tuple(series[0]) if len(series) == 1 else (),
+        low=low,
+        high=high,
         half_width=_worst(widths),
         variation=_worst(variations),
         copies=copies,
-        verdict=min((c.verdict for c in copies), key=lambda v: _WORST_FIRST.index(v.status)),
+        verdict=worst_verdict(c.verdict for c in copies),
     )
 
 
@@ -102,17 +138,20 @@ def _why_missing(cell: Cell, result: Result | None) -> Verdict:
     return Verdict(Status.NOT_MEASURED, "the run ended before it")
 
 
-def _median(copy: CopyResult, unit: Unit) -> float:
-    seconds = copy.statistics.median_seconds
-    if unit is Unit.NANOSECONDS:
-        return seconds * 1e9
-    return bandwidth_gbs(copy.copy.counted_bytes, seconds)
+def _spread(result: Result, copies: Sequence[CopyResult], unit: Unit) -> _Spread:
+    if len(copies) != 1 or result.source is Source.PREDICTED:
+        return None, None
+    ends = copies[0].statistics.p5_seconds, copies[0].statistics.p95_seconds
+    if not min(ends) > 0:
+        return None, None
+    low, high = sorted(_in_unit(copies[0], s, unit) for s in ends)  # the longest time is slowest
+    return low, high
 
 
-def _in_unit(copy: CopyResult, unit: Unit) -> Sequence[float]:
+def _in_unit(copy: CopyResult, seconds: float, unit: Unit) -> float:
     if unit is Unit.NANOSECONDS:
-        return [s * 1e9 for s in copy.seconds]
-    return [bandwidth_gbs(copy.copy.counted_bytes, s) for s in copy.seconds if s > 0]
+        return float(seconds * 1e9)
+    return bandwidth_gbs(copy.copy.counted_bytes, float(seconds))
 
 
 def _worst(shares: Sequence[float | None]) -> float | None:
