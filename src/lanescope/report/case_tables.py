@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.console import RenderableType
@@ -11,12 +11,21 @@ from rich.text import Text
 
 from lanescope.diagnosis import Diagnosis
 from lanescope.experiment.case import Case, Matrix, Unit
-from lanescope.measurement.result import Result, Status
-from lanescope.model.case_values import CellValue, cell_values
+from lanescope.measurement.result import Result
+from lanescope.model.case_values import CellValue, case_values, cell_values, sum_of
 from lanescope.report import format as fmt
+from lanescope.report.case_text import (
+    corner_text,
+    has_sum,
+    number_text,
+    remarks,
+    row_text,
+    summary_text,
+)
 from lanescope.report.status_style import verdict_text
 
-_GOOD = (Status.HEALTHY, Status.UNJUDGED, Status.PREDICTED)
+#: Style of numbers that are worse than they should be.
+_BAD = "bold red"
 
 
 def case_parts(
@@ -30,9 +39,8 @@ def case_parts(
             yield Text(f"  not applicable: {case.not_applicable}\n", "yellow")
             continue
         for matrix in case.matrices:
-            values = cell_values(matrix, by_name)
-            yield _matrix_table(matrix, values, mean)
-        yield from _remarks(case, by_name)
+            yield _matrix_table(matrix, cell_values(matrix, by_name), mean)
+        yield from _remarks(case_values(case, by_name))
         yield ""
 
 
@@ -47,61 +55,32 @@ def diagnosis_parts(diagnoses: Sequence[Diagnosis]) -> Iterator[RenderableType]:
 
 
 def _matrix_table(matrix: Matrix, values: Sequence[CellValue], mean: bool) -> Table:
-    words = f"{matrix.suffix}, {matrix.unit}" if matrix.suffix else str(matrix.unit)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(words)
+    table.add_column(corner_text(matrix))
     for column in range(matrix.columns):
         table.add_column(f"g{column}", justify="right")
-    if matrix.rows == 1:
+    if has_sum(matrix):
         table.add_column("sum", justify="right")
     cells = {(v.cell.row, v.cell.column): v for v in values}
     for row in range(matrix.rows):
         shown = [
             _cell(cells.get((row, column)), matrix.unit, mean) for column in range(matrix.columns)
         ]
-        head = f"g{row}" if matrix.rows > 1 else ""
-        if matrix.rows == 1:
-            numbers = [v.mean if mean else v.median for v in values]
-            known = [n for n in numbers if n is not None]
-            shown.append(Text(_number(sum(known) if known else None, matrix.unit), "dim"))
-        table.add_row(head, *shown)
+        if has_sum(matrix):
+            shown.append(Text(number_text(sum_of(values, mean=mean), matrix.unit), "dim"))
+        table.add_row(row_text(matrix, row), *shown)
     return table
 
 
 def _cell(value: CellValue | None, unit: Unit, mean: bool) -> Text:
     if value is None:
         return Text(fmt.MISSING, "dim")
-    style = {Status.SLOW: "bold red", Status.IMPOSSIBLE: "bold red"}.get(value.verdict.status, "")
-    return Text(_number(value.mean if mean else value.median, unit), style)
+    return Text(number_text(value.number(mean=mean), unit), _BAD if value.verdict.failed else "")
 
 
-def _number(value: float | None, unit: Unit) -> str:
-    if value is None:
-        return fmt.MISSING
-    return f"{value:.0f}" if unit is Unit.NANOSECONDS else f"{value:.2f}"
-
-
-def _remarks(case: Case, results: Mapping[str, Result]) -> Iterator[RenderableType]:
-    values = [v for matrix in case.matrices for v in cell_values(matrix, results)]
-    known = [v for v in values if v.median is not None]
-    if known:
-        yield Text("  " + "; ".join(_summary(known)), "dim")
-    reasons = {v.verdict: v for v in values if v.verdict.status not in _GOOD}
-    for verdict, value in reasons.items():
-        place = f"  {value.cell.experiment}: " if value.cell.experiment else "  "
-        yield Text(place) + verdict_text(verdict)
-
-
-def _summary(values: Sequence[CellValue]) -> Iterator[str]:
-    widths = [v.half_width for v in values if v.half_width is not None]
-    if widths:
-        yield f"95 % half-width {fmt.half_width_text(max(widths))} at most"
-    variations = [v.variation for v in values if v.variation is not None]
-    if variations:
-        yield f"coefficient of variation {fmt.percent_text(max(variations))} at most"
-    shares = [v.share_of_limit for v in values if v.share_of_limit is not None]
-    if shares:
-        least, most = fmt.percent_text(min(shares)), fmt.percent_text(max(shares))
-        yield f"{least} of the limit" if least == most else f"{least} to {most} of the limit"
-    counts = {s: sum(v.verdict.status is s for v in values) for s in (Status.HEALTHY, Status.SLOW)}
-    yield from (f"{count} {status}" for status, count in counts.items() if count)
+def _remarks(values: Sequence[CellValue]) -> Iterator[RenderableType]:
+    if summary := summary_text(values):
+        yield Text(f"  {summary}", "dim")
+    for remark in remarks(values):
+        place = f"  {remark.place}: " if remark.place else "  "
+        yield Text(place) + verdict_text(remark.verdict)
