@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lanescope.backend.fake import FakeBackend
 from lanescope.backend.model import ModelBackend
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment
+from lanescope.experiment.cases import CaseOptions, build_cases, choose
 from lanescope.experiment.catalogue import check_experiments, sweep_experiments
 from lanescope.experiment.limit import limits
 from lanescope.experiment.sizes import doubling_sizes
@@ -154,6 +156,24 @@ def _player(
     return seconds
 
 
+def bench_run(
+    machine: Machine | None = None,
+    cases: tuple[str, ...] = (),
+    *,
+    slow: str = "",
+    missing: str = "",
+) -> Run:
+    """Cases of nvbandwidth, all by default; `slow` and `missing` as in `check_run`."""
+    machine = machine or two_gpus()
+    built = build_cases(machine, choose(cases), CaseOptions())
+    results: list[Result] = []
+    for experiment in built.experiments:
+        ceilings = {(experiment.name, i): b.gbs for i, b in enumerate(limits(machine, experiment))}
+        backend = FakeBackend(_player(experiment, ceilings, slow, missing))
+        measure_all([experiment], backend, machine, Plan(budget_seconds=0.0), results.append)
+    return run_of(results, machine, verb="bench", command="lanescope bench", cases=built.cases)
+
+
 def sweep_run(machine: Machine | None = None, points: int = 28) -> Run:
     machine = machine or two_gpus()
     sizes = doubling_sizes(16, 16 << (points - 1))
@@ -180,12 +200,17 @@ def predicted_run(verb: str = "check") -> Run:
         described=True,
         latencies=Latencies(1.4, 1.7, 2.1, 9.0, "measured on one H200 host"),
     )
-    experiments = check_experiments(machine)
+    experiments: Sequence[Experiment] = check_experiments(machine)
+    built = build_cases(machine, choose(), CaseOptions())
+    if verb == "bench":
+        experiments = built.experiments
     if verb == "sweep":
         experiments = sweep_experiments(machine, machine.gpus[:1], doubling_sizes(16, 2 * GIB))
     results: list[Result] = []
     measure_all(experiments, ModelBackend(machine), machine, Plan(), results.append)
-    return run_of(results, machine, verb=verb, command=f"lanescope {verb} --machine described.json")
+    command = f"lanescope {verb} --machine described.json"
+    cases = built.cases if verb == "bench" else ()
+    return run_of(results, machine, verb=verb, command=command, cases=cases)
 
 
 def nasty_run() -> Run:

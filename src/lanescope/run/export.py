@@ -8,6 +8,8 @@ import io
 import json
 from typing import Any
 
+from lanescope.diagnosis import diagnose
+from lanescope.run.case_json import cases_json
 from lanescope.run.rows import rows_of
 from lanescope.run.run import Run
 
@@ -25,7 +27,10 @@ def run_json(run: Run) -> str:
         "predicted": run.predicted,
         "folder": str(run.folder) if run.folder else None,
         "machine": dataclasses.asdict(manifest.machine),
+        "notes": list(manifest.notes),
         "results": rows_of(run.results),
+        "cases": cases_json(run),
+        "diagnoses": [dataclasses.asdict(d) for d in diagnose(manifest.machine, run.results)],
     }
     return json.dumps(content, indent=2, allow_nan=False)
 

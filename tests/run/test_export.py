@@ -1,0 +1,93 @@
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from lanescope.diagnosis import diagnose
+from lanescope.model.case_values import cell_values
+from lanescope.run.export import run_json
+from tests.diagnosis import simulator
+from tests.report import factory
+from tests.run.test_rows import DOCUMENT
+
+CASES = ("host_to_device_memcpy_ce", "device_to_device_bidirectional_memcpy_read_ce")
+
+
+def test_cases_hold_every_cell_with_its_verdict():
+    run = factory.bench_run(cases=CASES, slow="g0")
+    results = {r.experiment.name: r for r in run.results}
+    exported = json.loads(run_json(run))["cases"]
+    assert [c["name"] for c in exported] == list(CASES)
+    for case, told in zip(run.manifest.cases, exported, strict=True):
+        assert told["description"] == case.description
+        assert told["not_applicable"] is None
+        for matrix, shown in zip(case.matrices, told["matrices"], strict=True):
+            assert (shown["suffix"], shown["unit"]) == (matrix.suffix, matrix.unit)
+            assert (shown["rows"], shown["columns"]) == (matrix.rows, matrix.columns)
+            for value, cell in zip(cell_values(matrix, results), shown["cells"], strict=True):
+                assert (cell["row"], cell["column"]) == (value.cell.row, value.cell.column)
+                assert cell["median"] == value.median
+                assert cell["share_of_limit"] == value.share_of_limit
+                assert (cell["status"], cell["reason"]) == (
+                    value.verdict.status,
+                    value.verdict.reason,
+                )
+                assert cell["experiment"] in results
+
+
+def test_a_cell_lies_within_its_spread():
+    (case, _) = json.loads(run_json(factory.bench_run(cases=CASES)))["cases"]
+    for cell in case["matrices"][0]["cells"]:
+        assert cell["p5"] < cell["median"] < cell["p95"] < cell["limit_gbs"]
+
+
+def test_what_has_no_number_is_null_with_a_reason():
+    run = factory.bench_run(cases=CASES, missing="g1")
+    (case, _) = json.loads(run_json(run))["cases"]
+    _, cell = case["matrices"][0]["cells"]
+    missing = ("median", "mean", "p5", "p95", "half_width", "variation", "share_of_limit")
+    assert [cell[key] for key in missing] == [None] * len(missing)
+    assert cell["status"] == "not measured"
+    assert "exclusive-process mode" in cell["reason"]
+
+
+def test_cases_without_pairs_say_why():
+    run = factory.bench_run(simulator.nvswitched(1), CASES)
+    _, case = json.loads(run_json(run))["cases"]
+    assert case["not_applicable"] == "it takes two GPUs or more"
+    assert case["matrices"] == []
+
+
+def test_notes_are_there():
+    run = factory.bench_run(cases=CASES)
+    noted = replace(run, manifest=replace(run.manifest, notes=("Copies are smaller.",)))
+    assert json.loads(run_json(noted))["notes"] == ["Copies are smaller."]
+
+
+def test_diagnoses_are_there_with_their_evidence():
+    machine = simulator.h200s()
+    results = simulator.simulate(simulator.slower_link(machine, "g1", 3, 16))
+    (found,) = diagnose(machine, results)
+    (told,) = json.loads(run_json(factory.run_of(results, machine)))["diagnoses"]
+    assert (told["kind"], told["sentence"]) == (found.kind, found.sentence)
+    assert (told["evidence"], told["parts"]) == (list(found.evidence), list(found.parts))
+    assert (told["confirm"], told["remedy"]) == (found.confirm, found.remedy)
+
+
+def test_a_healthy_check_has_neither():
+    content = json.loads(run_json(factory.check_run()))
+    assert (content["cases"], content["diagnoses"]) == ([], [])
+
+
+@pytest.mark.parametrize("key", ["cell", "case", "matrix", "diagnosis"])
+def test_every_key_is_documented(key: str):
+    machine = simulator.h200s()
+    bench = json.loads(run_json(factory.bench_run(cases=CASES)))
+    results = simulator.simulate(simulator.slower_link(machine, "g1", 3, 16))
+    found = json.loads(run_json(factory.run_of(results, machine)))["diagnoses"]
+    case = bench["cases"][0]
+    matrix = case["matrices"][0]
+    entry = {"case": case, "matrix": matrix, "cell": matrix["cells"][0], "diagnosis": found[0]}[key]
+    section = DOCUMENT.read_text().partition("## Cases and diagnoses")[2]
+    assert set(entry) <= set(re.findall(r"`(\w+)`", section))
