@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lanescope.measurement.result import Source
 from lanescope.report.format import gbs_text, half_width_text, seconds_text, time_spread_text
 from lanescope.report.html import Cell, Column, Group, Markup, table, text
 from lanescope.report.latency_rows import LatencyRow
@@ -25,7 +26,9 @@ def latency_table(rows: Sequence[LatencyRow]) -> str:
         Column("Load, GB/s", number=True, hint="Of the copies that kept the path busy meanwhile"),
         Column("How it was timed"),
     )
-    return table(columns, [Group([_cells(row) for row in rows])], "Measured latencies")
+    predicted = all(row.result.source is Source.PREDICTED for row in rows)
+    caption = "Latencies, which are not predicted" if predicted else "Measured latencies"
+    return table(columns, [Group([_cells(row) for row in rows])], caption)
 
 
 def _cells(row: LatencyRow) -> list[Cell]:
