@@ -53,6 +53,8 @@ RUNS = {
     "sweep": factory.sweep_run,
     "predicted": factory.predicted_run,
     "predicted sweep": lambda: factory.predicted_run("sweep"),
+    "bench": lambda: factory.bench_run(slow="g0"),
+    "predicted bench": lambda: factory.predicted_run("bench"),
     "nasty": factory.nasty_run,
     "no GPU": lambda: factory.check_run(factory.host_only()),
     "eight GPUs": lambda: factory.check_run(factory.eight_gpus(), missing="g6"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lanescope.report.page import page_html
+from tests.report import factory
 from tests.report.conftest import RUNS
 
 BROWSER = next(
@@ -35,21 +36,40 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("name", ["check", "sweep", "predicted sweep", "nasty"])
-@pytest.mark.parametrize("width", [1280, 480])
-def test_plots_are_drawn(name: str, width: int, tmp_path: Path):
-    page = tmp_path / "page.html"
-    page.write_text(page_html(RUNS[name]()), encoding="utf-8")
-    places = len(re.findall('class="plot"', page.read_text(encoding="utf-8")))
+def opened(source: str, width: int, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Return what a browser makes of a page in a window of this many pixels."""
+    page = folder / "page.html"
+    page.write_text(source, encoding="utf-8")
     command = [
         str(BROWSER),
         *FLAGS,
         f"--window-size={width},2000",
-        f"--user-data-dir={tmp_path / 'profile'}",
+        f"--user-data-dir={folder / 'profile'}",
         "--dump-dom",
         page.as_uri(),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_wide_matrices_scroll_in_their_own_box(width: int, tmp_path: Path):
+    ruler = """<script>
+      const root = document.documentElement, boxes = [...document.querySelectorAll(".scroll")];
+      root.dataset.over = root.scrollWidth - root.clientWidth;
+      root.dataset.scrolled = boxes.some((box) => box.scrollWidth > box.clientWidth);
+    </script>"""
+    source = page_html(factory.bench_run(factory.eight_gpus(), slow="g7"))
+    shown = opened(source.replace("</body>", f"{ruler}</body>"), width, tmp_path).stdout
+    assert 'data-over="0"' in shown
+    assert f'data-scrolled="{str(width < 400).lower()}"' in shown
+
+
+@pytest.mark.parametrize("name", ["check", "sweep", "predicted sweep", "nasty"])
+@pytest.mark.parametrize("width", [1280, 480])
+def test_plots_are_drawn(name: str, width: int, tmp_path: Path):
+    source = page_html(RUNS[name]())
+    places = len(re.findall('class="plot"', source))
+    done = opened(source, width, tmp_path)
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert console == []
     assert f'data-plots="{places}"' in done.stdout

@@ -39,7 +39,7 @@ def test_pages_load_nothing_from_outside(any_run: Run):
     source = page_html(any_run)
     for _, attributes in Document(source).tags:
         for name in ("src", "href", "srcset", "data", "action", "poster"):
-            assert (attributes.get(name) or "data:").startswith("data:")
+            assert (attributes.get(name) or "data:").startswith(("data:", "#case-"))
     assert "@import" not in source
     assert "url(" not in source
     assert "default-src &#x27;none&#x27;" in source
@@ -62,7 +62,15 @@ def test_an_unfinished_run_says_so(state: State):
     assert 'class="conclusion good"' not in source
 
 
-@pytest.mark.parametrize("verb", ["check", "sweep"])
+def test_what_was_done_otherwise_is_said_at_the_top():
+    run = factory.check_run()
+    noted = Run(replace(run.manifest, notes=(f"Copies are smaller. {NASTY}",)), run.results)
+    source = page_html(noted)
+    top = Document(source.split("<main>")[1].split("<section")[0])
+    assert f"Note: Copies are smaller. {NASTY}" in top.text
+
+
+@pytest.mark.parametrize("verb", ["check", "sweep", "bench"])
 def test_predictions_are_marked_everywhere(verb: str):
     source = page_html(factory.predicted_run(verb))
     document = Document(source)

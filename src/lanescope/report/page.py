@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from importlib.resources import files
 from urllib.parse import quote
 
+from lanescope.diagnosis import diagnose
 from lanescope.measurement.result import Status
 from lanescope.model.small import small_maps
 from lanescope.model.sms import sm_curves
 from lanescope.model.sweep import sweep_series
 from lanescope.report.conclusion import conclusion, headline_rows, state_sentence
 from lanescope.report.format import count_text
-from lanescope.report.html import section, text
+from lanescope.report.html import items, section, text
 from lanescope.report.latency_rows import latency_rows
+from lanescope.report.page_cases import cases_section
+from lanescope.report.page_diagnoses import diagnoses_section
 from lanescope.report.page_latency import latency_table
 from lanescope.report.page_machine import links_table, machine_notes, machine_summary
 from lanescope.report.page_plots import plots_html, plots_script, run_figures
@@ -37,6 +40,9 @@ _POLICY = (
 )
 #: Longer tables of raw numbers start folded.
 _MOST_OPEN_ROWS = 40
+#: More paths than this, all in the cells of cases, start folded and are not plotted: the
+#: plots of a thousand paths keep a browser busy for minutes.
+_MOST_PATHS_BESIDE_CASES = 100
 #: More GPUs or nodes than this make a picture that must not shrink to a phone's width.
 _NARROW_PARTS = 3
 
@@ -53,13 +59,18 @@ def page_html(run: Run) -> str:
     series = sweep_series(swept_results(run.results))
     maps = small_maps(run.results)
     curves = sm_curves(run.results)
-    figures = run_figures(rows, series) + small_figures(maps) + sms_figures(curves)
+    crowded = bool(manifest.cases) and len(rows) > _MOST_PATHS_BESIDE_CASES
+    figures = (
+        run_figures(() if crowded else rows, series) + small_figures(maps) + sms_figures(curves)
+    )
     wide = max(len(machine.gpus), len(machine.nodes)) > _NARROW_PARTS
     picture = f'<div class="picture{" wide" if wide else ""}">{topology_svg(machine)}</div>'
     word = "Predicted" if run.predicted else "Measured"
     body = (
+        section("diagnoses", "Diagnoses", diagnoses_section(diagnose(machine, run.results))),
         section("topology", "Topology", picture),
-        section("verdicts", "Paths and verdicts", verdict_table(paths) if paths else ""),
+        section("cases", "Cases", cases_section(manifest.cases, run.results)),
+        section("verdicts", "Paths and verdicts", _verdicts(paths, folded=crowded)),
         section("latencies", "Latencies", latency_table(latency_rows(run.results))),
         section("sweep", f"{word} curves", sweep_table(series) if series else ""),
         section("sms", "Fewest SMs", sms_section(curves)),
@@ -124,7 +135,20 @@ def _conclusion(run: Run, rows: Sequence[PathRow]) -> str:
         kind = "good" if Status.HEALTHY in statuses else "open"
     if run.manifest.state is not State.COMPLETE and kind == "good":
         kind = "open"
-    return f'<div class="conclusion {kind}"><p>{text(conclusion(run))}</p>{open_points(rows)}</div>'
+    notes = [f"Note: {note}" for note in run.manifest.notes]
+    return (
+        f'<div class="conclusion {kind}"><p>{text(conclusion(run))}</p>{open_points(rows)}'
+        f"{items(notes) if notes else ''}</div>"
+    )
+
+
+def _verdicts(paths: Sequence[PathRow], *, folded: bool) -> str:
+    if not paths:
+        return ""
+    shown = verdict_table(paths)
+    if not folded:
+        return shown
+    return f"<details><summary>{count_text(len(paths), 'path')}</summary>{shown}</details>"
 
 
 def _machine_section(run: Run) -> str:
