@@ -91,7 +91,7 @@ def test_a_probe_that_waits_for_the_load_is_given_up():
     loaded = session(load)
     for _ in range(6):  # fewer empty batches than the sampler bears
         assert [s.size for s in loaded.sample()] == [0, 0]
-    with pytest.raises(NotMeasuredError, match="one after the other"):
+    with pytest.raises(NotMeasuredError, match="ends only when the load does"):
         loaded.sample()
     assert max(load.started) == 200
 

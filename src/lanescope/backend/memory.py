@@ -10,6 +10,8 @@ from lanescope.machine.nvml import Nvml
 
 #: What is left to everybody else.
 _USABLE_SHARE = 0.8
+#: What CUDA takes of a GPU when a process first uses it: more than 390 MiB on an H200.
+_CONTEXT_BYTES = 640 << 20
 
 
 def available_host_bytes(
@@ -105,5 +107,5 @@ def free_bytes(machine: Machine) -> dict[str, int]:
     for gpu in machine.gpus:
         left = nvml.free_bytes(gpu.uuid) if nvml is not None and gpu.uuid is not None else None
         if left is not None:
-            free[gpu.id] = int(left * _USABLE_SHARE)
+            free[gpu.id] = int(max(0, left - _CONTEXT_BYTES) * _USABLE_SHARE)
     return free

@@ -65,7 +65,8 @@ def bench(
     ] = None,
     list_cases: Annotated[bool, typer.Option("-l", "--list", help="List the cases.")] = False,
     size: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Bytes of each copy; default 512MiB.")
+        str | None,
+        typer.Option("--size", metavar="SIZE", help="Bytes of each copy; default 512MiB."),
     ] = None,
     buffer_mib: Annotated[
         int | None,

@@ -27,7 +27,8 @@ def check(
     ] = None,
     list_cases: Annotated[bool, typer.Option("--list", help="List the cases and end.")] = False,
     size: Annotated[
-        str, typer.Option(metavar="SIZE", help="Bytes of one copy to, from or between GPUs.")
+        str,
+        typer.Option("--size", metavar="SIZE", help="Bytes of one copy to, from or between GPUs."),
     ] = "512MiB",
     budget: Annotated[
         float, typer.Option(metavar="SECONDS", help="Sampling time for one case, at most.")

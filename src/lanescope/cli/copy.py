@@ -28,7 +28,7 @@ def copy(
         ),
     ],
     size: Annotated[
-        str, typer.Option(metavar="SIZE", help="Bytes of a copy that names none.")
+        str, typer.Option("--size", metavar="SIZE", help="Bytes of a copy that names none.")
     ] = "512MiB",
     samples: Annotated[
         int | None,

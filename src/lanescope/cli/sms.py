@@ -23,7 +23,9 @@ def sms(
     gpu: Annotated[
         list[int] | None, typer.Option(metavar="N", help="GPU to try; may be repeated.")
     ] = None,
-    size: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of each copy.")] = "512MiB",
+    size: Annotated[
+        str, typer.Option("--size", metavar="SIZE", help="Bytes of each copy.")
+    ] = "512MiB",
     budget: Annotated[
         float, typer.Option(metavar="SECONDS", help="Sampling time for one kernel, at most.")
     ] = 0.3,

@@ -11,7 +11,7 @@ from lanescope.experiment.case import Case, CaseSet, Matrix
 from lanescope.experiment.copy import Engine
 from lanescope.experiment.experiment import Experiment
 from lanescope.experiment.notation import DEFAULT_BYTES
-from lanescope.experiment.patterns import Patterns, why_no_pairs
+from lanescope.experiment.patterns import Patterns, usable, why_no_pairs, why_unusable
 from lanescope.experiment.place import Memory
 from lanescope.machine import Machine
 
@@ -215,6 +215,8 @@ def _case(
 def _why_not(machine: Machine, spec: _Spec, options: CaseOptions) -> str | None:
     if not machine.gpus:
         return "there is no GPU"
+    if not usable(machine.gpus):
+        return why_unusable(machine)
     by_kernel = spec.takes_host and spec.engine is Engine.SM
     if by_kernel and options.memory is Memory.PAGEABLE:
         return "a kernel cannot reach pageable memory"

@@ -74,7 +74,12 @@ class Patterns:
 
     def _row(self, caption: str, cell: Callable[[int, Gpu], Cell]) -> Matrix:
         gpus = self.machine.gpus
-        cells = tuple(cell(column, gpu) for column, gpu in enumerate(gpus))
+        cells = tuple(
+            cell(column, gpu)
+            if gpu.unavailable is None
+            else Cell(0, column, not_applicable=_not_usable(gpu))
+            for column, gpu in enumerate(gpus)
+        )
         return Matrix("", self._caption(caption), 1, len(gpus), cells)
 
     def _caption(self, words: str) -> str:
@@ -95,11 +100,13 @@ class Patterns:
 
     def all_host(self, caption: str, *, down: bool, both: bool) -> Matrix:
         """All GPUs with the host at once, one way or both."""
-        gpus = self.machine.gpus
+        gpus = usable(self.machine.gpus)
         copies = [self._down(g) for g in gpus] if down or both else []
         copies += [self._up(g) for g in gpus] if both or not down else []
         first = len(gpus) if both and not down else 0
-        return self._row(caption, lambda c, gpu: self._cell(0, c, copies, [first + c]))
+        return self._row(
+            caption, lambda c, gpu: self._cell(0, c, copies, [first + gpus.index(gpu)])
+        )
 
     # Pairs of GPUs
 
@@ -145,7 +152,9 @@ class Patterns:
             for c, column in enumerate(gpus):
                 if r == c:
                     continue
-                if not reach_each_other(row, column):
+                if closed := next((g for g in (row, column) if g.unavailable), None):
+                    cells.append(Cell(r, c, not_applicable=_not_usable(closed)))
+                elif not reach_each_other(row, column):
                     cells.append(Cell(r, c, not_applicable=_NO_PEER))
                 elif frozenset((row.index, column.index)) not in drawn:
                     cells.append(Cell(r, c, not_applicable=_NOT_SAMPLED))
@@ -159,7 +168,8 @@ class Patterns:
         """One GPU with all others at once; the sum over all of them."""
 
         def cell(column: int, one: Gpu) -> Cell:
-            others = [g for g in self.machine.gpus if g is not one and reach_each_other(g, one)]
+            gpus = usable(self.machine.gpus)
+            others = [g for g in gpus if g is not one and reach_each_other(g, one)]
             if not others:
                 return Cell(0, column, not_applicable=_NO_PEER)
             ends = [(other, one) if towards_one else (one, other) for other in others]
@@ -220,8 +230,25 @@ def why_no_pairs(machine: Machine) -> str | None:
     """Why a machine has no pair of GPUs to copy between; None when it has."""
     if len(machine.gpus) < 2:
         return _NO_SECOND
-    pairs = [(a, b) for a in machine.gpus for b in machine.gpus if a is not b]
+    gpus = usable(machine.gpus)
+    if len(gpus) < 2:
+        return f"{_NO_SECOND}, and {why_unusable(machine)}"
+    pairs = [(a, b) for a in gpus for b in gpus if a is not b]
     return None if any(reach_each_other(a, b) for a, b in pairs) else _NO_PEER
+
+
+def usable(gpus: Sequence[Gpu]) -> list[Gpu]:
+    """Return the GPUs that can be measured."""
+    return [gpu for gpu in gpus if gpu.unavailable is None]
+
+
+def why_unusable(machine: Machine) -> str:
+    """Why the first GPU that cannot be measured cannot."""
+    return _not_usable(next(gpu for gpu in machine.gpus if gpu.unavailable is not None))
+
+
+def _not_usable(gpu: Gpu) -> str:
+    return f"{gpu.id} is not usable: {(gpu.unavailable or '').rstrip('.')}"
 
 
 def _drawn(gpus: Sequence[Gpu], count: int | None) -> set[frozenset[int]]:
@@ -230,7 +257,7 @@ def _drawn(gpus: Sequence[Gpu], count: int | None) -> set[frozenset[int]]:
         frozenset((a.index, b.index))
         for i, a in enumerate(gpus)
         for b in gpus[i + 1 :]
-        if reach_each_other(a, b)
+        if reach_each_other(a, b) and not a.unavailable and not b.unavailable
     ]
     if count is None or count >= len(pairs):
         return set(pairs)
