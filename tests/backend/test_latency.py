@@ -60,7 +60,7 @@ def test_the_first_batch_only_tells_how_long_the_others_may_be():
     idle = LatencySession(probe)
     assert [s.size for s in idle.sample()] == [0]
     assert [s.size for s in idle.sample()] == [10]
-    assert probe.planned == [0.15, 0.15]
+    assert probe.planned == [0.08, 0.08]
 
 
 def test_only_copies_that_ran_during_the_probe_count():

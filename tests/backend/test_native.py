@@ -193,6 +193,27 @@ def test_more_windows_when_one_copy_ends_too_early(known):
     assert session.sample()[1].size > 0
 
 
+class Queue(Copies):
+    """A copy engine that does one stream's copies after another's."""
+
+    def run_gated(self, windows, loops):
+        self.calls.append((windows, loops))
+        starts = np.cumsum([0.0, *(s * (windows + 1) * loops for s in self.seconds)])
+        return [
+            list(start + np.arange(1, windows + 2) * s * loops)
+            for start, s in zip(starts, self.seconds, strict=False)
+        ]
+
+
+def test_copies_that_take_turns_share_the_time_of_all(known):
+    copies = Queue([2e-3, 2e-3, 2e-3])
+    three = experiment_of(*[host_to_gpu(64)] * 3)
+    session = GpuSession(copies, three, known.gpus[:1], None)
+    assert [s.size for s in session.sample()] == [0, 0, 0]
+    assert [s.tolist() for s in session.sample()] == [pytest.approx([6e-3])] * 3
+    assert "they take turns" in session.method
+
+
 def test_corrupted_data_is_never_a_bandwidth(known):
     session = GpuSession(Copies([1e-3], wrong=3), experiment_of(host_to_gpu()), (), None)
     with pytest.raises(NotMeasuredError, match="3 bytes arrived wrong"):

@@ -17,8 +17,9 @@ from lanescope.backend.reasons import reason_for
 from lanescope.backend.sessions import GpuSession, HostSession
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment, Operation, Place
+from lanescope.experiment.limit import route
 from lanescope.experiment.sm import SmShape, sm_shapes
-from lanescope.machine import Gpu, Machine
+from lanescope.machine import Gpu, LinkKind, Machine
 from lanescope.measurement.result import Source
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ class NativeBackend:
         shapes = sm_shapes(experiment.copies, self._machine)
         specs = list(map(_copy_spec, experiment.copies, shapes))
         copies = native.CopySet(self._topology, self._pool, specs)
-        return GpuSession(copies, experiment, gpus, self._nvml, tuple(filter(None, shapes)))
+        linked = tuple(gpu for gpu in gpus if gpu.id in _over_pcie(self._machine, experiment))
+        return GpuSession(copies, experiment, linked, self._nvml, tuple(filter(None, shapes)))
 
     def _with_cpus(self, experiment: Experiment) -> Experiment:
         return dataclasses.replace(experiment, copies=tuple(map(self._pinned, experiment.copies)))
@@ -159,6 +161,19 @@ class NativeBackend:
         from lanescope.machine.nvml import Nvml
 
         return Nvml.open()
+
+
+def _over_pcie(machine: Machine, experiment: Experiment) -> set[str]:
+    """Parts whose copies cross PCIe: only of those a look at the PCIe link tells something."""
+    return {
+        part
+        for copy in experiment.copies
+        for part in (copy.source.part, copy.destination.part)
+        if any(
+            link.kind is LinkKind.PCIE
+            for link, _ in route(machine, copy.source.part, copy.destination.part) or ()
+        )
+    }
 
 
 def _listed(processes: list[int]) -> str:

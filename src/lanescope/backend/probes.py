@@ -19,7 +19,7 @@ _TRIAL_REPETITIONS = 32
 _FEWEST_HOPS = 64
 #: A chase from every SM takes about this long: near and far SMs differ, and their mean is
 #: what can be compared.
-_ROUND_SECONDS = 0.02
+_ROUND_SECONDS = 0.01
 _MOST_HOPS = 1 << 20
 _FEWEST_REPETITIONS = 8
 #: A probe that takes a microsecond would otherwise fill the run folder.

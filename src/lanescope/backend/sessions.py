@@ -12,7 +12,7 @@ from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Engine, Experiment, Timing
 from lanescope.experiment.sm import LOADS, SmShape
 from lanescope.machine import Gpu
-from lanescope.measurement.overlap import overlapping_windows
+from lanescope.measurement.overlap import overlapping_windows, take_turns
 from lanescope.measurement.result import FloatArray, LinkEvidence
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ _MOST_QUEUED = 400
 _LONG_WINDOW_SECONDS = 8e-3
 _LARGE_BYTES = 256 << 20
 
+
+_IN_TURNS = "they take turns, so that each is timed from the start of the first to the end of all"
 
 _ENGINE_WORDS = {Engine.CE: "copy engine", Engine.SM: "copy kernel"}
 _CLOCK_WORDS = {Engine.CE: "GPU events around the copies", Engine.SM: "the GPU's clock in kernels"}
@@ -98,27 +100,41 @@ class GpuSession:
         # of copies at once the first and the last window may not count
         self._windows = _FIRST_WINDOWS + 2 * (len(experiment.copies) > 1)
         self._loops = 1
+        self._in_turns = False  # one copy waits for another's end
         self._replays = {gpu.id: self._replay_counter(gpu) for gpu in gpus}
         self.staged = any(copies.staged(i) for i in range(len(experiment.copies)))
         self.method = self._describe()
 
     def sample(self) -> list[FloatArray]:
         """Run a batch; see `Session.sample`."""
-        if self._experiment.timing is Timing.HOST:
-            boundaries = self._copies.run_on_host_clock(self._windows)
-        else:
-            boundaries = self._copies.run_gated(self._windows, self._loops)
+        boundaries = self._run()
+        if self._in_turns:
+            return self._whole_set(boundaries)
         seconds = [s / self._loops for s in overlapping_windows(boundaries)]
         most = max(2, _MOST_QUEUED // (2 * len(seconds)))
         if any(s.size == 0 for s in seconds):  # one copy ended before another had a full window
             self._windows = min(self._windows * 2, most)
-            return seconds
+            if take_turns(boundaries):
+                self._in_turns, self._windows = True, _FIRST_WINDOWS
+                self.method = f"{self.method}; {_IN_TURNS}"
+            return [s[:0] for s in seconds]
         longest = max(_CLOCK_SECONDS, *(float(np.median(s)) for s in seconds))
         if self._loops != (loops := self._loops_for(longest, most // 2)):
             self._loops = loops  # this batch told how many; it does not count
             return [s[:0] for s in seconds]
         self._windows = int(np.clip(_BATCH_SECONDS / (longest * loops), 2, most // loops))
         return seconds
+
+    def _run(self) -> list[list[float]]:
+        if self._experiment.timing is Timing.HOST:
+            return self._copies.run_on_host_clock(self._windows)
+        return self._copies.run_gated(self._windows, self._loops)
+
+    def _whole_set(self, boundaries: list[list[float]]) -> list[FloatArray]:
+        """Share the time of all copies among them: they do not run at the same time."""
+        repetitions = (self._windows + 1) * self._loops
+        longest = max(b[-1] for b in boundaries)
+        return [np.array([longest / repetitions]) for _ in boundaries]
 
     def _loops_for(self, longest_seconds: float, most: int) -> int:
         smallest = min(copy.bytes for copy in self._experiment.copies)

@@ -79,9 +79,15 @@ class Experiment:
 def experiment_of(copies: Sequence[Copy]) -> Experiment:
     """Return copies as an experiment that is named by their text, timed as they need it."""
     name = copies_text(copies)
+    title = set_title(copies)
     by_threads = any(copy.engine is Engine.CPU or needs_host_clock(copy) for copy in copies)
     timing = Timing.HOST if by_threads else Timing.GATE
-    return Experiment(name, name.replace("->", "→"), tuple(copies), timing)
+    return Experiment(name, title, tuple(copies), timing)
+
+
+def set_title(copies: Sequence[Copy]) -> str:
+    """Return the text of copies for people: with arrows."""
+    return copies_text(copies).replace("->", "→")
 
 
 def needs_host_clock(copy: Copy) -> bool:

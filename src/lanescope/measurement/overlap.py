@@ -31,3 +31,20 @@ def overlapping_windows(boundaries: Sequence[Sequence[float]]) -> list[FloatArra
     end = min(t[-1] for t in times)
     inside = [(t[:-1] >= begin) & (t[1:] <= end) for t in times]
     return [np.diff(t)[keep] for t, keep in zip(times, inside, strict=True)]
+
+
+def take_turns(boundaries: Sequence[Sequence[float]]) -> bool:
+    """Whether copies without a common window ran one after the other.
+
+    Copies that start together and take about as long would have shared a window. Where
+    one is many times as fast it may have ended before the other's first window had: more
+    windows tell.
+
+    Parameters
+    ----------
+    boundaries
+        As in `overlapping_windows`, with the same number of windows for each copy.
+    """
+    windows = len(boundaries[0]) - 1
+    lengths = [(b[-1] - b[0]) / windows for b in boundaries]
+    return max(lengths) * 3 < min(lengths) * windows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -212,7 +213,22 @@ class Result:
             return (self.not_measured,)
         return tuple(c.verdict for c in self.copies)
 
+    @property
+    def total_gbs(self) -> float | None:
+        """Sum of what the copies carried at the same time, GB/s; None when one is unknown."""
+        return _sum(c.gbs for c in self.copies)
+
+    @property
+    def total_limit_gbs(self) -> float | None:
+        """Sum of the copies' limits when all run at once, GB/s; None when one is unknown."""
+        return _sum(c.limit_gbs for c in self.copies)
+
     def _repr_html_(self) -> str:
         from lanescope.report.notebook import results_html
 
         return results_html([self])
+
+
+def _sum(rates: Iterable[float | None]) -> float | None:
+    known = list(rates)
+    return sum(filter(None, known)) if known and None not in known else None

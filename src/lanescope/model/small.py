@@ -17,6 +17,9 @@ from lanescope.measurement.result import CopyResult, Result
 #: Methods after which the bytes are where they should be, so that one can stand for another.
 COPYING = (Submission.SINGLE, Submission.BATCH, Submission.GRAPH, Submission.KERNEL)
 
+#: A gain that is worth another method, as a share of the time.
+RELEVANT = 0.03
+
 
 @dataclass(frozen=True, slots=True)
 class SmallCell:
@@ -148,7 +151,8 @@ def regimes(
     """Return the regimes along a line of cells, ascending.
 
     A method keeps its place until another is faster by more than the confidence
-    intervals of both, so that noise makes no crossover.
+    intervals of both and by more than `RELEVANT`, so that noise makes no crossover and
+    nobody is told to change for a percent.
     """
     found: list[Regime] = []
     for value, cell in line:
@@ -158,9 +162,14 @@ def regimes(
         holder = found[-1].method if found else None
         if holder is best:
             continue
-        if holder is None or holder not in cell.by_method or cell.is_faster(best, holder):
+        if holder is None or holder not in cell.by_method or _is_worth_it(cell, best, holder):
             found.append(Regime(best, value))
     return tuple(found)
+
+
+def _is_worth_it(cell: SmallCell, best: Submission, holder: Submission) -> bool:
+    gain = cell.seconds(holder) / cell.seconds(best) - 1
+    return cell.is_faster(best, holder) and gain > RELEVANT
 
 
 def submit_shares(small: SmallMap) -> dict[Submission, float]:

@@ -29,6 +29,7 @@ from lanescope.report.page_tables import raw_table, sweep_table, verdict_table
 from lanescope.report.page_text import definition_list, method_list
 from lanescope.report.path_rows import PathRow, swept_results
 from lanescope.report.plot_small import small_figures
+from lanescope.report.set_total import total_sentences
 from lanescope.report.topology_svg import topology_svg
 from lanescope.run.rows import rows_of
 from lanescope.run.run import Manifest, Run, State
@@ -70,7 +71,7 @@ def page_html(run: Run) -> str:
         section("diagnoses", "Diagnoses", diagnoses_section(diagnose(machine, run.results))),
         section("topology", "Topology", picture),
         section("cases", "Cases", cases_section(manifest.cases, run.results)),
-        section("verdicts", "Paths and verdicts", _verdicts(paths, folded=crowded)),
+        section("verdicts", "Paths and verdicts", _verdicts(paths, folded=crowded), _totals(run)),
         section("latencies", "Latencies", latency_table(latency_rows(run.results))),
         section("sweep", f"{word} curves", sweep_table(series) if series else ""),
         section("sms", "Fewest SMs", sms_section(curves)),
@@ -86,6 +87,11 @@ def page_html(run: Run) -> str:
         f"{_header(run)}<main>{_conclusion(run, rows)}{''.join(body)}</main>"
         f"{_footer(manifest)}{plots_script(figures)}</body></html>\n"
     )
+
+
+def _totals(run: Run) -> str:
+    """What a set of copies carries together, where such a set is the run."""
+    return items(total_sentences(run.results)) if run.manifest.verb == "copy" else ""
 
 
 def _head(manifest: Manifest, predicted: bool) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Timing
+from lanescope.experiment.experiment import set_title
 from lanescope.experiment.small import is_small
 from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.result import CopyResult, Result, Source, Status, Verdict
@@ -77,7 +78,8 @@ class PathRow:
 
 def path_rows(results: Iterable[Result]) -> tuple[PathRow, ...]:
     """Return a row for each copy, or one for an experiment that was not measured."""
-    return tuple(row for result in results for row in _rows(result))
+    listed = list(results)
+    return tuple(row for result in listed for row in _rows(result, alone=len(listed) == 1))
 
 
 def bandwidth_rows(results: Iterable[Result]) -> tuple[PathRow, ...]:
@@ -138,8 +140,9 @@ def _curves(results: Sequence[Result]) -> list[list[Result]]:
     ]
 
 
-def _rows(result: Result) -> list[PathRow]:
+def _rows(result: Result, *, alone: bool) -> list[PathRow]:
     experiment = result.experiment
+    labels = _own_texts(experiment) if alone else None
     group = _group(experiment.copies[0])
     if result.not_measured is not None or not result.copies:
         verdict = result.not_measured or Verdict(Status.NOT_MEASURED, "no samples were taken")
@@ -148,7 +151,7 @@ def _rows(result: Result) -> list[PathRow]:
         return [PathRow(label, _detail(copy), group, result, copy, None, verdict)]
     return [
         PathRow(
-            label=_label(experiment, entry.copy),
+            label=labels[number] if labels else _label(experiment, entry.copy),
             detail=_detail(entry.copy),
             group=group,
             result=result,
@@ -158,7 +161,23 @@ def _rows(result: Result) -> list[PathRow]:
             low_gbs=_gbs_at(entry, entry.statistics.p95_seconds),
             high_gbs=_gbs_at(entry, entry.statistics.p5_seconds),
         )
-        for entry in result.copies
+        for number, entry in enumerate(result.copies)
+    ]
+
+
+def _own_texts(experiment: Experiment) -> list[str] | None:
+    """What tells the copies of a set from each other, where they are the whole run.
+
+    None where the experiment has a title of its own.
+    """
+    if experiment.title != set_title(experiment.copies) or len(experiment.copies) == 1:
+        return None
+    texts = [set_title((copy,)) for copy in experiment.copies]
+    return [
+        f"{text}, {texts[:number].count(text) + 1} of {count}"
+        if (count := texts.count(text)) > 1
+        else text
+        for number, text in enumerate(texts)
     ]
 
 

@@ -18,8 +18,10 @@ _STYLE = {
 
 def verdict_text(verdict: Verdict) -> Text:
     """Return a verdict as a coloured word, with its reason and remedy."""
-    text = Text(str(verdict.status), _STYLE[verdict.status])
-    text.append(f": {verdict.reason}", "default")
+    text = Text(style="default")
+    if not verdict.reason.startswith("not applicable"):  # that says it all
+        text.append(f"{verdict.status}: ", _STYLE[verdict.status])
+    text.append(verdict.reason)
     if verdict.remedy:
         text.append(f" → {verdict.remedy}", "default")
     return text

@@ -18,6 +18,7 @@ from lanescope.report.conclusion import conclusion, state_sentence
 from lanescope.report.latency_rows import latency_rows
 from lanescope.report.latency_tables import latency_table
 from lanescope.report.path_rows import PathRow, bandwidth_rows
+from lanescope.report.set_total import total_sentences
 from lanescope.report.small_tables import small_tables
 from lanescope.report.sms_tables import sms_tables
 from lanescope.report.status_style import verdict_text
@@ -52,6 +53,8 @@ def run_tables(run: Run, *, mean: bool = False, verbose: bool = False) -> list[R
         parts += small_tables(run.results) + _not_measured_lines(run.results)
     else:
         parts += _path_tables(run.results)
+        if run.manifest.verb == "copy":
+            parts += [Text(sentence) for sentence in total_sentences(run.results)]
     parts += diagnosis_parts(diagnose(run.manifest.machine, run.results))
     if unfinished := state_sentence(run.manifest.state):
         parts.append(Text(unfinished, "bold yellow"))

@@ -29,6 +29,15 @@ def run_json(run: Run) -> str:
         "machine": dataclasses.asdict(manifest.machine),
         "notes": list(manifest.notes),
         "results": rows_of(run.results),
+        "totals": [
+            {
+                "experiment": result.experiment.name,
+                "gbs": result.total_gbs,
+                "limit_gbs": result.total_limit_gbs,
+            }
+            for result in run.results
+            if len(result.copies) > 1
+        ],
         "cases": cases_json(run),
         "diagnoses": [dataclasses.asdict(d) for d in diagnose(manifest.machine, run.results)],
     }
