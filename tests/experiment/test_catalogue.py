@@ -54,6 +54,15 @@ def test_copies_are_submitted_next_to_the_gpu(two_sockets):
     assert down.cpus == (2, 3)
 
 
+def test_every_gpu_copies_with_the_other_nodes_too(two_sockets):
+    cases = {e.name: e.copies[0] for e in check_experiments(two_sockets)}
+    assert cases["h2d/g0"].path == "h1 → g0"
+    assert cases["h2d/g0/h0"].path == "h0 → g0"
+    assert cases["d2h/g1/h0"].path == "g1 → h0"
+    assert cases["h2d/g0/h0"].cpus == (0, 1)
+    assert sum(name.count("/") == 2 and "2" in name[:3] for name in cases) == 4
+
+
 def test_select(two_gpus):
     cases = check_experiments(two_gpus)
     assert [e.name for e in select(cases, ["h2d/*"])] == ["h2d/g0", "h2d/g1"]

@@ -43,6 +43,7 @@ def check_experiments(machine: Machine, gpu_bytes: int = CHECK_BYTES) -> tuple[E
             experiments += _host_memory(reader, source, destination)
     for gpu in machine.gpus:
         experiments += _host_and_gpu(machine, gpu, gpu_bytes)
+        experiments += _far_and_gpu(machine, gpu, gpu_bytes)
     for gpu, peer in itertools.combinations(machine.gpus, 2):
         experiments += _gpu_pair(gpu, peer, gpu_bytes)
     return tuple(experiments)
@@ -136,6 +137,20 @@ def _host_and_gpu(machine: Machine, gpu: Gpu, size: int) -> list[Experiment]:
     ]
 
 
+def _far_and_gpu(machine: Machine, gpu: Gpu, size: int) -> list[Experiment]:
+    """Each way between a GPU and the memory of the other nodes: is the near one near?"""
+    near = machine.nearest_node(gpu)
+    experiments = []
+    for node in machine.nodes:
+        if node.index == near.index:
+            continue
+        for way, down in (("h2d", True), ("d2h", False)):
+            copy = _host_copy(machine, gpu, Memory.PINNED, down, size, node)
+            name = f"{way}/{gpu.id}/{node.id}"
+            experiments.append(Experiment(name, f"{copy.path}, other node", (copy,)))
+    return experiments
+
+
 def _gpu_pair(gpu: Gpu, other: Gpu, size: int) -> list[Experiment]:
     there, back = (
         Copy(Place(a.id, Memory.DEVICE), Place(b.id, Memory.DEVICE), size, Engine.CE)
@@ -149,8 +164,15 @@ def _gpu_pair(gpu: Gpu, other: Gpu, size: int) -> list[Experiment]:
     ]
 
 
-def _host_copy(machine: Machine, gpu: Gpu, memory: Memory, down: bool, size: int) -> Copy:
-    node = machine.nearest_node(gpu)
+def _host_copy(
+    machine: Machine,
+    gpu: Gpu,
+    memory: Memory,
+    down: bool,
+    size: int,
+    node: NumaNode | None = None,
+) -> Copy:
+    node = node or machine.nearest_node(gpu)
     host, device = Place(node.id, memory), Place(gpu.id, Memory.DEVICE)
     source, destination = (host, device) if down else (device, host)
     cpus = tuple(cpu for core in node.cores for cpu in core)
