@@ -7,7 +7,8 @@ A GPU whose kernels read and write host memory at the same time does both with o
 kernel, in step. A read waits for its request, which takes its turn behind the writes: of
 two kernels, two SMs that write leave 18 of 51 GB/s to two that read, and more SMs only
 move the loss to the other side. In step neither way gets ahead. The runs are
-``opposing-two-kernels.csv`` and ``opposing-in-step.csv`` in ``benchmarks/results/h200-x2``.
+``h200-x1/opposing-paces.csv``, ``h200-x2/opposing-two-kernels.csv`` and
+``h200-x2/opposing-in-step.csv`` under ``benchmarks/results``.
 """
 
 from __future__ import annotations
