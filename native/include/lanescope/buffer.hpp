@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lanescope/cuda_handles.hpp"
+#include "lanescope/gate.hpp"
 #include "lanescope/host_buffer.hpp"
 #include "lanescope/topology.hpp"
 
@@ -50,8 +51,8 @@ class Buffer {
   std::optional<DriverMemory> driver_;
 };
 
-/// Lends buffers and keeps those given back: pinning memory costs far more than a
-/// measurement.
+/// Lends memory and keeps what is given back: pinning costs far more than a measurement,
+/// and so does memory of a device that all its peers are shown.
 class BufferPool {
  public:
   explicit BufferPool(std::shared_ptr<const Topology> topology) : topology_(std::move(topology)) {}
@@ -59,9 +60,20 @@ class BufferPool {
   /// A buffer of at least `bytes` bytes that nobody else holds. Throws `Error`.
   std::shared_ptr<Buffer> lend(PlaceSpec place, std::size_t bytes);
 
+  /// `kSmallBytes` bytes of a device that nobody else holds, for what kernels leave behind.
+  /// Throws `Error`.
+  std::shared_ptr<DeviceMemory> lend_small(int device);
+
+  /// A gate that nobody else holds; see `Gate`. Throws `Error`.
+  std::shared_ptr<Gate> lend_gate(int device);
+
+  static constexpr std::size_t kSmallBytes = 16 << 10;
+
  private:
   std::shared_ptr<const Topology> topology_;
   std::map<PlaceSpec, std::vector<std::shared_ptr<Buffer>>> buffers_;
+  std::map<int, std::vector<std::shared_ptr<DeviceMemory>>> small_;
+  std::vector<std::shared_ptr<Gate>> gates_;
 };
 
 }  // namespace lanescope

@@ -33,6 +33,8 @@ class CopySet {
 
   /// Takes buffers from the pool, fills sources and spoils destinations. Throws `Error`.
   CopySet(std::shared_ptr<const Topology> topology, BufferPool& pool, std::vector<CopySpec> copies);
+  CopySet(const CopySet&) = delete;
+  CopySet& operator=(const CopySet&) = delete;
 
   /// Runs behind the gate, submitted by the calling thread on the first copy's CPUs. Every stream
   /// does `windows` + 1 times `loops` copies, with a time taken before, between and after: by
@@ -60,12 +62,14 @@ class CopySet {
     CopySpec spec;
     std::shared_ptr<Buffer> source, destination;
     Stream stream;
-    std::vector<Event> events;          // of a copy engine
-    std::optional<DeviceMemory> times;  // of a kernel
+    std::vector<Event> events;              // of a copy engine
+    std::shared_ptr<DeviceMemory> times;    // of a kernel
+    std::shared_ptr<DeviceMemory> counter;  // of wrong bytes, where a GPU counts them
     std::uint64_t seed;
     bool staged;
   };
 
+  static int checker(const Job& job);
   void submit(const Job& job, int windows, int loops) const;
   std::vector<SmWay> ways_of(const Job& job) const;
   const Job& carrier(const Job& job) const;
@@ -78,7 +82,7 @@ class CopySet {
 
   std::shared_ptr<const Topology> topology_;
   std::vector<Job> jobs_;
-  Gate gate_;
+  std::shared_ptr<Gate> gate_;
 };
 
 }  // namespace lanescope

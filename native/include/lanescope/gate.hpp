@@ -35,6 +35,9 @@ class Gate {
   /// error goes on. Throws `Error` when the streams do not end in time.
   void run(const std::vector<const Stream*>& streams, const std::function<void()>& queue);
 
+  /// Whether no stream of a run waits or works any more: it can run again.
+  bool is_drained() const noexcept { return drained_; }
+
  private:
   struct Words {  // pinned, seen by all devices
     volatile int open;

@@ -66,4 +66,19 @@ std::shared_ptr<Buffer> BufferPool::lend(PlaceSpec place, std::size_t bytes) {
   return kept.back();
 }
 
+std::shared_ptr<DeviceMemory> BufferPool::lend_small(int device) {
+  auto& kept = small_[device];
+  for (const auto& memory : kept)
+    if (memory.use_count() == 1) return memory;
+  kept.push_back(std::make_shared<DeviceMemory>(device, kSmallBytes));
+  return kept.back();
+}
+
+std::shared_ptr<Gate> BufferPool::lend_gate(int device) {
+  for (const auto& gate : gates_)
+    if (gate.use_count() == 1 && gate->is_drained()) return gate;
+  gates_.push_back(std::make_shared<Gate>(device));
+  return gates_.back();
+}
+
 }  // namespace lanescope

@@ -51,6 +51,7 @@ WindowTimes window_times(const DeviceMemory& memory) {
 }
 
 constexpr std::size_t kTimesBytes = kMostBoundaries * (sizeof(std::uint64_t) + sizeof(unsigned));
+static_assert(kTimesBytes <= BufferPool::kSmallBytes);
 
 double host_seconds() {
   const auto since = std::chrono::steady_clock::now().time_since_epoch();
@@ -61,7 +62,7 @@ double host_seconds() {
 
 CopySet::CopySet(std::shared_ptr<const Topology> topology, BufferPool& pool,
                  std::vector<CopySpec> copies)
-    : topology_(std::move(topology)), gate_(copies.at(0).device) {
+    : topology_(std::move(topology)), gate_(pool.lend_gate(copies.at(0).device)) {
   const ScopedBinding binding(*topology_, copies[0].cpus);
   for (std::size_t i = 0; i < copies.size(); ++i) {
     const CopySpec& spec = copies[i];
@@ -76,10 +77,11 @@ CopySet::CopySet(std::shared_ptr<const Topology> topology, BufferPool& pool,
             pool.lend(spec.destination, spec.bytes),
             Stream(spec.device),
             {},
-            std::nullopt,
+            spec.sm ? pool.lend_small(spec.device) : nullptr,
+            nullptr,
             kSourceSeed + i,
             staged};
-    if (spec.sm) job.times.emplace(spec.device, kTimesBytes);
+    if (!job.destination->is_filled_by_host()) job.counter = pool.lend_small(checker(job));
     jobs_.push_back(std::move(job));
   }
   for (const Job& job : jobs_) {
@@ -157,7 +159,7 @@ CopySet::Boundaries CopySet::run_gated(int windows, int loops) {
     prepare(job, boundaries);
     streams.push_back(&job.stream);
   }
-  gate_.run(streams, [&] {
+  gate_->run(streams, [&] {
     // Window by window over all streams: should the queue fill up, all are equally far.
     for (std::size_t boundary = 0; boundary < boundaries; ++boundary)
       for (const Job& job : jobs_) queue(job, boundary, windows + 1, loops);
@@ -229,6 +231,12 @@ CopySet::Boundaries CopySet::run_on_host_clock(int windows) {
   return seconds;
 }
 
+/// The device that compares what has arrived: the one that has it, or else the one that copied.
+int CopySet::checker(const Job& job) {
+  const PlaceSpec place = job.destination->place();
+  return place.memory == Memory::device ? place.index : job.spec.device;
+}
+
 std::size_t CopySet::count_mismatches() {
   std::size_t sum = 0;
   for (const Job& job : jobs_) {
@@ -237,18 +245,15 @@ std::size_t CopySet::count_mismatches() {
       sum += lanescope::count_mismatches(buffer.data(), job.spec.bytes, job.seed);
       continue;
     }
-    const int device =
-        buffer.place().memory == Memory::device ? buffer.place().index : job.spec.device;
+    const int device = checker(job);
     const ScopedDevice scope(device);
     const Stream stream(device);
-    const DeviceMemory counter(device, sizeof(unsigned long long));
-    check(cudaMemsetAsync(counter.data(), 0, sizeof(unsigned long long), stream.get()),
-          "cudaMemsetAsync");
-    launch_check(stream.get(), buffer.data(), job.spec.bytes, job.seed,
-                 static_cast<unsigned long long*>(counter.data()));
+    auto* counter = static_cast<unsigned long long*>(job.counter->data());
+    check(cudaMemsetAsync(counter, 0, sizeof *counter, stream.get()), "cudaMemsetAsync");
+    launch_check(stream.get(), buffer.data(), job.spec.bytes, job.seed, counter);
     wait_for(stream, kFillTimeoutS);
     unsigned long long wrong = 0;
-    check(cudaMemcpy(&wrong, counter.data(), sizeof wrong, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    check(cudaMemcpy(&wrong, counter, sizeof wrong, cudaMemcpyDeviceToHost), "cudaMemcpy");
     sum += wrong;
   }
   return sum;
