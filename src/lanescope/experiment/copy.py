@@ -134,7 +134,7 @@ class Copy:
         if {self.source.memory, self.destination.memory} != {Memory.PAGEABLE}:
             raise InputError(
                 f"host threads copy between pageable memory of NUMA nodes, not {self.source} to "
-                f"{self.destination}; use Engine.CE with a GPU"
+                f"{self.destination}; use Engine.CE (@ce) with a GPU"
             )
         if self.executor is not None:
             raise InputError(f"{self.path} is done by host threads, not by {self.executor}")
@@ -143,7 +143,9 @@ class Copy:
         if self.operation is Operation.TRIAD:
             raise InputError("a GPU engine cannot do a triad; use Engine.CPU")
         if self.source.is_host and self.destination.is_host:
-            raise InputError(f"{self.path} has no GPU whose engine could copy; use Engine.CPU")
+            raise InputError(
+                f"{self.path} has no GPU whose engine could copy; use Engine.CPU (@cpu)"
+            )
         gpus = [p.part for p in (self.source, self.destination) if not p.is_host]
         if self.executor is not None and self.executor not in gpus:
             raise InputError(

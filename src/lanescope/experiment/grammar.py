@@ -108,8 +108,8 @@ class _Parser:
     def _copy(self) -> list[Copy]:
         first, count = self._peek(), 1
         if first.kind == "times":
-            count = int(self._take().text[:-1])
-            if not 1 <= count <= _MOST_COPIES:
+            count = self._number(first, self._take().text[:-1], "copies")
+            if count > _MOST_COPIES:
                 self._fail(first, f"{count} times is not 1 to {_MOST_COPIES}")
         left = self._place()
         arrow = self._take()
@@ -123,33 +123,50 @@ class _Parser:
 
     def _place(self) -> tuple[str, Memory | None]:
         token = self._take()
-        part, _, kind = token.text.partition(".")
+        part, dot, kind = token.text.partition(".")
         known = [n.id for n in self._machine.nodes] + [g.id for g in self._machine.gpus]
         if token.kind != "word" or re.fullmatch("[hg][0-9]+", part) is None:
             self._fail(token, f"a place such as h0 or g1 belongs here, not {token.text!r}")
+        if part.startswith("g") and not self._machine.gpus:
+            self._fail(token, f"this machine has no {part}, nor another GPU; see 'lanescope topo'")
         if part not in known:
             self._fail(token, f"this machine has no {part}; it has {', '.join(known)}")
-        if not kind:
+        if not dot:
             return part, None
+        at = _Token("word", kind, token.at + len(part) + 1)
         if kind not in tuple(Memory):
             names = ", ".join(HOST_MEMORIES)
-            at = _Token("word", kind, token.at + len(part) + 1)
             self._fail(at, f"{kind!r} is not a kind of memory; there are {names}")
-        return part, Memory(kind)
+        try:
+            return part, Place(part, Memory(kind)).memory
+        except InputError as error:
+            self._fail(at, str(error))
 
     def _options(self) -> _Options:
         options = _Options(self._default_bytes)
+        given: dict[str, _Token] = {}
         while (token := self._peek()).kind in ("word", "engine"):
-            self._take()
-            if token.kind == "engine":
-                self._engine(token, options)
-            elif token.text == "by":
-                options.executor = self._gpu(self._take())
-            elif token.text == "on":
-                options.cpus = self._cpus(self._take())
-            else:
-                options.bytes = self._size(token, token.text)
+            what = self._option(self._take(), options)
+            if what in given:
+                self._fail(token, f"this copy has {what} already; leave one of them out")
+            given[what] = token
+        if options.cpus and options.threads is not None:
+            self._fail(given["a list of CPUs"], "name the CPUs or the number of threads, not both")
         return options
+
+    def _option(self, token: _Token, options: _Options) -> str:
+        """Note an option; return what the copy has now."""
+        if token.kind == "engine":
+            self._engine(token, options)
+            return "an engine"
+        if token.text == "by":
+            options.executor = self._gpu(self._take())
+            return "a GPU behind 'by'"
+        if token.text == "on":
+            options.cpus = self._cpus(self._take())
+            return "a list of CPUs"
+        options.bytes = self._size(token, token.text)
+        return "a size"
 
     def _engine(self, token: _Token, options: _Options) -> None:
         name, *values = token.text[1:].split(":")
@@ -183,6 +200,8 @@ class _Parser:
         cpus: list[int] = []
         for span in token.text.split("+"):
             first, _, last = span.partition("-")
+            if last and int(last) < int(first):
+                self._fail(token, f"{span} counts down; write {last}-{first}")
             cpus += range(int(first), int(last or first) + 1)
         known = {cpu for n in self._machine.nodes for core in n.cores for cpu in core}
         if unknown := [c for c in cpus if c not in known]:
@@ -196,7 +215,7 @@ class _Parser:
             self._fail(token, str(error))
 
     def _number(self, token: _Token, text: str, what: str) -> int:
-        if not text.isdigit() or int(text) < 1:
+        if re.fullmatch("[0-9]{1,6}", text) is None or int(text) < 1:
             self._fail(token, f"{text!r} is no number of {what}")
         return int(text)
 
@@ -213,13 +232,14 @@ class _Parser:
         options: _Options,
     ) -> Copy:
         engine = options.engine
+        cpus = options.cpus or self._threads(token, source[0], options.threads)
         try:
             return Copy(
                 source=_place(*source, engine),
                 destination=_place(*destination, engine),
                 bytes=options.bytes,
                 engine=engine,
-                cpus=options.cpus or self._threads(token, source[0], options.threads),
+                cpus=cpus,
                 executor=options.executor,
                 sms=options.sms,
                 chunk_bytes=options.chunk_bytes,
@@ -229,16 +249,17 @@ class _Parser:
             self._fail(token, str(error))
 
     def _threads(self, token: _Token, part: str, threads: int | None) -> tuple[int, ...]:
-        if threads is None:
+        if threads is None or not part.startswith("h"):
             return ()
-        cores = self._machine.node(int(part[1:])).cores if part.startswith("h") else ()
+        cores = self._machine.node(int(part[1:])).cores
         if threads > len(cores):
             self._fail(token, f"{part} has {len(cores)} cores, not {threads}")
         return tuple(core[0] for core in cores[:threads])
 
     def _fail(self, token: _Token, message: str) -> NoReturn:
         pointer = " " * token.at + "^"
-        raise InputError(f"column {token.at + 1}: {message}\n  {self._text}\n  {pointer}")
+        line = "".join(c if c.isprintable() else " " for c in self._text)
+        raise InputError(f"column {token.at + 1}: {message}\n  {line}\n  {pointer}")
 
 
 @dataclass(slots=True)
