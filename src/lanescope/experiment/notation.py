@@ -54,10 +54,15 @@ def _sm_text(copy: Copy) -> str:
         if copy.chunk_bytes is not None:
             text += f":{exact_size_text(copy.chunk_bytes) if copy.chunk_bytes else 0}"
             if copy.pace_gbs is not None:
-                text += f":{copy.pace_gbs:g}"
+                text += f":{_rate_text(copy.pace_gbs)}"
     elif values != [None, None, None]:
         raise ValueError("a chunk or a pace has no text without a number of SMs")
     return text
+
+
+def _rate_text(gbs: float) -> str:
+    """Return a rate without an exponent, which is no part of the language."""
+    return f"{gbs:.6f}".rstrip("0").rstrip(".")
 
 
 def _place_text(place: Place, engine: Engine) -> str:
