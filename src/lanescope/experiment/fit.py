@@ -50,7 +50,7 @@ def fitting_size(
         if not short:
             break
         tight = tight or (short[0], needed[short[0]])
-        size //= 2
+        size = max(size // 2, _SMALLEST_BYTES)
     if tight is None:
         return size, ()
     part, bytes_needed = tight
