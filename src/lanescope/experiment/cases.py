@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -162,7 +163,7 @@ def choose(names: Sequence[str] = (), prefixes: Sequence[str] = ()) -> tuple[str
     known = [name for name, _ in case_list()]
     chosen: list[str] = []
     for name in names:
-        if name.isdigit() and int(name) < len(known):
+        if re.fullmatch("[0-9]{1,3}", name) and int(name) < len(known):
             chosen.append(known[int(name)])
         elif name in known:
             chosen.append(name)
