@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -59,25 +60,29 @@ def _maker(run: Run) -> str:
     return f"lanescope {run.manifest.tool_version}"
 
 
-def _cuda_number(run: Run) -> int:
+def _cuda_number(run: Run) -> int | None:
     """CUDA's own number of a version: 13000 for 13.0."""
-    major, _, minor = (run.manifest.machine.cuda_version or "0").partition(".")
-    return int(major) * 1000 + int(minor or 0) * 10
+    match = re.match(r"(\d+)\.(\d+)", run.manifest.machine.cuda_version or "")
+    return int(match[1]) * 1000 + int(match[2]) * 10 if match else None
 
 
 def _device_text(name: str, pci_address: str | None) -> str:
-    domain, bus, device = (pci_address or "0:0:0").split(".")[0].split(":")
-    return f"{name} ({int(domain, 16):08x}:{int(bus, 16):02x}:{int(device, 16):02x})"
+    match = re.match(r"([0-9a-f]+):([0-9a-f]+):([0-9a-f]+)", pci_address or "", re.I)
+    if match is None:  # a machine file may leave it out, or write it otherwise
+        return f"{name} ({pci_address or _MISSING})"
+    domain, bus, device = (int(number, 16) for number in match.groups())
+    return f"{name} ({domain:08x}:{bus:02x}:{device:02x})"
 
 
 def _header_lines(run: Run) -> list[str]:
     machine = run.manifest.machine
+    cuda = _cuda_number(run)
     return [
         f"nvbandwidth Version: {_VERSION}",
         f"Built from Git version: {_maker(run)}",
         "",
-        f"CUDA Runtime Version: {_cuda_number(run)}",
-        f"CUDA Driver Version: {_cuda_number(run)}",
+        f"CUDA Runtime Version: {_MISSING if cuda is None else cuda}",
+        f"CUDA Driver Version: {_MISSING if cuda is None else cuda}",
         f"Driver Version: {machine.driver or _MISSING}",
         "",
         machine.name,
@@ -123,7 +128,10 @@ def _matrix_lines(
     yield ""
     key = "_".join(filter(None, (case.name, matrix.suffix)))
     known = [v for row in grid for v in row if v is not None]
-    yield f"SUM {key} {sum(known):.2f}"
+    if known:
+        yield f"SUM {key} {sum(known):.2f}"
+    else:
+        yield f"Error: {_why_nothing(values)}"
     if verbose and known:
         yield f"MIN {key} {min(known):.2f}"
         yield f"MAX {key} {max(known):.2f}"
@@ -132,6 +140,11 @@ def _matrix_lines(
     if verbose and variations:
         yield f"COV {key} {max(variations) * 100:.2f} %"
     yield ""
+
+
+def _why_nothing(values: Sequence[CellValue]) -> str:
+    """Why no cell has a number: of those that were to be measured, the first one's reason."""
+    return next((v for v in values if v.cell.experiment), values[0]).verdict.reason
 
 
 def _grid(matrix: Matrix, values: Sequence[CellValue], mean: bool) -> list[list[float | None]]:
@@ -160,8 +173,10 @@ def _case_json(
         "bandwidth_matrix": rows,
         "name": case.name,
         "status": "Passed" if known else "Error",
-        "sum": sum(known),
+        "sum": sum(known) if known else None,
     }
+    if not known:
+        entry["error"] = _why_nothing(every)
     variations = [v.variation for v in every if v.variation is not None]
     if verbose and known:
         entry |= {"min": min(known), "max": max(known), "average": sum(known) / len(known)}
