@@ -228,10 +228,12 @@ def test_cells_show_the_copies_that_their_case_names(name):
         )
 
 
-def test_both_ways_of_a_pair_make_up_its_total(two_gpus):
-    case_set = built(two_gpus, "device_to_device_bidirectional_memcpy_read_ce")
+@pytest.mark.parametrize("way", ["read", "write"])
+def test_both_ways_of_a_pair_make_up_its_total(two_gpus, way):
+    case_set = built(two_gpus, f"device_to_device_bidirectional_memcpy_{way}_ce")
     one, two, total = (m.cells for m in case_set.cases[0].matrices)
     for first, second, both in zip(one, two, total, strict=True):
+        assert copies_of(case_set, first)[0].path == f"g{first.column} → g{first.row}"
         assert copies_of(case_set, first) + copies_of(case_set, second) in (
             copies_of(case_set, both),
             copies_of(case_set, both)[::-1],
