@@ -4,6 +4,7 @@ import pytest
 
 from lanescope.experiment import Copy, Engine, Memory, Operation, Place
 from lanescope.experiment.limit import limits, route
+from lanescope.experiment.patterns import chase
 from lanescope.machine import Gpu, Link, LinkKind, NvLink, PcieLink
 from tests.conftest import GEN5, experiment_of, gpu_to_gpu, gpu_to_host, host_to_gpu
 
@@ -94,3 +95,56 @@ def test_a_trained_down_link_keeps_the_limit_it_should_have(two_gpus):
         two_gpus, links=(two_gpus.links[0].of_pcie("h0", "g0", PcieLink(3, 16, 5, 16, 256)),)
     )
     assert limits(slow, experiment_of(host_to_gpu()))[0].gbs == pytest.approx(58.4, rel=1e-2)
+
+
+def by_kernel(copy, **more):
+    return dataclasses.replace(copy, engine=Engine.SM, **more)
+
+
+@pytest.mark.parametrize("copy", [host_to_gpu(), gpu_to_host(), gpu_to_gpu(0, 1)])
+def test_packets_of_kernels_are_smaller(two_gpus, copy):
+    (engine,) = limits(two_gpus, experiment_of(copy))
+    (kernel,) = limits(two_gpus, experiment_of(by_kernel(copy)))
+    assert 0.8 * engine.gbs < kernel.gbs < engine.gbs
+    assert kernel.kind is engine.kind
+    assert "128 B a packet, as kernels make them" in kernel.reason
+    assert "as kernels make them" not in engine.reason
+
+
+def test_packets_that_are_small_already_stay(two_gpus):
+    small = dataclasses.replace(GEN5, max_payload_bytes=128)
+    machine = dataclasses.replace(two_gpus, links=(Link.of_pcie("h0", "g0", small),))
+    (engine,) = limits(machine, experiment_of(gpu_to_host()))
+    (kernel,) = limits(machine, experiment_of(by_kernel(gpu_to_host())))
+    assert kernel.gbs == pytest.approx(engine.gbs)
+    assert "128 B a packet" in kernel.reason
+    assert "kernels" not in kernel.reason
+
+
+def test_a_read_over_nvlink_alone_goes_as_fast_as_a_write(two_gpus):
+    ways = [by_kernel(gpu_to_gpu(0, 1), executor=gpu) for gpu in ("g0", "g1")]
+    write, read = (limits(two_gpus, experiment_of(copy))[0].gbs for copy in ways)
+    assert read == pytest.approx(write)
+
+
+@pytest.mark.parametrize("engine", [Engine.CE, Engine.SM])
+def test_a_copy_within_a_gpu_reads_and_writes_its_memory(two_gpus, engine):
+    gpus = tuple(dataclasses.replace(g, memory_gbs=4800.0) for g in two_gpus.gpus)
+    machine = dataclasses.replace(two_gpus, gpus=gpus)
+    local = dataclasses.replace(gpu_to_gpu(0, 0), engine=engine)
+    (alone,) = limits(machine, experiment_of(local))
+    assert (alone.gbs, alone.kind) == (pytest.approx(2400), "gpu memory")
+    assert alone.reason == "memory of g0: its peak, read and write share it"
+    both = limits(machine, experiment_of(local, local))
+    assert [limit.gbs for limit in both] == pytest.approx([1200, 1200])
+    other = dataclasses.replace(gpu_to_gpu(1, 1), engine=engine)
+    assert limits(machine, experiment_of(local, other))[0].gbs == pytest.approx(2400)
+    (unknown,) = limits(two_gpus, experiment_of(local))
+    assert (unknown.gbs, unknown.reason) == (None, "the speed of the GPU's own memory is not known")
+
+
+def test_a_latency_has_no_limit_and_takes_nothing_from_its_load(two_gpus):
+    load = chase(Place("h0", Memory.PINNED), two_gpus.gpus[0])
+    latency, copy = limits(two_gpus, experiment_of(load, host_to_gpu()))
+    assert (latency.gbs, latency.reason) == (None, "a latency has no limit")
+    assert copy.gbs == pytest.approx(limits(two_gpus, experiment_of(host_to_gpu()))[0].gbs)
