@@ -24,7 +24,7 @@ from lanescope.experiment.catalogue import (
     sweep_experiments,
 )
 from lanescope.experiment.experiment import experiment_of
-from lanescope.experiment.fit import fitting_size
+from lanescope.experiment.fit import fitting_size, needed_bytes
 from lanescope.experiment.grammar import parse_copies
 from lanescope.experiment.notation import DEFAULT_BYTES
 from lanescope.experiment.sm import sm_shapes
@@ -227,6 +227,7 @@ def copy(
     resolved = resolve_machine(machine)
     experiment = experiment_of(parse_copies(copies, resolved, size_bytes))
     sm_shapes(experiment.copies, resolved)
+    _require_room(resolved, experiment)
     setup = _Setup("copy", allow_busy, out, progress)
     return _run(resolved, [experiment], plan or Plan(), setup)
 
@@ -410,7 +411,21 @@ def _require_fits(machine: Machine, size_bytes: int) -> None:
                 )
 
 
+def _require_room(machine: Machine, experiment: Experiment) -> None:
+    """Refuse copies that together take more memory than a part of the machine has."""
+    sizes = {node.id: node.memory_bytes for node in machine.nodes}
+    sizes |= {gpu.id: gpu.memory_bytes for gpu in machine.gpus}
+    for part, needed in needed_bytes([experiment]).items():
+        memory = sizes[part]
+        if memory is not None and needed > memory:
+            raise InputError(
+                f"the copies take {needed >> 20} MiB of {part} at once, which has "
+                f"{memory >> 20} MiB; give smaller sizes"
+            )
+
+
 def _gpus(machine: Machine, indices: Sequence[int] | None) -> list[Gpu]:
+    """The GPUs with these numbers, each once; the first one for None."""
     if not machine.gpus:
         raise InputError(
             f"machine {machine.name!r} has no GPU to sweep; "
@@ -424,7 +439,7 @@ def _gpus(machine: Machine, indices: Sequence[int] | None) -> list[Gpu]:
             raise InputError(
                 f"there is no GPU {index} in machine {machine.name!r}; it has {numbers}"
             )
-    return [known[index] for index in wanted]
+    return [known[index] for index in dict.fromkeys(wanted)]
 
 
 @dataclass(frozen=True, slots=True)
