@@ -75,7 +75,7 @@ def _seconds(machine: Machine, copy: Copy, bound: Limit) -> float:
     latency = _latency_seconds(machine, copy)
     if latency is None and transfer < _LATENCY_FREE_SECONDS:
         raise NotMeasuredError(
-            "A copy this small is mostly latency, which the machine file does not tell.",
+            "Of a copy this short a good part is latency, which the machine file does not tell.",
             "Give latencies.h2d_us, d2h_us and d2d_us.",
         )
     return (latency or 0.0) + transfer
