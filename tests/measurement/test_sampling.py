@@ -88,3 +88,13 @@ def test_evidence_reaches_the_verdict(two_gpus):
     evidence = (LinkEvidence("g0", 4, 16),)
     result = measured(two_gpus, lambda copy, batch: [TEN_MS * 2.3] * 6, evidence=evidence)[0]
     assert result.copies[0].verdict.status is Status.SLOW
+
+
+@pytest.mark.parametrize("wanted", [1, 7, 20])
+def test_as_many_samples_as_asked_for_and_no_more(two_gpus, wanted):
+    """Batches bring what they bring, and not the same of each copy."""
+    both = experiment_of(host_to_gpu(), gpu_to_host())
+    uneven = lambda copy, batch: [TEN_MS] * (5 if copy.source.is_host else 3)  # noqa: E731
+    (result,) = measured(two_gpus, uneven, both, plan=Plan(samples=wanted))
+    assert result.stop.reason == "samples"
+    assert [c.statistics.n for c in result.copies] == [wanted, wanted]

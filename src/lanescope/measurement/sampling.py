@@ -117,8 +117,9 @@ class _Sampler:
 
     @property
     def seconds(self) -> list[FloatArray]:
-        """All samples so far, an array for each copy."""
-        return [np.concatenate(b) if b else np.empty(0) for b in self._batches]
+        """The samples so far, an array for each copy; no more than were asked for."""
+        most = self._plan.samples
+        return [np.concatenate(b)[:most] if b else np.empty(0) for b in self._batches]
 
     def run(self) -> Stop:
         """Sample until it is enough."""
