@@ -48,6 +48,8 @@ def sm(copy=DOWN, **more):
         ("h0 -> g0 @sm:16:32KiB", [sm(sms=16, chunk_bytes=32 << 10)]),
         ("h0 -> g0 @sm:16:0", [sm(sms=16, chunk_bytes=0)]),
         ("h0 -> g0 @sm:9:16KiB:392.5", [sm(sms=9, chunk_bytes=16 << 10, pace_gbs=392.5)]),
+        ("h0 -> g0 @sm:auto:16KiB", [sm(chunk_bytes=16 << 10)]),
+        ("h0 -> g0 @sm:4:auto:50", [sm(sms=4, pace_gbs=50.0)]),
         ("h0 -> g0 on 2-3+0+2", [dataclasses.replace(DOWN, cpus=(2, 3, 0))]),
         ("g0 -> g1 by g1 @sm", [Copy(device(0), device(1), 512 * MIB, Engine.SM, executor="g1")]),
         ("g1 -> g1", [Copy(device(1), device(1), 512 * MIB, Engine.CE)]),

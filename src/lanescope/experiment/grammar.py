@@ -8,7 +8,7 @@
     place  = part [ "." memory ]            h0   h0.pageable   g1
     option = size                           512MiB
            | "@ce" | "@cpu" [ ":" threads ]
-           | "@sm" [ ":" sms [ ":" chunk [ ":" gbs ] ] ]
+           | "@sm" [ ":" sms [ ":" chunk [ ":" gbs ] ] ]    "auto" leaves one open
            | "by" gpu                       who copies between two GPUs
            | "on" cpus                      on 0-3+8
 
@@ -24,7 +24,7 @@ from typing import NoReturn
 
 from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine
-from lanescope.experiment.notation import DEFAULT_BYTES, usual_memory
+from lanescope.experiment.notation import AUTOMATIC, DEFAULT_BYTES, usual_memory
 from lanescope.experiment.place import HOST_MEMORIES, Memory, Place
 from lanescope.experiment.sizes import parse_size
 from lanescope.machine import Machine
@@ -179,12 +179,13 @@ class _Parser:
         if name == "cpu" and values:
             options.threads = self._number(token, values[0], "threads")
         if name == "sm":
-            if values:
-                options.sms = self._number(token, values[0], "SMs")
-            if len(values) > 1:
-                options.chunk_bytes = 0 if values[1] == "0" else self._size(token, values[1])
-            if len(values) > 2:
-                options.pace_gbs = self._rate(token, values[2])
+            sms, chunk, pace = [*values, *[AUTOMATIC] * 3][:3]
+            if sms != AUTOMATIC:
+                options.sms = self._number(token, sms, "SMs")
+            if chunk != AUTOMATIC:
+                options.chunk_bytes = 0 if chunk == "0" else self._size(token, chunk)
+            if pace != AUTOMATIC:
+                options.pace_gbs = self._rate(token, pace)
 
     def _gpu(self, token: _Token) -> str:
         if token.text not in [g.id for g in self._machine.gpus]:

@@ -11,6 +11,9 @@ from lanescope.experiment.sizes import exact_size_text
 #: Of a copy that names no size: enough to fill any link.
 DEFAULT_BYTES = 512 << 20
 
+#: Stands for a value that is left to lanescope, where a later one is given.
+AUTOMATIC = "auto"
+
 
 def usual_memory(part: str, engine: Engine) -> Memory:
     """Return the kind of memory of a place that names none."""
@@ -47,17 +50,18 @@ def _copy_text(copy: Copy) -> str:
 
 
 def _sm_text(copy: Copy) -> str:
-    values = [copy.sms, copy.chunk_bytes, copy.pace_gbs]
-    text = "sm"
-    if copy.sms is not None:
-        text += f":{copy.sms}"
-        if copy.chunk_bytes is not None:
-            text += f":{exact_size_text(copy.chunk_bytes) if copy.chunk_bytes else 0}"
-            if copy.pace_gbs is not None:
-                text += f":{_rate_text(copy.pace_gbs)}"
-    elif values != [None, None, None]:
-        raise ValueError("a chunk or a pace has no text without a number of SMs")
-    return text
+    values = [
+        None if copy.sms is None else str(copy.sms),
+        None if copy.chunk_bytes is None else _chunk_text(copy.chunk_bytes),
+        None if copy.pace_gbs is None else _rate_text(copy.pace_gbs),
+    ]
+    while values and values[-1] is None:
+        values.pop()
+    return ":".join(["sm", *(value or AUTOMATIC for value in values)])
+
+
+def _chunk_text(chunk_bytes: int) -> str:
+    return exact_size_text(chunk_bytes) if chunk_bytes else "0"
 
 
 def _rate_text(gbs: float) -> str:
