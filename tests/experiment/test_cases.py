@@ -159,6 +159,43 @@ def test_pairs_out_of_reach_are_cells_without_a_number():
     assert sources == [{"g1"}, {"g0"}, {"g3"}, {"g2"}]
 
 
+def closed(machine, *numbers):
+    gpus = (
+        dataclasses.replace(g, unavailable="It fell off." if g.index in numbers else None)
+        for g in machine.gpus
+    )
+    return dataclasses.replace(machine, gpus=tuple(gpus))
+
+
+def test_gpus_that_cannot_be_used_are_left_out_of_sets_and_named_as_the_reason():
+    case_set = built(closed(nvswitched(4), 2))
+    used = {
+        p.part for e in case_set.experiments for c in e.copies for p in (c.source, c.destination)
+    }
+    assert used == {"h0", "g0", "g1", "g3"}
+    for case in case_set.cases:
+        for cell in (cell for matrix in case.matrices for cell in matrix.cells):
+            if 2 in (cell.row, cell.column):
+                assert cell.not_applicable == "g2 is not usable: It fell off"
+            else:
+                assert all(c.executing_gpu in used for c in copies_of(case_set, cell))
+    (matrix,) = (
+        built(closed(nvswitched(4), 2), "host_to_all_bidirectional_memcpy_ce").cases[0].matrices
+    )
+    assert [cell.measured for cell in matrix.cells] == [(0,), (1,), (), (2,)]
+
+
+def test_a_pair_takes_two_gpus_that_can_be_used(two_gpus):
+    missing = {
+        c.name: c.not_applicable for c in built(closed(two_gpus, 1)).cases if c.not_applicable
+    }
+    assert set(missing) == TAKES_PAIRS
+    assert set(missing.values()) == {"it takes two GPUs or more, and g1 is not usable: It fell off"}
+    none = built(closed(two_gpus, 0, 1))
+    assert {c.not_applicable for c in none.cases} == {"g0 is not usable: It fell off"}
+    assert none.experiments == ()
+
+
 def test_a_machine_without_a_gpu_has_no_case(two_gpus):
     plain = dataclasses.replace(two_gpus, gpus=(), links=())
     case_set = built(plain)

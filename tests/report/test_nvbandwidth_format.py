@@ -107,7 +107,7 @@ def test_every_table_can_be_scraped(run: Run):
 
 
 def test_a_gpu_has_no_pair_with_itself():
-    run = factory.bench_run(factory.eight_gpus(), (PAIRS, LATENCY))
+    run = factory.bench_run(nvswitched(8), (PAIRS, LATENCY))
     pairs, latency = scraped(nvbandwidth_text(run))
     assert [[c is None for c in row] for row in pairs.rows] == np.eye(8, dtype=bool).tolist()
     assert len(latency.rows) == 1
