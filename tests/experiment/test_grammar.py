@@ -1,6 +1,8 @@
 """The language of ``lanescope copy``: what texts mean, and where they go wrong."""
 
 import dataclasses
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from lanescope.experiment import Copy, Engine, Memory, Place
 from lanescope.experiment.grammar import parse_copies
 from lanescope.experiment.place import HOST_MEMORIES
 from lanescope.machine import machine_named
+from tests.diagnosis.simulator import nvswitched
 
 
 def device(index):
@@ -203,3 +206,29 @@ def test_any_text_is_copies_or_one_sentence_with_a_pointer(text):
         message, shown, pointer = str(error).split("\n")
         assert message.startswith(f"column {pointer.index('^') - 1}: ")
         assert len(shown) == 2 + len(text)
+
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "copy.md").read_text()
+
+
+def test_the_document_shows_what_can_be_said_and_what_is_refused():
+    machine = nvswitched(2)
+    said, refused = DOCUMENT.split("## What is refused")
+    texts = re.findall("^lanescope copy '([^']+)'", said, re.M)
+    assert len(texts) > 4
+    assert all(parse_copies(text, machine) for text in texts)
+    (text, answer) = re.findall(
+        r"^\$ lanescope copy '(.+?)'\nlanescope: (.+?)\n```", refused, re.M | re.S
+    )[0]
+    with pytest.raises(InputError, match=f"^{re.escape(answer)}$"):
+        parse_copies(text, machine)
+
+
+def test_every_option_that_the_document_lists_means_something():
+    machine = nvswitched(2)
+    rows = re.findall(r"^\| (`.+?) \|", DOCUMENT, re.M)
+    options = [text for row in rows for text in re.findall("`([^`]+)`", row)]
+    options += re.findall("`(@[^`]+)`", DOCUMENT)
+    for option in set(options) - {"h0", "g1", "h0.pageable", "->", "<-", "<->", "3x"}:
+        ends = "h0 -> h0" if "@cpu" in option else "g0 -> g1"
+        assert parse_copies(f"{ends} {option}", machine), option
