@@ -14,7 +14,7 @@ python=${PYTHON:-python3}
 "$python" -m pytest -p no:cacheprovider -q | tee "$out/pytest.txt"
 "$python" -m pytest -p no:cacheprovider -q -rA -m gpu | grep -E '^PASSED|passed' >"$out/pytest-gpu.txt"
 "$python" -m lanescope topo --record "$out/snapshot"
-for verb in "check" "bench sweep" "bench latency"; do
+for verb in "check" "bench" "bench sweep" "bench latency" "bench small" "bench sms"; do
   name=${verb#bench }
   # shellcheck disable=SC2086 # two words are meant
   { time "$python" -m lanescope $verb --out "$out/$name"; } 2>&1 | tee "$out/$name.txt"

@@ -48,6 +48,16 @@ def test_real_healthy_machines_have_no_diagnosis(name: str):
     assert diagnose(run.manifest.machine, run.results) == ()
 
 
+def test_real_machines_whose_memory_is_the_limit_say_so():
+    results = Path(__file__).parents[2] / "benchmarks/results"
+    for name, kinds in (
+        ("h200-x2", ["asymmetric-opposing"]),
+        ("h200-x4", ["host-memory-bound", "asymmetric-opposing"]),
+    ):
+        run = read_run(results / name / "bench")
+        assert [d.kind for d in diagnose(run.manifest.machine, run.results)] == kinds
+
+
 def test_nothing_measured_is_no_diagnosis():
     gone = Verdict(Status.NOT_MEASURED, "the GPU is held by another process")
     empty = Result(experiment(down(0)), Source.MEASURED, (), "", not_measured=gone)

@@ -6,6 +6,7 @@ from lanescope.experiment import Submission
 from lanescope.model.small import (
     Regime,
     SmallCell,
+    inversions,
     largest_gain,
     regimes,
     regimes_by_count,
@@ -137,3 +138,20 @@ def test_samples_are_those_asked_for(two_gpus):
     assert first.copies[0].statistics.median_seconds == pytest.approx(
         sorted(seconds_of(first.experiment.copies[0]))[4], rel=0.01
     )
+
+
+def test_no_piece_takes_longer_than_a_larger_one(maps):
+    assert inversions(maps[0]) == ()
+
+
+def test_smaller_pieces_that_take_longer_are_found(two_gpus):
+    def stepped(copy, batch=0):
+        by_thread = copy.submission is BATCH and copy.bytes // copy.pieces == 16384
+        factor = 3 if by_thread and copy.pieces in (64, 512) else 1
+        return [s * factor for s in seconds_of(copy, batch)]
+
+    small = small_maps(small_results(two_gpus, seconds=stepped))[0]
+    (found,) = inversions(small)
+    assert (found.method, found.smaller.pieces) == (BATCH, 512)
+    assert (found.smaller.piece_bytes, found.larger.piece_bytes) == (16384, 65536)
+    assert found.factor > 1.1

@@ -6,8 +6,9 @@ Pure functions over stored results, so that an old run can be read again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from lanescope.experiment.small import is_small
@@ -19,6 +20,8 @@ COPYING = (Submission.SINGLE, Submission.BATCH, Submission.GRAPH, Submission.KER
 
 #: A gain that is worth another method, as a share of the time.
 RELEVANT = 0.03
+#: How many times as long smaller pieces must take to be worth a sentence.
+INVERTED = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,28 @@ class Regime:
     first: int
 
 
+@dataclass(frozen=True, slots=True)
+class Inversion:
+    """A method by which a piece takes longer than a larger one.
+
+    Attributes
+    ----------
+    method
+        The method.
+    smaller, larger
+        Cells of as many pieces, of neighbouring sizes.
+    """
+
+    method: Submission
+    smaller: SmallCell
+    larger: SmallCell
+
+    @property
+    def factor(self) -> float:
+        """How many times as long the smaller pieces take."""
+        return self.smaller.seconds(self.method) / self.larger.seconds(self.method)
+
+
 def small_maps(results: Iterable[Result]) -> tuple[SmallMap, ...]:
     """Return a map for each path of which cells were measured."""
     found: dict[str, dict[tuple[int, int], dict[Submission, CopyResult]]] = defaultdict(dict)
@@ -170,6 +195,27 @@ def regimes(
 def _is_worth_it(cell: SmallCell, best: Submission, holder: Submission) -> bool:
     gain = cell.seconds(holder) / cell.seconds(best) - 1
     return cell.is_faster(best, holder) and gain > RELEVANT
+
+
+def inversions(small: SmallMap) -> tuple[Inversion, ...]:
+    """Return for each copying method where smaller pieces take longer than larger ones.
+
+    Only what is more than `INVERTED` longer counts: a step in how the driver moves the
+    bytes, and not noise. Of several the one with the most pieces, and then the worst.
+    """
+    found = (
+        [i for i in _neighbours(small, method) if i.factor > INVERTED] for method in small.copying
+    )
+    return tuple(max(some, key=lambda i: (i.smaller.pieces, i.factor)) for some in found if some)
+
+
+def _neighbours(small: SmallMap, method: Submission) -> Iterator[Inversion]:
+    for count in small.counts:
+        for size, larger in pairwise(small.sizes):
+            cells = [small.cells.get((count, s)) for s in (size, larger)]
+            known = [c for c in cells if c is not None and method in c.by_method]
+            if len(known) == 2:
+                yield Inversion(method, *known)
 
 
 def submit_shares(small: SmallMap) -> dict[Submission, float]:

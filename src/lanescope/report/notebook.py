@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from lanescope.diagnosis import diagnose
 from lanescope.measurement.result import Result
 from lanescope.model.small import small_maps
 from lanescope.model.sweep import sweep_series
 from lanescope.report.conclusion import conclusion, headline_rows, state_sentence
 from lanescope.report.html import text
 from lanescope.report.latency_rows import latency_rows
+from lanescope.report.page_cases import cases_section
+from lanescope.report.page_diagnoses import diagnoses_section
 from lanescope.report.page_latency import latency_table
 from lanescope.report.page_small import small_section
 from lanescope.report.page_tables import sweep_table, verdict_table
@@ -49,7 +52,9 @@ def run_html(run: Run) -> str:
         f"<p><strong>{text(manifest.verb.capitalize())} of {text(manifest.machine.name)}</strong>"
         f"{', predicted, not measured' if run.predicted else ''}: {text(conclusion(run))}</p>",
         f"<p>{text(state)}</p>" if state else "",
-        verdict_table(rows) if rows else "",
+        diagnoses_section(diagnose(manifest.machine, run.results)),
+        cases_section(manifest.cases, run.results),
+        verdict_table(rows) if rows and not manifest.cases else "",
         latency_table(latency_rows(run.results)),
         sweep_table(series) if series else "",
         small_section(small_maps(run.results)),

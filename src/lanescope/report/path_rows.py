@@ -207,7 +207,10 @@ def _detail(copy: Copy) -> str:
     if copy.engine is Engine.CPU:
         threads = count_text(len(copy.cpus), "thread") if copy.cpus else "host threads"
         return f"{copy.operation} of {bytes_text(copy.bytes)} arrays by {threads}"
-    return f"{bytes_text(copy.bytes)}, {_host_memory(copy)} memory, GPU copy engine"
+    who = "a kernel" if copy.engine is Engine.SM else "a copy engine"
+    return (
+        f"{bytes_text(copy.bytes)}, {_host_memory(copy)} memory, by {who} of {copy.executing_gpu}"
+    )
 
 
 def _group(copy: Copy) -> str:

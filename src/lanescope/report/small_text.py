@@ -11,13 +11,17 @@ from lanescope.model.small import (
     Regime,
     SmallCell,
     SmallMap,
+    inversions,
     largest_gain,
     regimes_by_count,
     regimes_by_size,
     small_maps,
     submit_shares,
 )
-from lanescope.report.format import bytes_text, count_text, gbs_text, percent_text
+from lanescope.report.format import bytes_text, count_text, gbs_text, percent_text, seconds_text
+
+#: When nearly all of the time is spent in the call, it is not the GPU that is waited for.
+_BY_THE_THREAD = 0.8
 
 #: Marks a cell in which another method may be as fast.
 TIE = "~"
@@ -48,6 +52,7 @@ def map_sentences(small: SmallMap) -> tuple[str, ...]:
         *_crossovers_by_size(small),
         *_crossovers_by_count(small),
         *_gain(small),
+        *_inversions(small),
         *_in_place(small),
         *_host_share(small),
     )
@@ -124,6 +129,28 @@ def _gain(small: SmallMap) -> Iterator[str]:
             f"{small.path}: most to gain with {where}, where {method} is {gbs_text(factor)} times "
             "as fast as single."
         )
+
+
+def _inversions(small: SmallMap) -> Iterator[str]:
+    for found in inversions(small):
+        count = found.smaller.pieces
+        took = [_piece_text(c, found.method) for c in (found.smaller, found.larger)]
+        share = found.smaller.submit_share(found.method) or 0.0
+        why = (
+            f", and {percent_text(share)} of the former is spent in the call: it is the calling "
+            "thread that moves so small pieces"
+            if share > _BY_THE_THREAD
+            else ""
+        )
+        yield (
+            f"{small.path}: by {found.method} a piece of {took[0]} and one of {took[1]} "
+            f"({count_text(count, 'piece')} each){why}."
+        )
+
+
+def _piece_text(cell: SmallCell, method: Submission) -> str:
+    seconds = cell.seconds(method) / cell.pieces
+    return f"{bytes_text(cell.piece_bytes)} takes {seconds_text(seconds)}"
 
 
 def _in_place(small: SmallMap) -> Iterator[str]:
