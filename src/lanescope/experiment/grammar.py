@@ -221,7 +221,7 @@ class _Parser:
         return int(text)
 
     def _rate(self, token: _Token, text: str) -> float:
-        if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) is None:
+        if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", text) is None:
             self._fail(token, f"{text!r} is no rate in GB/s")
         return float(text)
 
