@@ -22,8 +22,8 @@ from pathlib import Path
 
 import lanescope
 from lanescope import Copy, Engine, Experiment, Memory, Operation, Place, Timing
-from lanescope.api import backend_for
 from lanescope.experiment.catalogue import check_experiments
+from lanescope.running import backend_for
 
 Series = dict[str, list[float]]
 

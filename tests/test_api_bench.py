@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from lanescope import api
+from lanescope import api, running
 from lanescope.backend.fake import FakeBackend
 from lanescope.errors import InputError
 from lanescope.experiment.cases import CaseOptions
@@ -104,7 +104,7 @@ def test_what_cannot_be_is_refused_before_anything_is_made(runs, text, words):
 def test_the_search_for_sms_goes_on_with_paces(monkeypatch):
     """The first round tells how fast kernels write to a peer; the second keeps that pace."""
     fake = FakeBackend(lambda copy, batch: [copy.bytes / 400e9] * 6)
-    monkeypatch.setattr(api, "backend_for", lambda *args, **options: fake)
+    monkeypatch.setattr(running, "backend_for", lambda *args, **options: fake)
     seen = []
     run = api.sms(
         dataclasses.replace(H200S, described=False),

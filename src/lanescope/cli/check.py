@@ -56,8 +56,9 @@ def check(
     plan = Plan(parse_percent(target), parse_budget(budget))
     if list_cases:
         from lanescope.experiment.catalogue import check_experiments
+        from lanescope.running import resolve_machine
 
-        for experiment in check_experiments(api.resolve_machine(machine), size_bytes):
+        for experiment in check_experiments(resolve_machine(machine), size_bytes):
             print(f"{experiment.name:32} {experiment.title}")
         return
     with progress_on_terminal() as progress:

@@ -13,9 +13,9 @@ from lanescope.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lanescope.api import Progress
     from lanescope.experiment import Experiment
     from lanescope.run.run import Run
+    from lanescope.running import Progress
 
 #: Width of tables when nobody says how wide the output is.
 _PIPED_WIDTH = 180

@@ -51,16 +51,18 @@ def sweep(
     """
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
+    from lanescope.experiment.requirements import largest_sweep_bytes
     from lanescope.measurement.sampling import Plan
+    from lanescope.running import resolve_machine
 
     require_one_format(json, csv)
     plan = Plan(parse_percent(target), parse_budget(budget))
     memories = _memories(memory)
-    resolved = api.resolve_machine(machine)
+    resolved = resolve_machine(machine)
     with progress_on_terminal() as progress:
         run = api.sweep(
             resolved,
-            sizes=_sizes(smallest, largest, api.largest_sweep_bytes(resolved, resolved.gpus)),
+            sizes=_sizes(smallest, largest, largest_sweep_bytes(resolved, resolved.gpus)),
             gpus=gpu,
             memories=memories,
             plan=plan,

@@ -29,12 +29,12 @@ def topo(
     json: JsonOption = False,
 ) -> None:
     """Show what is in this machine and how it is linked."""
-    from lanescope import api
     from lanescope.cli.output import console, write_text
+    from lanescope.running import resolve_machine
 
     if record is not None:
         _record(machine, record)
-    resolved = api.resolve_machine(machine)
+    resolved = resolve_machine(machine)
     if save is not None:
         from lanescope.machine import save_machine
 

@@ -1,0 +1,77 @@
+"""What a machine must have for copies: parts, and room for their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lanescope.errors import InputError
+from lanescope.experiment.experiment import Experiment
+from lanescope.experiment.fit import needed_bytes
+from lanescope.machine import Gpu, Machine
+
+
+def require_parts(machine: Machine, experiment: Experiment) -> None:
+    """Refuse copies from or to parts that a machine has not. Raises `InputError`, as all do."""
+    known = [n.id for n in machine.nodes] + [g.id for g in machine.gpus]
+    for copy in experiment.copies:
+        for part in (copy.source.part, copy.destination.part):
+            if part not in known:
+                raise InputError(
+                    f"there is no {part} in machine {machine.name!r}; it has {', '.join(known)}"
+                )
+
+
+def require_fits(machine: Machine, size_bytes: int) -> None:
+    """Refuse copies that no memory on their way could hold twice, there and back at once."""
+    for gpu in machine.gpus:
+        node = machine.nearest_node(gpu)
+        for part, memory in ((gpu.id, gpu.memory_bytes), (node.id, node.memory_bytes)):
+            if memory is not None and size_bytes > memory // 2:
+                raise InputError(
+                    f"a copy of {size_bytes >> 20} MiB does not fit twice into the "
+                    f"{memory >> 20} MiB of {part}; give a smaller size"
+                )
+
+
+def require_room(machine: Machine, experiment: Experiment) -> None:
+    """Refuse copies that together take more memory than a part of the machine has."""
+    sizes = {node.id: node.memory_bytes for node in machine.nodes}
+    sizes |= {gpu.id: gpu.memory_bytes for gpu in machine.gpus}
+    for part, needed in needed_bytes([experiment]).items():
+        memory = sizes[part]
+        if memory is not None and needed > memory:
+            raise InputError(
+                f"the copies take {needed >> 20} MiB of {part} at once, which has "
+                f"{memory >> 20} MiB; give smaller sizes"
+            )
+
+
+def largest_sweep_bytes(machine: Machine, gpus: Sequence[Gpu]) -> int:
+    """Return 2 GiB, or less where a quarter of some memory is less."""
+    sizes = [2 << 30]
+    sizes += [gpu.memory_bytes // 4 for gpu in gpus if gpu.memory_bytes is not None]
+    if machine.described:
+        sizes += [node.memory_bytes // 4 for node in machine.nodes if node.memory_bytes]
+    else:
+        from lanescope.backend.memory import available_host_bytes
+
+        sizes += [(available_host_bytes() or sizes[0] * 4) // 4]
+    return min(sizes)
+
+
+def chosen_gpus(machine: Machine, indices: Sequence[int] | None) -> list[Gpu]:
+    """Return the GPUs with these numbers, each once; the first one for None."""
+    if not machine.gpus:
+        raise InputError(
+            f"machine {machine.name!r} has no GPU to sweep; "
+            "'lanescope check' measures host memory, --machine works on a described machine"
+        )
+    known = {gpu.index: gpu for gpu in machine.gpus}
+    wanted = [machine.gpus[0].index] if indices is None else indices
+    for index in wanted:
+        if index not in known:
+            numbers = ", ".join(map(str, known))
+            raise InputError(
+                f"there is no GPU {index} in machine {machine.name!r}; it has {numbers}"
+            )
+    return [known[index] for index in dict.fromkeys(wanted)]

@@ -1,0 +1,106 @@
+"""How a run goes: a machine, what measures it, and where the results are stored as they come."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from lanescope._version import __version__
+from lanescope.backend.base import Backend
+from lanescope.backend.model import ModelBackend
+from lanescope.experiment import Experiment
+from lanescope.experiment.case import Case
+from lanescope.machine import Machine
+from lanescope.measurement.result import Result
+from lanescope.measurement.sampling import Plan, measure_all
+from lanescope.run.folders import new_run_folder
+from lanescope.run.run import Manifest, Run, State
+from lanescope.run.store import RunWriter
+
+#: Told before each experiment: the experiment, its number from 1, and how many there are.
+Progress = Callable[[Experiment, int, int], None]
+
+
+def backend_for(machine: Machine, *, allow_busy: bool = False, affinity: bool = True) -> Backend:
+    """Return what runs experiments on a machine: itself, or a prediction."""
+    if machine.described:
+        return ModelBackend(machine)
+    from lanescope.backend.native import NativeBackend
+
+    return NativeBackend(machine, allow_busy=allow_busy, affinity=affinity)
+
+
+def resolve_machine(machine: Machine | str | None) -> Machine:
+    """Return this machine for None, a described one for a file or a shipped name."""
+    from lanescope.machine import discover, machine_named
+
+    if machine is None:
+        return discover()
+    return machine_named(machine) if isinstance(machine, str) else machine
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a run is, apart from what it measures first.
+
+    Attributes
+    ----------
+    then
+        Told the results, it returns what to measure next.
+    """
+
+    verb: str
+    allow_busy: bool
+    out: Path | None
+    progress: Progress | None
+    affinity: bool = True
+    notes: tuple[str, ...] = ()
+    cases: tuple[Case, ...] = ()
+    then: Callable[[Sequence[Result]], Sequence[Experiment]] | None = None
+
+
+def run_experiments(
+    machine: Machine, experiments: Sequence[Experiment], plan: Plan, setup: Setup
+) -> Run:
+    """Measure experiments one after the other and store each result at once.
+
+    When interrupted, the run is closed as such before the interruption goes its way.
+    """
+    manifest = Manifest(
+        verb=setup.verb,
+        command=_command(setup.verb),
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        tool_version=__version__,
+        machine=machine,
+        notes=setup.notes,
+        cases=setup.cases,
+    )
+    writer = RunWriter(setup.out or new_run_folder(setup.verb), manifest)
+    numbers = {e.name: i for i, e in enumerate(experiments, start=1)}
+
+    def on_start(experiment: Experiment) -> None:
+        if setup.progress is not None:
+            setup.progress(experiment, numbers[experiment.name], len(numbers))
+
+    try:
+        backend = backend_for(machine, allow_busy=setup.allow_busy, affinity=setup.affinity)
+        measure_all(experiments, backend, machine, plan, writer.add, on_start)
+        if setup.then is not None:
+            further = setup.then(writer.run.results)
+            known = len(numbers)
+            numbers |= {e.name: known + i for i, e in enumerate(further, start=1)}
+            measure_all(further, backend, machine, plan, writer.add, on_start)
+    except (KeyboardInterrupt, SystemExit):
+        writer.finish(State.INTERRUPTED)
+        raise
+    return writer.finish(State.COMPLETE)
+
+
+def _command(verb: str) -> str:
+    if Path(sys.argv[0]).name in ("lanescope", "__main__.py"):
+        return shlex.join(["lanescope", *sys.argv[1:]])
+    return f"lanescope.{verb}()"
