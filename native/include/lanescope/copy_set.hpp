@@ -78,7 +78,7 @@ class CopySet {
   void prepare(Job& job, std::size_t boundaries) const;
   std::vector<double> times_of(const Job& job, std::size_t boundaries) const;
   std::vector<double> run_job(const Job& job, int windows, double (*now)()) const;
-  void write_pattern(const Buffer& buffer, const Job& job, std::uint64_t seed) const;
+  void write_patterns() const;
 
   std::shared_ptr<const Topology> topology_;
   std::vector<Job> jobs_;

@@ -51,4 +51,7 @@ class Gate {
 /// as a GPU that has fallen off the bus never answers.
 void wait_for(const Stream& stream, double timeout_s);
 
+/// Waits for a stream after a failure; false when it failed, too, or did not end in time.
+bool drain(const Stream& stream, double timeout_s) noexcept;
+
 }  // namespace lanescope

@@ -45,6 +45,19 @@ void require_step(const std::vector<CopySpec>& copies, std::size_t number) {
   if (!alike) throw Error("CopySet", 0, "not in step", "the copies are not alike");
 }
 
+/// Starts work in streams and waits for all of it, also where starting some has failed: the
+/// memory that it works on may then be lent to others. Throws `Error`.
+template <typename Start>
+void finish_all(const std::vector<Stream>& streams, Start start) {
+  try {
+    start();
+  } catch (...) {
+    for (const Stream& stream : streams) static_cast<void>(drain(stream, kFillTimeoutS));
+    throw;
+  }
+  for (const Stream& stream : streams) wait_for(stream, kFillTimeoutS);
+}
+
 WindowTimes window_times(const DeviceMemory& memory) {
   auto* nanoseconds = static_cast<std::uint64_t*>(memory.data());
   return {nanoseconds, reinterpret_cast<unsigned*>(nanoseconds + kMostBoundaries)};
@@ -84,22 +97,25 @@ CopySet::CopySet(std::shared_ptr<const Topology> topology, BufferPool& pool,
     if (!job.destination->is_filled_by_host()) job.counter = pool.lend_small(checker(job));
     jobs_.push_back(std::move(job));
   }
-  for (const Job& job : jobs_) {
-    write_pattern(*job.source, job, job.seed);
-    write_pattern(*job.destination, job, kSpoiltSeed);
-  }
+  write_patterns();
 }
 
-void CopySet::write_pattern(const Buffer& buffer, const Job& job, std::uint64_t seed) const {
-  if (buffer.is_filled_by_host()) {
-    fill_pattern(buffer.data(), job.spec.bytes, seed);
-    return;
-  }
-  const PlaceSpec place = buffer.place();
-  const Stream stream(place.memory == Memory::device ? place.index : job.spec.device);
-  const ScopedDevice scope(stream.device());
-  launch_fill(stream.get(), buffer.data(), job.spec.bytes, seed);
-  wait_for(stream, kFillTimeoutS);
+/// Fills all sources and spoils all destinations, on all devices at the same time.
+void CopySet::write_patterns() const {
+  std::vector<Stream> streams;
+  auto start = [&](const Buffer& buffer, const Job& job, std::uint64_t seed) {
+    if (buffer.is_filled_by_host()) return fill_pattern(buffer.data(), job.spec.bytes, seed);
+    const PlaceSpec place = buffer.place();
+    streams.emplace_back(place.memory == Memory::device ? place.index : job.spec.device);
+    const ScopedDevice scope(streams.back().device());
+    launch_fill(streams.back().get(), buffer.data(), job.spec.bytes, seed);
+  };
+  finish_all(streams, [&] {
+    for (const Job& job : jobs_) {
+      start(*job.source, job, job.seed);
+      start(*job.destination, job, kSpoiltSeed);
+    }
+  });
 }
 
 void CopySet::submit(const Job& job, int windows, int loops) const {
@@ -239,21 +255,26 @@ int CopySet::checker(const Job& job) {
 
 std::size_t CopySet::count_mismatches() {
   std::size_t sum = 0;
-  for (const Job& job : jobs_) {
+  std::vector<Stream> streams;
+  auto start = [&](const Job& job) {
     const Buffer& buffer = *job.destination;
     if (buffer.is_filled_by_host()) {
       sum += lanescope::count_mismatches(buffer.data(), job.spec.bytes, job.seed);
-      continue;
+      return;
     }
-    const int device = checker(job);
-    const ScopedDevice scope(device);
-    const Stream stream(device);
+    const cudaStream_t stream = streams.emplace_back(checker(job)).get();
+    const ScopedDevice scope(checker(job));
     auto* counter = static_cast<unsigned long long*>(job.counter->data());
-    check(cudaMemsetAsync(counter, 0, sizeof *counter, stream.get()), "cudaMemsetAsync");
-    launch_check(stream.get(), buffer.data(), job.spec.bytes, job.seed, counter);
-    wait_for(stream, kFillTimeoutS);
+    check(cudaMemsetAsync(counter, 0, sizeof *counter, stream), "cudaMemsetAsync");
+    launch_check(stream, buffer.data(), job.spec.bytes, job.seed, counter);
+  };
+  finish_all(streams, [&] { std::ranges::for_each(jobs_, start); });
+  for (const Job& job : jobs_) {
+    if (job.counter == nullptr) continue;
+    const ScopedDevice scope(checker(job));
     unsigned long long wrong = 0;
-    check(cudaMemcpy(&wrong, counter, sizeof wrong, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    check(cudaMemcpy(&wrong, job.counter->data(), sizeof wrong, cudaMemcpyDeviceToHost),
+          "cudaMemcpy");
     sum += wrong;
   }
   return sum;

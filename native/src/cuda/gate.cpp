@@ -13,16 +13,6 @@ namespace {
 constexpr std::uint64_t kGateTimeoutNs = 10'000'000'000;
 constexpr double kDrainTimeoutS = 60;
 
-/// Waits for streams after a failure; false when one failed or did not end in time.
-bool drain(const std::vector<const Stream*>& streams) {
-  try {
-    for (const Stream* stream : streams) wait_for(*stream, kDrainTimeoutS);
-    return true;
-  } catch (const Error&) {
-    return false;  // the first failure is the one to tell
-  }
-}
-
 }  // namespace
 
 Gate::Gate(int device) {
@@ -50,7 +40,8 @@ void Gate::run(const std::vector<const Stream*>& streams, const std::function<vo
     }
     queue();
   } catch (...) {
-    drained_ = drain(streams);
+    drained_ = true;
+    for (const Stream* stream : streams) drained_ &= drain(*stream, kDrainTimeoutS);
     throw;
   }
   for (const Stream* stream : streams) wait_for(*stream, kDrainTimeoutS);
@@ -71,6 +62,15 @@ void wait_for(const Stream& stream, double timeout_s) {
                   cudaGetErrorName(cudaErrorTimeout),
                   "the GPU did not finish within " + std::to_string(timeout_s) + " s");
     std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
+bool drain(const Stream& stream, double timeout_s) noexcept {
+  try {
+    wait_for(stream, timeout_s);
+    return true;
+  } catch (const Error&) {
+    return false;  // the first failure is the one to tell
   }
 }
 

@@ -127,7 +127,7 @@ def bench(
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every copy.")] = False,
     budget: Annotated[
         float, typer.Option(metavar="SECONDS", help="Sampling time for one set of copies, at most.")
-    ] = 1.0,
+    ] = 0.5,
     target: TargetOption = "0.5%",
     machine: MachineOption = None,
     out: OutOption = None,
