@@ -41,6 +41,13 @@ BROKEN = 'name = "x"\n[[nodes]]\nindex = 0\n[[links]]\na = "h0"\nb = "g7"\nkind 
         ("bench", "sweep", "--machine", "h200-x2", "--memory", "magnetic"),
         ("topo", "--machine", "h200-x2", "--save", "/proc/machine.toml"),
         ("topo", "--machine", "h200-x2", "--svg", "/proc/machine.svg"),
+        ("topo", "--machine", "h200-x2", "--svg", ""),
+        ("topo", "--machine", "h200-x2", "--svg", "/"),
+        ("bench", "--machine", "h200-x2", "--format", "nvbandwidth", "--csv"),
+        ("bench", "-t", "--machine", "h200-x2"),
+        ("bench", "host_to_device_memcpy_ce"),
+        ("report", "--csv", "--out", "page.html"),
+        ("report", ""),
         ("report", "nonsense"),
         ("report", "."),
     ],
@@ -110,6 +117,16 @@ def test_progress_on_a_terminal_only(lanescope, tmp_path):
     check = ("check", "host-*/1-core", "--budget", "0.2")
     assert "measuring" in stderr_of(check)
     assert "measuring" not in lanescope(*check).stderr
+
+
+def test_the_list_of_cases_can_be_narrowed(lanescope):
+    done = lanescope("check", "h2d/*", "--list", "--machine", "h200-x2")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["h2d/g0", "h2d/g1"]
+
+
+def test_help_joins_the_lines_of_a_docstring(lanescope):
+    lines = lanescope("bench", "latency", "--help").stdout.splitlines()
+    assert "in" not in map(str.strip, lines)  # the word that its third line began with
 
 
 def test_help_is_quick(lanescope):

@@ -232,3 +232,8 @@ def test_every_option_that_the_document_lists_means_something():
     for option in set(options) - {"h0", "g1", "h0.pageable", "->", "<-", "<->", "3x"}:
         ends = "h0 -> h0" if "@cpu" in option else "g0 -> g1"
         assert parse_copies(f"{ends} {option}", machine), option
+
+
+def test_the_end_of_the_text_is_not_quoted():
+    with pytest.raises(InputError, match="belongs here, not the end"):
+        parse_copies("h0 ->", machine_named("h200-x2"))

@@ -7,9 +7,11 @@ SIGTERM.
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
@@ -28,16 +30,24 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 bench_app = typer.Typer(cls=bench.BenchGroup, invoke_without_command=True)
-bench_app.callback()(bench.bench)
-bench_app.command("sweep")(sweep.sweep)
-bench_app.command("latency")(latency.latency)
-bench_app.command("small")(small.small)
-bench_app.command("sms")(sms.sms)
+
+
+def _help(verb: Callable[..., None]) -> str:
+    """Return a docstring with its paragraphs as lines, as the help keeps each line's end."""
+    paragraphs = (inspect.getdoc(verb) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+bench_app.callback(help=_help(bench.bench))(bench.bench)
+bench_app.command("sweep", help=_help(sweep.sweep))(sweep.sweep)
+bench_app.command("latency", help=_help(latency.latency))(latency.latency)
+bench_app.command("small", help=_help(small.small))(small.small)
+bench_app.command("sms", help=_help(sms.sms))(sms.sms)
 app.add_typer(bench_app, name="bench")
-app.command("check")(check.check)
-app.command("copy")(copy.copy)
-app.command("topo")(topo.topo)
-app.command("report")(report.report)
+app.command("check", help=_help(check.check))(check.check)
+app.command("copy", help=_help(copy.copy))(copy.copy)
+app.command("topo", help=_help(topo.topo))(topo.topo)
+app.command("report", help=_help(report.report))(report.report)
 
 
 def _version(wanted: bool) -> None:

@@ -36,11 +36,21 @@ class BenchGroup(TyperGroup):
         """Spread the words behind the options that take many."""
         return super().parse_args(ctx, list(_spread(args)))
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Say how a case is named to whoever names it as if it were a command."""
+        from lanescope.experiment.cases import case_list
+
+        if any(name == args[0] for name, _ in case_list()):
+            raise InputError(f"{args[0]} is a case; name cases with -t, as in -t {args[0]}")
+        return super().resolve_command(ctx, args)
+
 
 def _spread(args: Iterable[str]) -> Iterable[str]:
     option, taken = "", 0
     for word in args:
         if word.startswith("-"):
+            if option and not taken and word.startswith("--"):  # it would be taken for a name
+                raise InputError(f"{option} takes names of cases; 'bench --list' shows them")
             option, taken = (word if word in _MANY else ""), 0
         elif option:
             if taken:
@@ -152,6 +162,8 @@ def bench(
 
     if form not in ("lanescope", "nvbandwidth"):
         raise InputError(f"--format {form!r} is not known; use lanescope or nvbandwidth")
+    if csv and form == "nvbandwidth":
+        raise InputError("nvbandwidth prints no CSV; leave out --csv or --format")
     plan = Plan(
         parse_percent(target), parse_budget(budget), samples=samples, verify=not skip_verification
     )

@@ -55,10 +55,11 @@ def check(
     size_bytes = parse_size(size)
     plan = Plan(parse_percent(target), parse_budget(budget))
     if list_cases:
-        from lanescope.experiment.catalogue import check_experiments
+        from lanescope.experiment.catalogue import check_experiments, select
         from lanescope.running import resolve_machine
 
-        for experiment in check_experiments(resolve_machine(machine), size_bytes):
+        every = check_experiments(resolve_machine(machine), size_bytes)
+        for experiment in select(every, case or []):
             print(f"{experiment.name:32} {experiment.title}")
         return
     with progress_on_terminal() as progress:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lanescope.cli.options import CsvOption, JsonOption, require_one_format
+from lanescope.errors import InputError
 
 
 def report(
@@ -27,6 +28,8 @@ def report(
     from lanescope.run.store import PAGE, read_run
 
     require_one_format(json, csv)
+    if out is not None and (json or csv):
+        raise InputError("--out names the page; --json and --csv print: send them there with >")
     stored = read_run(find_run(run))
     if json or csv:
         print_run(stored, json=json, csv=csv)

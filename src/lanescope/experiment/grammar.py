@@ -45,6 +45,11 @@ class _Token:
     at: int  # characters before it
 
 
+def _seen(token: _Token) -> str:
+    """What stands there, as a sentence names it: the end is no text to be quoted."""
+    return token.text if token.kind == "end" else repr(token.text)
+
+
 def parse_copies(text: str, machine: Machine, default_bytes: int = DEFAULT_BYTES) -> list[Copy]:
     """Return the copies that a text describes.
 
@@ -114,7 +119,7 @@ class _Parser:
         left = self._place()
         arrow = self._take()
         if arrow.kind != "arrow":
-            self._fail(arrow, f"an arrow ('->', '<-' or '<->') belongs here, not {arrow.text!r}")
+            self._fail(arrow, f"an arrow ('->', '<-' or '<->') belongs here, not {_seen(arrow)}")
         right = self._place()
         options = self._options()
         ways = {"->": [(left, right)], "<-": [(right, left)], "<->": [(left, right), (right, left)]}
@@ -126,7 +131,7 @@ class _Parser:
         part, dot, kind = token.text.partition(".")
         known = [n.id for n in self._machine.nodes] + [g.id for g in self._machine.gpus]
         if token.kind != "word" or re.fullmatch("[hg][0-9]+", part) is None:
-            self._fail(token, f"a place such as h0 or g1 belongs here, not {token.text!r}")
+            self._fail(token, f"a place such as h0 or g1 belongs here, not {_seen(token)}")
         if part.startswith("g") and not self._machine.gpus:
             self._fail(token, f"this machine has no {part}, nor another GPU; see 'lanescope topo'")
         if part not in known:
@@ -189,7 +194,7 @@ class _Parser:
 
     def _gpu(self, token: _Token) -> str:
         if token.text not in [g.id for g in self._machine.gpus]:
-            self._fail(token, f"a GPU such as g0 belongs behind 'by', not {token.text!r}")
+            self._fail(token, f"a GPU such as g0 belongs behind 'by', not {_seen(token)}")
         return token.text
 
     def _cpus(self, token: _Token) -> tuple[int, ...]:
@@ -197,7 +202,7 @@ class _Parser:
             re.fullmatch(r"[0-9]{1,5}(-[0-9]{1,5})?(\+[0-9]{1,5}(-[0-9]{1,5})?)*", token.text)
             is None
         ):
-            self._fail(token, f"CPUs such as 0-3+8 belong behind 'on', not {token.text!r}")
+            self._fail(token, f"CPUs such as 0-3+8 belong behind 'on', not {_seen(token)}")
         cpus: list[int] = []
         for span in token.text.split("+"):
             first, _, last = span.partition("-")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -18,6 +19,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def replace_when_written(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` make a file beside `path`, and move it there when it is on the disk."""
+    if path.is_dir():  # before '.' or '/' is asked for the name that it has not
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = path.with_name(f".{path.name}.part")
     try:
         write(temporary)

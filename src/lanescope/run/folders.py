@@ -49,5 +49,5 @@ def find_run(name: str) -> Path:
     if name in known:
         return runs / name
     if Path(name).is_dir():
-        raise InputError(f"{name} is not a run folder: it has no {MANIFEST}; name a run's folder")
+        raise InputError(f"{name!r} is not a run folder: it has no {MANIFEST}; name a run's folder")
     raise InputError(f"no run {name!r} here or under {runs}; 'lanescope check' makes one")
