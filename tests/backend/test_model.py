@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from lanescope.backend.model import ModelBackend
-from lanescope.experiment import Memory, Place
+from lanescope.experiment import Copy, Engine, Memory, Place
 from lanescope.machine import Latencies
 from lanescope.measurement.result import Source, Status
 from lanescope.measurement.sampling import Plan, measure_all
@@ -38,3 +38,13 @@ def test_pageable_memory_needs_a_staging_rate(two_gpus):
 def test_nothing_is_made_up_without_a_limit(two_sockets):
     no_links = dataclasses.replace(two_sockets, links=())
     assert predict(no_links, host_to_gpu()).not_measured.status is Status.NOT_MEASURED
+
+
+def test_gpus_that_cannot_be_used_or_reached_are_not_predicted(two_gpus):
+    between = Copy(Place("g0", Memory.DEVICE), Place("g1", Memory.DEVICE), 1 << 20, Engine.CE)
+    apart = tuple(dataclasses.replace(gpu, peers=()) for gpu in two_gpus.gpus)
+    verdict = predict(dataclasses.replace(two_gpus, gpus=apart), between).not_measured
+    assert verdict.reason.startswith("g0 and g1 cannot reach each other's memory")
+    hidden = tuple(dataclasses.replace(gpu, unavailable="no driver") for gpu in two_gpus.gpus)
+    verdict = predict(dataclasses.replace(two_gpus, gpus=hidden), host_to_gpu()).not_measured
+    assert verdict.reason == "g0 is not usable: no driver"

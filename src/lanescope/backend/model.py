@@ -10,6 +10,7 @@ import numpy as np
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Experiment, Memory
 from lanescope.experiment.limit import Limit, limits
+from lanescope.experiment.patterns import reach_each_other
 from lanescope.machine import Machine
 from lanescope.measurement.result import FloatArray, LinkEvidence, Source
 
@@ -28,6 +29,8 @@ class ModelBackend:
     @contextmanager
     def prepare(self, experiment: Experiment) -> Iterator[ModelSession]:
         """Predict the experiment; see `Backend.prepare`."""
+        for copy in experiment.copies:
+            _require_reachable(self._machine, copy)
         bounds = limits(self._machine, experiment)
         yield ModelSession(self._machine, experiment, bounds)
 
@@ -55,6 +58,18 @@ class ModelSession:
     def evidence(self) -> tuple[LinkEvidence, ...]:
         """Nothing was seen."""
         return ()
+
+
+def _require_reachable(machine: Machine, copy: Copy) -> None:
+    gpus = [machine.gpu(p.index) for p in (copy.source, copy.destination) if not p.is_host]
+    for gpu in gpus:
+        if gpu.unavailable is not None:
+            raise NotMeasuredError(f"{gpu.id} is not usable: {gpu.unavailable}")
+    if len(gpus) == 2 and gpus[0] != gpus[1] and not reach_each_other(*gpus):
+        raise NotMeasuredError(
+            f"{gpus[0].id} and {gpus[1].id} cannot reach each other's memory: the copy goes "
+            "through the host, at a rate that no limit of a link tells."
+        )
 
 
 def _seconds(machine: Machine, copy: Copy, bound: Limit) -> float:
