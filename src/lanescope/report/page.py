@@ -106,6 +106,10 @@ def _head(manifest: Manifest, predicted: bool) -> str:
     )
 
 
+def _heading(verb: str) -> str:
+    return {"small": "Small copies", "sms": "Fewest SMs"}.get(verb, verb.capitalize())
+
+
 def _header(run: Run) -> str:
     manifest = run.manifest
     facts = (
@@ -125,7 +129,7 @@ def _header(run: Run) -> str:
     if sentence := state_sentence(manifest.state):
         banners += f'<p class="banner" role="alert">{text(sentence)}</p>'
     return (
-        f"<header><h1>{text(manifest.verb.capitalize())} of {text(manifest.machine.name)}</h1>"
+        f"<header><h1>{text(_heading(manifest.verb))} of {text(manifest.machine.name)}</h1>"
         f'<p class="facts">{spans}<br>{facts[3]}</p>{banners}</header>'
     )
 

@@ -58,7 +58,7 @@ def sms_figures(curves: Sequence[SmCurve]) -> list[Figure]:
     )
     layout |= {
         "margin": {"l": 8, "r": 12, "t": 76, "b": 60},
-        "xaxis": axis("SMs", type="log", dtick="D2"),
+        "xaxis": axis("SMs", type="log", tickvals=[1, 2, 4, 8, 16, 32, 64, 128]),
         "yaxis": axis("Share of the plateau, %", range=[0, 105]),
     }
     data = [_trace(curve, number) for number, curve in enumerate(curves)]

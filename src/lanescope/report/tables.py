@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich import box
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -24,6 +25,10 @@ from lanescope.report.sms_tables import sms_tables
 from lanescope.report.status_style import verdict_text
 from lanescope.report.tree import machine_tree
 from lanescope.run.run import Run
+
+#: Narrower terminals would cut the numbers off, then hide paths and verdicts.
+_LEAST_TABLE_WIDTH = 110
+_BUDGET_NOTE = "* the time budget ended the sampling before the target half-width"
 
 
 def run_tables(run: Run, *, mean: bool = False, verbose: bool = False) -> list[RenderableType]:
@@ -69,8 +74,37 @@ def _path_tables(results: Sequence[Result]) -> list[RenderableType]:
     latencies = latency_rows(results)
     tables: list[RenderableType] = [latency_table(latencies)] if latencies else []
     if not latencies or bandwidth_rows(results):
-        tables.insert(0, check_table(results))
+        tables.insert(0, _WideEnough(check_table(results), path_lines(results)))
     return tables
+
+
+@dataclass(frozen=True)
+class _WideEnough:
+    """A table, or lines that say the same where a terminal is too narrow for it."""
+
+    table: Table
+    lines: Sequence[Text]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield one of the two."""
+        if options.max_width >= _LEAST_TABLE_WIDTH:
+            yield self.table
+        else:
+            yield from self.lines
+
+
+def path_lines(results: Sequence[Result]) -> list[Text]:
+    """Return the rows of `check_table` as text that wraps at any width."""
+    lines = []
+    for row in bandwidth_rows(results):
+        line = Text(f"{row.label}: ")
+        if row.gbs is not None:
+            line.append(f"{fmt.gbs_text(row.gbs)} GB/s", "bold")
+            line.append("; " if row.half_width is None else f" ({_certainty(row)}); ")
+        lines.append(line + verdict_text(row.verdict))
+    if any(map(_budget_mark, bandwidth_rows(results))):
+        lines.append(Text(_BUDGET_NOTE, "italic"))
+    return lines
 
 
 def check_table(results: Sequence[Result]) -> Table:
@@ -91,9 +125,14 @@ def check_table(results: Sequence[Result]) -> Table:
             verdict_text(row.verdict),
         )
     if any(_budget_mark(row) for row in bandwidth_rows(results)):
-        table.caption = "* the time budget ended the sampling before the target half-width"
+        table.caption = _BUDGET_NOTE
         table.caption_justify = "left"
     return table
+
+
+def _certainty(row: PathRow) -> str:
+    spread = fmt.spread_text(row.low_gbs, row.high_gbs)
+    return f"p5 to p95 {spread}, median {fmt.half_width_text(row.half_width)}{_budget_mark(row)}"
 
 
 def _budget_mark(row: PathRow) -> str:
