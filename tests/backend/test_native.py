@@ -193,6 +193,35 @@ def test_more_windows_when_one_copy_ends_too_early(known):
     assert session.sample()[1].size > 0
 
 
+@pytest.mark.parametrize("seconds", [[20e-6], [70e-6, 60e-6], [1e-3], [10e-3]])
+def test_kernels_keep_their_windows_however_many_copies_are_in_each(known, seconds):
+    core = Copies(seconds)
+    ways = [dataclasses.replace(host_to_gpu(64), engine=Engine.SM)] * len(seconds)
+    session = GpuSession(core, experiment_of(*ways), known.gpus[:1], None)
+    batches = [session.sample() for _ in range(4)]
+    assert min(windows for windows, _ in core.calls) >= 6
+    assert all(s.size > 0 for s in batches[-1])
+
+
+class Late(Copies):
+    """Threads of which each starts when the one before it has ended."""
+
+    def run_on_host_clock(self, windows):
+        self.calls.append((windows, 1))
+        ends = np.arange(1, windows + 2)
+        return [list(1e6 + 50e-6 * i + ends * s) for i, s in enumerate(self.seconds)]
+
+
+def test_a_thread_that_starts_late_takes_no_turns(known):
+    both = Experiment("x", "x", (host_to_gpu(64), gpu_to_host(64)), Timing.HOST)
+    session = GpuSession(Late([5e-6, 5e-6]), both, known.gpus[:1], None)
+    assert session.sample()[0].size == 0
+    shared = session.sample()[0]
+    assert shared == pytest.approx([5e-6] * shared.size, rel=1e-3)
+    assert shared.size > 0
+    assert "they take turns" not in session.method
+
+
 class Queue(Copies):
     """A copy engine that does one stream's copies after another's."""
 

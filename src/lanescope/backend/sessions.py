@@ -100,6 +100,8 @@ class GpuSession:
         # of copies at once the first and the last window may not count
         self._windows = _FIRST_WINDOWS + 2 * (len(experiment.copies) > 1)
         self._loops = 1
+        # one launch does all windows: nothing waits in the queue
+        self._by_kernel = all(copy.engine is Engine.SM for copy in experiment.copies)
         self._in_turns = False  # one copy waits for another's end
         self._replays = {gpu.id: self._replay_counter(gpu) for gpu in gpus}
         self.staged = any(copies.staged(i) for i in range(len(experiment.copies)))
@@ -114,7 +116,8 @@ class GpuSession:
         most = max(2, _MOST_QUEUED // (2 * len(seconds)))
         if any(s.size == 0 for s in seconds):  # one copy ended before another had a full window
             self._windows = min(self._windows * 2, most)
-            if take_turns(boundaries):
+            # By the host's clock a thread that only started late looks as if it had waited.
+            if self._experiment.timing is Timing.GATE and take_turns(boundaries):
                 self._in_turns, self._windows = True, _FIRST_WINDOWS
                 self.method = f"{self.method}; {_IN_TURNS}"
             return [s[:0] for s in seconds]
@@ -122,7 +125,8 @@ class GpuSession:
         if self._loops != (loops := self._loops_for(longest, most // 2)):
             self._loops = loops  # this batch told how many; it does not count
             return [s[:0] for s in seconds]
-        self._windows = int(np.clip(_BATCH_SECONDS / (longest * loops), 2, most // loops))
+        most = most if self._by_kernel else most // loops
+        self._windows = int(np.clip(_BATCH_SECONDS / (longest * loops), 2, most))
         return seconds
 
     def _run(self) -> list[list[float]]:
@@ -140,8 +144,7 @@ class GpuSession:
         smallest = min(copy.bytes for copy in self._experiment.copies)
         if self._experiment.timing is Timing.HOST or self._loops > 1:
             return self._loops
-        by_kernel = all(copy.engine is Engine.SM for copy in self._experiment.copies)
-        if by_kernel:  # one launch does all of them: nothing waits in the queue
+        if self._by_kernel:
             return max(1, math.ceil(_LONG_WINDOW_SECONDS / longest_seconds))
         if smallest < _LARGE_BYTES:
             return self._loops
