@@ -72,6 +72,23 @@ def test_one_kernel_takes_its_sms_once(two_gpus):
         sm_shapes(copies(few, "h0 <-> g0 @sm:6"), few)
 
 
+@pytest.mark.parametrize(
+    ("sms", "text"),
+    [
+        (132, "20x h0 -> g0 @sm, 20x g0 -> h0 @sm"),
+        (14, "2x h0 -> g0 @sm, 2x g0 -> h0 @sm"),
+        (10, "h0 <-> g0 @sm, g0 -> g0 @sm"),
+        (6, "h0 <-> g0 @sm"),
+        (1, "h0 <-> g0 @sm"),
+    ],
+)
+def test_kernels_in_step_leave_the_others_their_share(two_gpus, sms, text):
+    gpus = tuple(dataclasses.replace(g, multiprocessors=sms) for g in two_gpus.gpus)
+    machine = dataclasses.replace(two_gpus, gpus=gpus)
+    shapes = sm_shapes(copies(machine, text), machine)
+    assert sum(shape.sms for shape in shapes if shape.in_step_with is None) <= sms
+
+
 def test_memory_that_several_gpus_share_may_be_the_limit(two_gpus):
     nodes = tuple(dataclasses.replace(n, memory_gbs=None) for n in two_gpus.nodes)
     dark = dataclasses.replace(two_gpus, nodes=nodes)

@@ -119,6 +119,14 @@ def test_older_gpus_refuse_what_they_have_not(ampere, text, words):
         shapes(ampere, text)
 
 
+def test_chunks_fit_into_the_shared_memory_of_workstations(two_gpus):
+    blackwell = with_gpus(two_gpus, compute_capability=(12, 0), multiprocessors=188)
+    for text in ("g0 -> g1 @sm", "g0 -> g1 @sm by g1", "h0 <-> g0 @sm", "2x g0 -> g1 @sm"):
+        assert {shape.chunk_bytes for shape in shapes(blackwell, text)} <= {16 << 10, 32 << 10}
+    (asked,) = shapes(blackwell, "g0 -> g1 @sm:4:64KiB")
+    assert asked.chunk_bytes == 64 << 10
+
+
 def test_sms_of_different_gpus_are_counted_apart(hopper):
     text = "h0 -> g0 @sm:132, h0 -> g1 @sm:132"
     assert [shape.sms for shape in shapes(hopper, text)] == [132, 132]

@@ -1,5 +1,7 @@
 """The fewest SMs that fill a path, from numbers made up."""
 
+from dataclasses import replace
+
 import pytest
 
 from lanescope.backend.fake import FakeBackend
@@ -115,6 +117,9 @@ def test_paces_are_tried_where_kernels_write_to_a_peer():
     assert {(c.path, c.executing_gpu, c.bytes) for c in copies} == {("g0 → g1", "g0", 1 << 20)}
     assert all(0 < c.pace_gbs < 400 and c.chunk_bytes for c in copies)
     assert len(set(copies)) == len(copies) > 1
+    small = replace(H200S, gpus=tuple(replace(g, multiprocessors=20) for g in H200S.gpus))
+    paced = paced_experiments(small, plateaus, 1 << 20)
+    assert max(e.copies[0].sms for e in paced) <= 20
     p6000 = machine_named("p6000")
     assert paced_experiments(p6000, {("g0", "g1", "g0"): 10.0}) == ()
 

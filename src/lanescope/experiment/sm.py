@@ -29,6 +29,11 @@ LOADS = 0
 #: Bulk copies need compute capability 9.0 (Hopper).
 _BULK_CAPABILITY = (9, 0)
 
+#: From 12.0 on (GeForce and RTX PRO Blackwell) an SM has 99 KiB of shared memory, not 227:
+#: no two chunks of 64 KiB fit, and a ring takes two.
+_SMALL_SHARED_CAPABILITY = (12, 0)
+_SMALL_SHARED_CHUNK = 32 * KIB
+
 #: SMs for host memory: two fill PCIe 5.0 x16 (H200). More keep it full in both directions.
 _HOST_SMS, _BOTH_WAYS_SMS = 4, 8
 _HOST_CHUNK = 16 * KIB
@@ -89,8 +94,10 @@ def sm_shapes(copies: Sequence[Copy], machine: Machine) -> tuple[SmShape | None,
     for first, second in _opposing(copies):
         shape = shapes[first]
         assert shape is not None, "both are done by kernels"
-        every = _gpu_of(copies[first], machine).multiprocessors or _SOME_SMS
-        shapes[first] = shape = replace(shape, sms=min(_BOTH_WAYS_SMS, every))
+        executor = _gpu_of(copies[first], machine)
+        every = executor.multiprocessors or _SOME_SMS
+        of_both = min(2 * _share(executor, by_gpu[executor.id]), every)
+        shapes[first] = shape = replace(shape, sms=min(_BOTH_WAYS_SMS, of_both))
         shapes[second] = replace(shape, in_step_with=first)
     for gpu in machine.gpus:
         alone = [s for s, c in zip(shapes, copies, strict=True) if s and _by(c, gpu)]
@@ -137,10 +144,12 @@ def _shape(copy: Copy, gpu: Gpu, sharing: int) -> SmShape:
         )
     if copy.pace_gbs is not None and (copy.chunk_bytes == LOADS or not has_bulk):
         raise InputError(f"{copy.path}: plain loads and stores keep no pace; leave it out")
-    every = max(1, (gpu.multiprocessors or _SOME_SMS) // sharing)
+    every = _share(gpu, sharing)
     sms, chunk = _usual(copy, every)
     if not has_bulk:
         chunk = LOADS
+    elif (gpu.compute_capability or (0, 0)) >= _SMALL_SHARED_CAPABILITY:
+        chunk = min(chunk, _SMALL_SHARED_CHUNK)
     elif copy.pace_gbs is not None and chunk == LOADS:
         chunk = _HOST_CHUNK
     return SmShape(
@@ -148,6 +157,11 @@ def _shape(copy: Copy, gpu: Gpu, sharing: int) -> SmShape:
         chunk_bytes=copy.chunk_bytes if copy.chunk_bytes is not None else chunk,
         pace_gbs=copy.pace_gbs or 0.0,
     )
+
+
+def _share(gpu: Gpu, sharing: int) -> int:
+    """SMs of a GPU for each of so many copies that leave their number open."""
+    return max(1, (gpu.multiprocessors or _SOME_SMS) // sharing)
 
 
 def _usual(copy: Copy, every: int) -> tuple[int, int]:

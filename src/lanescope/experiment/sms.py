@@ -67,7 +67,8 @@ def paced_experiments(
         if not to_peer or not has_bulk_copies(gpu):
             continue
         ends = (Place(source, Memory.DEVICE), Place(destination, Memory.DEVICE))
-        for sms in _PACED_COUNTS:
+        every = gpu.multiprocessors or max(_PACED_COUNTS)
+        for sms in (count for count in _PACED_COUNTS if count <= every):
             for chunk in _PACED_CHUNKS:
                 pace = round(gbs * _PACE_SHARE, 1)
                 experiments.append(_copy(*ends, size, gpu, sms, chunk, pace))
