@@ -29,6 +29,12 @@ int multiprocessors_of(int device) {
   return count;
 }
 
+/// Pinning takes a GPU: this one, and not the first, which may be another's.
+DriverMemory pinned_by(int device, std::size_t bytes) {
+  const ScopedDevice scope(device);
+  return DriverMemory::host(bytes, false);
+}
+
 void require_reachable(const ChaseSpec& spec) {
   if (spec.source.memory != Memory::device || spec.source.index == spec.device) return;
   if (!enable_peer(spec.device, spec.source.index))
@@ -47,7 +53,7 @@ ChaseProbe::ChaseProbe(std::shared_ptr<const Topology> topology, BufferPool& poo
       buffer_(lend_to(spec.device, pool, spec.source, spec.ring.bytes)),
       stream_(spec.device),
       position_(spec.device, sizeof(std::uint64_t)),
-      readings_(DriverMemory::host(kMostReadings * sizeof(ChaseReading), false)),
+      readings_(pinned_by(spec.device, kMostReadings * sizeof(ChaseReading))),
       multiprocessors_(multiprocessors_of(spec.device)) {
   require_reachable(spec_);
   const ScopedBinding binding(*topology_, cpus_);
