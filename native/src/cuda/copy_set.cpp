@@ -4,6 +4,7 @@
 #include <barrier>
 #include <chrono>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -237,7 +238,15 @@ CopySet::Boundaries CopySet::run_on_host_clock(int windows) {
   };
   {
     std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < jobs_.size(); ++i) threads.emplace_back(run, i);
+    for (std::size_t i = 1; i < jobs_.size(); ++i) {
+      try {
+        threads.emplace_back(run, i);
+      } catch (const std::system_error& error) {
+        failures[i] = std::make_exception_ptr(
+            Error("std::thread", error.code().value(), "no thread", error.what()));
+        start.arrive_and_drop();  // or those that run would wait for ever
+      }
+    }
     run(0);
   }
   for (const auto& failure : failures)
