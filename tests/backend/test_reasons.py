@@ -16,6 +16,8 @@ from lanescope.backend.reasons import reason_for
         ("cudaErrorSomethingNew", "The driver refused: the text of the driver", False),
         ("errno 1", "The system refused", False),
         ("gate timeout", "could not be queued", False),
+        ("kernel apart", "did not all run at the same time", False),
+        ("chunk too large", "shared memory", False),
     ],
 )
 def test_reasons(name, words, lost):

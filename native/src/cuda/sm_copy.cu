@@ -17,6 +17,8 @@ constexpr int kStaticShared = 1 << 10;   // enough for the barriers of a bulk co
 constexpr int kSharedBytes = 160 << 10;  // what the stages of a bulk copy share
 // Blocks that wait for each other longer than this do not all run.
 constexpr std::uint64_t kWindowTimeoutNs = 10'000'000'000;
+// More than there are blocks: with it, none is the last to end a window.
+constexpr unsigned kApart = 1u << 20;
 
 struct Way {
   char* destination;
@@ -40,14 +42,17 @@ __device__ std::uint64_t now_ns() {
 
 /// One thread of a block says that its block is through with a window, and waits for the
 /// others: blocks that went on alone would leave the slow ones behind, and with them the
-/// times of all windows. The last block's time counts.
-__device__ void end_window(const WindowTimes& times, int window) {
+/// times of all windows. The last block's time counts. Where one has waited too long, the
+/// window gets no time and nobody waits any more: blocks that do not run need an SM.
+__device__ void end_window(const WindowTimes& times, int window, bool& together) {
   volatile unsigned* arrived = &times.arrived[window];
   if (atomicAdd(&times.arrived[window], 1u) == gridDim.x - 1)
     times.nanoseconds[window + 1] = now_ns();
   const std::uint64_t begin = now_ns();
-  while (*arrived < gridDim.x && now_ns() - begin < kWindowTimeoutNs) {
-  }
+  unsigned seen = *arrived;
+  for (; together && seen < gridDim.x; seen = *arrived)
+    if (now_ns() - begin > kWindowTimeoutNs) atomicAdd(&times.arrived[window], kApart);
+  together = together && seen < kApart;
 }
 
 __device__ void copy_tails(const Work& work) {
@@ -80,11 +85,13 @@ __device__ void copy_once(const Work& work) {
 
 __global__ void __launch_bounds__(kThreads) loads_kernel(Work work) {
   const bool first = threadIdx.x == 0;
+  __shared__ bool together;  // of the first thread alone: a register would be every thread's
+  if (first) together = true;
   if (first && blockIdx.x == 0) work.times.nanoseconds[0] = now_ns();
   for (int window = 0; window < work.windows; ++window) {
     for (int loop = 0; loop < work.loops; ++loop) copy_once(work);
     __syncthreads();
-    if (first) end_window(work.times, window);
+    if (first) end_window(work.times, window, together);
     __syncthreads();
   }
 }
@@ -173,6 +180,7 @@ __device__ void copy_in_chunks(const Work& work, std::uint32_t chunk, int stages
   };
   for (int s = 0; s < stages - 1 && passes > 0; ++s) load();
   long long due = clock64();
+  bool together = true;
   for (int window = 0; window < work.windows; ++window) {
     for (int loop = 0; loop < work.loops;) {
       await_chunk(barrier + 8 * drain.index, drain.phase);
@@ -187,7 +195,7 @@ __device__ void copy_in_chunks(const Work& work, std::uint32_t chunk, int stages
       asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
       load();
     }
-    end_window(work.times, window);
+    end_window(work.times, window, together);
   }
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
@@ -203,7 +211,8 @@ __global__ void bulk_kernel(Work work, std::uint32_t chunk, int stages, long lon
   }
   if (threadIdx.x != 0) return;
   if (!idle) return copy_in_chunks(work, chunk, stages, period);
-  for (int window = 0; window < work.windows; ++window) end_window(work.times, window);
+  bool together = true;
+  for (int window = 0; window < work.windows; ++window) end_window(work.times, window, together);
 #endif
 }
 

@@ -33,6 +33,14 @@ _KNOWN = {
         "The GPUs cannot reach each other's memory, and a kernel needs that.",
         "Use the copy engine; 'nvidia-smi topo -p2p r' shows what is possible.",
     ),
+    "chunk too large": (
+        "A ring of chunks this large does not fit into the shared memory of an SM.",
+        "Give a smaller chunk.",
+    ),
+    "kernel apart": (
+        "The thread blocks of a copy kernel did not all run at the same time.",
+        "Look for other programs on the GPU, as under MPS, or take fewer SMs.",
+    ),
     "no huge pages": (
         "The kernel gives no huge pages.",
         "Write 'madvise' or 'always' to /sys/kernel/mm/transparent_hugepage/enabled, and look for "
