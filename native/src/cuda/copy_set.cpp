@@ -101,22 +101,28 @@ CopySet::CopySet(std::shared_ptr<const Topology> topology, BufferPool& pool,
   write_patterns();
 }
 
-/// Fills all sources and spoils all destinations, on all devices at the same time.
+/// Fills all sources and spoils all destinations, on all devices at the same time. The host
+/// goes first: not every system lets it touch managed memory while a kernel runs.
 void CopySet::write_patterns() const {
   std::vector<Stream> streams;
+  bool by_host = true;
   auto start = [&](const Buffer& buffer, const Job& job, std::uint64_t seed) {
-    if (buffer.is_filled_by_host()) return fill_pattern(buffer.data(), job.spec.bytes, seed);
+    if (buffer.is_filled_by_host() != by_host) return;
+    if (by_host) return fill_pattern(buffer.data(), job.spec.bytes, seed);
     const PlaceSpec place = buffer.place();
     streams.emplace_back(place.memory == Memory::device ? place.index : job.spec.device);
     const ScopedDevice scope(streams.back().device());
     launch_fill(streams.back().get(), buffer.data(), job.spec.bytes, seed);
   };
-  finish_all(streams, [&] {
+  auto start_all = [&] {
     for (const Job& job : jobs_) {
       start(*job.source, job, job.seed);
       start(*job.destination, job, kSpoiltSeed);
     }
-  });
+  };
+  start_all();
+  by_host = false;
+  finish_all(streams, start_all);
 }
 
 void CopySet::submit(const Job& job, int windows, int loops) const {
@@ -264,18 +270,17 @@ int CopySet::checker(const Job& job) {
 
 std::size_t CopySet::count_mismatches() {
   std::size_t sum = 0;
+  for (const Job& job : jobs_)  // first, as in write_patterns
+    if (job.counter == nullptr)
+      sum += lanescope::count_mismatches(job.destination->data(), job.spec.bytes, job.seed);
   std::vector<Stream> streams;
   auto start = [&](const Job& job) {
-    const Buffer& buffer = *job.destination;
-    if (buffer.is_filled_by_host()) {
-      sum += lanescope::count_mismatches(buffer.data(), job.spec.bytes, job.seed);
-      return;
-    }
+    if (job.counter == nullptr) return;
     const cudaStream_t stream = streams.emplace_back(checker(job)).get();
     const ScopedDevice scope(checker(job));
     auto* counter = static_cast<unsigned long long*>(job.counter->data());
     check(cudaMemsetAsync(counter, 0, sizeof *counter, stream), "cudaMemsetAsync");
-    launch_check(stream, buffer.data(), job.spec.bytes, job.seed, counter);
+    launch_check(stream, job.destination->data(), job.spec.bytes, job.seed, counter);
   };
   finish_all(streams, [&] { std::ranges::for_each(jobs_, start); });
   for (const Job& job : jobs_) {
