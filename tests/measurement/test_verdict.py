@@ -97,3 +97,13 @@ def test_more_than_a_fair_share_is_possible_and_more_than_the_link_is_not(two_gp
     for gbs, status in ((55.0, Status.HEALTHY), (64.0, Status.IMPOSSIBLE)):
         found = judge(two_gpus, host_to_gpu(), gbs, half, source=Source.MEASURED, alone=both[0])
         assert found.status is status
+
+
+def test_what_a_cache_can_answer_is_not_impossible(two_gpus):
+    places = [Place("g0", Memory.DEVICE)] * 2
+    limit = dataclasses.replace(
+        limits(two_gpus, experiment_of(host_to_gpu()))[0], gbs=2400.0, kind="gpu memory"
+    )
+    for size, status in ((1 << 20, Status.UNJUDGED), (512 << 20, Status.IMPOSSIBLE)):
+        copy = Copy(*places, size, Engine.SM)
+        assert judge(two_gpus, copy, 5000.0, limit, source=Source.MEASURED).status is status

@@ -51,7 +51,12 @@ class Gate {
 /// as a GPU that has fallen off the bus never answers.
 void wait_for(const Stream& stream, double timeout_s);
 
-/// Waits for a stream after a failure; false when it failed, too, or did not end in time.
-bool drain(const Stream& stream, double timeout_s) noexcept;
+/// Waits for streams, `timeout_s` seconds for each. Where one fails the others are waited for
+/// all the same, as their memory may be lent to others next. Throws `Error`.
+void wait_for_all(const std::vector<const Stream*>& streams, double timeout_s);
+
+/// Waits for streams after a failure, for `timeout_s` seconds in all; false when one failed,
+/// too, or did not end in time.
+bool drain(const std::vector<const Stream*>& streams, double timeout_s) noexcept;
 
 }  // namespace lanescope

@@ -50,13 +50,18 @@ void require_step(const std::vector<CopySpec>& copies, std::size_t number) {
 /// memory that it works on may then be lent to others. Throws `Error`.
 template <typename Start>
 void finish_all(const std::vector<Stream>& streams, Start start) {
+  auto started = [&] {
+    std::vector<const Stream*> pointers;
+    for (const Stream& stream : streams) pointers.push_back(&stream);
+    return pointers;
+  };
   try {
     start();
   } catch (...) {
-    for (const Stream& stream : streams) static_cast<void>(drain(stream, kFillTimeoutS));
+    static_cast<void>(drain(started(), kFillTimeoutS));
     throw;
   }
-  for (const Stream& stream : streams) wait_for(stream, kFillTimeoutS);
+  wait_for_all(started(), kFillTimeoutS);
 }
 
 WindowTimes window_times(const DeviceMemory& memory) {

@@ -40,11 +40,10 @@ void Gate::run(const std::vector<const Stream*>& streams, const std::function<vo
     }
     queue();
   } catch (...) {
-    drained_ = true;
-    for (const Stream* stream : streams) drained_ &= drain(*stream, kDrainTimeoutS);
+    drained_ = drain(streams, kDrainTimeoutS);
     throw;
   }
-  for (const Stream* stream : streams) wait_for(*stream, kDrainTimeoutS);
+  wait_for_all(streams, kDrainTimeoutS);
   drained_ = true;
   if (words_->timed_out != 0)
     throw Error("Gate::run", 0, "gate timeout", "queueing took longer than the gate waits");
@@ -65,13 +64,27 @@ void wait_for(const Stream& stream, double timeout_s) {
   }
 }
 
-bool drain(const Stream& stream, double timeout_s) noexcept {
+void wait_for_all(const std::vector<const Stream*>& streams, double timeout_s) {
   try {
-    wait_for(stream, timeout_s);
-    return true;
-  } catch (const Error&) {
-    return false;  // the first failure is the one to tell
+    for (const Stream* stream : streams) wait_for(*stream, timeout_s);
+  } catch (...) {
+    static_cast<void>(drain(streams, timeout_s));
+    throw;
   }
+}
+
+bool drain(const std::vector<const Stream*>& streams, double timeout_s) noexcept {
+  const auto begin = std::chrono::steady_clock::now();
+  bool all = true;
+  for (const Stream* stream : streams) {
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    try {
+      wait_for(*stream, timeout_s - waited.count());
+    } catch (const Error&) {
+      all = false;  // the first failure is the one to tell
+    }
+  }
+  return all;
 }
 
 }  // namespace lanescope

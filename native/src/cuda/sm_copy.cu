@@ -61,17 +61,18 @@ __device__ void copy_tails(const Work& work) {
       work.ways[w].destination[i] = work.ways[w].source[i];
 }
 
-/// Copies the 16-byte words from `begin` on that are this block's turn, before `end`.
+/// Copies the 16-byte words from `begin` on that are this block's turn, before `end`. Loads
+/// pass by the SM's own cache, which would answer for a small source from the second loop on.
 __device__ void copy_tile(const Way& way, std::size_t begin, std::size_t end) {
   auto* to = reinterpret_cast<uint4*>(way.destination);
   const auto* from = reinterpret_cast<const uint4*>(way.source);
   if (begin + kTile > end) {  // the last tile is not whole
-    for (std::size_t i = begin + threadIdx.x; i < end; i += kThreads) to[i] = from[i];
+    for (std::size_t i = begin + threadIdx.x; i < end; i += kThreads) to[i] = __ldcg(&from[i]);
     return;
   }
   uint4 held[kUnroll];
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u) held[u] = from[begin + u * kThreads + threadIdx.x];
+  for (int u = 0; u < kUnroll; ++u) held[u] = __ldcg(&from[begin + u * kThreads + threadIdx.x]);
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) to[begin + u * kThreads + threadIdx.x] = held[u];
 }
@@ -259,7 +260,7 @@ void launch_sm_copy(cudaStream_t stream, int device, const std::vector<SmWay>& w
   for (std::size_t w = 0; w < ways.size(); ++w)
     work.ways[w] = {static_cast<char*>(ways[w].destination),
                     static_cast<const char*>(ways[w].source)};
-  if (shape.chunk_bytes == 0)
+  if (shape.chunk_bytes == 0 || bytes < 16)  // bulk copies move no less
     loads_kernel<<<static_cast<unsigned>(shape.sms), kThreads, 0, stream>>>(work);
   else
     launch_bulk(stream, device, work, shape);

@@ -190,7 +190,8 @@ def _shapes_text(shapes: tuple[SmShape, ...]) -> str:
     for shape in dict.fromkeys(s for s in shapes if s.in_step_with is None):
         how = f"bulk copies of {shape.chunk_bytes >> 10} KiB"
         pace = f" at {shape.pace_gbs:g} GB/s" if shape.pace_gbs else ""
-        words.append(f"{shape.sms} SMs with {'loads' if shape.chunk_bytes == LOADS else how}{pace}")
+        who = f"{shape.sms} SM{'' if shape.sms == 1 else 's'}"
+        words.append(f"{who} with {'loads' if shape.chunk_bytes == LOADS else how}{pace}")
     step = ", both ways in step by one kernel" if in_step else ""
     return f" on {' and '.join(words)}{step}" if words else ""
 

@@ -172,7 +172,7 @@ def choose(names: Sequence[str] = (), prefixes: Sequence[str] = ()) -> tuple[str
             hint = f"did you mean {' or '.join(near)}?" if near else "'bench --list' shows them"
             raise InputError(f"there is no case {name!r}; {hint}")
     for prefix in prefixes:
-        fitting = [name for name in known if name.startswith(prefix)]
+        fitting = [name for name in known if prefix and name.startswith(prefix)]
         if not fitting:
             raise InputError(f"no case begins with {prefix!r}; 'bench --list' shows them")
         chosen += fitting

@@ -148,10 +148,10 @@ def _shape(copy: Copy, gpu: Gpu, sharing: int) -> SmShape:
     sms, chunk = _usual(copy, every)
     if not has_bulk:
         chunk = LOADS
-    elif (gpu.compute_capability or (0, 0)) >= _SMALL_SHARED_CAPABILITY:
-        chunk = min(chunk, _SMALL_SHARED_CHUNK)
     elif copy.pace_gbs is not None and chunk == LOADS:
         chunk = _HOST_CHUNK
+    elif (gpu.compute_capability or (0, 0)) >= _SMALL_SHARED_CAPABILITY:
+        chunk = min(chunk, _SMALL_SHARED_CHUNK)
     return SmShape(
         sms=copy.sms if copy.sms is not None else min(sms, every),
         chunk_bytes=copy.chunk_bytes if copy.chunk_bytes is not None else chunk,

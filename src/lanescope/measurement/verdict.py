@@ -66,7 +66,8 @@ def judge(
         return Verdict(Status.UNJUDGED, limit.reason)
     tolerance = _KERNEL_TOLERANCE if copy.engine is Engine.SM else _TOLERANCE
     ceiling = alone or limit
-    if ceiling.gbs is not None and gbs > ceiling.gbs * tolerance:
+    from_cache = limit.kind == "gpu memory" and copy.bytes < JUDGED_BYTES
+    if ceiling.gbs is not None and gbs > ceiling.gbs * tolerance and not from_cache:
         return Verdict(
             Status.IMPOSSIBLE,
             f"faster than {ceiling.reason} can be",
