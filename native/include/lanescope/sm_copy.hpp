@@ -29,9 +29,6 @@ struct WindowTimes {
   unsigned* arrived;           ///< [w]: blocks that have ended window w; 0 before the launch.
 };
 
-/// Whether `device` has bulk asynchronous copies (compute capability 9.0 and newer).
-bool has_bulk_copies(int device);
-
 /// Loads the kernels onto the current device. Kernels are loaded when first used, and
 /// that waits for the device, which a closed gate holds. Throws `Error`.
 void preload_sm_copy();

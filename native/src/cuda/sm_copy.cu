@@ -241,10 +241,6 @@ void launch_bulk(cudaStream_t stream, int device, const Work& work, const SmShap
 
 }  // namespace
 
-bool has_bulk_copies(int device) {
-  return attribute(cudaDevAttrComputeCapabilityMajor, device) >= 9;
-}
-
 void preload_sm_copy() {
   cudaFuncAttributes unused;
   check(cudaFuncGetAttributes(&unused, loads_kernel), "cudaFuncGetAttributes");

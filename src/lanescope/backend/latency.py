@@ -9,9 +9,10 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.backend.base import Session
-from lanescope.backend.probes import Probe, place_spec, probe_of
+from lanescope.backend.probes import Probe, probe_of
+from lanescope.backend.specs import copy_spec
 from lanescope.errors import NotMeasuredError
-from lanescope.experiment import Copy, Engine, Experiment, Operation
+from lanescope.experiment import Engine, Experiment
 from lanescope.measurement.result import FloatArray, LinkEvidence
 
 #: A batch aims at this time, so that a signal is answered and a budget is kept.
@@ -38,7 +39,7 @@ def latency_session(
         return LatencySession(probe)
     if len(loads) > 1 or loads[0].engine is not Engine.CE or loads[0].pieces > 1:
         raise NotMeasuredError("The load of a latency is one copy in one piece, by a copy engine.")
-    load = native.CopyLoad(topology, pool, _load_spec(loads[0]))
+    load = native.CopyLoad(topology, pool, copy_spec(loads[0]))
     return LoadedSession(probe, load, experiment)
 
 
@@ -136,11 +137,3 @@ class LoadedSession:
     def evidence(self) -> tuple[LinkEvidence, ...]:
         """A latency is not judged, so nobody looks at the link."""
         return ()
-
-
-def _load_spec(copy: Copy) -> native.CopySpec:
-    assert copy.executing_gpu is not None, "a copy engine is a GPU's"
-    assert copy.operation is Operation.COPY, "a copy engine copies"
-    source, destination = place_spec(copy.source), place_spec(copy.destination)
-    device = int(copy.executing_gpu[1:])
-    return native.CopySpec(source, destination, copy.bytes, device, list(copy.cpus), None)

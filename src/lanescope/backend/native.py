@@ -15,10 +15,11 @@ from lanescope.backend.memory import available_host_bytes, available_node_bytes
 from lanescope.backend.pieces import PieceSession
 from lanescope.backend.reasons import reason_for
 from lanescope.backend.sessions import GpuSession, HostSession
+from lanescope.backend.specs import copy_spec
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.experiment import Copy, Engine, Experiment, Operation, Place
+from lanescope.experiment import Copy, Engine, Experiment, Operation
 from lanescope.experiment.limit import route
-from lanescope.experiment.sm import SmShape, sm_shapes
+from lanescope.experiment.sm import sm_shapes
 from lanescope.machine import Gpu, LinkKind, Machine
 from lanescope.measurement.result import Source
 
@@ -90,9 +91,10 @@ class NativeBackend:
     def _gpu_session(self, experiment: Experiment, gpus: tuple[Gpu, ...]) -> GpuSession:
         self._require_host_memory(experiment)
         shapes = sm_shapes(experiment.copies, self._machine)
-        specs = list(map(_copy_spec, experiment.copies, shapes))
+        specs = list(map(copy_spec, experiment.copies, shapes))
         copies = native.CopySet(self._topology, self._pool, specs)
-        linked = tuple(gpu for gpu in gpus if gpu.id in _over_pcie(self._machine, experiment))
+        over_pcie = _over_pcie(self._machine, experiment)
+        linked = tuple(gpu for gpu in gpus if gpu.id in over_pcie)
         return GpuSession(copies, experiment, linked, self._nvml, tuple(filter(None, shapes)))
 
     def _with_cpus(self, experiment: Experiment) -> Experiment:
@@ -202,22 +204,3 @@ def _bytes_by_node(experiment: Experiment) -> Counter[int]:
             if place.is_host:
                 needed[place.index] += arrays * copy.bytes
     return needed
-
-
-def _device(copy: Copy) -> int:
-    assert copy.executing_gpu is not None, "host threads have a session of their own"
-    return int(copy.executing_gpu[1:])
-
-
-def _copy_spec(copy: Copy, shape: SmShape | None) -> native.CopySpec:
-    def place(p: Place) -> native.PlaceSpec:
-        kind = str(p.memory).replace("-", "_")
-        return native.PlaceSpec(getattr(native.Memory, kind), p.index)
-
-    sm = None
-    if shape is not None:
-        step = -1 if shape.in_step_with is None else shape.in_step_with
-        sm = native.SmShape(shape.sms, shape.chunk_bytes, shape.pace_gbs, step)
-    return native.CopySpec(
-        place(copy.source), place(copy.destination), copy.bytes, _device(copy), list(copy.cpus), sm
-    )

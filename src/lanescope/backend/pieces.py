@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from lanescope._core import native
+from lanescope.backend.specs import device_of, place_spec
 from lanescope.errors import NotMeasuredError
-from lanescope.experiment import Experiment, Memory, Place, Submission, Timing
+from lanescope.experiment import Experiment, Memory, Submission, Timing
 from lanescope.measurement.result import FloatArray, LinkEvidence
 
 #: A batch aims at this time: a map has hundreds of cells with a small budget each.
@@ -42,14 +43,12 @@ class PieceSession:
     ) -> None:
         _require_measurable(experiment)
         copy = experiment.copies[0]
-        gpu = copy.executing_gpu
-        assert gpu is not None, "pieces go to or from a GPU"
         spec = native.PieceSpec(
-            _place(copy.source),
-            _place(copy.destination),
+            place_spec(copy.source),
+            place_spec(copy.destination),
             copy.bytes // copy.pieces,
             copy.pieces,
-            int(gpu[1:]),
+            device_of(copy),
             getattr(native.Submission, str(copy.submission)),
         )
         self._pieces = native.PieceSet(topology, pool, spec, list(copy.cpus))
@@ -100,8 +99,3 @@ def _require_measurable(experiment: Experiment) -> None:
             raise NotMeasuredError(
                 f"Pieces of {place.memory} memory are not measured.", "Take pinned memory."
             )
-
-
-def _place(place: Place) -> native.PlaceSpec:
-    kind = str(place.memory).replace("-", "_")
-    return native.PlaceSpec(getattr(native.Memory, kind), place.index)

@@ -7,8 +7,9 @@ from typing import Protocol
 import numpy as np
 
 from lanescope._core import native
+from lanescope.backend.specs import device_of, place_spec
 from lanescope.errors import NotMeasuredError
-from lanescope.experiment import Copy, Operation, Place
+from lanescope.experiment import Copy, Operation
 from lanescope.measurement.result import FloatArray
 
 #: A line of the GPU's cache, and the step of nvbandwidth's chase.
@@ -139,7 +140,6 @@ class CallProbe(_Repeated):
 
     def __init__(self, topology: native.Topology, pool: native.BufferPool, copy: Copy) -> None:
         super().__init__()
-        assert copy.executing_gpu is not None, "a call is made for a GPU"
         self._probe = native.CallProbe(
             topology,
             pool,
@@ -147,7 +147,7 @@ class CallProbe(_Repeated):
             source=place_spec(copy.source),
             destination=place_spec(copy.destination),
             bytes=copy.bytes,
-            device=int(copy.executing_gpu[1:]),
+            device=device_of(copy),
             cpus=list(copy.cpus),
         )
         self.method = f"host clock, {_CALLS[copy.operation]}; stream empty before; {_clock_words()}"
@@ -184,13 +184,6 @@ class PingPongProbe(_Repeated):
 
     def check(self) -> None:
         """Every round has waited for its own number, so that all have arrived."""
-
-
-def place_spec(place: Place) -> native.PlaceSpec:
-    """Return a place as the core takes it."""
-    return native.PlaceSpec(
-        getattr(native.Memory, str(place.memory).replace("-", "_")), place.index
-    )
 
 
 def _median(found: FloatArray) -> float:
