@@ -49,4 +49,4 @@ def test_every_latency_of_a_gpu_is_measured(lanescope, tmp_path):
     assert all(20e-9 < s < 0.1 for s in seconds.values())
     loads = [r for r in rows if r["experiment"].startswith("latency/loaded/") and r["copy"] == 1]
     assert loads
-    assert all(r["gbs"] > 0 for r in loads)
+    assert all(r["gbs"] > 0 for r in loads if r["n"])

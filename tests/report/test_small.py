@@ -140,8 +140,8 @@ def test_pieces_that_the_calling_thread_moves_are_explained():
     down, up = (map_sentences(m) for m in small_maps(read_run(folder).results))
     (said,) = [s for s in down if "the calling thread" in s]
     assert said == (
-        "h0 → g0: by batch a piece of 16 KiB takes 2.11 µs and one of 64 KiB takes 1.48 µs "
-        "(4096 pieces each), and 98.7 % of the former is spent in the call: it is the calling "
+        "h0 → g0: by batch a piece of 16 KiB takes 2.08 µs and one of 64 KiB takes 1.48 µs "
+        "(4096 pieces each), and 99.2 % of the former is spent in the call: it is the calling "
         "thread that moves so small pieces."
     )
     assert not [s for s in up if "the calling thread" in s]

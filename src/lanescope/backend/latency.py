@@ -16,7 +16,7 @@ from lanescope.experiment import Engine, Experiment
 from lanescope.measurement.result import FloatArray, LinkEvidence
 
 #: A batch aims at this time, so that a signal is answered and a budget is kept.
-_BATCH_SECONDS = 0.08
+_BATCH_SECONDS = 0.04
 #: The load is queued before the probe starts. Each copy is two entries of the driver's queue,
 #: which ends near 1,000; a full one would hold up the thread that has to start the probe.
 _MOST_COPIES = 200

@@ -15,12 +15,12 @@ from lanescope.measurement.result import FloatArray
 #: A line of the GPU's cache, and the step of nvbandwidth's chase.
 _STRIDE_BYTES = 128
 #: The first batch is small: it tells how long the others may be.
-_TRIAL_HOPS = 256
+_TRIAL_HOPS = 128
 _TRIAL_REPETITIONS = 32
 _FEWEST_HOPS = 64
 #: A chase from every SM takes about this long: near and far SMs differ, and their mean is
 #: what can be compared.
-_ROUND_SECONDS = 0.01
+_ROUND_SECONDS = 0.005
 _MOST_HOPS = 1 << 20
 _FEWEST_REPETITIONS = 8
 #: A probe that takes a microsecond would otherwise fill the run folder.

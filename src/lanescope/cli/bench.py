@@ -137,7 +137,7 @@ def bench(
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every copy.")] = False,
     budget: Annotated[
         float, typer.Option(metavar="SECONDS", help="Sampling time for one set of copies, at most.")
-    ] = 0.5,
+    ] = 0.4,
     target: TargetOption = "0.5%",
     machine: MachineOption = None,
     out: OutOption = None,
