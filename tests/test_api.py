@@ -103,7 +103,9 @@ def test_copies_that_nothing_can_do():
             Place(part, memory)
     for copy in (
         (host, gpu, 64, Engine.CPU),
-        (pinned, pinned, 64, Engine.CPU),
+        (host, host, 64, Engine.CPU, Operation.LAUNCH),
+        (host, pinned, 64, Engine.CPU, Operation.GATHER),
+        (pinned, gpu, 64, Engine.CE, Operation.ALLOCATE),
         (pinned, pinned, 64, Engine.CE),
         (pinned, gpu, 64, Engine.CE, Operation.TRIAD),
     ):

@@ -139,9 +139,8 @@ def test_the_size_of_copies_that_name_none(two_gpus):
         # copies that contradict themselves: the message points at the copy
         ("g0 -> g1, ^h0 -> h0", "no GPU whose engine could copy; use Engine.CPU (@cpu)"),
         ("^h0 -> h0 @sm", "no GPU whose engine could copy"),
-        ("^h0 -> g0 @cpu:2", "host threads copy between pageable memory"),
-        ("^g0 -> h0 @cpu:2", "host threads copy between pageable memory"),
-        ("^h0.mapped -> h0 @cpu", "host threads copy between pageable memory"),
+        ("^h0 -> g0 @cpu:2", "host threads copy between memory of NUMA"),
+        ("^g0 -> h0 @cpu:2", "host threads copy between memory of NUMA"),
         ("^h0 -> h0 @cpu:5", "h0 has 4 cores, not 5"),
         ("^h0 -> h0 @cpu by g0", "done by host threads, not by g0"),
         ("^h0 -> g0 by g1", "cannot be done by g1; g0 can"),

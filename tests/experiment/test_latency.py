@@ -8,6 +8,7 @@ from lanescope.errors import InputError
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
 from lanescope.experiment.latency import LOAD_BYTES, latency_experiments
 from lanescope.experiment.limit import limits
+from lanescope.experiment.operation import ARRAYS
 
 HOST, GPU = Place("h0", Memory.PINNED), Place("g0", Memory.DEVICE)
 
@@ -109,7 +110,8 @@ def test_two_latencies_at_once_are_refused():
 
 
 def test_operations_are_copies_or_latencies():
-    assert [o for o in Operation if not o.is_latency] == [Operation.COPY, Operation.TRIAD]
+    assert {o for o in Operation if not o.is_latency} == set(ARRAYS)
+    assert not any(o.is_of_memory and not o.is_latency for o in Operation)
     assert [o for o in Operation if o.is_chase] == [Operation.CHASE, Operation.CHASE_RANDOM]
     experiment = Experiment(
         "x", "x", (Copy(HOST, GPU, 16, Engine.CE, Operation.COPY_SYNC),), Timing.HOST

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lanescope.experiment import Copy, Engine, Memory, Place
 from lanescope.experiment.grammar import parse_copies
 from lanescope.experiment.notation import copies_text
-from lanescope.experiment.place import HOST_MEMORIES
+from lanescope.experiment.place import HOST_MEMORIES, UNPINNED
 from lanescope.machine import Gpu, Machine, NumaNode
 
 MACHINE = Machine(
@@ -42,7 +42,7 @@ def some_copy(draw):
     if engine is Engine.CPU:
         place = _hosts([Memory.PAGEABLE])
         return Copy(draw(place), draw(place), draw(_SIZES), engine)
-    hosts = _hosts([m for m in HOST_MEMORIES if engine is Engine.CE or m is not Memory.PAGEABLE])
+    hosts = _hosts([m for m in HOST_MEMORIES if engine is Engine.CE or m not in UNPINNED])
     ends = draw(st.permutations([draw(_GPUS), draw(_GPUS | hosts)]))
     executors = [None, *(place.part for place in ends if not place.is_host)]
     return Copy(

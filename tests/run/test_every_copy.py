@@ -11,12 +11,16 @@ import pytest
 from lanescope.backend.fake import FakeBackend
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import (
+    Access,
+    Caches,
     Copy,
     Engine,
     Experiment,
     Memory,
     Operation,
+    Pattern,
     Place,
+    Route,
     Submission,
     Timing,
 )
@@ -40,15 +44,30 @@ SIZE = 1 << 20
 def plain_copies():
     hosts = [Place("h0", memory) for memory in HOST_MEMORIES]
     for engine, host in itertools.product((Engine.CE, Engine.SM), hosts):
-        if engine is Engine.CE or host.memory is not Memory.PAGEABLE:
+        if engine is Engine.CE or host.memory not in (Memory.PAGEABLE, Memory.SMALL_PAGES):
             yield Copy(host, GPUS[0], SIZE, engine, cpus=(1, 3))
             yield Copy(GPUS[0], host, SIZE, engine)
     for engine, executor in itertools.product((Engine.CE, Engine.SM), (None, "g0", "g1")):
         yield Copy(*GPUS, SIZE, engine, executor=executor)
     yield Copy(*GPUS, SIZE, Engine.SM, sms=9, chunk_bytes=16 << 10, pace_gbs=392.5)
     yield Copy(GPUS[0], GPUS[0], SIZE, Engine.SM, sms=132, chunk_bytes=0)
-    for operation in (Operation.COPY, Operation.TRIAD):
-        yield Copy(hosts[0], hosts[0], SIZE, Engine.CPU, operation, cpus=(0, 1))
+    for route in Route:
+        yield Copy(*GPUS, SIZE, Engine.CE, route=route)
+
+
+def host_work():
+    pageable, huge = Place("h0", Memory.PAGEABLE), Place("h0", Memory.HUGE)
+    pool = Place("g0", Memory.POOL)
+    for operation in (Operation.COPY, Operation.SCALE, Operation.ADD, Operation.TRIAD):
+        yield Copy(pageable, huge, SIZE, Engine.CPU, operation, cpus=(0, 1))
+    for pattern, caches in itertools.product(Pattern, Caches):
+        access = Access(pattern, span_bytes=2 * SIZE, caches=caches)
+        yield Copy(pageable, huge, SIZE, Engine.CPU, cpus=(0,), access=access)
+    for operation in (Operation.GATHER, Operation.CHASE, Operation.CHASE_RANDOM):
+        access = Access(stride_bytes=4096)
+        yield Copy(huge, huge, SIZE, Engine.CPU, operation, cpus=(0,), access=access)
+    for operation in filter(lambda o: o.is_of_memory, Operation):
+        yield Copy(pool, pool, SIZE, Engine.CPU, operation, cpus=(0,))
 
 
 def pieces():
@@ -59,7 +78,7 @@ def pieces():
 
 
 def latencies():
-    for operation in filter(lambda o: o.is_latency, Operation):
+    for operation in filter(lambda o: o.is_latency and not o.is_of_memory, Operation):
         ends = [Place("h0", Memory.PINNED), GPUS[0]]
         engine = Engine.CE if operation.is_call_of_copy else Engine.SM
         if operation is Operation.COPY_SPIN:
@@ -68,7 +87,7 @@ def latencies():
 
 
 def experiments():
-    copies = [*plain_copies(), *pieces(), *latencies()]
+    copies = [*plain_copies(), *pieces(), *latencies(), *host_work()]
     for number, copy in enumerate(copies):
         by_host = copy.engine is Engine.CPU or needs_host_clock(copy)
         timing = Timing.HOST if by_host else Timing.GATE
@@ -95,6 +114,7 @@ def stored(tmp_path_factory):
         machine,
         notes=("Copies are smaller.", "Pairs were drawn."),
         cases=built.cases,
+        parameters="tag = 'test'",
     )
     writer = RunWriter(tmp_path_factory.mktemp("runs") / "run", manifest)
     backend = FakeBackend(seconds, EVIDENCE)
@@ -102,7 +122,10 @@ def stored(tmp_path_factory):
     found = []
     measure_all([*experiments(), *built.experiments], backend, machine, plan, found.append)
     for result in found:
-        copies = tuple(replace(c, submit_seconds=1e-6 * i) for i, c in enumerate(result.copies))
+        copies = tuple(
+            replace(c, submit_seconds=1e-6 * i, clock_seconds=1e-9 * i)
+            for i, c in enumerate(result.copies)
+        )
         writer.add(replace(result, copies=copies))
     return writer.finish(State.COMPLETE)
 
@@ -121,6 +144,10 @@ def test_nothing_was_left_out(stored):
     assert {c.engine for c in copies} == set(Engine)
     assert {c.submission for c in copies} == set(Submission)
     assert {c.operation for c in copies} == set(Operation)
+    accesses = {c.access for c in copies} - {None}
+    assert {a.pattern for a in accesses} == set(Pattern)
+    assert {a.caches for a in accesses} == set(Caches)
+    assert {c.route for c in copies} == {*Route, None}
     assert {p.memory for c in copies for p in (c.source, c.destination)} == set(Memory)
     assert any(r.not_measured for r in stored.results)
     assert any(len(r.copies) > 1 for r in stored.results)

@@ -45,6 +45,14 @@ class TimesSubmission(Protocol):
         """Return the median time until the last call returned; None without samples."""
 
 
+@runtime_checkable
+class ReadsClock(Protocol):
+    """A session that knows what reading its clock costs."""
+
+    def clock_seconds(self) -> float:
+        """Return what reading the clock adds to a repetition, calibrated."""
+
+
 class Backend(Protocol):
     """Runs experiments.
 

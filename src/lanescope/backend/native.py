@@ -17,8 +17,9 @@ from lanescope.backend.reasons import reason_for
 from lanescope.backend.sessions import GpuSession, HostSession
 from lanescope.backend.specs import copy_spec
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.experiment import Copy, Engine, Experiment, Operation
+from lanescope.experiment import Copy, Engine, Experiment, Operation, Place
 from lanescope.experiment.limit import route
+from lanescope.experiment.operation import ARRAYS
 from lanescope.experiment.sm import sm_shapes
 from lanescope.machine import Gpu, LinkKind, Machine
 from lanescope.measurement.result import Source
@@ -183,8 +184,17 @@ def _listed(processes: list[int]) -> str:
 
 
 def _host_bytes(copy: Copy) -> int:
+    if copy.engine is Engine.CPU:
+        return sum(_arrays(copy).values()) * copy.span_bytes
     arrays = sum(place.is_host for place in (copy.source, copy.destination))
-    return copy.bytes * (arrays + (copy.operation is Operation.TRIAD))
+    return copy.span_bytes * arrays
+
+
+def _arrays(copy: Copy) -> Counter[Place]:
+    """How many arrays a host thread's work has in each place."""
+    if copy.operation not in ARRAYS or copy.operation is Operation.GATHER:
+        return Counter([copy.source])
+    return Counter({copy.source: ARRAYS[copy.operation] - 1}) + Counter([copy.destination])
 
 
 def _require_words(experiment: Experiment) -> None:
@@ -199,8 +209,9 @@ def _require_words(experiment: Experiment) -> None:
 def _bytes_by_node(experiment: Experiment) -> Counter[int]:
     needed: Counter[int] = Counter()
     for copy in experiment.copies:
-        read = 2 if copy.operation is Operation.TRIAD else 1
-        for place, arrays in ((copy.source, read), (copy.destination, 1)):
+        by_gpu = Counter([copy.source, copy.destination])
+        arrays = _arrays(copy) if copy.engine is Engine.CPU else by_gpu
+        for place, number in arrays.items():
             if place.is_host:
-                needed[place.index] += arrays * copy.bytes
+                needed[place.index] += number * copy.span_bytes
     return needed

@@ -13,7 +13,7 @@ from lanescope.experiment.copy import Engine
 from lanescope.experiment.experiment import Experiment
 from lanescope.experiment.notation import DEFAULT_BYTES
 from lanescope.experiment.patterns import Patterns, usable, why_no_pairs, why_unusable
-from lanescope.experiment.place import Memory
+from lanescope.experiment.place import UNPINNED, Memory
 from lanescope.machine import Machine
 
 Build = Callable[[Patterns], tuple[Matrix, ...]]
@@ -219,6 +219,6 @@ def _why_not(machine: Machine, spec: _Spec, options: CaseOptions) -> str | None:
     if not usable(machine.gpus):
         return why_unusable(machine)
     by_kernel = spec.takes_host and spec.engine is Engine.SM
-    if by_kernel and options.memory is Memory.PAGEABLE:
+    if by_kernel and options.memory in UNPINNED:
         return "a kernel cannot reach pageable memory"
     return why_no_pairs(machine) if spec.takes_pairs else None

@@ -6,12 +6,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lanescope.errors import InputError
+from lanescope.experiment.access import Access
+from lanescope.experiment.operation import ARRAYS
 from lanescope.experiment.operation import Operation as Operation
-from lanescope.experiment.place import Memory, Place
+from lanescope.experiment.place import UNPINNED, Place
+from lanescope.experiment.route import Route
 from lanescope.experiment.submission import Submission
 
 #: Three chunks must fit into the shared memory of an SM.
 LARGEST_CHUNK_BYTES = 64 << 10
+
+_STREAM = (Operation.SCALE, Operation.ADD, Operation.TRIAD)
+_OF_MEMORY = tuple(operation for operation in Operation if operation.is_of_memory)
+#: What no GPU does.
+_BY_THREADS_ONLY = (*_STREAM, Operation.GATHER, *_OF_MEMORY)
+_BY_THREADS = (*_BY_THREADS_ONLY, Operation.COPY, Operation.CHASE, Operation.CHASE_RANDOM)
+_BETWEEN_PLACES = (Operation.COPY, *_STREAM)
 
 
 class Engine(StrEnum):
@@ -29,9 +39,10 @@ class Copy:
     Attributes
     ----------
     source, destination
-        Places. For ``triad`` both inputs live in `source`.
+        Places. Where an operation has two inputs, both live in `source`; where it
+        has one place only, both are that place.
     bytes
-        Size of one array, in bytes; a ``copy`` moves this many.
+        Size of one array, in bytes; a ``copy`` moves this many, a ``gather`` loads them.
     engine
         Who moves them.
     operation
@@ -59,6 +70,10 @@ class Copy:
         Equal parts of `bytes`, each at an address of its own.
     submission
         How the pieces are handed to the GPU.
+    access
+        Which addresses are touched; None is the same ones by each repetition.
+    route
+        Which way a copy engine's copy between GPUs takes; None is ``peer``.
     """
 
     source: Place
@@ -73,6 +88,8 @@ class Copy:
     pace_gbs: float | None = None
     pieces: int = 1
     submission: Submission = Submission.SINGLE
+    access: Access | None = None
+    route: Route | None = None
 
     def __post_init__(self) -> None:
         if self.bytes < 1:
@@ -91,8 +108,31 @@ class Copy:
             self._require_for_latency()
         if self.in_pieces:
             self._require_for_pieces()
+        if self.access is not None:
+            self._require_for_access(self.access)
+        if self.route is not None:
+            self._require_for_route()
+
+    def _require_for_access(self, access: Access) -> None:
+        if self.engine is Engine.SM or self.in_pieces:
+            raise InputError(f"{self.path}: only copy engines and host threads walk over memory")
+        if access.span_bytes is not None and access.span_bytes < self.bytes:
+            raise InputError(
+                f"{self.path}: a copy of {self.bytes} bytes does not fit into a span of "
+                f"{access.span_bytes}; make the span larger"
+            )
+        if access.stride_bytes is not None and not self.by_single_loads:
+            raise InputError(
+                f"{self.path}: a {self.operation} has no stride; take a gather or chase"
+            )
+
+    def _require_for_route(self) -> None:
+        if self.engine is not Engine.CE or self.source.is_host or self.destination.is_host:
+            raise InputError(f"{self.path}: only a copy engine's copy between GPUs has a route")
 
     def _require_for_latency(self) -> None:
+        if self.engine is Engine.CPU:
+            return
         wanted = Engine.CE if self.operation.is_call_of_copy else Engine.SM
         if self.engine is not wanted:
             raise InputError(f"{self.operation} needs Engine.{wanted.name}, not {self.engine}")
@@ -115,7 +155,7 @@ class Copy:
             raise InputError(f"{self.path}: pieces are copied by as many SMs as they need")
 
     def _require_for_kernel(self) -> None:
-        if Memory.PAGEABLE in (self.source.memory, self.destination.memory):
+        if any(place.memory in UNPINNED for place in (self.source, self.destination)):
             raise InputError(
                 f"{self.path}: a kernel cannot reach pageable memory; take pinned memory or "
                 "the copy engine"
@@ -131,17 +171,23 @@ class Copy:
             raise InputError(f"a pace of {self.pace_gbs} GB/s moves nothing; give more than 0")
 
     def _require_for_threads(self) -> None:
-        if {self.source.memory, self.destination.memory} != {Memory.PAGEABLE}:
+        if self.operation not in _BY_THREADS:
+            raise InputError(f"{self.operation} is not done by host threads; use a GPU's engine")
+        if not self.operation.is_of_memory and not (
+            self.source.is_host and self.destination.is_host
+        ):
             raise InputError(
-                f"host threads copy between pageable memory of NUMA nodes, not {self.source} to "
+                f"host threads copy between memory of NUMA nodes, not {self.source} to "
                 f"{self.destination}; use Engine.CE (@ce) with a GPU"
             )
+        if self.operation not in _BETWEEN_PLACES and self.source != self.destination:
+            raise InputError(f"{self.operation} has one place, not {self.source} and another")
         if self.executor is not None:
             raise InputError(f"{self.path} is done by host threads, not by {self.executor}")
 
     def _require_for_gpu(self) -> None:
-        if self.operation is Operation.TRIAD:
-            raise InputError("a GPU engine cannot do a triad; use Engine.CPU")
+        if self.operation in _BY_THREADS_ONLY:
+            raise InputError(f"a GPU engine cannot do a {self.operation}; use Engine.CPU")
         if self.source.is_host and self.destination.is_host:
             raise InputError(
                 f"{self.path} has no GPU whose engine could copy; use Engine.CPU (@cpu)"
@@ -165,16 +211,28 @@ class Copy:
         return self.pieces > 1 or self.submission is not Submission.SINGLE
 
     @property
+    def by_single_loads(self) -> bool:
+        """Whether a host thread loads its bytes one word at a time."""
+        loads = self.operation is Operation.GATHER or self.operation.is_chase
+        return loads and self.engine is Engine.CPU
+
+    @property
+    def span_bytes(self) -> int:
+        """Memory that each of its arrays takes: what the repetitions walk over."""
+        span = self.access.span_bytes if self.access else None
+        return self.bytes if span is None else span
+
+    @property
     def counted_bytes(self) -> int:
         """Bytes that count for bandwidth.
 
         A copy to, from or between GPUs counts its payload once. Host threads
         count as STREAM does, what they read and what they write: twice the
-        array for ``copy``, three times for ``triad``.
+        array for ``copy`` and ``scale``, three times for ``add`` and ``triad``.
         """
         if self.engine is not Engine.CPU:
             return self.bytes
-        return self.bytes * (3 if self.operation is Operation.TRIAD else 2)
+        return self.bytes * ARRAYS.get(self.operation, 1)
 
     @property
     def executing_gpu(self) -> str | None:

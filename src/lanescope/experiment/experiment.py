@@ -54,7 +54,9 @@ class Experiment:
                 f"experiment {self.name!r} mixes host threads and GPU engines, which no clock "
                 "times together; give each an experiment of its own"
             )
-        if sum(copy.operation.is_latency for copy in self.copies) > 1:
+        latencies = [copy.operation for copy in self.copies if copy.operation.is_latency]
+        # the stages in the life of one piece of memory follow each other
+        if len(latencies) > 1 and not all(operation.is_of_memory for operation in latencies):
             raise InputError(
                 f"experiment {self.name!r} holds several latencies, which would disturb each "
                 "other; give each an experiment of its own"

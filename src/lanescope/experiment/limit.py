@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from lanescope.experiment.copy import Copy, Engine, Operation
 from lanescope.experiment.experiment import Experiment
+from lanescope.experiment.operation import ARRAYS
 from lanescope.machine import Link, LinkKind, Machine, NvLink
 from lanescope.machine.flow import Share, max_min_fair
 from lanescope.machine.pcie import (
@@ -126,8 +127,9 @@ def _usage(copy: Copy, path: tuple[Hop, ...] | None) -> dict[Hashable, float]:
 
     read, written = 1.0, 1.0
     if copy.engine is Engine.CPU:
-        arrays = 3 if copy.operation is Operation.TRIAD else 2
-        read, written = (arrays - 1) / arrays, 1 / arrays
+        arrays = ARRAYS[copy.operation]
+        written = 0.0 if copy.operation is Operation.GATHER else 1 / arrays
+        read = 1 - written
     take(("memory", copy.source.part), read)
     take(("memory", copy.destination.part), written)
     by_kernel = copy.engine is Engine.SM

@@ -17,8 +17,10 @@ class Memory(StrEnum):
     ``write-combined``: page-locked and not cached by the CPU, which only writes it well.
     ``mapped``: page-locked by the driver and mapped for the GPU (cudaHostAllocMapped).
     ``managed``: unified memory that prefers the host.
-    ``huge``: pinned, and on huge pages for certain.
+    ``huge``: on huge pages for certain, and pinned where a GPU copies it.
+    ``small-pages``: pageable, and on pages of the smallest size for certain.
     ``device``: memory of a GPU.
+    ``pool``: memory of a GPU from the driver's pool (cudaMallocAsync).
     """
 
     PAGEABLE = "pageable"
@@ -27,14 +29,22 @@ class Memory(StrEnum):
     MAPPED = "mapped"
     MANAGED = "managed"
     HUGE = "huge"
+    SMALL_PAGES = "small-pages"
     DEVICE = "device"
+    POOL = "pool"
 
+
+#: What GPUs have.
+GPU_MEMORIES = (Memory.DEVICE, Memory.POOL)
 
 #: What NUMA nodes have.
-HOST_MEMORIES = tuple(m for m in Memory if m is not Memory.DEVICE)
+HOST_MEMORIES = tuple(m for m in Memory if m not in GPU_MEMORIES)
+
+#: Memory that no GPU can address: a kernel cannot reach it.
+UNPINNED = (Memory.PAGEABLE, Memory.SMALL_PAGES)
 
 #: A copy engine takes these only while a host thread waits for it.
-HOST_TIMED = (Memory.PAGEABLE, Memory.MANAGED)
+HOST_TIMED = (*UNPINNED, Memory.MANAGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +59,11 @@ class Place:
             raise InputError(
                 f"{self.part!r} is no part of a machine; write h0 for NUMA node 0, g0 for GPU 0"
             )
-        if self.is_host == (self.memory is Memory.DEVICE):
+        if self.is_host == (self.memory in GPU_MEMORIES):
             raise InputError(
                 f"{self.part} has no {self.memory} memory; NUMA nodes (h0) have "
                 f"{', '.join(HOST_MEMORIES[:-1])} and {HOST_MEMORIES[-1]} memory, GPUs (g0) have "
-                "device memory"
+                "device and pool memory"
             )
 
     @property

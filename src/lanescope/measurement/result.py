@@ -29,6 +29,7 @@ class Status(StrEnum):
     SLOW = "slow"
     IMPOSSIBLE = "impossible"
     UNJUDGED = "not judged"
+    UNRESOLVED = "unresolved"
     PREDICTED = "predicted"
     NOT_MEASURED = "not measured"
 
@@ -152,6 +153,9 @@ class CopyResult:
     submit_seconds
         Median time until the last call that handed it over returned, the host's
         share of a repetition; None where it was not timed.
+    clock_seconds
+        What reading the clock adds to a repetition, calibrated before; None where
+        it was not. Above 5 % of the time the verdict is ``unresolved``.
     """
 
     copy: Copy
@@ -161,14 +165,16 @@ class CopyResult:
     limit_reason: str
     verdict: Verdict
     submit_seconds: float | None = None
+    clock_seconds: float | None = None
 
     @property
     def gbs(self) -> float | None:
         """Bandwidth of the median repetition, in GB/s (1e9 bytes a second).
 
-        None for an operation whose time stands for itself, such as a latency.
+        None for an operation whose time stands for itself, such as a latency, and
+        where the clock is too coarse for the time.
         """
-        if self.copy.operation.is_latency:
+        if self.copy.operation.is_latency or self.verdict.status is Status.UNRESOLVED:
             return None
         return bandwidth_gbs(self.copy.counted_bytes, self.statistics.median_seconds)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lanescope.backend.base import Backend, Session, TimesSubmission
+from lanescope.backend.base import Backend, ReadsClock, Session, TimesSubmission
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Experiment
 from lanescope.experiment.limit import Limit, limits
@@ -26,6 +26,9 @@ from lanescope.measurement.result import (
 )
 from lanescope.measurement.statistics import MIN_SAMPLES, half_width, summarise
 from lanescope.measurement.verdict import judge
+
+#: Share of a time that reading the clock may take.
+MOST_CLOCK = 0.05
 
 #: A batch without a single usable sample is tried again with more windows, so often.
 _MOST_EMPTY_BATCHES = 8
@@ -179,6 +182,8 @@ def _result(
     )
     if isinstance(session, TimesSubmission):
         copies = tuple(replace(c, submit_seconds=session.submit_seconds()) for c in copies)
+    if isinstance(session, ReadsClock):
+        copies = tuple(_resolved(c, session.clock_seconds()) for c in copies)
     return Result(experiment, source, copies, session.method, stop, links=tuple(evidence))
 
 
@@ -207,6 +212,15 @@ def _copy_result(
     if experiment.has_latency and not copy.operation.is_latency:
         verdict = Verdict(Status.UNJUDGED, "it keeps the path busy while a latency is measured")
     return CopyResult(copy, seconds, statistics, limit.gbs, limit.reason, verdict)
+
+
+def _resolved(result: CopyResult, clock_seconds: float) -> CopyResult:
+    """Mark a time of which too much is the clock's own."""
+    share = clock_seconds / result.statistics.median_seconds
+    if share <= MOST_CLOCK:
+        return replace(result, clock_seconds=clock_seconds)
+    verdict = Verdict(Status.UNRESOLVED, f"reading the clock takes {share * 100:.0f} % of the time")
+    return replace(result, clock_seconds=clock_seconds, verdict=verdict)
 
 
 def _limit_alone(machine: Machine, experiment: Experiment, copy: Copy) -> Limit | None:

@@ -72,6 +72,7 @@ _WORST_FIRST = (
     Status.IMPOSSIBLE,
     Status.SLOW,
     Status.NOT_MEASURED,
+    Status.UNRESOLVED,
     Status.PREDICTED,
     Status.UNJUDGED,
     Status.HEALTHY,

@@ -99,9 +99,12 @@ def _judged(rows: Sequence[PathRow]) -> str:
 
 def _rest(rows: Sequence[PathRow]) -> list[str]:
     unjudged, missing = _of(rows, Status.UNJUDGED), _of(rows, Status.NOT_MEASURED)
+    unresolved = _of(rows, Status.UNRESOLVED)
     clauses = []
     if unjudged:
         clauses.append(f"{_some(len(unjudged))} shown without a verdict")
+    if unresolved:
+        clauses.append(f"{_some(len(unresolved))} too short for the clock")
     if missing:
         clauses.append(f"{_some(len(missing))} not measured")
     return clauses

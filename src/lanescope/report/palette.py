@@ -13,6 +13,7 @@ STATUS_COLOURS = {
     Status.SLOW: "#d55e00",
     Status.IMPOSSIBLE: "#b5489a",
     Status.UNJUDGED: "#8a929c",
+    Status.UNRESOLVED: "#8a929c",
     Status.PREDICTED: "#4a9ad4",
     Status.NOT_MEASURED: "#8a929c",
 }
@@ -22,6 +23,7 @@ STATUS_SIGNS = {
     Status.SLOW: "▼",
     Status.IMPOSSIBLE: "✕",
     Status.UNJUDGED: "○",
+    Status.UNRESOLVED: "≈",
     Status.PREDICTED: "◇",
     Status.NOT_MEASURED: "–",
 }

@@ -11,6 +11,7 @@ _STYLE = {
     Status.SLOW: "bold red",
     Status.IMPOSSIBLE: "bold red",
     Status.UNJUDGED: "dim",
+    Status.UNRESOLVED: "yellow",
     Status.PREDICTED: "cyan",
     Status.NOT_MEASURED: "yellow",
 }

@@ -9,15 +9,20 @@ from typing import Any
 import numpy.typing as npt
 
 from lanescope.experiment import (
+    Access,
+    Caches,
     Copy,
     Engine,
     Experiment,
     Memory,
     Operation,
+    Pattern,
     Place,
+    Route,
     Submission,
     Timing,
 )
+from lanescope.experiment.access import PLAIN
 from lanescope.experiment.case import Case, Cell, Matrix, Unit
 from lanescope.measurement.result import (
     CopyResult,
@@ -99,7 +104,18 @@ def _copy(row: Row) -> Copy:
         pace_gbs=row.get("pace_gbs"),
         pieces=row.get("pieces", 1),
         submission=Submission(row.get("submission", Submission.SINGLE)),
+        # from here on not in version 2
+        access=_access(row),
+        route=Route(row["route"]) if row.get("route") else None,
     )
+
+
+def _access(row: Row) -> Access | None:
+    if "pattern" not in row:
+        return None
+    caches = Caches(row["caches"])
+    access = Access(Pattern(row["pattern"]), row["span_bytes"], row["stride_bytes"], caches)
+    return None if access == PLAIN else access
 
 
 def _copy_result(copy: Copy, row: Row, samples: Columns) -> CopyResult:
@@ -116,6 +132,7 @@ def _copy_result(copy: Copy, row: Row, samples: Columns) -> CopyResult:
         row["limit_reason"],
         _verdict(row),
         row.get("submit_seconds"),
+        row.get("clock_seconds"),
     )
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
+from lanescope.experiment.access import PLAIN
 from lanescope.measurement.result import CopyResult, Result, Verdict
 
 Row = dict[str, Any]
@@ -22,6 +23,7 @@ def rows_of(results: Iterable[Result]) -> list[Row]:
 def _rows(result: Result) -> list[Row]:
     rows = []
     for index, copy in enumerate(result.experiment.copies):
+        access = copy.access or PLAIN
         row: Row = {
             "experiment": result.experiment.name,
             "title": result.experiment.title,
@@ -42,6 +44,11 @@ def _rows(result: Result) -> list[Row]:
             "pace_gbs": copy.pace_gbs,
             "pieces": copy.pieces,
             "submission": str(copy.submission),
+            "pattern": str(access.pattern),
+            "span_bytes": access.span_bytes,
+            "stride_bytes": access.stride_bytes,
+            "caches": str(access.caches),
+            "route": str(copy.route) if copy.route else None,
             "bytes": copy.bytes,
             "counted_bytes": copy.counted_bytes,
         }
@@ -77,6 +84,7 @@ def _numbers(measured: CopyResult | None) -> Row:
         "mean_seconds": statistics.mean_seconds if statistics else None,
         "stdev_seconds": statistics.stdev_seconds if statistics else None,
         "submit_seconds": measured.submit_seconds if measured else None,
+        "clock_seconds": measured.clock_seconds if measured else None,
     }
 
 

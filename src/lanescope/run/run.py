@@ -13,9 +13,10 @@ from lanescope.measurement.result import Result, Source
 #: Version of the layout of a run folder. History:
 #: 1 (lanescope 0.1): manifest.json, results/*.parquet, samples/*.parquet.
 #: 2 (lanescope 0.2): executor, SMs, pieces, mean, deviation and links of each result.
-SCHEMA_VERSION = 2
+#: 3 (lanescope 0.3): access, route and clock of each result; the parameters of a suite.
+SCHEMA_VERSION = 3
 #: Also read.
-OLDER_VERSIONS = (1,)
+OLDER_VERSIONS = (1, 2)
 
 
 class State(StrEnum):
@@ -42,6 +43,8 @@ class Manifest:
         What was done otherwise than asked for, such as a smaller size; sentences.
     cases
         Matrices that show the results; empty when the run has none.
+    parameters
+        Text of the parameter file of a suite, whole; None when there is none.
     """
 
     verb: str
@@ -53,6 +56,7 @@ class Manifest:
     schema_version: int = SCHEMA_VERSION
     notes: tuple[str, ...] = ()
     cases: tuple[Case, ...] = ()
+    parameters: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

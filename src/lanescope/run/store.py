@@ -98,6 +98,7 @@ class RunWriter:
             "described": m.machine.described,
             "notes": m.notes,
             "cases": [dataclasses.asdict(case) for case in m.cases],
+            "parameters": m.parameters,
         }
         with writing_to(self.folder):
             write_atomically(self.folder / MANIFEST, json.dumps(content, indent=2).encode())
@@ -148,6 +149,7 @@ def _read_manifest(folder: Path) -> Manifest:
             schema_version=version,
             notes=tuple(content.get("notes", ())),
             cases=cases_from_json(content.get("cases", ())),
+            parameters=content.get("parameters"),
         )
     except OSError as error:
         raise InputError(f"{folder} is not a readable run folder: {error.strerror}") from error
