@@ -58,7 +58,9 @@ void bind_cuda(nb::module_& module) {
       .value("mapped", lanescope::Memory::mapped)
       .value("managed", lanescope::Memory::managed)
       .value("huge", lanescope::Memory::huge)
-      .value("device", lanescope::Memory::device);
+      .value("small_pages", lanescope::Memory::small_pages)
+      .value("device", lanescope::Memory::device)
+      .value("pool", lanescope::Memory::pool);
 
   nb::class_<PlaceSpec>(module, "PlaceSpec", "A NUMA node's or a device's memory.")
       .def(

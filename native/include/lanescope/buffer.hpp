@@ -15,7 +15,17 @@
 namespace lanescope {
 
 /// Kind of memory that bytes live in.
-enum class Memory { pageable, pinned, write_combined, mapped, managed, huge, device };
+enum class Memory {
+  pageable,
+  pinned,
+  write_combined,
+  mapped,
+  managed,
+  huge,
+  small_pages,
+  device,
+  pool,  ///< Of a device, from the driver's pool; there are no buffers of it.
+};
 
 /// A place: `index` is a NUMA node for host memory, a device otherwise.
 struct PlaceSpec {
@@ -39,7 +49,8 @@ class Buffer {
   /// Whether a host thread fills and checks it, and not a GPU: kernels cannot reach
   /// pageable memory and would move the pages of managed memory.
   bool is_filled_by_host() const noexcept {
-    return place_.memory == Memory::pageable || place_.memory == Memory::managed;
+    return place_.memory == Memory::pageable || place_.memory == Memory::small_pages ||
+           place_.memory == Memory::managed;
   }
 
  private:

@@ -15,12 +15,9 @@ DriverMemory allocate_by_driver(const Topology& topology, PlaceSpec place, std::
   return DriverMemory::host(bytes, place.memory == Memory::write_combined);
 }
 
-void require_huge_pages(const HostBuffer& buffer) {
-  const std::size_t huge = buffer.huge_bytes();
-  if (huge < buffer.bytes())
-    throw Error("madvise", 0, "no huge pages",
-                std::to_string(huge >> 20) + " of " + std::to_string(buffer.bytes() >> 20) +
-                    " MiB are on huge pages");
+/// What the driver neither allocates nor pins.
+bool is_ordinary(Memory memory) {
+  return memory == Memory::pageable || memory == Memory::small_pages;
 }
 
 }  // namespace
@@ -31,27 +28,31 @@ Buffer::Buffer(const Topology& topology, PlaceSpec place, std::size_t bytes)
     case Memory::device:
       data_ = device_.emplace(place.index, bytes).data();
       return;
+    case Memory::pool:
+      throw Error("Buffer", 0, "no buffer", "memory of the driver's pool is not copied");
     case Memory::write_combined:
     case Memory::mapped:
     case Memory::managed:
       data_ = driver_.emplace(allocate_by_driver(topology, place, bytes)).data();
       return;
     case Memory::pageable:
+    case Memory::small_pages:
     case Memory::pinned:
     case Memory::huge:
       break;
   }
-  data_ = host_.emplace(topology, bytes, place.index).data();
+  const Pages pages = place.memory == Memory::small_pages ? Pages::small : Pages::any;
+  data_ = host_.emplace(topology, bytes, place.index, pages).data();
   host_->touch();
-  if (place.memory == Memory::huge) require_huge_pages(*host_);
+  if (place.memory == Memory::huge) host_->require_huge();
   // Registering memory that is already on its node keeps it there; an allocation
   // by the driver would decide itself.
-  if (place.memory != Memory::pageable)
+  if (!is_ordinary(place.memory))
     check(cudaHostRegister(data_, host_->bytes(), cudaHostRegisterPortable), "cudaHostRegister");
 }
 
 Buffer::~Buffer() {
-  if (host_ && place_.memory != Memory::pageable) forgive(cudaHostUnregister(data_));
+  if (host_ && !is_ordinary(place_.memory)) forgive(cudaHostUnregister(data_));
 }
 
 std::shared_ptr<Buffer> BufferPool::lend(PlaceSpec place, std::size_t bytes) {

@@ -41,7 +41,8 @@ PingPong::PingPong(std::shared_ptr<const Topology> topology, BufferPool& pool, P
       cpus_(std::move(cpus)),
       words_(lend_to(device, pool, words, 2 * kWordsApart * sizeof(std::uint32_t))),
       stream_(device) {
-  if (words.memory == Memory::device || words.memory == Memory::pageable)
+  if (words.memory == Memory::device || words.memory == Memory::pageable ||
+      words.memory == Memory::small_pages)
     throw Error("PingPong", 0, "bad places", "the words must be where CPU and GPU see them");
 }
 

@@ -26,7 +26,7 @@ std::size_t rounded_up(std::size_t bytes) {
 
 }  // namespace
 
-HostBuffer::HostBuffer(const Topology& topology, std::size_t bytes, int node)
+HostBuffer::HostBuffer(const Topology& topology, std::size_t bytes, int node, Pages pages)
     : bytes_(rounded_up(bytes)) {
   void* mapped = mmap(nullptr, bytes_ + kHugePage, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -38,7 +38,8 @@ HostBuffer::HostBuffer(const Topology& topology, std::size_t bytes, int node)
   const std::size_t rest = begin + kHugePage - aligned;
   if (rest > 0) munmap(reinterpret_cast<void*>(aligned + bytes_), rest);
   data_ = reinterpret_cast<void*>(aligned);
-  madvise(data_, bytes_, MADV_HUGEPAGE);  // a kernel without huge pages says no; that is fine
+  // A kernel without huge pages says no to either; that is fine.
+  madvise(data_, bytes_, pages == Pages::small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
   try {
     topology.bind_memory(data_, bytes_, node);
   } catch (const Error&) {
@@ -67,6 +68,14 @@ std::size_t HostBuffer::huge_bytes() const {
       huge += kib << 10;
   }
   return std::min(huge, bytes_);
+}
+
+void HostBuffer::require_huge() const {
+  const std::size_t huge = huge_bytes();
+  if (huge < bytes_)
+    throw Error("madvise", 0, "no huge pages",
+                std::to_string(huge >> 20) + " of " + std::to_string(bytes_ >> 20) +
+                    " MiB are on huge pages");
 }
 
 void HostBuffer::touch() const {

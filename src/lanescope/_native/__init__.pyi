@@ -60,7 +60,11 @@ class Memory(enum.Enum):
 
     huge = 5
 
-    device = 6
+    small_pages = 6
+
+    device = 7
+
+    pool = 8
 
 class PlaceSpec:
     """A NUMA node's or a device's memory."""
