@@ -2,7 +2,8 @@ import dataclasses
 
 import pytest
 
-from lanescope.experiment import Copy, Engine, Memory, Place
+from lanescope.experiment import Copy, Engine, Memory, Operation, Place
+from lanescope.experiment.access import Access
 from lanescope.experiment.limit import limits
 from lanescope.measurement.result import LinkEvidence, Source, Status
 from lanescope.measurement.verdict import judge
@@ -97,6 +98,30 @@ def test_more_than_a_fair_share_is_possible_and_more_than_the_link_is_not(two_gp
     for gbs, status in ((55.0, Status.HEALTHY), (64.0, Status.IMPOSSIBLE)):
         found = judge(two_gpus, host_to_gpu(), gbs, half, source=Source.MEASURED, alone=both[0])
         assert found.status is status
+
+
+def test_what_cpu_caches_can_serve_is_neither_impossible_nor_slow(two_gpus):
+    place = Place("h0", Memory.PAGEABLE)  # its node has 32 MiB of cache and 200 GB/s
+    for size, cpus in ((4096, (0,)), (63 << 20, (0, 1, 2, 3))):
+        small = Copy(place, place, size, Engine.CPU, cpus=cpus)
+        found = verdict(two_gpus, small, 900.0)
+        assert (found.status, found.reason) == (Status.UNJUDGED, "it fits into the CPU's caches")
+    large = Copy(place, place, 64 << 20, Engine.CPU, cpus=(0, 1, 2, 3))
+    assert verdict(two_gpus, large, 900.0).status is Status.IMPOSSIBLE
+    walk = Copy(place, place, 4096, Engine.CPU, cpus=(0,), access=Access(span_bytes=64 << 20))
+    assert verdict(two_gpus, walk, 900.0).status is Status.IMPOSSIBLE
+
+
+def test_three_arrays_fill_caches_sooner_and_those_of_the_threads_count_too(two_sockets):
+    place = Place("h0", Memory.PAGEABLE)
+    triad = Copy(place, place, 43 << 20, Engine.CPU, Operation.TRIAD, cpus=(0,))
+    assert "caches" not in verdict(two_sockets, triad, 20.0).reason
+    nodes = (two_sockets.nodes[0], dataclasses.replace(two_sockets.nodes[1], cache_bytes=1 << 30))
+    larger = dataclasses.replace(two_sockets, nodes=nodes)
+    far = dataclasses.replace(triad, cpus=(2,))  # a core of the other node
+    assert "caches" in verdict(larger, far, 20.0).reason
+    unknown = tuple(dataclasses.replace(n, cache_bytes=None) for n in nodes)
+    assert "caches" not in verdict(dataclasses.replace(larger, nodes=unknown), far, 20.0).reason
 
 
 def test_what_a_cache_can_answer_is_not_impossible(two_gpus):

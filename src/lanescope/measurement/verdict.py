@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lanescope.experiment import Copy, Engine, Memory
 from lanescope.experiment.limit import Limit
+from lanescope.experiment.operation import ARRAYS
 from lanescope.machine import LinkKind, Machine
 from lanescope.machine.pcie import line_rate_gbs
 from lanescope.measurement.result import LinkEvidence, Source, Status, Verdict
@@ -24,6 +25,9 @@ EXPECTED_SHARE: dict[LinkKind | str, tuple[float, float]] = {
     "memory": (0.60, 0.60),
     "gpu memory": (0.70, 0.70),
 }
+
+#: Arrays that are together so many times as large as the last-level cache are memory's work.
+CACHES_FILLED = 4
 
 #: Above the limit by more than this, either the limit or the timing is wrong.
 _TOLERANCE = 1.02
@@ -62,6 +66,8 @@ def judge(
         return Verdict(Status.UNJUDGED, "a latency has no limit to be judged by")
     if trained_down := _trained_down(machine, copy, gbs, evidence):
         return trained_down
+    if copy.engine is Engine.CPU and _fits_caches(machine, copy):
+        return Verdict(Status.UNJUDGED, "it fits into the CPU's caches")
     if limit.gbs is None or limit.kind not in EXPECTED_SHARE:
         return Verdict(Status.UNJUDGED, limit.reason)
     tolerance = _KERNEL_TOLERANCE if copy.engine is Engine.SM else _TOLERANCE
@@ -113,6 +119,18 @@ def _trained_down(
                     "'lspci -vv' shows LnkSta.",
                 )
     return None
+
+
+def _fits_caches(machine: Machine, copy: Copy) -> bool:
+    """Whether caches may serve a host thread's work instead of memory."""
+    near = {copy.source.index, copy.destination.index}
+    caches = [
+        node.cache_bytes or 0
+        for node in machine.nodes
+        if node.index in near or any(set(copy.cpus) & set(core) for core in node.cores)
+    ]
+    used = copy.span_bytes * ARRAYS[copy.operation]
+    return used < CACHES_FILLED * max(caches, default=0)
 
 
 def _not_comparable(copy: Copy) -> str | None:
