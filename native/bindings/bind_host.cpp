@@ -14,6 +14,7 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using lanescope::HostCopySpec;
 using lanescope::HostTeam;
+using lanescope::PlaceSpec;
 
 namespace {
 
@@ -33,21 +34,23 @@ std::vector<std::vector<std::pair<double, double>>> run(HostTeam& team, int repe
 void bind_host(nb::module_& module) {
   nb::enum_<lanescope::Operation>(module, "Operation")
       .value("copy", lanescope::Operation::copy)
+      .value("scale", lanescope::Operation::scale)
+      .value("add", lanescope::Operation::add)
       .value("triad", lanescope::Operation::triad);
 
   nb::class_<HostCopySpec>(module, "HostCopySpec", "One copy by pinned host threads.")
       .def(
           "__init__",
-          [](HostCopySpec* self, int source_node, int destination_node, std::size_t bytes,
+          [](HostCopySpec* self, PlaceSpec source, PlaceSpec destination, std::size_t bytes,
              lanescope::Operation operation, std::vector<int> cpus) {
-            new (self)
-                HostCopySpec{source_node, destination_node, bytes, operation, std::move(cpus)};
+            new (self) HostCopySpec{source, destination, bytes, operation, std::move(cpus)};
           },
-          "source_node"_a, "destination_node"_a, "bytes"_a, "operation"_a, "cpus"_a);
+          "source"_a, "destination"_a, "bytes"_a, "operation"_a, "cpus"_a);
 
   nb::class_<HostTeam>(module, "HostTeam", "Threads and arrays for host copies that run together.")
-      .def(nb::init<std::shared_ptr<const lanescope::Topology>, std::vector<HostCopySpec>>(),
-           "topology"_a, "copies"_a, Release())
+      .def(nb::init<std::shared_ptr<const lanescope::Topology>, lanescope::BufferPool&,
+                    std::vector<HostCopySpec>, int>(),
+           "topology"_a, "pool"_a, "copies"_a, "device"_a = 0, Release())
       .def("run", &run, "repetitions"_a, Release(),
            "Begin and end in seconds of each repetition of each copy.")
       .def("count_mismatches", &HostTeam::count_mismatches, Release(),

@@ -5,8 +5,11 @@
 #include <vector>
 
 #include "bindings.hpp"
+#include "lanescope/block_walk.hpp"
+#include "lanescope/cache_flush.hpp"
 #include "lanescope/chase_ring.hpp"
 #include "lanescope/gate.hpp"
+#include "lanescope/host_buffer.hpp"
 #include "lanescope/host_kernels.hpp"
 #include "lanescope/pattern.hpp"
 
@@ -65,6 +68,42 @@ std::vector<std::uint32_t> ring_visits(std::size_t bytes, std::size_t stride, bo
   return lanescope::ring_visits({bytes, stride, order});
 }
 
+/// The first `count` offsets of a walk over blocks.
+std::vector<std::size_t> block_offsets(lanescope::BlockPattern pattern, std::size_t blocks,
+                                       std::size_t step, std::size_t count) {
+  auto walk = lanescope::walk_over(pattern, blocks, step);
+  std::vector<std::size_t> offsets;
+  for (std::size_t i = 0; i < count; ++i)
+    offsets.push_back(std::visit([](auto& steps) { return steps.next(); }, walk));
+  return offsets;
+}
+
+/// What a pass over `count` numbers leaves: i and 2 * i are read.
+std::vector<double> kernel_results(lanescope::Operation operation, bool streaming,
+                                   std::size_t count) {
+  struct alignas(64) Line {
+    double numbers[8];
+  };
+  std::vector<Line> lines[3];
+  for (auto& array : lines) array.resize(count / 8 + 1);
+  double *a = lines[0][0].numbers, *b = lines[1][0].numbers, *c = lines[2][0].numbers;
+  for (std::size_t i = 0; i < count; ++i) {
+    b[i] = static_cast<double>(i);
+    c[i] = static_cast<double>(2 * i);
+  }
+  const auto stores = streaming ? lanescope::Stores::streaming : lanescope::Stores::cached;
+  lanescope::run_kernel(operation, stores, a, b, c, count);
+  return {a, a + count};
+}
+
+/// Bytes on huge pages of a buffer that has been touched.
+std::size_t huge_bytes(const lanescope::Topology& topology, std::size_t bytes, bool small) {
+  const auto pages = small ? lanescope::Pages::small : lanescope::Pages::any;
+  const lanescope::HostBuffer buffer(topology, bytes, 0, pages);
+  buffer.touch();
+  return buffer.huge_bytes();
+}
+
 }  // namespace
 
 void bind_testing(nb::module_& module) {
@@ -76,6 +115,10 @@ void bind_testing(nb::module_& module) {
   testing.def("mismatches_after_flip", &mismatches_after_flip, "bytes"_a, "flipped"_a);
   testing.def("ring_pointers", &ring_pointers, "bytes"_a, "stride"_a, "random"_a);
   testing.def("ring_visits", &ring_visits, "bytes"_a, "stride"_a, "random"_a);
+  testing.def("block_offsets", &block_offsets, "pattern"_a, "blocks"_a, "step"_a, "count"_a);
+  testing.def("kernel_results", &kernel_results, "operation"_a, "streaming"_a, "count"_a);
+  testing.def("huge_bytes", &huge_bytes, "topology"_a, "bytes"_a, "small"_a);
+  testing.def("can_flush_caches", &lanescope::can_flush_caches);
   testing.def("has_streaming_stores", &lanescope::has_streaming_stores);
   bind_piece_testing(testing);
 }

@@ -6,6 +6,7 @@
 void bind_errors(nanobind::module_& module);
 void bind_topology(nanobind::module_& module);
 void bind_host(nanobind::module_& module);
+void bind_blocks(nanobind::module_& module);
 void bind_cuda(nanobind::module_& module);
 void bind_latency(nanobind::module_& module);
 void bind_pieces(nanobind::module_& module);

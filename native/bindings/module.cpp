@@ -7,8 +7,9 @@ NB_MODULE(_native, module) {
   nanobind::set_leak_warnings(false);
   bind_errors(module);
   bind_topology(module);
-  bind_host(module);
   bind_cuda(module);
+  bind_host(module);
+  bind_blocks(module);
   bind_latency(module);
   bind_pieces(module);
   bind_testing(module);

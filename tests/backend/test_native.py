@@ -134,7 +134,7 @@ def test_cpus_that_are_not_named_are_those_of_the_node(two_sockets, monkeypatch)
     monkeypatch.setattr(NativeBackend, "_gpu_session", lambda self, e, g: e)
     with native.prepare(experiment_of(host_to_gpu())) as experiment:
         assert experiment.copies[0].cpus == (0, 1)
-    monkeypatch.setattr(module, "HostSession", lambda topology, e: e)
+    monkeypatch.setattr(module, "HostSession", lambda topology, pool, e, device: e)
     with native.prepare(experiment_of(host_threads("h1", "h1", 64))) as experiment:
         assert experiment.copies[0].cpus == (2, 3)
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lanescope.measurement.overlap import overlapping_windows, take_turns
+from lanescope.measurement.overlap import overlapping_spans, overlapping_windows, take_turns
 
 
 def test_a_copy_alone_keeps_all_windows():
@@ -33,3 +33,12 @@ def test_copies_that_take_turns_are_told_from_a_fast_and_a_slow_one():
 
     assert take_turns([times(0, 1), times(9, 1.1), times(18, 1)])
     assert not take_turns([times(1, 1), times(10, 10)])
+
+
+def test_repetitions_with_gaps_count_when_all_ran():
+    first = [(0.0, 1.0), (1.5, 2.0), (2.0, 3.0)]
+    second = [(0.1, 1.9), (1.9, 2.9)]
+    kept = overlapping_spans([first, second])
+    assert kept[0] == pytest.approx([0.5])  # the first began alone, the last went on alone
+    assert kept[1] == pytest.approx([1.8, 1.0])
+    assert overlapping_spans([first])[0] == pytest.approx([1.0, 0.5, 1.0])

@@ -1,7 +1,5 @@
-"""The compiled core on a CPU: patterns, the gate's guard, host threads, topology."""
+"""The compiled core on a CPU: patterns, the gate's guard, topology."""
 
-import itertools
-import statistics
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -27,39 +25,6 @@ def test_every_flipped_byte_is_seen(size):
     assert native.testing.mismatches_after_flip(size, size) == 0  # nothing flipped
     for position in {0, size // 2, size - 1}:
         assert native.testing.mismatches_after_flip(size, position) == 1
-
-
-@pytest.mark.parametrize("operation", ["copy", "triad"])
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_host_threads_move_every_element(operation, threads):
-    cpus = [cpu % 2 for cpu in range(threads)]  # three threads share two CPUs
-    size = 8 * 1_000_003  # an odd count, so that parts are unequal
-    spec = native.HostCopySpec(0, 0, size, getattr(native.Operation, operation), cpus)
-    team = native.HostTeam(native.Topology(), [spec])
-    spans = team.run(3)[0]
-    assert team.count_mismatches() == 0
-    assert len(spans) == 3
-    assert all(begin < end for begin, end in spans)
-    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
-
-
-def test_two_host_copies_run_together():
-    spec = native.HostCopySpec(0, 0, 32 << 20, native.Operation.copy, [0])
-    other = native.HostCopySpec(0, 0, 32 << 20, native.Operation.triad, [1])
-    first, second = native.HostTeam(native.Topology(), [spec, other]).run(5)
-    starts = [abs(a[0] - b[0]) for a, b in zip(first, second, strict=True)]
-    assert statistics.median(starts) < 1e-3  # one barrier starts both
-
-
-def test_impossible_memory_is_an_error_not_a_crash():
-    spec = native.HostCopySpec(0, 0, 1 << 60, native.Operation.copy, [0])
-    with pytest.raises(native.NativeError) as caught:
-        native.HostTeam(native.Topology(), [spec])
-    call, code, name, detail, where = caught.value.args
-    assert "mmap" in call
-    assert (code, name) == (12, "errno 12")
-    assert detail
-    assert "host_buffer.cpp:" in where
 
 
 def test_topology_is_hwloc_xml():

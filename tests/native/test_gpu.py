@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that 
 two_gpus = pytest.mark.skipif(GPUS < 2, reason="fewer than two GPUs")
 
 PINNED, PAGEABLE, DEVICE = "pinned", "pageable", "device"
-HOST_KINDS = [PAGEABLE, PINNED, "write_combined", "mapped", "managed", "huge"]
+HOST_KINDS = [PAGEABLE, PINNED, "write_combined", "mapped", "managed", "huge", "small_pages"]
 #: SMs, bytes of a chunk, pace: loads, bulk copies, more blocks than chunks, with a pace.
 SHAPES = [(1, 0, 0), (132, 0, 0), (2, 16384, 0), (32, 64 << 10, 0), (132, 2048, 0), (10, 4096, 50)]
 SIZE = (32 << 20) + 5  # not a multiple of a word

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -10,29 +9,10 @@
 #include "lanescope/cuda_handles.hpp"
 #include "lanescope/gate.hpp"
 #include "lanescope/host_buffer.hpp"
+#include "lanescope/memory.hpp"
 #include "lanescope/topology.hpp"
 
 namespace lanescope {
-
-/// Kind of memory that bytes live in.
-enum class Memory {
-  pageable,
-  pinned,
-  write_combined,
-  mapped,
-  managed,
-  huge,
-  small_pages,
-  device,
-  pool,  ///< Of a device, from the driver's pool; there are no buffers of it.
-};
-
-/// A place: `index` is a NUMA node for host memory, a device otherwise.
-struct PlaceSpec {
-  Memory memory;
-  int index;
-  auto operator<=>(const PlaceSpec&) const = default;
-};
 
 /// Memory at a place, of any kind.
 class Buffer {

@@ -3,19 +3,21 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
-#include "lanescope/host_buffer.hpp"
+#include "lanescope/host_array.hpp"
 #include "lanescope/host_kernels.hpp"
+#include "lanescope/rendezvous.hpp"
 #include "lanescope/topology.hpp"
 
 namespace lanescope {
 
-/// One copy by host threads: arrays of `bytes` bytes, read on one node, written on another.
+/// One copy by host threads: arrays of `bytes` bytes, read at one place, written at another.
 struct HostCopySpec {
-  int source_node;
-  int destination_node;
+  PlaceSpec source;
+  PlaceSpec destination;
   std::size_t bytes;
   Operation operation;
   std::vector<int> cpus;  ///< One thread for each entry, pinned to it.
@@ -29,19 +31,21 @@ struct Span {
 
 /// Threads and arrays for a set of copies that run at the same time.
 ///
-/// Every thread works on its own part of the arrays. All threads of all copies
-/// start a repetition at one barrier and stamp their own begin and end, so that
-/// waking up is never part of a time.
+/// Every thread works on its own part of the arrays. All threads start at one barrier,
+/// those of one copy meet before each of its repetitions, and each thread stamps its own
+/// begin and end, so that waking up is never part of a time. Several copies run free:
+/// none waits for another, and one that is through goes on until all are.
 class HostTeam {
  public:
-  /// Allocates, fills and starts the threads. Throws `Error`.
-  HostTeam(std::shared_ptr<const Topology> topology, std::vector<HostCopySpec> copies);
+  /// Allocates, fills and starts the threads; `device` pins what is to be pinned. Throws `Error`.
+  HostTeam(std::shared_ptr<const Topology> topology, BufferPool& pool,
+           std::vector<HostCopySpec> copies, int device);
   ~HostTeam();
   HostTeam(const HostTeam&) = delete;
   HostTeam& operator=(const HostTeam&) = delete;
 
-  /// Runs all copies `repetitions` times; result [copy][repetition]: the first
-  /// thread's begin to the last thread's end.
+  /// Runs all copies `repetitions` times, or more often while another copy is not through;
+  /// result [copy][repetition]: the first thread's begin to the last thread's end.
   std::vector<std::vector<Span>> run(int repetitions);
 
   /// Number of doubles in destination arrays that are not what they should be.
@@ -53,8 +57,10 @@ class HostTeam {
  private:
   struct Job {  // one copy with its arrays
     HostCopySpec spec;
-    HostBuffer a, b, c;
-    Stores stores;
+    HostArray a, b;
+    std::optional<HostArray> c;
+    Stores stores = Stores::cached;
+    std::unique_ptr<Rendezvous> rendezvous = std::make_unique<Rendezvous>();
   };
   struct Worker {  // one thread's part of one copy
     std::size_t job;
@@ -69,7 +75,8 @@ class HostTeam {
   void serve(Worker& worker);
   void obey(Worker& worker, Order order);
   void give(Order order);
-  void wait_for_all(std::atomic<int>& arrived, int target);
+  void repeat(Worker& worker);
+  bool goes_on(int repetition);
   void choose_stores();
   void start_workers();
   void end_workers();
@@ -81,7 +88,8 @@ class HostTeam {
   Order order_ = Order::none;
   std::atomic<int> turn_{0};      // grows with each order; workers sleep on it
   std::atomic<int> finished_{0};  // workers that are through with the order
-  std::atomic<int> barrier_{0};   // arrivals of all repetitions of one run
+  std::atomic<int> arrived_{0};   // workers that are ready to run
+  std::atomic<int> running_{0};   // copies that have repetitions left
 };
 
 }  // namespace lanescope

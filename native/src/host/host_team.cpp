@@ -12,9 +12,8 @@ namespace lanescope {
 namespace {
 
 constexpr int kTrialRepetitions = 2;
-// A waiting thread gives its CPU away now and then, or two threads that share one
-// would wait for each other a whole time slice long.
-constexpr int kSpinsBeforeYield = 4096;
+// A copy that goes on for the sake of others ends after so many, for its times are kept.
+constexpr int kMostRepetitions = 1 << 16;
 
 double now() {
   const auto since = std::chrono::steady_clock::now().time_since_epoch();
@@ -29,21 +28,22 @@ double value_c(std::size_t i) {
   return static_cast<double>(i % 127);
 }
 
-double* doubles(const HostBuffer& buffer) {
-  return static_cast<double*>(buffer.data());
+double* doubles(const HostArray& array) {
+  return static_cast<double*>(array.data());
 }
 
 }  // namespace
 
-HostTeam::HostTeam(std::shared_ptr<const Topology> topology, std::vector<HostCopySpec> copies)
+HostTeam::HostTeam(std::shared_ptr<const Topology> topology, BufferPool& pool,
+                   std::vector<HostCopySpec> copies, int device)
     : topology_(std::move(topology)) {
   for (auto& spec : copies) {
     if (spec.cpus.empty()) throw Error("HostTeam", 0, "no threads", "a copy has no CPU to run on");
-    const std::size_t third = spec.operation == Operation::triad ? spec.bytes : 1;
-    HostBuffer a(*topology_, spec.bytes, spec.destination_node);
-    HostBuffer b(*topology_, spec.bytes, spec.source_node);
-    HostBuffer c(*topology_, third, spec.source_node);
-    jobs_.push_back({std::move(spec), std::move(a), std::move(b), std::move(c), Stores::cached});
+    HostArray a(*topology_, pool, spec.destination, spec.bytes, device);
+    HostArray b(*topology_, pool, spec.source, spec.bytes, device);
+    std::optional<HostArray> c;
+    if (reads_two(spec.operation)) c.emplace(*topology_, pool, spec.source, spec.bytes, device);
+    jobs_.push_back({std::move(spec), std::move(a), std::move(b), std::move(c)});
   }
   start_workers();
   give(Order::fill);
@@ -107,7 +107,9 @@ void HostTeam::serve(Worker& worker) {
 void HostTeam::give(Order order) {
   order_ = order;
   finished_ = 0;
-  barrier_ = 0;
+  arrived_ = 0;
+  running_ = static_cast<int>(jobs_.size());
+  for (auto& job : jobs_) job.rendezvous->reset(static_cast<int>(job.spec.cpus.size()));
   turn_.fetch_add(1);
   turn_.notify_all();
   const int all = static_cast<int>(workers_.size());
@@ -116,9 +118,8 @@ void HostTeam::give(Order order) {
 
 void HostTeam::obey(Worker& worker, Order order) {
   Job& job = jobs_[worker.job];
-  const Operation operation = job.spec.operation;
   double *a = doubles(job.a) + worker.first, *b = doubles(job.b) + worker.first;
-  double* c = operation == Operation::triad ? doubles(job.c) + worker.first : nullptr;
+  double* c = job.c ? doubles(*job.c) + worker.first : nullptr;
   if (order == Order::fill) {
     for (std::size_t i = 0; i < worker.count; ++i) {
       a[i] = -1;
@@ -126,29 +127,37 @@ void HostTeam::obey(Worker& worker, Order order) {
       if (c != nullptr) c[i] = value_c(worker.first + i);
     }
   } else if (order == Order::run) {
-    const int team = static_cast<int>(workers_.size());
-    worker.spans.clear();
-    worker.spans.reserve(static_cast<std::size_t>(repetitions_));
-    for (int r = 0; r < repetitions_; ++r) {
-      wait_for_all(barrier_, team * (r + 1));
-      const double begin = now();
-      run_kernel(operation, job.stores, a, b, c, worker.count);
-      worker.spans.push_back({begin, now()});
-    }
+    repeat(worker);
   } else if (order == Order::check) {
     worker.mismatches = 0;
     for (std::size_t i = 0; i < worker.count; ++i) {
-      double expected = value_b(worker.first + i);
-      if (c != nullptr) expected += kTriadScalar * value_c(worker.first + i);
-      worker.mismatches += a[i] != expected;
+      const std::size_t at = worker.first + i;
+      worker.mismatches += a[i] != result_of(job.spec.operation, value_b(at), value_c(at));
     }
   }
 }
 
-void HostTeam::wait_for_all(std::atomic<int>& arrived, int target) {
-  arrived.fetch_add(1);
-  for (int spins = 0; arrived.load(std::memory_order_acquire) < target; ++spins)
-    if (spins == kSpinsBeforeYield) std::this_thread::yield(), spins = 0;
+void HostTeam::repeat(Worker& worker) {
+  const Job& job = jobs_[worker.job];
+  double *a = doubles(job.a) + worker.first, *b = doubles(job.b) + worker.first;
+  const double* c = job.c ? doubles(*job.c) + worker.first : nullptr;
+  const int team = static_cast<int>(workers_.size());
+  worker.spans.clear();
+  worker.spans.reserve(static_cast<std::size_t>(repetitions_));
+  arrived_.fetch_add(1);
+  spin_until_reached([&] { return arrived_.load(std::memory_order_acquire) == team; });
+  for (int r = 0; job.rendezvous->meet(r, [&] { return goes_on(r); }); ++r) {
+    const double begin = now();
+    run_kernel(job.spec.operation, job.stores, a, b, c, worker.count);
+    worker.spans.push_back({begin, now()});
+  }
+}
+
+/// Whether a copy does repetition number `repetition`; asked once for each.
+bool HostTeam::goes_on(int repetition) {
+  if (repetition < repetitions_) return true;
+  if (repetition == repetitions_) running_.fetch_sub(1);
+  return running_ > 0 && repetition < kMostRepetitions;
 }
 
 std::vector<std::vector<Span>> HostTeam::run(int repetitions) {

@@ -20,30 +20,6 @@ class Topology:
 def topology_xml() -> str:
     """This machine's topology as hwloc XML."""
 
-class Operation(enum.Enum):
-    copy = 0
-
-    triad = 1
-
-class HostCopySpec:
-    """One copy by pinned host threads."""
-
-    def __init__(self, source_node: int, destination_node: int, bytes: int, operation: Operation, cpus: Sequence[int]) -> None: ...
-
-class HostTeam:
-    """Threads and arrays for host copies that run together."""
-
-    def __init__(self, topology: Topology, copies: Sequence[HostCopySpec]) -> None: ...
-
-    def run(self, repetitions: int) -> list[list[tuple[float, float]]]:
-        """Begin and end in seconds of each repetition of each copy."""
-
-    def count_mismatches(self) -> int:
-        """Number of wrong doubles in the destination arrays."""
-
-    def streaming_stores(self, copy: int) -> bool:
-        """Whether a copy writes past the cache, which was faster on trial."""
-
 def cuda_devices() -> list[dict[str, object]]:
     """What CUDA says of each device it lets this process use."""
 
@@ -105,6 +81,68 @@ class CopySet:
 
     def staged(self, copy: int) -> bool:
         """Whether a copy between devices goes through host memory."""
+
+class Operation(enum.Enum):
+    copy = 0
+
+    scale = 1
+
+    add = 2
+
+    triad = 3
+
+class HostCopySpec:
+    """One copy by pinned host threads."""
+
+    def __init__(self, source: PlaceSpec, destination: PlaceSpec, bytes: int, operation: Operation, cpus: Sequence[int]) -> None: ...
+
+class HostTeam:
+    """Threads and arrays for host copies that run together."""
+
+    def __init__(self, topology: Topology, pool: BufferPool, copies: Sequence[HostCopySpec], device: int = 0) -> None: ...
+
+    def run(self, repetitions: int) -> list[list[tuple[float, float]]]:
+        """Begin and end in seconds of each repetition of each copy."""
+
+    def count_mismatches(self) -> int:
+        """Number of wrong doubles in the destination arrays."""
+
+    def streaming_stores(self, copy: int) -> bool:
+        """Whether a copy writes past the cache, which was faster on trial."""
+
+class BlockPattern(enum.Enum):
+    repeated = 0
+
+    ascending = 1
+
+    descending = 2
+
+    random = 3
+
+class BlockCopier:
+    """Copies of blocks by one bound host thread."""
+
+    def __init__(self, topology: Topology, pool: BufferPool, source: PlaceSpec, destination: PlaceSpec, bytes: int, span_bytes: int, pattern: BlockPattern, flushed: bool, cpu: int, device: int = 0) -> None: ...
+
+    def run(self, samples: int) -> list[float]:
+        """Seconds of one copy, for each sample."""
+
+    def loops(self) -> int:
+        """Copies in a sample."""
+
+    def step_bytes(self) -> int:
+        """Bytes from one block to the next in memory."""
+
+    def clock_seconds(self) -> float:
+        """Seconds that reading the clock adds to one copy."""
+
+    def spoil(self, byte: int) -> None:
+        """Flips one bit of the source, for a test of the check."""
+
+    def count_mismatches(self) -> int:
+        """
+        Number of wrong bytes of the destination after one more copy of each block.
+        """
 
 def host_clock_cost() -> float:
     """Seconds that one reading of the host's clock takes."""

@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING
 
 from lanescope._core import native
 from lanescope.backend.base import Session
+from lanescope.backend.blocks import BlockSession
+from lanescope.backend.host import HostSession
 from lanescope.backend.latency import latency_session
 from lanescope.backend.memory import available_host_bytes, available_node_bytes
 from lanescope.backend.pieces import PieceSession
 from lanescope.backend.reasons import reason_for
-from lanescope.backend.sessions import GpuSession, HostSession
+from lanescope.backend.sessions import GpuSession
 from lanescope.backend.specs import copy_spec
+from lanescope.backend.threads import WORD_BYTES, is_by_blocks, require_no_walk, require_words
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment, Operation, Place
 from lanescope.experiment.limit import route
 from lanescope.experiment.operation import ARRAYS
+from lanescope.experiment.place import BY_DRIVER
 from lanescope.experiment.sm import sm_shapes
 from lanescope.machine import Gpu, LinkKind, Machine
 from lanescope.measurement.result import Source
@@ -28,8 +32,6 @@ if TYPE_CHECKING:
     from lanescope.machine.nvml import Nvml
 
 _BUSY_PERCENT = 10
-#: Host threads move numbers of this size.
-_WORD_BYTES = 8
 
 
 class NativeBackend:
@@ -72,9 +74,7 @@ class NativeBackend:
             self._require_usable(gpu)
         try:
             if all(copy.engine is Engine.CPU for copy in experiment.copies):
-                _require_words(experiment)
-                self._require_host_memory(experiment)
-                yield HostSession(self._topology, experiment)
+                yield self._thread_session(experiment)
             elif experiment.has_latency:
                 self._require_host_memory(experiment)
                 yield latency_session(self._topology, self._pool, experiment)
@@ -88,6 +88,15 @@ class NativeBackend:
             if failure.device_lost:
                 self._lost.update({gpu.index: failure.error for gpu in gpus})
             raise failure.error from error
+
+    def _thread_session(self, experiment: Experiment) -> Session:
+        self._require_host_memory(experiment)
+        device = self._pinning_device(experiment)
+        if is_by_blocks(experiment):
+            return BlockSession(self._topology, self._pool, experiment, device)
+        require_no_walk(experiment)
+        require_words(experiment)
+        return HostSession(self._topology, self._pool, experiment, device)
 
     def _gpu_session(self, experiment: Experiment, gpus: tuple[Gpu, ...]) -> GpuSession:
         self._require_host_memory(experiment)
@@ -110,7 +119,9 @@ class NativeBackend:
             if not self._affinity:
                 return copy
             return dataclasses.replace(copy, cpus=tuple(cpu for core in cores for cpu in core))
-        most = copy.bytes // _WORD_BYTES  # a thread for each number, no more
+        if copy.access is not None:  # one thread walks over memory
+            return dataclasses.replace(copy, cpus=cores[0][:1])
+        most = copy.bytes // WORD_BYTES  # a thread for each number, no more
         return dataclasses.replace(copy, cpus=tuple(core[0] for core in cores)[:most])
 
     def _gpus_of(self, experiment: Experiment) -> tuple[Gpu, ...]:
@@ -125,6 +136,22 @@ class NativeBackend:
             raise self._lost[gpu.index]
         if gpu.index in self._busy:
             raise self._busy[gpu.index]
+
+    def _pinning_device(self, experiment: Experiment) -> int:
+        """The GPU that pins memory for host threads; any number where nothing is pinned."""
+        places = [p for copy in experiment.copies for p in (copy.source, copy.destination)]
+        kinds = [place.memory for place in places if place.memory in BY_DRIVER]
+        if not kinds:
+            return 0
+        for gpu in self._machine.gpus:
+            lost = gpu.index in self._lost or gpu.index in self._busy
+            if gpu.unavailable is None and not lost:
+                return gpu.index
+        raise NotMeasuredError(
+            f"{str(kinds[0]).capitalize()} memory is made by the NVIDIA driver with a GPU, and "
+            "there is none that can be used.",
+            "Take pageable, huge or small-pages memory.",
+        )
 
     def _find_busy(self) -> dict[int, NotMeasuredError]:
         busy: dict[int, NotMeasuredError] = {}
@@ -195,15 +222,6 @@ def _arrays(copy: Copy) -> Counter[Place]:
     if copy.operation not in ARRAYS or copy.operation is Operation.GATHER:
         return Counter([copy.source])
     return Counter({copy.source: ARRAYS[copy.operation] - 1}) + Counter([copy.destination])
-
-
-def _require_words(experiment: Experiment) -> None:
-    for copy in experiment.copies:
-        if copy.bytes % _WORD_BYTES or copy.bytes < _WORD_BYTES * len(copy.cpus):
-            raise NotMeasuredError(
-                f"{len(copy.cpus)} host thread(s) cannot share {copy.bytes} bytes.",
-                f"Give a multiple of {_WORD_BYTES}, {_WORD_BYTES} or more for each thread.",
-            )
 
 
 def _bytes_by_node(experiment: Experiment) -> Counter[int]:

@@ -46,6 +46,10 @@ _KNOWN = {
         "Write 'madvise' or 'always' to /sys/kernel/mm/transparent_hugepage/enabled, and look for "
         "fragmented memory.",
     ),
+    "no cache flush": (
+        "No instruction of this CPU is known that flushes its caches.",
+        "Leave the caches warm.",
+    ),
     "cudaErrorCallRequiresNewerDriver": (
         "Not applicable: this driver is too old for the call.",
         "Install a newer one.",
@@ -99,3 +103,12 @@ def reason_for(call: str, code: int, name: str, detail: str, where: str) -> Fail
         reason, remedy = f"The {who} refused: {detail}.", None
     trace = f"[{call}: {name} {code}, {where}]"
     return Failure(NotMeasuredError(f"{reason} {trace}", remedy), name in _DEVICE_LOST)
+
+
+def require_equal(mismatches: int, unit: str) -> None:
+    """Raise `NotMeasuredError` if what arrived is not what was sent."""
+    if mismatches:
+        raise NotMeasuredError(
+            f"{mismatches} {unit} arrived wrong: the data was corrupted on the way.",
+            "Look for ECC and Xid errors in the kernel log; do not trust this path.",
+        )

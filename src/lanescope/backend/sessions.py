@@ -1,4 +1,4 @@
-"""Experiments made ready to run on this machine, by host threads and by GPUs."""
+"""Experiments made ready to run on this machine, by GPUs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lanescope._core import native
-from lanescope.errors import NotMeasuredError
+from lanescope.backend.reasons import require_equal
 from lanescope.experiment import Engine, Experiment, Timing
 from lanescope.experiment.sm import LOADS, SmShape
 from lanescope.machine import Gpu
@@ -37,48 +37,6 @@ _IN_TURNS = "they take turns, so that each is timed from the start of the first 
 
 _ENGINE_WORDS = {Engine.CE: "copy engine", Engine.SM: "copy kernel"}
 _CLOCK_WORDS = {Engine.CE: "GPU events around the copies", Engine.SM: "the GPU's clock in kernels"}
-
-
-class HostSession:
-    """Copies by host threads."""
-
-    staged = False
-
-    def __init__(self, topology: native.Topology, experiment: Experiment) -> None:
-        specs = [
-            native.HostCopySpec(
-                source_node=copy.source.index,
-                destination_node=copy.destination.index,
-                bytes=copy.bytes,
-                operation=getattr(native.Operation, str(copy.operation)),
-                cpus=list(copy.cpus),
-            )
-            for copy in experiment.copies
-        ]
-        self._team = native.HostTeam(topology, specs)
-        self._repetitions = 1
-        stores = "streaming" if self._team.streaming_stores(0) else "cached"
-        threads = sum(len(copy.cpus) for copy in experiment.copies)
-        self.method = (
-            f"host clock, first thread's start to last thread's end; {threads} pinned thread(s), "
-            f"{stores} stores (the faster on trial), bytes counted as STREAM does (read + written)"
-        )
-
-    def sample(self) -> list[FloatArray]:
-        """Run a batch; see `Session.sample`."""
-        spans = self._team.run(self._repetitions)
-        seconds = [np.array([end - begin for begin, end in copy]) for copy in spans]
-        longest = max(float(np.median(s)) for s in seconds)
-        self._repetitions = int(np.clip(_BATCH_SECONDS / max(longest, _CLOCK_SECONDS), 1, 1000))
-        return seconds
-
-    def check(self) -> None:
-        """Compare every element; see `Session.check`."""
-        _require_equal(self._team.count_mismatches(), "elements")
-
-    def evidence(self) -> tuple[LinkEvidence, ...]:
-        """Host memory has no link to look at."""
-        return ()
 
 
 class GpuSession:
@@ -152,7 +110,7 @@ class GpuSession:
 
     def check(self) -> None:
         """Compare every byte; see `Session.check`."""
-        _require_equal(self._copies.count_mismatches(), "bytes")
+        require_equal(self._copies.count_mismatches(), "bytes")
 
     def evidence(self) -> tuple[LinkEvidence, ...]:
         """Return each GPU's link state, read right after the copies."""
@@ -194,11 +152,3 @@ def _shapes_text(shapes: tuple[SmShape, ...]) -> str:
         words.append(f"{who} with {'loads' if shape.chunk_bytes == LOADS else how}{pace}")
     step = ", both ways in step by one kernel" if in_step else ""
     return f" on {' and '.join(words)}{step}" if words else ""
-
-
-def _require_equal(mismatches: int, unit: str) -> None:
-    if mismatches:
-        raise NotMeasuredError(
-            f"{mismatches} {unit} arrived wrong: the data was corrupted on the way.",
-            "Look for ECC and Xid errors in the kernel log; do not trust this path.",
-        )

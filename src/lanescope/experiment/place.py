@@ -43,6 +43,9 @@ HOST_MEMORIES = tuple(m for m in Memory if m not in GPU_MEMORIES)
 #: Memory that no GPU can address: a kernel cannot reach it.
 UNPINNED = (Memory.PAGEABLE, Memory.SMALL_PAGES)
 
+#: Memory of nodes that only the driver makes or pins.
+BY_DRIVER = (Memory.PINNED, Memory.WRITE_COMBINED, Memory.MAPPED, Memory.MANAGED)
+
 #: A copy engine takes these only while a host thread waits for it.
 HOST_TIMED = (*UNPINNED, Memory.MANAGED)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -26,11 +27,28 @@ def overlapping_windows(boundaries: Sequence[Sequence[float]]) -> list[FloatArra
     list of arrays
         Seconds of the windows that count, for each copy; possibly none.
     """
-    times = [np.asarray(b, dtype=np.float64) for b in boundaries]
-    begin = max(t[0] for t in times)
-    end = min(t[-1] for t in times)
-    inside = [(t[:-1] >= begin) & (t[1:] <= end) for t in times]
-    return [np.diff(t)[keep] for t, keep in zip(times, inside, strict=True)]
+    return overlapping_spans([list(pairwise(b)) for b in boundaries])
+
+
+def overlapping_spans(spans: Sequence[Sequence[tuple[float, float]]]) -> list[FloatArray]:
+    """Return the lengths of the repetitions during which every copy was running.
+
+    Parameters
+    ----------
+    spans
+        For each copy the begin and the end of its repetitions, one or more, in
+        seconds by a common clock; ascending.
+
+    Returns
+    -------
+    list of arrays
+        Seconds of the repetitions that count, for each copy; possibly none.
+    """
+    times = [np.asarray(s, dtype=np.float64).reshape(-1, 2) for s in spans]
+    begin = max(t[0, 0] for t in times)
+    end = min(t[-1, 1] for t in times)
+    inside = [(t[:, 0] >= begin) & (t[:, 1] <= end) for t in times]
+    return [(t[:, 1] - t[:, 0])[keep] for t, keep in zip(times, inside, strict=True)]
 
 
 def take_turns(boundaries: Sequence[Sequence[float]]) -> bool:

@@ -1,0 +1,34 @@
+#include "lanescope/host_array.hpp"
+
+#include "lanescope/lend_to.hpp"
+
+namespace lanescope {
+
+HostArray::HostArray(const Topology& topology, BufferPool& pool, PlaceSpec place, std::size_t bytes,
+                     int device) {
+  switch (place.memory) {
+    case Memory::pageable:
+      own_.emplace(topology, bytes, place.index);
+      break;
+    case Memory::small_pages:
+      own_.emplace(topology, bytes, place.index, Pages::small);
+      break;
+    case Memory::huge:
+      own_.emplace(topology, bytes, place.index);
+      own_->touch();
+      own_->require_huge();
+      break;
+    case Memory::pinned:
+    case Memory::write_combined:
+    case Memory::mapped:
+    case Memory::managed:
+      lent_ = lend_to(device, pool, place, bytes);
+      break;
+    case Memory::device:
+    case Memory::pool:
+      throw Error("HostArray", 0, "bad places", "host threads do not work in memory of a device");
+  }
+  data_ = own_ ? own_->data() : lent_->data();
+}
+
+}  // namespace lanescope

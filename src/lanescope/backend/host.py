@@ -1,0 +1,85 @@
+"""Copies of whole arrays by host threads, made ready to run on this machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lanescope._core import native
+from lanescope.backend.reasons import require_equal
+from lanescope.backend.specs import place_spec
+from lanescope.experiment import Experiment
+from lanescope.measurement.overlap import overlapping_spans
+from lanescope.measurement.result import FloatArray, LinkEvidence
+
+#: A batch aims at this time, so that a signal is answered and a budget is kept.
+_BATCH_SECONDS = 0.15
+_MOST_REPETITIONS = 1000
+#: Of copies at once the first repetition may not count.
+_LEAST_AT_ONCE = 3
+#: No clock here has finer steps.
+_CLOCK_SECONDS = 1e-9
+
+
+class HostSession:
+    """Copies by host threads; several of them run free of each other.
+
+    Parameters
+    ----------
+    device
+        The GPU that pins memory, where it is to be pinned.
+    """
+
+    staged = False
+
+    def __init__(
+        self,
+        topology: native.Topology,
+        pool: native.BufferPool,
+        experiment: Experiment,
+        device: int = 0,
+    ) -> None:
+        specs = [
+            native.HostCopySpec(
+                source=place_spec(copy.source),
+                destination=place_spec(copy.destination),
+                bytes=copy.bytes,
+                operation=getattr(native.Operation, str(copy.operation)),
+                cpus=list(copy.cpus),
+            )
+            for copy in experiment.copies
+        ]
+        self._team = native.HostTeam(topology, pool, specs, device)
+        self._least = 1 if len(specs) == 1 else _LEAST_AT_ONCE
+        self._repetitions = self._least
+        self.method = self._describe(experiment)
+
+    def sample(self) -> list[FloatArray]:
+        """Run a batch; see `Session.sample`."""
+        spans = self._team.run(self._repetitions)
+        longest = max(float(np.median([end - begin for begin, end in copy])) for copy in spans)
+        wanted = _BATCH_SECONDS / max(longest, _CLOCK_SECONDS)
+        self._repetitions = int(np.clip(wanted, self._least, _MOST_REPETITIONS))
+        return overlapping_spans(spans)
+
+    def check(self) -> None:
+        """Compare every element; see `Session.check`."""
+        require_equal(self._team.count_mismatches(), "elements")
+
+    def evidence(self) -> tuple[LinkEvidence, ...]:
+        """Host memory has no link to look at."""
+        return ()
+
+    def _describe(self, experiment: Experiment) -> str:
+        copies = experiment.copies
+        streaming = {self._team.streaming_stores(index) for index in range(len(copies))}
+        stores = " and ".join("streaming" if past else "cached" for past in sorted(streaming))
+        threads = sum(len(copy.cpus) for copy in copies)
+        at_once = (
+            f"; {len(copies)} copies, none of which waits for another, and repetitions during "
+            "which all ran"
+        )
+        return (
+            f"host clock, first thread's start to last thread's end; {threads} pinned thread(s), "
+            f"{stores} stores (the faster on trial), bytes counted as STREAM does (read + written)"
+            f"{at_once if len(copies) > 1 else ''}"
+        )
