@@ -7,7 +7,7 @@ import numpy as np
 from lanescope._core import native
 from lanescope.backend.reasons import require_equal
 from lanescope.backend.specs import place_spec
-from lanescope.experiment import Experiment
+from lanescope.experiment import Copy, Experiment
 from lanescope.measurement.overlap import overlapping_spans
 from lanescope.measurement.result import FloatArray, LinkEvidence
 
@@ -74,12 +74,19 @@ class HostSession:
         streaming = {self._team.streaming_stores(index) for index in range(len(copies))}
         stores = " and ".join("streaming" if past else "cached" for past in sorted(streaming))
         threads = sum(len(copy.cpus) for copy in copies)
-        at_once = (
-            f"; {len(copies)} copies, none of which waits for another, and repetitions during "
-            "which all ran"
-        )
         return (
             f"host clock, first thread's start to last thread's end; {threads} pinned thread(s), "
             f"{stores} stores (the faster on trial), bytes counted as STREAM does (read + written)"
-            f"{at_once if len(copies) > 1 else ''}"
+            f"{_at_once_text(copies)}"
         )
+
+
+def _at_once_text(copies: tuple[Copy, ...]) -> str:
+    if len(copies) == 1:
+        return ""
+    cpus = [cpu for copy in copies for cpu in copy.cpus]
+    shared = len(set(cpus)) < len(cpus)
+    return (
+        f"; {len(copies)} copies, none of which waits for another, and repetitions during which "
+        f"all ran{'; threads that share a CPU take turns on it' if shared else ''}"
+    )
