@@ -93,6 +93,10 @@ def test_a_walk_by_many_is_refused_and_not_ignored(here):
         assert "Only one copy by one host thread walks" in refusal(here, *copies).reason
 
 
+def test_a_block_is_copied_by_the_cpu_that_was_named_or_not_at_all(here):
+    assert "CPU 100000 is none" in refusal(here, copy(cpus=(100_000,), access=Access())).reason
+
+
 def test_a_walk_needs_memory_for_its_span(here, monkeypatch):
     monkeypatch.setattr(module, "available_host_bytes", lambda: 64 << 20)
     walk = Access(Pattern.ASCENDING, span_bytes=64 << 20)

@@ -90,7 +90,7 @@ class BlockSession:
         caches = "caches as the copies before left them"
         if access.caches is Caches.FLUSHED:
             caches = "all blocks of a sample flushed from the caches before it"
-            if step != copy.bytes:
+            if step != copy.bytes and access.pattern is not Pattern.REPEATED:
                 caches += f", {step} bytes from one to the next so that none share a line"
         return (
             f"host clock around {loops} memcpy call(s) a sample by one pinned thread, {walk}; "

@@ -18,7 +18,13 @@ from lanescope.backend.pieces import PieceSession
 from lanescope.backend.reasons import reason_for
 from lanescope.backend.sessions import GpuSession
 from lanescope.backend.specs import copy_spec
-from lanescope.backend.threads import WORD_BYTES, is_by_blocks, require_no_walk, require_words
+from lanescope.backend.threads import (
+    WORD_BYTES,
+    is_by_blocks,
+    require_cpus,
+    require_no_walk,
+    require_words,
+)
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment, Operation, Place
 from lanescope.experiment.limit import route
@@ -93,6 +99,7 @@ class NativeBackend:
         self._require_host_memory(experiment)
         device = self._pinning_device(experiment)
         if is_by_blocks(experiment):
+            require_cpus(experiment)
             return BlockSession(self._topology, self._pool, experiment, device)
         require_no_walk(experiment)
         require_words(experiment)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Experiment, Operation
 from lanescope.experiment.access import PLAIN
@@ -25,6 +27,17 @@ def require_no_walk(experiment: Experiment) -> None:
                 f"Only one copy by one host thread walks over memory; this {copy.operation} has "
                 f"{len(copy.cpus)} thread(s), and there are {len(experiment.copies)} such at once.",
                 "Name one CPU, or leave the pattern, the span and the caches out.",
+            )
+
+
+def require_cpus(experiment: Experiment) -> None:
+    """Raise `NotMeasuredError` if a thread cannot be bound to the CPU that a copy names."""
+    allowed = os.sched_getaffinity(0)
+    for cpu in (cpu for copy in experiment.copies for cpu in copy.cpus):
+        if cpu not in allowed:
+            raise NotMeasuredError(
+                f"CPU {cpu} is none that this process may use.",
+                "Name another one, or let more be used: 'taskset -p', or the job's limits.",
             )
 
 
