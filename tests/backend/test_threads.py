@@ -154,12 +154,24 @@ class Team:
 
 def test_repetitions_that_ran_partly_alone_do_not_count(monkeypatch):
     monkeypatch.setattr(host.native, "HostTeam", Team)
-    session = HostSession(None, None, experiment(copy(), copy()))
+    session = HostSession(None, None, experiment(copy(cpus=(0,)), copy(cpus=(1,))))
     fast, slow = session.sample()
     assert fast == pytest.approx([0.009] * 29)  # not the one before the other began
     assert slow == pytest.approx([0.1] * 2)  # not the one that ended after the other
     session.sample()
     assert session._team.asked == [3, 3]  # 0.15 s are 1.5 of the slow one, and 3 the least
     assert "cached and streaming stores" in session.method
+    assert "during which all ran" in session.method
     with pytest.raises(NotMeasuredError, match="2 elements arrived wrong"):
         session.check()
+
+
+def test_copies_that_share_a_cpu_share_its_time(monkeypatch):
+    monkeypatch.setattr(host.native, "HostTeam", Team)
+    session = HostSession(None, None, experiment(copy(cpus=(0,)), copy(cpus=(0,))))
+    fast, slow = session.sample()
+    # common are the times from 5 ms, when the second began, to the end of the first's last
+    # repetition, 299 ms: between 29 and 30 repetitions of the first
+    assert fast == pytest.approx([0.294 / (29 + 4 / 9)])
+    assert slow == pytest.approx([0.1])
+    assert "take turns" in session.method

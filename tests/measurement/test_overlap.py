@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
-from lanescope.measurement.overlap import overlapping_spans, overlapping_windows, take_turns
+from lanescope.measurement.overlap import (
+    overlapping_spans,
+    overlapping_windows,
+    shares_of_common_time,
+    take_turns,
+)
 
 
 def test_a_copy_alone_keeps_all_windows():
@@ -42,3 +47,13 @@ def test_repetitions_with_gaps_count_when_all_ran():
     assert kept[0] == pytest.approx([0.5])  # the first began alone, the last went on alone
     assert kept[1] == pytest.approx([1.8, 1.0])
     assert overlapping_spans([first])[0] == pytest.approx([1.0, 0.5, 1.0])
+
+
+def test_threads_that_take_turns_on_a_cpu_are_not_each_as_fast_as_alone():
+    # ten repetitions of 1 s in each turn, and a turn of the other between
+    first = [(t, t + 1.0) for turn in (0, 20, 40) for t in np.arange(turn, turn + 10.0)]
+    second = [(t, t + 1.0) for turn in (10, 30, 50) for t in np.arange(turn, turn + 10.0)]
+    shares = shares_of_common_time([first, second])
+    # common from 10 to 50: two turns of each
+    assert np.concatenate(shares) == pytest.approx([2.0, 2.0])
+    assert shares_of_common_time([[(0, 1)], [(2, 3)]])[0].size == 0

@@ -8,7 +8,7 @@ from lanescope._core import native
 from lanescope.backend.reasons import require_equal
 from lanescope.backend.specs import place_spec
 from lanescope.experiment import Copy, Experiment
-from lanescope.measurement.overlap import overlapping_spans
+from lanescope.measurement.overlap import overlapping_spans, shares_of_common_time
 from lanescope.measurement.result import FloatArray, LinkEvidence
 
 #: A batch aims at this time, so that a signal is answered and a budget is kept.
@@ -51,6 +51,7 @@ class HostSession:
         self._team = native.HostTeam(topology, pool, specs, device)
         self._least = 1 if len(specs) == 1 else _LEAST_AT_ONCE
         self._repetitions = self._least
+        self._in_turns = _share_cpus(experiment.copies)
         self.method = self._describe(experiment)
 
     def sample(self) -> list[FloatArray]:
@@ -59,7 +60,7 @@ class HostSession:
         longest = max(float(np.median([end - begin for begin, end in copy])) for copy in spans)
         wanted = _BATCH_SECONDS / max(longest, _CLOCK_SECONDS)
         self._repetitions = int(np.clip(wanted, self._least, _MOST_REPETITIONS))
-        return overlapping_spans(spans)
+        return shares_of_common_time(spans) if self._in_turns else overlapping_spans(spans)
 
     def check(self) -> None:
         """Compare every element; see `Session.check`."""
@@ -84,9 +85,16 @@ class HostSession:
 def _at_once_text(copies: tuple[Copy, ...]) -> str:
     if len(copies) == 1:
         return ""
-    cpus = [cpu for copy in copies for cpu in copy.cpus]
-    shared = len(set(cpus)) < len(cpus)
-    return (
-        f"; {len(copies)} copies, none of which waits for another, and repetitions during which "
-        f"all ran{'; threads that share a CPU take turns on it' if shared else ''}"
-    )
+    text = f"; {len(copies)} copies, none of which waits for another"
+    if _share_cpus(copies):
+        return (
+            f"{text}; threads that share a CPU take turns on it, so that a sample is the time "
+            "of all divided by a copy's repetitions"
+        )
+    return f"{text}, and repetitions during which all ran"
+
+
+def _share_cpus(copies: tuple[Copy, ...]) -> bool:
+    """Whether threads of several copies are pinned to one CPU."""
+    used = [cpu for copy in copies for cpu in set(copy.cpus)]
+    return len(set(used)) < len(used)

@@ -51,6 +51,39 @@ def overlapping_spans(spans: Sequence[Sequence[tuple[float, float]]]) -> list[Fl
     return [(t[:, 1] - t[:, 0])[keep] for t, keep in zip(times, inside, strict=True)]
 
 
+def shares_of_common_time(spans: Sequence[Sequence[tuple[float, float]]]) -> list[FloatArray]:
+    """Return for each copy the common time of all, divided by its repetitions in it.
+
+    For copies whose threads take turns on a CPU: most repetitions of a short copy fall
+    between two turns and look as if the thread had the CPU for itself.
+
+    Parameters
+    ----------
+    spans
+        As in `overlapping_spans`.
+
+    Returns
+    -------
+    list of arrays
+        One number of seconds for each copy; none if there is no common time, or
+        one copy did nothing in it.
+    """
+    times = [np.asarray(s, dtype=np.float64).reshape(-1, 2) for s in spans]
+    begin = max(t[0, 0] for t in times)
+    end = min(t[-1, 1] for t in times)
+    done = [_repetitions_between(t, begin, end) for t in times]
+    if end <= begin or not all(done):
+        return [np.empty(0) for _ in times]
+    return [np.array([(end - begin) / count]) for count in done]
+
+
+def _repetitions_between(times: FloatArray, begin: float, end: float) -> float:
+    """How many repetitions lie in a time; those that reach past it count in part."""
+    inside = np.clip(times, begin, end)
+    lengths = np.maximum(times[:, 1] - times[:, 0], np.finfo(np.float64).tiny)
+    return float(np.sum((inside[:, 1] - inside[:, 0]) / lengths))
+
+
 def take_turns(boundaries: Sequence[Sequence[float]]) -> bool:
     """Whether copies without a common window ran one after the other.
 
