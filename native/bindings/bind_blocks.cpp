@@ -23,11 +23,6 @@ using SharedTopology = std::shared_ptr<const lanescope::Topology>;
 }  // namespace
 
 void bind_blocks(nb::module_& module) {
-  nb::enum_<BlockPattern>(module, "BlockPattern")
-      .value("repeated", BlockPattern::repeated)
-      .value("ascending", BlockPattern::ascending)
-      .value("descending", BlockPattern::descending)
-      .value("random", BlockPattern::random);
   nb::class_<BlockCopier>(module, "BlockCopier", "Copies of blocks by one bound host thread.")
       .def(
           "__init__",

@@ -9,15 +9,18 @@
 #include <vector>
 
 #include "bindings.hpp"
+#include "lanescope/block_walk.hpp"
 #include "lanescope/copy_set.hpp"
 #include "lanescope/devices.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using lanescope::BlockPattern;
 using lanescope::BufferPool;
 using lanescope::CopySet;
 using lanescope::CopySpec;
 using lanescope::PlaceSpec;
+using lanescope::Route;
 using lanescope::SmShape;
 using lanescope::Topology;
 
@@ -62,6 +65,17 @@ void bind_cuda(nb::module_& module) {
       .value("device", lanescope::Memory::device)
       .value("pool", lanescope::Memory::pool);
 
+  nb::enum_<BlockPattern>(module, "BlockPattern")
+      .value("repeated", BlockPattern::repeated)
+      .value("ascending", BlockPattern::ascending)
+      .value("descending", BlockPattern::descending)
+      .value("random", BlockPattern::random);
+  nb::enum_<Route>(module, "Route")
+      .value("automatic", Route::automatic)
+      .value("peer", Route::peer)
+      .value("uva", Route::uva)
+      .value("staged", Route::staged);
+
   nb::class_<PlaceSpec>(module, "PlaceSpec", "A NUMA node's or a device's memory.")
       .def(
           "__init__",
@@ -80,10 +94,18 @@ void bind_cuda(nb::module_& module) {
       .def(
           "__init__",
           [](CopySpec* self, PlaceSpec source, PlaceSpec destination, std::size_t bytes, int device,
-             std::vector<int> cpus, std::optional<SmShape> sm) {
-            new (self) CopySpec{source, destination, bytes, device, std::move(cpus), sm};
+             std::vector<int> cpus, std::optional<SmShape> sm,
+             std::optional<std::size_t> span_bytes, BlockPattern pattern, bool flushed,
+             Route route) {
+            const std::size_t span = span_bytes.value_or(bytes);
+            if (bytes < 1 || span < bytes) throw nb::value_error("a copy is within its span");
+            new (self) CopySpec{
+                source, destination, bytes, device, std::move(cpus), sm, {span, pattern, flushed},
+                route};
           },
-          "source"_a, "destination"_a, "bytes"_a, "device"_a, "cpus"_a, "sm"_a.none());
+          "source"_a, "destination"_a, "bytes"_a, "device"_a, "cpus"_a, "sm"_a.none(),
+          "span_bytes"_a = nb::none(), "pattern"_a = BlockPattern::repeated, "flushed"_a = false,
+          "route"_a = Route::automatic);
 
   nb::class_<BufferPool>(module, "BufferPool", "Keeps buffers between experiments.")
       .def(nb::init<std::shared_ptr<const Topology>>(), "topology"_a);

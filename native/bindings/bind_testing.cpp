@@ -1,10 +1,15 @@
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <stdexcept>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "bindings.hpp"
+#include "lanescope/block_gaps.hpp"
 #include "lanescope/block_walk.hpp"
 #include "lanescope/cache_flush.hpp"
 #include "lanescope/chase_ring.hpp"
@@ -12,6 +17,7 @@
 #include "lanescope/host_buffer.hpp"
 #include "lanescope/host_kernels.hpp"
 #include "lanescope/pattern.hpp"
+#include "lanescope/peer.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -44,6 +50,30 @@ void throw_behind_gate(int device) {
   gate.run({&stream}, [] {});
 }
 
+/// Whether an impatient gate opens although nobody opens it.
+bool gate_opens_late(double patience_s, double wait_s) {
+  volatile int open = 0;
+  const lanescope::OpenLate late(open, patience_s);
+  std::this_thread::sleep_for(std::chrono::duration<double>(wait_s));
+  return open == 1;
+}
+
+/// Whether two devices that reach each other do so again after a throw that passed the guard
+/// which keeps them apart.
+bool peer_access_survives_throw(int device, int peer) {
+  lanescope::enable_peer(device, peer);
+  try {
+    lanescope::PeerAccessOff off;
+    off.take(device, peer);
+    throw std::runtime_error("body");
+  } catch (const std::runtime_error&) {
+  }
+  const lanescope::ScopedDevice scope(device);
+  const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
+  lanescope::forgive(status);
+  return status == cudaErrorPeerAccessAlreadyEnabled;
+}
+
 std::size_t mismatches_after_flip(std::size_t bytes, std::size_t flipped) {
   std::vector<std::uint64_t> words(bytes / 8 + 1);
   lanescope::fill_pattern(words.data(), bytes, 7);
@@ -61,6 +91,18 @@ std::vector<std::uint64_t> ring_pointers(std::size_t bytes, std::size_t stride, 
   std::vector<std::uint64_t> next;
   for (std::size_t i = 0; i < visits.size(); ++i) next.push_back(image[i * (stride / 8)]);
   return next;
+}
+
+/// What the first repetitions leave out, as begin and end of each part.
+std::vector<std::pair<std::size_t, std::size_t>> untouched_bytes(lanescope::BlockPattern pattern,
+                                                                 std::uint64_t repetitions,
+                                                                 std::size_t block_bytes,
+                                                                 std::size_t span_bytes) {
+  std::vector<std::pair<std::size_t, std::size_t>> parts;
+  for (const auto [begin, end] :
+       lanescope::untouched_bytes(pattern, repetitions, block_bytes, span_bytes))
+    parts.emplace_back(begin, end);
+  return parts;
 }
 
 std::vector<std::uint32_t> ring_visits(std::size_t bytes, std::size_t stride, bool random) {
@@ -111,6 +153,9 @@ void bind_testing(nb::module_& module) {
   testing.def("gate_opens_when_body_throws", &gate_opens_when_body_throws);
   testing.def("throw_behind_gate", &throw_behind_gate, "device"_a,
               nb::call_guard<nb::gil_scoped_release>());
+  testing.def("gate_opens_late", &gate_opens_late, "patience_s"_a, "wait_s"_a);
+  testing.def("peer_access_survives_throw", &peer_access_survives_throw, "device"_a, "peer"_a,
+              nb::call_guard<nb::gil_scoped_release>());
   testing.def("pattern_word", &lanescope::pattern_word, "seed"_a, "index"_a);
   testing.def("mismatches_after_flip", &mismatches_after_flip, "bytes"_a, "flipped"_a);
   testing.def("ring_pointers", &ring_pointers, "bytes"_a, "stride"_a, "random"_a);
@@ -119,6 +164,8 @@ void bind_testing(nb::module_& module) {
   testing.def("kernel_results", &kernel_results, "operation"_a, "streaming"_a, "count"_a);
   testing.def("huge_bytes", &huge_bytes, "topology"_a, "bytes"_a, "small"_a);
   testing.def("can_flush_caches", &lanescope::can_flush_caches);
+  testing.def("untouched_bytes", &untouched_bytes, "pattern"_a, "repetitions"_a, "block_bytes"_a,
+              "span_bytes"_a);
   testing.def("has_streaming_stores", &lanescope::has_streaming_stores);
   bind_piece_testing(testing);
 }

@@ -14,6 +14,11 @@ def test_a_throwing_body_leaves_the_gate_open():
     assert native.testing.gate_opens_when_body_throws()
 
 
+def test_an_impatient_gate_opens_by_itself_and_a_patient_one_does_not():
+    assert native.testing.gate_opens_late(0.01, 0.5)
+    assert not native.testing.gate_opens_late(60, 0.05)
+
+
 def test_pattern_is_splitmix64():
     # first outputs of the generator with seed 0, as published with it
     words = [native.testing.pattern_word(0, i) for i in range(2)]

@@ -74,6 +74,11 @@ class RandomWalk {
 /// Offsets of blocks, one after the other, without an end; cheap to copy.
 using BlockWalk = std::variant<SteppingWalk, RandomWalk>;
 
+/// The next offset of a walk, where finding out which kind it is may take its time.
+inline std::size_t next_offset(BlockWalk& walk) {
+  return std::visit([](auto& steps) { return steps.next(); }, walk);
+}
+
 /// A walk over `blocks` blocks (one or more), `step` bytes from each to the next in memory.
 BlockWalk walk_over(BlockPattern pattern, std::size_t blocks, std::size_t step);
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "lanescope/cuda_handles.hpp"
@@ -21,6 +23,18 @@ class OpenOnExit {
   volatile int& open_;
 };
 
+/// Opens a gate after a while, unless it goes out of scope before.
+class OpenLate {
+ public:
+  /// Throws `Error` when no thread more is allowed.
+  OpenLate(volatile int& open, double patience_s);
+  OpenLate(const OpenLate&) = delete;
+  OpenLate& operator=(const OpenLate&) = delete;
+
+ private:
+  std::jthread thread_;
+};
+
 /// Holds streams back until everything is queued, then starts them together.
 class Gate {
  public:
@@ -33,7 +47,11 @@ class Gate {
   /// Closes the gate on all streams, calls `queue`, opens it and waits for the
   /// streams. When `queue` throws, the gate opens and the streams drain before the
   /// error goes on. Throws `Error` when the streams do not end in time.
-  void run(const std::vector<const Stream*>& streams, const std::function<void()>& queue);
+  ///
+  /// The gate opens after `patience_s` seconds if `queue` has not returned: it may be
+  /// waiting for what it has queued itself.
+  void run(const std::vector<const Stream*>& streams, const std::function<void()>& queue,
+           std::optional<double> patience_s = {});
 
   /// Whether no stream of a run waits or works any more: it can run again.
   bool is_drained() const noexcept { return drained_; }

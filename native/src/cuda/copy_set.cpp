@@ -19,6 +19,9 @@ namespace {
 constexpr std::uint64_t kSourceSeed = 0x5EED0000;
 constexpr std::uint64_t kSpoiltSeed = 0xBAD0000;
 constexpr double kFillTimeoutS = 60;
+// A staged copy is cut up by the driver, into pieces that nobody knows the number of and that
+// may wait for each other: the queue behind a gate might fill up.
+constexpr double kStagedPatienceS = 0.05;
 // Windows that a kernel can take the time of; more do not wait behind a gate anyway.
 constexpr std::size_t kMostBoundaries = 1024;
 
@@ -27,6 +30,7 @@ bool must_stage(const CopySpec& spec) {
                                spec.destination.memory == Memory::device &&
                                spec.source.index != spec.destination.index;
   if (!between_devices) return false;
+  if (spec.route == Route::staged) return true;
   const bool forward = enable_peer(spec.source.index, spec.destination.index);
   const bool backward = enable_peer(spec.destination.index, spec.source.index);
   if (spec.sm && !(forward && backward))
@@ -92,14 +96,15 @@ CopySet::CopySet(std::shared_ptr<const Topology> topology, BufferPool& pool,
     preload_gate();
     if (spec.sm) preload_sm_copy();
     Job job{spec,
-            pool.lend(spec.source, spec.bytes),
-            pool.lend(spec.destination, spec.bytes),
+            pool.lend(spec.source, spec.walk.span_bytes),
+            pool.lend(spec.destination, spec.walk.span_bytes),
             Stream(spec.device),
             {},
             spec.sm ? pool.lend_small(spec.device) : nullptr,
             nullptr,
             kSourceSeed + i,
-            staged};
+            staged,
+            walk_over(spec.walk.pattern, spec.walk.span_bytes / spec.bytes, spec.bytes)};
     if (!job.destination->is_filled_by_host()) job.counter = pool.lend_small(checker(job));
     jobs_.push_back(std::move(job));
   }
@@ -113,11 +118,11 @@ void CopySet::write_patterns() const {
   bool by_host = true;
   auto start = [&](const Buffer& buffer, const Job& job, std::uint64_t seed) {
     if (buffer.is_filled_by_host() != by_host) return;
-    if (by_host) return fill_pattern(buffer.data(), job.spec.bytes, seed);
+    if (by_host) return fill_pattern(buffer.data(), job.spec.walk.span_bytes, seed);
     const PlaceSpec place = buffer.place();
     streams.emplace_back(place.memory == Memory::device ? place.index : job.spec.device);
     const ScopedDevice scope(streams.back().device());
-    launch_fill(streams.back().get(), buffer.data(), job.spec.bytes, seed);
+    launch_fill(streams.back().get(), buffer.data(), job.spec.walk.span_bytes, seed);
   };
   auto start_all = [&] {
     for (const Job& job : jobs_) {
@@ -130,16 +135,17 @@ void CopySet::write_patterns() const {
   finish_all(streams, start_all);
 }
 
-void CopySet::submit(const Job& job, int windows, int loops) const {
+void CopySet::submit(Job& job, int windows, int loops) const {
   if (job.spec.sm) {
     launch_sm_copy(job.stream.get(), job.spec.device, ways_of(job), job.spec.bytes, *job.spec.sm,
                    windows, loops, window_times(*job.times));
     return;
   }
-  for (int i = 0; i < windows * loops; ++i)
-    check(cudaMemcpyAsync(job.destination->data(), job.source->data(), job.spec.bytes,
-                          cudaMemcpyDefault, job.stream.get()),
-          "cudaMemcpyAsync");
+  for (int i = 0; i < windows * loops; ++i) {
+    const std::size_t begin = next_offset(job.walk);
+    ++job.repetitions;
+    copy_bytes(job, {begin, begin + job.spec.bytes});
+  }
 }
 
 /// The ways that a kernel goes: its own copy's, and that of the copy in step with it.
@@ -167,7 +173,7 @@ void CopySet::prepare(Job& job, std::size_t boundaries) const {
 }
 
 /// Queues the window that ends at a boundary. A kernel does all windows at once.
-void CopySet::queue(const Job& job, std::size_t boundary, int windows, int loops) const {
+void CopySet::queue(Job& job, std::size_t boundary, int windows, int loops) const {
   const ScopedDevice scope(job.spec.device);
   if (job.spec.sm) {
     if (boundary == 0 && !is_carried(job)) submit(job, windows, loops);
@@ -183,15 +189,21 @@ CopySet::Boundaries CopySet::run_gated(int windows, int loops) {
   if (boundaries > kMostBoundaries)
     throw Error("CopySet::run_gated", 0, "too many windows", std::to_string(windows));
   std::vector<const Stream*> streams;
+  std::optional<double> patience;
+  PeerAccessOff off;
+  flush_caches();
   for (Job& job : jobs_) {
     prepare(job, boundaries);
     streams.push_back(&job.stream);
+    switch_off_peers(off, job);
+    if (job.staged) patience = kStagedPatienceS;
   }
-  gate_->run(streams, [&] {
+  auto queue_all = [&] {
     // Window by window over all streams: should the queue fill up, all are equally far.
     for (std::size_t boundary = 0; boundary < boundaries; ++boundary)
-      for (const Job& job : jobs_) queue(job, boundary, windows + 1, loops);
-  });
+      for (Job& job : jobs_) queue(job, boundary, windows + 1, loops);
+  };
+  gate_->run(streams, queue_all, patience);
   Boundaries seconds;
   for (const Job& job : jobs_) seconds.push_back(times_of(carrier(job), boundaries));
   return seconds;
@@ -218,7 +230,7 @@ std::vector<double> CopySet::times_of(const Job& job, std::size_t boundaries) co
   return seconds;
 }
 
-std::vector<double> CopySet::run_job(const Job& job, int windows, double (*now)()) const {
+std::vector<double> CopySet::run_job(Job& job, int windows, double (*now)()) const {
   std::vector<double> stamps;
   for (int window = 0; window <= windows; ++window) {
     submit(job, 1, 1);
@@ -232,7 +244,12 @@ CopySet::Boundaries CopySet::run_on_host_clock(int windows) {
   Boundaries seconds(jobs_.size());
   std::vector<std::exception_ptr> failures(jobs_.size());
   std::barrier start(static_cast<std::ptrdiff_t>(jobs_.size()));
-  for (Job& job : jobs_) prepare(job, 0);
+  PeerAccessOff off;
+  flush_caches();
+  for (Job& job : jobs_) {
+    prepare(job, 0);
+    switch_off_peers(off, job);
+  }
   auto run = [&](std::size_t number) {
     if (is_carried(jobs_[number])) return start.arrive_and_drop();
     bool started = false;
@@ -274,10 +291,12 @@ int CopySet::checker(const Job& job) {
 }
 
 std::size_t CopySet::count_mismatches() {
+  copy_the_rest();
   std::size_t sum = 0;
   for (const Job& job : jobs_)  // first, as in write_patterns
     if (job.counter == nullptr)
-      sum += lanescope::count_mismatches(job.destination->data(), job.spec.bytes, job.seed);
+      sum +=
+          lanescope::count_mismatches(job.destination->data(), job.spec.walk.span_bytes, job.seed);
   std::vector<Stream> streams;
   auto start = [&](const Job& job) {
     if (job.counter == nullptr) return;
@@ -285,7 +304,7 @@ std::size_t CopySet::count_mismatches() {
     const ScopedDevice scope(checker(job));
     auto* counter = static_cast<unsigned long long*>(job.counter->data());
     check(cudaMemsetAsync(counter, 0, sizeof *counter, stream), "cudaMemsetAsync");
-    launch_check(stream, job.destination->data(), job.spec.bytes, job.seed, counter);
+    launch_check(stream, job.destination->data(), job.spec.walk.span_bytes, job.seed, counter);
   };
   finish_all(streams, [&] { std::ranges::for_each(jobs_, start); });
   for (const Job& job : jobs_) {
@@ -301,7 +320,9 @@ std::size_t CopySet::count_mismatches() {
 
 void CopySet::spoil(std::size_t copy, std::size_t byte) {
   const Job& job = jobs_.at(copy);
-  if (byte >= job.spec.bytes) throw Error("CopySet::spoil", 0, "no such byte", "past the copy");
+  if (byte >= job.spec.walk.span_bytes)
+    throw Error("CopySet::spoil", 0, "no such byte", "past the copy");
+  copy_the_rest();  // or it might make up for this
   const ScopedDevice scope(job.spec.device);
   auto* place = static_cast<std::uint8_t*>(job.destination->data()) + byte;
   std::uint8_t value = 0;

@@ -1,6 +1,10 @@
 #include "lanescope/gate.hpp"
 
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+#include <system_error>
 #include <thread>
 
 #include "lanescope/kernels.hpp"
@@ -15,6 +19,22 @@ constexpr double kDrainTimeoutS = 60;
 
 }  // namespace
 
+OpenLate::OpenLate(volatile int& open, double patience_s) {
+  auto wait = [&open, patience_s](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any stopped;
+    const std::chrono::duration<double> patience(patience_s);
+    stopped.wait_for(lock, stop, patience, [] { return false; });
+    if (!stop.stop_requested()) open = 1;
+  };
+  try {
+    thread_ = std::jthread(wait);
+  } catch (const std::system_error& error) {
+    throw Error("std::thread", error.code().value(), "no thread", error.what());
+  }
+}
+
 Gate::Gate(int device) {
   const ScopedDevice scope(device);
   check(cudaHostAlloc(reinterpret_cast<void**>(&words_), sizeof(Words),
@@ -28,7 +48,8 @@ Gate::~Gate() {
   if (drained_) forgive(cudaFreeHost(words_));
 }
 
-void Gate::run(const std::vector<const Stream*>& streams, const std::function<void()>& queue) {
+void Gate::run(const std::vector<const Stream*>& streams, const std::function<void()>& queue,
+               std::optional<double> patience_s) {
   words_->open = 0;
   words_->timed_out = 0;
   drained_ = false;
@@ -38,6 +59,8 @@ void Gate::run(const std::vector<const Stream*>& streams, const std::function<vo
       const ScopedDevice scope(stream->device());
       launch_gate(stream->get(), &words_->open, &words_->timed_out, kGateTimeoutNs);
     }
+    std::optional<OpenLate> late;
+    if (patience_s) late.emplace(words_->open, *patience_s);
     queue();
   } catch (...) {
     drained_ = drain(streams, kDrainTimeoutS);

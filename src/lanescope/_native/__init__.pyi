@@ -42,6 +42,24 @@ class Memory(enum.Enum):
 
     pool = 8
 
+class BlockPattern(enum.Enum):
+    repeated = 0
+
+    ascending = 1
+
+    descending = 2
+
+    random = 3
+
+class Route(enum.Enum):
+    automatic = 0
+
+    peer = 1
+
+    uva = 2
+
+    staged = 3
+
 class PlaceSpec:
     """A NUMA node's or a device's memory."""
 
@@ -55,7 +73,7 @@ class SmShape:
 class CopySpec:
     """One copy by a device's copy engine or kernel."""
 
-    def __init__(self, source: PlaceSpec, destination: PlaceSpec, bytes: int, device: int, cpus: Sequence[int], sm: SmShape | None) -> None: ...
+    def __init__(self, source: PlaceSpec, destination: PlaceSpec, bytes: int, device: int, cpus: Sequence[int], sm: SmShape | None, span_bytes: int | None = None, pattern: BlockPattern = BlockPattern.repeated, flushed: bool = False, route: Route = Route.automatic) -> None: ...
 
 class BufferPool:
     """Keeps buffers between experiments."""
@@ -109,15 +127,6 @@ class HostTeam:
 
     def streaming_stores(self, copy: int) -> bool:
         """Whether a copy writes past the cache, which was faster on trial."""
-
-class BlockPattern(enum.Enum):
-    repeated = 0
-
-    ascending = 1
-
-    descending = 2
-
-    random = 3
 
 class BlockCopier:
     """Copies of blocks by one bound host thread."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lanescope._core import native
 from lanescope.backend.base import Session
 from lanescope.backend.blocks import BlockSession
+from lanescope.backend.events import EventCosts
 from lanescope.backend.host import HostSession
 from lanescope.backend.latency import latency_session
 from lanescope.backend.memory import available_host_bytes, available_node_bytes
@@ -25,6 +26,7 @@ from lanescope.backend.threads import (
     require_no_walk,
     require_words,
 )
+from lanescope.backend.walks import WalkSession, require_walks, walks
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment, Operation, Place
 from lanescope.experiment.limit import route
@@ -63,6 +65,7 @@ class NativeBackend:
             raise InputError(f"machine {machine.name!r} is described, not here; predict it instead")
         self._topology = native.Topology()
         self._pool = native.BufferPool(self._topology)
+        self._event_costs = EventCosts(self._topology, self._pool)
         self._machine = machine
         self._affinity = affinity
         self._lost: dict[int, NotMeasuredError] = {}
@@ -106,13 +109,22 @@ class NativeBackend:
         return HostSession(self._topology, self._pool, experiment, device)
 
     def _gpu_session(self, experiment: Experiment, gpus: tuple[Gpu, ...]) -> GpuSession:
+        require_walks(experiment)
         self._require_host_memory(experiment)
         shapes = sm_shapes(experiment.copies, self._machine)
         specs = list(map(copy_spec, experiment.copies, shapes))
         copies = native.CopySet(self._topology, self._pool, specs)
         over_pcie = _over_pcie(self._machine, experiment)
         linked = tuple(gpu for gpu in gpus if gpu.id in over_pcie)
+        if walks(experiment):
+            return WalkSession(
+                copies, experiment, linked, self._nvml, lambda: self._event_seconds(experiment)
+            )
         return GpuSession(copies, experiment, linked, self._nvml, tuple(filter(None, shapes)))
+
+    def _event_seconds(self, experiment: Experiment) -> float:
+        by_engine = [copy for copy in experiment.copies if copy.engine is Engine.CE]
+        return max(map(self._event_costs.of, by_engine))
 
     def _with_cpus(self, experiment: Experiment) -> Experiment:
         return dataclasses.replace(experiment, copies=tuple(map(self._pinned, experiment.copies)))

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 _BATCH_SECONDS = 0.15
 _FIRST_WINDOWS = 6
 #: No clock here has finer steps.
-_CLOCK_SECONDS = 1e-9
+CLOCK_SECONDS = 1e-9
 #: What may wait behind a closed gate: the driver's queue ends near 1,000 entries, and
 #: a full queue would block the thread that has to open the gate.
-_MOST_QUEUED = 400
+MOST_QUEUED = 400
 #: An event after each copy costs a few µs, and so does a kernel's end of a window. Windows of
 #: large copies are made at least this
 #: long by more copies in each, so that it does not count; small copies are timed one by one.
@@ -57,6 +57,8 @@ class GpuSession:
         self._shapes = shapes
         # of copies at once the first and the last window may not count
         self._windows = _FIRST_WINDOWS + 2 * (len(experiment.copies) > 1)
+        # the queue of many copies at once takes no fewer than at first, either
+        self._fewest_windows = 2 if len(experiment.copies) == 1 else self._windows
         self._loops = 1
         # one launch does all windows: nothing waits in the queue
         self._by_kernel = all(copy.engine is Engine.SM for copy in experiment.copies)
@@ -67,11 +69,12 @@ class GpuSession:
 
     def sample(self) -> list[FloatArray]:
         """Run a batch; see `Session.sample`."""
+        self._windows = self._fitting(self._windows)
         boundaries = self._run()
         if self._in_turns:
             return self._whole_set(boundaries)
         seconds = [s / self._loops for s in overlapping_windows(boundaries)]
-        most = max(2, _MOST_QUEUED // (2 * len(seconds)))
+        most = max(self._fewest_windows, MOST_QUEUED // (2 * len(seconds)))
         if any(s.size == 0 for s in seconds):  # one copy ended before another had a full window
             self._windows = min(self._windows * 2, most)
             # By the host's clock a thread that only started late looks as if it had waited.
@@ -79,7 +82,7 @@ class GpuSession:
                 self._in_turns, self._windows = True, _FIRST_WINDOWS
                 self.method = f"{self.method}; {_IN_TURNS}"
             return [s[:0] for s in seconds]
-        longest = max(_CLOCK_SECONDS, *(float(np.median(s)) for s in seconds))
+        longest = max(CLOCK_SECONDS, *(float(np.median(s)) for s in seconds))
         if self._loops != (loops := self._loops_for(longest, most // 2)):
             self._loops = loops  # this batch told how many; it does not count
             return [s[:0] for s in seconds]
@@ -97,6 +100,10 @@ class GpuSession:
         repetitions = (self._windows + 1) * self._loops
         longest = max(b[-1] for b in boundaries)
         return [np.array([longest / repetitions]) for _ in boundaries]
+
+    def _fitting(self, windows: int) -> int:
+        """Return how many windows of this many can run."""
+        return windows
 
     def _loops_for(self, longest_seconds: float, most: int) -> int:
         smallest = min(copy.bytes for copy in self._experiment.copies)

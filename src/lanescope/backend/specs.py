@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lanescope._core import native
-from lanescope.experiment import Copy, Place
+from lanescope.experiment import Caches, Copy, Place
+from lanescope.experiment.access import PLAIN
 from lanescope.experiment.sm import SmShape
 
 
@@ -26,4 +27,16 @@ def copy_spec(copy: Copy, shape: SmShape | None = None) -> native.CopySpec:
         step = -1 if shape.in_step_with is None else shape.in_step_with
         sm = native.SmShape(shape.sms, shape.chunk_bytes, shape.pace_gbs, step)
     ends = place_spec(copy.source), place_spec(copy.destination)
-    return native.CopySpec(*ends, copy.bytes, device_of(copy), list(copy.cpus), sm)
+    access = copy.access or PLAIN
+    route = "automatic" if copy.route is None else str(copy.route)
+    return native.CopySpec(
+        *ends,
+        copy.bytes,
+        device_of(copy),
+        list(copy.cpus),
+        sm,
+        span_bytes=copy.span_bytes,
+        pattern=getattr(native.BlockPattern, str(access.pattern)),
+        flushed=access.caches is Caches.FLUSHED,
+        route=getattr(native.Route, route),
+    )
