@@ -20,6 +20,14 @@ class Topology:
 def topology_xml() -> str:
     """This machine's topology as hwloc XML."""
 
+def node_pages(address: int, bytes: int) -> tuple[dict[int, int], int]:
+    """
+    Number of pages on each node, and of those that the kernel tells nothing of; of many pages a sample.
+    """
+
+def require_on_node(address: int, bytes: int, node: int) -> None:
+    """Fails when more than a few pages lie on other nodes."""
+
 def cuda_devices() -> list[dict[str, object]]:
     """What CUDA says of each device it lets this process use."""
 
