@@ -12,5 +12,6 @@ NB_MODULE(_native, module) {
   bind_blocks(module);
   bind_latency(module);
   bind_pieces(module);
+  bind_loads(module);
   bind_testing(module);
 }

@@ -258,3 +258,21 @@ class PieceSet:
         """
         Number of wrong bytes, gaps included, or of wrong sums where nothing is copied.
         """
+
+class LoadProbe:
+    """Single loads of host memory by one host thread."""
+
+    def __init__(self, topology: Topology, pool: BufferPool, source: PlaceSpec, span: int, stride: int, loads: int, chase: ChaseOrder | None, flushed: bool, device: int, cpus: Sequence[int]) -> None: ...
+
+    def run(self, samples: int, loads: int) -> list[float]:
+        """
+        Seconds of so many loads, for each sample; a gather makes whole passes.
+        """
+
+    def count_mismatches(self) -> int:
+        """
+        Number of samples whose chase did not end where the ring says, or whose sum was wrong.
+        """
+
+    def spoil(self) -> None:
+        """Changes one word, for a test of the check."""
