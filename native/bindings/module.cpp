@@ -13,5 +13,6 @@ NB_MODULE(_native, module) {
   bind_latency(module);
   bind_pieces(module);
   bind_loads(module);
+  bind_allocation(module);
   bind_testing(module);
 }

@@ -276,3 +276,11 @@ class LoadProbe:
 
     def spoil(self) -> None:
         """Changes one word, for a test of the check."""
+
+class AllocationProbe:
+    """Asks for memory, touches it and gives it back."""
+
+    def __init__(self, topology: Topology, place: PlaceSpec, bytes: int, device: int, cpus: Sequence[int]) -> None: ...
+
+    def run(self, cycles: int) -> list[tuple[float, float, float]]:
+        """Seconds of allocating, touching and releasing, for each cycle."""

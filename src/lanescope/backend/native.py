@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lanescope._core import native
+from lanescope.backend.allocation import AllocationSession
 from lanescope.backend.base import Session
 from lanescope.backend.blocks import BlockSession
 from lanescope.backend.host import HostSession
@@ -99,6 +100,8 @@ class NativeBackend:
     def _thread_session(self, experiment: Experiment) -> Session:
         self._require_host_memory(experiment)
         device = self._pinning_device(experiment)
+        if any(copy.operation.is_of_memory for copy in experiment.copies):
+            return AllocationSession(self._topology, self._machine, experiment, device)
         if any(copy.by_single_loads for copy in experiment.copies):
             return LoadSession(self._topology, self._pool, experiment, device)
         if is_by_blocks(experiment):
