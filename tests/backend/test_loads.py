@@ -112,3 +112,9 @@ def test_loads_are_measured_alone(backend):
     experiment = Experiment("two", "two", (copy, copy), Timing.HOST)
     with pytest.raises(NotMeasuredError, match="alone"), backend.prepare(experiment):
         pass
+
+
+def test_a_cpu_that_is_not_there_is_named(backend):
+    experiment = loads(Operation.GATHER, 4096, cpus=(9999,))
+    with pytest.raises(NotMeasuredError, match="CPU 9999 is none"), backend.prepare(experiment):
+        pass

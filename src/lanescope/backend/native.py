@@ -101,8 +101,10 @@ class NativeBackend:
         self._require_host_memory(experiment)
         device = self._pinning_device(experiment)
         if any(copy.operation.is_of_memory for copy in experiment.copies):
+            require_cpus(experiment)
             return AllocationSession(self._topology, self._machine, experiment, device)
         if any(copy.by_single_loads for copy in experiment.copies):
+            require_cpus(experiment)
             return LoadSession(self._topology, self._pool, experiment, device)
         if is_by_blocks(experiment):
             require_cpus(experiment)
