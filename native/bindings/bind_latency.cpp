@@ -41,7 +41,8 @@ void bind_chase(nb::module_& module) {
              int device, std::size_t bytes, ChaseOrder order, std::size_t stride,
              std::vector<int> cpus) {
             new (self) ChaseProbe(std::move(topology), pool,
-                                  {source, device, {bytes, stride, order}}, std::move(cpus));
+                                  {source, device, {lanescope::one_lap(bytes, stride), order}},
+                                  std::move(cpus));
           },
           "topology"_a, "pool"_a, "source"_a, "device"_a, "bytes"_a, "order"_a, "stride"_a,
           "cpus"_a, Release())

@@ -85,9 +85,10 @@ std::size_t mismatches_after_flip(std::size_t bytes, std::size_t flipped) {
 /// it.
 std::vector<std::uint64_t> ring_pointers(std::size_t bytes, std::size_t stride, bool random) {
   const auto order = random ? lanescope::ChaseOrder::random : lanescope::ChaseOrder::sequential;
-  const auto visits = lanescope::ring_visits({bytes, stride, order});
+  const auto places = lanescope::one_lap(bytes, stride);
+  const auto visits = lanescope::ring_visits({places, order});
   std::vector<std::uint64_t> image(visits.size() * (stride / 8));
-  lanescope::write_ring(image.data(), 0, stride, visits);
+  lanescope::write_ring(image.data(), 0, places, visits);
   std::vector<std::uint64_t> next;
   for (std::size_t i = 0; i < visits.size(); ++i) next.push_back(image[i * (stride / 8)]);
   return next;
@@ -107,7 +108,7 @@ std::vector<std::pair<std::size_t, std::size_t>> untouched_bytes(lanescope::Bloc
 
 std::vector<std::uint32_t> ring_visits(std::size_t bytes, std::size_t stride, bool random) {
   const auto order = random ? lanescope::ChaseOrder::random : lanescope::ChaseOrder::sequential;
-  return lanescope::ring_visits({bytes, stride, order});
+  return lanescope::ring_visits({lanescope::one_lap(bytes, stride), order});
 }
 
 /// The first `count` offsets of a walk over blocks.

@@ -12,5 +12,7 @@ NB_MODULE(_native, module) {
   bind_blocks(module);
   bind_latency(module);
   bind_pieces(module);
+  bind_loads(module);
+  bind_allocation(module);
   bind_testing(module);
 }

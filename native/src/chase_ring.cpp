@@ -17,9 +17,7 @@ constexpr std::uint64_t kShuffleSeed = 0xC4A5E;
 }  // namespace
 
 std::vector<std::uint32_t> ring_visits(const RingSpec& ring) {
-  if (ring.stride == 0 || ring.stride % sizeof(std::uint64_t) != 0)
-    throw Error("ring_visits", 0, "bad stride", "a stride must be a multiple of 8 bytes");
-  const std::size_t elements = ring.bytes / ring.stride;
+  const std::size_t elements = ring.places.count;
   if (elements < 2 || elements > std::numeric_limits<std::uint32_t>::max())
     throw Error("ring_visits", 0, "bad ring", "a ring needs 2 to 2^32 - 1 elements");
   std::vector<std::uint32_t> visits(elements);
@@ -32,13 +30,13 @@ std::vector<std::uint32_t> ring_visits(const RingSpec& ring) {
   return visits;
 }
 
-void write_ring(void* image, std::uint64_t base, std::size_t stride,
+void write_ring(void* image, std::uint64_t base, const LoadPlaces& places,
                 const std::vector<std::uint32_t>& visits) {
   auto* bytes = static_cast<std::byte*>(image);
   for (std::size_t i = 0; i < visits.size(); ++i) {
     const std::uint32_t after = visits[i + 1 < visits.size() ? i + 1 : 0];
-    const std::uint64_t next = base + std::uint64_t{after} * stride;
-    std::memcpy(bytes + std::size_t{visits[i]} * stride, &next, sizeof next);
+    const std::uint64_t next = base + places.offset(after);
+    std::memcpy(bytes + places.offset(visits[i]), &next, sizeof next);
   }
 }
 

@@ -26,3 +26,10 @@ def test_reasons(name, words, lost):
     assert failure.device_lost is lost
     assert "cudaCall" in failure.error.reason  # for a bug report
     assert "\n" not in str(failure.error)
+
+
+def test_pages_on_another_node_are_told_in_the_cores_words():
+    words = "7 % of the pages lie on other nodes than h1"
+    error = reason_for("move_pages", 0, "pages elsewhere", words, "pages.cpp:1").error
+    assert error.reason.startswith(words + ".")
+    assert "Free memory of that node" in error.remedy

@@ -22,10 +22,16 @@ class HostArray {
 
   void* data() const noexcept { return data_; }
 
+  /// Throws `Error` when the kernel says that more than a few of its pages lie on another
+  /// node than asked for; it must have been touched.
+  void require_on_its_node() const;
+
  private:
   std::optional<HostBuffer> own_;
   std::shared_ptr<Buffer> lent_;
   void* data_ = nullptr;
+  std::size_t bytes_;
+  std::optional<int> node_;  // on a machine of several
 };
 
 }  // namespace lanescope

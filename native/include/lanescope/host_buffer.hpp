@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
+#include "lanescope/pages.hpp"
 #include "lanescope/topology.hpp"
 
 namespace lanescope {
@@ -28,17 +30,23 @@ class HostBuffer {
   std::size_t bytes() const noexcept { return bytes_; }
 
   /// How much of it lies on huge pages now, by the kernel's account (smaps).
-  std::size_t huge_bytes() const;
+  std::size_t huge_bytes() const { return huge_page_bytes(data_, bytes_); }
 
   /// Throws `Error` unless all of it lies on huge pages; it must have been touched.
-  void require_huge() const;
+  void require_huge() const { require_huge_pages(data_, bytes_); }
 
-  /// Writes a zero to every page with as many threads as there are CPUs at hand.
+  /// Throws `Error` when the kernel says that more than a few of its pages lie on another
+  /// node than asked for; it must have been touched.
+  void require_on_its_node() const;
+
+  /// Writes a zero to every page with as many threads as there are CPUs at hand. Throws
+  /// `Error` when the pages are not where they should be.
   void touch() const;
 
  private:
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
+  std::optional<int> node_;  // where its pages are bound to, on a machine of several nodes
 };
 
 }  // namespace lanescope

@@ -78,6 +78,7 @@ class HostTeam {
   void repeat(Worker& worker);
   bool goes_on(int repetition);
   void choose_stores();
+  void require_placed() const;
   void start_workers();
   void end_workers();
 

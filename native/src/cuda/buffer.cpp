@@ -34,6 +34,7 @@ Buffer::Buffer(const Topology& topology, PlaceSpec place, std::size_t bytes)
     case Memory::mapped:
     case Memory::managed:
       data_ = driver_.emplace(allocate_by_driver(topology, place, bytes)).data();
+      if (topology.node_count() > 1) require_on_node(data_, bytes_, place.index);
       return;
     case Memory::pageable:
     case Memory::small_pages:

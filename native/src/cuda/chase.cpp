@@ -50,7 +50,7 @@ ChaseProbe::ChaseProbe(std::shared_ptr<const Topology> topology, BufferPool& poo
       cpus_(std::move(cpus)),
       spec_(spec),
       visits_(ring_visits(spec.ring)),
-      buffer_(lend_to(spec.device, pool, spec.source, spec.ring.bytes)),
+      buffer_(lend_to(spec.device, pool, spec.source, spec.ring.places.span())),
       stream_(spec.device),
       position_(spec.device, sizeof(std::uint64_t)),
       readings_(pinned_by(spec.device, kMostReadings * sizeof(ChaseReading))),
@@ -63,15 +63,15 @@ ChaseProbe::ChaseProbe(std::shared_ptr<const Topology> topology, BufferPool& poo
 
 void ChaseProbe::write() const {
   const std::uint64_t base = address_of(buffer_->data());
-  const std::size_t stride = spec_.ring.stride;
+  const LoadPlaces& places = spec_.ring.places;
   if (spec_.source.memory == Memory::device) {
-    std::vector<std::byte> image(visits_.size() * stride);
-    write_ring(image.data(), base, stride, visits_);
+    std::vector<std::byte> image(places.span());
+    write_ring(image.data(), base, places, visits_);
     check(cudaMemcpy(buffer_->data(), image.data(), image.size(), cudaMemcpyDefault), "cudaMemcpy");
   } else {
-    write_ring(buffer_->data(), base, stride, visits_);
+    write_ring(buffer_->data(), base, places, visits_);
   }
-  const std::uint64_t first = base + std::uint64_t{visits_.front()} * stride;
+  const std::uint64_t first = base + places.offset(visits_.front());
   check(cudaMemcpy(position_.data(), &first, sizeof first, cudaMemcpyHostToDevice), "cudaMemcpy");
   // A copy from pageable memory may return before the device has it all.
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -102,7 +102,7 @@ void ChaseProbe::run_batch(std::size_t count, int hops, std::vector<double>& sec
     const ChaseReading reading = readings[i];
     hops_ += static_cast<std::uint64_t>(kWarmupHops) + static_cast<std::uint64_t>(hops);
     const std::uint64_t offset = reading.last - address_of(buffer_->data());
-    mismatches_ += offset != std::uint64_t{visits_[hops_ % visits_.size()]} * spec_.ring.stride;
+    mismatches_ += offset != spec_.ring.places.offset(visits_[hops_ % visits_.size()]);
     seen_.insert(reading.multiprocessor);
     seconds.push_back(static_cast<double>(reading.end_ns - reading.begin_ns) * 1e-9 / hops);
   }

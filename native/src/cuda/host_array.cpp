@@ -1,11 +1,13 @@
 #include "lanescope/host_array.hpp"
 
 #include "lanescope/lend_to.hpp"
+#include "lanescope/pages.hpp"
 
 namespace lanescope {
 
 HostArray::HostArray(const Topology& topology, BufferPool& pool, PlaceSpec place, std::size_t bytes,
-                     int device) {
+                     int device)
+    : bytes_(bytes) {
   switch (place.memory) {
     case Memory::pageable:
       own_.emplace(topology, bytes, place.index);
@@ -29,6 +31,11 @@ HostArray::HostArray(const Topology& topology, BufferPool& pool, PlaceSpec place
       throw Error("HostArray", 0, "bad places", "host threads do not work in memory of a device");
   }
   data_ = own_ ? own_->data() : lent_->data();
+  if (topology.node_count() > 1) node_ = place.index;
+}
+
+void HostArray::require_on_its_node() const {
+  if (node_) require_on_node(data_, bytes_, *node_);
 }
 
 }  // namespace lanescope

@@ -78,6 +78,8 @@ BlockCopier::BlockCopier(std::shared_ptr<const Topology> topology, BufferPool& p
 void BlockCopier::fill() {
   fill_pattern(source_.data(), spec_.span_bytes, kSeed);
   std::memset(destination_.data(), kUntouched, spec_.span_bytes);
+  source_.require_on_its_node();
+  destination_.require_on_its_node();
 }
 
 /// Once through the span, or for some time: what repetitions would find in the caches.

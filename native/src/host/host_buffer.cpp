@@ -2,11 +2,8 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <utility>
 
@@ -46,6 +43,7 @@ HostBuffer::HostBuffer(const Topology& topology, std::size_t bytes, int node, Pa
     munmap(data_, bytes_);
     throw;
   }
+  if (topology.node_count() > 1) node_ = node;
 }
 
 HostBuffer::~HostBuffer() {
@@ -53,35 +51,19 @@ HostBuffer::~HostBuffer() {
 }
 
 HostBuffer::HostBuffer(HostBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      node_(other.node_) {}
 
-std::size_t HostBuffer::huge_bytes() const {
-  std::ifstream smaps("/proc/self/smaps");
-  const auto begin = reinterpret_cast<std::uintptr_t>(data_);
-  std::size_t huge = 0;
-  bool inside = false;
-  for (std::string line; std::getline(smaps, line);) {
-    unsigned long first = 0, last = 0, kib = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx ", &first, &last) == 2)
-      inside = first < begin + bytes_ && last > begin;  // neighbours may share a mapping
-    else if (inside && std::sscanf(line.c_str(), "AnonHugePages: %lu kB", &kib) == 1)
-      huge += kib << 10;
-  }
-  return std::min(huge, bytes_);
-}
-
-void HostBuffer::require_huge() const {
-  const std::size_t huge = huge_bytes();
-  if (huge < bytes_)
-    throw Error("madvise", 0, "no huge pages",
-                std::to_string(huge >> 20) + " of " + std::to_string(bytes_ >> 20) +
-                    " MiB are on huge pages");
+void HostBuffer::require_on_its_node() const {
+  if (node_) require_on_node(data_, bytes_, *node_);
 }
 
 void HostBuffer::touch() const {
   in_parallel(bytes_ / kHugePage, 8, [&](std::size_t first, std::size_t last) {
     std::memset(static_cast<char*>(data_) + first * kHugePage, 0, (last - first) * kHugePage);
   });
+  require_on_its_node();
 }
 
 }  // namespace lanescope

@@ -47,11 +47,25 @@ HostTeam::HostTeam(std::shared_ptr<const Topology> topology, BufferPool& pool,
   }
   start_workers();
   give(Order::fill);
+  try {
+    require_placed();
+  } catch (const Error&) {
+    end_workers();
+    throw;
+  }
   choose_stores();
 }
 
 HostTeam::~HostTeam() {
   end_workers();
+}
+
+void HostTeam::require_placed() const {
+  for (const auto& job : jobs_) {
+    job.a.require_on_its_node();
+    job.b.require_on_its_node();
+    if (job.c) job.c->require_on_its_node();
+  }
 }
 
 void HostTeam::start_workers() {

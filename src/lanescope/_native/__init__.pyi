@@ -20,6 +20,14 @@ class Topology:
 def topology_xml() -> str:
     """This machine's topology as hwloc XML."""
 
+def node_pages(address: int, bytes: int) -> tuple[dict[int, int], int]:
+    """
+    Number of pages on each node, and of those that the kernel tells nothing of; of many pages a sample.
+    """
+
+def require_on_node(address: int, bytes: int, node: int) -> None:
+    """Fails when more than a few pages lie on other nodes."""
+
 def cuda_devices() -> list[dict[str, object]]:
     """What CUDA says of each device it lets this process use."""
 
@@ -259,3 +267,29 @@ class PieceSet:
         """
         Number of wrong bytes, gaps included, or of wrong sums where nothing is copied.
         """
+
+class LoadProbe:
+    """Single loads of host memory by one host thread."""
+
+    def __init__(self, topology: Topology, pool: BufferPool, source: PlaceSpec, span: int, stride: int, loads: int, chase: ChaseOrder | None, flushed: bool, device: int, cpus: Sequence[int]) -> None: ...
+
+    def run(self, samples: int, loads: int) -> list[float]:
+        """
+        Seconds of so many loads, for each sample; a gather makes whole passes.
+        """
+
+    def count_mismatches(self) -> int:
+        """
+        Number of samples whose chase did not end where the ring says, or whose sum was wrong.
+        """
+
+    def spoil(self) -> None:
+        """Changes one word, for a test of the check."""
+
+class AllocationProbe:
+    """Asks for memory, touches it and gives it back."""
+
+    def __init__(self, topology: Topology, place: PlaceSpec, bytes: int, device: int, cpus: Sequence[int]) -> None: ...
+
+    def run(self, cycles: int) -> list[tuple[float, float, float]]:
+        """Seconds of allocating, touching and releasing, for each cycle."""

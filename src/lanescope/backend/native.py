@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lanescope._core import native
+from lanescope.backend.allocation import AllocationSession
 from lanescope.backend.base import Session
 from lanescope.backend.blocks import BlockSession
 from lanescope.backend.events import EventCosts
 from lanescope.backend.host import HostSession
 from lanescope.backend.latency import latency_session
+from lanescope.backend.loads import LoadSession
 from lanescope.backend.memory import available_host_bytes, available_node_bytes
 from lanescope.backend.pieces import PieceSession
 from lanescope.backend.reasons import reason_for
@@ -101,6 +103,12 @@ class NativeBackend:
     def _thread_session(self, experiment: Experiment) -> Session:
         self._require_host_memory(experiment)
         device = self._pinning_device(experiment)
+        if any(copy.operation.is_of_memory for copy in experiment.copies):
+            require_cpus(experiment)
+            return AllocationSession(self._topology, self._machine, experiment, device)
+        if any(copy.by_single_loads for copy in experiment.copies):
+            require_cpus(experiment)
+            return LoadSession(self._topology, self._pool, experiment, device)
         if is_by_blocks(experiment):
             require_cpus(experiment)
             return BlockSession(self._topology, self._pool, experiment, device)
@@ -231,13 +239,15 @@ def _listed(processes: list[int]) -> str:
 
 def _host_bytes(copy: Copy) -> int:
     if copy.engine is Engine.CPU:
-        return sum(_arrays(copy).values()) * copy.span_bytes
+        return sum(n for p, n in _arrays(copy).items() if p.is_host) * copy.span_bytes
     arrays = sum(place.is_host for place in (copy.source, copy.destination))
     return copy.span_bytes * arrays
 
 
 def _arrays(copy: Copy) -> Counter[Place]:
     """How many arrays a host thread's work has in each place."""
+    if copy.operation in (Operation.TOUCH, Operation.RELEASE):
+        return Counter()  # of what another copy allocates
     if copy.operation not in ARRAYS or copy.operation is Operation.GATHER:
         return Counter([copy.source])
     return Counter({copy.source: ARRAYS[copy.operation] - 1}) + Counter([copy.destination])

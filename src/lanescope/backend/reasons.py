@@ -93,6 +93,9 @@ def reason_for(call: str, code: int, name: str, detail: str, where: str) -> Fail
     """Explain a `NativeError` by its arguments."""
     if name in _KNOWN:
         reason, remedy = _KNOWN[name]
+    elif name == "pages elsewhere":
+        reason = f"{detail[:1].upper()}{detail[1:]}."
+        remedy = "Free memory of that node, and look at /proc/sys/kernel/numa_balancing."
     elif name in _DEVICE_LOST:
         reason = f"The GPU failed in the middle: {detail}."
         remedy = "Look for Xid errors in the kernel log (dmesg); a reset or reboot may be needed."

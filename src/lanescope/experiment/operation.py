@@ -17,8 +17,9 @@ class Operation(StrEnum):
     destination, or a host thread, does
 
     ``chase``: a chain of dependent loads of the source by one thread; the time of
-    one load. It goes by address, 128 bytes a step unless told otherwise.
-    ``random-chase``: the same lines in random order.
+    one load. It goes by address, 128 bytes a step by a GPU; by a host thread 8
+    unless told otherwise.
+    ``random-chase``: the same places in random order.
 
     A host thread does, to memory that nobody has used yet,
 
