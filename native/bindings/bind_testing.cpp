@@ -78,4 +78,5 @@ void bind_testing(nb::module_& module) {
   testing.def("ring_visits", &ring_visits, "bytes"_a, "stride"_a, "random"_a);
   testing.def("has_streaming_stores", &lanescope::has_streaming_stores);
   bind_piece_testing(testing);
+  bind_scope_testing(testing);
 }

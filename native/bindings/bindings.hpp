@@ -11,3 +11,4 @@ void bind_latency(nanobind::module_& module);
 void bind_pieces(nanobind::module_& module);
 void bind_testing(nanobind::module_& module);
 void bind_piece_testing(nanobind::module_& testing);  // called by bind_testing
+void bind_scope_testing(nanobind::module_& testing);

@@ -1,5 +1,8 @@
 """Parts of the core that only tests reach."""
 
+from collections.abc import Callable, Sequence
+
+import lanescope._native
 
 
 def gate_opens_when_body_throws() -> bool: ...
@@ -23,3 +26,9 @@ def wrong_after_copy(piece_bytes: int, pieces: int, threads: int, source_shift: 
 def wrong_after_write(piece_bytes: int, pieces: int, threads: int, flipped: int) -> int: ...
 
 def wrong_sums(piece_bytes: int, pieces: int, flipped: int) -> int: ...
+
+def with_memory_policy(topology: lanescope._native.Topology, node: int, body: Callable[[], object]) -> object:
+    """Calls `body` while new pages of this thread come from one node."""
+
+def with_binding(topology: lanescope._native.Topology, cpus: Sequence[int], body: Callable[[], object]) -> object:
+    """Calls `body` while this thread is bound to CPUs."""
