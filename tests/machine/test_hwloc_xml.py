@@ -26,7 +26,7 @@ def test_two_sockets():
     host = parse_hwloc(TWO_SOCKETS.format(*sockets))
     assert host.cpu == "A CPU"
     assert [n.cores for n in host.nodes] == [((0, 4),), ((1, 5),)]
-    assert [n.memory_bytes for n in host.nodes] == [None, 4096]
+    assert [n.memory_bytes for n in host.nodes] == [0, 4096]
     assert [n.cache_bytes for n in host.nodes] == [1000, 1000]
     assert host.device_nodes == {"0000:00:00.0": 0, "0000:10:00.0": 1}
 

@@ -2,7 +2,9 @@
 
 #include <hwloc.h>
 
+#include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +40,9 @@ class Topology {
   hwloc_topology_t handle_ = nullptr;
 };
 
-/// Lets the calling thread's new pages come from one NUMA node for a scope. With a
-/// single node it does nothing. Throws `Error` when the system refuses.
+/// Lets the calling thread's new pages come from one NUMA node for a scope, as long as
+/// that node has free ones, and restores the policy that it had before, whatever it was.
+/// With a single node it does nothing. Throws `Error` when the system refuses.
 class ScopedMemoryPolicy {
  public:
   ScopedMemoryPolicy(const Topology& topology, int node);
@@ -48,9 +51,13 @@ class ScopedMemoryPolicy {
   ScopedMemoryPolicy& operator=(const ScopedMemoryPolicy&) = delete;
 
  private:
-  const Topology& topology_;
-  hwloc_bitmap_t before_ = nullptr;
-  hwloc_membind_policy_t policy_ = HWLOC_MEMBIND_DEFAULT;
+  /// What the kernel calls a policy: how, with flags, and a bit for each node. hwloc's own
+  /// words for policies are fewer: one read by them would come back as another one.
+  struct Policy {
+    int mode = 0;
+    std::array<unsigned long, 1024 / (8 * sizeof(unsigned long))> nodes{};
+  };
+  std::optional<Policy> before_;
 };
 
 /// Binds the calling thread for a scope and restores its CPUs afterwards.

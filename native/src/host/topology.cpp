@@ -1,6 +1,8 @@
 #include "lanescope/topology.hpp"
 
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <memory>
@@ -83,22 +85,23 @@ void Topology::bind_memory(void* data, std::size_t bytes, int node) const {
     throw_errno("hwloc_set_area_membind");
 }
 
-ScopedMemoryPolicy::ScopedMemoryPolicy(const Topology& topology, int node) : topology_(topology) {
+ScopedMemoryPolicy::ScopedMemoryPolicy(const Topology& topology, int node) {
   if (topology.node_count() < 2) return;
-  constexpr int kFlags = HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET;
-  before_ = hwloc_bitmap_alloc();
-  hwloc_get_membind(topology.handle_, before_, &policy_, kFlags);
+  Policy before;
+  // By their numbers: the functions for these two calls are libnuma's.
+  if (syscall(SYS_get_mempolicy, &before.mode, before.nodes.data(), 8 * sizeof before.nodes,
+              nullptr, 0) != 0)
+    throw_errno("get_mempolicy");
   const Bitmap set = bitmap_of({node});
-  if (hwloc_set_membind(topology.handle_, set.get(), HWLOC_MEMBIND_BIND, kFlags) == 0) return;
-  hwloc_bitmap_free(before_);
-  throw_errno("hwloc_set_membind");
+  if (hwloc_set_membind(topology.handle_, set.get(), HWLOC_MEMBIND_BIND,
+                        HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET) != 0)
+    throw_errno("hwloc_set_membind");
+  before_ = before;
 }
 
 ScopedMemoryPolicy::~ScopedMemoryPolicy() {
-  if (before_ == nullptr) return;
-  constexpr int kFlags = HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET;
-  hwloc_set_membind(topology_.handle_, before_, policy_, kFlags);
-  hwloc_bitmap_free(before_);
+  if (before_)
+    syscall(SYS_set_mempolicy, before_->mode, before_->nodes.data(), 8 * sizeof before_->nodes);
 }
 
 ScopedBinding::ScopedBinding(const Topology& topology, const std::vector<int>& cpus)

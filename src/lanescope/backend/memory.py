@@ -39,7 +39,7 @@ def _kernel_available(proc: Path) -> int | None:
 def available_node_bytes(index: int, nodes: Path = Path("/sys/devices/system/node")) -> int | None:
     """Return the bytes that can be bound to a NUMA node; None where the kernel does not tell.
 
-    What is bound does not go to another node: the kernel would rather kill for it.
+    What does not fit there goes to another node, and would be measured as this one's.
     """
     try:
         text = (nodes / f"node{index}" / "meminfo").read_text()

@@ -194,6 +194,11 @@ class NativeBackend:
         return busy
 
     def _require_host_memory(self, experiment: Experiment) -> None:
+        for node in _bytes_by_node(experiment):
+            if self._machine.node(node).memory_bytes == 0:
+                raise NotMeasuredError(
+                    f"h{node} has no memory of its own, only cores.", "Name another node."
+                )
         needed = sum(_host_bytes(copy) for copy in experiment.copies)
         available = available_host_bytes()
         if available is not None and needed > available:

@@ -34,9 +34,10 @@ def check_experiments(machine: Machine, gpu_bytes: int = CHECK_BYTES) -> tuple[E
         Size of one copy to, from or between GPUs.
     """
     experiments: list[Experiment] = []
-    for node in (n for n in machine.nodes if n.cores):
+    with_memory = [n for n in machine.nodes if n.memory_bytes != 0]
+    for node in (n for n in with_memory if n.cores):
         experiments += _host_memory(node, node, node)
-    for source, destination in itertools.permutations(machine.nodes, 2):
+    for source, destination in itertools.permutations(with_memory, 2):
         # The cores of the source push; memory without cores is read by the destination's.
         reader = source if source.cores else destination
         if reader.cores:
@@ -142,7 +143,7 @@ def _far_and_gpu(machine: Machine, gpu: Gpu, size: int) -> list[Experiment]:
     near = machine.nearest_node(gpu)
     experiments = []
     for node in machine.nodes:
-        if node.index == near.index:
+        if node.index == near.index or node.memory_bytes == 0:
             continue
         for way, down in (("h2d", True), ("d2h", False)):
             copy = _host_copy(machine, gpu, Memory.PINNED, down, size, node)

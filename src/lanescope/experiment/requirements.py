@@ -39,6 +39,8 @@ def require_room(machine: Machine, experiment: Experiment) -> None:
     sizes |= {gpu.id: gpu.memory_bytes for gpu in machine.gpus}
     for part, needed in needed_bytes([experiment]).items():
         memory = sizes[part]
+        if memory == 0:
+            raise InputError(f"{part} has no memory of its own; name another node")
         if memory is not None and needed > memory:
             raise InputError(
                 f"the copies take {needed >> 20} MiB of {part} at once, which has "

@@ -84,7 +84,7 @@ def _node(
     return NumaNode(
         index=int(node.get("os_index", 0)),
         cores=tuple(sorted(core for core in cores if core and core[0] in cpus)),
-        memory_bytes=int(node.get("local_memory", 0)) or None,
+        memory_bytes=int(node.get("local_memory", 0)),  # not written where there is none
         cache_bytes=cache or None,
     )
 

@@ -32,7 +32,7 @@ class NumaNode:
         For each physical core the processing units (hardware threads) on it,
         by the operating system's numbers. Empty for a node without cores.
     memory_bytes
-        Size of the node's memory; None when unknown.
+        Size of the node's memory, 0 for a node without any; None when unknown.
     cache_bytes
         Last-level cache of the node's cores, in sum; None when unknown.
     memory_gbs

@@ -48,7 +48,8 @@ def machine_notes(machine: Machine) -> str:
 def _node(node: NumaNode) -> str:
     parts = [count_text(len(node.cores), "core") if node.cores else "no cores"]
     if node.memory_bytes is not None:
-        parts.append(f"{bytes_text(node.memory_bytes)} of memory")
+        size = f"{bytes_text(node.memory_bytes)} of " if node.memory_bytes else "no "
+        parts.append(f"{size}memory")
     if node.cache_bytes is not None:
         parts.append(f"{bytes_text(node.cache_bytes)} of last-level cache")
     if node.memory_gbs is not None:

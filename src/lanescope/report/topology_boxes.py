@@ -184,7 +184,8 @@ def _node_box(node: NumaNode) -> Box:
     else:
         lines.append(Line("no cores"))
     if node.memory_bytes is not None:
-        lines.append(Line(f"{bytes_text(node.memory_bytes)} memory"))
+        size = f"{bytes_text(node.memory_bytes)} " if node.memory_bytes else "no "
+        lines.append(Line(f"{size}memory"))
     if node.memory_gbs is not None:
         lines.append(Line(f"memory limit {gbs_text(node.memory_gbs)} GB/s", "quiet"))
     else:

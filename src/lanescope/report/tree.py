@@ -63,7 +63,8 @@ def _node_text(node: NumaNode) -> str:
     threads = sum(len(core) for core in node.cores)
     facts = [f"{len(node.cores)} cores, {threads} threads"]
     if node.memory_bytes is not None:
-        facts.append(f"{fmt.bytes_text(node.memory_bytes)} memory")
+        size = f"{fmt.bytes_text(node.memory_bytes)} " if node.memory_bytes else "no "
+        facts.append(f"{size}memory")
     if node.memory_gbs is not None:
         facts.append(f"limit {fmt.gbs_text(node.memory_gbs)} GB/s")
     if node.cache_bytes is not None:
