@@ -5,6 +5,7 @@ import enum
 
 from lanescope._native import testing as testing
 
+
 class NativeError(RuntimeError):
     """A call of the core failed; args: call, code, name, detail, where."""
 
@@ -12,6 +13,7 @@ class Topology:
     """This machine's topology, read by hwloc."""
 
     def __init__(self) -> None: ...
+
     def xml(self) -> str:
         """The whole topology as hwloc XML."""
 
@@ -74,26 +76,12 @@ class PlaceSpec:
 class SmShape:
     """How a kernel copies."""
 
-    def __init__(
-        self, sms: int, chunk_bytes: int, pace_gbs: float, in_step_with: int = -1
-    ) -> None: ...
+    def __init__(self, sms: int, chunk_bytes: int, pace_gbs: float, in_step_with: int = -1) -> None: ...
 
 class CopySpec:
     """One copy by a device's copy engine or kernel."""
 
-    def __init__(
-        self,
-        source: PlaceSpec,
-        destination: PlaceSpec,
-        bytes: int,
-        device: int,
-        cpus: Sequence[int],
-        sm: SmShape | None,
-        span_bytes: int | None = None,
-        pattern: BlockPattern = BlockPattern.repeated,
-        flushed: bool = False,
-        route: Route = Route.automatic,
-    ) -> None: ...
+    def __init__(self, source: PlaceSpec, destination: PlaceSpec, bytes: int, device: int, cpus: Sequence[int], sm: SmShape | None, span_bytes: int | None = None, pattern: BlockPattern = BlockPattern.repeated, flushed: bool = False, route: Route = Route.automatic) -> None: ...
 
 class BufferPool:
     """Keeps buffers between experiments."""
@@ -103,9 +91,8 @@ class BufferPool:
 class CopySet:
     """Copies by GPUs that run together."""
 
-    def __init__(
-        self, topology: Topology, pool: BufferPool, copies: Sequence[CopySpec]
-    ) -> None: ...
+    def __init__(self, topology: Topology, pool: BufferPool, copies: Sequence[CopySpec]) -> None: ...
+
     def run_gated(self, windows: int, loops: int) -> list[list[float]]:
         """Boundaries of each copy's windows in seconds since its start."""
 
@@ -133,21 +120,13 @@ class Operation(enum.Enum):
 class HostCopySpec:
     """One copy by pinned host threads."""
 
-    def __init__(
-        self,
-        source: PlaceSpec,
-        destination: PlaceSpec,
-        bytes: int,
-        operation: Operation,
-        cpus: Sequence[int],
-    ) -> None: ...
+    def __init__(self, source: PlaceSpec, destination: PlaceSpec, bytes: int, operation: Operation, cpus: Sequence[int]) -> None: ...
 
 class HostTeam:
     """Threads and arrays for host copies that run together."""
 
-    def __init__(
-        self, topology: Topology, pool: BufferPool, copies: Sequence[HostCopySpec], device: int = 0
-    ) -> None: ...
+    def __init__(self, topology: Topology, pool: BufferPool, copies: Sequence[HostCopySpec], device: int = 0) -> None: ...
+
     def run(self, repetitions: int) -> list[list[tuple[float, float]]]:
         """Begin and end in seconds of each repetition of each copy."""
 
@@ -160,19 +139,8 @@ class HostTeam:
 class BlockCopier:
     """Copies of blocks by one bound host thread."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        pool: BufferPool,
-        source: PlaceSpec,
-        destination: PlaceSpec,
-        bytes: int,
-        span_bytes: int,
-        pattern: BlockPattern,
-        flushed: bool,
-        cpu: int,
-        device: int = 0,
-    ) -> None: ...
+    def __init__(self, topology: Topology, pool: BufferPool, source: PlaceSpec, destination: PlaceSpec, bytes: int, span_bytes: int, pattern: BlockPattern, flushed: bool, cpu: int, device: int = 0) -> None: ...
+
     def run(self, samples: int) -> list[float]:
         """Seconds of one copy, for each sample."""
 
@@ -204,17 +172,8 @@ class ChaseOrder(enum.Enum):
 class ChaseProbe:
     """A pointer chase by one thread of a device."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        pool: BufferPool,
-        source: PlaceSpec,
-        device: int,
-        bytes: int,
-        order: ChaseOrder,
-        stride: int,
-        cpus: Sequence[int],
-    ) -> None: ...
+    def __init__(self, topology: Topology, pool: BufferPool, source: PlaceSpec, device: int, bytes: int, order: ChaseOrder, stride: int, cpus: Sequence[int]) -> None: ...
+
     def run(self, samples: int, hops: int) -> list[float]:
         """Seconds of one load for each sample, each on the next multiprocessor."""
 
@@ -222,6 +181,7 @@ class ChaseProbe:
         """Number of chases that did not end where the ring says."""
 
     def multiprocessors(self) -> int: ...
+
     def multiprocessors_seen(self) -> int:
         """Number of different multiprocessors that have chased so far."""
 
@@ -241,17 +201,8 @@ class Call(enum.Enum):
 class CallProbe:
     """What a host thread sees of something small."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        pool: BufferPool,
-        call: Call,
-        source: PlaceSpec,
-        destination: PlaceSpec,
-        bytes: int,
-        device: int,
-        cpus: Sequence[int],
-    ) -> None: ...
+    def __init__(self, topology: Topology, pool: BufferPool, call: Call, source: PlaceSpec, destination: PlaceSpec, bytes: int, device: int, cpus: Sequence[int]) -> None: ...
+
     def run(self, repetitions: int) -> list[float]:
         """Seconds by the host's clock, one for each repetition."""
 
@@ -261,14 +212,8 @@ class CallProbe:
 class PingPong:
     """A counter passed between a CPU and a GPU."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        pool: BufferPool,
-        words: PlaceSpec,
-        device: int,
-        cpus: Sequence[int],
-    ) -> None: ...
+    def __init__(self, topology: Topology, pool: BufferPool, words: PlaceSpec, device: int, cpus: Sequence[int]) -> None: ...
+
     def run(self, turns: int) -> list[float]:
         """Seconds of each round trip."""
 
@@ -276,6 +221,7 @@ class CopyLoad:
     """Copies that keep a path busy."""
 
     def __init__(self, topology: Topology, pool: BufferPool, copy: CopySpec) -> None: ...
+
     def start(self, copies: int) -> None:
         """Queues copies and returns when the first has ended and the others run."""
 
@@ -302,22 +248,13 @@ class Submission(enum.Enum):
 class PieceSpec:
     """Equal pieces between a device and host memory."""
 
-    def __init__(
-        self,
-        source: PlaceSpec,
-        destination: PlaceSpec,
-        piece_bytes: int,
-        pieces: int,
-        device: int,
-        submission: Submission,
-    ) -> None: ...
+    def __init__(self, source: PlaceSpec, destination: PlaceSpec, piece_bytes: int, pieces: int, device: int, submission: Submission) -> None: ...
 
 class PieceSet:
     """Many small copies, handed over in one of several ways."""
 
-    def __init__(
-        self, topology: Topology, pool: BufferPool, spec: PieceSpec, cpus: Sequence[int]
-    ) -> None: ...
+    def __init__(self, topology: Topology, pool: BufferPool, spec: PieceSpec, cpus: Sequence[int]) -> None: ...
+
     def run(self, repetitions: int) -> tuple[list[float], list[float]]:
         """
         Seconds until all pieces have arrived, and until the last call has returned.
@@ -334,19 +271,8 @@ class PieceSet:
 class LoadProbe:
     """Single loads of host memory by one host thread."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        pool: BufferPool,
-        source: PlaceSpec,
-        span: int,
-        stride: int,
-        loads: int,
-        chase: ChaseOrder | None,
-        flushed: bool,
-        device: int,
-        cpus: Sequence[int],
-    ) -> None: ...
+    def __init__(self, topology: Topology, pool: BufferPool, source: PlaceSpec, span: int, stride: int, loads: int, chase: ChaseOrder | None, flushed: bool, device: int, cpus: Sequence[int]) -> None: ...
+
     def run(self, samples: int, loads: int) -> list[float]:
         """
         Seconds of so many loads, for each sample; a gather makes whole passes.
@@ -363,8 +289,7 @@ class LoadProbe:
 class AllocationProbe:
     """Asks for memory, touches it and gives it back."""
 
-    def __init__(
-        self, topology: Topology, place: PlaceSpec, bytes: int, device: int, cpus: Sequence[int]
-    ) -> None: ...
+    def __init__(self, topology: Topology, place: PlaceSpec, bytes: int, device: int, cpus: Sequence[int]) -> None: ...
+
     def run(self, cycles: int) -> list[tuple[float, float, float]]:
         """Seconds of allocating, touching and releasing, for each cycle."""
