@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lanescope.cli.options import CsvOption, JsonOption, require_one_format
 from lanescope.errors import InputError
+
+if TYPE_CHECKING:
+    from lanescope.run.run import Run
 
 
 def report(
@@ -17,6 +20,14 @@ def report(
         Path | None,
         typer.Option(
             "--out", metavar="FILE.html", help="Where to; default: into the run's folder."
+        ),
+    ] = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option(
+            "--plots",
+            metavar="DIR",
+            help="Write each chart of a suite there as PNG and SVG instead of the page.",
         ),
     ] = None,
     json: JsonOption = False,
@@ -30,7 +41,12 @@ def report(
     require_one_format(json, csv)
     if out is not None and (json or csv):
         raise InputError("--out names the page; --json and --csv print: send them there with >")
+    if plots is not None and (json or csv or out):
+        raise InputError("--plots writes pictures alone; leave out --out, --json and --csv")
     stored = read_run(find_run(run))
+    if plots is not None:
+        _write_plots(stored, plots)
+        return
     if json or csv:
         print_run(stored, json=json, csv=csv)
         return
@@ -40,3 +56,15 @@ def report(
     path = out or stored.folder / PAGE
     write_text(path, page_html(stored))
     print(path)
+
+
+def _write_plots(run: Run, folder: Path) -> None:
+    from lanescope.report.chart_files import write_charts
+
+    paths = write_charts(run, folder)
+    if not paths:
+        raise InputError(
+            "this run has no charts to write; runs of overhead, host, hostdev, peer, nurma, "
+            "contention and of a whole suite have"
+        )
+    print(f"{len(paths)} files in {folder}")

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from lanescope.measurement.result import Status
 from lanescope.model.sms import sm_curves
+from lanescope.model.taruc import is_suite
 from lanescope.report.format import count_text
 from lanescope.report.latency_rows import latency_rows, latency_sentence
 from lanescope.report.path_rows import PathRow, headline_results, path_rows
 from lanescope.report.small_text import small_conclusion
 from lanescope.report.sms_text import sms_conclusion
+from lanescope.report.taruc_text import taruc_conclusion
 from lanescope.run.run import Run, State
 
 #: More names than this make a sentence that nobody reads.
@@ -24,7 +26,11 @@ def headline_rows(run: Run) -> tuple[PathRow, ...]:
     """
     if run.manifest.verb == "sms":
         return path_rows(r for r in run.results if not r.copies)
-    return path_rows(headline_results(run.results))
+    # Of a suite only what failed or is missing: the rest is told by its charts.
+    plain = [r for r in run.results if not is_suite(r)]
+    suite = [r for r in run.results if is_suite(r)]
+    missing = [row for row in path_rows(suite) if row.measured is None]
+    return (*path_rows(headline_results(plain)), *missing)
 
 
 def conclusion(run: Run) -> str:
@@ -33,6 +39,8 @@ def conclusion(run: Run) -> str:
         return small_conclusion(run.results)
     if run.manifest.verb == "sms" and (curves := sm_curves(run.results)):
         return sms_conclusion(curves)
+    if any(map(is_suite, run.results)):
+        return taruc_conclusion(run)
     return rows_conclusion(headline_rows(run))
 
 

@@ -13,6 +13,7 @@ from lanescope.measurement.result import Status
 from lanescope.model.small import small_maps
 from lanescope.model.sms import sm_curves
 from lanescope.model.sweep import sweep_series
+from lanescope.model.taruc import is_suite
 from lanescope.report.conclusion import conclusion, headline_rows, state_sentence
 from lanescope.report.format import count_text
 from lanescope.report.html import items, section, text
@@ -26,6 +27,7 @@ from lanescope.report.page_points import open_points
 from lanescope.report.page_small import small_section
 from lanescope.report.page_sms import sms_figures, sms_section
 from lanescope.report.page_tables import raw_table, sweep_table, verdict_table
+from lanescope.report.page_taruc import taruc_page
 from lanescope.report.page_text import definition_list, method_list
 from lanescope.report.path_rows import PathRow, swept_results
 from lanescope.report.plot_small import small_figures
@@ -56,27 +58,32 @@ def page_html(run: Run) -> str:
     """
     manifest, machine = run.manifest, run.manifest.machine
     rows = headline_rows(run)
-    paths = [r for r in rows if not r.is_latency]
-    series = sweep_series(swept_results(run.results))
+    paths = [r for r in rows if not r.is_latency and not is_suite(r.result)]
+    # The micro-benchmarks of a suite have sections of their own.
+    plain = [r for r in run.results if not is_suite(r)]
+    series = sweep_series(swept_results(plain))
     maps = small_maps(run.results)
     curves = sm_curves(run.results)
     crowded = bool(manifest.cases) and len(rows) > _MOST_PATHS_BESIDE_CASES
     figures = (
         run_figures(() if crowded else rows, series) + small_figures(maps) + sms_figures(curves)
     )
+    found, sections, suite_figures = taruc_page(run, len(figures))
     wide = max(len(machine.gpus), len(machine.nodes)) > _NARROW_PARTS
     picture = f'<div class="picture{" wide" if wide else ""}">{topology_svg(machine)}</div>'
     word = "Predicted" if run.predicted else "Measured"
     body = (
-        section("diagnoses", "Diagnoses", diagnoses_section(diagnose(machine, run.results))),
+        section("diagnoses", "Diagnoses", diagnoses_section(diagnose(machine, plain))),
+        section("findings", "Findings", found),
         section("topology", "Topology", picture),
         section("cases", "Cases", cases_section(manifest.cases, run.results)),
         section("verdicts", "Paths and verdicts", _verdicts(paths, folded=crowded), _totals(run)),
-        section("latencies", "Latencies", latency_table(latency_rows(run.results))),
+        section("latencies", "Latencies", latency_table(latency_rows(plain))),
         section("sweep", f"{word} curves", sweep_table(series) if series else ""),
         section("sms", "Fewest SMs", sms_section(curves)),
         section("small", "Maps of small copies", small_section(maps)),
         section("plots", "Plots", plots_html(figures)),
+        sections,
         _machine_section(run),
         _raw_section(run),
         section("method", "How each was timed", method_list(run.results)),
@@ -85,7 +92,7 @@ def page_html(run: Run) -> str:
     return (
         f"<!DOCTYPE html>\n{_head(manifest, run.predicted)}<body>"
         f"{_header(run)}<main>{_conclusion(run, rows)}{''.join(body)}</main>"
-        f"{_footer(manifest)}{plots_script(figures)}</body></html>\n"
+        f"{_footer(manifest)}{plots_script(figures + suite_figures)}</body></html>\n"
     )
 
 

@@ -36,8 +36,14 @@ def run_figures(rows: Sequence[PathRow], series: Sequence[Series]) -> list[Figur
     return figures
 
 
-def plots_html(figures: Sequence[Figure]) -> str:
-    """Return the places of the figures, or the sentence that says why there are none."""
+def plots_html(figures: Sequence[Figure], first: int = 0) -> str:
+    """Return the places of the figures, or the sentence that says why there are none.
+
+    Parameters
+    ----------
+    first
+        Number of the first of them among all figures of the page.
+    """
     if not figures:
         return ""
     if plotly_script() is None:
@@ -45,7 +51,7 @@ def plots_html(figures: Sequence[Figure]) -> str:
     places = "".join(
         f'<div class="plot" id="plot-{i}" role="img" aria-label="{text(_title(figure))}" '
         f'style="min-height:{figure["layout"]["height"]}px"></div>'
-        for i, figure in enumerate(figures)
+        for i, figure in enumerate(figures, first)
     )
     return f"<noscript><p>{text(_NO_SCRIPT)}</p></noscript>{places}"
 

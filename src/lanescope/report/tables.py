@@ -13,6 +13,7 @@ from rich.text import Text
 from lanescope.diagnosis import diagnose
 from lanescope.measurement.result import Result
 from lanescope.model.sweep import Series, sweep_series
+from lanescope.model.taruc import is_suite
 from lanescope.report import format as fmt
 from lanescope.report.case_tables import case_parts, diagnosis_parts
 from lanescope.report.conclusion import conclusion, state_sentence
@@ -23,6 +24,7 @@ from lanescope.report.set_total import total_sentences
 from lanescope.report.small_tables import small_tables
 from lanescope.report.sms_tables import sms_tables
 from lanescope.report.status_style import verdict_text
+from lanescope.report.taruc_text import taruc_text
 from lanescope.report.tree import machine_tree
 from lanescope.run.run import Run
 
@@ -54,19 +56,26 @@ def run_tables(run: Run, *, mean: bool = False, verbose: bool = False) -> list[R
             parts += _path_tables(run.results)
     elif run.manifest.verb == "sms":
         parts += sms_tables(run.results) + _not_measured_lines(run.results)
+    elif shown := taruc_text(run):
+        parts.append(shown)
     elif run.manifest.verb == "small":
         parts += small_tables(run.results) + _not_measured_lines(run.results)
     else:
         parts += _path_tables(run.results)
         if run.manifest.verb == "copy":
             parts += [Text(sentence) for sentence in total_sentences(run.results)]
-    parts += diagnosis_parts(diagnose(run.manifest.machine, run.results))
+    parts += diagnosis_parts(diagnose(run.manifest.machine, _plain(run.results)))
     if unfinished := state_sentence(run.manifest.state):
         parts.append(Text(unfinished, "bold yellow"))
     parts.append(Text(conclusion(run), "bold"))
     notes = (*run.manifest.notes, *run.manifest.machine.notes)
     parts += [Text(f"note: {note}", "dim") for note in notes]
     return parts
+
+
+def _plain(results: Sequence[Result]) -> list[Result]:
+    """What is no part of a suite, which loads paths in ways that say nothing of their health."""
+    return [r for r in results if not is_suite(r)]
 
 
 def _path_tables(results: Sequence[Result]) -> list[RenderableType]:

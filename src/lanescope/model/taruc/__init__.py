@@ -1,0 +1,10 @@
+"""What the four micro-benchmarks of a suite tell: curves, contention, findings.
+
+Pure functions over stored results. Which micro-benchmark an experiment belongs to
+is the first part of its name; everything else is read from its copies.
+"""
+
+from lanescope.model.taruc.points import Bench, Point, Series, Setting, bench_of, is_suite
+from lanescope.model.taruc.suite import Suite, suite_of
+
+__all__ = ["Bench", "Point", "Series", "Setting", "Suite", "bench_of", "is_suite", "suite_of"]

@@ -1,0 +1,169 @@
+"""Findings about copies by host threads: nodes, caches, patterns."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from lanescope.experiment import Memory, Pattern
+from lanescope.model.taruc.compare import Comparison, comparisons, points_differ
+from lanescope.model.taruc.finding import Finding, finding, how_many, listed, worst
+from lanescope.model.taruc.points import Bench, Point, Series
+from lanescope.model.taruc.suite import Suite
+from lanescope.model.taruc.words import (
+    field_text,
+    percent,
+    rate_text,
+    size_text,
+)
+
+#: A fall of the bandwidth by less than this is no step out of a cache.
+_STEP = 0.15
+#: Flushed and warm caches are compared at this size, which most caches hold.
+_CACHED_BYTES = 1 << 20
+
+
+def host_findings(suite: Suite) -> list[Finding]:
+    """Return what copies between nodes show."""
+    series = suite.of(Bench.HOST)
+    return [*_far_host(series), *_cache_steps(series), *_warmth(series), *_patterns(series)]
+
+
+def _far_host(series: Sequence[Series]) -> Iterable[Finding]:
+    """What another node's memory costs a thread, by kind of memory."""
+    usual = _usual(series)
+
+    def role(one: Series) -> tuple[Hashable, bool] | None:
+        setting = one.setting
+        if setting.thread is None or setting.source != setting.destination:
+            return None
+        return (setting.thread, setting.memory), setting.local
+
+    by_node: dict[tuple[str, str], list[Comparison]] = defaultdict(list)
+    for comparison in comparisons(usual, role):
+        setting = comparison.other.setting
+        by_node[setting.source, setting.thread or ""].append(comparison)
+    for (node, thread), found in by_node.items():
+        slower = sorted((c for c in found if c.slower), key=lambda c: -c.ratio)
+        if not slower:
+            continue
+        spared = [str(c.other.setting.memory) for c in found if not c.counts]
+        verb = "is" if len(spared) == 1 else "are"
+        rest = f"; {listed(spared)} {verb} unaffected" if spared else ""
+        yield finding(
+            "far-host-memory",
+            Bench.HOST,
+            f"Memory of node {node[1:]} costs {percent(slower[0].loss)} of copy bandwidth from "
+            f"socket {thread[1:]}: {'; '.join(map(_fall, slower))}{rest}.",
+            (name for c in slower for name in c.evidence),
+            slower[0].loss,
+        )
+
+
+def _fall(comparison: Comparison) -> str:
+    base, other = comparison.rates
+    return (
+        f"{rate_text(base)} to {rate_text(other)} with {comparison.other.setting.memory} memory, "
+        f"{size_text(comparison.b.bytes)}"
+    )
+
+
+def _usual(series: Sequence[Series]) -> list[Series]:
+    """The plainest pattern, with flushed caches where that was measured: memory itself."""
+    patterns = {s.setting.pattern for s in series}
+    caches = {s.setting.caches for s in series}
+    pattern = next((str(p) for p in Pattern if str(p) in patterns), "")
+    state = "flushed" if "flushed" in caches else "warm"
+    return [s for s in series if (s.setting.pattern, s.setting.caches) == (pattern, state)]
+
+
+def _cache_steps(series: Sequence[Series]) -> Iterable[Finding]:
+    """At which sizes a copy falls out of a cache: of each kind of memory at home."""
+    told: set[Memory] = set()
+    for one in series:
+        setting = one.setting
+        warm = (setting.pattern, setting.caches) == ("repeated", "warm")
+        if not warm or not setting.local or setting.memory in told:
+            continue
+        points = [p for p in one.measured if p.gbs is not None]
+        steps = list(_steps(points))
+        if not steps:
+            continue
+        told.add(setting.memory)
+        top = steps[0][0]
+        falls = [
+            f"above {size_text(a.bytes)} it falls to {rate_text(b.gbs or 0.0)} "
+            f"({size_text(b.bytes)})"
+            for a, b in steps
+        ]
+        yield finding(
+            "cache-steps",
+            Bench.HOST,
+            f"A copy of {setting.memory} memory within {setting.source} runs at "
+            f"{rate_text(top.gbs or 0.0)} up to {size_text(top.bytes)}; {', '.join(falls)}.",
+            (p.experiment for step in steps for p in step),
+            1 - (steps[-1][1].gbs or 0.0) / (top.gbs or 1.0),
+        )
+
+
+def _steps(points: Sequence[Point]) -> Iterable[tuple[Point, Point]]:
+    """Falls of the bandwidth with growing size: the last point before and the first after."""
+    start: Point | None = None
+    for a, b in pairwise(points):
+        falls = (b.gbs or 0.0) < (a.gbs or 0.0) * 0.97
+        if falls and start is None:
+            start = a
+        if not falls and start is not None:
+            yield from _step(start, a)
+            start = None
+    if start is not None:
+        yield from _step(start, points[-1])
+
+
+def _step(a: Point, b: Point) -> Iterable[tuple[Point, Point]]:
+    if points_differ(a, b) and (b.gbs or 0.0) < (1 - _STEP) * (a.gbs or 0.0):
+        yield a, b
+
+
+def _warmth(series: Sequence[Series]) -> Iterable[Finding]:
+    def role(one: Series) -> tuple[Hashable, bool] | None:
+        if not one.setting.local or one.setting.pattern != "repeated":
+            return None
+        return replace(one.setting, caches=""), one.setting.caches == "warm"
+
+    found = comparisons(series, role, _CACHED_BYTES)
+    if top := worst(found):
+        base, other = top.rates
+        yield finding(
+            "flushed-caches",
+            Bench.HOST,
+            f"Flushed caches cost a copy of {size_text(top.b.bytes)} {percent(top.loss)} of its "
+            f"bandwidth: {rate_text(base)} to {rate_text(other)} ({top.other.setting.memory} "
+            f"memory within {top.other.setting.source}){how_many(found)}.",
+            top.evidence,
+            top.loss,
+        )
+
+
+def _patterns(series: Sequence[Series]) -> Iterable[Finding]:
+    def role(one: Series) -> tuple[Hashable, bool] | None:
+        if not one.setting.local:
+            return None
+        return replace(one.setting, pattern=""), one.setting.pattern == "repeated"
+
+    found = comparisons(series, role)
+    if top := worst(found):
+        base, other = top.rates
+        pattern = field_text("pattern", top.other.setting.pattern)
+        yield finding(
+            "patterns",
+            Bench.HOST,
+            f"Copies of {size_text(top.b.bytes)} of {pattern} get {rate_text(other)}, "
+            f"{percent(top.loss)} less than at the same address "
+            f"({rate_text(base)}; {top.other.setting.memory} memory within "
+            f"{top.other.setting.source}){how_many(found)}.",
+            top.evidence,
+            top.loss,
+        )

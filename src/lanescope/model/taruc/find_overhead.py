@@ -1,0 +1,158 @@
+"""Findings about what memory costs to get, to touch first and to give back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+
+from lanescope.experiment import Memory, Operation
+from lanescope.model.taruc.compare import Comparison, comparisons, points_differ
+from lanescope.model.taruc.finding import Finding, finding, how_many, worst
+from lanescope.model.taruc.points import Bench, Series
+from lanescope.model.taruc.suite import Suite
+from lanescope.model.taruc.words import (
+    percent,
+    size_text,
+    time_text,
+    times_text,
+)
+
+#: Kinds of memory are compared at this size: large enough that pages count.
+_COMPARED_BYTES = 64 << 20
+#: The first touch is told where it is at least this share of both.
+_MOST_OF_IT = 0.5
+_DOES = {
+    Operation.ALLOCATE: "Allocating",
+    Operation.TOUCH: "First touching",
+    Operation.RELEASE: "Releasing",
+}
+
+
+def overhead_findings(suite: Suite) -> list[Finding]:
+    """Return what allocation, first touch and release show."""
+    series = suite.of(Bench.OVERHEAD)
+    return [*_kinds(series), *_pools(series), *_touches(series), *_far_overhead(series)]
+
+
+def _kinds(series: Sequence[Series]) -> Iterable[Finding]:
+    """What kinds of host memory cost to allocate and release, against pageable memory."""
+    for comparison in _against(series, Memory.PAGEABLE, (Operation.ALLOCATE, Operation.RELEASE)):
+        if not comparison.slower:
+            continue
+        setting = comparison.other.setting
+        base, other = comparison.times
+        touch = _touch_words(series, comparison) if setting.operation is Operation.ALLOCATE else ""
+        yield finding(
+            f"{setting.operation}-{setting.memory}",
+            Bench.OVERHEAD,
+            f"{_DOES[setting.operation]} {size_text(comparison.b.bytes)} of {setting.memory} "
+            f"memory takes {time_text(other)}, {times_text(comparison.ratio)} pageable memory "
+            f"({time_text(base)}){touch}.",
+            comparison.evidence,
+            comparison.ratio,
+        )
+
+
+def _touch_words(series: Sequence[Series], allocation: Comparison) -> str:
+    """What the first touch of the same memory takes, where that differs, too."""
+    place = (allocation.other.setting.source, allocation.other.setting.memory)
+    for touch in _against(series, Memory.PAGEABLE, (Operation.TOUCH,)):
+        setting = touch.other.setting
+        if (setting.source, setting.memory) == place and touch.counts:
+            base, other = touch.times
+            return f", but its first touch takes {time_text(other)} and not {time_text(base)}"
+    return ""
+
+
+def _against(
+    series: Sequence[Series], memory: Memory, operations: Sequence[Operation]
+) -> list[Comparison]:
+    """Compare kinds of memory at home on the first node that has a thread."""
+    local = [s for s in series if s.setting.local and s.setting.node]
+    first = local[0].setting.source if local else ""
+
+    def role(one: Series) -> tuple[Hashable, bool] | None:
+        setting = one.setting
+        if setting.source != first or not setting.local or setting.operation not in operations:
+            return None
+        return setting.operation, setting.memory is memory
+
+    return comparisons(series, role, _COMPARED_BYTES)
+
+
+def _pools(series: Sequence[Series]) -> Iterable[Finding]:
+    def role(one: Series) -> tuple[Hashable, bool] | None:
+        setting = one.setting
+        if setting.gpu is None or setting.operation is not Operation.ALLOCATE:
+            return None
+        return (setting.source, setting.thread), setting.memory is Memory.POOL
+
+    found = comparisons(series, role, _COMPARED_BYTES)
+    if top := worst(found):
+        base, other = top.times
+        yield finding(
+            "allocate-pool",
+            Bench.OVERHEAD,
+            f"Allocating {size_text(top.b.bytes)} on {top.other.setting.source} takes "
+            f"{time_text(other)}, {times_text(top.ratio)} from the driver's pool "
+            f"({time_text(base)}){how_many(found)}.",
+            top.evidence,
+            top.ratio,
+        )
+
+
+def _touches(series: Sequence[Series]) -> Iterable[Finding]:
+    """Where the first touch is most of what getting memory costs."""
+
+    def role(one: Series) -> tuple[Hashable, bool] | None:
+        setting = one.setting
+        if setting.operation is Operation.RELEASE or not setting.local or setting.node is None:
+            return None
+        return (setting.source, setting.memory), setting.operation is Operation.ALLOCATE
+
+    best: dict[Memory, Comparison] = {}
+    for comparison in comparisons(series, role, _COMPARED_BYTES):
+        if points_differ(comparison.a, comparison.b):
+            best.setdefault(comparison.base.setting.memory, comparison)
+    for memory, comparison in best.items():
+        allocation, touch = comparison.times
+        share = touch / (allocation + touch)
+        if share < _MOST_OF_IT:
+            continue
+        yield finding(
+            "first-touch",
+            Bench.OVERHEAD,
+            f"The first touch is {percent(share)} of allocation and touch together for "
+            f"{size_text(comparison.b.bytes)} of {memory} memory: {time_text(touch)} of "
+            f"{time_text(allocation + touch)}.",
+            comparison.evidence,
+            share,
+        )
+
+
+def _far_overhead(series: Sequence[Series]) -> Iterable[Finding]:
+    """What memory of another node costs to get."""
+
+    def role(one: Series) -> tuple[Hashable, bool] | None:
+        setting = one.setting
+        if setting.node is None or setting.thread is None:
+            return None
+        return (setting.thread, setting.memory, setting.operation), setting.local
+
+    by_operation: dict[Operation, list[Comparison]] = defaultdict(list)
+    for comparison in comparisons(series, role):
+        by_operation[comparison.other.setting.operation].append(comparison)
+    for operation, found in by_operation.items():
+        if top := worst(found):
+            setting = top.other.setting
+            base, other = top.times
+            yield finding(
+                f"far-{operation}",
+                Bench.OVERHEAD,
+                f"{_DOES[operation]} {size_text(top.b.bytes)} of {setting.memory} memory of "
+                f"{setting.source} by a thread on {setting.thread} takes {time_text(other)}, "
+                f"{times_text(top.ratio)} memory of its own node ({time_text(base)})"
+                f"{how_many(found)}.",
+                top.evidence,
+                top.ratio - 1,
+            )

@@ -1,0 +1,64 @@
+"""What a suite has shown, in words: differences beyond both intervals and above 3 %."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from lanescope.machine import Machine
+from lanescope.measurement.result import Result
+from lanescope.model.taruc.find_contention import contention_findings
+from lanescope.model.taruc.find_device import device_findings
+from lanescope.model.taruc.find_host import host_findings
+from lanescope.model.taruc.find_loads import load_findings
+from lanescope.model.taruc.find_overhead import overhead_findings
+from lanescope.model.taruc.finding import Finding
+from lanescope.model.taruc.suite import suite_of
+
+#: What comes first among findings of different kinds; all others follow.
+_FIRST = (
+    "far-host-memory",
+    "shared-link",
+    "unfair",
+    "saturation",
+    "far-pcie",
+    "sync-async",
+    "far-device-copies",
+    "staged-peers",
+    "allocate-pinned",
+    "first-touch",
+    "tlb-random-chase",
+    "cache-steps",
+    "random-loads",
+    "all-gpus",
+    "between-sockets",
+    "far-loads",
+)
+
+
+def findings(machine: Machine, results: Sequence[Result]) -> tuple[Finding, ...]:
+    """Return every finding of a suite, the most telling ones first.
+
+    The first of each kind come before the second of any, so that one effect that
+    shows in many places does not hide the others.
+    """
+    suite = suite_of(machine, results)
+    if suite.predicted:
+        return ()
+    found = [
+        *host_findings(suite),
+        *device_findings(suite),
+        *overhead_findings(suite),
+        *load_findings(suite),
+        *contention_findings(suite),
+    ]
+    by_kind: dict[str, list[Finding]] = defaultdict(list)
+    for one in sorted(found, key=lambda f: -f.effect):
+        by_kind[one.kind].append(one)
+    places = {kind: place for place, kind in enumerate(_FIRST)}
+    ordered = [
+        (number, places.get(kind, len(_FIRST)), one)
+        for kind, listed in by_kind.items()
+        for number, one in enumerate(listed)
+    ]
+    return tuple(one for _, _, one in sorted(ordered, key=lambda entry: entry[:2]))

@@ -1,0 +1,121 @@
+"""How a suite's settings and numbers are called in words."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from lanescope.experiment import Operation
+
+_OPERATIONS = {
+    Operation.ALLOCATE: "allocation",
+    Operation.TOUCH: "first touch",
+    Operation.RELEASE: "release",
+    Operation.CHASE: "dependent loads in order",
+    Operation.CHASE_RANDOM: "dependent loads at random",
+    Operation.GATHER: "independent loads",
+}
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+_FIELDS = {
+    "source": "place",
+    "gpu": "GPU",
+    "memory": "kind of memory",
+    "way": "direction",
+    "who": "participants",
+    "where": "near and far memory",
+}
+
+
+def fields_text(fields: Sequence[str]) -> str:
+    """Return what tells curves apart, for a title: ``by path and thread``; empty for nothing."""
+    *first, last = [_FIELDS.get(f, f) for f in fields] or [""]
+    return f" by {', '.join(first)} and {last}" if first else f" by {last}" if last else ""
+
+
+def field_text(field: str, value: Hashable) -> str:
+    """Return a field's value for a legend or a title, such as ``thread on h1``."""
+    match field:
+        case "thread":
+            return "thread anywhere" if value is None else f"thread on {value}"
+        case "operation":
+            return operation_text(str(value))
+        case "stride":
+            return f"every {size_text(float(str(value)))}" if value else "one by one"
+        case "source":
+            return f"in {value}"
+        case "node":
+            return f"memory of {value}"
+        case "way":
+            return {"h2d": "to the GPU", "d2h": "from the GPU", "both": "both ways"}.get(
+                str(value), str(value)
+            )
+        case "where":
+            return {"near": "near memory", "far": "far memory"}.get(
+                str(value), f"memory of {value}"
+            )
+        case "pattern":
+            return f"{value} blocks"
+        case "caches":
+            return f"caches {value}"
+        case "route":
+            return str(value) or "driver's choice"
+    return str(value)
+
+
+def operation_text(operation: str) -> str:
+    """Return an operation for people; ``allocate`` is an allocation."""
+    return _OPERATIONS.get(Operation(operation), operation)
+
+
+def size_text(count: float) -> str:
+    """Return a size such as ``64 MiB``; three significant digits.
+
+    >>> size_text(64 << 20), size_text(1.5e9)
+    ('64 MiB', '1.4 GiB')
+    """
+    for power, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if count >= 1024**power:
+            return f"{float(f'{count / 1024**power:.3g}'):g} {unit}"
+    return f"{count:g} B"
+
+
+def time_text(seconds: float) -> str:
+    """Return a time in the unit that suits it.
+
+    >>> time_text(0.0142), time_text(3e-10)
+    ('14.2 ms', '0.3 ns')
+    """
+    for scale, unit in _TIMES:
+        if seconds >= scale * 0.9995:
+            return f"{_three(seconds / scale)} {unit}"
+    return f"{seconds * 1e9:.2g} ns"
+
+
+def rate_text(gbs: float) -> str:
+    """Return a bandwidth with its unit, such as ``12.1 GB/s``."""
+    return f"{_three(gbs)} GB/s"
+
+
+def times_text(ratio: float) -> str:
+    """Return how much longer: a percentage up to twice, then a factor.
+
+    >>> times_text(1.38), times_text(300.4)
+    ('38 % longer than', '300 times as long as')
+    """
+    if ratio < 2:
+        return f"{(ratio - 1) * 100:.0f} % longer than"
+    return f"{_three(ratio)} times as long as"
+
+
+def percent(share: float) -> str:
+    """Return a share as a whole percentage, with a decimal where it is small."""
+    return f"{share * 100:.0f} %" if abs(share) >= 0.0995 else f"{share * 100:.1f} %"
+
+
+def _three(value: float) -> str:
+    """Three significant digits, never an exponent."""
+    rounded = float(f"{value:.3g}")
+    if rounded >= 100:
+        return f"{rounded:.0f}"
+    return f"{rounded:.2f}" if rounded < 10 else f"{rounded:.1f}"

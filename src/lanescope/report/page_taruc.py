@@ -1,0 +1,105 @@
+"""A suite on the page: findings, and a section for each micro-benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lanescope.model.taruc import Bench, suite_of
+from lanescope.model.taruc.finding import Finding
+from lanescope.model.taruc.findings import findings
+from lanescope.model.taruc.points import TITLES
+from lanescope.report.chart import Chart
+from lanescope.report.chart_plotly import chart_figure
+from lanescope.report.format import count_text
+from lanescope.report.html import Column, Group, Markup, items, section, table, text
+from lanescope.report.page_plots import plots_html
+from lanescope.report.plot_parts import Figure
+from lanescope.report.taruc_charts import taruc_charts
+from lanescope.report.taruc_rows import SuiteTable, suite_tables
+from lanescope.report.taruc_text import MOST_FINDINGS, NOTHING_FOUND
+from lanescope.run.run import Run
+
+#: Longer tables start folded.
+_MOST_OPEN_ROWS = 12
+_MOST_EVIDENCE = 6
+
+
+def taruc_page(run: Run, first_figure: int) -> tuple[str, str, list[Figure]]:
+    """Return a suite's findings, its sections, and the figures that they show.
+
+    All three are empty for a run without micro-benchmarks.
+
+    Parameters
+    ----------
+    first_figure
+        Number of its first figure among all figures of the page.
+    """
+    tables = {t.bench: t for t in suite_tables(suite_of(run.manifest.machine, run.results))}
+    charts = taruc_charts(run)
+    sections: list[str] = []
+    figures: list[Figure] = []
+    for bench in Bench:
+        mine = sorted((c for c in charts if c.section == bench), key=lambda c: not c.main)
+        first = first_figure + len(figures)
+        shown, made = _section(bench, _table(tables.get(bench), run.predicted), mine, first)
+        sections.append(shown)
+        figures += made
+    told = bool(tables) and not run.predicted
+    found = findings_section(findings(run.manifest.machine, run.results)) if told else ""
+    return found, "".join(sections), figures
+
+
+def findings_section(found: Sequence[Finding]) -> str:
+    """Return the first findings as a list, the others folded."""
+    if not found:
+        return f"<p>{text(NOTHING_FOUND)}</p>"
+    first, more = found[:MOST_FINDINGS], found[MOST_FINDINGS:]
+    listed = items(map(_finding, first))
+    if not more:
+        return listed
+    words = count_text(len(more), "more finding")
+    return f"{listed}<details><summary>{words}</summary>{items(map(_finding, more))}</details>"
+
+
+def _finding(found: Finding) -> Markup:
+    names = ", ".join(found.evidence[:_MOST_EVIDENCE])
+    if len(found.evidence) > _MOST_EVIDENCE:
+        names += f" and {len(found.evidence) - _MOST_EVIDENCE} more"
+    return Markup(
+        f"{text(found.sentence)}<details><summary>Evidence</summary>Seen in "
+        f"<code>{text(names)}</code>. To measure it again: <code>{text(found.confirm)}</code>"
+        "</details>"
+    )
+
+
+def _section(
+    bench: Bench, rows: str, charts: Sequence[Chart], first: int
+) -> tuple[str, list[Figure]]:
+    """The main charts in the open, the others and a long table folded."""
+    figures = [chart_figure(chart) for chart in charts]
+    main = sum(chart.main for chart in charts)
+    shown = plots_html(figures[:main], first) + _notes(charts[:main])
+    rest = ""
+    if len(charts) > main:
+        words = count_text(len(charts) - main, "more chart")
+        plots = plots_html(figures[main:], first + main) + _notes(charts[main:])
+        rest = f"<details><summary>{words}</summary>{plots}</details>"
+    return section(bench, TITLES[bench], rows, shown, rest), figures
+
+
+def _notes(charts: Sequence[Chart]) -> str:
+    """The notes of some charts, each once."""
+    notes = list(dict.fromkeys(note for chart in charts for note in chart.notes))
+    return f'<div class="quiet">{items(notes)}</div>' if notes else ""
+
+
+def _table(rows: SuiteTable | None, predicted: bool) -> str:
+    if rows is None:
+        return ""
+    word = "predicted" if predicted else "measured"
+    columns = [Column(title[:1].upper() + title[1:]) for title in rows.columns]
+    made = table(columns, [Group(rows.rows)], f"{rows.title}, {word}")
+    if len(rows.rows) <= _MOST_OPEN_ROWS:
+        return made
+    words = f"Table of {count_text(len(rows.rows), 'row')}"
+    return f"<details><summary>{words}</summary>{made}</details>"

@@ -1,0 +1,79 @@
+"""Charts as picture files."""
+
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from lanescope.errors import InputError
+from lanescope.report.chart_files import write_charts
+from lanescope.report.taruc_charts import taruc_charts
+from tests.report import factory
+from tests.taruc_plan import contention, host, nurma, overhead, paper_machine
+from tests.taruc_suite import PLANTED, suite_run, unresolved
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(scope="module")
+def run():
+    pytest.importorskip("matplotlib")
+    made = suite_run(paper_machine(1, 0), PLANTED, (host, overhead, nurma, contention), "/pinned/")
+    return unresolved(made, 4096)
+
+
+def test_every_chart_is_a_png_and_an_svg(run, tmp_path: Path):
+    paths = write_charts(run, tmp_path / "new" / "plots")
+    keys = [c.key for c in taruc_charts(run)]
+    assert [p.name for p in paths] == [f"{k}.{f}" for k in keys for f in ("png", "svg")]
+    for path in paths:
+        content = path.read_bytes()
+        if path.suffix == ".png":
+            assert content.startswith(PNG)
+            width, height = (int.from_bytes(content[i : i + 4], "big") for i in (16, 20))
+            assert (width, 600 < height < 1200) == (1200, True)
+        else:
+            root = ElementTree.fromstring(content)
+            assert root.tag == "{http://www.w3.org/2000/svg}svg"
+            texts = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
+            assert any((t and "Time of" in t) or (t and "GB/s" in t) for t in texts)
+
+
+def test_the_same_numbers_make_the_same_picture(run, tmp_path: Path):
+    one, other = (write_charts(run, tmp_path / name, ["svg"])[0] for name in "ab")
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_notes_stand_below(run, tmp_path: Path):
+    paths = {p.stem: p for p in write_charts(run, tmp_path, ["svg"])}
+    shown = paths["host-binding-pageable-time"].read_text()
+    assert "points of up to 4 KiB are hollow" in shown
+
+
+def test_a_folder_that_is_none_is_refused(run, tmp_path: Path):
+    taken = tmp_path / "file"
+    taken.write_text("mine")
+    with pytest.raises(InputError, match="is not a folder; name one for the plots"):
+        write_charts(run, taken)
+    with pytest.raises(InputError, match="name another folder"):
+        write_charts(run, taken / "below")
+    with pytest.raises(InputError, match="png and svg"):
+        write_charts(run, tmp_path, ["pdf"])
+    assert taken.read_text() == "mine"
+
+
+def test_a_run_without_micro_benchmarks_has_no_files(tmp_path: Path):
+    assert write_charts(factory.check_run(), tmp_path) == []
+
+
+def test_matplotlib_is_imported_only_when_used():
+    code = (
+        "import sys, lanescope.report.page, lanescope.report.chart_files; "
+        "sys.exit('matplotlib' in sys.modules)"
+    )
+    path = [p for p in sys.path if p]
+    subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}; {code}"], check=True
+    )
