@@ -9,7 +9,8 @@ pages, on CPU 0, for half a second a turn. FOLDER gets ``turns.json`` (what ever
 and both commands) and ``loads.csv``: for each case the median over the turns of each one's
 mean, the spread over the turns ((most - least) / median), the ratio of the medians
 (lanescope / multichase), and the least of the turns, which other programs on the
-machine disturb least.
+machine disturb least. Where others want the same cores, put ``chrt -f 10`` before the
+command: means of half a second are no use when a share of it was theirs.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from lanescope.experiment.access import Access
 from lanescope.measurement.sampling import Plan
 from lanescope.running import backend_for
 
-CPU = 0
 STRIDE_BYTES = 64
 SIZES = {"16k": 16 << 10, "256k": 256 << 10, "4m": 4 << 20, "64m": 64 << 20, "256m": 256 << 20}
 PAGES = {Memory.SMALL_PAGES: (), Memory.HUGE: ("-H",)}
+#: Where multichase binds its first thread, too.
+CPU = 0
 #: What multichase takes for one sample, after one that it drops.
 TURN_SECONDS = 0.5
 
@@ -48,8 +50,7 @@ class Case:
     def command(self, peer: Path) -> list[str]:
         """The peer's: all of the memory is one block within which it shuffles."""
         sizes = ["-m", self.size, "-s", str(STRIDE_BYTES), "-T", self.size]
-        command = [str(peer), "-a", "-n", "1", *sizes, *PAGES[self.memory]]
-        return ["taskset", "-c", str(CPU), *command]
+        return [str(peer), "-a", "-n", "1", *sizes, *PAGES[self.memory]]
 
     def experiment(self) -> Experiment:
         place = Place("h0", self.memory)
