@@ -19,7 +19,7 @@ def test_public_names():
         *("Copy", "Engine", "Experiment", "InputError", "LanescopeError", "Machine", "Memory"),
         *("NotMeasuredError", "Operation", "Place", "Plan", "Result", "Run", "Timing"),
         *("__version__", "bench", "check", "copy", "discover", "latency", "load_machine"),
-        *("measure", "read_run", "small", "sms", "sweep"),
+        *("measure", "read_run", "small", "sms", "sweep", "taruc"),
     ]
     for name in lanescope.__all__:
         assert getattr(lanescope, name) is not None

@@ -18,6 +18,7 @@ from lanescope.machine import Machine
 from lanescope.measurement.result import Result
 from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.run.folders import new_run_folder
+from lanescope.run.resume import finished_names, run_to_resume
 from lanescope.run.run import Manifest, Run, State
 from lanescope.run.store import RunWriter
 
@@ -51,6 +52,10 @@ class Setup:
     ----------
     then
         Told the results, it returns what to measure next.
+    parameters
+        Text of a suite's parameter file.
+    resume
+        Go on with the run in `out`, if there is one; see `lanescope.run.resume`.
     """
 
     verb: str
@@ -61,6 +66,16 @@ class Setup:
     notes: tuple[str, ...] = ()
     cases: tuple[Case, ...] = ()
     then: Callable[[Sequence[Result]], Sequence[Experiment]] | None = None
+    parameters: str | None = None
+    resume: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Experiments that are measured by one plan."""
+
+    experiments: Sequence[Experiment]
+    plan: Plan
 
 
 def run_experiments(
@@ -70,6 +85,11 @@ def run_experiments(
 
     When interrupted, the run is closed as such before the interruption goes its way.
     """
+    return run_stages(machine, [Stage(experiments, plan)], setup)
+
+
+def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
+    """Do the same for several sets of experiments; what comes `then` takes the last plan."""
     manifest = Manifest(
         verb=setup.verb,
         command=_command(setup.verb),
@@ -78,9 +98,14 @@ def run_experiments(
         machine=machine,
         notes=setup.notes,
         cases=setup.cases,
+        parameters=setup.parameters,
     )
-    writer = RunWriter(setup.out or new_run_folder(setup.verb), manifest)
-    numbers = {e.name: i for i, e in enumerate(experiments, start=1)}
+    names = [e.name for stage in stages for e in stage.experiments]
+    writer, done = _writer(manifest, setup, names)
+    if writer is None:
+        return done
+    kept = finished_names(done)
+    numbers = {name: i for i, name in enumerate(names, start=1)}
 
     def on_start(experiment: Experiment) -> None:
         if setup.progress is not None:
@@ -88,16 +113,32 @@ def run_experiments(
 
     try:
         backend = backend_for(machine, allow_busy=setup.allow_busy, affinity=setup.affinity)
-        measure_all(experiments, backend, machine, plan, writer.add, on_start)
+        for stage in stages:
+            left = [e for e in stage.experiments if e.name not in kept]
+            measure_all(left, backend, machine, stage.plan, writer.add, on_start)
         if setup.then is not None:
             further = setup.then(writer.run.results)
             known = len(numbers)
             numbers |= {e.name: known + i for i, e in enumerate(further, start=1)}
-            measure_all(further, backend, machine, plan, writer.add, on_start)
+            measure_all(further, backend, machine, stages[-1].plan, writer.add, on_start)
     except (KeyboardInterrupt, SystemExit):
         writer.finish(State.INTERRUPTED)
         raise
     return writer.finish(State.COMPLETE)
+
+
+def _writer(
+    manifest: Manifest, setup: Setup, names: Sequence[str]
+) -> tuple[RunWriter | None, Run]:
+    """Return what writes the run, and what it holds; None where nothing is left to write."""
+    if setup.resume:
+        stored = run_to_resume(setup.out, manifest)
+        if stored is not None:
+            left = set(names) - finished_names(stored)
+            if not left and stored.manifest.state is State.COMPLETE:
+                return None, stored
+            return RunWriter.resumed(stored), stored
+    return RunWriter(setup.out or new_run_folder(setup.verb), manifest), Run(manifest)
 
 
 def _command(verb: str) -> str:

@@ -7,13 +7,13 @@ import difflib
 import importlib.resources
 import json
 import os
-import re
 import tomllib
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from lanescope.errors import InputError
+from lanescope.machine.lines import line_of
 from lanescope.machine.machine import Link, LinkKind, Machine
 from lanescope.machine.typed import FieldError, build
 
@@ -104,7 +104,7 @@ def parse_machine(text: str, name: str) -> Machine:
         machine = build(Machine, table)
         _require_consistent(machine)
     except FieldError as error:
-        line = _line_of(text, error)
+        line = line_of(text, error)
         where = f"[[{error.table}]] number {error.number + 1}, " if error.number is not None else ""
         raise InputError(f"machine file {name}, line {line}: {where}{error}") from error
     return dataclasses.replace(machine, described=True)
@@ -165,29 +165,6 @@ def _require_consistent(machine: Machine) -> None:
             raise FieldError(
                 "field 'payload_gbs' must be above zero", "payload_gbs", "links", number
             )
-
-
-def _line_of(text: str, error: FieldError) -> int:
-    """Line of the field that is wrong, or of its table where it is missing; from 1."""
-    lines = text.splitlines()
-    headers = [i for i, line in enumerate(lines) if line.lstrip().startswith("[")]
-    begin = 0
-    if error.table:
-        mine = [i for i in headers if _names_table(lines[i], error.table)]
-        number = error.number or 0
-        begin = mine[number] if number < len(mine) else 0
-    end = next((i for i in headers if i > begin), len(lines))
-    for name in (error.field, error.inside):
-        assigned = re.compile(rf"""(^|[\s{{,"']){re.escape(name or " ")}["']?\s*=""")
-        found = [i for i in range(begin, end) if assigned.search(lines[i])]
-        found += [i for i in headers if not error.table and _names_table(lines[i], name or "")]
-        if found:
-            return found[0] + 1
-    return begin + 1
-
-
-def _names_table(line: str, name: str) -> bool:
-    return re.match(rf"\s*\[+\s*{re.escape(name)}\s*\]", line) is not None
 
 
 def dumps_machine(machine: Machine) -> str:

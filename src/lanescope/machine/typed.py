@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import types
 import typing
 from enum import StrEnum
@@ -50,7 +51,7 @@ def build(cls: type[T], table: dict[str, Any], name: str = "", number: int | Non
     for key in table:
         if key not in fields:
             raise FieldError(
-                f"unknown field {key!r}; known are {', '.join(fields)}", key, name, number
+                f"unknown field {key!r}; {_hint(key, list(fields))}", key, name, number
             )
     values = {}
     for key, field in fields.items():
@@ -66,6 +67,11 @@ def build(cls: type[T], table: dict[str, Any], name: str = "", number: int | Non
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise FieldError(f"field {key!r} is missing", key, name, number)
     return cls(**values)
+
+
+def _hint(key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
 
 
 def _convert(hint: Any, value: Any, key: str) -> Any:

@@ -31,6 +31,15 @@ def replace_when_written(path: Path, write: Callable[[Path], object]) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def sync_folder(folder: Path) -> None:
+    """Wait until the names of a folder's files are on the disk, as the files themselves are."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
     """Turn the system's errors while a folder is written into one sentence.

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from lanescope.experiment import (
@@ -38,6 +39,8 @@ from lanescope.run.rows import Row
 
 #: Columns of a table of samples by name, all of one length.
 Columns = dict[str, npt.NDArray[Any]]
+#: Samples by experiment and number of the copy.
+Seconds = dict[tuple[str, int], npt.NDArray[np.float64]]
 
 
 def results_from_rows(rows: Sequence[Row], samples: Columns) -> list[Result]:
@@ -50,7 +53,25 @@ def results_from_rows(rows: Sequence[Row], samples: Columns) -> list[Result]:
     """
     # A row for each copy, those of one experiment behind each other.
     groups = itertools.groupby(rows, key=lambda row: row["experiment"])
-    return [_result(list(group), samples) for _, group in groups]
+    sorted_out = _by_copy(samples)
+    return [_result(list(group), sorted_out) for _, group in groups]
+
+
+def _by_copy(samples: Columns) -> Seconds:
+    """Return the samples of each copy of each experiment; they stand behind each other."""
+    names, copies, seconds = samples["experiment"], samples["copy"], samples["seconds"]
+    if not len(names):
+        return {}
+    new = (names[1:] != names[:-1]) | (copies[1:] != copies[:-1])
+    begins = [0, *(np.flatnonzero(new) + 1)]
+    ends = [*begins[1:], len(names)]
+    found: Seconds = {}
+    for begin, end in zip(begins, ends, strict=True):
+        key = (str(names[begin]), int(copies[begin]))
+        if key in found:
+            raise ValueError("the samples of a copy stand in two places")
+        found[key] = seconds[begin:end]
+    return found
 
 
 def cases_from_json(entries: Iterable[dict[str, Any]]) -> tuple[Case, ...]:
@@ -71,7 +92,7 @@ def _matrix(entry: dict[str, Any]) -> Matrix:
     return Matrix(**entry | {"cells": cells, "unit": Unit(entry["unit"])})
 
 
-def _result(rows: list[Row], samples: Columns) -> Result:
+def _result(rows: list[Row], samples: Seconds) -> Result:
     first = rows[0]
     experiment = Experiment(
         name=first["experiment"],
@@ -118,9 +139,8 @@ def _access(row: Row) -> Access | None:
     return None if access == PLAIN else access
 
 
-def _copy_result(copy: Copy, row: Row, samples: Columns) -> CopyResult:
-    mine = (samples["experiment"] == row["experiment"]) & (samples["copy"] == row["copy"])
-    seconds = samples["seconds"][mine]
+def _copy_result(copy: Copy, row: Row, samples: Seconds) -> CopyResult:
+    seconds = samples.get((row["experiment"], row["copy"]), np.empty(0))
     if seconds.size != row["n"]:
         raise ValueError("the samples do not belong to the result")
     statistics = summarise(seconds)

@@ -11,6 +11,9 @@ Layout::
 While a run goes on, ``results/`` and ``samples/`` hold a file for each experiment;
 its end puts them together. Every file is written beside its place and moved there
 when whole: a run that is killed leaves whole files only, and reads back.
+
+A run that goes on after its end (`RunWriter.resumed`) has both: what was put together,
+and a file for each experiment since. Where both hold an experiment, the file counts.
 """
 
 from __future__ import annotations
@@ -18,14 +21,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanescope.errors import InputError
 from lanescope.machine.files import dumps_machine, load_machine
 from lanescope.measurement.result import Result
-from lanescope.run.atomic import replace_when_written, write_atomically, writing_to
+from lanescope.run.atomic import replace_when_written, sync_folder, write_atomically, writing_to
+from lanescope.run.lock import lock_folder
 from lanescope.run.decode import Columns, cases_from_json, results_from_rows
 from lanescope.run.rows import Row, rows_of
 from lanescope.run.run import OLDER_VERSIONS, SCHEMA_VERSION, Manifest, Run, State
@@ -50,41 +54,64 @@ class RunWriter:
     """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self.folder = folder
-        self._manifest = manifest
-        self._results: list[Result] = []
         with writing_to(folder):
-            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            if folder.exists() and (not folder.is_dir() or not _is_bare(folder)):
                 raise InputError(f"{folder} is not an empty folder; name another with --out")
-            for part in PARTS:
-                (folder / part).mkdir(parents=True)
+        self._begin(folder, manifest, {})
+        with writing_to(folder):
             write_atomically(folder / MACHINE, dumps_machine(manifest.machine).encode())
         self._write_manifest()
 
+    @classmethod
+    def resumed(cls, run: Run) -> RunWriter:
+        """Go on with a run that was read from its folder; what it holds stays there."""
+        assert run.folder is not None, "only a stored run goes on"
+        writer = cls.__new__(cls)
+        manifest = dataclasses.replace(run.manifest, state=State.RUNNING)
+        writer._begin(run.folder, manifest, {r.experiment.name: r for r in run.results})
+        writer._write_manifest()
+        return writer
+
+    def _begin(self, folder: Path, manifest: Manifest, results: dict[str, Result]) -> None:
+        self.folder = folder
+        self._manifest = manifest
+        self._results = results
+        with writing_to(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = lock_folder(folder)
+            for part in PARTS:
+                (folder / part).mkdir(exist_ok=True)
+            taken = [int(path.stem) for path in folder.glob("*/*.parquet") if path.stem.isdigit()]
+        self._number = max(taken, default=0)
+
     def add(self, result: Result) -> None:
-        """Store a result with its samples."""
-        self._results.append(result)
-        number = f"{len(self._results):04d}.parquet"
+        """Store a result with its samples; it takes the place of one of the same name."""
+        self._number += 1
+        number = f"{self._number:04d}.parquet"
         with writing_to(self.folder):
             for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
                 _write_table(self.folder / part / number, make([result]))
+        self._results[result.experiment.name] = result
 
     def finish(self, state: State) -> Run:
         """Put the parts together, set the final state and return the run."""
+        results = list(self._results.values())
         with writing_to(self.folder):
             for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
-                if self._results:
-                    _write_table(_whole(self.folder, part), make(self._results))
-            for part in PARTS:  # not before both are whole
+                if results:
+                    _write_table(_whole(self.folder, part), make(results))
+            sync_folder(self.folder)
+            for part in reversed(PARTS):  # not before both are whole; no results without samples
                 shutil.rmtree(self.folder / part)
         self._manifest = dataclasses.replace(self._manifest, state=state)
         self._write_manifest()
+        self._lock.release()
         return self.run
 
     @property
     def run(self) -> Run:
         """The run so far."""
-        return Run(self._manifest, tuple(self._results), self.folder)
+        return Run(self._manifest, tuple(self._results.values()), self.folder)
 
     def _write_manifest(self) -> None:
         m = self._manifest
@@ -113,18 +140,26 @@ def read_run(folder: Path) -> Run:
         If it is not a run folder, of another schema version, or damaged.
     """
     manifest = _read_manifest(folder)
+    parts = sorted((folder / "results").glob("*.parquet"), key=_number)
+    since: dict[str, Result] = {}
+    for path in parts:
+        found = _read_results(path, folder / "samples" / path.name)
+        since |= {result.experiment.name: result for result in found}
+    results = since
     if _whole(folder, "results").exists():
-        pairs = [(_whole(folder, "results"), _whole(folder, "samples"))]
-    else:
-        parts = sorted((folder / "results").glob("*.parquet"))
-        pairs = [(path, folder / "samples" / path.name) for path in parts]
-    results: list[Result] = []
-    for path, samples in pairs:
-        try:
-            results += results_from_rows(_read_rows(path), _read_columns(samples))
-        except (IndexError, KeyError, TypeError, ValueError) as error:
-            raise _damaged(path) from error
-    return Run(manifest, tuple(results), folder)
+        # without those measured again, whose samples may already be put together
+        paths = (_whole(folder, "results"), _whole(folder, "samples"))
+        before = _read_results(*paths, without=since.keys())
+        results = {result.experiment.name: result for result in before} | since
+    return Run(manifest, tuple(results.values()), folder)
+
+
+def _read_results(path: Path, samples: Path, without: Collection[str] = ()) -> list[Result]:
+    try:
+        rows = [row for row in _read_rows(path) if row["experiment"] not in without]
+        return results_from_rows(rows, _read_columns(samples))
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise _damaged(path) from error
 
 
 def _read_manifest(folder: Path) -> Manifest:
@@ -197,6 +232,18 @@ def _samples_table(results: Sequence[Result]) -> pa.Table:
         "seconds": pa.array([float(x) for _, _, s in found for x in s], pa.float64()),
     }
     return pa.table(columns)
+
+
+def _number(path: Path) -> tuple[int, str]:
+    return len(path.stem), path.stem  # 10000 comes after 9999
+
+
+def _is_bare(folder: Path) -> bool:
+    """Whether a folder is empty, but for what a run leaves that was killed at its very start."""
+    left = {MACHINE, *PARTS, *(f".{name}.part" for name in (MACHINE, MANIFEST))}
+    inside = list(folder.iterdir())
+    begun = all(path.name in left for path in inside)
+    return begun and not any(any(p.iterdir()) for p in inside if p.is_dir())
 
 
 def _whole(folder: Path, part: str) -> Path:

@@ -1,0 +1,149 @@
+"""What the micro-benchmarks go through: threads, nodes, GPUs, memories, sizes, walks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lanescope.experiment.access import Caches, Pattern
+from lanescope.experiment.place import Memory
+from lanescope.experiment.taruc.parameters import Nurma, Parameters, Sizes
+from lanescope.machine import Gpu, Machine, NumaNode
+
+_MIB = 1 << 20
+#: Host memory that a GPU's driver makes.
+_BY_DRIVER = (Memory.PINNED, Memory.WRITE_COMBINED, Memory.MAPPED, Memory.MANAGED)
+#: Taken where a machine does not tell its last-level cache.
+_USUAL_CACHE = 32 * _MIB
+#: Blocks of a walk: before a repetition comes back to the first, a second has gone by.
+_MOST_BLOCKS = 1 << 20
+_FEWEST_BLOCKS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """What to keep of the axes, where somebody asked for less; None keeps what there is.
+
+    Attributes
+    ----------
+    memories
+        Kinds of memory; also such as are not measured unless asked for.
+    patterns, caches
+        Of copies by threads; patterns that are named are measured at all sizes.
+    nodes, gpus
+        Numbers. Nodes are those of the memory; threads stay on every node.
+    """
+
+    memories: tuple[Memory, ...] | None = None
+    patterns: tuple[Pattern, ...] | None = None
+    caches: tuple[Caches, ...] | None = None
+    nodes: tuple[int, ...] | None = None
+    gpus: tuple[int, ...] | None = None
+
+
+#: Nothing is left out.
+EVERYTHING = Only()
+
+
+def sizes_of(section: Sizes | Nurma, parameters: Parameters) -> tuple[int, ...]:
+    """Return the sizes of a micro-benchmark, ascending, each once.
+
+    A range has so many steps a decade from its smallest to its largest size, which
+    is there whether or not a step meets it.
+    """
+    sizes = {parameters.burst_bytes} if parameters.burst else set()
+    if parameters.range:
+        sizes |= set(decade_steps(section.min_bytes, section.max_bytes, parameters))
+    return tuple(sorted(sizes))
+
+
+def decade_steps(smallest: int, largest: int, parameters: Parameters) -> tuple[int, ...]:
+    """Return smallest, ... largest; neighbours differ by the same factor, but for rounding."""
+    sizes, step = {smallest, largest}, 0
+    while (size := round(smallest * 10 ** (step / parameters.steps_per_decade))) < largest:
+        sizes.add(size)
+        step += 1
+    return tuple(sorted(sizes))
+
+
+def memory_nodes(machine: Machine, only: Only = EVERYTHING) -> tuple[NumaNode, ...]:
+    """Return the nodes that have memory; one whose size is not known counts as such."""
+    with_memory = (n for n in machine.nodes if n.memory_bytes != 0)
+    return tuple(n for n in with_memory if only.nodes is None or n.index in only.nodes)
+
+
+def core_nodes(machine: Machine) -> tuple[NumaNode, ...]:
+    """Return the nodes that have cores which may be used."""
+    return tuple(n for n in machine.nodes if n.cores)
+
+
+def threads(machine: Machine, parameters: Parameters) -> tuple[tuple[NumaNode, int], ...]:
+    """Return where a single thread runs: a node, and the first CPU of its first core."""
+    nodes = core_nodes(machine)
+    return tuple((n, n.cores[0][0]) for n in (nodes if parameters.sockets else nodes[:1]))
+
+
+def gpus_of(
+    machine: Machine, parameters: Parameters, only: Only = EVERYTHING
+) -> tuple[Gpu, ...]:
+    """Return the GPUs to measure, also those that cannot be used now: the run says why."""
+    if only.gpus is not None:
+        return tuple(g for g in machine.gpus if g.index in only.gpus)
+    return machine.gpus if parameters.all_gpus else machine.gpus[:1]
+
+
+def kept(
+    usual: Sequence[Memory], parameters: Parameters, only: Only, plain: Memory = Memory.PAGEABLE
+) -> tuple[Memory, ...]:
+    """Return the kinds of memory to measure: those asked for, all usual ones, or the plain one."""
+    if only.memories is not None:
+        return tuple(dict.fromkeys(only.memories))
+    return tuple(usual) if parameters.all_memories else (plain,)
+
+
+def without_driver(
+    machine: Machine, memories: Iterable[Memory], what: str
+) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
+    """Return the kinds of host memory that a machine can have, and what to tell about others."""
+    wanted = tuple(memories)
+    if machine.gpus:
+        return wanted, ()
+    left = tuple(m for m in wanted if m not in _BY_DRIVER)
+    missing = [str(m) for m in wanted if m in _BY_DRIVER]
+    if not missing:
+        return left, ()
+    listed = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
+    return left, (f"{what}: no {listed} memory, which a GPU's driver makes; there is no GPU.",)
+
+
+def cache_bytes(node: NumaNode) -> int:
+    """Return the last-level cache of a node's cores, or a usual one where it is not known."""
+    return node.cache_bytes or _USUAL_CACHE
+
+
+def walk_bytes(block_bytes: int, wanted_bytes: int) -> int:
+    """Return the memory that blocks are taken from one after the other: whole blocks.
+
+    As much as is wanted, but two blocks at least, and a million at most: nobody
+    takes more of them in the time of a point.
+    """
+    blocks = min(max(wanted_bytes // block_bytes, _FEWEST_BLOCKS), _MOST_BLOCKS)
+    return blocks * block_bytes
+
+
+def patterns_for(
+    block_bytes: int, wanted_bytes: int, parameters: Parameters, only: Only
+) -> tuple[Pattern, ...]:
+    """Return the patterns of a size: one alone where blocks outgrow what is walked over.
+
+    Such a block leaves nothing of itself in a cache, wherever the next one lies.
+    """
+    if only.patterns is not None:
+        return tuple(dict.fromkeys(only.patterns))
+    whole = parameters.patterns and block_bytes * _FEWEST_BLOCKS <= wanted_bytes
+    return tuple(Pattern) if whole else (Pattern.REPEATED,)
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Return the parts of a machine as one part of a name."""
+    return "+".join(parts)

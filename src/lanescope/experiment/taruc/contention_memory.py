@@ -1,0 +1,112 @@
+"""Host threads that share memory channels, or the link between two nodes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from lanescope.experiment.copy import Copy, Engine, Operation
+from lanescope.experiment.experiment import Experiment, Timing
+from lanescope.experiment.place import Memory, Place
+from lanescope.experiment.taruc.axes import cache_bytes, joined
+from lanescope.experiment.taruc.parameters import WORD_BYTES, Contention
+from lanescope.machine import NumaNode
+
+OPERATIONS = (Operation.COPY, Operation.SCALE, Operation.ADD, Operation.TRIAD)
+#: STREAM's rule: an array is at least four times the last-level caches.
+_CACHE_MULTIPLE = 4
+_MIB = 1 << 20
+#: Up to here every number of threads is tried.
+_EVERY_UP_TO = 16
+
+#: A thread: the CPU that it is pinned to, and the node of the memory that it works on.
+Seat = tuple[int, NumaNode]
+
+
+def ladder(most: int) -> tuple[int, ...]:
+    """Return numbers of threads: all up to 16, else 1, 2, 3, 4, 6, 8, 12, 16 ... and the most.
+
+    >>> ladder(24)
+    (1, 2, 3, 4, 6, 8, 12, 16, 24)
+    """
+    if most <= _EVERY_UP_TO:
+        return tuple(range(1, most + 1))
+    steps = {1, most}
+    power = 2
+    while power <= most:
+        steps |= {power, power * 3 // 2}
+        power *= 2
+    return tuple(sorted(step for step in steps if step <= most))
+
+
+def seats(node: NumaNode, count: int) -> tuple[int, ...]:
+    """Return CPUs for so many threads on a node: a core each, then its other CPUs, then again."""
+    rounds = itertools.zip_longest(*node.cores)
+    order = [cpu for cpus in rounds for cpu in cpus if cpu is not None]
+    return tuple(order[i % len(order)] for i in range(count))
+
+
+def memory_points(nodes: Sequence[NumaNode], section: Contention) -> Iterator[Experiment]:
+    """Return threads on their own node's memory: 1 to twice the cores, one node and all."""
+    usable = [node for node in nodes if node.cores]
+    sets = [[node] for node in usable]
+    if len(usable) > 1:
+        sets.append(usable)
+    for together in sets:
+        most = 2 * sum(len(node.cores) for node in together)
+        for count in ladder(most):
+            shares = _shares(together, count)
+            taken = [(cpu, node) for node in together for cpu in seats(node, shares[node.index])]
+            size = section.memory_bytes or _array_bytes(together, count)
+            for operation in OPERATIONS:
+                name = f"memory/{joined(n.id for n in together)}/{operation}/{count}"
+                yield _point(name, taken, size, operation)
+
+
+def socket_points(nodes: Sequence[NumaNode], section: Contention) -> Iterator[Experiment]:
+    """Return threads of one node on another's memory: each pair, each way and both at once."""
+    for a, b in itertools.permutations(nodes, 2):
+        for count in ladder(len(a.cores)) if a.cores else ():
+            size = section.socket_bytes or _array_bytes([a, b], count)
+            there = [(cpu, b) for cpu in seats(a, count)]
+            for operation in OPERATIONS:
+                yield _point(f"sockets/{a.id}-{b.id}/{operation}/{count}", there, size, operation)
+    for a, b in itertools.combinations([n for n in nodes if n.cores], 2):
+        for count in ladder(min(len(a.cores), len(b.cores))):
+            size = section.socket_bytes or _array_bytes([a, b], 2 * count)
+            crossed = [(cpu, b) for cpu in seats(a, count)] + [(cpu, a) for cpu in seats(b, count)]
+            for operation in OPERATIONS:
+                name = f"sockets/{a.id}-{b.id}-both/{operation}/{count}"
+                yield _point(name, crossed, size, operation)
+
+
+def _shares(nodes: Sequence[NumaNode], count: int) -> dict[int, int]:
+    """Return how many threads each node gets: in turn, and none more than its cores allow."""
+    shares = {node.index: 0 for node in nodes}
+    while count:
+        for node in nodes:
+            if count and shares[node.index] < 2 * len(node.cores):
+                shares[node.index] += 1
+                count -= 1
+    return shares
+
+
+def _array_bytes(nodes: Sequence[NumaNode], count: int) -> int:
+    """Return the size of one of `count` arrays that together outgrow the caches, in whole MiB."""
+    caches = sum(cache_bytes(node) for node in nodes if node.cores)
+    return -(-_CACHE_MULTIPLE * caches // (count * _MIB)) * _MIB
+
+
+def _point(name: str, taken: Sequence[Seat], size: int, operation: Operation) -> Experiment:
+    size = max(size // WORD_BYTES, 1) * WORD_BYTES  # threads work on whole numbers
+    copies = tuple(
+        Copy(place, place, size, Engine.CPU, operation, (cpu,))
+        for cpu, node in taken
+        for place in (Place(node.id, Memory.PAGEABLE),)
+    )
+    kind, where, _, _ = name.split("/")
+    words = "1 thread" if len(taken) == 1 else f"{len(taken)} threads"
+    beside = f"memory of {where}" if kind == "memory" else f"from {where.replace('-', ' to ', 1)}"
+    return Experiment(
+        f"contention/{name}", f"{words}, {beside}: {operation}", copies, Timing.HOST
+    )

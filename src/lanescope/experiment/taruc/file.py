@@ -1,0 +1,154 @@
+"""Parameter files: a suite as TOML, or as TARUC's own ``.in``."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib.resources
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from lanescope.errors import InputError
+from lanescope.experiment.sizes import parse_size
+from lanescope.experiment.taruc.infile import parse_in_file
+from lanescope.experiment.taruc.names import SECTIONS, named, normalised
+from lanescope.experiment.taruc.parameters import Parameters, require_sound
+from lanescope.experiment.taruc.text import parameters_text
+from lanescope.machine.lines import line_of
+from lanescope.machine.typed import FieldError, build
+
+#: The suite that runs when nobody names a file.
+DEFAULT = "default"
+_SECTION_NAMES = tuple(
+    f.name for f in dataclasses.fields(Parameters) if dataclasses.is_dataclass(f.default)
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ParameterFile:
+    """Parameters with their text as TOML, which a run keeps."""
+
+    parameters: Parameters
+    text: str
+
+
+def parameters_named(file_or_name: str) -> ParameterFile:
+    """Return a suite by file (TOML or ``.in``) or by the name of one that ships.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is broken: with file, line and key.
+    """
+    path = Path(file_or_name)
+    if path.suffix in (".toml", ".in") or path.is_file() or os.sep in file_or_name:
+        return _read(path)
+    names = suite_names()
+    if file_or_name == DEFAULT:
+        return ParameterFile(Parameters(), parameters_text(Parameters()))
+    if file_or_name in names:
+        text = _library(file_or_name).read_text(encoding="utf-8")
+        return ParameterFile(parse_parameters(text, file_or_name), text)
+    near = difflib.get_close_matches(file_or_name, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}, or name a file"
+    raise InputError(f"no suite is named {file_or_name!r}; {hint}")
+
+
+def suite_names() -> list[str]:
+    """Return the names of the suites that ship with lanescope."""
+    return [DEFAULT, "taruc"]
+
+
+def parse_parameters(text: str, name: str) -> Parameters:
+    """Return the parameters that a TOML text gives; `name` is for messages.
+
+    Keys that are left out have their defaults. Sizes are bytes or texts such as
+    ``"1.5GB"``. TARUC's own names are understood, too.
+
+    Raises
+    ------
+    InputError
+        If the text is broken: with line and key.
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"parameter file {name} is not TOML: {error}") from error
+    written: dict[tuple[str, str], str] = {}
+    try:
+        parameters = build(Parameters, _translated(table, written))
+        require_sound(parameters)
+    except FieldError as error:
+        section = error.table or error.inside or ""
+        error.table, error.inside = "", written.get(("", section), section) or None
+        error.field = written.get((section, error.field), error.field)
+        where = f"parameter file {name}, line {line_of(text, error)}"
+        raise InputError(f"{where}: {f'[{section}] ' if section else ''}{error}") from error
+    return parameters
+
+
+def _read(path: Path) -> ParameterFile:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read parameter file {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"parameter file {path} is not a text file") from error
+    if path.suffix == ".in":
+        parameters = parse_in_file(text, str(path))
+        return ParameterFile(parameters, parameters_text(parameters))
+    return ParameterFile(parse_parameters(text, str(path)), text)
+
+
+def _library(name: str) -> Any:
+    return importlib.resources.files("lanescope.experiment.taruc") / f"{name}.toml"
+
+
+def _translated(table: dict[str, Any], written: dict[tuple[str, str], str]) -> dict[str, Any]:
+    """Return a table under our names; `written` learns how a key stands in the file."""
+    plain: dict[str, Any] = {}
+    for key, value in table.items():
+        section = key if key in _SECTION_NAMES else SECTIONS.get(normalised(key), "")
+        if isinstance(value, dict) and section:
+            _take(plain, "", section, {}, key, written)
+            for inner, content in value.items():
+                _place(plain[section], section, inner, content, written)
+        elif (entry := named(key, "")) is not None and entry.section:
+            home = plain.setdefault(entry.section, {})
+            _place(home, entry.section, key, value, written)
+        else:
+            _place(plain, "", key, value, written)
+    return plain
+
+
+def _place(
+    home: dict[str, Any], section: str, key: str, value: Any, written: dict[tuple[str, str], str]
+) -> None:
+    entry = named(key, section)
+    factor = 1 if entry is None else entry.factor
+    ours = key if entry is None else entry.key
+    if ours.endswith("_bytes") and isinstance(value, str):
+        try:
+            value = parse_size(value)
+        except InputError as error:
+            raise FieldError(f"{key}: {error}", key, section) from error
+    elif factor != 1 and isinstance(value, int) and not isinstance(value, bool):
+        value *= factor
+    _take(home, section, ours, value, key, written)
+
+
+def _take(
+    home: dict[str, Any],
+    section: str,
+    key: str,
+    value: Any,
+    as_written: str,
+    written: dict[tuple[str, str], str],
+) -> None:
+    if key in home and not (isinstance(value, dict) and (section, key) not in written):
+        problem = f"{as_written!r} and {written.get((section, key), key)!r} say the same"
+        raise FieldError(f"{problem}; give one of them", as_written, section)
+    written[section, key] = as_written
+    home.setdefault(key, value)

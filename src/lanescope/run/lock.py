@@ -1,0 +1,47 @@
+"""One writer for each run folder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from lanescope.errors import InputError
+
+
+class FolderLock:
+    """Held until released, or until the process ends, however it does."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let others write."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __del__(self) -> None:
+        self.release()
+
+
+def lock_folder(folder: Path) -> FolderLock:
+    """Return the right to write a folder.
+
+    Raises
+    ------
+    InputError
+        If another process holds it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise InputError(
+            f"another lanescope writes to {folder}; wait for its end, or name another with --out"
+        ) from None
+    except OSError:  # some network file systems have no locks
+        os.close(descriptor)
+        return FolderLock(None)
+    return FolderLock(descriptor)

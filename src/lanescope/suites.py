@@ -1,0 +1,169 @@
+"""Suites of the micro-benchmarks of TARUC, for Python programs and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lanescope.backend.memory import free_bytes
+from lanescope.errors import InputError
+from lanescope.experiment.taruc import (
+    Benchmark,
+    Only,
+    Parameters,
+    Section,
+    plan_suite,
+    require_sound,
+)
+from lanescope.experiment.taruc.file import DEFAULT, ParameterFile, parameters_named
+from lanescope.experiment.taruc.suite import SUITE, machine_notes
+from lanescope.experiment.taruc.text import parameters_text
+from lanescope.machine import Machine
+from lanescope.machine.typed import FieldError
+from lanescope.measurement.sampling import Plan
+from lanescope.run.run import Run
+from lanescope.running import Progress, Setup, Stage, resolve_machine, run_stages
+
+#: Points are many, and each is known well enough soon.
+PLAN = Plan(target=0.01, budget_seconds=0.03)
+
+
+def taruc(
+    machine: Machine | str | None = None,
+    *,
+    parameters: Parameters | Path | str | None = None,
+    benchmarks: Sequence[Benchmark | str] | None = None,
+    only: Only | None = None,
+    plan: Plan | None = None,
+    allow_busy: bool = False,
+    out: Path | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Measure what topology, NUMA and contention cost: the micro-benchmarks of TARUC.
+
+    Parameters
+    ----------
+    parameters
+        A `Parameters`, a parameter file (TOML or TARUC's ``.in``) or the name of a
+        suite that ships, ``default`` or ``taruc``; None is ``default``.
+    benchmarks
+        Such as ``["host"]``, whatever the parameters say; None is those that they run.
+    only
+        Less than all of the axes.
+    plan
+        How precisely to measure; the parameters' number of samples goes before.
+    resume
+        Go on with the run that is in `out`: what it holds is not measured again.
+
+    The other parameters and the result are those of `lanescope.check`.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used, there is nothing to measure, or the run in
+        `out` is of another machine or has other parameters.
+
+    Examples
+    --------
+    >>> run = taruc(benchmarks=["nurma"])  # doctest: +SKIP
+    >>> run.results[0].copies[0].statistics.median_seconds  # doctest: +SKIP
+    1.1e-09
+    """
+    file = parameter_file(parameters)
+    resolved = resolve_machine(machine)
+    chosen = None if benchmarks is None else _benchmarks(benchmarks)
+    sections = suite_sections(resolved, file.parameters, chosen, only)
+    plan = plan or PLAN
+    stages = [
+        Stage(s.experiments, plan if s.samples is None else replace(plan, samples=s.samples))
+        for s in sections
+    ]
+    setup = Setup(
+        verb=chosen[0] if chosen and len(chosen) == 1 else SUITE,
+        allow_busy=allow_busy,
+        out=out,
+        progress=progress,
+        notes=suite_notes(resolved, sections),
+        parameters=file.text,
+        resume=resume,
+    )
+    return run_stages(resolved, stages, setup)
+
+
+def parameter_file(parameters: Parameters | Path | str | None) -> ParameterFile:
+    """Return parameters with their text, however they are given; see `taruc`."""
+    if not isinstance(parameters, Parameters):
+        return parameters_named(str(parameters or DEFAULT))
+    try:
+        require_sound(parameters)
+    except FieldError as error:
+        section = f"{error.table}: " if error.table else ""
+        raise InputError(f"{section}{error}") from error
+    return ParameterFile(parameters, parameters_text(parameters))
+
+
+def suite_sections(
+    machine: Machine,
+    parameters: Parameters,
+    benchmarks: Sequence[Benchmark] | None = None,
+    only: Only | None = None,
+) -> tuple[Section, ...]:
+    """Return what a suite measures on a machine as it is now.
+
+    Raises
+    ------
+    InputError
+        If that is nothing, or a part is named that the machine has not.
+    """
+    only = only or Only()
+    _require_parts(machine, only)
+    sections = plan_suite(machine, parameters, benchmarks, only, free_bytes(machine))
+    if not any(section.experiments for section in sections):
+        asked = benchmarks or tuple(s.benchmark for s in sections)
+        raise InputError(_why_nothing(machine, asked, suite_notes(machine, sections)))
+    return sections
+
+
+def suite_notes(machine: Machine, sections: Sequence[Section]) -> tuple[str, ...]:
+    """Return what is left out of a suite, in sentences."""
+    notes = list(machine_notes(machine))
+    if not machine.gpus:
+        missing = [str(s.benchmark) for s in sections if s.benchmark.needs_gpu]
+        if missing:
+            notes.append(f"{' and '.join(missing)}: nothing to measure, as there is no GPU.")
+    return (*notes, *(note for section in sections for note in section.notes))
+
+
+def _why_nothing(machine: Machine, asked: Sequence[Benchmark], notes: Sequence[str]) -> str:
+    name = f"machine {machine.name!r}"
+    if not machine.gpus and asked and all(b.needs_gpu for b in asked):
+        return (
+            f"{name} has no GPU to copy to and from; 'lanescope bench host' measures host memory"
+        )
+    if not asked:
+        return "no micro-benchmark is asked for; set run = true in a section of the parameter file"
+    why = f": {notes[-1].rstrip('.')}" if notes else ""
+    return f"{name} has nothing to measure by these parameters{why}; ask for less to be left out"
+
+
+def _benchmarks(names: Sequence[Benchmark | str]) -> tuple[Benchmark, ...]:
+    known = list(Benchmark)
+    for name in names:
+        if name not in known:
+            raise InputError(f"there is no micro-benchmark {str(name)!r}; use {', '.join(known)}")
+    return tuple(Benchmark(name) for name in names)
+
+
+def _require_parts(machine: Machine, only: Only) -> None:
+    for what, wanted, known in (
+        ("NUMA node", only.nodes, [n.index for n in machine.nodes]),
+        ("GPU", only.gpus, [g.index for g in machine.gpus]),
+    ):
+        for index in wanted or ():
+            if index not in known:
+                has = ", ".join(map(str, known)) or "none"
+                raise InputError(
+                    f"there is no {what} {index} in machine {machine.name!r}; it has {has}"
+                )
