@@ -127,9 +127,7 @@ def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
     return writer.finish(State.COMPLETE)
 
 
-def _writer(
-    manifest: Manifest, setup: Setup, names: Sequence[str]
-) -> tuple[RunWriter | None, Run]:
+def _writer(manifest: Manifest, setup: Setup, names: Sequence[str]) -> tuple[RunWriter | None, Run]:
     """Return what writes the run, and what it holds; None where nothing is left to write."""
     if setup.resume:
         stored = run_to_resume(setup.out, manifest)

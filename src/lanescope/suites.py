@@ -139,13 +139,11 @@ def suite_notes(machine: Machine, sections: Sequence[Section]) -> tuple[str, ...
 def _why_nothing(machine: Machine, asked: Sequence[Benchmark], notes: Sequence[str]) -> str:
     name = f"machine {machine.name!r}"
     if not machine.gpus and asked and all(b.needs_gpu for b in asked):
-        return (
-            f"{name} has no GPU to copy to and from; 'lanescope bench host' measures host memory"
-        )
+        return f"{name} has no GPU to copy to and from; 'lanescope bench host' measures host memory"
     if not asked:
         return "no micro-benchmark is asked for; set run = true in a section of the parameter file"
     why = f": {notes[-1].rstrip('.')}" if notes else ""
-    return f"{name} has nothing to measure by these parameters{why}; ask for less to be left out"
+    return f"{name} has nothing to measure by these parameters{why}"
 
 
 def _benchmarks(names: Sequence[Benchmark | str]) -> tuple[Benchmark, ...]:

@@ -83,7 +83,7 @@ def test_files(tmp_path, two_gpus):
 
 
 def test_shipped_machines():
-    assert shipped_names() == ["h200-x2", "p6000"]
+    assert shipped_names() == ["h200-x2", "p6000", "taruc-2017"]
     for name in shipped_names():
         machine = machine_named(name)
         assert machine.described

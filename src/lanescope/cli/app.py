@@ -17,7 +17,24 @@ from typing import NoReturn
 
 import typer
 
-from lanescope.cli import bench, check, copy, latency, report, small, sms, sweep, topo
+from lanescope.cli import (
+    bench,
+    check,
+    contention,
+    copy,
+    host,
+    hostdev,
+    latency,
+    nurma,
+    overhead,
+    params,
+    peer,
+    report,
+    small,
+    sms,
+    sweep,
+    topo,
+)
 from lanescope.errors import LanescopeError
 
 app = typer.Typer(
@@ -43,6 +60,16 @@ bench_app.command("sweep", help=_help(sweep.sweep))(sweep.sweep)
 bench_app.command("latency", help=_help(latency.latency))(latency.latency)
 bench_app.command("small", help=_help(small.small))(small.small)
 bench_app.command("sms", help=_help(sms.sms))(sms.sms)
+for _name, _verb in (
+    ("overhead", overhead.overhead),
+    ("host", host.host),
+    ("hostdev", hostdev.hostdev),
+    ("peer", peer.peer),
+    ("nurma", nurma.nurma),
+    ("contention", contention.contention),
+    ("params", params.params),
+):
+    bench_app.command(_name, help=_help(_verb))(_verb)
 app.add_typer(bench_app, name="bench")
 app.command("check", help=_help(check.check))(check.check)
 app.command("copy", help=_help(copy.copy))(copy.copy)

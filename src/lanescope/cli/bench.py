@@ -135,6 +135,18 @@ def bench(
         ),
     ] = "lanescope",
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every copy.")] = False,
+    params: Annotated[
+        str | None,
+        typer.Option(
+            "--params",
+            metavar="FILE_OR_NAME",
+            help="Run the suite of a parameter file (TOML, or TARUC's .in), or one that ships: "
+            "default, taruc.",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="With --params: go on with the run in --out.")
+    ] = False,
     budget: Annotated[
         float, typer.Option(metavar="SECONDS", help="Sampling time for one set of copies, at most.")
     ] = 0.4,
@@ -148,9 +160,18 @@ def bench(
 ) -> None:
     """Measure every pattern of copies: the cases of nvbandwidth, all of them by default.
 
-    Other benchmarks are commands of their own, listed below.
+    With --params, the micro-benchmarks of TARUC: memory overhead, copies, single loads and
+    contention by NUMA node. Other benchmarks are commands of their own, listed below.
     """
     if ctx.invoked_subcommand is not None:
+        if params is not None or resume:
+            raise InputError(f"--params runs a whole suite; leave out {ctx.invoked_subcommand!r}")
+        return
+    if params is not None or resume:
+        from lanescope.cli.suite import run_suite
+
+        given = {name for name in ctx.params if _is_given(ctx, name)}
+        run_suite(ctx.params, given)
         return
     if list_cases:
         _list()
@@ -182,6 +203,11 @@ def bench(
         )
     _show(run, form=form, json=json, csv=csv, mean=mean, verbose=verbose)
     raise typer.Exit(exit_code(run, strict=strict))
+
+
+def _is_given(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _list() -> None:

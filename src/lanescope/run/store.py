@@ -29,8 +29,8 @@ from lanescope.errors import InputError
 from lanescope.machine.files import dumps_machine, load_machine
 from lanescope.measurement.result import Result
 from lanescope.run.atomic import replace_when_written, sync_folder, write_atomically, writing_to
-from lanescope.run.lock import lock_folder
 from lanescope.run.decode import Columns, cases_from_json, results_from_rows
+from lanescope.run.lock import lock_folder
 from lanescope.run.rows import Row, rows_of
 from lanescope.run.run import OLDER_VERSIONS, SCHEMA_VERSION, Manifest, Run, State
 

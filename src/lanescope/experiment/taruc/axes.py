@@ -83,9 +83,7 @@ def threads(machine: Machine, parameters: Parameters) -> tuple[tuple[NumaNode, i
     return tuple((n, n.cores[0][0]) for n in (nodes if parameters.sockets else nodes[:1]))
 
 
-def gpus_of(
-    machine: Machine, parameters: Parameters, only: Only = EVERYTHING
-) -> tuple[Gpu, ...]:
+def gpus_of(machine: Machine, parameters: Parameters, only: Only = EVERYTHING) -> tuple[Gpu, ...]:
     """Return the GPUs to measure, also those that cannot be used now: the run says why."""
     if only.gpus is not None:
         return tuple(g for g in machine.gpus if g.index in only.gpus)

@@ -107,6 +107,4 @@ def _point(name: str, taken: Sequence[Seat], size: int, operation: Operation) ->
     kind, where, _, _ = name.split("/")
     words = "1 thread" if len(taken) == 1 else f"{len(taken)} threads"
     beside = f"memory of {where}" if kind == "memory" else f"from {where.replace('-', ' to ', 1)}"
-    return Experiment(
-        f"contention/{name}", f"{words}, {beside}: {operation}", copies, Timing.HOST
-    )
+    return Experiment(f"contention/{name}", f"{words}, {beside}: {operation}", copies, Timing.HOST)

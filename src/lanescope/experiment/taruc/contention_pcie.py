@@ -42,9 +42,9 @@ def pcie_points(
 
 
 def _sets(gpus: Sequence[Gpu]) -> tuple[tuple[Gpu, ...], ...]:
-    sets = [(gpu,) for gpu in gpus]
-    sets += itertools.combinations(gpus, 2)
-    return tuple(dict.fromkeys([*sets, *([tuple(gpus)] if gpus else [])]))
+    every = [tuple(gpus)] if gpus else []
+    alone = [(gpu,) for gpu in gpus]
+    return tuple(dict.fromkeys([*alone, *itertools.combinations(gpus, 2), *every]))
 
 
 def _homes(

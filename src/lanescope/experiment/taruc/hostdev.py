@@ -60,9 +60,7 @@ def _sizes(
             access = Access(pattern, None if repeated else axes.walk_bytes(size, wanted))
             for way, source, destination in (("h2d", host, device), ("d2h", device, host)):
                 for clock in clocks:
-                    copy = Copy(
-                        source, destination, size, Engine.CE, cpus=(cpu,), access=access
-                    )
+                    copy = Copy(source, destination, size, Engine.CE, cpus=(cpu,), access=access)
                     yield _point(way, gpu, host, node, copy, pattern, clock)
 
 
@@ -73,8 +71,7 @@ def _point(
     where = f"{way}/{gpu.id}/{host.part}/by-{node.id}/{host.memory}"
     return Experiment(
         name=f"{PREFIX}/{where}/{pattern}/{word}/{copy.bytes}",
-        title=f"{copy.path}, thread on {node.id}, {host.memory}, {pattern}, {word}, "
-        f"{copy.bytes} B",
+        title=f"{copy.path}, thread on {node.id}, {host.memory}, {pattern}, {word}, {copy.bytes} B",
         copies=(copy,),
         timing=clock,
     )

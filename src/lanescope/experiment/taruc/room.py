@@ -23,7 +23,8 @@ class Planned:
 
 def memory_of(machine: Machine) -> dict[str, int]:
     """Return the memory of each part of a machine, as far as it is known."""
-    sizes = [(p.id, p.memory_bytes) for p in (*machine.nodes, *machine.gpus)]
+    sizes = [(node.id, node.memory_bytes) for node in machine.nodes]
+    sizes += [(gpu.id, gpu.memory_bytes) for gpu in machine.gpus]
     return {part: size for part, size in sizes if size is not None}
 
 

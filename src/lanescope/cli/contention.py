@@ -1,0 +1,73 @@
+"""``lanescope bench contention``: many threads and copies at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lanescope.cli.options import (
+    BusyOption,
+    CsvOption,
+    JsonOption,
+    MachineOption,
+    OutOption,
+    StrictOption,
+    TargetOption,
+)
+from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks
+from lanescope.cli.suite_options import (
+    BudgetOption,
+    GpuOption,
+    ListOption,
+    NodeOption,
+    numbers,
+    size,
+)
+
+
+def contention(
+    array: Annotated[
+        str | None,
+        typer.Option(
+            "--array",
+            metavar="SIZE",
+            help="Array of each thread; default: all together four times the caches.",
+        ),
+    ] = None,
+    copy: Annotated[
+        str | None,
+        typer.Option("--copy", metavar="SIZE", help="Copy of each stream; default 64MB."),
+    ] = None,
+    node: NodeOption = None,
+    gpu: GpuOption = None,
+    budget: BudgetOption = BUDGET,
+    target: TargetOption = TARGET,
+    list_points: ListOption = False,
+    machine: MachineOption = None,
+    out: OutOption = None,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    strict: StrictOption = False,
+    allow_busy: BusyOption = False,
+) -> None:
+    """Measure what many cost each other: at memory channels, between sockets, over PCIe.
+
+    Threads from 1 to twice the cores on one node and all; threads on another node's memory,
+    each way and both; GPUs alone, in pairs and all, from near and far memory, 1 to 4 streams.
+    """
+    from dataclasses import replace
+
+    from lanescope.experiment.taruc import Benchmark, Only, Parameters
+
+    default = Parameters()
+    section = replace(
+        default.contention,
+        memory_bytes=size(array),
+        socket_bytes=size(array),
+        pcie_bytes=size(copy) or default.contention.pcie_bytes,
+    )
+    parameters = replace(default, tag="contention", contention=section)
+    only = Only(nodes=numbers(node), gpus=numbers(gpu))
+    common = Common(machine, out, budget, target, list_points, json, csv, strict, allow_busy)
+    run_benchmarks(parameters, (Benchmark.CONTENTION,), only, common)

@@ -1,0 +1,64 @@
+"""``lanescope bench hostdev``: copies between host memory and GPUs."""
+
+from __future__ import annotations
+
+from lanescope.cli.options import (
+    BusyOption,
+    CsvOption,
+    JsonOption,
+    MachineOption,
+    OutOption,
+    StrictOption,
+    TargetOption,
+)
+from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks, sized
+from lanescope.cli.suite_options import (
+    BudgetOption,
+    GpuOption,
+    ListOption,
+    MaxOption,
+    MemoryOption,
+    MinOption,
+    NodeOption,
+    PatternOption,
+    StepsOption,
+    numbers,
+    words,
+)
+
+
+def hostdev(
+    smallest: MinOption = None,
+    largest: MaxOption = None,
+    steps: StepsOption = 1,
+    memory: MemoryOption = None,
+    pattern: PatternOption = None,
+    node: NodeOption = None,
+    gpu: GpuOption = None,
+    budget: BudgetOption = BUDGET,
+    target: TargetOption = TARGET,
+    list_points: ListOption = False,
+    machine: MachineOption = None,
+    out: OutOption = None,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    strict: StrictOption = False,
+    allow_busy: BusyOption = False,
+) -> None:
+    """Measure copies of blocks between host memory and GPUs, each way.
+
+    By GPU, the memory's and the thread's node, kind of memory, access pattern and size, by a
+    thread that waits (sync) and by events on the GPU (async).
+    """
+    from lanescope.experiment import Memory, Pattern
+    from lanescope.experiment.taruc import Benchmark, Only
+
+    parameters = sized("hostdev", smallest, largest, steps)
+    only = Only(
+        words("--memory", memory, Memory),
+        words("--pattern", pattern, Pattern),
+        nodes=numbers(node),
+        gpus=numbers(gpu),
+    )
+    common = Common(machine, out, budget, target, list_points, json, csv, strict, allow_busy)
+    run_benchmarks(parameters, (Benchmark.HOSTDEV,), only, common)

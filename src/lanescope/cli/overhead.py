@@ -1,0 +1,57 @@
+"""``lanescope bench overhead``: what it costs to ask for memory, to touch it, to give it back."""
+
+from __future__ import annotations
+
+from lanescope.cli.options import (
+    BusyOption,
+    CsvOption,
+    JsonOption,
+    MachineOption,
+    OutOption,
+    StrictOption,
+    TargetOption,
+)
+from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks, sized
+from lanescope.cli.suite_options import (
+    BudgetOption,
+    GpuOption,
+    ListOption,
+    MaxOption,
+    MemoryOption,
+    MinOption,
+    NodeOption,
+    StepsOption,
+    numbers,
+    words,
+)
+
+
+def overhead(
+    smallest: MinOption = None,
+    largest: MaxOption = None,
+    steps: StepsOption = 1,
+    memory: MemoryOption = None,
+    node: NodeOption = None,
+    gpu: GpuOption = None,
+    budget: BudgetOption = BUDGET,
+    target: TargetOption = TARGET,
+    list_points: ListOption = False,
+    machine: MachineOption = None,
+    out: OutOption = None,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    strict: StrictOption = False,
+    allow_busy: BusyOption = False,
+) -> None:
+    """Measure what allocating, first touching and releasing memory costs.
+
+    By kind of memory, the memory's NUMA node or GPU, the node of the thread, and size: 100 B
+    to 1.5 GB unless told otherwise.
+    """
+    from lanescope.experiment import Memory
+    from lanescope.experiment.taruc import Benchmark, Only
+
+    parameters = sized("overhead", smallest, largest, steps)
+    only = Only(words("--memory", memory, Memory), nodes=numbers(node), gpus=numbers(gpu))
+    common = Common(machine, out, budget, target, list_points, json, csv, strict, allow_busy)
+    run_benchmarks(parameters, (Benchmark.OVERHEAD,), only, common)
