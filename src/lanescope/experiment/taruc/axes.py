@@ -58,10 +58,14 @@ def sizes_of(section: Sizes | Nurma, parameters: Parameters) -> tuple[int, ...]:
 
 
 def decade_steps(smallest: int, largest: int, parameters: Parameters) -> tuple[int, ...]:
-    """Return smallest, ... largest; neighbours differ by the same factor, but for rounding."""
-    sizes, step = {smallest, largest}, 0
-    while (size := round(smallest * 10 ** (step / parameters.steps_per_decade))) < largest:
-        sizes.add(size)
+    """Return smallest, ... largest; neighbours differ by the same factor, but for rounding.
+
+    A step that comes closer to the largest than half a step makes way for it.
+    """
+    factor = 10 ** (1 / parameters.steps_per_decade)
+    sizes, step = {smallest, largest}, 1
+    while (size := smallest * factor**step) * factor**0.5 < largest:
+        sizes.add(round(size))
         step += 1
     return tuple(sorted(sizes))
 

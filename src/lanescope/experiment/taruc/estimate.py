@@ -17,6 +17,8 @@ _TOUCH_BYTES_A_SECOND = 2e9
 #: And gone through like this, a few times at least.
 _USE_BYTES_A_SECOND = 10e9
 _FEWEST_SAMPLES = 6
+#: More of them are no faster together.
+_THREADS_THAT_FILL_MEMORY = 8
 
 
 def suite_seconds(machine: Machine, sections: Sequence[Section], budget_seconds: float) -> float:
@@ -33,11 +35,13 @@ def point_seconds(
 ) -> float:
     """Return the seconds that one point may take; threads share the touching of memory."""
     moved = sum(copy.counted_bytes for copy in experiment.copies) / _USE_BYTES_A_SECOND
-    enough = moved * (samples or _FEWEST_SAMPLES)
     touching = sum(taken_bytes(experiment).values()) / _TOUCH_BYTES_A_SECOND
-    if experiment.copies[0].engine is Engine.CPU and len(experiment.copies) > 1:
+    if experiment.copies[0].engine is Engine.CPU:
         cores = sum(len(node.cores) for node in machine.nodes)
-        touching /= max(1, min(len(experiment.copies), cores))
+        threads = min(len({copy.cpus for copy in experiment.copies}), cores)
+        touching /= threads
+        moved /= min(threads, _THREADS_THAT_FILL_MEMORY)
+    enough = moved * (samples or _FEWEST_SAMPLES)
     sampling = enough if samples else max(budget_seconds, enough)
     return _POINT_SECONDS + touching + sampling
 

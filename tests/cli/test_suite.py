@@ -1,0 +1,142 @@
+"""The micro-benchmarks of TARUC and their suites as a user without a GPU meets them."""
+
+import signal
+import time
+
+import pytest
+
+from lanescope.experiment.taruc.file import parameters_named
+from lanescope.run.run import State
+from lanescope.run.store import read_run
+from tests.native.test_gpu import GPUS
+
+SHORT = """
+steps_per_decade = 2
+overhead.run = false
+nurma.run = false
+contention.run = false
+host.min_bytes = 8000
+host.max_bytes = "8MB"
+"""
+
+
+def sentence(done):
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+@pytest.fixture
+def short(tmp_path):
+    path = tmp_path / "short.toml"
+    path.write_text(SHORT)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--params", "taruk"), "did you mean taruc"),
+        (("--params", "none.toml"), "cannot read parameter file none.toml"),
+        (("--params", "default", "-t", "3"), "--testcase belongs to nvbandwidth's cases"),
+        (("--params", "default", "--size", "1MB"), "--size belongs"),
+        (("--params", "default", "-b", "3"), "--bufferSize belongs"),
+        (("--params", "default", "--resume"), "name it with --out"),
+        (("--params", "default", "--json", "--csv"), "exclude each other"),
+        (("--params", "default", "host"), "leave out 'host'"),
+        (("--resume",), "name its parameter file with --params"),
+        (("params", "none.in"), "cannot read parameter file"),
+        (("host", "--pattern", "up"), "repeated, ascending, descending, random"),
+        (("host", "--caches", "cold"), "warm, flushed"),
+        (("host", "--memory", "ram"), "pageable"),
+        (("host", "--min", "1GB", "--max", "1MB"), "swap them"),
+        (("host", "--min", "x"), "not a size"),
+        (("host", "--node", "77"), "no NUMA node 77"),
+        (("overhead", "--gpu", "77"), "no GPU 77"),
+        (("nurma", "--gap", "7"), "no multiple of 8"),
+        (("contention", "--budget", "0"), "between 0 and 3600"),
+    ],
+)
+def test_bad_options_are_one_sentence(lanescope, arguments, words):
+    assert words in sentence(lanescope("bench", *arguments))
+
+
+@pytest.mark.skipif(GPUS > 0, reason="there is a GPU")
+def test_without_a_gpu_it_says_so(lanescope):
+    for verb in ("hostdev", "peer"):
+        assert "has no GPU to copy to and from" in sentence(lanescope("bench", verb))
+    assert "no pinned memory" in sentence(lanescope("bench", "host", "--memory", "pinned"))
+
+
+def test_help_tells_of_all(lanescope):
+    text = lanescope("bench", "--help").stdout
+    for word in ("overhead", "hostdev", "peer", "nurma", "contention", "--params", "--resume"):
+        assert word in text
+    for verb in ("overhead", "host", "hostdev", "peer", "nurma", "contention", "params"):
+        assert "--out" in lanescope("bench", verb, "--help").stdout
+
+
+def test_points_are_listed(lanescope):
+    done = lanescope("bench", "--params", "taruc", "--list", "--machine", "taruc-2017")
+    assert done.returncode == 0
+    assert "host/h0-h1/by-h1/pageable/ascending/warm/10 " in done.stdout
+    assert "points, about" in done.stderr
+    one = lanescope("bench", "nurma", "--list", "--machine", "taruc-2017", "--node", "1").stdout
+    assert all(line.startswith("nurma/h1/") for line in one.splitlines())
+
+
+def test_parameters_are_converted(lanescope, tmp_path):
+    from tests.experiment.taruc.test_file import in_lines
+
+    old, new = tmp_path / "old.in", tmp_path / "new.toml"
+    old.write_text("\n".join(in_lines()))
+    assert lanescope("bench", "params", old, "--out", new).stdout == f"{new}\n"
+    assert parameters_named(str(new)).parameters == parameters_named(str(old)).parameters
+    old.write_text("\n".join(in_lines()[:5]))
+    assert "is missing" in sentence(lanescope("bench", "params", old))
+    printed = lanescope("bench", "params").stdout
+    assert "# samples of each point" in printed
+
+
+def run_of(folder):
+    return read_run(folder)
+
+
+@pytest.mark.parametrize(
+    ("sent", "state"), [(signal.SIGINT, State.INTERRUPTED), (signal.SIGKILL, State.RUNNING)]
+)
+def test_a_suite_goes_on_after_a_cut(lanescope, tmp_path, short, sent, state):
+    folder = tmp_path / "suite"
+    arguments = ("bench", "--params", short, "--out", folder, "--resume", "--budget", "0.2")
+    started = lanescope.start(*arguments)
+    deadline = time.monotonic() + 60
+    while len(list((folder / "results").glob("0*.parquet"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    started.send_signal(sent)
+    started.communicate(timeout=60)
+    before = run_of(folder)
+    assert before.manifest.state is state
+    kept = {
+        r.experiment.name: r for r in before.results if r.stop and r.stop.reason != "interrupted"
+    }
+    assert kept
+
+    other = tmp_path / "other.toml"
+    other.write_text(SHORT + "burst = true\n".replace("burst", "\nburst", 1))
+    refused = lanescope("bench", "--params", other, "--out", folder, "--resume")
+    assert "other parameters (burst)" in sentence(refused)
+    assert len(run_of(folder).results) == len(before.results)
+
+    done = lanescope(*arguments)
+    assert done.returncode in (0, 1), done.stderr
+    after = run_of(folder)
+    assert after.manifest.state is State.COMPLETE
+    assert all(r == kept.get(r.experiment.name, r) for r in after.results)
+    assert len(after.results) > len(before.results)
+    assert "host" in done.stdout
+
+    again = lanescope(*arguments)
+    assert again.returncode == 0
+    assert "nothing is left to measure" in again.stderr
+    assert "not an empty folder" in sentence(lanescope(*arguments[:5]))
