@@ -124,7 +124,10 @@ def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
     except (KeyboardInterrupt, SystemExit):
         writer.finish(State.INTERRUPTED)
         raise
-    return writer.finish(State.COMPLETE)
+    else:
+        return writer.finish(State.COMPLETE)
+    finally:
+        writer.close()
 
 
 def _writer(manifest: Manifest, setup: Setup, names: Sequence[str]) -> tuple[RunWriter | None, Run]:

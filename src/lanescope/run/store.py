@@ -86,12 +86,12 @@ class RunWriter:
 
     def add(self, result: Result) -> None:
         """Store a result with its samples; it takes the place of one of the same name."""
+        self._results[result.experiment.name] = result  # first: an interruption finds it here
         self._number += 1
         number = f"{self._number:04d}.parquet"
         with writing_to(self.folder):
             for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
                 _write_table(self.folder / part / number, make([result]))
-        self._results[result.experiment.name] = result
 
     def finish(self, state: State) -> Run:
         """Put the parts together, set the final state and return the run."""
@@ -105,8 +105,12 @@ class RunWriter:
                 shutil.rmtree(self.folder / part)
         self._manifest = dataclasses.replace(self._manifest, state=state)
         self._write_manifest()
-        self._lock.release()
+        self.close()
         return self.run
+
+    def close(self) -> None:
+        """Let others write to the folder; what was added is there, put together or not."""
+        self._lock.release()
 
     @property
     def run(self) -> Run:
