@@ -105,11 +105,6 @@ def machine_notes(machine: Machine) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def is_of_suite(name: str) -> bool:
-    """Whether a run's verb or an experiment's name belongs to these micro-benchmarks."""
-    return name == SUITE or name.split("/")[0] in list(Benchmark)
-
-
 #: The verb of runs of whole suites.
 SUITE = "taruc"
 
