@@ -21,6 +21,10 @@ COMMANDS = {
     "list": "-m lanescope check --list",
     "pytest": "-m pytest -p no:cacheprovider -v tests/native/test_numa.py",
     # less the one test whose result is a time: emulated CPUs do not start together
+    "pytest-memory": "-m pytest -p no:cacheprovider -q tests/native/test_pages.py "
+    "tests/native/test_loads.py tests/native/test_allocation.py tests/native/test_blocks.py",
+    "bench-host": "-m lanescope bench host --min 1KB --max 100KB --out {out}/host",
+    "bench-contention": "-m lanescope bench contention --array 1MiB --out {out}/contention",
     "pytest-core": "-m pytest -p no:cacheprovider -q tests/native/test_core.py tests/backend "
     "--deselect tests/native/test_core.py::test_two_host_copies_run_together",
 }

@@ -91,12 +91,6 @@ def test_the_locked_memory_limit_is_named(monkeypatch):
     assert "ulimit -l" in error.remedy
 
 
-def test_managed_memory_has_a_limit(machine):
-    managed = overhead(2 << 30, Memory.MANAGED).copies[0]
-    with pytest.raises(NotMeasuredError, match="2048 MiB of managed memory are more"):
-        module._require_memory(machine, managed)
-
-
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU")
 @pytest.mark.parametrize("memory", [Memory.PINNED, Memory.WRITE_COMBINED, Memory.MANAGED])
 def test_without_a_gpu_there_is_a_reason(backend, memory):

@@ -20,8 +20,6 @@ _FIRST_CYCLES = 2
 _MOST_CYCLES = 1000
 #: No clock here has finer steps.
 _CLOCK_SECONDS = 1e-9
-#: More managed memory takes long to give back and tells nothing new.
-_MOST_MANAGED_BYTES = 1 << 30
 _MIB = 1 << 20
 _HUGE_PAGE_BYTES = 2 << 20
 
@@ -127,11 +125,6 @@ def _only_memory(experiment: Experiment) -> Copy:
 
 
 def _require_memory(machine: Machine, copy: Copy) -> None:
-    if copy.source.memory is Memory.MANAGED and copy.bytes > _MOST_MANAGED_BYTES:
-        raise NotMeasuredError(
-            f"{copy.bytes // _MIB} MiB of managed memory are more than are asked for here.",
-            f"Take {_MOST_MANAGED_BYTES // _MIB} MiB or less.",
-        )
     free = free_bytes(machine).get(copy.source.part)
     if free is not None and _taken_bytes(copy) > free:
         raise _too_much(machine, copy)

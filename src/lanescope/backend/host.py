@@ -66,6 +66,10 @@ class HostSession:
         """Compare every element; see `Session.check`."""
         require_equal(self._team.count_mismatches(), "elements")
 
+    def clock_seconds(self) -> float:
+        """Return what reading the clock adds to a repetition; see `ReadsClock`."""
+        return native.host_clock_cost()
+
     def evidence(self) -> tuple[LinkEvidence, ...]:
         """Host memory has no link to look at."""
         return ()

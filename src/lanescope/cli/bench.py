@@ -168,10 +168,23 @@ def bench(
             raise InputError(f"--params runs a whole suite; leave out {ctx.invoked_subcommand!r}")
         return
     if params is not None or resume:
-        from lanescope.cli.suite import run_suite
+        from lanescope.cli.suite import BUDGET, TARGET, Common, run_suite
 
         given = {name for name in ctx.params if _is_given(ctx, name)}
-        run_suite(ctx.params, given)
+        # not ctx.params: some versions of typer keep texts there
+        common = Common(
+            machine=machine,
+            out=out,
+            budget=budget if "budget" in given else BUDGET,
+            target=target if "target" in given else TARGET,
+            list_points=list_cases,
+            json=json,
+            csv=csv,
+            strict=strict,
+            allow_busy=allow_busy,
+            resume=resume,
+        )
+        run_suite(params, given, common)
         return
     if list_cases:
         _list()

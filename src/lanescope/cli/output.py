@@ -76,6 +76,24 @@ def write_page(run: Run) -> None:
     print(f"page: {path}\nrun:  {run.folder}", file=sys.stderr)
 
 
+def write_plots(run: Run) -> None:
+    """Write a new run's charts as picture files and say on standard error where they are.
+
+    The run is stored and its page written: a picture that cannot be is no failure.
+    """
+    from lanescope.report.chart_files import write_charts
+    from lanescope.run.store import PLOTS
+
+    assert run.folder is not None, "a run of the command line is always stored"
+    try:
+        paths = write_charts(run, run.folder / PLOTS)
+    except InputError as error:
+        print(f"no plots: {error}", file=sys.stderr)
+        return
+    if paths:
+        print(f"plots: {run.folder / PLOTS}, {len(paths)} files", file=sys.stderr)
+
+
 def print_run(
     run: Run, *, json: bool, csv: bool, mean: bool = False, verbose: bool = False
 ) -> None:

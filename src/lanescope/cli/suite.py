@@ -59,7 +59,7 @@ def run_benchmarks(
 ) -> None:
     """Run micro-benchmarks, or list their points; ends with an exit code."""
     from lanescope import suites
-    from lanescope.cli.output import exit_code, progress_on_terminal, show_run
+    from lanescope.cli.output import exit_code, progress_on_terminal, show_run, write_plots
     from lanescope.measurement.sampling import Plan
 
     require_one_format(common.json, common.csv)
@@ -82,11 +82,13 @@ def run_benchmarks(
             resume=common.resume,
             progress=progress,
         )
-    if before and len(run.results) == before:
+    finished = bool(before) and len(run.results) == before
+    if finished:
         print(f"nothing is left to measure: {common.out} holds all points", file=sys.stderr)
-        show_run(run, json=common.json, csv=common.csv)
-        return
+    write_plots(run)
     show_run(run, json=common.json, csv=common.csv)
+    if finished:
+        return
     raise typer.Exit(exit_code(run, strict=common.strict))
 
 
@@ -99,7 +101,7 @@ _OF_SUITES = frozenset(
 )
 
 
-def run_suite(options: dict[str, Any], given: set[str]) -> None:
+def run_suite(parameters: str | None, given: set[str], common: Common) -> None:
     """Run the suite of ``bench --params``; `given` are the options that were named.
 
     Raises
@@ -107,26 +109,14 @@ def run_suite(options: dict[str, Any], given: set[str]) -> None:
     InputError
         If there are options of cases among them.
     """
-    if options["params"] is None:
+    if parameters is None:
         raise InputError("--resume goes on with a suite; name its parameter file with --params")
     if of_cases := sorted(given - _OF_SUITES):
         raise InputError(
             f"--params runs a suite and {_option(of_cases[0])} belongs to nvbandwidth's cases; "
             "leave one of them out"
         )
-    common = Common(
-        machine=options["machine"],
-        out=options["out"],
-        budget=options["budget"] if "budget" in given else BUDGET,
-        target=options["target"] if "target" in given else TARGET,
-        list_points=options["list_cases"],
-        json=options["json"],
-        csv=options["csv"],
-        strict=options["strict"],
-        allow_busy=options["allow_busy"],
-        resume=options["resume"],
-    )
-    run_benchmarks(options["params"], None, None, common)
+    run_benchmarks(parameters, None, None, common)
 
 
 def _option(name: str) -> str:

@@ -106,13 +106,14 @@ def _contention(scalings: Sequence[Scaling]) -> SuiteTable:
         best, enough = scaling.best, scaling.enough
         if best is None or enough is None:
             continue
-        fairness = [s.fairness for s in scaling.measured if s.fairness is not None]
+        alone = [s for s in scaling.measured if not s.shares_cpus]
+        fairness = [s.fairness for s in alone if s.fairness is not None]
         rows.append(
             (
                 _scaling_name(scaling),
                 gbs_text(best.aggregate_gbs),
                 str(enough.count),
-                f"{min(fairness):.2f}",
+                f"{min(fairness):.2f}" if fairness else "–",
                 percent_text(best.share_of_limit),
                 best.first_full or MISSING,
             )

@@ -7,6 +7,7 @@ Layout::
     results.parquet   a row for each copy of each experiment
     samples.parquet   the raw samples
     report.html       the page, when it was written
+    plots/            charts as PNG and SVG, of the micro-benchmarks of TARUC
 
 While a run goes on, ``results/`` and ``samples/`` hold a file for each experiment;
 its end puts them together. Every file is written beside its place and moved there
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 MACHINE = "machine.toml"
 PAGE = "report.html"
+PLOTS = "plots"
 #: Samples first: they are put together first, and results without them would not read.
 PARTS = ("samples", "results")
 

@@ -17,6 +17,8 @@ PREFIX = "overhead"
 #: Every machine has these; the others come with a GPU's driver.
 _PLAIN = (Memory.PAGEABLE, Memory.HUGE)
 _BY_DRIVER = (Memory.PINNED, Memory.WRITE_COMBINED, Memory.MANAGED)
+#: It moves page by page, which takes its time; more is measured where it is asked for.
+_MOST_MANAGED = 1 << 30
 _STAGES = (Operation.ALLOCATE, Operation.TOUCH, Operation.RELEASE)
 
 
@@ -41,9 +43,13 @@ def overhead_experiments(
     if only.nodes is None or only.gpus is not None:
         gpus = axes.gpus_of(machine, parameters, only)
         places += [Place(g.id, m) for g in gpus for m in device]
-    found = fitting(
-        _experiments(machine, parameters, places), free_bytes or memory_of(machine), PREFIX
-    )
+    points = list(_experiments(machine, parameters, places))
+    if only.memories is None:
+        few = [point for point in points if not _is_large_managed(point)]
+        if left := len(points) - len(few):
+            notes += (_managed_note(left),)
+        points = few
+    found = fitting(points, free_bytes or memory_of(machine), PREFIX)
     return Planned(found.experiments, notes + found.notes)
 
 
@@ -54,6 +60,19 @@ def _experiments(
         for node, cpu in axes.threads(machine, parameters):
             for size in axes.sizes_of(parameters.overhead, parameters):
                 yield _point(place, node.id, cpu, size)
+
+
+def _is_large_managed(point: Experiment) -> bool:
+    copy = point.copies[0]
+    return copy.source.memory is Memory.MANAGED and copy.bytes > _MOST_MANAGED
+
+
+def _managed_note(points: int) -> str:
+    return (
+        f"{PREFIX}: {points} point{' is' if points == 1 else 's are'} left out, of more than 1 GiB "
+        f"of managed memory; 'lanescope bench {PREFIX} --memory managed' measures "
+        f"{'it' if points == 1 else 'them'}."
+    )
 
 
 def _point(place: Place, by: str, cpu: int, size: int) -> Experiment:

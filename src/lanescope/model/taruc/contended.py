@@ -103,6 +103,13 @@ class Step:
         return sum(rates) ** 2 / (len(rates) * sum(r * r for r in rates))
 
     @property
+    def shares_cpus(self) -> bool:
+        """Whether threads take turns on a CPU, so that they cannot get as much as others."""
+        used = [cpu for p in self.participants for cpu in p.copy.cpus]
+        by_threads = all(p.copy.engine is Engine.CPU for p in self.participants)
+        return by_threads and len(set(used)) < len(used)
+
+    @property
     def limit_gbs(self) -> float | None:
         """Sum of the limits of all participants, GB/s; None when one is unknown."""
         limits = [p.limit_gbs for p in self.participants]

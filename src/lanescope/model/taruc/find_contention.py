@@ -15,6 +15,8 @@ from lanescope.model.taruc.words import field_text, percent, rate_text
 
 #: Below this index the participants are told to share unfairly.
 FAIR = 0.9
+#: A link that is used less than this is not what holds copies back.
+FULL_SHARE = 0.75
 #: Of the operations that show the same the first of these is told.
 _TELLING = ("triad", "copy", "add", "scale")
 
@@ -130,20 +132,32 @@ def _alone(contention: Contention, gpu: str) -> Contention:
 
 
 def _shared(mine: Contention, step: Step, steps: Sequence[Step], loss: float) -> Finding:
-    known = step.first_full is not None and "no speed is known" not in step.first_full
-    link = (step.first_full or "").partition(",")[0]
-    first = f"{link} saturates first" if known else "the limit model knows no limit"
-    if known and step.share_of_limit is not None:
-        first += f", {percent(step.share_of_limit)} of the limit is reached"
     how = f"{field_text('way', mine.way)}, {field_text('where', mine.where)}"
     return finding(
         "shared-link" if len(mine.members) == 2 else "all-gpus",
         Bench.CONTENTION,
         f"{listed(mine.members)} share a link or memory: together they get "
         f"{rate_text(total_gbs([step]))} ({how}, {step.count} a GPU), {percent(loss)} less than "
-        f"alone in sum ({rate_text(total_gbs(steps))}); {first}.",
+        f"alone in sum ({rate_text(total_gbs(steps))}); {_bottleneck(step)}.",
         (step.experiment, *(s.experiment for s in steps)),
         loss,
+    )
+
+
+def _bottleneck(step: Step) -> str:
+    """What holds the participants back, as far as the limit model explains what they get."""
+    if step.first_full is None or "no speed is known" in step.first_full:
+        return "the limit model knows no limit"
+    link = step.first_full.partition(",")[0]
+    share = step.share_of_limit
+    if share is None:
+        return f"{link} saturates first"
+    reached = f"{percent(share)} of the limit is reached"
+    if share >= FULL_SHARE:
+        return f"{link} saturates first, {reached}"
+    return (
+        f"it is not {link}, the narrowest known, that is full ({reached}), but something without "
+        "a known limit that they share, such as the host's memory"
     )
 
 
@@ -187,7 +201,7 @@ def _unfair(scalings: Sequence[Scaling]) -> Iterable[Finding]:
             fairness = step.fairness or 1.0
             key = (scaling.contention.kind, scaling.contention.who)
             least = worst[key][0] if key in worst else FAIR
-            if fairness < least and _ends_differ(step):
+            if fairness < least and not step.shares_cpus and _ends_differ(step):
                 worst[key] = (fairness, scaling, step)
     for fairness, scaling, step in worst.values():
         ordered = sorted(step.participants, key=lambda p: p.gbs or 0.0)
