@@ -114,7 +114,17 @@ def _head(manifest: Manifest, predicted: bool) -> str:
 
 
 def _heading(verb: str) -> str:
-    return {"small": "Small copies", "sms": "Fewest SMs"}.get(verb, verb.capitalize())
+    words = {
+        "small": "Small copies",
+        "sms": "Fewest SMs",
+        "taruc": "Topology, NUMA and contention",
+        "overhead": "Memory overhead",
+        "host": "Host to host copies",
+        "hostdev": "Host and GPU copies",
+        "peer": "Copies between GPUs",
+        "nurma": "Random and strided access",
+    }
+    return words.get(verb, verb.capitalize())
 
 
 def _header(run: Run) -> str:
