@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import platform
@@ -14,8 +15,8 @@ _NODES = Path("/sys/devices/system/node")
 _MACHINE = platform.machine()
 #: Numbers of system calls that the C library has no function for.
 _CALLS = {
-    "x86_64": {"set_mempolicy": 238, "get_mempolicy": 239, "move_pages": 279},
-    "aarch64": {"set_mempolicy": 237, "get_mempolicy": 236, "move_pages": 239},
+    "x86_64": {"mbind": 237, "set_mempolicy": 238, "get_mempolicy": 239, "move_pages": 279},
+    "aarch64": {"mbind": 235, "set_mempolicy": 237, "get_mempolicy": 236, "move_pages": 239},
 }.get(_MACHINE)
 _MASK_BITS = 1024
 _PROCESSOR = 38  # which CPU a thread last ran on: field 39 of its stat file
@@ -135,3 +136,45 @@ def _call(name: str, *arguments: object) -> None:
     if libc.syscall(ctypes.c_long(_CALLS[name]), *arguments) != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{name}: {os.strerror(code)}")
+
+
+def large_areas(size: int) -> Counter[int]:
+    """Pages of this process's areas of at least `size` bytes in memory, by node (numa_maps)."""
+    where: Counter[int] = Counter()
+    for line in Path("/proc/self/numa_maps").read_text().splitlines():
+        by_node = {int(n): int(pages) for n, pages in re.findall(r" N(\d+)=(\d+)", line)}
+        if "anon=" in line and sum(by_node.values()) * mmap.PAGESIZE >= size:
+            where += Counter(by_node)
+    return where
+
+
+class _Instruction(ctypes.Structure):  # struct sock_filter
+    _fields_ = (
+        ("code", ctypes.c_uint16),
+        ("if_true", ctypes.c_uint8),
+        ("if_false", ctypes.c_uint8),
+        ("value", ctypes.c_uint32),
+    )
+
+
+class _Program(ctypes.Structure):  # struct sock_fprog
+    _fields_ = (("count", ctypes.c_ushort), ("instructions", ctypes.POINTER(_Instruction)))
+
+
+def forbid_binding() -> None:
+    """Have the kernel refuse this process the calls of `_CALLS`, as containers do (seccomp)."""
+    load_number, equal, answer = 0x20, 0x15, 0x06
+    allow, refuse = 0x7FFF0000, 0x00050000 | errno.EPERM
+    calls = sorted(_CALLS.values())
+    program = [_Instruction(load_number, 0, 0, 0)]
+    for left, number in zip(range(len(calls), 0, -1), calls, strict=True):
+        program.append(_Instruction(equal, left, 0, number))  # over those left, and one more
+    program += [_Instruction(answer, 0, 0, allow), _Instruction(answer, 0, 0, refuse)]
+    instructions = (_Instruction * len(program))(*program)
+    filtered = _Program(len(program), instructions)
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    no_new_privileges, seccomp, by_filter = 38, 22, 2
+    if prctl(no_new_privileges, 1, 0, 0, 0) or prctl(
+        seccomp, by_filter, ctypes.byref(filtered), 0, 0
+    ):
+        raise OSError(ctypes.get_errno(), "prctl")

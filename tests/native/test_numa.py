@@ -50,9 +50,12 @@ def cpus(request):
 
 
 def spec(source, destination, cpus, operation="copy"):
-    return native.HostCopySpec(
-        source, destination, SIZE, getattr(native.Operation, operation), cpus
-    )
+    places = (native.PlaceSpec(native.Memory.pageable, node) for node in (source, destination))
+    return native.HostCopySpec(*places, SIZE, getattr(native.Operation, operation), cpus)
+
+
+def team_of(topology, *specs):
+    return native.HostTeam(topology, native.BufferPool(topology), list(specs))
 
 
 def pages_by_node(before):
@@ -74,7 +77,7 @@ def test_the_machine_is_what_the_kernel_says():
 
 def test_threads_run_on_their_cpus(topology, cpus):
     before = kernel.threads()
-    team = native.HostTeam(topology, [spec(BOTH[0], BOTH[0], cpus)])
+    team = team_of(topology, spec(BOTH[0], BOTH[0], cpus))
     team.run(3)
     ours = [where for thread, where in kernel.threads().items() if thread not in before]
     assert sorted(ours) == [([cpu], cpu) for cpu in cpus]
@@ -84,7 +87,7 @@ def test_threads_run_on_their_cpus(topology, cpus):
 @pytest.mark.parametrize(("source", "destination"), [*itertools.product(WITH_MEMORY, repeat=2)])
 def test_memory_lies_where_it_is_asked_for(topology, source, destination, operation, cpus):
     before = kernel.bound_areas()
-    team = native.HostTeam(topology, [spec(source, destination, cpus, operation)])
+    team = team_of(topology, spec(source, destination, cpus, operation))
     expected = Counter({source: {"copy": 1, "triad": 2}[operation] * SIZE // PAGE})
     expected += Counter({destination: SIZE // PAGE})
     assert pages_by_node(before) == expected
@@ -99,7 +102,7 @@ def test_copies_of_all_nodes_at_once(topology):
     pairs = list(itertools.permutations(WITH_MEMORY, 2))
     specs = [spec(a, b, kernel.cpus_of(WITH_CPU[i % 2])) for i, (a, b) in enumerate(pairs)]
     before = kernel.bound_areas()
-    team = native.HostTeam(topology, specs)
+    team = team_of(topology, *specs)
     assert all(len(spans) == 3 for spans in team.run(3))
     assert team.count_mismatches() == 0
     each = 2 * (len(WITH_MEMORY) - 1) * SIZE // PAGE
@@ -110,7 +113,7 @@ def test_memory_stays_bound_when_a_thread_of_another_node_touches_it(topology):
     """The policy of an area counts, not the toucher's: each node's CPUs, the other's memory."""
     for cpu_node, memory_node in itertools.permutations(BOTH, 2):
         before = kernel.bound_areas()
-        team = native.HostTeam(topology, [spec(memory_node, memory_node, kernel.cpus_of(cpu_node))])
+        team = team_of(topology, spec(memory_node, memory_node, kernel.cpus_of(cpu_node)))
         assert set(pages_by_node(before)) == {memory_node}
         del team
 
@@ -187,6 +190,14 @@ def host_copy(source, destination, size=SIZE):
     return Experiment("here", "here", (copy,))
 
 
+def overhead(node):
+    place = Place(f"h{node}", Memory.HUGE)
+    stages = (Operation.ALLOCATE, Operation.TOUCH, Operation.RELEASE)
+    cpus = tuple(kernel.cpus_of(BOTH[0])[:1])
+    copies = tuple(Copy(place, place, SIZE, Engine.CPU, stage, cpus) for stage in stages)
+    return Experiment("here", "here", copies)
+
+
 @pytest.mark.parametrize(("source", "destination"), [*itertools.permutations(BOTH, 2)])
 def test_a_measurement_across_nodes(source, destination):
     result = lanescope.measure(host_copy(source, destination))
@@ -202,6 +213,31 @@ def test_more_than_a_node_has_is_told_in_a_sentence(node):
         NativeBackend(discover()).prepare(host_copy(node, node, half)),
     ):
         pass
+
+
+@pytest.mark.parametrize(("cpu_node", "memory_node"), [*itertools.permutations(BOTH, 2)])
+def test_where_binding_is_forbidden_a_thread_of_the_node_touches_first(cpu_node, memory_node):
+    """As in a container: the calls are refused, and the pages lie right all the same."""
+    code = f"""
+import json
+from tests.native import kernel_numa as kernel
+kernel.forbid_binding()
+import lanescope
+from lanescope._core import native
+from lanescope.errors import NotMeasuredError
+from tests.native.test_numa import PAGE, SIZE, overhead, spec, team_of
+before = kernel.large_areas(SIZE)
+team = team_of(native.Topology(), spec({memory_node}, {memory_node}, [{cpu_node}]))
+team.run(2)
+after = kernel.large_areas(SIZE)
+refused = lanescope.measure(overhead({memory_node})).not_measured
+print(json.dumps([after - before, team.count_mismatches(), refused.reason]))
+"""
+    output = subprocess.check_output([sys.executable, "-c", code], text=True)
+    where, wrong, reason = json.loads(output)
+    assert {int(node): pages for node, pages in where.items()} == {memory_node: 2 * SIZE // PAGE}
+    assert wrong == 0
+    assert reason.startswith("This process may not bind memory to a NUMA node.")
 
 
 @without_memory
@@ -220,7 +256,7 @@ def test_a_node_without_memory_is_told_in_a_sentence(node):
 @pytest.mark.parametrize("node", NO_MEMORY)
 def test_memory_cannot_be_bound_to_a_node_without(topology, node):
     with pytest.raises(native.NativeError, match="membind"):
-        native.HostTeam(topology, [spec(node, node, kernel.cpus_of(BOTH[0])[:1])])
+        team_of(topology, spec(node, node, kernel.cpus_of(BOTH[0])[:1]))
 
 
 @without_memory

@@ -44,6 +44,10 @@ class HostBuffer {
   void touch() const;
 
  private:
+  /// Where memory may not be bound it goes to the node of the CPU that touches it first,
+  /// unless that node is full.
+  void touch_from(const Topology& topology, int node) const;
+
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
   std::optional<int> node_;  // where its pages are bound to, on a machine of several nodes

@@ -28,8 +28,12 @@ class Topology {
   void bind_this_thread(const std::vector<int>& cpus) const;
 
   /// Asks for the pages of [data, data + bytes) on one NUMA node. Must come
-  /// before the first touch. Throws `Error` when the system refuses.
-  void bind_memory(void* data, std::size_t bytes, int node) const;
+  /// before the first touch. False where this process may not bind memory, as in many
+  /// containers; throws `Error` when the system refuses for another reason.
+  bool bind_memory(void* data, std::size_t bytes, int node) const;
+
+  /// CPUs next to a NUMA node that this process may use, by the system's numbers.
+  std::vector<int> cpus_of_node(int node) const;
 
   /// How many NUMA nodes there are.
   int node_count() const;

@@ -17,6 +17,9 @@ namespace lanescope {
 
 namespace {
 
+// glibc maps larger pieces anew each time, whatever it has learnt (mallopt(3)).
+constexpr std::size_t kLargestKept = std::size_t{32} << 20;
+
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 std::size_t page_bytes() {
@@ -209,7 +212,9 @@ void AllocationProbe::release(void* data) {
 void AllocationProbe::inspect(const void* data) const {
   const PlaceSpec place = spec_.place;
   if (place.memory == Memory::huge) require_huge_pages(data, rounded_up(spec_.bytes, kHugePage));
-  if (!is_on_device(place.memory) && topology_->node_count() > 1)
+  // glibc may hand out pages that another thread touched long ago.
+  const bool is_fresh = place.memory != Memory::pageable || spec_.bytes > kLargestKept;
+  if (is_fresh && !is_on_device(place.memory) && topology_->node_count() > 1)
     require_on_node(data, spec_.bytes, place.index);
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -38,7 +39,7 @@ HostBuffer::HostBuffer(const Topology& topology, std::size_t bytes, int node, Pa
   // A kernel without huge pages says no to either; that is fine.
   madvise(data_, bytes_, pages == Pages::small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
   try {
-    topology.bind_memory(data_, bytes_, node);
+    if (!topology.bind_memory(data_, bytes_, node)) touch_from(topology, node);
   } catch (const Error&) {
     munmap(data_, bytes_);
     throw;
@@ -57,6 +58,17 @@ HostBuffer::HostBuffer(HostBuffer&& other) noexcept
 
 void HostBuffer::require_on_its_node() const {
   if (node_) require_on_node(data_, bytes_, *node_);
+}
+
+void HostBuffer::touch_from(const Topology& topology, int node) const {
+  const auto cpus = topology.cpus_of_node(node);
+  if (cpus.empty())
+    throw Error("hwloc_set_area_membind", EPERM, "binding forbidden",
+                "no CPU lies next to the node that could touch its memory first");
+  in_parallel(bytes_ / kHugePage, 8, [&](std::size_t first, std::size_t last) {
+    const ScopedBinding binding(topology, cpus);
+    std::memset(static_cast<char*>(data_) + first * kHugePage, 0, (last - first) * kHugePage);
+  });
 }
 
 void HostBuffer::touch() const {

@@ -35,6 +35,16 @@ std::vector<int> cpus_of_this_thread() {
   return cpus;
 }
 
+/// Containers often filter the calls that bind memory, which looks like either of these.
+bool binding_is_forbidden() {
+  return errno == EPERM || errno == ENOSYS;
+}
+
+[[noreturn]] void refuse(const char* call) {
+  if (!binding_is_forbidden()) throw_errno(call);
+  throw Error(call, errno, "binding forbidden", "this process may not bind memory");
+}
+
 }  // namespace
 
 Topology::Topology() {
@@ -76,13 +86,27 @@ int Topology::node_count() const {
   return hwloc_get_nbobjs_by_type(handle_, HWLOC_OBJ_NUMANODE);
 }
 
-void Topology::bind_memory(void* data, std::size_t bytes, int node) const {
-  // A single node needs no binding, and containers often forbid the call.
-  if (node_count() < 2) return;
+bool Topology::bind_memory(void* data, std::size_t bytes, int node) const {
+  // A single node needs no binding.
+  if (node_count() < 2) return true;
   const Bitmap set = bitmap_of({node});
   if (hwloc_set_area_membind(handle_, data, bytes, set.get(), HWLOC_MEMBIND_BIND,
-                             HWLOC_MEMBIND_BYNODESET) != 0)
-    throw_errno("hwloc_set_area_membind");
+                             HWLOC_MEMBIND_BYNODESET) == 0)
+    return true;
+  if (binding_is_forbidden()) return false;
+  throw_errno("hwloc_set_area_membind");
+}
+
+std::vector<int> Topology::cpus_of_node(int node) const {
+  std::vector<int> cpus;
+  for (hwloc_obj_t object = nullptr;
+       (object = hwloc_get_next_obj_by_type(handle_, HWLOC_OBJ_NUMANODE, object)) != nullptr;) {
+    if (object->os_index != static_cast<unsigned>(node)) continue;
+    for (int cpu = hwloc_bitmap_first(object->cpuset); cpu >= 0;
+         cpu = hwloc_bitmap_next(object->cpuset, cpu))
+      cpus.push_back(cpu);
+  }
+  return cpus;
 }
 
 ScopedMemoryPolicy::ScopedMemoryPolicy(const Topology& topology, int node) {
@@ -91,11 +115,11 @@ ScopedMemoryPolicy::ScopedMemoryPolicy(const Topology& topology, int node) {
   // By their numbers: the functions for these two calls are libnuma's.
   if (syscall(SYS_get_mempolicy, &before.mode, before.nodes.data(), 8 * sizeof before.nodes,
               nullptr, 0) != 0)
-    throw_errno("get_mempolicy");
+    refuse("get_mempolicy");
   const Bitmap set = bitmap_of({node});
   if (hwloc_set_membind(topology.handle_, set.get(), HWLOC_MEMBIND_BIND,
                         HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET) != 0)
-    throw_errno("hwloc_set_membind");
+    refuse("hwloc_set_membind");
   before_ = before;
 }
 

@@ -41,6 +41,10 @@ _KNOWN = {
         "The thread blocks of a copy kernel did not all run at the same time.",
         "Look for other programs on the GPU, as under MPS, or take fewer SMs.",
     ),
+    "binding forbidden": (
+        "This process may not bind memory to a NUMA node.",
+        "A container needs CAP_SYS_NICE for that (docker run --cap-add SYS_NICE).",
+    ),
     "no huge pages": (
         "The kernel gives no huge pages.",
         "Write 'madvise' or 'always' to /sys/kernel/mm/transparent_hugepage/enabled, and look for "
