@@ -33,6 +33,7 @@ from lanescope.report.path_rows import PathRow, swept_results
 from lanescope.report.plot_small import small_figures
 from lanescope.report.set_total import total_sentences
 from lanescope.report.topology_svg import topology_svg
+from lanescope.report.unmeasured import unmeasured
 from lanescope.run.rows import rows_of
 from lanescope.run.run import Manifest, Run, State
 
@@ -163,6 +164,7 @@ def _conclusion(run: Run, rows: Sequence[PathRow]) -> str:
     if run.manifest.state is not State.COMPLETE and kind == "good":
         kind = "open"
     notes = [f"Note: {note}" for note in run.manifest.notes]
+    notes += [f"Not measured: {line}" for line in unmeasured(run)]
     return (
         f'<div class="conclusion {kind}"><p>{text(conclusion(run))}</p>{open_points(rows)}'
         f"{items(notes) if notes else ''}</div>"

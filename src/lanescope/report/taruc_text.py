@@ -11,6 +11,7 @@ from lanescope.model.taruc.finding import Finding
 from lanescope.model.taruc.findings import findings
 from lanescope.report.format import count_text
 from lanescope.report.taruc_rows import SuiteTable, suite_tables
+from lanescope.report.unmeasured import unmeasured
 from lanescope.run.run import Run
 
 #: So many findings are on the first screen.
@@ -26,6 +27,8 @@ def taruc_text(run: Run) -> Text:
     tables = suite_tables(suite)
     most = _MOST_ROWS if len(tables) == 1 else _MOST_ROWS_OF_MANY
     parts = [_table_text(table, most) for table in tables]
+    if missing := unmeasured(run):
+        parts.append("\n".join(["Not measured", *(f"- {line}" for line in missing)]))
     found = findings(run.manifest.machine, run.results)
     if found:
         parts.append(_findings_text(found))
