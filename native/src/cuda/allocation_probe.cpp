@@ -72,8 +72,8 @@ AllocationProbe::AllocationProbe(std::shared_ptr<const Topology> topology, Alloc
   // What the C library has kept may lie on any node.
   if (spec_.place.memory == Memory::pageable) malloc_trim(0);
   const Surroundings surroundings(*topology_, spec_);
-  if (spec_.place.memory == Memory::pool) make_pool();
   try {
+    if (spec_.place.memory == Memory::pool) make_pool();
     live(true);
   } catch (...) {
     end_pool();
@@ -105,7 +105,8 @@ std::vector<Lifetime> AllocationProbe::run(int cycles) {
   const ScopedBinding binding(*topology_, cpus_);
   const Surroundings surroundings(*topology_, spec_);
   std::vector<Lifetime> lives;
-  for (int i = 0; i < cycles; ++i) lives.push_back(live(false));
+  // The last of a batch is looked at, too: memory may have become short meanwhile.
+  for (int i = 0; i < cycles; ++i) lives.push_back(live(i + 1 == cycles));
   return lives;
 }
 

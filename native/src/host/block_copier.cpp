@@ -46,7 +46,9 @@ std::size_t blocks_of(const BlockCopySpec& spec, std::size_t step) {
 /// What is in the store buffers and the write-combining ones has left the core afterwards.
 void finish_stores() {
 #if defined(__x86_64__)
-  asm volatile("sfence" ::: "memory");
+  asm volatile("mfence" ::: "memory");  // sfence only orders stores and waits for none
+#elif defined(__aarch64__)
+  asm volatile("dsb ish" ::: "memory");
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif

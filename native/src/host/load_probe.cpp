@@ -89,13 +89,13 @@ std::uint64_t LoadProbe::address_of_visit(std::size_t visit) const {
 
 void LoadProbe::flush() const {
   // The laps lie within so many bytes behind the places of the first.
-  const std::size_t width = spec_.places.laps() * LoadPlaces::kWord;
-  const std::byte* first = data();
-  if (spec_.places.stride <= kShortestLine)
-    flush_from_caches(first, spec_.places.span());
+  const LoadPlaces& places = spec_.places;
+  const std::size_t width = std::min(places.stride, places.laps() * LoadPlaces::kLine);
+  const std::size_t used = std::min(places.per_lap, places.count);
+  if (places.stride <= kShortestLine)
+    flush_from_caches(data(), used * places.stride);
   else
-    for (std::size_t i = 0; i < spec_.places.per_lap; ++i)
-      flush_from_caches(first + i * spec_.places.stride, width);
+    for (std::size_t i = 0; i < used; ++i) flush_from_caches(data() + i * places.stride, width);
   finish_flushes();
 }
 

@@ -1,6 +1,8 @@
 #include "lanescope/parallel.hpp"
 
 #include <algorithm>
+#include <exception>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -18,18 +20,28 @@ void in_parallel(std::size_t count, std::size_t least,
   const std::size_t cpus = std::min<std::size_t>(std::thread::hardware_concurrency(), kMostThreads);
   const std::size_t threads =
       std::clamp<std::size_t>(count / least, 1, std::max<std::size_t>(cpus, 1));
+  std::exception_ptr failure;
+  std::mutex lock;
   auto run = [&](std::size_t number) {
-    part(count * number / threads, count * (number + 1) / threads);
-  };
-  std::vector<std::jthread> helpers;
-  for (std::size_t i = 1; i < threads; ++i) {
     try {
-      helpers.emplace_back(run, i);
-    } catch (const std::system_error&) {
-      run(i);  // no thread more is allowed: it only takes longer
+      part(count * number / threads, count * (number + 1) / threads);
+    } catch (...) {  // beyond its thread it would end the process
+      const std::lock_guard guard(lock);
+      failure = std::current_exception();
     }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    for (std::size_t i = 1; i < threads; ++i) {
+      try {
+        helpers.emplace_back(run, i);
+      } catch (const std::system_error&) {
+        run(i);  // no thread more is allowed: it only takes longer
+      }
+    }
+    run(0);
   }
-  run(0);
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace lanescope

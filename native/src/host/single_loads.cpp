@@ -6,8 +6,6 @@ namespace lanescope {
 
 namespace {
 
-constexpr std::size_t kWord = LoadPlaces::kWord;
-
 std::uint64_t word_at(const std::byte* place) {
   return *reinterpret_cast<const std::uint64_t*>(place);
 }
@@ -37,9 +35,10 @@ std::uint64_t chase_loads(std::uint64_t place, std::size_t loads) {
 
 std::uint64_t gather_loads(const void* base, const LoadPlaces& places) {
   std::uint64_t sum = 0;
-  const auto* at = static_cast<const std::byte*>(base);
-  for (std::size_t first = 0; first < places.count; first += places.per_lap, at += kWord)
-    sum += gather_lap(at, places.stride, std::min(places.per_lap, places.count - first));
+  const auto* all = static_cast<const std::byte*>(base);
+  for (std::size_t lap = 0, first = 0; first < places.count; ++lap, first += places.per_lap)
+    sum += gather_lap(all + places.lap_offset(lap), places.stride,
+                      std::min(places.per_lap, places.count - first));
   return sum;
 }
 

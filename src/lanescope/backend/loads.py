@@ -110,6 +110,10 @@ class LoadSession:
         """Choose how many loads make a sample, and how many samples a batch."""
         begin = time.perf_counter()
         (seconds,) = self._probe.run(1, self._per_sample)
+        while not self._flushed and seconds < _SHORTEST_SECONDS:  # mostly clock and cold code
+            self._per_sample = self._whole(2 * max(self._per_sample, self._loads))
+            begin = time.perf_counter()
+            (seconds,) = self._probe.run(1, self._per_sample)
         took = time.perf_counter() - begin
         one = max(seconds, _CLOCK_SECONDS) / self._per_sample
         if not self._flushed:
