@@ -12,7 +12,7 @@ from lanescope.backend.reasons import require_equal
 from lanescope.experiment import Engine, Experiment, Timing
 from lanescope.experiment.sm import LOADS, SmShape
 from lanescope.machine import Gpu
-from lanescope.measurement.overlap import overlapping_windows, take_turns
+from lanescope.measurement.overlap import IN_TURNS, overlapping_windows, take_turns
 from lanescope.measurement.result import FloatArray, LinkEvidence
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ MOST_QUEUED = 400
 _LONG_WINDOW_SECONDS = 8e-3
 _LARGE_BYTES = 256 << 20
 
-
-_IN_TURNS = "they take turns, so that each is timed from the start of the first to the end of all"
 
 _ENGINE_WORDS = {Engine.CE: "copy engine", Engine.SM: "copy kernel"}
 _CLOCK_WORDS = {Engine.CE: "GPU events around the copies", Engine.SM: "the GPU's clock in kernels"}
@@ -80,7 +78,7 @@ class GpuSession:
             # By the host's clock a thread that only started late looks as if it had waited.
             if self._experiment.timing is Timing.GATE and take_turns(boundaries):
                 self._in_turns, self._windows = True, _FIRST_WINDOWS
-                self.method = f"{self.method}; {_IN_TURNS}"
+                self.method = f"{self.method}; {IN_TURNS}"
             return [s[:0] for s in seconds]
         longest = max(CLOCK_SECONDS, *(float(np.median(s)) for s in seconds))
         if self._loops != (loops := self._loops_for(longest, most // 2)):

@@ -94,22 +94,32 @@ def _options(
     """Take the options that come before a verb; they have done their work by now."""
 
 
+_INTERRUPTED = (
+    "interrupted; what was measured is kept: 'lanescope report latest' shows it unless --out named "
+    "a folder, and 'bench --params FILE --out FOLDER --resume' goes on with a suite"
+)
+
+
 def main() -> NoReturn:
     """Run the command line and exit."""
     signal.signal(signal.SIGTERM, _on_sigterm)
     try:
         code = app(standalone_mode=False)
+        if code == 130:  # typer has caught the interruption
+            code = _fail(_INTERRUPTED, 130)
         if sys.stdout is not None:  # closed by whoever started us
             sys.stdout.flush()  # now, while a failure still has a sentence
     except LanescopeError as error:
         code = _fail(str(error), 2)
     except KeyboardInterrupt:
-        code = _fail("interrupted", 130)
+        code = _fail(_INTERRUPTED, 130)
     except BrokenPipeError:
         code = _drop_output(0)  # whoever read our output has gone
     except SystemExit as end:
         # typer ends with 1 after a broken pipe, which here means that a path is slow
         if not isinstance(end.__context__, BrokenPipeError):
+            if end.code == 128 + signal.SIGTERM:
+                _fail(_INTERRUPTED, 143)
             raise
         code = _drop_output(0)
     except OSError as error:

@@ -85,7 +85,8 @@ def run_benchmarks(
     finished = bool(before) and len(run.results) == before
     if finished:
         print(f"nothing is left to measure: {common.out} holds all points", file=sys.stderr)
-    write_plots(run)
+    if not run.manifest.machine.described:
+        write_plots(run)
     show_run(run, json=common.json, csv=common.csv)
     if finished:
         return

@@ -9,6 +9,9 @@ import numpy as np
 
 from lanescope.measurement.result import FloatArray
 
+#: How the method tells that copies of one set ran one after another.
+IN_TURNS = "they take turns, so that each is timed from the start of the first to the end of all"
+
 
 def overlapping_windows(boundaries: Sequence[Sequence[float]]) -> list[FloatArray]:
     """Return the lengths of the windows during which every copy was running.

@@ -54,7 +54,7 @@ def taruc_conclusion(run: Run) -> str:
     word = "predicted, not measured" if run.predicted else "measured"
     clauses = [f"{count_text(measured, 'experiment')} of the micro-benchmarks {word}"]
     if missing:
-        clauses.append(f"{missing} not measured")
+        clauses.append(f"{missing} {'neither' if run.predicted else 'not measured'}")
     if not run.predicted:
         clauses.append(count_text(found, "finding") if found else "no findings")
     return "; ".join(clauses) + "."

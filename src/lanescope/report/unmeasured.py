@@ -13,12 +13,10 @@ _MOST_REASONS = 5
 
 
 def unmeasured(run: Run) -> list[str]:
-    """Return a sentence for each reason, the most frequent first; empty for predictions.
+    """Return a sentence for each reason, the most frequent first.
 
     Each names how many points it holds back, one of them, and the remedy.
     """
-    if run.predicted:
-        return []
     names: dict[Verdict, list[str]] = defaultdict(list)
     for result in run.results:
         if result.not_measured is not None and is_suite(result):

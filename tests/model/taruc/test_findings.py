@@ -77,9 +77,7 @@ def test_random_loads_against_loads_in_order():
 
 
 def test_copies_fall_out_of_a_cache():
-    assert "40.0 GB/s up to 4 MiB; above 4 MiB it falls to 12.0 GB/s (16 MiB)" in first(
-        "cache-steps"
-    )
+    assert "40.0 GB/s at 4 MiB; above 4 MiB it falls to 12.0 GB/s (16 MiB)" in first("cache-steps")
 
 
 def test_ways_of_copying_to_gpus():

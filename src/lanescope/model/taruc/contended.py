@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lanescope.experiment import Copy, Engine, Experiment
 from lanescope.machine import Machine
+from lanescope.measurement.overlap import IN_TURNS
 from lanescope.measurement.result import CopyResult, Result, Verdict
 from lanescope.model.taruc.points import Bench, bench_of, node_of_cpus
 
@@ -58,12 +59,16 @@ class Step:
         Threads, or streams of each GPU.
     participants
         One for each thread or stream; empty when not measured.
+    in_turns
+        Whether all were timed as one set, so that each shows its share of the whole
+        time and no rate of its own.
     """
 
     count: int
     experiment: str
     participants: tuple[CopyResult, ...]
     not_measured: Verdict | None = None
+    in_turns: bool = False
 
     @property
     def rates_gbs(self) -> tuple[float, ...]:
@@ -98,7 +103,7 @@ class Step:
         A Quantitative Measure of Fairness and Discrimination, DEC-TR-301, 1984).
         """
         rates = self.rates_gbs
-        if not rates:
+        if not rates or self.in_turns:
             return None
         return sum(rates) ** 2 / (len(rates) * sum(r * r for r in rates))
 
@@ -150,10 +155,12 @@ class Scaling:
 
     @property
     def enough(self) -> Step | None:
-        """Where scaling ends: the first step within 2 % of the best."""
+        """Where scaling ends: the first step within 2 % of the best, or within its interval."""
         if self.best is None:
             return None
         least = ENOUGH_SHARE * (self.best.aggregate_gbs or 0.0)
+        if interval := self.best.interval_gbs:
+            least = min(least, interval[0])
         return next(s for s in self.measured if (s.aggregate_gbs or 0.0) >= least)
 
     def at(self, count: int) -> Step | None:
@@ -170,7 +177,8 @@ def scalings_of(machine: Machine, results: Iterable[Result]) -> tuple[Scaling, .
         if bench_of(experiment) is not Bench.CONTENTION:
             continue
         key, count = _contention(machine, experiment, nodes)
-        step = Step(count, experiment.name, result.copies, result.not_measured)
+        turns = IN_TURNS in result.method
+        step = Step(count, experiment.name, result.copies, result.not_measured, turns)
         found[key].setdefault(count, step)
     return tuple(
         Scaling(key, tuple(steps[count] for count in sorted(steps))) for key, steps in found.items()

@@ -116,7 +116,8 @@ def _sharing(scalings: Sequence[Scaling]) -> Iterable[Finding]:
         found = [s for s in singles if s is not None]
         if len(mine.members) < 2 or len(found) < len(singles):
             continue
-        for step in scaling.measured:
+        # both ways in turns, one way goes on alone when the other is through
+        for step in (s for s in scaling.measured if mine.way != "both" or not s.in_turns):
             steps = [s for one in found if (s := one.at(step.count)) is not None]
             if len(steps) < len(found) or not sums_differ([step], steps):
                 continue

@@ -102,7 +102,7 @@ def _cache_steps(series: Sequence[Series]) -> Iterable[Finding]:
             "cache-steps",
             Bench.HOST,
             f"A copy of {setting.memory} memory within {setting.source} runs at "
-            f"{rate_text(top.gbs or 0.0)} up to {size_text(top.bytes)}; {', '.join(falls)}.",
+            f"{rate_text(top.gbs or 0.0)} at {size_text(top.bytes)}; {', '.join(falls)}.",
             (p.experiment for step in steps for p in step),
             1 - (steps[-1][1].gbs or 0.0) / (top.gbs or 1.0),
         )
@@ -112,7 +112,7 @@ def _steps(points: Sequence[Point]) -> Iterable[tuple[Point, Point]]:
     """Falls of the bandwidth with growing size: the last point before and the first after."""
     start: Point | None = None
     for a, b in pairwise(points):
-        falls = (b.gbs or 0.0) < (a.gbs or 0.0) * 0.97
+        falls = (b.gbs or 0.0) < (a.gbs or 0.0) * 0.9
         if falls and start is None:
             start = a
         if not falls and start is not None:

@@ -18,7 +18,7 @@ from lanescope.model.taruc.words import (
 )
 
 #: Kinds of memory are compared at this size: large enough that pages count.
-_COMPARED_BYTES = 64 << 20
+_COMPARED_BYTES = 128 << 20
 #: The first touch is told where it is at least this share of both.
 _MOST_OF_IT = 0.5
 _DOES = {
