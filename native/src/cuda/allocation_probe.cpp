@@ -17,8 +17,8 @@ namespace lanescope {
 
 namespace {
 
-// glibc maps larger pieces anew each time, whatever it has learnt (mallopt(3)).
-constexpr std::size_t kLargestKept = std::size_t{32} << 20;
+// glibc maps larger pieces anew each time, as long as it is kept from learning (mallopt(3)).
+constexpr int kLargestKept = 128 << 10;
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
@@ -70,7 +70,10 @@ AllocationProbe::AllocationProbe(std::shared_ptr<const Topology> topology, Alloc
   if (is_on_device(spec_.place.memory)) spec_.device = spec_.place.index;
   const ScopedBinding binding(*topology_, cpus_);
   // What the C library has kept may lie on any node.
-  if (spec_.place.memory == Memory::pageable) malloc_trim(0);
+  if (spec_.place.memory == Memory::pageable) {
+    mallopt(M_MMAP_THRESHOLD, kLargestKept);  // or it would grow with what is released
+    malloc_trim(0);
+  }
   const Surroundings surroundings(*topology_, spec_);
   try {
     if (spec_.place.memory == Memory::pool) make_pool();
@@ -214,7 +217,7 @@ void AllocationProbe::inspect(const void* data) const {
   const PlaceSpec place = spec_.place;
   if (place.memory == Memory::huge) require_huge_pages(data, rounded_up(spec_.bytes, kHugePage));
   // glibc may hand out pages that another thread touched long ago.
-  const bool is_fresh = place.memory != Memory::pageable || spec_.bytes > kLargestKept;
+  const bool is_fresh = place.memory != Memory::pageable || spec_.bytes > std::size_t{kLargestKept};
   if (is_fresh && !is_on_device(place.memory) && topology_->node_count() > 1)
     require_on_node(data, spec_.bytes, place.index);
 }
