@@ -13,7 +13,7 @@ from lanescope.report.conclusion import conclusion
 from lanescope.report.page import page_html
 from lanescope.report.tables import run_tables
 from lanescope.report.taruc_charts import taruc_charts
-from lanescope.report.taruc_text import NOTHING_FOUND, taruc_text
+from lanescope.report.taruc_text import nothing_found, taruc_text
 from lanescope.run.export import run_json
 from lanescope.run.run import Run
 from tests.report import factory
@@ -69,8 +69,8 @@ def test_what_is_missing_is_an_open_point():
 
 def test_a_flat_machine_says_that_nothing_was_found():
     run = suite_run(paper_machine(1, 0), FLAT, (host, contention))
-    assert NOTHING_FOUND in page_html(run)
-    assert taruc_text(run).plain.endswith(NOTHING_FOUND)
+    assert nothing_found(run) in page_html(run)
+    assert taruc_text(run).plain.endswith(nothing_found(run))
 
 
 def test_names_are_not_read_as_markup():
@@ -103,7 +103,7 @@ def test_a_prediction_is_called_one_and_has_no_findings():
     run = factory.run_of(results, machine, verb="suite")
     source = page_html(run)
     assert "findings" not in sections(source)
-    assert NOTHING_FOUND not in source
+    assert "Findings: none" not in source
     charts = taruc_charts(run)
     assert charts
     assert all(c.title.startswith("Predicted: ") and not c.band for c in charts)

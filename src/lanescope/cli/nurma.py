@@ -67,7 +67,9 @@ def nurma(
     from lanescope.experiment.taruc import Benchmark, Only, Parameters
 
     default = Parameters().nurma
-    shape = {"gap_bytes": size(gap) or default.gap_bytes, "block_bytes": size(block)}
+    asked = 0 if gap == "0" else size(gap)  # no gap: one load next to the other
+    gap_bytes = default.gap_bytes if asked is None else asked
+    shape = {"gap_bytes": gap_bytes, "block_bytes": size(block)}
     parameters = sized("nurma", smallest, largest, steps, **shape)
     only = Only(words("--memory", memory, Memory), nodes=numbers(node))
     common = Common(machine, out, budget, target, list_points, json, csv, strict, allow_busy)

@@ -137,7 +137,9 @@ def _usage(copy: Copy, path: tuple[Hop, ...] | None) -> dict[Hashable, float]:
         if link.pcie is None or link.raw_gbs is None:
             by_lines = by_kernel and link.nvlink is not None
             line_share = NvLink.PAYLOAD_SHARE / NvLink.LINE_PAYLOAD_SHARE
-            take(_key(link, forward), line_share if by_lines else 1.0)
+            # of what threads count, one array at least crosses; with two inputs perhaps both
+            share = written if copy.engine is Engine.CPU else 1.0
+            take(_key(link, forward), line_share if by_lines else share)
             if by_lines and copy.is_read:
                 take(_key(link, not forward), NvLink.PAYLOAD_SHARE * NvLink.LINE_REQUEST_SHARE)
             continue

@@ -16,7 +16,7 @@ from lanescope.report.page_plots import plots_html
 from lanescope.report.plot_parts import Figure
 from lanescope.report.taruc_charts import taruc_charts
 from lanescope.report.taruc_rows import SuiteTable, suite_tables
-from lanescope.report.taruc_text import MOST_FINDINGS, NOTHING_FOUND
+from lanescope.report.taruc_text import MOST_FINDINGS, nothing_found
 from lanescope.run.run import Run
 
 #: Longer tables start folded.
@@ -45,14 +45,14 @@ def taruc_page(run: Run, first_figure: int) -> tuple[str, str, list[Figure]]:
         sections.append(shown)
         figures += made
     told = bool(tables) and not run.predicted
-    found = findings_section(findings(run.manifest.machine, run.results)) if told else ""
+    found = findings_section(findings(run.manifest.machine, run.results), run) if told else ""
     return found, "".join(sections), figures
 
 
-def findings_section(found: Sequence[Finding]) -> str:
+def findings_section(found: Sequence[Finding], run: Run) -> str:
     """Return the first findings as a list, the others folded."""
     if not found:
-        return f"<p>{text(NOTHING_FOUND)}</p>"
+        return f"<p>{text(nothing_found(run))}</p>"
     first, more = found[:MOST_FINDINGS], found[MOST_FINDINGS:]
     listed = items(map(_finding, first))
     if not more:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from lanescope.measurement.statistics import MIN_SAMPLES
 from lanescope.model.taruc import is_suite, suite_of
 from lanescope.model.taruc.finding import Finding
 from lanescope.model.taruc.findings import findings
@@ -33,14 +34,18 @@ def taruc_text(run: Run) -> Text:
     if found:
         parts.append(_findings_text(found))
     elif parts and not suite.predicted:
-        parts.append(NOTHING_FOUND)
+        parts.append(nothing_found(run))
     return Text("\n\n".join(parts))
 
 
-#: What a suite says on a machine on which nothing makes a difference.
-NOTHING_FOUND = (
-    "Findings: none. Nothing differs by more than 3 % and by more than both 95 % intervals."
-)
+def nothing_found(run: Run) -> str:
+    """Return what is said instead of findings."""
+    copies = [copy for result in run.results for copy in result.copies]
+    if any(copy.statistics.half_width is not None for copy in copies):
+        why = "Nothing differs by more than 3 % and by more than both 95 % intervals."
+    else:
+        why = f"With fewer than {MIN_SAMPLES} samples of a point nothing can be told apart."
+    return f"Findings: none. {why}"
 
 
 def taruc_conclusion(run: Run) -> str:
