@@ -174,7 +174,7 @@ def bench(
     )
     built = build_cases(resolved, names, replace(wanted, bytes=size))
     setup = Setup("bench", allow_busy, out, progress, affinity, notes, built.cases)
-    return run_experiments(resolved, built.experiments, plan or Plan(budget_seconds=0.5), setup)
+    return run_experiments(resolved, built.experiments, plan or Plan(budget_seconds=0.4), setup)
 
 
 def copy(

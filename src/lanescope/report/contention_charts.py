@@ -6,10 +6,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.machine import Machine
 from lanescope.model.taruc.contended import Scaling, Step
 from lanescope.model.taruc.panels import Panel, panels
-from lanescope.model.taruc.points import Bench
 from lanescope.model.taruc.views import SCALING_VIEWS, ScalingView
 from lanescope.model.taruc.words import fields_text
 from lanescope.report.chart import EXTREMES, INTERVAL, Axis, Chart, Curve
@@ -72,7 +72,7 @@ def _chart(
     band = EXTREMES if each else INTERVAL
     return Chart(
         key="-".join(["contention", view.key, *slugs(panel.fixed.values()), shows]),
-        section=Bench.CONTENTION,
+        section=Benchmark.CONTENTION,
         title=f"{_TITLES[kind]}: {word}{fields_text(telling)}",
         subtitle=common_text(view.order, panel, _value),
         x=Axis(f"{counted[:1].upper()}{counted[1:]}", log=True),

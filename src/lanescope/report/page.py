@@ -9,6 +9,7 @@ from importlib.resources import files
 from urllib.parse import quote
 
 from lanescope.diagnosis import diagnose
+from lanescope.experiment.taruc.benchmark import TITLES
 from lanescope.measurement.result import Status
 from lanescope.model.small import small_maps
 from lanescope.model.sms import sm_curves
@@ -115,15 +116,11 @@ def _head(manifest: Manifest, predicted: bool) -> str:
 
 
 def _heading(verb: str) -> str:
-    words = {
+    words: dict[str, str] = {
         "small": "Small copies",
         "sms": "Fewest SMs",
         "taruc": "Topology, NUMA and contention",
-        "overhead": "Memory overhead",
-        "host": "Host to host copies",
-        "hostdev": "Host and GPU copies",
-        "peer": "Copies between GPUs",
-        "nurma": "Random and strided access",
+        **{str(benchmark): title for benchmark, title in TITLES.items()},
     }
     return words.get(verb, verb.capitalize())
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lanescope.model.taruc import Bench, suite_of
+from lanescope.experiment.taruc.benchmark import TITLES, Benchmark
+from lanescope.model.taruc import suite_of
 from lanescope.model.taruc.finding import Finding
 from lanescope.model.taruc.findings import findings
-from lanescope.model.taruc.points import TITLES
 from lanescope.report.chart import Chart
 from lanescope.report.chart_plotly import chart_figure
 from lanescope.report.format import count_text
@@ -38,7 +38,7 @@ def taruc_page(run: Run, first_figure: int) -> tuple[str, str, list[Figure]]:
     charts = taruc_charts(run)
     sections: list[str] = []
     figures: list[Figure] = []
-    for bench in Bench:
+    for bench in Benchmark:
         mine = sorted((c for c in charts if c.section == bench), key=lambda c: not c.main)
         first = first_figure + len(figures)
         shown, made = _section(bench, _table(tables.get(bench), run.predicted), mine, first)
@@ -73,7 +73,7 @@ def _finding(found: Finding) -> Markup:
 
 
 def _section(
-    bench: Bench, rows: str, charts: Sequence[Chart], first: int
+    bench: Benchmark, rows: str, charts: Sequence[Chart], first: int
 ) -> tuple[str, list[Figure]]:
     """The main charts in the open, the others and a long table folded."""
     figures = [chart_figure(chart) for chart in charts]

@@ -6,10 +6,10 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
 from lanescope.experiment import Operation
+from lanescope.experiment.taruc.benchmark import TITLES, Benchmark
 from lanescope.machine import Machine
-from lanescope.model.taruc import Bench, Point, Series, suite_of
+from lanescope.model.taruc import Point, Series, suite_of
 from lanescope.model.taruc.panels import Panel, panels
-from lanescope.model.taruc.points import TITLES
 from lanescope.model.taruc.views import LOAD, RATE, VIEWS, View
 from lanescope.model.taruc.words import fields_text
 from lanescope.report.chart import PERCENTILES, Axis, Chart, Curve
@@ -81,7 +81,7 @@ def _chart(view: View, panel: Panel[Series], shows: str) -> Chart:
         section=view.bench,
         title=f"{TITLES[view.bench]}: {word}{fields_text(_telling(panel))}",
         subtitle=common_text(view.order, panel, _value),
-        x=_ACCESSED if view.bench is Bench.NURMA else _SIZE,
+        x=_ACCESSED if view.bench is Benchmark.NURMA else _SIZE,
         y=y,
         curves=curves,
         band=PERCENTILES,
@@ -96,7 +96,7 @@ def _telling(panel: Panel[Series]) -> tuple[str, ...]:
 
 def _y_axis(panel: Panel[Series], shows: str) -> Axis:
     if shows is RATE:
-        by_threads = panel.members[0].setting.bench is Bench.HOST
+        by_threads = panel.members[0].setting.bench is Benchmark.HOST
         return Axis(f"Bandwidth{', read and written' if by_threads else ''}", "GB/s")
     if shows is LOAD:
         return Axis("Time of one load", "s", log=True)

@@ -7,19 +7,20 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lanescope.experiment import Operation
-from lanescope.model.taruc import Bench, Point, Series, Setting, Suite
+from lanescope.experiment.taruc.benchmark import TITLES, Benchmark
+from lanescope.model.taruc import Point, Series, Setting, Suite
 from lanescope.model.taruc.contended import Scaling
-from lanescope.model.taruc.points import TITLES
 from lanescope.model.taruc.words import field_text
 from lanescope.report.format import MISSING, bytes_text, gbs_text, percent_text, seconds_text
 
+_OF_COPIES = (Benchmark.HOST, Benchmark.HOSTDEV, Benchmark.PEER)
 #: What tells the rows of a micro-benchmark apart.
 _FIELDS = {
-    Bench.OVERHEAD: ("source", "memory", "thread"),
-    Bench.HOST: ("path", "thread", "memory", "pattern", "caches"),
-    Bench.HOSTDEV: ("path", "thread", "memory", "pattern", "timing"),
-    Bench.PEER: ("path", "route"),
-    Bench.NURMA: ("source", "thread", "memory", "operation", "stride"),
+    Benchmark.OVERHEAD: ("source", "memory", "thread"),
+    Benchmark.HOST: ("path", "thread", "memory", "pattern", "caches"),
+    Benchmark.HOSTDEV: ("path", "thread", "memory", "pattern", "timing"),
+    Benchmark.PEER: ("path", "route"),
+    Benchmark.NURMA: ("source", "thread", "memory", "operation", "stride"),
 }
 
 
@@ -27,7 +28,7 @@ _FIELDS = {
 class SuiteTable:
     """The table of one micro-benchmark; the first column names the row."""
 
-    bench: Bench
+    bench: Benchmark
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -36,9 +37,12 @@ class SuiteTable:
 def suite_tables(suite: Suite) -> list[SuiteTable]:
     """Return a table for each micro-benchmark that was measured."""
     tables = [
-        _overhead(suite.of(Bench.OVERHEAD)),
-        *(_copies(bench, suite.of(bench)) for bench in (Bench.HOST, Bench.HOSTDEV, Bench.PEER)),
-        _loads(suite.of(Bench.NURMA)),
+        _overhead(suite.of(Benchmark.OVERHEAD)),
+        *(
+            _copies(bench, suite.of(bench))
+            for bench in (Benchmark.HOST, Benchmark.HOSTDEV, Benchmark.PEER)
+        ),
+        _loads(suite.of(Benchmark.NURMA)),
         _contention(suite.scalings),
     ]
     return [t for t in tables if t.rows]
@@ -61,10 +65,10 @@ def _overhead(series: Sequence[Series]) -> SuiteTable:
         ]
         rows.append((_name(setting), bytes_text(max(sizes)), *times))
     columns = ("memory", "size", "allocation", "first touch", "release")
-    return SuiteTable(Bench.OVERHEAD, TITLES[Bench.OVERHEAD], columns, tuple(rows))
+    return SuiteTable(Benchmark.OVERHEAD, TITLES[Benchmark.OVERHEAD], columns, tuple(rows))
 
 
-def _copies(bench: Bench, series: Sequence[Series]) -> SuiteTable:
+def _copies(bench: Benchmark, series: Sequence[Series]) -> SuiteTable:
     rows = []
     for one in series:
         rated = [p for p in one.measured if p.gbs is not None]
@@ -97,7 +101,7 @@ def _loads(series: Sequence[Series]) -> SuiteTable:
                 )
             )
     columns = ("loads", "one load, smallest", "one load, largest", "GB/s")
-    return SuiteTable(Bench.NURMA, TITLES[Bench.NURMA], columns, tuple(rows))
+    return SuiteTable(Benchmark.NURMA, TITLES[Benchmark.NURMA], columns, tuple(rows))
 
 
 def _contention(scalings: Sequence[Scaling]) -> SuiteTable:
@@ -119,7 +123,7 @@ def _contention(scalings: Sequence[Scaling]) -> SuiteTable:
             )
         )
     columns = ("participants", "best GB/s", "enough", "least fair", "of limit", "first full")
-    return SuiteTable(Bench.CONTENTION, TITLES[Bench.CONTENTION], columns, tuple(rows))
+    return SuiteTable(Benchmark.CONTENTION, TITLES[Benchmark.CONTENTION], columns, tuple(rows))
 
 
 def _name(setting: Setting) -> str:

@@ -1,7 +1,8 @@
 import pytest
 
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
-from lanescope.model.taruc import Bench, bench_of, suite_of
+from lanescope.experiment.taruc.benchmark import Benchmark
+from lanescope.model.taruc import bench_of, suite_of
 from lanescope.model.taruc.contended import Contention, Scaling, Step
 from tests.taruc_plan import contention, host, paper_machine
 from tests.taruc_suite import FLAT, PLANTED, suite_run
@@ -75,8 +76,8 @@ def test_what_was_not_measured_has_no_numbers():
 
 def test_benches_are_known_by_name_and_copies():
     machine = paper_machine(1, 0)
-    assert {bench_of(e) for e in host(machine)} == {Bench.HOST}
+    assert {bench_of(e) for e in host(machine)} == {Benchmark.HOST}
     place = Place("h0", Memory.PAGEABLE)
     copy = Copy(place, place, 64, Engine.CPU, Operation.COPY)
-    for name, bench in (("host-copy/h0", None), ("nurma/h0", None), ("host/h0", Bench.HOST)):
+    for name, bench in (("host-copy/h0", None), ("nurma/h0", None), ("host/h0", Benchmark.HOST)):
         assert bench_of(Experiment(name, name, (copy,), Timing.HOST)) is bench

@@ -1,7 +1,8 @@
 import pytest
 
 from lanescope.experiment import Memory, Operation
-from lanescope.model.taruc import Bench, suite_of
+from lanescope.experiment.taruc.benchmark import Benchmark
+from lanescope.model.taruc import suite_of
 from tests.taruc_plan import LARGEST, SIZES, host, hostdev, nurma, overhead, paper_machine
 from tests.taruc_suite import PLANTED, suite_run, unresolved
 
@@ -26,7 +27,7 @@ def test_threads_are_known_by_their_cpus():
 
 
 def test_a_gather_is_timed_by_load():
-    found = suite(nurma).of(Bench.NURMA)
+    found = suite(nurma).of(Benchmark.NURMA)
     gather = next(s for s in found if s.setting.operation is Operation.GATHER)
     chase = next(s for s in found if s.setting.operation is Operation.CHASE)
     assert gather.points[-1].seconds[0] == pytest.approx(7.5e-9, rel=0.01)

@@ -1,6 +1,7 @@
 """The micro-benchmarks of TARUC: parameters, and the experiments that they stand for."""
 
 from lanescope.experiment.taruc.axes import Only
+from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.experiment.taruc.parameters import (
     Contention,
     Nurma,
@@ -8,7 +9,7 @@ from lanescope.experiment.taruc.parameters import (
     Sizes,
     require_sound,
 )
-from lanescope.experiment.taruc.suite import Benchmark, Section, plan_suite
+from lanescope.experiment.taruc.suite import Section, plan_suite
 
 __all__ = [
     "Benchmark",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from lanescope.experiment.experiment import Experiment
 from lanescope.experiment.taruc import axes
 from lanescope.experiment.taruc.axes import EVERYTHING, Only
+from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.experiment.taruc.contention import contention_experiments
 from lanescope.experiment.taruc.host import host_experiments
 from lanescope.experiment.taruc.hostdev import hostdev_experiments
@@ -18,22 +18,6 @@ from lanescope.experiment.taruc.parameters import Parameters
 from lanescope.experiment.taruc.peer import peer_experiments
 from lanescope.experiment.taruc.room import Planned
 from lanescope.machine import Machine
-
-
-class Benchmark(StrEnum):
-    """The micro-benchmarks; each is also a verb, and the first part of its points' names."""
-
-    OVERHEAD = "overhead"
-    HOST = "host"
-    HOSTDEV = "hostdev"
-    PEER = "peer"
-    NURMA = "nurma"
-    CONTENTION = "contention"
-
-    @property
-    def needs_gpu(self) -> bool:
-        """Whether a machine without a GPU has nothing of it."""
-        return self in (Benchmark.HOSTDEV, Benchmark.PEER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lanescope.experiment import Copy, Engine, Experiment
+from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.machine import Machine
 from lanescope.measurement.overlap import IN_TURNS
 from lanescope.measurement.result import CopyResult, Result, Verdict
-from lanescope.model.taruc.points import Bench, bench_of, node_of_cpus
+from lanescope.model.taruc.points import bench_of, node_of_cpus
 
 #: A count of threads that is within this of the best counts as the best.
 ENOUGH_SHARE = 0.98
@@ -174,7 +175,7 @@ def scalings_of(machine: Machine, results: Iterable[Result]) -> tuple[Scaling, .
     found: dict[Contention, dict[int, Step]] = defaultdict(dict)
     for result in results:
         experiment = result.experiment
-        if bench_of(experiment) is not Bench.CONTENTION:
+        if bench_of(experiment) is not Benchmark.CONTENTION:
             continue
         key, count = _contention(machine, experiment, nodes)
         turns = IN_TURNS in result.method

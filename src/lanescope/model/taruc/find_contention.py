@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.measurement.result import CopyResult
 from lanescope.model.taruc.compare import LEAST, steps_differ, sums_differ, total_gbs
 from lanescope.model.taruc.contended import Contention, Scaling, Step
 from lanescope.model.taruc.finding import Finding, finding, listed
-from lanescope.model.taruc.points import Bench
 from lanescope.model.taruc.suite import Suite
 from lanescope.model.taruc.words import field_text, percent, rate_text
 
@@ -53,7 +53,7 @@ def _saturation(scalings: Sequence[Scaling]) -> Iterable[Finding]:
         told.add(who)
         yield finding(
             "saturation",
-            Bench.CONTENTION,
+            Benchmark.CONTENTION,
             f"{enough.count} {'thread fills' if enough.count == 1 else 'threads fill'} the memory "
             f"of {listed(scaling.contention.members)}: {rate_text(total_gbs([enough]))} of "
             f"{scaling.contention.operation}; {last.count} threads get "
@@ -97,7 +97,7 @@ def _sockets(crossing: Sequence[Scaling], local: Sequence[Scaling]) -> Iterable[
             told.add(mine.who)
             yield finding(
                 "between-sockets",
-                Bench.CONTENTION,
+                Benchmark.CONTENTION,
                 f"{scaling.best.count} threads get {rate_text(there)} of {mine.operation} between "
                 f"sockets ({mine.who}), {percent(1 - there / here)} less than within "
                 f"{home.contention.who} ({rate_text(here)}).",
@@ -136,7 +136,7 @@ def _shared(mine: Contention, step: Step, steps: Sequence[Step], loss: float) ->
     how = f"{field_text('way', mine.way)}, {field_text('where', mine.where)}"
     return finding(
         "shared-link" if len(mine.members) == 2 else "all-gpus",
-        Bench.CONTENTION,
+        Benchmark.CONTENTION,
         f"{listed(mine.members)} share a link or memory: together they get "
         f"{rate_text(total_gbs([step]))} ({how}, {step.count} a GPU), {percent(loss)} less than "
         f"alone in sum ({rate_text(total_gbs(steps))}); {_bottleneck(step)}.",
@@ -181,7 +181,7 @@ def _far(scalings: Sequence[Scaling]) -> Iterable[Finding]:
         if 1 - there / here > max(0.0, worst[size][0] if size in worst else 0.0):
             one = finding(
                 "far-pcie",
-                Bench.CONTENTION,
+                Benchmark.CONTENTION,
                 f"Far memory costs {listed(mine.members)} {percent(1 - there / here)}: "
                 f"{rate_text(here)} to {rate_text(there)} ({field_text('way', mine.way)}, "
                 f"{scaling.best.count} {'stream' if scaling.best.count == 1 else 'streams'} "
@@ -211,7 +211,7 @@ def _unfair(scalings: Sequence[Scaling]) -> Iterable[Finding]:
         what = mine.operation if mine.kind != "pcie" else field_text("way", mine.way)
         yield finding(
             "unfair",
-            Bench.CONTENTION,
+            Benchmark.CONTENTION,
             f"{len(ordered)} {'streams' if mine.kind == 'pcie' else 'threads'} on {mine.who} "
             f"({what}) share unfairly, Jain's index {fairness:.2f}: {_name(ordered[0])} gets "
             f"{rate_text(ordered[0].gbs or 0.0)}, the others {rate_text(sum(others) / len(others))}"

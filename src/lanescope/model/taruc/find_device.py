@@ -7,9 +7,10 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
 from lanescope.experiment import Memory, Route
+from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.model.taruc.compare import Comparison, comparisons
 from lanescope.model.taruc.finding import Finding, finding, how_many, worst
-from lanescope.model.taruc.points import Bench, Series, Setting
+from lanescope.model.taruc.points import Series, Setting
 from lanescope.model.taruc.suite import Suite
 from lanescope.model.taruc.words import (
     field_text,
@@ -21,13 +22,13 @@ from lanescope.model.taruc.words import (
 
 def device_findings(suite: Suite) -> list[Finding]:
     """Return what copies to, from and between GPUs show."""
-    series = suite.of(Bench.HOSTDEV)
+    series = suite.of(Benchmark.HOSTDEV)
     homes = {gpu.id: suite.machine.nearest_node(gpu).id for gpu in suite.machine.gpus}
     return [
         *_far_device(series, homes),
         *_timing(series),
         *_pageable(series),
-        *_staged(suite.of(Bench.PEER)),
+        *_staged(suite.of(Benchmark.PEER)),
     ]
 
 
@@ -58,7 +59,7 @@ def _far_device(series: Sequence[Series], homes: dict[str, str]) -> Iterable[Fin
             base, other = top.rates
             yield finding(
                 "far-device-copies",
-                Bench.HOSTDEV,
+                Benchmark.HOSTDEV,
                 f"{words[what]} costs copies between {memory} memory and a GPU up to "
                 f"{percent(top.loss)}: {rate_text(base)} to {rate_text(other)} "
                 f"({_device(top.other.setting)}, memory of {top.other.setting.node}, "
@@ -77,7 +78,7 @@ def _timing(series: Sequence[Series]) -> Iterable[Finding]:
         base, other = top.rates
         yield finding(
             "sync-async",
-            Bench.HOSTDEV,
+            Benchmark.HOSTDEV,
             f"Synchronous copies of {size_text(top.b.bytes)} get {rate_text(other)}, "
             f"{percent(top.loss)} less than asynchronous ones ({rate_text(base)}; "
             f"{_device(top.other.setting)}, {top.other.setting.memory} memory){how_many(found)}.",
@@ -100,7 +101,7 @@ def _pageable(series: Sequence[Series]) -> Iterable[Finding]:
         base, other = top.rates
         yield finding(
             "pageable-device-copies",
-            Bench.HOSTDEV,
+            Benchmark.HOSTDEV,
             f"Copies of {size_text(top.b.bytes)} of pageable memory get {rate_text(other)}, "
             f"{percent(top.loss)} less than of pinned memory ({rate_text(base)}; "
             f"{_device(top.other.setting)}){how_many(found)}.",
@@ -120,7 +121,7 @@ def _staged(series: Sequence[Series]) -> Iterable[Finding]:
         base, other = top.rates
         yield finding(
             "staged-peers",
-            Bench.PEER,
+            Benchmark.PEER,
             f"Staged through the host, copies of {size_text(top.b.bytes)} from "
             f"{top.other.setting.source} to {top.other.setting.destination} get "
             f"{rate_text(other)}, {percent(top.loss)} less than peer to peer "

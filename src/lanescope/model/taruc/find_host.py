@@ -8,9 +8,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from lanescope.experiment import Memory, Pattern
+from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.model.taruc.compare import Comparison, comparisons, points_differ
 from lanescope.model.taruc.finding import Finding, finding, how_many, listed, worst
-from lanescope.model.taruc.points import Bench, Point, Series
+from lanescope.model.taruc.points import Point, Series
 from lanescope.model.taruc.suite import Suite
 from lanescope.model.taruc.words import (
     field_text,
@@ -27,7 +28,7 @@ _CACHED_BYTES = 1 << 20
 
 def host_findings(suite: Suite) -> list[Finding]:
     """Return what copies between nodes show."""
-    series = suite.of(Bench.HOST)
+    series = suite.of(Benchmark.HOST)
     return [*_far_host(series), *_cache_steps(series), *_warmth(series), *_patterns(series)]
 
 
@@ -54,7 +55,7 @@ def _far_host(series: Sequence[Series]) -> Iterable[Finding]:
         rest = f"; {listed(spared)} {verb} unaffected" if spared else ""
         yield finding(
             "far-host-memory",
-            Bench.HOST,
+            Benchmark.HOST,
             f"Memory of node {node[1:]} costs {percent(slower[0].loss)} of copy bandwidth from "
             f"socket {thread[1:]}: {'; '.join(map(_fall, slower))}{rest}.",
             (name for c in slower for name in c.evidence),
@@ -100,7 +101,7 @@ def _cache_steps(series: Sequence[Series]) -> Iterable[Finding]:
         ]
         yield finding(
             "cache-steps",
-            Bench.HOST,
+            Benchmark.HOST,
             f"A copy of {setting.memory} memory within {setting.source} runs at "
             f"{rate_text(top.gbs or 0.0)} at {size_text(top.bytes)}; {', '.join(falls)}.",
             (p.experiment for step in steps for p in step),
@@ -138,7 +139,7 @@ def _warmth(series: Sequence[Series]) -> Iterable[Finding]:
         base, other = top.rates
         yield finding(
             "flushed-caches",
-            Bench.HOST,
+            Benchmark.HOST,
             f"Flushed caches cost a copy of {size_text(top.b.bytes)} {percent(top.loss)} of its "
             f"bandwidth: {rate_text(base)} to {rate_text(other)} ({top.other.setting.memory} "
             f"memory within {top.other.setting.source}){how_many(found)}.",
@@ -159,7 +160,7 @@ def _patterns(series: Sequence[Series]) -> Iterable[Finding]:
         pattern = field_text("pattern", top.other.setting.pattern)
         yield finding(
             "patterns",
-            Bench.HOST,
+            Benchmark.HOST,
             f"Copies of {size_text(top.b.bytes)} of {pattern} get {rate_text(other)}, "
             f"{percent(top.loss)} less than at the same address "
             f"({rate_text(base)}; {top.other.setting.memory} memory within "

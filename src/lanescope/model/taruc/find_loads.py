@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 
 from lanescope.experiment import Memory, Operation
+from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.model.taruc.compare import Comparison, comparisons
 from lanescope.model.taruc.finding import Finding, finding, how_many, listed, worst
-from lanescope.model.taruc.points import Bench, Series
+from lanescope.model.taruc.points import Series
 from lanescope.model.taruc.suite import Suite
 from lanescope.model.taruc.words import (
     field_text,
@@ -21,7 +22,7 @@ from lanescope.model.taruc.words import (
 
 def load_findings(suite: Suite) -> list[Finding]:
     """Return what dependent and independent loads show."""
-    series = suite.of(Bench.NURMA)
+    series = suite.of(Benchmark.NURMA)
     return [*_pages(series), *_random(series), *_far_loads(series), *_strides(series)]
 
 
@@ -45,7 +46,7 @@ def _pages(series: Sequence[Series]) -> Iterable[Finding]:
             base, other = top.times
             yield finding(
                 f"tlb-{operation}",
-                Bench.NURMA,
+                Benchmark.NURMA,
                 f"Small pages make {field_text('operation', operation)} {times_text(top.ratio)} "
                 f"huge pages do: {time_text(other)} and not {time_text(base)} a load "
                 f"({_accessed(top)}); {percent(top.loss)} of the time is the TLB's.",
@@ -70,7 +71,7 @@ def _random(series: Sequence[Series]) -> Iterable[Finding]:
         base, other = top.times
         yield finding(
             "random-loads",
-            Bench.NURMA,
+            Benchmark.NURMA,
             f"A dependent load at random takes {time_text(other)}, {times_text(top.ratio)} one in "
             f"order ({time_text(base)}; {top.other.setting.memory} memory of "
             f"{top.other.setting.source}, {_accessed(top)}){how_many(found)}.",
@@ -97,7 +98,7 @@ def _far_loads(series: Sequence[Series]) -> Iterable[Finding]:
             base, other = top.times
             yield finding(
                 "far-loads",
-                Bench.NURMA,
+                Benchmark.NURMA,
                 f"A load from memory of {node} by a thread on {thread} takes {time_text(other)}, "
                 f"{times_text(top.ratio)} one from its own node ({time_text(base)}; "
                 f"{field_text('operation', setting.operation)}, {setting.memory}, "
@@ -133,7 +134,7 @@ def _strides(series: Sequence[Series]) -> Iterable[Finding]:
         base, other = top.times
         yield finding(
             "strides",
-            Bench.NURMA,
+            Benchmark.NURMA,
             f"{field_text('operation', setting.operation)[:1].upper()}"
             f"{field_text('operation', setting.operation)[1:]} that lie "
             f"{size_text(setting.stride)} apart take {time_text(other)} each, "

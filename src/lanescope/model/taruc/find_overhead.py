@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 
 from lanescope.experiment import Memory, Operation
+from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.model.taruc.compare import Comparison, comparisons, points_differ
 from lanescope.model.taruc.finding import Finding, finding, how_many, worst
-from lanescope.model.taruc.points import Bench, Series
+from lanescope.model.taruc.points import Series
 from lanescope.model.taruc.suite import Suite
 from lanescope.model.taruc.words import (
     percent,
@@ -30,7 +31,7 @@ _DOES = {
 
 def overhead_findings(suite: Suite) -> list[Finding]:
     """Return what allocation, first touch and release show."""
-    series = suite.of(Bench.OVERHEAD)
+    series = suite.of(Benchmark.OVERHEAD)
     return [*_kinds(series), *_pools(series), *_touches(series), *_far_overhead(series)]
 
 
@@ -44,7 +45,7 @@ def _kinds(series: Sequence[Series]) -> Iterable[Finding]:
         touch = _touch_words(series, comparison) if setting.operation is Operation.ALLOCATE else ""
         yield finding(
             f"{setting.operation}-{setting.memory}",
-            Bench.OVERHEAD,
+            Benchmark.OVERHEAD,
             f"{_DOES[setting.operation]} {size_text(comparison.b.bytes)} of {setting.memory} "
             f"memory takes {time_text(other)}, {times_text(comparison.ratio)} pageable memory "
             f"({time_text(base)}){touch}.",
@@ -92,7 +93,7 @@ def _pools(series: Sequence[Series]) -> Iterable[Finding]:
         base, other = top.times
         yield finding(
             "allocate-pool",
-            Bench.OVERHEAD,
+            Benchmark.OVERHEAD,
             f"Allocating {size_text(top.b.bytes)} on {top.other.setting.source} takes "
             f"{time_text(other)}, {times_text(top.ratio)} from the driver's pool "
             f"({time_text(base)}){how_many(found)}.",
@@ -121,7 +122,7 @@ def _touches(series: Sequence[Series]) -> Iterable[Finding]:
             continue
         yield finding(
             "first-touch",
-            Bench.OVERHEAD,
+            Benchmark.OVERHEAD,
             f"The first touch is {percent(share)} of allocation and touch together for "
             f"{size_text(comparison.b.bytes)} of {memory} memory: {time_text(touch)} of "
             f"{time_text(allocation + touch)}.",
@@ -148,7 +149,7 @@ def _far_overhead(series: Sequence[Series]) -> Iterable[Finding]:
             base, other = top.times
             yield finding(
                 f"far-{operation}",
-                Bench.OVERHEAD,
+                Benchmark.OVERHEAD,
                 f"{_DOES[operation]} {size_text(top.b.bytes)} of {setting.memory} memory of "
                 f"{setting.source} by a thread on {setting.thread} takes {time_text(other)}, "
                 f"{times_text(top.ratio)} memory of its own node ({time_text(base)})"

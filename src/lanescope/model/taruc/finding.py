@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.model.taruc.compare import Comparison
-from lanescope.model.taruc.points import Bench
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Finding:
 
 
 def finding(
-    kind: str, bench: Bench, sentence: str, evidence: Iterable[str], effect: float
+    kind: str, bench: Benchmark, sentence: str, evidence: Iterable[str], effect: float
 ) -> Finding:
     """Return a finding of a micro-benchmark, which its verb measures again."""
     return Finding(

@@ -5,38 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
 from lanescope.experiment.access import PLAIN
+from lanescope.experiment.taruc.benchmark import Benchmark
+from lanescope.experiment.taruc.parameters import WORD_BYTES
 from lanescope.machine import Machine
 from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.result import CopyResult, Result, Status, Verdict
-
-#: Of each independent load of a gather.
-WORD_BYTES = 8
-
-
-class Bench(StrEnum):
-    """A micro-benchmark: the first part of the names of its experiments."""
-
-    OVERHEAD = "overhead"
-    HOST = "host"
-    HOSTDEV = "hostdev"
-    PEER = "peer"
-    NURMA = "nurma"
-    CONTENTION = "contention"
-
-
-#: What people call them.
-TITLES = {
-    Bench.OVERHEAD: "Memory overhead",
-    Bench.HOST: "Host to host copies",
-    Bench.HOSTDEV: "Host and GPU copies",
-    Bench.PEER: "Copies between GPUs",
-    Bench.NURMA: "Random and strided access",
-    Bench.CONTENTION: "Contention",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +36,7 @@ class Setting:
         ``sync`` (until the call has returned and the stream is idle) or ``async``.
     """
 
-    bench: Bench
+    bench: Benchmark
     source: str
     destination: str
     memory: Memory
@@ -168,12 +144,12 @@ class Series:
         return next((p for p in self.measured if p.bytes == size), None)
 
 
-def bench_of(experiment: Experiment) -> Bench | None:
+def bench_of(experiment: Experiment) -> Benchmark | None:
     """Return the micro-benchmark of an experiment; None when it is part of none."""
     first, _, rest = experiment.name.partition("/")
-    if not rest or first not in tuple(Bench):
+    if not rest or first not in tuple(Benchmark):
         return None
-    bench = Bench(first)
+    bench = Benchmark(first)
     return bench if all(_fits(bench, copy) for copy in experiment.copies) else None
 
 
@@ -188,7 +164,7 @@ def series_of(machine: Machine, results: Iterable[Result]) -> tuple[Series, ...]
     nodes = node_of_cpus(machine)
     for result in results:
         bench = bench_of(result.experiment)
-        if bench is None or bench is Bench.CONTENTION:
+        if bench is None or bench is Benchmark.CONTENTION:
             continue
         for number, copy in enumerate(result.experiment.copies):
             measured = result.copies[number] if result.copies else None
@@ -207,22 +183,24 @@ def node_of_cpus(machine: Machine) -> dict[int, str]:
     return {cpu: node.id for node in machine.nodes for core in node.cores for cpu in core}
 
 
-def _fits(bench: Bench, copy: Copy) -> bool:
+def _fits(bench: Benchmark, copy: Copy) -> bool:
     """Whether a copy is of the kind that a micro-benchmark makes."""
     match bench:
-        case Bench.OVERHEAD:
+        case Benchmark.OVERHEAD:
             return copy.operation.is_of_memory
-        case Bench.NURMA:
+        case Benchmark.NURMA:
             return copy.by_single_loads
-        case Bench.HOST:
+        case Benchmark.HOST:
             return copy.engine is Engine.CPU and not copy.operation.is_latency
-        case Bench.CONTENTION:
+        case Benchmark.CONTENTION:
             return not copy.operation.is_latency
     hosts = copy.source.is_host + copy.destination.is_host
-    return copy.engine is Engine.CE and hosts == (1 if bench is Bench.HOSTDEV else 0)
+    return copy.engine is Engine.CE and hosts == (1 if bench is Benchmark.HOSTDEV else 0)
 
 
-def _setting(bench: Bench, copy: Copy, experiment: Experiment, nodes: dict[int, str]) -> Setting:
+def _setting(
+    bench: Benchmark, copy: Copy, experiment: Experiment, nodes: dict[int, str]
+) -> Setting:
     access = copy.access or PLAIN
     return Setting(
         bench,

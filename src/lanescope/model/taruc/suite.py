@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result, Source
 from lanescope.model.taruc.contended import Scaling, scalings_of
-from lanescope.model.taruc.points import Bench, Series, series_of
+from lanescope.model.taruc.points import Series, series_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Suite:
     series: tuple[Series, ...]
     scalings: tuple[Scaling, ...]
 
-    def of(self, bench: Bench) -> tuple[Series, ...]:
+    def of(self, bench: Benchmark) -> tuple[Series, ...]:
         """Return the series of one micro-benchmark."""
         return tuple(s for s in self.series if s.setting.bench is bench)
 

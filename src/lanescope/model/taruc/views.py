@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lanescope.experiment import Operation, Pattern
+from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.machine import Machine
 from lanescope.model.taruc.contended import Scaling
-from lanescope.model.taruc.points import Bench, Series
+from lanescope.model.taruc.points import Series
 
 Choice = Callable[[Machine, Sequence[Series]], list[Series]]
 ScalingChoice = Callable[[Machine, Sequence[Scaling]], list[Scaling]]
@@ -42,7 +43,7 @@ class View:
         Whether its charts are the first that a reader should see.
     """
 
-    bench: Bench
+    bench: Benchmark
     key: str
     shows: tuple[str, ...]
     order: tuple[str, ...]
@@ -149,40 +150,40 @@ def _has_bindings(series: Sequence[Series]) -> bool:
 
 
 VIEWS = (
-    View(Bench.OVERHEAD, "memory", (TIME,),
+    View(Benchmark.OVERHEAD, "memory", (TIME,),
          ("memory", "source", "thread", "operation"), _in_host, ("operation",)),
-    View(Bench.OVERHEAD, "binding", (TIME,),
+    View(Benchmark.OVERHEAD, "binding", (TIME,),
          ("thread", "source", "memory", "operation"), _bound, ("operation",), main=False),
-    View(Bench.OVERHEAD, "gpu", (TIME,),
+    View(Benchmark.OVERHEAD, "gpu", (TIME,),
          ("source", "memory", "thread", "operation"), _of_gpus, ("operation",)),
-    View(Bench.HOST, "binding", (RATE, TIME),
+    View(Benchmark.HOST, "binding", (RATE, TIME),
          ("path", "thread", "caches", "pattern", "memory"), _all),
-    View(Bench.HOST, "pattern", (RATE, TIME),
+    View(Benchmark.HOST, "pattern", (RATE, TIME),
          ("pattern", "caches", "memory", "path", "thread"), _at_home, main=False),
-    View(Bench.HOST, "memory", (RATE,),
+    View(Benchmark.HOST, "memory", (RATE,),
          ("memory", "pattern", "caches", "path", "thread"),
          _at_home_usual, main=False),
-    View(Bench.HOSTDEV, "memory", (RATE, TIME),
+    View(Benchmark.HOSTDEV, "memory", (RATE, TIME),
          ("memory", "timing", "way", "gpu", "node", "thread", "pattern"), _near_usual),
-    View(Bench.HOSTDEV, "gpu", (RATE,),
+    View(Benchmark.HOSTDEV, "gpu", (RATE,),
          ("gpu", "way", "memory", "timing", "node", "thread", "pattern"), _near_usual),
-    View(Bench.HOSTDEV, "binding", (RATE,),
+    View(Benchmark.HOSTDEV, "binding", (RATE,),
          ("node", "thread", "way", "memory", "timing", "gpu", "pattern"), _usual_bound),
-    View(Bench.HOSTDEV, "pattern", (RATE,),
+    View(Benchmark.HOSTDEV, "pattern", (RATE,),
          ("pattern", "memory", "timing", "way", "gpu", "node", "thread"), _patterns_near,
          main=False),
-    View(Bench.PEER, "pair", (RATE, TIME),
+    View(Benchmark.PEER, "pair", (RATE, TIME),
          ("pair", "path", "route"),
          _between, ("pair",)),
-    View(Bench.PEER, "inside", (RATE,), ("source", "route"),
+    View(Benchmark.PEER, "inside", (RATE,), ("source", "route"),
          _inside),
-    View(Bench.NURMA, "memory", (LOAD,),
+    View(Benchmark.NURMA, "memory", (LOAD,),
          ("memory", "operation", "stride", "source", "thread"), _loads_at_home),
-    View(Bench.NURMA, "stride", (LOAD,),
+    View(Benchmark.NURMA, "stride", (LOAD,),
          ("stride", "operation", "memory", "source", "thread"), _loads_at_home, main=False),
-    View(Bench.NURMA, "binding", (LOAD,),
+    View(Benchmark.NURMA, "binding", (LOAD,),
          ("source", "thread", "operation", "memory", "stride"), _loads_bound),
-    View(Bench.NURMA, "rate", (RATE,),
+    View(Benchmark.NURMA, "rate", (RATE,),
          ("memory", "stride", "source", "thread", "operation"), _gathers),
 )  # fmt: skip
 
