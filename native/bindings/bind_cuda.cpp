@@ -108,7 +108,9 @@ void bind_cuda(nb::module_& module) {
           "route"_a = Route::automatic);
 
   nb::class_<BufferPool>(module, "BufferPool", "Keeps buffers between experiments.")
-      .def(nb::init<std::shared_ptr<const Topology>>(), "topology"_a);
+      .def(nb::init<std::shared_ptr<const Topology>>(), "topology"_a)
+      .def("drop_free", &BufferPool::drop_free, Release(),
+           "Gives back to the system the buffers that nobody holds.");
 
   nb::class_<CopySet>(module, "CopySet", "Copies by GPUs that run together.")
       .def(nb::init<std::shared_ptr<const Topology>, BufferPool&, std::vector<CopySpec>>(),

@@ -1,6 +1,7 @@
 """The native backend's own decisions, with the machine's parts made up."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -121,6 +122,16 @@ def test_more_host_memory_than_there_is(known, monkeypatch):
     assert "needs 512 MiB of host memory, 100 MiB are available" in needs
 
 
+def test_memory_that_earlier_experiments_left_is_given_back_where_it_lacks(known, monkeypatch):
+    native = backend(known, None, monkeypatch)
+    free = [100 << 20]
+    monkeypatch.setattr(module, "available_host_bytes", lambda: free[0])
+    given_back = SimpleNamespace(drop_free=lambda: free.append(free.pop() + (1 << 30)))
+    monkeypatch.setattr(native, "_pool", given_back)
+    native._require_host_memory(experiment_of(host_to_gpu(512 << 20)))
+    assert free[0] > 1 << 30
+
+
 def test_no_more_is_bound_to_a_node_than_it_has(two_sockets, monkeypatch):
     monkeypatch.setattr(module, "available_host_bytes", lambda: 64 << 30)
     monkeypatch.setattr(module, "available_node_bytes", lambda node: (1, 10)[node] << 30)
@@ -135,6 +146,7 @@ def test_cpus_that_are_not_named_are_those_of_the_node(two_sockets, monkeypatch)
     with native.prepare(experiment_of(host_to_gpu())) as experiment:
         assert experiment.copies[0].cpus == (0, 1)
     monkeypatch.setattr(module, "HostSession", lambda topology, pool, e, device: e)
+    monkeypatch.setattr(module, "require_cpus", lambda experiment: None)  # has fewer than these
     with native.prepare(experiment_of(host_threads("h1", "h1", 64))) as experiment:
         assert experiment.copies[0].cpus == (2, 3)
 

@@ -45,11 +45,12 @@ class BlockCopier {
   /// Seconds that reading the clock adds to one copy.
   double clock_seconds() const noexcept { return clock_cost_ / static_cast<double>(loops_); }
 
-  /// Copies all blocks of the walk once more; number of bytes of the destination that are
-  /// then wrong: other than the source was filled with, or changed outside of the blocks.
+  /// Copies the blocks that no copy has come to so far, and none of the others; number of
+  /// bytes of the destination that are then wrong: other than the source was filled with, or
+  /// changed outside of the blocks.
   std::size_t count_mismatches();
 
-  /// Flips one bit of the source, for a test of the check.
+  /// Flips one bit of the destination, for a test of the check.
   void spoil(std::size_t byte);
 
  private:
@@ -69,6 +70,7 @@ class BlockCopier {
   HostArray source_, destination_;
   double clock_cost_;
   std::size_t loops_ = 1;
+  std::size_t copied_ = 0;  // blocks so far; the first lap comes to each of them once
 };
 
 }  // namespace lanescope

@@ -58,6 +58,9 @@ class BufferPool {
   /// A gate that nobody else holds; see `Gate`. Throws `Error`.
   std::shared_ptr<Gate> lend_gate(int device);
 
+  /// Gives back to the system the buffers that nobody holds.
+  void drop_free();
+
   static constexpr std::size_t kSmallBytes = 16 << 10;
 
  private:

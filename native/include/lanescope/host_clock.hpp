@@ -16,6 +16,13 @@ inline double seconds_since(HostClock::time_point begin) {
   return std::chrono::duration<double>(HostClock::now() - begin).count();
 }
 
+/// Seconds since the first call in this process: small, so that a double keeps nanoseconds
+/// however long the machine has been up.
+inline double host_seconds() {
+  static const auto first = HostClock::now();
+  return seconds_since(first);
+}
+
 /// Seconds that one reading of the clock takes, the median of many: each time that is
 /// taken between two readings is too long by about this much.
 double host_clock_cost();

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -68,9 +69,10 @@ class HostTeam {
     int cpu;
     std::vector<Span> spans;
     std::size_t mismatches = 0;
+    std::exception_ptr failure;  // to run on its CPU
     std::thread thread;
   };
-  enum class Order { none, fill, run, check, quit };
+  enum class Order { none, fill, spoil, run, check, quit };
 
   void serve(Worker& worker);
   void obey(Worker& worker, Order order);
@@ -78,6 +80,7 @@ class HostTeam {
   void repeat(Worker& worker);
   bool goes_on(int repetition);
   void choose_stores();
+  void require_bound() const;
   void require_placed() const;
   void start_workers();
   void end_workers();

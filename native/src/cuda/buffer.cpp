@@ -56,16 +56,27 @@ Buffer::~Buffer() {
   if (host_ && !is_ordinary(place_.memory)) forgive(cudaHostUnregister(data_));
 }
 
+namespace {
+
+/// Whether only the pool holds it.
+bool is_free(const std::shared_ptr<Buffer>& buffer) {
+  return buffer.use_count() == 1;
+}
+
+}  // namespace
+
 std::shared_ptr<Buffer> BufferPool::lend(PlaceSpec place, std::size_t bytes) {
   auto& kept = buffers_[place];
-  // A buffer that only the pool holds is free.
-  auto is_free = [](const auto& buffer) { return buffer.use_count() == 1; };
   for (const auto& buffer : kept)
     if (is_free(buffer) && buffer->bytes() >= bytes) return buffer;
   // Too small ones would only stand in the way of a larger one.
   std::erase_if(kept, is_free);
   kept.push_back(std::make_shared<Buffer>(*topology_, place, bytes));
   return kept.back();
+}
+
+void BufferPool::drop_free() {
+  for (auto& [place, kept] : buffers_) std::erase_if(kept, is_free);
 }
 
 std::shared_ptr<DeviceMemory> BufferPool::lend_small(int device) {

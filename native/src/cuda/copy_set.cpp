@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <barrier>
-#include <chrono>
 #include <exception>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "lanescope/host_clock.hpp"
 #include "lanescope/kernels.hpp"
 #include "lanescope/pattern.hpp"
 #include "lanescope/peer.hpp"
@@ -75,11 +75,6 @@ WindowTimes window_times(const DeviceMemory& memory) {
 
 constexpr std::size_t kTimesBytes = kMostBoundaries * (sizeof(std::uint64_t) + sizeof(unsigned));
 static_assert(kTimesBytes <= BufferPool::kSmallBytes);
-
-double host_seconds() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(since).count();
-}
 
 }  // namespace
 

@@ -145,12 +145,13 @@ void BlockCopier::copy_next(std::size_t loops) {
         kept = walk;
       },
       walk_);
+  copied_ += loops;
 }
 
 std::size_t BlockCopier::count_mismatches() {
   {
     const ScopedBinding binding(*topology_, {spec_.cpu});
-    copy_next(blocks_);
+    copy_next(blocks_ - std::min(blocks_, copied_));
   }
   const std::size_t least = std::max<std::size_t>(1, kCheckedAtOnce / step_);
   std::atomic<std::size_t> sum = 0;
@@ -183,7 +184,7 @@ std::size_t BlockCopier::mismatches_in(std::size_t block) const {
 }
 
 void BlockCopier::spoil(std::size_t byte) {
-  bytes_of(source_)[byte] ^= 1;
+  bytes_of(destination_)[byte] ^= 1;
 }
 
 }  // namespace lanescope

@@ -1,24 +1,21 @@
 #include "lanescope/host_team.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <system_error>
 #include <utility>
 
 #include "lanescope/error.hpp"
+#include "lanescope/host_clock.hpp"
 
 namespace lanescope {
 
 namespace {
 
 constexpr int kTrialRepetitions = 2;
+// No result of an operation.
+constexpr double kSpoilt = -1;
 // A copy that goes on for the sake of others ends after so many, for its times are kept.
 constexpr int kMostRepetitions = 1 << 16;
-
-double now() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(since).count();
-}
 
 // Small integers: sums and products of them are exact, in any order.
 double value_b(std::size_t i) {
@@ -48,16 +45,23 @@ HostTeam::HostTeam(std::shared_ptr<const Topology> topology, BufferPool& pool,
   start_workers();
   give(Order::fill);
   try {
+    require_bound();
     require_placed();
   } catch (const Error&) {
     end_workers();
     throw;
   }
   choose_stores();
+  give(Order::spoil);  // what trials wrote must not stand for what timed copies write
 }
 
 HostTeam::~HostTeam() {
   end_workers();
+}
+
+void HostTeam::require_bound() const {
+  for (const auto& worker : workers_)
+    if (worker->failure) std::rethrow_exception(worker->failure);
 }
 
 void HostTeam::require_placed() const {
@@ -106,7 +110,7 @@ void HostTeam::serve(Worker& worker) {
   try {
     topology_->bind_this_thread({worker.cpu});
   } catch (const Error&) {
-    // Outside the CPUs that this process may use: it runs where it is allowed to.
+    worker.failure = std::current_exception();
   }
   for (int seen = 0;; ++seen) {
     turn_.wait(seen);
@@ -136,10 +140,12 @@ void HostTeam::obey(Worker& worker, Order order) {
   double* c = job.c ? doubles(*job.c) + worker.first : nullptr;
   if (order == Order::fill) {
     for (std::size_t i = 0; i < worker.count; ++i) {
-      a[i] = -1;
+      a[i] = kSpoilt;
       b[i] = value_b(worker.first + i);
       if (c != nullptr) c[i] = value_c(worker.first + i);
     }
+  } else if (order == Order::spoil) {
+    std::fill_n(a, worker.count, kSpoilt);
   } else if (order == Order::run) {
     repeat(worker);
   } else if (order == Order::check) {
@@ -161,9 +167,9 @@ void HostTeam::repeat(Worker& worker) {
   arrived_.fetch_add(1);
   spin_until_reached([&] { return arrived_.load(std::memory_order_acquire) == team; });
   for (int r = 0; job.rendezvous->meet(r, [&] { return goes_on(r); }); ++r) {
-    const double begin = now();
+    const double begin = host_seconds();
     run_kernel(job.spec.operation, job.stores, a, b, c, worker.count);
-    worker.spans.push_back({begin, now()});
+    worker.spans.push_back({begin, host_seconds()});
   }
 }
 

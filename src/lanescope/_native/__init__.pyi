@@ -88,6 +88,9 @@ class BufferPool:
 
     def __init__(self, topology: Topology) -> None: ...
 
+    def drop_free(self) -> None:
+        """Gives back to the system the buffers that nobody holds."""
+
 class CopySet:
     """Copies by GPUs that run together."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -30,9 +29,9 @@ from lanescope.backend.threads import (
 )
 from lanescope.backend.walks import WalkSession, require_walks, walks
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.experiment import Copy, Engine, Experiment, Operation, Place
+from lanescope.experiment import Copy, Engine, Experiment
+from lanescope.experiment.footprint import taken_bytes
 from lanescope.experiment.limit import route
-from lanescope.experiment.operation import ARRAYS
 from lanescope.experiment.place import BY_DRIVER
 from lanescope.experiment.sm import sm_shapes
 from lanescope.machine import Gpu, LinkKind, Machine
@@ -102,15 +101,13 @@ class NativeBackend:
 
     def _thread_session(self, experiment: Experiment) -> Session:
         self._require_host_memory(experiment)
+        require_cpus(experiment)
         device = self._pinning_device(experiment)
         if any(copy.operation.is_of_memory for copy in experiment.copies):
-            require_cpus(experiment)
             return AllocationSession(self._topology, self._machine, experiment, device)
         if any(copy.by_single_loads for copy in experiment.copies):
-            require_cpus(experiment)
             return LoadSession(self._topology, self._pool, experiment, device)
         if is_by_blocks(experiment):
-            require_cpus(experiment)
             return BlockSession(self._topology, self._pool, experiment, device)
         require_no_walk(experiment)
         require_words(experiment)
@@ -194,28 +191,34 @@ class NativeBackend:
         return busy
 
     def _require_host_memory(self, experiment: Experiment) -> None:
-        for node in _bytes_by_node(experiment):
+        lack = self._lack_of_memory(experiment)
+        if lack is not None:
+            self._pool.drop_free()  # what earlier experiments have left may be all that lacks
+            lack = self._lack_of_memory(experiment)
+        if lack is not None:
+            raise lack
+
+    def _lack_of_memory(self, experiment: Experiment) -> NotMeasuredError | None:
+        taken = taken_bytes(experiment)
+        by_node = {n.index: taken[n.id] for n in self._machine.nodes if n.id in taken}
+        for node in by_node:
             if self._machine.node(node).memory_bytes == 0:
-                raise NotMeasuredError(
+                return NotMeasuredError(
                     f"h{node} has no memory of its own, only cores.", "Name another node."
                 )
-        needed = sum(_host_bytes(copy) for copy in experiment.copies)
-        available = available_host_bytes()
-        if available is not None and needed > available:
-            raise NotMeasuredError(
-                f"It needs {needed >> 20} MiB of host memory, {available >> 20} MiB are available.",
-                "End what uses it, or take a smaller --size.",
-            )
-        if len(self._machine.nodes) < 2:
-            return  # nothing is bound to the only node
-        for node, on_node in _bytes_by_node(experiment).items():
-            free = available_node_bytes(node)
-            if free is not None and on_node > free:
-                raise NotMeasuredError(
-                    f"It needs {on_node >> 20} MiB of the memory of h{node}, {free >> 20} MiB "
-                    "are available.",
+        rooms = [("host memory", sum(by_node.values()), available_host_bytes())]
+        if len(self._machine.nodes) > 1:  # nothing is bound to the only node
+            rooms += [
+                (f"the memory of h{node}", needed, available_node_bytes(node))
+                for node, needed in by_node.items()
+            ]
+        for what, needed, available in rooms:
+            if available is not None and needed > available:
+                return NotMeasuredError(
+                    f"It needs {needed >> 20} MiB of {what}, {available >> 20} MiB are available.",
                     "End what uses it, or take a smaller --size.",
                 )
+        return None
 
     def _open_nvml(self) -> Nvml | None:
         if not self._machine.gpus:
@@ -240,30 +243,3 @@ def _over_pcie(machine: Machine, experiment: Experiment) -> set[str]:
 
 def _listed(processes: list[int]) -> str:
     return ", ".join(map(str, processes))
-
-
-def _host_bytes(copy: Copy) -> int:
-    if copy.engine is Engine.CPU:
-        return sum(n for p, n in _arrays(copy).items() if p.is_host) * copy.span_bytes
-    arrays = sum(place.is_host for place in (copy.source, copy.destination))
-    return copy.span_bytes * arrays
-
-
-def _arrays(copy: Copy) -> Counter[Place]:
-    """How many arrays a host thread's work has in each place."""
-    if copy.operation in (Operation.TOUCH, Operation.RELEASE):
-        return Counter()  # of what another copy allocates
-    if copy.operation not in ARRAYS or copy.operation is Operation.GATHER:
-        return Counter([copy.source])
-    return Counter({copy.source: ARRAYS[copy.operation] - 1}) + Counter([copy.destination])
-
-
-def _bytes_by_node(experiment: Experiment) -> Counter[int]:
-    needed: Counter[int] = Counter()
-    for copy in experiment.copies:
-        by_gpu = Counter([copy.source, copy.destination])
-        arrays = _arrays(copy) if copy.engine is Engine.CPU else by_gpu
-        for place, number in arrays.items():
-            if place.is_host:
-                needed[place.index] += number * copy.span_bytes
-    return needed

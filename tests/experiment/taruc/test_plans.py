@@ -8,7 +8,8 @@ import pytest
 from lanescope.experiment import Caches, Engine, Memory, Operation, Pattern, Timing
 from lanescope.experiment.place import HOST_TIMED
 from lanescope.experiment.taruc import Benchmark, Only, Parameters, Sizes, plan_suite
-from lanescope.experiment.taruc.room import memory_of, taken_bytes
+from lanescope.experiment.footprint import taken_bytes
+from lanescope.experiment.taruc.room import memory_of
 from lanescope.experiment.taruc.suite import machine_notes
 from tests.experiment.taruc import machines
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lanescope.experiment.copy import Engine
 from lanescope.experiment.experiment import Experiment
-from lanescope.experiment.taruc.room import taken_bytes
+from lanescope.experiment.footprint import taken_bytes
 from lanescope.experiment.taruc.suite import Section
 from lanescope.machine import Machine
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lanescope.experiment.copy import Copy, Engine
 from lanescope.experiment.experiment import Experiment
-from lanescope.experiment.operation import ARRAYS, Operation
+from lanescope.experiment.footprint import taken_bytes
 from lanescope.experiment.sizes import exact_size_text
 from lanescope.machine import Machine
 
@@ -26,16 +24,6 @@ def memory_of(machine: Machine) -> dict[str, int]:
     sizes = [(node.id, node.memory_bytes) for node in machine.nodes]
     sizes += [(gpu.id, gpu.memory_bytes) for gpu in machine.gpus]
     return {part: size for part, size in sizes if size is not None}
-
-
-def taken_bytes(experiment: Experiment) -> Counter[str]:
-    """Return what the arrays of an experiment take of each part of the machine."""
-    taken: Counter[str] = Counter()
-    stages = [c for c in experiment.copies if c.operation.is_of_memory]
-    for copy in stages[:1] or experiment.copies:  # the stages of one piece of memory
-        for part, arrays in _arrays(copy).items():
-            taken[part] += arrays * copy.span_bytes
-    return taken
 
 
 def fitting(experiments: Iterable[Experiment], free_bytes: Mapping[str, int], what: str) -> Planned:
@@ -71,13 +59,3 @@ def _notes(
             f"or more; it has {free_bytes[part] >> 20} MiB free."
         )
     return tuple(notes)
-
-
-def _arrays(copy: Copy) -> Counter[str]:
-    """How many arrays a copy has in each part."""
-    source, destination = copy.source.part, copy.destination.part
-    if copy.engine is not Engine.CPU:
-        return Counter([source, destination])
-    if copy.operation not in ARRAYS or copy.operation is Operation.GATHER:
-        return Counter([source])
-    return Counter({source: ARRAYS[copy.operation] - 1}) + Counter([destination])
