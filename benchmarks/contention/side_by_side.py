@@ -2,13 +2,15 @@
 
 The peer is named by path and never shipped::
 
-    python benchmarks/contention/side_by_side.py --stream PATH --turns 3 --out FOLDER
+    python benchmarks/contention/side_by_side.py --stream PATH --array 640MB --turns 3 --out FOLDER
 
 lanescope measures the points ``contention/memory/h0`` of its suite: an array of its own for
-each thread, all threads at once, the sum of their medians. STREAM prints the best of its
-passes over one array that all threads share. FOLDER gets ``turns.json`` with every reading and
-``threads.csv``: the median over the turns for each operation and number of threads, the
-spread over the turns ((most - least) / median), and of each tool its best number of threads.
+each thread, all threads at once, the sum of their medians. ``--array`` is the size of one of
+STREAM's arrays (8 bytes times its STREAM_ARRAY_SIZE), which our threads share out equally.
+STREAM prints the best of its passes over one array that all threads share. FOLDER gets
+``turns.json`` with every reading and ``threads.csv``: the median over the turns for each
+operation and number of threads, the spread over the turns ((most - least) / median), and of
+each tool its best number of threads.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ import json
 import statistics
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import lanescope
 from lanescope import Experiment
+from lanescope.experiment.sizes import parse_size
 from lanescope.experiment.taruc.contention_memory import memory_points
 from lanescope.experiment.taruc.parameters import Contention
 from lanescope.measurement.sampling import Plan
@@ -38,22 +42,26 @@ PLAN = Plan(target=0.005, budget_seconds=0.5)
 Readings = dict[tuple[str, int], list[float]]
 
 
-def points(machine: lanescope.Machine) -> list[tuple[str, int, Experiment]]:
-    """The suite's points of node 0: operation, number of threads, experiment."""
+def points(machine: lanescope.Machine, array_bytes: int) -> list[tuple[str, int, Experiment]]:
+    """The suite's points of node 0 with other sizes: operation, number of threads, experiment."""
     found = []
     for experiment in memory_points(machine.nodes[:1], Contention()):
-        operation = str(experiment.copies[0].operation)
+        operation, threads = str(experiment.copies[0].operation), len(experiment.copies)
         if operation in OPERATIONS:
-            found.append((operation, len(experiment.copies), experiment))
+            mine = array_bytes // threads // 8 * 8
+            copies = tuple(replace(copy, bytes=mine) for copy in experiment.copies)
+            found.append((operation, threads, replace(experiment, copies=copies)))
     return found
 
 
-def measure(machine: lanescope.Machine, peer: Path, turns: int) -> tuple[Readings, Readings]:
+def measure(
+    machine: lanescope.Machine, peer: Path, array_bytes: int, turns: int
+) -> tuple[Readings, Readings]:
     backend = backend_for(machine)
     ours: Readings = defaultdict(list)
     theirs: Readings = defaultdict(list)
     for _ in range(turns):
-        for operation, threads, experiment in points(machine):
+        for operation, threads, experiment in points(machine, array_bytes):
             result = lanescope.measure(experiment, machine, backend=backend, plan=PLAN)
             if result.total_gbs is not None:
                 ours[operation, threads].append(result.total_gbs)
@@ -90,11 +98,13 @@ def best(table: list[dict[str, object]], operation: str, column: str) -> tuple[f
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stream", type=Path, required=True, help="STREAM's binary")
+    parser.add_argument("--array", required=True, help="size of one of its arrays, such as 640MB")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    ours, theirs = measure(lanescope.discover(), arguments.stream, arguments.turns)
+    array_bytes = parse_size(arguments.array)
+    ours, theirs = measure(lanescope.discover(), arguments.stream, array_bytes, arguments.turns)
     table = rows(ours, theirs)
     with (arguments.out / "threads.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")

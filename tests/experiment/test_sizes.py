@@ -1,7 +1,10 @@
+import doctest
+
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.experiment.sizes import doubling_sizes, parse_size
+from lanescope.experiment import sizes
+from lanescope.experiment.sizes import doubling_sizes, is_decimal, parse_size, size_text
 
 
 @pytest.mark.parametrize(
@@ -36,3 +39,19 @@ def test_doubling():
     assert doubling_sizes(16, 100) == (16, 32, 64)
     with pytest.raises(InputError, match="larger than the largest"):
         doubling_sizes(64, 16)
+
+
+def test_examples_in_docstrings_hold():
+    outcome = doctest.testmod(sizes)
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
+
+
+@pytest.mark.parametrize("asked", ["10B", "100B", "5KB", "1.5GB", "64MB", "512MiB", "1.5KiB"])
+def test_sizes_are_told_as_they_are_asked_for(asked):
+    assert size_text(parse_size(asked)).replace(" ", "").upper() == asked.upper()
+
+
+def test_which_sizes_are_decimal():
+    assert is_decimal([10, 1000, 10**6, 15 * 10**8])
+    assert not is_decimal([1 << 10, 1 << 20, 10**6])

@@ -15,7 +15,16 @@ def test_examples_in_docstrings_hold():
 
 @pytest.mark.parametrize(
     ("count", "expected"),
-    [(1, "1 B"), (16, "16 B"), (1536, "1.5 KiB"), (64 << 10, "64 KiB"), (2 << 30, "2 GiB")],
+    [
+        *((1, "1 B"), (16, "16 B"), (1536, "1.5 KiB"), (64 << 10, "64 KiB"), (2 << 30, "2 GiB")),
+        *((999, "999 B"), (1000, "1 kB"), (64_000_000, "64 MB"), (1_500_000_000, "1.5 GB")),
+        *(
+            (5256, "5256 B"),
+            (95_367_431, "90.9 MiB"),
+            (10**17, "100 PB"),
+            (3 * 10**20, "300000 PB"),
+        ),
+    ],
 )
 def test_bytes(count: float, expected: str):
     assert fmt.bytes_text(count) == expected

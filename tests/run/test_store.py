@@ -100,9 +100,9 @@ def test_a_run_of_schema_1_is_read():
 
 def test_a_folder_in_use_is_refused(tmp_path, manifest):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="not an empty folder"):
+    with pytest.raises(InputError, match="name an empty folder"):
         RunWriter(tmp_path, manifest)
-    with pytest.raises(InputError, match="not an empty folder"):
+    with pytest.raises(InputError, match="name an empty folder"):
         RunWriter(tmp_path / "file", manifest)
     assert (tmp_path / "file").read_text() == "mine"
 

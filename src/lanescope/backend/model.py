@@ -87,6 +87,11 @@ def _seconds(machine: Machine, copy: Copy, bound: Limit) -> float:
     if rate is None:
         raise NotMeasuredError(f"Nothing to predict from: {bound.reason}.", "Give the limit.")
     transfer = copy.counted_bytes / (rate * 1e9)
+    if _host_only(copy) and transfer < _LATENCY_FREE_SECONDS:
+        raise NotMeasuredError(
+            "A host copy this short is call and cache, which the limits of links do not tell.",
+            "Run it on the machine.",
+        )
     latency = _latency_seconds(machine, copy)
     if latency is None and transfer < _LATENCY_FREE_SECONDS:
         raise NotMeasuredError(

@@ -88,8 +88,6 @@ def run_benchmarks(
     if not run.manifest.machine.described:
         write_plots(run)
     show_run(run, json=common.json, csv=common.csv)
-    if finished:
-        return
     raise typer.Exit(exit_code(run, strict=common.strict))
 
 
@@ -139,7 +137,7 @@ def _results_before(common: Common) -> int:
 
 def _list(parameters: Any, benchmarks: Any, only: Any, machine: str | None, plan: Any) -> None:
     from lanescope import suites
-    from lanescope.experiment.taruc.estimate import seconds_text, suite_seconds
+    from lanescope.experiment.taruc.estimate import point_seconds, seconds_text, suite_seconds
     from lanescope.running import resolve_machine
 
     resolved = resolve_machine(machine)
@@ -147,7 +145,8 @@ def _list(parameters: Any, benchmarks: Any, only: Any, machine: str | None, plan
     sections = suites.suite_sections(resolved, wanted, benchmarks, only)
     for section in sections:
         for experiment in section.experiments:
-            print(f"{experiment.name:56} {experiment.title}")
+            seconds = point_seconds(resolved, experiment, plan.budget_seconds, section.samples)
+            print(f"{experiment.name:56} {seconds:7.2f} s  {experiment.title}")
     for note in suites.suite_notes(resolved, sections):
         print(f"note: {note}", file=sys.stderr)
     count = sum(len(section.experiments) for section in sections)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fractions import Fraction
 
 from lanescope.errors import InputError
@@ -36,6 +37,52 @@ def parse_size(text: str) -> int:
             f"size {text!r} is not a whole number of bytes above zero; give 1 B or more"
         )
     return int(size)
+
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_DECIMAL = ("B", "kB", "MB", "GB", "TB", "PB")
+#: Whole bytes below this are told as such where no unit makes them short.
+_PLAIN_BYTES = 10_000
+
+
+def size_text(count: float) -> str:
+    """Return a size for people: as it was asked for, where that was a round number of bytes.
+
+    Decimal units for what has at most three digits in them, else binary ones, rounded to three.
+
+    >>> size_text(512 << 20), size_text(1.5e9), size_text(5256), size_text(123456789)
+    ('512 MiB', '1.5 GB', '5256 B', '118 MiB')
+    """
+    if _is_round(count):
+        power = len(str(int(count))) // 3 - (len(str(int(count))) % 3 == 0)
+        power = min(power, len(_DECIMAL) - 1)
+        return f"{float(f'{count / 1000**power:.12g}'):g} {_DECIMAL[power]}"
+    if (
+        count < _PLAIN_BYTES
+        and count == int(count)
+        and float(f"{count / 1024:.3g}") * 1024 != count
+    ):
+        return f"{int(count)} B"
+    value, power = float(count), 0
+    while value >= 1024 and power < len(_BINARY) - 1:
+        value, power = value / 1024, power + 1
+    return f"{_three(value)} {_BINARY[power]}"
+
+
+def is_decimal(sizes: Iterable[float]) -> bool:
+    """Whether most of some sizes are round numbers of bytes, as `size_text` would tell them."""
+    known = [_is_round(size) for size in sizes]
+    return 2 * sum(known) > len(known)
+
+
+def _is_round(count: float) -> bool:
+    """Whether it has at most three digits and then noughts, from 1000 bytes on."""
+    return count >= 1000 and count == int(count) and len(str(int(count)).rstrip("0")) <= 3
+
+
+def _three(value: float) -> str:
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:.0f}" if rounded >= 100 else f"{rounded:g}"
 
 
 def exact_size_text(size: int) -> str:

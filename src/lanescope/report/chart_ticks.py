@@ -1,10 +1,11 @@
-"""Ticks of the axes of charts: powers of two for bytes, of ten for times."""
+"""Ticks of the axes of charts: powers of ten for times and round sizes, of two for others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from math import ceil, floor, log2, log10
 
+from lanescope.experiment.sizes import is_decimal
 from lanescope.report.chart import Axis, Chart
 from lanescope.report.format import bytes_text, seconds_text
 
@@ -20,6 +21,9 @@ def ticks(axis: Axis, values: Iterable[float]) -> tuple[list[float], list[str]]:
     if axis.unit == "s":
         times = _times(min(known), max(known))
         return times, [_plain(seconds_text(time)) for time in times]
+    if axis.unit == "B" and is_decimal(known):
+        sizes = [10.0**p for p in _spread(floor(log10(min(known))), ceil(log10(max(known))))]
+        return sizes, [bytes_text(size) for size in sizes]
     powers = _spread(floor(log2(min(known))), ceil(log2(max(known))))
     if axis.unit == "B":
         return [2.0**p for p in powers], [bytes_text(2.0**p) for p in powers]

@@ -6,10 +6,11 @@ missing number never looks like a zero.
 
 from __future__ import annotations
 
+from lanescope.experiment.sizes import size_text
+
 #: What stands in place of a number that is not known.
 MISSING = "–"
 
-_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -21,10 +22,7 @@ def bytes_text(count: float | None) -> str:
     """
     if count is None:
         return MISSING
-    value, unit = float(count), 0
-    while value >= 1024 and unit < len(_BINARY) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{_digits(value)} {_BINARY[unit]}"
+    return size_text(count)
 
 
 def seconds_text(seconds: float | None) -> str:

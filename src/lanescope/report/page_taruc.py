@@ -99,7 +99,8 @@ def _table(rows: SuiteTable | None, predicted: bool) -> str:
     word = "predicted" if predicted else "measured"
     columns = [Column(title[:1].upper() + title[1:]) for title in rows.columns]
     made = table(columns, [Group(rows.rows)], f"{rows.title}, {word}")
+    note = f'<div class="quiet">{items(rows.notes)}</div>' if rows.notes else ""
     if len(rows.rows) <= _MOST_OPEN_ROWS:
-        return made
+        return made + note
     words = f"Table of {count_text(len(rows.rows), 'row')}"
-    return f"<details><summary>{words}</summary>{made}</details>"
+    return f"<details><summary>{words}</summary>{made}{note}</details>"

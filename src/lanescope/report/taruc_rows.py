@@ -23,15 +23,26 @@ _FIELDS = {
     Benchmark.NURMA: ("source", "thread", "memory", "operation", "stride"),
 }
 
+_CONTENTION_NOTES = (
+    "full with: so many threads, or streams for each GPU and way, get the best within 2 %",
+    "fairness: Jain's index of the least fair step, 1 when all get the same, 1/n when one of n "
+    "gets all",
+    "of limit: the best as a share of what the links allow",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SuiteTable:
-    """The table of one micro-benchmark; the first column names the row."""
+    """The table of one micro-benchmark; the first column names the row.
+
+    `notes` say what columns mean.
+    """
 
     bench: Benchmark
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
 
 
 def suite_tables(suite: Suite) -> list[SuiteTable]:
@@ -122,8 +133,10 @@ def _contention(scalings: Sequence[Scaling]) -> SuiteTable:
                 best.first_full or MISSING,
             )
         )
-    columns = ("participants", "best GB/s", "enough", "least fair", "of limit", "first full")
-    return SuiteTable(Benchmark.CONTENTION, TITLES[Benchmark.CONTENTION], columns, tuple(rows))
+    columns = ("participants", "best GB/s", "full with", "fairness", "of limit", "first full")
+    return SuiteTable(
+        Benchmark.CONTENTION, TITLES[Benchmark.CONTENTION], columns, tuple(rows), _CONTENTION_NOTES
+    )
 
 
 def _name(setting: Setting) -> str:

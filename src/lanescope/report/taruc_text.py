@@ -83,7 +83,7 @@ def _table_text(table: SuiteTable, most: int) -> str:
         lines.append("  ".join([first, *rest]).rstrip())
     if len(table.rows) > most:
         lines.append(f"{count_text(len(table.rows) - most, 'more row')} on the page")
-    return "\n".join(lines)
+    return "\n".join([*lines, *table.notes])
 
 
 def _cut(cell: str) -> str:

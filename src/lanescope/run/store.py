@@ -58,7 +58,9 @@ class RunWriter:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         with writing_to(folder):
             if folder.exists() and (not folder.is_dir() or not _is_bare(folder)):
-                raise InputError(f"{folder} is not an empty folder; name another with --out")
+                held = (folder / MANIFEST).is_file()
+                what = "holds a run, which --resume goes on with" if held else "is not empty"
+                raise InputError(f"{folder} {what}; name an empty folder with --out")
         self._begin(folder, manifest, {})
         with writing_to(folder):
             write_atomically(folder / MACHINE, dumps_machine(manifest.machine).encode())

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from lanescope.experiment import Caches, Engine, Memory, Operation, Pattern, Timing
+from lanescope.experiment.footprint import taken_bytes
 from lanescope.experiment.place import HOST_TIMED
 from lanescope.experiment.taruc import Benchmark, Only, Parameters, Sizes, plan_suite
-from lanescope.experiment.footprint import taken_bytes
+from lanescope.experiment.taruc.parameters import Nurma
 from lanescope.experiment.taruc.room import memory_of
 from lanescope.experiment.taruc.suite import machine_notes
 from tests.experiment.taruc import machines
@@ -235,3 +236,25 @@ def test_gpus_copy_and_threads_do_the_rest():
     for e in plan(machines.eight_gpus()):
         by_gpu = e.name.startswith(("hostdev/", "peer/", "contention/pcie/"))
         assert {c.engine for c in e.copies} == {Engine.CE if by_gpu else Engine.CPU}
+
+
+def test_strides_that_leave_the_block_at_once_are_told_and_not_measured():
+    small = Parameters(nurma=Nurma(block_bytes=4096))
+    assert axis(plan(machines.one_node(), "nurma", small), 5) == {"8", "64", "4096"}
+    assert "no loads every 5256 B, 64 KiB" in notes(machines.one_node(), "nurma", small)
+    assert "no loads" not in notes(machines.one_node(), "nurma")
+
+
+def test_without_burst_and_range_there_are_no_sizes():
+    neither = Parameters(burst=False, range=False)
+    assert plan(machines.one_node(), "host", neither) == []
+    assert "no sizes to measure" in notes(machines.one_node(), "host", neither)
+    assert plan(machines.one_node(), "contention", neither)
+
+
+def test_memory_of_gpus_takes_gpus():
+    (section,) = plan_suite(
+        machines.one_node(), PARAMETERS, (Benchmark.OVERHEAD,), Only((Memory.DEVICE,))
+    )
+    assert section.experiments == ()
+    assert section.notes == ("overhead: no device memory: there is no GPU.",)

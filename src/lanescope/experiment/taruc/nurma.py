@@ -8,6 +8,7 @@ from lanescope.experiment.access import Access
 from lanescope.experiment.copy import Copy, Engine, Operation
 from lanescope.experiment.experiment import Experiment, Timing
 from lanescope.experiment.place import Memory, Place
+from lanescope.experiment.sizes import size_text
 from lanescope.experiment.taruc import axes
 from lanescope.experiment.taruc.axes import EVERYTHING, Only
 from lanescope.experiment.taruc.parameters import WORD_BYTES, Nurma, Parameters
@@ -33,6 +34,7 @@ def nurma_experiments(
     """
     usual = (Memory.SMALL_PAGES, Memory.HUGE, *((Memory.PINNED,) if machine.gpus else ()))
     memories, notes = axes.without_driver(machine, axes.kept(usual, parameters, only), PREFIX)
+    notes += _too_wide(machine, parameters)
     points = _points(machine, parameters, only, memories)
     found = fitting(points, free_bytes or memory_of(machine), PREFIX)
     return Planned(found.experiments, notes + found.notes)
@@ -50,13 +52,31 @@ def _points(
     section = parameters.nurma
     for home in axes.memory_nodes(machine, only):
         for node, cpu in axes.threads(machine, parameters):
-            block = section.block_bytes or max(_LEAST_BLOCK_BYTES, 2 * axes.cache_bytes(node))
+            block = _block_bytes(section, node)
             for memory in memories:
-                for stride in strides(section):
+                for stride in (s for s in strides(section) if s <= block):
                     for size in _sizes(parameters):
                         for operation in _OPERATIONS:
                             place = Place(home.id, memory)
                             yield _point(place, node, cpu, operation, stride, size, block)
+
+
+def _block_bytes(section: Nurma, node: NumaNode) -> int:
+    """Return the memory that the loads of a thread on a node stay in."""
+    return section.block_bytes or max(_LEAST_BLOCK_BYTES, 2 * axes.cache_bytes(node))
+
+
+def _too_wide(machine: Machine, parameters: Parameters) -> tuple[str, ...]:
+    section = parameters.nurma
+    blocks = [_block_bytes(section, node) for node, _ in axes.threads(machine, parameters)]
+    wide = [s for s in strides(section) if blocks and s > min(blocks)]
+    if not wide:
+        return ()
+    listed = ", ".join(size_text(stride) for stride in wide)
+    return (
+        f"{PREFIX}: no loads every {listed}: the first step would leave the memory block of "
+        f"{size_text(min(blocks))}.",
+    )
 
 
 def _sizes(parameters: Parameters) -> tuple[int, ...]:

@@ -39,6 +39,8 @@ def overhead_experiments(
     device = [m for m in wanted if m in GPU_MEMORIES]
     if only.memories is None and not device:
         device = [Memory.DEVICE]
+    if only.memories is not None and device and not machine.gpus:
+        notes += (f"{PREFIX}: no {' or '.join(device)} memory: there is no GPU.",)
     places = [Place(n.id, m) for n in axes.memory_nodes(machine, only) for m in host]
     if only.nodes is None or only.gpus is not None:
         gpus = axes.gpus_of(machine, parameters, only)

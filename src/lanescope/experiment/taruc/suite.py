@@ -66,9 +66,10 @@ def plan_suite(
     asked = [b for b in Benchmark if benchmarks is None or b in benchmarks]
     wanted = [b for b in asked if benchmarks is not None or getattr(parameters, b).run]
     return tuple(
-        Section(b, planned.experiments, planned.notes, _samples(b, parameters))
+        Section(b, planned.experiments, notes + planned.notes, _samples(b, parameters))
         for b in wanted
         for planned in (_PLANNERS[b](machine, parameters, only, free_bytes),)
+        for notes in (_no_sizes(b, parameters),)
     )
 
 
@@ -91,6 +92,12 @@ def machine_notes(machine: Machine) -> tuple[str, ...]:
 
 #: The verb of runs of whole suites.
 SUITE = "taruc"
+
+
+def _no_sizes(benchmark: Benchmark, parameters: Parameters) -> tuple[str, ...]:
+    if parameters.burst or parameters.range or benchmark is Benchmark.CONTENTION:
+        return ()
+    return (f"{benchmark}: burst and range are both false, which leaves no sizes to measure.",)
 
 
 def _samples(benchmark: Benchmark, parameters: Parameters) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
 from lanescope.experiment import Memory, Route
+from lanescope.experiment.sizes import size_text
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.model.taruc.compare import Comparison, comparisons
 from lanescope.model.taruc.finding import Finding, finding, how_many, worst
@@ -16,8 +17,10 @@ from lanescope.model.taruc.words import (
     field_text,
     percent,
     rate_text,
-    size_text,
 )
+
+#: Waiting for each copy is compared at this size: a small one is all call, a large one none.
+_CALL_BYTES = 128 << 10
 
 
 def device_findings(suite: Suite) -> list[Finding]:
@@ -73,7 +76,7 @@ def _timing(series: Sequence[Series]) -> Iterable[Finding]:
     def role(one: Series) -> tuple[Hashable, bool] | None:
         return replace(one.setting, timing=""), one.setting.timing == "async"
 
-    found = comparisons(series, role)
+    found = comparisons(series, role, _CALL_BYTES)
     if top := worst(found):
         base, other = top.rates
         yield finding(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from lanescope.experiment import Memory, Pattern
+from lanescope.experiment.sizes import size_text
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.model.taruc.compare import Comparison, comparisons, points_differ
 from lanescope.model.taruc.finding import Finding, finding, how_many, listed, worst
@@ -17,7 +18,6 @@ from lanescope.model.taruc.words import (
     field_text,
     percent,
     rate_text,
-    size_text,
 )
 
 #: A fall of the bandwidth by less than this is no step out of a cache.

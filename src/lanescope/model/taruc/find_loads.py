@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 
 from lanescope.experiment import Memory, Operation
+from lanescope.experiment.sizes import size_text
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.model.taruc.compare import Comparison, comparisons
 from lanescope.model.taruc.finding import Finding, finding, how_many, listed, worst
@@ -14,7 +15,6 @@ from lanescope.model.taruc.suite import Suite
 from lanescope.model.taruc.words import (
     field_text,
     percent,
-    size_text,
     time_text,
     times_text,
 )
@@ -49,7 +49,8 @@ def _pages(series: Sequence[Series]) -> Iterable[Finding]:
                 Benchmark.NURMA,
                 f"Small pages make {field_text('operation', operation)} {times_text(top.ratio)} "
                 f"huge pages do: {time_text(other)} and not {time_text(base)} a load "
-                f"({_accessed(top)}); {percent(top.loss)} of the time is the TLB's.",
+                f"({_accessed(top)}); {percent(top.loss)} of the time is the TLB's"
+                f"{how_many(found)}.",
                 top.evidence,
                 top.loss,
             )

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 
 from lanescope.experiment import Memory, Operation
+from lanescope.experiment.sizes import size_text
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.model.taruc.compare import Comparison, comparisons, points_differ
 from lanescope.model.taruc.finding import Finding, finding, how_many, worst
@@ -13,7 +14,6 @@ from lanescope.model.taruc.points import Series
 from lanescope.model.taruc.suite import Suite
 from lanescope.model.taruc.words import (
     percent,
-    size_text,
     time_text,
     times_text,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from lanescope.experiment import Operation
+from lanescope.experiment.sizes import size_text
 
 _OPERATIONS = {
     Operation.ALLOCATE: "allocation",
@@ -66,18 +67,6 @@ def field_text(field: str, value: Hashable) -> str:
 def operation_text(operation: str) -> str:
     """Return an operation for people; ``allocate`` is an allocation."""
     return _OPERATIONS.get(Operation(operation), operation)
-
-
-def size_text(count: float) -> str:
-    """Return a size such as ``64 MiB``; three significant digits.
-
-    >>> size_text(64 << 20), size_text(1.5e9)
-    ('64 MiB', '1.4 GiB')
-    """
-    for power, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
-        if count >= 1024**power:
-            return f"{float(f'{count / 1024**power:.3g}'):g} {unit}"
-    return f"{count:g} B"
 
 
 def time_text(seconds: float) -> str:
