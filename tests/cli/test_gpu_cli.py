@@ -94,7 +94,8 @@ def test_a_full_gpu_is_reported(lanescope):
     with another_process(HOLD_ALL_MEMORY):
         (row,) = rows(done := lanescope("check", "h2d/g0", "--json"))
         assert row["verdict"] == "not measured"
-        assert "not enough free memory" in row["reason"]
+        reason = row["reason"]  # as the driver lets the process in with a few MiB, or not at all
+        assert "not enough free memory" in reason or "no memory left" in reason
         assert done.returncode == 0
     # the driver takes a while to clear what a killed process has left
     for _ in range(20):

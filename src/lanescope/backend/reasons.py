@@ -13,7 +13,8 @@ _KNOWN = {
         "End what uses it, raise 'ulimit -l', or take a smaller --size.",
     ),
     "cudaErrorDevicesUnavailable": (
-        "The GPU is in exclusive-process mode or held by another process.",
+        "CUDA cannot begin on the GPU: it is in exclusive-process mode and held by another "
+        "process, or it has no memory left.",
         "End that process, or ask the administrator for the default compute mode.",
     ),
     "cudaErrorInsufficientDriver": (

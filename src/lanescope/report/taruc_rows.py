@@ -24,7 +24,8 @@ _FIELDS = {
 }
 
 _CONTENTION_NOTES = (
-    "full with: so many threads, or streams for each GPU and way, get the best within 2 %",
+    "full with: so many threads, or streams for each GPU and way, get the best within 2 % or its "
+    "95 % interval",
     "fairness: Jain's index of the least fair step, 1 when all get the same, 1/n when one of n "
     "gets all",
     "of limit: the best as a share of what the links allow",
