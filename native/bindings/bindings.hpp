@@ -12,6 +12,7 @@ void bind_latency(nanobind::module_& module);
 void bind_pieces(nanobind::module_& module);
 void bind_loads(nanobind::module_& module);
 void bind_allocation(nanobind::module_& module);
+void bind_workload(nanobind::module_& module);
 void bind_testing(nanobind::module_& module);
 void bind_piece_testing(nanobind::module_& testing);  // called by bind_testing
 void bind_scope_testing(nanobind::module_& testing);

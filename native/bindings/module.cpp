@@ -14,5 +14,6 @@ NB_MODULE(_native, module) {
   bind_pieces(module);
   bind_loads(module);
   bind_allocation(module);
+  bind_workload(module);
   bind_testing(module);
 }

@@ -296,3 +296,37 @@ class AllocationProbe:
 
     def run(self, cycles: int) -> list[tuple[float, float, float]]:
         """Seconds of allocating, touching and releasing, for each cycle."""
+
+class Step:
+    """A part of a workload, in nanoseconds of CLOCK_REALTIME."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def begin_ns(self) -> int: ...
+
+    @property
+    def end_ns(self) -> int: ...
+
+    @property
+    def bytes(self) -> int:
+        """That the host and the device exchange in it."""
+
+class WorkloadReport:
+    """What a workload did."""
+
+    @property
+    def steps(self) -> list[Step]: ...
+
+    @property
+    def wrong(self) -> int:
+        """Number of wrong results."""
+
+def vector_add(bytes: int, pinned: bool = False, device: int = 0) -> WorkloadReport:
+    """Two vectors of so many bytes, copied there, added and copied back."""
+
+def matmul(rows: int, inner: int, columns: int, launches: int, pinned: bool = False, device: int = 0) -> WorkloadReport:
+    """
+    Two matrices, copied there, multiplied so many times, the product copied back.
+    """

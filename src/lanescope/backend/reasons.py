@@ -18,7 +18,7 @@ _KNOWN = {
         "End that process, or ask the administrator for the default compute mode.",
     ),
     "cudaErrorInsufficientDriver": (
-        "The NVIDIA driver is too old for CUDA 13.0.",
+        "There is no NVIDIA driver, or it is too old for CUDA 13.0.",
         "Install driver 580 or newer.",
     ),
     "cudaErrorNoDevice": ("CUDA sees no GPU.", "Look at nvidia-smi and CUDA_VISIBLE_DEVICES."),

@@ -1,0 +1,1 @@
+"""Small GPU programs to watch: ``python -m lanescope.examples --help``."""
