@@ -1,0 +1,188 @@
+"""Copies, memsets and kernels of watched processes, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lanescope.watch.codes import (
+    UNKNOWN_THREAD,
+    BoolArray,
+    CodeArray,
+    Direction,
+    FloatArray,
+    IntArray,
+    MemoryKind,
+    What,
+    on_host,
+)
+
+_CODE_COLUMNS = frozenset(("what", "source_kind", "destination_kind"))
+_DEFAULTS = {"source_device": -1, "destination_device": -1, "thread": UNKNOWN_THREAD}
+
+
+@dataclass(frozen=True, eq=False)
+class Operations:
+    """Operations of all processes, one row each; columns of equal length.
+
+    Not slotted, as derived columns are computed once and kept.
+
+    Attributes
+    ----------
+    pid
+        Process that submitted the operation.
+    what
+        `What`.
+    start_ns, end_ns
+        When the GPU worked on it, nanoseconds since 1970.
+    bytes
+        Moved or set; 0 for kernels.
+    source_kind, destination_kind
+        `MemoryKind`; UNKNOWN for what is no copy.
+    asynchronous
+        Whether the call is flagged as asynchronous.
+    source_device, destination_device
+        Number of the GPU whose memory it is, -1 for the host.
+    device, context, stream
+        Where it ran; `device` is the machine's number of the GPU.
+    thread
+        Operating system's number of the calling thread; -1 unknown.
+    correlation
+        Number that operation and call share within a process.
+    name
+        Index into `names`.
+    call_start_ns, call_end_ns
+        When the host was in the call; 0 unknown.
+    names
+        Names of kernels and calls; the first is empty and stands for none.
+    """
+
+    pid: IntArray
+    what: CodeArray
+    start_ns: IntArray
+    end_ns: IntArray
+    bytes: IntArray
+    source_kind: CodeArray
+    destination_kind: CodeArray
+    asynchronous: BoolArray
+    source_device: IntArray
+    destination_device: IntArray
+    device: IntArray
+    context: IntArray
+    stream: IntArray
+    thread: IntArray
+    correlation: IntArray
+    name: IntArray
+    call_start_ns: IntArray
+    call_end_ns: IntArray
+    names: tuple[str, ...] = ("",)
+
+    @staticmethod
+    def of(names: Sequence[str] = ("",), **columns: Any) -> Operations:
+        """Return operations from columns or anything like them; what is left out is unknown.
+
+        Raises
+        ------
+        ValueError
+            If columns differ in length.
+        TypeError
+            If a column does not exist.
+        """
+        sizes = {len(np.atleast_1d(column)) for column in columns.values()}
+        if len(sizes) > 1:
+            raise ValueError(f"columns of operations differ in length: {sorted(sizes)}")
+        n = sizes.pop() if sizes else 0
+        given = {key: np.atleast_1d(np.asarray(column)) for key, column in columns.items()}
+        for key in COLUMNS:
+            column = given.get(key, np.full(n, _DEFAULTS.get(key, 0), np.int64))
+            given[key] = column.astype(_dtype(key), copy=False)
+        return Operations(**given, names=tuple(names))
+
+    @staticmethod
+    def empty() -> Operations:
+        """Return no operations."""
+        return Operations.of()
+
+    @staticmethod
+    def concat(parts: Sequence[Operations]) -> Operations:
+        """Return the rows of several one after the other, with one list of names."""
+        numbers: dict[str, int] = {"": 0}
+        columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
+        for part in parts:
+            renamed = np.array([numbers.setdefault(n, len(numbers)) for n in part.names], np.int64)
+            for key in COLUMNS:
+                column = getattr(part, key)
+                columns[key].append(renamed[column] if key == "name" else column)
+        joined = {k: np.concatenate(v) if v else np.empty(0, _dtype(k)) for k, v in columns.items()}
+        return Operations.of(tuple(numbers), **joined)
+
+    def __len__(self) -> int:
+        return int(self.pid.size)
+
+    def rows(self, chosen: BoolArray | IntArray) -> Operations:
+        """Return some rows, by a mask or by their numbers."""
+        return Operations(**{k: getattr(self, k)[chosen] for k in COLUMNS}, names=self.names)
+
+    @property
+    def seconds(self) -> FloatArray:
+        """How long the GPU worked on each, in seconds."""
+        lasted: FloatArray = (self.end_ns - self.start_ns) * 1e-9
+        return lasted
+
+    @property
+    def is_copy(self) -> BoolArray:
+        """Where it is a copy that a program asked for."""
+        return np.equal(self.what, What.COPY)
+
+    @property
+    def is_kernel(self) -> BoolArray:
+        """Where it is a kernel."""
+        return np.equal(self.what, What.KERNEL)
+
+    @property
+    def moves(self) -> BoolArray:
+        """Where bytes went from one place to another: copies, and migrations of managed memory."""
+        return np.isin(self.what, (What.COPY, What.MIGRATION))
+
+    @cached_property
+    def direction(self) -> CodeArray:
+        """`Direction` of each row, by the kinds of memory and by the devices."""
+        source = on_host(self.source_kind, self.source_device)
+        destination = on_host(self.destination_kind, self.destination_device)
+        same = self.source_device == self.destination_device
+        inside = np.where(same, np.int8(Direction.D2D), np.int8(Direction.P2P))
+        chosen = np.select(
+            [~self.moves, source & destination, source, destination],
+            [Direction.NONE, Direction.H2H, Direction.H2D, Direction.D2H],
+            inside,
+        )
+        return chosen.astype(np.int8)
+
+    @cached_property
+    def host_memory(self) -> CodeArray:
+        """`MemoryKind` of the host's end; UNKNOWN where no end is in the host.
+
+        From host to host it is the slower kind: pageable where either end is.
+        """
+        h2h, way = Direction.H2H, self.direction
+        both = np.minimum(self.source_kind, self.destination_kind)
+        chosen = np.select(
+            [way == Direction.H2D, way == Direction.D2H, way == h2h],
+            [self.source_kind, self.destination_kind, both],
+            MemoryKind.UNKNOWN,
+        )
+        return chosen.astype(np.int8)
+
+
+def _dtype(column: str) -> type[np.generic]:
+    if column == "asynchronous":
+        return np.bool_
+    return np.int8 if column in _CODE_COLUMNS else np.int64
+
+
+#: Every column, in the order of the fields.
+COLUMNS = tuple(field.name for field in fields(Operations) if field.name != "names")

@@ -1,0 +1,123 @@
+"""What a watched program moved, when: counters and operations on one clock.
+
+All times are whole nanoseconds since 1970 (CLOCK_REALTIME), never floats: a double
+cannot hold today's time to the nanosecond.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lanescope.watch.codes import BoolArray, Direction, IntArray, MemoryKind, What
+from lanescope.watch.operations import Operations
+
+__all__ = ["Counters", "Direction", "MemoryKind", "Operations", "Process", "Timeline", "What"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counters:
+    """Bytes that crossed the link of one GPU, on the wire, interval by interval.
+
+    Attributes
+    ----------
+    source
+        What counted, such as ``pm`` or ``counters``.
+    gpu
+        The machine's number of the GPU.
+    interval_ns
+        Sampling interval that was asked for.
+    end_ns
+        End of each record; it starts where the one before ends.
+    rx_bytes, tx_bytes
+        What the GPU received (from the host) and sent, protocol overhead and
+        read requests included.
+    known
+        False where nothing is known of a record's interval. The first record
+        has no start and is never known.
+    lost_samples
+        Samples that the source knows to have lost.
+    cpu_seconds
+        Processor time that the sampler took; None when unknown.
+    """
+
+    source: str
+    gpu: int
+    interval_ns: int
+    end_ns: IntArray
+    rx_bytes: IntArray
+    tx_bytes: IntArray
+    known: BoolArray
+    lost_samples: int = 0
+    cpu_seconds: float | None = None
+
+    def __len__(self) -> int:
+        return int(self.end_ns.size)
+
+    @property
+    def start_ns(self) -> IntArray:
+        """Start of each record: the end of the one before; the first starts where it ends."""
+        return np.concatenate((self.end_ns[:1], self.end_ns[:-1]))
+
+    def rows(self, chosen: slice) -> Counters:
+        """Return consecutive records; the first has lost its start and so is not known."""
+        known = self.known[chosen].copy()
+        known[:1] = False
+        return Counters(
+            self.source,
+            self.gpu,
+            self.interval_ns,
+            self.end_ns[chosen],
+            self.rx_bytes[chosen],
+            self.tx_bytes[chosen],
+            known,
+            self.lost_samples,
+            self.cpu_seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process of the watched program.
+
+    Attributes
+    ----------
+    command
+        Its command line, or what is known of it.
+    start_ns, end_ns
+        Nanoseconds since 1970; the end is None when it was not seen.
+    complete
+        Whether its trace was ended in order; False when it was cut off.
+    lost_records
+        Trace records that were lost, as far as known.
+    """
+
+    pid: int
+    command: str
+    start_ns: int
+    end_ns: int | None = None
+    complete: bool = True
+    lost_records: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """All that is known of a watch.
+
+    Attributes
+    ----------
+    start_ns, end_ns
+        When the watch began and ended, nanoseconds since 1970.
+    """
+
+    start_ns: int
+    end_ns: int
+    counters: tuple[Counters, ...] = ()
+    operations: Operations = field(default_factory=Operations.empty)
+    processes: tuple[Process, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """How long the watch lasted."""
+        return (self.end_ns - self.start_ns) * 1e-9
