@@ -1,0 +1,80 @@
+"""A watch: which program, by which sources, and what they saw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lanescope.machine import Machine
+from lanescope.run.run import SCHEMA_VERSION, State
+from lanescope.watch.timeline import Timeline
+
+#: The verb of such runs.
+WATCH = "watch"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """What became of one source.
+
+    Attributes
+    ----------
+    used
+        Whether it watched.
+    reason, remedy
+        Why it did not, or what went wrong on the way, and what to do; None when all is well.
+    samples, lost_samples
+        Of counters; None for other sources.
+    cpu_seconds
+        Processor time that it took beside the program; None when unknown.
+    """
+
+    name: str
+    used: bool
+    reason: str | None = None
+    remedy: str | None = None
+    samples: int | None = None
+    lost_samples: int | None = None
+    cpu_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchManifest:
+    """What a watch's folder says about itself.
+
+    Attributes
+    ----------
+    command
+        Command line of lanescope.
+    program
+        The watched program with its arguments; empty when the whole machine was watched.
+    started
+        ISO 8601 with the offset from UTC.
+    start_ns, end_ns
+        When watching began and ended, nanoseconds since 1970; the end is None while it goes
+        on, and for ever when it was killed.
+    exit_code
+        The program's, as a shell tells it; None while it runs or when there is none.
+    """
+
+    command: str
+    program: tuple[str, ...]
+    started: str
+    tool_version: str
+    machine: Machine
+    start_ns: int
+    end_ns: int | None = None
+    exit_code: int | None = None
+    state: State = State.RUNNING
+    sources: tuple[SourceRecord, ...] = ()
+    notes: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRun:
+    """A watch in memory; `folder` is where it is stored."""
+
+    manifest: WatchManifest
+    timeline: Timeline
+    folder: Path | None = field(default=None)
