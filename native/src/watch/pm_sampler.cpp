@@ -85,14 +85,12 @@ Decoded PmSampler::fetch_all() {
 Decoded PmSampler::fetch() {
   CounterImage& image = image_for(Clock::now() - decoded_);
   const Decoded decoded = decode(image);
-  if (decoded != Decoded::overflow) {
-    const double before = thread_cpu_seconds();
-    session_.evaluate(image, spool_.stream());
-    image.clear();
-    report_.evaluate_cpu_seconds += thread_cpu_seconds() - before;
-    spool_.flush();
-  }
+  const double before = thread_cpu_seconds();
+  session_.evaluate(image, spool_.stream());  // of what was kept before an overflow, too
+  image.clear();
   large_image_.reset();
+  report_.evaluate_cpu_seconds += thread_cpu_seconds() - before;
+  spool_.flush();
   return decoded;
 }
 
@@ -109,8 +107,9 @@ void PmSampler::restart() {
   if (++overflows_ > kMostOverflows)
     throw Error("cuptiPmSamplingDecodeData", CUPTI_ERROR_OUT_OF_MEMORY, "buffer overflow",
                 "the hardware's buffer ran over again and again");
-  session_.stop();
-  if (overflows_ > 1) session_.reopen();
+  // To stop and start is not enough: once it has run over, CUPTI says so for ever.
+  session_.reopen();
+  image_ = session_.make_image(image_.capacity());
   spool_.stream().begin_again();
   session_.start();
   decoded_ = Clock::now();

@@ -87,6 +87,9 @@ void PmSession::stop() {
 }
 
 void PmSession::reopen() {
+  auto stopped = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_Stop_Params);
+  stopped.pPmSamplingObject = object_.get();
+  api_->stop.attempt(stopped);  // it may be in any state
   object_.reset();
   enable();
 }

@@ -41,8 +41,8 @@ class PmSession {
   void start();
   void stop();
 
-  /// Gives the GPU back and takes it again, which clears whatever state it was in; sampling
-  /// is stopped then. Throws `Error`.
+  /// Gives the GPU back and takes it again, which ends whatever state it was in; sampling is
+  /// stopped then, and images are to be made anew. Takes half a second. Throws `Error`.
   void reopen();
 
   /// Room for so many samples. Throws `Error`.

@@ -28,6 +28,7 @@ _KNOWN: dict[str, tuple[str, str | None]] = {
         "Another profiler holds the GPU's hardware counters: Nsight, DCGM, or a second lanescope.",
         "End it; DCGM lets go with 'dcgmi profile --pause' until '--resume'.",
     ),
+    "CUPTI_ERROR_INVALID_OPERATION": ("This process samples the GPU already.", "End that first."),
     "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES": NO_PRIVILEGES,
     "CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES": (
         "The host of this virtual machine does not allow profiling of its virtual GPU.",
