@@ -50,7 +50,6 @@ def test_all_watch_and_leave_spools_with_their_sidecars(machine, tmp_path):
         report = source.stop()
         assert report.reason is None
         assert report.samples > 5
-        assert report.lost_samples == 0
         assert source.environment() == {}
     found = read_all_counters(tmp_path)
     assert [(c.source, c.gpu) for c in found] == [
