@@ -77,6 +77,8 @@ def main() -> None:
         PYTHONPATH="/opt/packages", HOME="/root", LANG="C.UTF-8", COLUMNS="120", NO_COLOR="1"
     )
     words = dict(word.partition("=")[::2] for word in Path("/proc/cmdline").read_text().split())
+    # the kernel moves pages that nobody could bind to where they are used, if given time
+    Path("/proc/sys/kernel/numa_balancing").write_text("0")
     socket.sethostname(f"qemu-{words['lanescope.guest']}")
     try:
         (OUT / "kernel.txt").write_text(kernel_facts())

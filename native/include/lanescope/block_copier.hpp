@@ -47,7 +47,8 @@ class BlockCopier {
 
   /// Copies the blocks that no copy has come to so far, and none of the others; number of
   /// bytes of the destination that are then wrong: other than the source was filled with, or
-  /// changed outside of the blocks.
+  /// changed outside of the blocks. Throws `Error` when memory no longer lies where it was
+  /// asked for.
   std::size_t count_mismatches();
 
   /// Flips one bit of the destination, for a test of the check.

@@ -49,7 +49,8 @@ class HostTeam {
   /// result [copy][repetition]: the first thread's begin to the last thread's end.
   std::vector<std::vector<Span>> run(int repetitions);
 
-  /// Number of doubles in destination arrays that are not what they should be.
+  /// Number of doubles in destination arrays that are not what they should be. Throws `Error`
+  /// when memory no longer lies where it was asked for.
   std::size_t count_mismatches();
 
   /// How copy number `copy` writes: the faster of the two ways, found by trial.

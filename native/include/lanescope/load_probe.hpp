@@ -39,7 +39,11 @@ class LoadProbe {
 
   /// Number of samples so far whose chase did not end where the ring says, or with a sum
   /// that was wrong.
-  std::size_t count_mismatches() const noexcept { return mismatches_; }
+  /// Throws `Error` when the memory no longer lies where it was asked for.
+  std::size_t count_mismatches() const {
+    array_.require_on_its_node();
+    return mismatches_;
+  }
 
   /// Changes one loaded word, for a test of the check: a chase then goes round one place.
   void spoil();

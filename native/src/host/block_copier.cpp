@@ -149,6 +149,8 @@ void BlockCopier::copy_next(std::size_t loops) {
 }
 
 std::size_t BlockCopier::count_mismatches() {
+  source_.require_on_its_node();  // the kernel may have moved what could not be bound
+  destination_.require_on_its_node();
   {
     const ScopedBinding binding(*topology_, {spec_.cpu});
     copy_next(blocks_ - std::min(blocks_, copied_));

@@ -199,6 +199,7 @@ std::vector<std::vector<Span>> HostTeam::run(int repetitions) {
 }
 
 std::size_t HostTeam::count_mismatches() {
+  require_placed();  // the kernel may have moved what could not be bound
   give(Order::check);
   std::size_t sum = 0;
   for (const auto& worker : workers_) sum += worker->mismatches;
