@@ -1,1 +1,1 @@
-"""What watches: each source appends to the spool of a run what it sees."""
+"""What can be seen of a program: one file for each source."""
