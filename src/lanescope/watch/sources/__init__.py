@@ -1,0 +1,1 @@
+"""What can be seen of a program: one file for each source."""
