@@ -1,6 +1,6 @@
 // A libcupti for tests: no GPU, the same functions, records as its headers lay them out. A test
 // program calls mock_* where a real one would call CUDA. MOCK_CUPTI_FAIL="function:code" makes a
-// function fail.
+// function fail, MOCK_CUPTI_EXIT="code" ends the program while it hands over a buffer.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -182,6 +182,7 @@ API int cuptiActivityGetNextRecord(uint8_t* from, size_t valid, uint8_t** record
   return failing("cuptiActivityGetNextRecord");
 }
 API int cuptiActivityGetNumDroppedRecords(void*, uint32_t, size_t* count) {
+  if (const char* code = std::getenv("MOCK_CUPTI_EXIT")) std::exit(std::atoi(code));
   *count = dropped;
   dropped = 0;
   return 0;

@@ -324,6 +324,28 @@ copies(10, 8)
     assert len(read_one(tmp_path).operations) == 20
 
 
+def test_a_process_that_outlives_the_watch_fills_no_disk(run: Run, tmp_path: Path) -> None:
+    done = run(
+        """
+import shutil
+copies(10, 8); cupti.cuptiActivityFlushAll(0)
+shutil.rmtree(os.environ["LANESCOPE_TRACE_FOLDER"])
+copies(10, 8); cupti.cuptiActivityFlushAll(0)
+print([name for name in os.listdir("/proc/self/fd") if int(name) > 100])
+"""
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+    assert not tmp_path.exists()
+    tmp_path.mkdir()
+
+
+def test_a_program_may_end_in_the_middle_of_a_callback(run: Run, tmp_path: Path) -> None:
+    # as it does in a signal's handler that calls exit
+    done = run("copies(10, 8)\ncupti.cuptiActivityFlushAll(0)", MOCK_CUPTI_EXIT="9")
+    assert done.returncode == 9
+    assert not read_one(tmp_path).process.complete
+
+
 def test_errno_and_signal_masks_stay(run: Run) -> None:
     done = run("print(signal.pthread_sigmask(signal.SIG_BLOCK, []))\ncopies(3, 8)")
     assert done.stdout == "set()\n"

@@ -77,6 +77,11 @@ bool SpoolFile::open(const std::string& folder, pid_t pid) noexcept try {
 
 int SpoolFile::append(const void* bytes, std::size_t size) noexcept {
   if (!is_ours() && !reopen()) return EBADF;
+  if (is_removed()) {  // the watch is over, this process is not: it must not fill the disk unseen
+    close(descriptor_);
+    descriptor_ = -1;
+    return EBADF;
+  }
   const int error = write_all(static_cast<const char*>(bytes), size);
   if (error == 0) {
     size_ += static_cast<off_t>(size);
@@ -105,6 +110,11 @@ bool SpoolFile::is_ours() const noexcept {
   struct stat found;
   return descriptor_ >= 0 && fstat(descriptor_, &found) == 0 && found.st_dev == device_ &&
          found.st_ino == inode_;
+}
+
+bool SpoolFile::is_removed() const noexcept {
+  struct stat found;
+  return fstat(descriptor_, &found) == 0 && found.st_nlink == 0;
 }
 
 bool SpoolFile::reopen() noexcept {

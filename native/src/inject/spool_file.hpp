@@ -27,6 +27,7 @@ class SpoolFile {
 
  private:
   bool is_ours() const noexcept;
+  bool is_removed() const noexcept;
   bool reopen() noexcept;
   int write_all(const char* bytes, std::size_t size) noexcept;
 

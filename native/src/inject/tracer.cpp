@@ -18,6 +18,16 @@ constexpr std::chrono::milliseconds kForkPatience{50};
 constexpr std::chrono::seconds kExitPatience{2};
 
 thread_local bool held_for_fork = false;  // several threads may fork at once
+thread_local bool in_callback = false;    // a signal's handler that ends the program may find us so
+
+/// Marks that this thread may hold locks of ours, and of CUPTI's.
+class InCallback {
+ public:
+  InCallback() noexcept { in_callback = true; }
+  ~InCallback() { in_callback = false; }
+  InCallback(const InCallback&) = delete;
+  InCallback& operator=(const InCallback&) = delete;
+};
 
 }  // namespace
 
@@ -40,7 +50,10 @@ void Tracer::begin() {
   }
   migrations_pending_ = settings_.migrations && !activation_.begin_migrations();
   tell_notes();
-  if (settings_.flush_every.count() > 0) start_flusher();
+  if (settings_.flush_every.count() > 0)
+    start_flusher();
+  else if (migrations_pending_)
+    spool_.note("migrations are traced with regular flushes only");
 }
 
 std::uint8_t* Tracer::lend() noexcept {
@@ -49,6 +62,7 @@ std::uint8_t* Tracer::lend() noexcept {
 
 void Tracer::take_in(std::uint8_t* buffer, std::size_t used) noexcept {
   if (!is_active()) return;
+  const InCallback mark;
   std::size_t dropped = 0;
   if (cupti_.cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) != CUPTI_SUCCESS) dropped = 0;
   spool_.add(buffer, used, dropped);
@@ -56,7 +70,8 @@ void Tracer::take_in(std::uint8_t* buffer, std::size_t used) noexcept {
 }
 
 void Tracer::finish() noexcept {
-  if (!is_active()) return;  // before any lock: in a child of fork one may be held for ever
+  // Before any lock: in a child of fork, and in a callback, one may be held for ever.
+  if (!is_active() || in_callback) return;
   {
     const std::lock_guard lock(stop_mutex_);
     if (std::exchange(stopped_, true)) return;
