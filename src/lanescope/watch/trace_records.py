@@ -5,9 +5,10 @@ The layouts are those of native/src/inject/spool_format.hpp.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -66,46 +67,56 @@ CALLS = np.dtype(
 COUNTS = np.dtype([("head", HEAD), ("at_ns", "<i8"), ("records", "<u8")])
 
 
+class Run(NamedTuple):
+    """Records of one kind and size that stand behind each other."""
+
+    at: int
+    size: int
+    many: int
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
     """The places of a spool's whole records by their kind."""
 
     content: bytes
-    places: Mapping[int, npt.NDArray[np.int64]]
+    runs: Mapping[int, Sequence[Run]]
 
     @classmethod
     def found_in(cls, content: bytes, begin: int) -> Records:
         """Return the places of the records from `begin` to the first that is not whole."""
-        places: dict[int, list[npt.NDArray[np.int64]]] = {}
+        runs: dict[int, list[Run]] = {}
         at, end = begin, len(content)
         while at + HEAD.itemsize <= end:
             kind = int.from_bytes(content[at : at + 2], "little")
             size = int.from_bytes(content[at + 4 : at + 8], "little")
             if size < HEAD.itemsize or size % 8 or at + size > end:
                 break  # cut off, or damaged: what follows cannot be told
-            many = _run(content, at, size, end)
-            places.setdefault(kind, []).append(at + size * np.arange(many))
-            at += size * many
-        return cls(content, {kind: np.concatenate(runs) for kind, runs in places.items()})
+            run = Run(at, size, _run(content, at, size, end))
+            runs.setdefault(kind, []).append(run)
+            at += size * run.many
+        return cls(content, runs)
 
     def table(self, kind: Kind, layout: np.dtype[np.void]) -> Table:
         """Return the records of a kind that has a fixed layout."""
-        places = self.places.get(kind, np.empty(0, np.int64))
-        places = places[places + layout.itemsize <= len(self.content)]
-        raw = np.frombuffer(self.content, np.uint8)
-        words = np.lib.stride_tricks.as_strided(
-            raw, (max(len(raw) - layout.itemsize + 1, 0), layout.itemsize), (1, 1), writeable=False
+        return np.concatenate(
+            [
+                np.ndarray((run.many,), layout, self.content, run.at, (run.size,))
+                for run in self.runs.get(kind, ())
+                if run.size >= layout.itemsize
+            ]
+            or [np.empty(0, layout)]
         )
-        return np.ascontiguousarray(words[places]).view(layout).reshape(-1)
 
     def texts(self, kind: Kind) -> list[tuple[int, str]]:
         """Return the numbers and the texts of strings or notes."""
         found = []
-        for place in self.places.get(kind, np.empty(0, np.int64)).tolist():
-            identity = int.from_bytes(self.content[place + 8 : place + 12], "little")
-            length = int.from_bytes(self.content[place + 12 : place + 16], "little")
-            text = self.content[place + 16 : place + 16 + length]
-            found.append((identity, text.decode("utf-8", "replace")))
+        for run in self.runs.get(kind, ()):
+            for place in range(run.at, run.at + run.size * run.many, run.size):
+                identity = int.from_bytes(self.content[place + 8 : place + 12], "little")
+                length = int.from_bytes(self.content[place + 12 : place + 16], "little")
+                text = self.content[place + 16 : place + min(16 + length, run.size)]
+                found.append((identity, text.decode("utf-8", "replace")))
         return found
 
 

@@ -150,7 +150,8 @@ def _outermost(calls: Table) -> Table:
 
 
 def _operations(rows: Table, calls: Table, strings: Mapping[int, str], pid: int) -> Operations:
-    rows = rows[np.argsort(rows["start_ns"], kind="stable")]
+    if np.any(rows["start_ns"][1:] < rows["start_ns"][:-1]):
+        rows = rows[np.argsort(rows["start_ns"], kind="stable")]
     known, match = _matches(rows["correlation"], calls["correlation"])
 
     def of_call(column: str, missing: int) -> npt.NDArray[np.int64]:
