@@ -1,0 +1,128 @@
+#include "activation.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "call_names.hpp"
+
+namespace lanescope::inject {
+
+namespace {
+
+constexpr CUpti_CallbackId kMostCalls = 4096;  // more than any version has
+constexpr int kMostMissing = 64;               // numbers without a name, one after the other
+
+void CUPTIAPI no_callback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
+
+}  // namespace
+
+bool Activation::begin(const BufferCallbacks& callbacks) {
+  if (!subscribe()) return false;
+  set_attributes();
+  if (succeeded("cuptiActivityRegisterCallbacks",
+                cupti_.cuptiActivityRegisterCallbacks(callbacks.requested, callbacks.completed)) &&
+      enable_kinds()) {
+    if (settings_.calls) enable_calls();
+    return true;
+  }
+  cupti_.cuptiUnsubscribe(subscriber_);
+  return false;
+}
+
+bool Activation::subscribe() {
+  char other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
+  CUptiResult result;
+  if (cupti_.cuptiSubscribe_v2 != nullptr) {
+    CUpti_SubscriberParams params{};
+    params.structSize = CUpti_SubscriberParams_STRUCT_SIZE;
+    params.subscriberName = "lanescope";
+    params.oldSubscriberName = other;
+    params.oldSubscriberSize = sizeof other;
+    result = cupti_.cuptiSubscribe_v2(&subscriber_, no_callback, nullptr, &params);
+  } else {
+    result = cupti_.cuptiSubscribe(&subscriber_, no_callback, nullptr);
+  }
+  if (result != CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
+    return succeeded("cuptiSubscribe", result);
+  other[sizeof other - 1] = '\0';
+  notes_.push_back("another profiler traces this program already" +
+                   (other[0] == '\0' ? "" : ": " + std::string(other)));
+  return false;
+}
+
+void Activation::set_attributes() {
+  std::uint8_t zeroed = 1;
+  std::size_t size = sizeof zeroed;
+  cupti_.cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &zeroed);
+  if (cupti_.cuptiSetThreadIdType != nullptr)
+    cupti_.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+}
+
+bool Activation::enable_kinds() {
+  std::vector<std::pair<CUpti_ActivityKind, const char*>> kinds;
+  if (settings_.copies) {
+    kinds.emplace_back(CUPTI_ACTIVITY_KIND_MEMCPY, "tracing of copies");
+    kinds.emplace_back(CUPTI_ACTIVITY_KIND_MEMCPY2, "tracing of copies between GPUs");
+  }
+  if (settings_.memsets) kinds.emplace_back(CUPTI_ACTIVITY_KIND_MEMSET, "tracing of memsets");
+  if (settings_.kernels)
+    kinds.emplace_back(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "tracing of kernels");
+  bool any = settings_.migrations;
+  for (const auto& [kind, what] : kinds)
+    if (succeeded(what, cupti_.cuptiActivityEnable(kind))) any = true;
+  return any;
+}
+
+void Activation::enable_calls() {
+  if (cupti_.cuptiGetCallbackName == nullptr || cupti_.cuptiActivityEnableDriverApi == nullptr ||
+      cupti_.cuptiActivityEnableRuntimeApi == nullptr) {
+    notes_.emplace_back("this libcupti cannot trace single calls; threads are not known");
+    return;
+  }
+  const std::pair<CUpti_CallbackDomain, CUptiResult(CUPTIAPI*)(CUpti_CallbackId, std::uint8_t)>
+      interfaces[] = {{CUPTI_CB_DOMAIN_DRIVER_API, cupti_.cuptiActivityEnableDriverApi},
+                      {CUPTI_CB_DOMAIN_RUNTIME_API, cupti_.cuptiActivityEnableRuntimeApi}};
+  for (const auto& [domain, enable] : interfaces) {
+    int missing = 0;
+    for (CUpti_CallbackId id = 1; id < kMostCalls && missing < kMostMissing; ++id) {
+      const char* name = nullptr;
+      const bool known =
+          cupti_.cuptiGetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name != nullptr;
+      missing = known ? 0 : missing + 1;
+      if (known && is_worth_tracing(name) && !succeeded(name, enable(id, 1))) return;
+    }
+  }
+}
+
+bool Activation::begin_migrations() {
+  if (cupti_.cuptiActivityConfigureUnifiedMemoryCounter == nullptr) {
+    notes_.emplace_back("this libcupti cannot trace migrations of unified memory");
+    return true;
+  }
+  CUpti_ActivityUnifiedMemoryCounterConfig counters[3]{};
+  counters[0].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD;
+  counters[1].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH;
+  counters[2].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOD;
+  for (auto& counter : counters) {
+    counter.scope = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_ALL_DEVICES;
+    counter.enable = 1;
+  }
+  CUptiResult result = cupti_.cuptiActivityConfigureUnifiedMemoryCounter(counters, 3);
+  if (result == CUPTI_ERROR_NOT_INITIALIZED) return false;
+  if (result == CUPTI_SUCCESS)
+    result = cupti_.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER);
+  succeeded("tracing of migrations", result);
+  return true;
+}
+
+std::vector<std::string> Activation::take_notes() {
+  return std::exchange(notes_, {});
+}
+
+bool Activation::succeeded(const char* what, CUptiResult result) {
+  if (result == CUPTI_SUCCESS) return true;
+  notes_.push_back(std::string(what) + " failed: " + cupti_.text(result));
+  return false;
+}
+
+}  // namespace lanescope::inject

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cupti_library.hpp"
+#include "settings.hpp"
+
+namespace lanescope::inject {
+
+/// Where CUPTI asks for buffers and brings them back.
+struct BufferCallbacks {
+  CUpti_BuffersCallbackRequestFunc requested;
+  CUpti_BuffersCallbackCompleteFunc completed;
+};
+
+/// Turns on in CUPTI what the settings ask for.
+class Activation {
+ public:
+  Activation(const Cupti& cupti, const Settings& settings) : cupti_(cupti), settings_(settings) {}
+
+  /// Become this process's one profiler and begin.
+  /// @return false if nothing is traced: another profiler is there, or CUPTI refuses.
+  bool begin(const BufferCallbacks& callbacks);
+
+  /// Begin to trace migrations of unified memory, which CUPTI allows after cuInit only.
+  /// @return false if it is to be tried again later.
+  bool begin_migrations();
+
+  /// Sentences on what is not traced, since the last time.
+  std::vector<std::string> take_notes();
+
+ private:
+  bool subscribe();
+  bool enable_kinds();
+  void enable_calls();
+  void set_attributes();
+  bool succeeded(const char* what, CUptiResult result);
+
+  const Cupti& cupti_;
+  const Settings& settings_;
+  CUpti_SubscriberHandle subscriber_{};
+  std::vector<std::string> notes_;
+};
+
+}  // namespace lanescope::inject

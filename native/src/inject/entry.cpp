@@ -1,0 +1,81 @@
+#include "entry.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+
+#include "settings.hpp"
+#include "tracer.hpp"
+
+namespace lanescope::inject {
+
+namespace {
+
+// The process's one tracer. CUPTI's callbacks carry no pointer of ours, so it must be found here.
+std::atomic<Tracer*> the_tracer{nullptr};
+
+/// Keeps errno as the program had it.
+class SameErrno {
+ public:
+  SameErrno() noexcept : before_(errno) {}
+  ~SameErrno() { errno = before_; }
+  SameErrno(const SameErrno&) = delete;
+  SameErrno& operator=(const SameErrno&) = delete;
+
+ private:
+  int before_;
+};
+
+void CUPTIAPI requested(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records) {
+  const SameErrno guard;
+  Tracer* tracer = the_tracer.load();
+  *buffer = tracer == nullptr ? nullptr : tracer->lend();
+  *size = *buffer == nullptr ? 0 : BufferPool::kBytes;
+  *most_records = 0;
+}
+
+void CUPTIAPI completed(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
+                        std::size_t used) {
+  const SameErrno guard;
+  if (Tracer* tracer = the_tracer.load()) tracer->take_in(buffer, used);
+}
+
+void finish() {
+  if (Tracer* tracer = the_tracer.load()) tracer->finish();
+}
+
+void begin() {
+  Settings settings = settings_from_environment();
+  if (settings.folder.empty()) return;
+  auto* tracer = new Tracer(std::move(settings));  // for ever, as its description says
+  the_tracer.store(tracer);
+  tracer->begin();
+  pthread_atfork([] { the_tracer.load()->before_fork(); }, [] { the_tracer.load()->after_fork(); },
+                 [] { the_tracer.load()->in_child(); });
+  std::atexit(finish);
+  at_quick_exit(finish);
+}
+
+}  // namespace
+
+BufferCallbacks buffer_callbacks() noexcept {
+  return {requested, completed};
+}
+
+}  // namespace lanescope::inject
+
+/// Called by the CUDA driver in cuInit. A program goes on whatever happens here.
+/// @return 1, which the driver takes for success.
+extern "C" __attribute__((visibility("default"))) int InitializeInjection(void) {
+  const lanescope::inject::SameErrno guard;
+  static std::atomic<bool> called{false};
+  if (called.exchange(true)) return 1;
+  try {
+    lanescope::inject::begin();
+  } catch (...) {  // no memory; the program goes on untraced
+  }
+  return 1;
+}

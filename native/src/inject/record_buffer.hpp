@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "spool_format.hpp"
+
+namespace lanescope::inject {
+
+/// Records for one write. Those of a kind stand behind each other, whatever order they came in:
+/// a reader takes long runs at once. Texts come first.
+class RecordBuffer {
+ public:
+  void add(const Operation& operation) { append(operations_, &operation, sizeof operation); }
+  void add(const Call& call) { append(calls_, &call, sizeof call); }
+  void add(const Count& count) { append(first_, &count, sizeof count); }
+  /// A text longer than 64 KiB is cut.
+  void add_text(RecordKind kind, std::uint32_t id, std::string_view text);
+
+  /// @return all that was added since the last clear(); valid until the next change.
+  const std::vector<char>& bytes();
+  /// Operations and calls among it.
+  std::uint64_t records() const noexcept;
+  void clear() noexcept;
+
+ private:
+  static void append(std::vector<char>& to, const void* bytes, std::size_t size);
+
+  std::vector<char> first_;
+  std::vector<char> operations_;
+  std::vector<char> calls_;
+};
+
+}  // namespace lanescope::inject

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace lanescope::inject {
+
+/// What the launcher asks for, through the environment.
+struct Settings {
+  std::string folder;   ///< LANESCOPE_TRACE_FOLDER; empty: nothing is traced
+  std::string library;  ///< LANESCOPE_CUPTI; empty: looked for in the usual places
+  bool copies = false;  ///< LANESCOPE_TRACE_KINDS, a list with commas
+  bool memsets = false;
+  bool kernels = false;
+  bool migrations = false;
+  bool calls = false;
+  std::string unknown;                         ///< the first kind that is none of these
+  std::chrono::milliseconds flush_every{100};  ///< LANESCOPE_TRACE_FLUSH_MS, 0: never
+};
+
+/// @return the settings; copies, memsets and calls where no kinds are named.
+Settings settings_from_environment();
+
+}  // namespace lanescope::inject

@@ -1,0 +1,98 @@
+#include "spool.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "call_names.hpp"
+#include "header.hpp"
+
+namespace lanescope::inject {
+
+bool Spool::open(const std::string& folder, const std::string& header) noexcept {
+  const std::lock_guard lock(mutex_);
+  return file_.open(folder, getpid()) && file_.append(header.data(), header.size()) == 0;
+}
+
+void Spool::note(std::string_view text) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    encoder_.add_note(text);
+  } catch (...) {  // no memory for a sentence: the rest goes on
+  }
+  write_out();
+}
+
+void Spool::add(std::uint8_t* buffer, std::size_t size, std::uint64_t dropped) noexcept {
+  const std::lock_guard lock(mutex_);
+  lost_ += dropped;
+  try {
+    encode(buffer, size);
+  } catch (...) {
+    ++lost_;  // at least one
+  }
+  write_out();
+}
+
+void Spool::end() noexcept {
+  const std::lock_guard lock(mutex_);
+  write_out();  // what was lost before, and whether the disk is still full
+  try {
+    encoder_.add_end(realtime_ns(), written_);
+  } catch (...) {
+  }
+  write_out();
+}
+
+std::string Spool::call_name(bool runtime, CUpti_CallbackId id) const {
+  const char* name = nullptr;
+  const auto domain = runtime ? CUPTI_CB_DOMAIN_RUNTIME_API : CUPTI_CB_DOMAIN_DRIVER_API;
+  if (cupti_.cuptiGetCallbackName == nullptr ||
+      cupti_.cuptiGetCallbackName(domain, id, &name) != CUPTI_SUCCESS || name == nullptr)
+    return "";
+  return plain_call_name(name);
+}
+
+void Spool::encode(std::uint8_t* buffer, std::size_t size) {
+  CUpti_Activity* record = nullptr;
+  CUptiResult result = CUPTI_ERROR_MAX_LIMIT_REACHED;
+  while (size > 0 &&
+         (result = cupti_.cuptiActivityGetNextRecord(buffer, size, &record)) == CUPTI_SUCCESS)
+    encoder_.add(*record, cupti_.version);
+  if (result == CUPTI_ERROR_MAX_LIMIT_REACHED) return;
+  ++lost_;
+  encoder_.add_note(std::string("the rest of a buffer cannot be read: ") + cupti_.text(result));
+}
+
+void Spool::write_out() noexcept {
+  try {
+    if (lost_ > 0) encoder_.add_loss(realtime_ns(), lost_);
+    if (error_ != 0) {
+      char text[128];
+      encoder_.add_note(std::string("records could not be written: ") +
+                        strerror_r(error_, text, sizeof text));
+    }
+  } catch (...) {
+  }
+  RecordBuffer& records = encoder_.written();
+  int error = ENOMEM;
+  try {
+    const std::vector<char>& bytes = records.bytes();
+    if (bytes.empty()) return;
+    error = file_.append(bytes.data(), bytes.size());
+  } catch (...) {
+  }
+  if (error == 0) {
+    written_ += records.records();
+    lost_ = 0;
+  } else {
+    lost_ += records.records();
+    encoder_.forget_names();
+  }
+  error_ = error;
+  records.clear();
+}
+
+}  // namespace lanescope::inject

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "cupti_library.hpp"
+#include "encoder.hpp"
+#include "spool_file.hpp"
+
+namespace lanescope::inject {
+
+/// This process's spool: whole buffers of records in, one write for each. Several threads may
+/// use it at once. Nothing here throws; what cannot be kept is counted, and told in the spool as
+/// soon as it can be written to again.
+class Spool {
+ public:
+  /// @param cupti outlives the spool; its version is read when the first buffer comes.
+  explicit Spool(const Cupti& cupti) : cupti_(cupti) {}
+
+  /// Create the file and write its first line.
+  /// @return false if there can be no spool.
+  bool open(const std::string& folder, const std::string& header) noexcept;
+
+  /// Tell the reader one sentence.
+  void note(std::string_view text) noexcept;
+
+  /// Write what a buffer of `size` bytes holds, and that CUPTI dropped `dropped` records.
+  void add(std::uint8_t* buffer, std::size_t size, std::uint64_t dropped) noexcept;
+
+  /// Write that the process ended by itself.
+  void end() noexcept;
+
+ private:
+  std::string call_name(bool runtime, CUpti_CallbackId id) const;
+  void encode(std::uint8_t* buffer, std::size_t size);
+  void write_out() noexcept;
+
+  const Cupti& cupti_;
+  std::mutex mutex_;
+  SpoolFile file_;
+  Encoder encoder_{[this](bool runtime, CUpti_CallbackId id) { return call_name(runtime, id); }};
+  std::uint64_t written_ = 0;
+  std::uint64_t lost_ = 0;
+  int error_ = 0;  ///< errno of the write that failed, until one succeeds
+};
+
+}  // namespace lanescope::inject

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+
+/// What a trace spool consists of: one line of JSON, then these records, little-endian.
+///
+/// Every record begins with a head and is a multiple of 8 bytes long. Times are nanoseconds of
+/// CLOCK_REALTIME since 1970. The reader is src/lanescope/watch/trace_spool.py.
+namespace lanescope::inject {
+
+enum class RecordKind : std::uint16_t {
+  operation = 1,
+  string = 2,
+  call = 3,
+  loss = 4,
+  end = 5,
+  note = 6,
+};
+
+/// Flag of an operation that had not ended, or whose times could not be taken: both are 0.
+constexpr std::uint16_t kTimesUnknown = 1;
+
+/// Number of a device that is none: the host.
+constexpr std::uint32_t kHost = 0xFFFFFFFFU;
+
+struct Head {
+  RecordKind kind;
+  std::uint16_t flags;
+  std::uint32_t size;  ///< bytes of the whole record, this head included
+};
+
+enum class What : std::uint32_t { copy = 0, memset = 1, kernel = 2, migration = 3 };
+
+/// Something that a GPU did. Kinds of copies and of memory are CUPTI's numbers.
+struct Operation {
+  Head head;
+  std::uint64_t start_ns;
+  std::uint64_t end_ns;
+  std::uint64_t bytes;
+  What what;
+  std::uint8_t copy_kind;
+  std::uint8_t source_kind;
+  std::uint8_t destination_kind;
+  std::uint8_t asynchronous;
+  std::uint32_t source_device;
+  std::uint32_t destination_device;
+  std::uint32_t device;
+  std::uint32_t context;
+  std::uint32_t stream;
+  std::uint32_t correlation;
+  std::uint32_t name;  ///< number of a string, 0: none
+  std::uint32_t count;
+  std::uint32_t reserved[2];
+};
+static_assert(sizeof(Operation) == 80);
+
+/// A text, of a string (`id` from 1) or of a note (`id` 0). Its bytes follow, padded to 8.
+struct Text {
+  Head head;
+  std::uint32_t id;
+  std::uint32_t length;
+};
+static_assert(sizeof(Text) == 16);
+
+/// The program's side of an operation: the call that asked for it.
+struct Call {
+  Head head;
+  std::uint64_t start_ns;
+  std::uint64_t end_ns;
+  std::uint32_t correlation;
+  std::uint32_t thread;
+  std::uint32_t name;
+  std::uint32_t result;
+};
+static_assert(sizeof(Call) == 40);
+
+/// Of a loss: records lost since the last one. Of an end: operations and calls written.
+struct Count {
+  Head head;
+  std::uint64_t at_ns;
+  std::uint64_t records;
+};
+static_assert(sizeof(Count) == 24);
+
+}  // namespace lanescope::inject

@@ -1,0 +1,145 @@
+#include "tracer.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <chrono>
+#include <utility>
+
+#include "entry.hpp"
+#include "header.hpp"
+
+namespace lanescope::inject {
+
+namespace {
+
+// A program must not wait for long for a flush that hangs in the driver.
+constexpr std::chrono::milliseconds kForkPatience{50};
+constexpr std::chrono::seconds kExitPatience{2};
+
+thread_local bool held_for_fork = false;  // several threads may fork at once
+thread_local bool in_callback = false;    // a signal's handler that ends the program may find us so
+
+/// Marks that this thread may hold locks of ours, and of CUPTI's.
+class InCallback {
+ public:
+  InCallback() noexcept { in_callback = true; }
+  ~InCallback() { in_callback = false; }
+  InCallback(const InCallback&) = delete;
+  InCallback& operator=(const InCallback&) = delete;
+};
+
+}  // namespace
+
+void Tracer::begin() {
+  const std::uint64_t start_ns = realtime_ns();
+  const std::string missing = cupti_.load(settings_.library);
+  const std::string library = missing.empty() ? cupti_.path : "";
+  if (!spool_.open(settings_.folder, header_line(start_ns, library, cupti_.version))) return;
+  if (!missing.empty()) {
+    spool_.note(missing);
+    return spool_.end();
+  }
+  if (!settings_.unknown.empty()) spool_.note("'" + settings_.unknown + "' cannot be traced");
+  active_.store(true, std::memory_order_release);  // buffers may be asked for at once
+  const bool begun = activation_.begin(buffer_callbacks());
+  tell_notes();
+  if (!begun) {
+    active_.store(false, std::memory_order_release);
+    return spool_.end();
+  }
+  migrations_pending_ = settings_.migrations && !activation_.begin_migrations();
+  tell_notes();
+  if (settings_.flush_every.count() > 0)
+    start_flusher();
+  else if (migrations_pending_)
+    spool_.note("migrations are traced with regular flushes only");
+}
+
+std::uint8_t* Tracer::lend() noexcept {
+  return is_active() ? pool_.take() : nullptr;
+}
+
+void Tracer::take_in(std::uint8_t* buffer, std::size_t used) noexcept {
+  if (!is_active()) return;
+  const InCallback mark;
+  std::size_t dropped = 0;
+  if (cupti_.cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) != CUPTI_SUCCESS) dropped = 0;
+  spool_.add(buffer, used, dropped);
+  pool_.give_back(buffer, used);
+}
+
+void Tracer::finish() noexcept {
+  // Before any lock: in a child of fork, and in a callback, one may be held for ever.
+  if (!is_active() || in_callback) return;
+  {
+    const std::lock_guard lock(stop_mutex_);
+    if (std::exchange(stopped_, true)) return;
+  }
+  stop_changed_.notify_all();
+  if (flushing_.try_lock_for(kExitPatience)) {
+    cupti_.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    flushing_.unlock();
+    spool_.end();
+  } else {
+    spool_.note("CUPTI did not answer when the program ended; its last records are missing");
+  }
+}
+
+void Tracer::start_flusher() {
+  // The program's signals are handled by the program's threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const auto run = [](void* tracer) -> void* {
+    static_cast<Tracer*>(tracer)->flush_until_stopped();
+    return nullptr;
+  };
+  const int error = pthread_create(&thread, nullptr, run, this);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0)
+    return spool_.note("no thread could be started; a program that is killed loses its records");
+  pthread_setname_np(thread, "lanescope");
+  pthread_detach(thread);
+}
+
+void Tracer::flush_until_stopped() noexcept {
+  std::unique_lock lock(stop_mutex_);
+  while (!stop_changed_.wait_for(lock, settings_.flush_every, [this] { return stopped_; })) {
+    lock.unlock();
+    flush(0);
+    lock.lock();
+  }
+}
+
+void Tracer::flush(std::uint32_t flag) noexcept {
+  const std::lock_guard lock(flushing_);
+  if (migrations_pending_) try {
+      migrations_pending_ = !activation_.begin_migrations();
+      tell_notes();
+    } catch (...) {
+      migrations_pending_ = false;
+    }
+  cupti_.cuptiActivityFlushAll(flag);
+}
+
+void Tracer::tell_notes() noexcept {
+  for (const std::string& note : activation_.take_notes()) spool_.note(note);
+}
+
+void Tracer::before_fork() noexcept {
+  if (is_active()) held_for_fork = flushing_.try_lock_for(kForkPatience);
+}
+
+void Tracer::after_fork() noexcept {
+  if (held_for_fork) flushing_.unlock();
+  held_for_fork = false;
+}
+
+void Tracer::in_child() noexcept {
+  active_.store(false, std::memory_order_release);
+}
+
+}  // namespace lanescope::inject

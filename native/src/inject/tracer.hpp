@@ -1,0 +1,60 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "activation.hpp"
+#include "buffer_pool.hpp"
+#include "cupti_library.hpp"
+#include "settings.hpp"
+#include "spool.hpp"
+
+namespace lanescope::inject {
+
+/// Traces this process, from cuInit to its end. There is one, and it is never destroyed: threads
+/// of CUPTI may call it until the process is gone.
+class Tracer {
+ public:
+  explicit Tracer(Settings settings) : settings_(std::move(settings)) {}
+
+  /// Open the spool, load CUPTI and begin. What fails is told in the spool.
+  void begin();
+
+  /// CUPTI wants a buffer: the pool's, or none.
+  std::uint8_t* lend() noexcept;
+  /// CUPTI brings a buffer back with `used` bytes of records.
+  void take_in(std::uint8_t* buffer, std::size_t used) noexcept;
+
+  /// Write what is still held, and the end. The second call does nothing.
+  void finish() noexcept;
+
+  /// Around fork(): no flush goes on while memory is copied, and the child traces nothing. It
+  /// has the parent's descriptor and locks, and none of its threads, so it touches nothing.
+  void before_fork() noexcept;
+  void after_fork() noexcept;
+  void in_child() noexcept;
+
+  bool is_active() const noexcept { return active_.load(std::memory_order_acquire); }
+
+ private:
+  void start_flusher();
+  void flush_until_stopped() noexcept;
+  void flush(std::uint32_t flag) noexcept;
+  void tell_notes() noexcept;
+
+  const Settings settings_;
+  Cupti cupti_;
+  Spool spool_{cupti_};
+  BufferPool pool_;
+  Activation activation_{cupti_, settings_};
+  std::atomic<bool> active_{false};
+  bool migrations_pending_ = false;  // the flusher's
+  std::timed_mutex flushing_;
+  std::mutex stop_mutex_;
+  std::condition_variable stop_changed_;
+  bool stopped_ = false;
+};
+
+}  // namespace lanescope::inject

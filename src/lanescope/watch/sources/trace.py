@@ -1,0 +1,175 @@
+"""The copies of a program, each with its bytes, by a library that the CUDA driver loads into it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lanescope.errors import InputError, NotMeasuredError
+from lanescope.watch.cupti import CUPTI_REMEDY, CUPTI_VARIABLE, find_cupti
+from lanescope.watch.trace_spool import read_notes
+
+#: The CUDA driver loads the library that this variable names, in cuInit.
+INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"
+
+#: What can be traced: what GPUs do, and the calls that ask for copies (with their threads).
+KINDS = ("copy", "memset", "kernel", "migration", "call")
+#: What is traced unless told otherwise: kernels can be many, migrations cost faults.
+DEFAULT_KINDS = ("copy", "memset", "call")
+
+#: Programs that are killed lose at most what came since the last flush.
+DEFAULT_FLUSH_MS = 100
+
+_LIBRARY = "liblanescope_inject.so"
+# The kernel driver's, and Windows's in WSL.
+_DRIVERS = (Path("/proc/driver/nvidia/version"), Path("/dev/dxg"))
+
+
+@dataclass(frozen=True, slots=True)
+class TraceAvailability:
+    """Whether programs can be traced here; one sentence each on why not and on what to do."""
+
+    ok: bool
+    reason: str | None = None
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceReport:
+    """What became of a trace.
+
+    Attributes
+    ----------
+    reason, remedy
+        What was not traced, and what to do; None when all is well.
+    processes
+        How many processes used CUDA.
+    """
+
+    reason: str | None = None
+    remedy: str | None = None
+    processes: int = 0
+    samples: int | None = None
+    lost_samples: int | None = None
+    cpu_seconds: float | None = None
+
+
+class TraceSource:
+    """Traces the program and every process that it starts, each into a file of its own.
+
+    Parameters
+    ----------
+    folder
+        Where the spools go; it exists.
+    kinds
+        Some of `KINDS`.
+    flush_ms
+        How often the records are written, milliseconds; 0: when a buffer is full.
+    environment
+        Of lanescope; None: this process's.
+
+    Raises
+    ------
+    ValueError
+        If a kind is unknown.
+    """
+
+    name = "trace"
+
+    def __init__(
+        self,
+        folder: Path,
+        kinds: tuple[str, ...] = DEFAULT_KINDS,
+        flush_ms: int = DEFAULT_FLUSH_MS,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        if unknown := [kind for kind in kinds if kind not in KINDS]:
+            raise ValueError(f"{unknown[0]!r} cannot be traced; choose from {', '.join(KINDS)}")
+        self._folder = folder
+        self._kinds = kinds
+        self._flush_ms = flush_ms
+        self._around = dict(os.environ if environment is None else environment)
+
+    def availability(self) -> TraceAvailability:
+        """Say whether a program can be traced; whether it uses CUDA shows when it runs."""
+        other = self._around.get(INJECTION_VARIABLE)
+        if other and Path(other).name != _LIBRARY:
+            return TraceAvailability(
+                False,
+                f"another profiler is to be loaded: {INJECTION_VARIABLE} is {other}",
+                f"unset {INJECTION_VARIABLE}, or run that profiler another time",
+            )
+        if injection_library() is None:
+            return TraceAvailability(
+                False,
+                f"{_LIBRARY} is missing from this installation",
+                "install lanescope again",
+            )
+        if not any(driver.exists() for driver in _DRIVERS):
+            return TraceAvailability(
+                False, "there is no NVIDIA driver", "install NVIDIA's driver for the GPUs"
+            )
+        if find_cupti(self._around) is None:
+            return TraceAvailability(False, self._why_no_cupti(), CUPTI_REMEDY)
+        return TraceAvailability(True)
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that the program is to have beside its own."""
+        library, cupti = injection_library(), find_cupti(self._around)
+        if library is None or cupti is None:
+            return {}
+        return {
+            INJECTION_VARIABLE: str(library),
+            CUPTI_VARIABLE: str(cupti),
+            "LANESCOPE_TRACE_FOLDER": str(self._folder.absolute()),
+            "LANESCOPE_TRACE_KINDS": ",".join(self._kinds),
+            "LANESCOPE_TRACE_FLUSH_MS": str(self._flush_ms),
+        }
+
+    def start(self) -> None:
+        """Make sure that a program can be traced; tracing begins in it.
+
+        Raises
+        ------
+        NotMeasuredError
+            If it cannot.
+        """
+        there = self.availability()
+        if not there.ok:
+            raise NotMeasuredError(there.reason or "", there.remedy)
+
+    def stop(self) -> TraceReport:
+        """Say what was traced; the program has ended."""
+        spools = sorted(self._folder.glob("trace.*.bin"))
+        if not spools:
+            return TraceReport(
+                "no process of the program told of its copies: none has used CUDA, or the "
+                "variables of its environment did not reach the one that did",
+                "pass on the environment, which sudo, env -i and containers take away",
+            )
+        for spool in spools:
+            try:
+                notes = read_notes(spool)
+            except InputError as error:
+                return TraceReport(str(error), None, len(spools))
+            if notes:
+                return TraceReport(notes[0], None, len(spools))
+        return TraceReport(processes=len(spools))
+
+    def _why_no_cupti(self) -> str:
+        named = self._around.get(CUPTI_VARIABLE)
+        if named:
+            return f"{CUPTI_VARIABLE} names {named}, which is no file"
+        return "NVIDIA's profiling library libcupti is not installed"
+
+
+def injection_library() -> Path | None:
+    """Return the library that traces, which lies beside the native core; None if there is none."""
+    core = importlib.util.find_spec("lanescope._native")
+    if core is None or core.origin is None:
+        return None
+    path = Path(core.origin).with_name(_LIBRARY)
+    return path if path.is_file() else None

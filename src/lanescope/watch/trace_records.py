@@ -1,0 +1,133 @@
+"""Finds the records in the spool of a traced process.
+
+The layouts are those of native/src/inject/spool_format.hpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Table = npt.NDArray[np.void]
+
+
+class Kind(IntEnum):
+    """Kinds of records."""
+
+    OPERATION = 1
+    STRING = 2
+    CALL = 3
+    LOSS = 4
+    END = 5
+    NOTE = 6
+
+
+#: A flag of operations.
+TIMES_UNKNOWN = 1
+
+HEAD = np.dtype([("kind", "<u2"), ("flags", "<u2"), ("size", "<u4")])
+OPERATIONS = np.dtype(
+    [
+        ("head", HEAD),
+        ("start_ns", "<i8"),
+        ("end_ns", "<i8"),
+        ("bytes", "<i8"),
+        ("what", "<u4"),
+        ("copy_kind", "u1"),
+        ("source_kind", "u1"),
+        ("destination_kind", "u1"),
+        ("asynchronous", "u1"),
+        ("source_device", "<i4"),  # 0xFFFFFFFF, the host, becomes -1
+        ("destination_device", "<i4"),
+        ("device", "<i4"),
+        ("context", "<u4"),
+        ("stream", "<u4"),
+        ("correlation", "<u4"),
+        ("name", "<u4"),
+        ("count", "<u4"),
+        ("reserved", "<u4", 2),
+    ]
+)
+CALLS = np.dtype(
+    [
+        ("head", HEAD),
+        ("start_ns", "<i8"),
+        ("end_ns", "<i8"),
+        ("correlation", "<u4"),
+        ("thread", "<u4"),
+        ("name", "<u4"),
+        ("result", "<u4"),
+    ]
+)
+COUNTS = np.dtype([("head", HEAD), ("at_ns", "<i8"), ("records", "<u8")])
+
+
+class Run(NamedTuple):
+    """Records of one kind and size that stand behind each other."""
+
+    at: int
+    size: int
+    many: int
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The places of a spool's whole records by their kind."""
+
+    content: bytes
+    runs: Mapping[int, Sequence[Run]]
+
+    @classmethod
+    def found_in(cls, content: bytes, begin: int) -> Records:
+        """Return the places of the records from `begin` to the first that is not whole."""
+        runs: dict[int, list[Run]] = {}
+        at, end = begin, len(content)
+        while at + HEAD.itemsize <= end:
+            kind = int.from_bytes(content[at : at + 2], "little")
+            size = int.from_bytes(content[at + 4 : at + 8], "little")
+            if size < HEAD.itemsize or size % 8 or at + size > end:
+                break  # cut off, or damaged: what follows cannot be told
+            run = Run(at, size, _run(content, at, size, end))
+            runs.setdefault(kind, []).append(run)
+            at += size * run.many
+        return cls(content, runs)
+
+    def table(self, kind: Kind, layout: np.dtype[np.void]) -> Table:
+        """Return the records of a kind that has a fixed layout."""
+        return np.concatenate(
+            [
+                np.ndarray((run.many,), layout, self.content, run.at, (run.size,))
+                for run in self.runs.get(kind, ())
+                if run.size >= layout.itemsize
+            ]
+            or [np.empty(0, layout)]
+        )
+
+    def texts(self, kind: Kind) -> list[tuple[int, str]]:
+        """Return the numbers and the texts of strings or notes."""
+        found = []
+        for run in self.runs.get(kind, ()):
+            for place in range(run.at, run.at + run.size * run.many, run.size):
+                identity = int.from_bytes(self.content[place + 8 : place + 12], "little")
+                length = int.from_bytes(self.content[place + 12 : place + 16], "little")
+                text = self.content[place + 16 : place + min(16 + length, run.size)]
+                found.append((identity, text.decode("utf-8", "replace")))
+        return found
+
+
+def _run(content: bytes, at: int, size: int, end: int) -> int:
+    """Return how many records behind each other have the kind and size of the one at `at`."""
+    reach, count = 16, 1
+    while True:  # in growing steps: most runs are short, some are very long
+        most = min(reach, (end - at) // size)
+        heads = np.ndarray((most,), HEAD, content, at, (size,))
+        other = (heads["kind"] != heads["kind"][0]) | (heads["size"] != size)
+        count = int(other.argmax()) if other.any() else most
+        if count < most or most < reach:
+            return count
+        reach *= 16

@@ -1,0 +1,188 @@
+"""Reads the spool of a traced process, whatever was written of it.
+
+How its records are found is in trace_records.py.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanescope.errors import InputError
+from lanescope.watch.codes import UNKNOWN_THREAD
+from lanescope.watch.operations import COLUMNS
+from lanescope.watch.timeline import Operations, Process
+from lanescope.watch.trace_records import (
+    CALLS,
+    COUNTS,
+    OPERATIONS,
+    TIMES_UNKNOWN,
+    Kind,
+    Records,
+    Table,
+)
+
+#: Notes that matter stand at the beginning: that is when tracing succeeds or fails.
+_BEGINNING = 256 << 10
+#: Columns that stand in the record as in the timeline.
+_OWN = [n for n in OPERATIONS.names or () if n in COLUMNS and n != "name"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """What the spool of one process holds.
+
+    Attributes
+    ----------
+    operations
+        Ordered by start; those without times are left out.
+    process
+        Whose spool it is.
+    unfinished
+        How many operations have no times: the GPU had not done them when the process ended.
+    notes
+        Sentences on what was not traced.
+    visible_devices
+        The process's ``CUDA_VISIBLE_DEVICES``; None where it had none. The numbers of devices in
+        `operations` are the process's own.
+    """
+
+    operations: Operations
+    process: Process
+    unfinished: int
+    notes: tuple[str, ...]
+    visible_devices: str | None
+
+
+def read_trace(path: Path) -> tuple[Operations, Process]:
+    """Return what a process did and what is known of it, as `read_trace_spool` does."""
+    trace = read_trace_spool(path)
+    return trace.operations, trace.process
+
+
+def read_trace_spool(path: Path) -> Trace:
+    """Return all that the spool of a process holds.
+
+    A spool that ends in the middle of a record, because its process was killed, is read up to
+    there.
+
+    Raises
+    ------
+    InputError
+        If the file is no trace spool or cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    header, begin = _header(path, content)
+    records = Records.found_in(content, begin)
+    operations = records.table(Kind.OPERATION, OPERATIONS)
+    timed = (operations["head"]["flags"] & TIMES_UNKNOWN) == 0
+    ends = records.table(Kind.END, COUNTS)
+    process = Process(
+        pid=header["pid"],
+        command=shlex.join(header["command"]),
+        start_ns=header["start_ns"],
+        end_ns=int(ends["at_ns"][-1]) if len(ends) else None,
+        complete=len(ends) > 0,
+        lost_records=int(records.table(Kind.LOSS, COUNTS)["records"].sum()),
+    )
+    return Trace(
+        _operations(
+            operations[timed],
+            _outermost(records.table(Kind.CALL, CALLS)),
+            dict(records.texts(Kind.STRING)),
+            process.pid,
+        ),
+        process,
+        unfinished=int(len(timed) - np.count_nonzero(timed)),
+        notes=tuple(text for _, text in records.texts(Kind.NOTE)),
+        visible_devices=header.get("visible_devices"),
+    )
+
+
+def read_notes(path: Path) -> tuple[str, ...]:
+    """Return the sentences at a spool's beginning on what was not traced.
+
+    Raises
+    ------
+    InputError
+        If the file is no trace spool or cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_BEGINNING)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    _, begin = _header(path, content)
+    return tuple(text for _, text in Records.found_in(content, begin).texts(Kind.NOTE))
+
+
+def _header(path: Path, content: bytes) -> tuple[Mapping[str, Any], int]:
+    end = content.find(b"\n") + 1
+    try:
+        header = json.loads(content[:end])
+        if header["source"] == "trace" and header["version"] == 1:
+            header["pid"], header["command"], header["start_ns"]
+            return header, end
+    except (ValueError, TypeError, KeyError):
+        pass
+    raise InputError(f"{path} is no trace of this version of lanescope; watch the program again")
+
+
+def _outermost(calls: Table) -> Table:
+    """Return one call for each number: of a runtime's call and the driver's in it, the first."""
+    order = np.lexsort((calls["start_ns"], calls["correlation"]))
+    calls = calls[order]
+    if len(calls) == 0:
+        return calls
+    first = np.ones(len(calls), bool)
+    first[1:] = calls["correlation"][1:] != calls["correlation"][:-1]
+    return calls[first]
+
+
+def _operations(rows: Table, calls: Table, strings: Mapping[int, str], pid: int) -> Operations:
+    if np.any(rows["start_ns"][1:] < rows["start_ns"][:-1]):
+        rows = rows[np.argsort(rows["start_ns"], kind="stable")]
+    known, match = _matches(rows["correlation"], calls["correlation"])
+
+    def of_call(column: str, missing: int) -> npt.NDArray[np.int64]:
+        found = np.full(len(rows), missing, np.int64)
+        found[known] = calls[column][match]
+        return found
+
+    names = tuple(dict.fromkeys(("", *strings.values())))
+    numbers = {name: number for number, name in enumerate(names)}
+    # a kernel has a name of its own, a copy that of its call; one whose record is missing, none
+    named = np.where(rows["name"] > 0, rows["name"], of_call("name", 0))
+    identities, which = np.unique(named, return_inverse=True)
+    codes = np.array([numbers[strings.get(i, "")] for i in identities.tolist()], np.int64)
+    own = {column: rows[column] for column in _OWN}
+    return Operations.of(
+        names,
+        **own,
+        pid=np.full(len(rows), pid, np.int64),
+        name=codes[which],
+        thread=of_call("thread", UNKNOWN_THREAD),
+        call_start_ns=of_call("start_ns", 0),
+        call_end_ns=of_call("end_ns", 0),
+    )
+
+
+def _matches(
+    wanted: npt.NDArray[np.uint32], there: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """Return which numbers are there, and the places of those in the ordered `there`."""
+    places = np.searchsorted(there, wanted)
+    inside = places < len(there)
+    known = inside.copy()
+    known[inside] = (there[places[inside]] == wanted[inside]) & (wanted[inside] != 0)
+    return known, places[known]

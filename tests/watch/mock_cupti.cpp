@@ -1,0 +1,268 @@
+// A libcupti for tests: no GPU, the same functions, records as its headers lay them out. A test
+// program calls mock_* where a real one would call CUDA. MOCK_CUPTI_FAIL="function:code" makes a
+// function fail, MOCK_CUPTI_EXIT="code" ends the program while it hands over a buffer.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <mutex>
+
+#define API extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+enum { kMemcpy = 1, kMemset = 2, kDriver = 4, kRuntime = 5, kKernel = 10, kUnified = 25 };
+
+struct alignas(8) Copy {
+  uint32_t kind;
+  uint8_t copy_kind, source, destination, flags;
+  uint64_t bytes, start, end;
+  uint32_t device, context, stream, correlation, runtime_correlation, pad;
+  void* reserved;
+  uint64_t graph_node;
+  uint32_t graph, channel, channel_type;
+  uint8_t device_launched, pad2[3];
+  uint64_t count;
+};
+struct alignas(8) Api {
+  uint32_t kind, id;
+  uint64_t start, end;
+  uint32_t process, thread, correlation, result;
+};
+struct alignas(8) Kernel {
+  uint32_t kind, registers;
+  uint32_t partitions[2];
+  uint64_t start, end, completed;
+  uint32_t device, context, stream;
+  int32_t shape[6], shared[2];
+  uint32_t local[2], correlation;
+  int64_t grid;
+  const char* name;
+  char rest[120];
+};
+struct alignas(8) Unified {
+  uint32_t kind, counter;
+  uint64_t value, start, end, address;
+  uint32_t source, destination, stream, process, flags, pad;
+  uint64_t processors[5];
+};
+
+using Requested = void (*)(uint8_t**, size_t*, size_t*);
+using Completed = void (*)(void*, uint32_t, uint8_t*, size_t, size_t);
+
+std::mutex mutex;
+Requested requested;
+Completed completed;
+bool enabled[64];
+bool driver_calls[1000], runtime_calls[1000];
+uint8_t* buffer;
+size_t capacity, used, dropped;
+uint32_t correlation;
+int not_initialised = 1;  // answers to the first configuration, which comes within cuInit
+
+int failing(const char* function) {
+  const char* wish = std::getenv("MOCK_CUPTI_FAIL");
+  const size_t length = std::strlen(function);
+  if (wish == nullptr || std::strncmp(wish, function, length) != 0 || wish[length] != ':') return 0;
+  return std::atoi(wish + length + 1);
+}
+
+size_t size_of(uint32_t kind) {
+  switch (kind) {
+    case kMemcpy:
+      return sizeof(Copy);
+    case kDriver:
+    case kRuntime:
+      return sizeof(Api);
+    case kKernel:
+      return sizeof(Kernel);
+    default:
+      return sizeof(Unified);
+  }
+}
+
+void deliver() {
+  if (buffer == nullptr) return;
+  uint8_t* full = buffer;
+  buffer = nullptr;
+  completed(nullptr, 0, full, capacity, used);
+}
+
+void put(const void* record, size_t size) {
+  const std::lock_guard lock(mutex);
+  if (buffer != nullptr && used + size > capacity) deliver();
+  if (buffer == nullptr) {
+    size_t most = 0;
+    if (requested != nullptr) requested(&buffer, &capacity, &most);
+    used = 0;
+  }
+  if (buffer == nullptr) {
+    ++dropped;
+    return;
+  }
+  std::memcpy(buffer + used, record, size);
+  used += size;
+}
+
+uint64_t now() {
+  timespec time;
+  clock_gettime(CLOCK_REALTIME, &time);
+  return time.tv_sec * 1000000000ull + time.tv_nsec;
+}
+
+}  // namespace
+
+API int cuptiGetVersion(uint32_t* version) {
+  *version = 130001;
+  return 0;
+}
+API int cuptiGetResultString(int, const char** text) {
+  *text = "MOCK_ERROR";
+  return 0;
+}
+API int cuptiSubscribe(void*, void*, void*) {
+  return failing("cuptiSubscribe");
+}
+API int cuptiUnsubscribe(void*) {
+  return 0;
+}
+API int cuptiSubscribe_v2(void*, void*, void*, void* params) {
+  const int code = failing("cuptiSubscribe");
+  if (code != 0) std::strcpy(static_cast<char**>(params)[2], "CUPTI for another");
+  return code;
+}
+API int cuptiActivitySetAttribute(int, size_t*, void*) {
+  return 0;
+}
+API int cuptiSetThreadIdType(int) {
+  return 0;
+}
+API int cuptiActivityRegisterCallbacks(Requested first, Completed second) {
+  requested = first;
+  completed = second;
+  return failing("cuptiActivityRegisterCallbacks");
+}
+API int cuptiActivityEnable(int kind) {
+  enabled[kind] = true;
+  return failing("cuptiActivityEnable");
+}
+API int cuptiActivityDisable(int kind) {
+  enabled[kind] = false;
+  return 0;
+}
+API int cuptiActivityEnableDriverApi(uint32_t id, uint8_t on) {
+  driver_calls[id] = on != 0;
+  return 0;
+}
+API int cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t on) {
+  runtime_calls[id] = on != 0;
+  return 0;
+}
+API int cuptiGetCallbackName(int domain, uint32_t id, const char** name) {
+  if (domain == 1 && id == 277)
+    *name = "cuMemcpyHtoDAsync_v2";
+  else if (domain == 1 && id == 280)
+    *name = "cuMemSetAccess";
+  else if (domain == 2 && id == 41)
+    *name = "cudaMemcpyAsync_v3020";
+  else if (id < 300)
+    *name = "cuSomethingElse";
+  else
+    return 1;
+  return 0;
+}
+API int cuptiActivityConfigureUnifiedMemoryCounter(void*, uint32_t) {
+  return not_initialised-- > 0 ? 15 : failing("cuptiActivityConfigureUnifiedMemoryCounter");
+}
+API int cuptiActivityGetNextRecord(uint8_t* from, size_t valid, uint8_t** record) {
+  uint8_t* next =
+      *record == nullptr ? from : *record + size_of(*reinterpret_cast<uint32_t*>(*record));
+  if (next >= from + valid) return 12;
+  *record = next;
+  return failing("cuptiActivityGetNextRecord");
+}
+API int cuptiActivityGetNumDroppedRecords(void*, uint32_t, size_t* count) {
+  if (const char* code = std::getenv("MOCK_CUPTI_EXIT")) std::exit(std::atoi(code));
+  *count = dropped;
+  dropped = 0;
+  return 0;
+}
+API int cuptiActivityFlushAll(uint32_t) {
+  const std::lock_guard lock(mutex);
+  deliver();
+  return 0;
+}
+
+// ---- what a program does
+
+API void mock_copies(uint32_t count, uint64_t bytes, int copy_kind, int asynchronous, int stream) {
+  for (uint32_t number = 0; number < count; ++number) {
+    const uint64_t start = now();
+    ++correlation;
+    if (enabled[kMemcpy]) {
+      Copy copy{};
+      copy.kind = kMemcpy;
+      copy.copy_kind = static_cast<uint8_t>(copy_kind);
+      copy.source = copy_kind == 1 ? 2 : 3;
+      copy.destination = copy_kind == 1 ? 3 : 2;
+      copy.flags = static_cast<uint8_t>(asynchronous);
+      copy.bytes = bytes;
+      copy.start = start + 100;
+      copy.end = start + 200;
+      copy.device = 1;
+      copy.context = 1;
+      copy.stream = static_cast<uint32_t>(stream);
+      copy.correlation = correlation;
+      copy.count = 1;
+      put(&copy, sizeof copy);
+    }
+    if (driver_calls[277]) {
+      const Api call{kDriver, 277, start + 10, start + 50, 1, 4242, correlation, 0};
+      put(&call, sizeof call);
+    }
+    if (runtime_calls[41]) {
+      const Api call{kRuntime, 41, start + 5, start + 60, 1, 4242, correlation, 0};
+      put(&call, sizeof call);
+    }
+  }
+}
+
+API void mock_kernel(const char* name) {
+  if (!enabled[kKernel]) return;
+  Kernel kernel{};
+  kernel.kind = kKernel;
+  kernel.start = now();
+  kernel.end = kernel.start + 1000;
+  kernel.name = name;
+  kernel.correlation = ++correlation;
+  put(&kernel, sizeof kernel);
+}
+
+API void mock_migration(uint64_t bytes) {
+  if (!enabled[kUnified]) return;
+  Unified counter{};
+  counter.kind = kUnified;
+  counter.counter = 1;
+  counter.value = bytes;
+  counter.start = now();
+  counter.end = counter.start + 10;
+  counter.source = 0xFFFFFFFF;
+  counter.destination = 3;
+  put(&counter, sizeof counter);
+}
+
+API void mock_unfinished_copy() {
+  Copy copy{};
+  copy.kind = kMemcpy;
+  copy.correlation = ++correlation;
+  put(&copy, sizeof copy);
+}
+
+API void mock_drop(size_t records) {
+  dropped += records;
+}
+API int mock_calls_enabled() {
+  int sum = 0;
+  for (int id = 0; id < 1000; ++id) sum += driver_calls[id] + runtime_calls[id];
+  return sum;
+}

@@ -1,0 +1,74 @@
+from pathlib import Path
+
+import pytest
+
+from lanescope.errors import NotMeasuredError
+from lanescope.watch.sources import trace
+from lanescope.watch.sources.trace import TraceSource
+
+
+@pytest.fixture(autouse=True)
+def machine_with_a_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("driver", "inject.so", "libcupti.so.13"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(trace, "_DRIVERS", (tmp_path / "driver",))
+    monkeypatch.setattr(trace, "injection_library", lambda: tmp_path / "inject.so")
+
+
+def source(folder: Path, **variables: str) -> TraceSource:
+    named = {"LANESCOPE_CUPTI": str(folder / "libcupti.so.13"), **variables}
+    return TraceSource(folder, environment=named)
+
+
+def test_a_program_is_told_where_everything_is(tmp_path: Path) -> None:
+    available = source(tmp_path)
+    assert available.availability().ok
+    available.start()
+    assert available.environment() == {
+        "CUDA_INJECTION64_PATH": str(tmp_path / "inject.so"),
+        "LANESCOPE_CUPTI": str(tmp_path / "libcupti.so.13"),
+        "LANESCOPE_TRACE_FOLDER": str(tmp_path),
+        "LANESCOPE_TRACE_KINDS": "copy,memset,call",
+        "LANESCOPE_TRACE_FLUSH_MS": "100",
+    }
+
+
+def test_another_profiler_is_left_its_place(tmp_path: Path) -> None:
+    taken = source(tmp_path, CUDA_INJECTION64_PATH="/opt/nsys/libToolsInjection64.so")
+    with pytest.raises(NotMeasuredError, match="another profiler") as caught:
+        taken.start()
+    assert "libToolsInjection64.so" in caught.value.reason
+    assert "unset CUDA_INJECTION64_PATH" in (caught.value.remedy or "")
+
+
+def test_without_cupti_it_says_what_to_install(tmp_path: Path) -> None:
+    missing = source(tmp_path, LANESCOPE_CUPTI="/nowhere").availability()
+    assert not missing.ok
+    assert missing.reason == "LANESCOPE_CUPTI names /nowhere, which is no file"
+    assert "pip install nvidia-cuda-cupti" in (missing.remedy or "")
+    assert source(tmp_path, LANESCOPE_CUPTI="/nowhere").environment() == {}
+
+
+def test_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "_DRIVERS", ())
+    assert source(tmp_path).availability().reason == "there is no NVIDIA driver"
+
+
+def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'tea' cannot be traced"):
+        TraceSource(tmp_path, kinds=("copy", "tea"))
+
+
+def test_a_program_without_cuda_is_told(tmp_path: Path) -> None:
+    report = source(tmp_path).stop()
+    assert "none has used CUDA" in (report.reason or "")
+
+
+def test_what_a_process_could_not_trace_is_told(tmp_path: Path) -> None:
+    header = b'{"source": "trace", "version": 1, "pid": 5, "command": ["a"], "start_ns": 1}\n'
+    (tmp_path / "trace.4.bin").write_bytes(header)
+    assert source(tmp_path).stop().reason is None
+    note = b"\x06\0\0\0\x18\0\0\0\0\0\0\0\x07\0\0\0nothing\0"
+    (tmp_path / "trace.5.bin").write_bytes(header + note)
+    assert source(tmp_path).stop().reason == "nothing"
+    assert source(tmp_path).stop().processes == 2
