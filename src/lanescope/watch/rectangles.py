@@ -1,0 +1,39 @@
+"""Operations as rates that are even from start to end, and as what covers time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lanescope.watch.codes import FloatArray, IntArray
+from lanescope.watch.operations import Operations
+
+
+def rectangles(ways: Sequence[Operations], span_ns: tuple[int, int]) -> tuple[IntArray, FloatArray]:
+    """Return records between all starts and ends: bytes of each way, and known nanoseconds.
+
+    The first record is the span's start. An operation that took no time takes 1 ns.
+    """
+    edges = [np.array(span_ns)]
+    for way in ways:
+        edges += [way.start_ns, np.maximum(way.end_ns, way.start_ns + 1)]
+    times = np.unique(np.concatenate(edges))
+    lasted = np.diff(times, prepend=times[:1]).astype(np.float64)
+    columns = [_spread(way, times) for way in ways]
+    return times, np.stack((*columns, lasted), axis=1)
+
+
+def _spread(way: Operations, times: IntArray) -> FloatArray:
+    """Bytes of some operations in each record, that end at `times`."""
+    ends = np.maximum(way.end_ns, way.start_ns + 1)
+    rates = way.bytes / (ends - way.start_ns)
+    # depth tells exactly where nothing runs: sums of rates keep a rest there
+    steps, depth = np.zeros(times.size + 1), np.zeros(times.size + 1, np.int64)
+    for at, sign in ((way.start_ns, 1), (ends, -1)):
+        places = np.searchsorted(times, at) + 1
+        np.add.at(steps, places, sign * rates)
+        np.add.at(depth, places, sign)
+    rate = np.where(np.cumsum(depth) > 0, np.cumsum(steps), 0.0)[:-1]
+    spread: FloatArray = rate * np.diff(times, prepend=times[:1])
+    return spread
