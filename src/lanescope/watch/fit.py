@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from lanescope.machine.pcie import PcieLink
-from lanescope.watch.codes import BoolArray, Direction, FloatArray, IntArray
+from lanescope.watch.codes import Direction, FloatArray, IntArray
 from lanescope.watch.operations import Operations
-from lanescope.watch.rectangles import rectangles
+from lanescope.watch.rectangles import between, rectangles
 from lanescope.watch.timeline import Counters, Timeline
 from lanescope.watch.wire import WireModel, default_model
 
@@ -113,7 +113,7 @@ def _in_windows(counters: Counters, edges: IntArray) -> tuple[FloatArray, FloatA
     lasted = np.where(counters.known, counters.end_ns - counters.start_ns, 0)
     columns = (counters.rx_bytes, counters.tx_bytes, lasted)
     rx, tx, known = (
-        _between(counters.end_ns, np.where(counters.known, column, 0), edges) for column in columns
+        between(counters.end_ns, np.where(counters.known, column, 0), edges) for column in columns
     )
     return rx, tx, known
 
@@ -122,13 +122,4 @@ def _payload_in_windows(operations: Operations, edges: IntArray) -> FloatArray:
     ways = [operations.rows(operations.direction == w) for w in (Direction.H2D, Direction.D2H)]
     span = (int(edges[0]), int(edges[-1]) + 1)
     times, columns = rectangles(ways, span)
-    return np.stack([_between(times, columns[:, i], edges) for i in range(2)], axis=1)
-
-
-def _between(
-    end_ns: IntArray, values: FloatArray | IntArray | BoolArray, edges: IntArray
-) -> FloatArray:
-    origin = int(end_ns[0])
-    sums = np.cumsum(values, dtype=np.float64) - float(values[0])
-    at = np.interp((edges - origin).astype(np.float64), (end_ns - origin).astype(np.float64), sums)
-    return np.diff(at)
+    return np.stack([between(times, columns[:, i], edges) for i in range(2)], axis=1)

@@ -8,6 +8,7 @@ import numpy as np
 
 from lanescope.watch.codes import FloatArray, IntArray
 from lanescope.watch.operations import Operations
+from lanescope.watch.timeline import Counters
 
 
 def rectangles(ways: Sequence[Operations], span_ns: tuple[int, int]) -> tuple[IntArray, FloatArray]:
@@ -37,3 +38,25 @@ def _spread(way: Operations, times: IntArray) -> FloatArray:
     rate = np.where(np.cumsum(depth) > 0, np.cumsum(steps), 0.0)[:-1]
     spread: FloatArray = rate * np.diff(times, prepend=times[:1])
     return spread
+
+
+def bytes_in_known(operations: Operations, counters: Counters) -> float:
+    """Return the bytes of operations that fall into the time that counters know."""
+    if not len(operations) or len(counters) < 2:
+        return 0.0
+    ends = np.sort(np.maximum(operations.end_ns, operations.start_ns + 1))
+    span = (
+        min(int(operations.start_ns.min()), int(counters.end_ns[0])),
+        max(int(ends[-1]), int(counters.end_ns[-1])),
+    )
+    times, columns = rectangles([operations], span)
+    moved = between(times, columns[:, 0], counters.end_ns)
+    return float(moved[counters.known[1:]].sum())
+
+
+def between(end_ns: IntArray, values: FloatArray | IntArray, edges: IntArray) -> FloatArray:
+    """Return what falls between edges of values that are spread evenly over their records."""
+    origin = int(end_ns[0])
+    sums = np.cumsum(values, dtype=np.float64) - float(values[0])
+    at = np.interp((edges - origin).astype(np.float64), (end_ns - origin).astype(np.float64), sums)
+    return np.diff(at)
