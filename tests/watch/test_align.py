@@ -50,3 +50,12 @@ def test_few_copies_tell_nothing() -> None:
 
 def test_copies_close_together_are_left_out() -> None:
     assert align(*pair(0, every_ns=120 * US)) is None
+
+
+def test_bursts_in_other_traffic_have_no_edges() -> None:
+    counters, operations = pair(0)
+    steady = Counters(
+        "pm", 0, 10 * US, counters.end_ns, np.full(len(counters), 300_000), counters.tx_bytes,
+        counters.known,
+    )  # fmt: skip
+    assert align(steady, operations) is None

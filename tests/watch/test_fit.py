@@ -55,7 +55,7 @@ def test_traffic_that_was_not_traced_is_no_protocol() -> None:
     assert model_of(seen, seen.counters[0]).source.startswith("default for PCIe")
 
 
-def test_no_packet_costs_less_than_its_payload() -> None:
+def test_what_no_size_of_packets_explains_is_refused() -> None:
     seen = timeline(0.5, 0.0)
     assert fit(seen, seen.counters[0], default_model("pm")) is None
 
@@ -71,3 +71,23 @@ def test_without_trace_or_counters_nothing_is_fitted() -> None:
     seen = timeline(1.05, 0.06)
     bare = Timeline(0, seen.end_ns, seen.counters)
     assert fit(bare, seen.counters[0], default_model("pm")) is None
+
+
+def test_steady_small_traffic_is_not_taken_for_the_watch() -> None:
+    seen = timeline(1.05, 0.06, tx_per_sample=1500)
+    model = with_observer(default_model("pm"), seen.counters[0])
+    assert model.per_second[1] == default_model("pm").per_second[1]
+
+
+def test_others_that_copy_in_step_are_not_taken_for_protocol() -> None:
+    seen = timeline(1.2, 0.07)
+    assert fit(seen, seen.counters[0], default_model("pm")) is None
+
+
+def test_chunks_of_records_do_not_change_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = timeline(1.09, 0.07)
+    whole = model_of(seen, seen.counters[0])
+    monkeypatch.setattr("lanescope.watch.fit._CHUNK", 777)
+    parts = model_of(seen, seen.counters[0])
+    assert np.allclose(parts.matrix, whole.matrix)
+    assert np.allclose(parts.per_second, whole.per_second)

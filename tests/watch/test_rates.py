@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.watch.rates import RateMeter, counter_rates, operation_rates
+from lanescope.watch.rectangles import bytes_in_known
 from lanescope.watch.timeline import Counters, Operations
 from lanescope.watch.wire import WireModel
 
@@ -91,3 +92,21 @@ def test_a_meter_takes_counters_in_chunks() -> None:
             PLAIN,
         )  # fmt: skip
     assert meter.rates()[0].payload_bytes == pytest.approx(23)
+
+
+def test_a_trace_hides_no_small_traffic_the_other_way() -> None:
+    down = copies((0, MS, 10**9))
+    up = Operations.of(
+        start_ns=[0], end_ns=[MS], bytes=[1000], source_kind=[3], destination_kind=[2],
+        source_device=[0],
+    )  # fmt: skip
+    rates = operation_rates(Operations.concat([down, up]), 0, (0, MS))
+    assert rates[1].payload_bytes == pytest.approx(1000)
+
+
+def test_bytes_of_copies_are_those_in_known_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = counters([0] * 11, [False] + [True] * 4 + [False] * 6)
+    found = copies((0, 10 * MS, 1000), (6 * MS, 7 * MS, 50))
+    assert bytes_in_known(found, seen) == pytest.approx(400)
+    monkeypatch.setattr("lanescope.watch.rectangles._CHUNK", 3)
+    assert bytes_in_known(found, seen) == pytest.approx(400)

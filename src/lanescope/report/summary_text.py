@@ -42,7 +42,7 @@ def _ways(ways: Sequence[WaySummary]) -> list[str]:
         return ["Nothing was counted and no copy was traced."]
     windows = ways[0].rates.windows if ways[0].rates else ()
     columns = (f"{window_text(w.window_ns)}: p50 p99 peak" for w in windows)
-    head = ("way", "payload", "from", "mean GB/s", "of link", "busy", *columns)
+    head = ("way", "payload", "traced", "mean GB/s", "of link", "busy", *columns)
     rows = [head, *(_way_row(way) for way in ways[:_MOST_WAYS])]
     lines = table_lines(rows)
     if len(ways) > _MOST_WAYS:
@@ -70,7 +70,7 @@ def _way_row(way: WaySummary) -> Row:
     cells = (
         way.label.replace(".", " "),
         fmt.bytes_text(_whole(rates.payload_bytes if rates else None)),
-        way.told or fmt.MISSING,
+        fmt.bytes_text(_whole(way.traced_bytes)),
         fmt.gbs_text(rates.mean_gbs if rates else None),
         fmt.percent_text(way.share_of_limit),
         fmt.percent_text(rates.busy_share if rates else None),

@@ -94,6 +94,8 @@ def _burst(
     if part.size < LEAST_SAMPLES or wire.max() <= 0:
         return None
     first, last = int(part[0]), int(part[-1])
+    if first == 0 or last == wire.size - 1:
+        return None  # other traffic around the copy: no edges
     full = float(np.median(wire[part[1:-1]] / lasted_ns[part[1:-1]]))
     filled = np.minimum(wire / (full * lasted_ns), 1.0) * lasted_ns
     begin = float(start_ns[first]) + float(lasted_ns[first] - filled[first])

@@ -12,7 +12,7 @@ from lanescope.watch.operations import Operations
 from lanescope.watch.rectangles import rectangles
 from lanescope.watch.timeline import Counters
 from lanescope.watch.windows import WINDOWS_NS, WindowStatistics, WindowSums, window_text
-from lanescope.watch.wire import WireModel, settle
+from lanescope.watch.wire import RESOLUTION, TRACED_RESOLUTION, WireModel, settle
 
 #: A link is busy from this share of its limit on: below are commands, completions and what
 #: watching causes, 0.2 % on an H200. Where no limit is known, so many GB/s.
@@ -63,6 +63,8 @@ class RateMeter:
         How far apart samples are; 0 for a trace, which knows every copy.
     limits_gbs
         What the link can carry, h2d and d2h, in GB/s; None when unknown.
+    resolution
+        Traffic below this share of the other way's cannot be told from none; 0 for a trace.
     """
 
     def __init__(
@@ -70,13 +72,14 @@ class RateMeter:
         span_ns: tuple[int, int],
         interval_ns: int,
         limits_gbs: tuple[float | None, float | None] = (None, None),
+        resolution: float = RESOLUTION,
     ) -> None:
-        self._span, self._interval = span_ns, interval_ns
+        self._span, self._interval, self._resolution = span_ns, interval_ns, resolution
         down, up = (BUSY_GBS if x is None else BUSY_SHARE_OF_LIMIT * x for x in limits_gbs)
         self._busy = (down, up)
         self._finest = max(WINDOWS_NS[0], interval_ns)
         wanted = {w for w in WINDOWS_NS if w >= interval_ns} | {self._finest}
-        self._sums = {w: WindowSums(w, span_ns[0], self._busy) for w in sorted(wanted)}
+        self._sums = {w: WindowSums(w, span_ns[0], self._busy, resolution) for w in sorted(wanted)}
         self._total = np.zeros(3)
         self._end: int | None = None
 
@@ -130,7 +133,7 @@ class RateMeter:
 
     def rates(self) -> tuple[Rates, Rates]:
         """Return what both directions carried; nothing may be added after it."""
-        down, up = settle(self._total[0], self._total[1])
+        down, up = settle(self._total[0], self._total[1], self._resolution)
         found = {window: sums.statistics() for window, sums in self._sums.items()}
         return self._rates(float(down), 0, found), self._rates(float(up), 1, found)
 
@@ -165,11 +168,12 @@ def counter_rates(
     operations: Operations | None = None,
 ) -> tuple[Rates, Rates]:
     """Return what counters tell of both directions (h2d, d2h) of their GPU's link."""
-    meter = RateMeter(span_ns, counters.interval_ns, limits_gbs)
-    ends = None
-    if operations is not None:
+    ends, resolution = None, RESOLUTION
+    if operations is not None and len(operations):
+        resolution = TRACED_RESOLUTION
         own = operations.rows(operations.is_copy & (operations.device == counters.gpu))
         ends = np.sort(own.end_ns)
+    meter = RateMeter(span_ns, counters.interval_ns, limits_gbs, resolution)
     meter.add_counters(counters, model, ends)
     return meter.rates()
 
@@ -184,7 +188,7 @@ def operation_rates(
 
     Each copy counts with an even rate from its start to its end.
     """
-    meter = RateMeter(span_ns, 0, limits_gbs)
+    meter = RateMeter(span_ns, 0, limits_gbs, resolution=0.0)
     own = operations.rows(operations.device == gpu)
     ways = [own.rows(own.direction == way) for way in (Direction.H2D, Direction.D2H)]
     meter.add(*rectangles(ways, span_ns))

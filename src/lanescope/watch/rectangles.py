@@ -10,6 +10,9 @@ from lanescope.watch.codes import FloatArray, IntArray
 from lanescope.watch.operations import Operations
 from lanescope.watch.timeline import Counters
 
+#: Records that are worked on at once.
+_CHUNK = 1 << 20
+
 
 def rectangles(ways: Sequence[Operations], span_ns: tuple[int, int]) -> tuple[IntArray, FloatArray]:
     """Return records between all starts and ends: bytes of each way, and known nanoseconds.
@@ -50,8 +53,12 @@ def bytes_in_known(operations: Operations, counters: Counters) -> float:
         max(int(ends[-1]), int(counters.end_ns[-1])),
     )
     times, columns = rectangles([operations], span)
-    moved = between(times, columns[:, 0], counters.end_ns)
-    return float(moved[counters.known[1:]].sum())
+    total = 0.0
+    for begin in range(0, len(counters) - 1, _CHUNK):
+        part = slice(begin, begin + _CHUNK + 1)
+        moved = between(times, columns[:, 0], counters.end_ns[part])
+        total += float(moved[counters.known[part][1:]].sum())
+    return total
 
 
 def between(end_ns: IntArray, values: FloatArray | IntArray, edges: IntArray) -> FloatArray:

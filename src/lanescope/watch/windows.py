@@ -9,7 +9,7 @@ import numpy as np
 from lanescope.measurement.bandwidth import bandwidths_gbs
 from lanescope.watch.codes import FloatArray, IntArray
 from lanescope.watch.histogram import RateHistogram
-from lanescope.watch.wire import settle
+from lanescope.watch.wire import RESOLUTION, settle
 
 #: Windows whose rates are told: bursts, steps of a program, and what meters show.
 WINDOWS_NS = (10_000, 1_000_000, 1_000_000_000)
@@ -61,12 +61,20 @@ class WindowSums:
         Where windows start to be counted, nanoseconds since 1970.
     busy_gbs
         For each direction, the rate from which a window is busy.
+    resolution
+        Traffic below this share of the other way's is none, as `settle` says.
     """
 
-    def __init__(self, window_ns: int, origin_ns: int, busy_gbs: tuple[float, float]) -> None:
+    def __init__(
+        self,
+        window_ns: int,
+        origin_ns: int,
+        busy_gbs: tuple[float, float],
+        resolution: float = RESOLUTION,
+    ) -> None:
         self.window_ns = window_ns
         self.windows = 0
-        self._origin, self._busy = origin_ns, busy_gbs
+        self._origin, self._busy, self._resolution = origin_ns, busy_gbs, resolution
         self._rates = (RateHistogram(), RateHistogram())
         self._open = -1
         self._part: FloatArray = np.zeros(3)
@@ -119,7 +127,7 @@ class WindowSums:
         known = rows[2] >= LEAST_KNOWN * self.window_ns
         self.windows += int(known.sum()) * times
         seconds = rows[2, known] * 1e-9
-        down, up = settle(rows[0, known], rows[1, known])
+        down, up = settle(rows[0, known], rows[1, known], self._resolution)
         for payload, least, rates in zip((down, up), self._busy, self._rates, strict=True):
             gbs = bandwidths_gbs(payload, seconds)
             rates.add(gbs[gbs >= least], times)

@@ -61,8 +61,8 @@ def _finding(rows: Operations, gpu: int, way: int, gbs: float | None) -> Finding
         "tiny-copies",
         f"{len(rows)} {WAYS[way]} copies of g{gpu} are at most {MOST_BYTES >> 10} KiB (median "
         f"{size} B); each takes {typical * 1e6:.3g} µs, of which {fixed * 1e6:.3g} µs are fixed "
-        f"cost. Those that follow each other within {BATCH_GAP_NS // 1000} µs fit into {left} "
-        "copies.",
+        f"cost. Those that follow each other within {BATCH_GAP_NS // 1000} µs fit into "
+        f"{left} {'copy' if left == 1 else 'copies'}.",
         gain,
         f"{len(rows) - left} copies fewer, {fixed * 1e6:.3g} µs of GPU time each; time of the "
         "calls comes on top",
