@@ -106,3 +106,11 @@ def test_a_real_watch_attributes_all_it_counted(name: str, way: int) -> None:
     assert [w.unattributed_bytes for w in found] == [0.0, 0.0]
     assert found[way].traced_bytes == pytest.approx(201 * MIB)
     assert end - start > MS
+
+
+def test_of_very_many_groups_the_heaviest_and_the_most_frequent_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lanescope.watch.attribution.MOST_GROUPS", 1)
+    seen = timeline(copies(2, 8 * MIB), copies(3, MIB), copies(9, 512))
+    assert [(g.count, g.bytes) for g in summarise(seen).copies] == [(2, 8 * MIB), (9, 512)]

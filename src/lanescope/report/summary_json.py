@@ -22,7 +22,6 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
         "ways": [_way(way) for way in summary.ways],
         "copies": [asdict(group) for group in summary.copies[:_MOST_GROUPS]],
         "most_frequent_copies": [asdict(group) for group in summary.most_frequent(_MOST_GROUPS)],
-        "copy_groups": len(summary.copies),
         "shares": {
             by: [_without(asdict(s), "by") for s in summary.shares_by(by)[:_MOST_GROUPS]]
             for by in ("process", "stream", "thread", "path")

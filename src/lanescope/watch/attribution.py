@@ -12,6 +12,9 @@ from lanescope.watch.codes import UNKNOWN_THREAD, Direction, IntArray, MemoryKin
 from lanescope.watch.operations import Operations
 from lanescope.watch.timeline import Process
 
+#: Programs with copies of every size have as many groups as copies: only so many are kept.
+MOST_GROUPS = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class CopyGroup:
@@ -61,12 +64,15 @@ class Share:
 
 
 def copy_groups(operations: Operations) -> tuple[CopyGroup, ...]:
-    """Return the groups of copies, that with the most bytes first."""
+    """Return the groups with the most bytes and those with the most copies, by bytes."""
     found = operations.rows(operations.is_copy)
     key = ((found.bytes * 8 + found.direction) * 8 + found.host_memory) * 2 + found.asynchronous
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     counts = np.bincount(group, minlength=first.size)
     seconds = np.bincount(group, found.seconds, first.size)
+    total = found.bytes[first] * counts
+    kept = np.union1d(_largest(total), _largest(counts))
+    first, counts, seconds = first[kept], counts[kept], seconds[kept]
     groups = []
     for row, count, lasted in zip(first.tolist(), counts.tolist(), seconds.tolist(), strict=True):
         memory, size = MemoryKind(found.host_memory[row]), int(found.bytes[row])
@@ -83,6 +89,13 @@ def copy_groups(operations: Operations) -> tuple[CopyGroup, ...]:
             )
         )
     return tuple(sorted(groups, key=lambda g: (-g.total_bytes, -g.count, g.bytes)))
+
+
+def _largest(column: IntArray) -> IntArray:
+    """Return the rows with the largest values, in any order."""
+    if column.size <= MOST_GROUPS:
+        return np.arange(column.size)
+    return np.argpartition(column, column.size - MOST_GROUPS)[-MOST_GROUPS:]
 
 
 def attribution(operations: Operations, processes: Sequence[Process]) -> tuple[Share, ...]:

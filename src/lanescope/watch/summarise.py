@@ -42,9 +42,8 @@ def summarise(
     ceilings
         What an earlier run measured; shares are of that where it tells.
     """
-    gpus = {c.gpu for c in timeline.counters} | set(
-        timeline.operations.device[timeline.operations.moves].tolist()
-    )
+    moved = np.unique(timeline.operations.device[timeline.operations.moves])
+    gpus = {c.gpu for c in timeline.counters} | set(moved.tolist())
     chosen = {gpu: best_counters(timeline, gpu) for gpu in sorted(gpus)}
     ways = tuple(
         way

@@ -93,7 +93,8 @@ class Summary:
     Attributes
     ----------
     copies
-        Groups of like copies, that with the most bytes first.
+        Groups of like copies, that with the most bytes first; of very many only the
+        largest and the most frequent.
     shares
         Traced bytes by process, stream, thread and path.
     alignments

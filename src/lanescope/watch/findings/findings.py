@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from lanescope.machine import Machine
 from lanescope.watch.findings.finding import Finding
 from lanescope.watch.findings.overlap import no_overlap
@@ -22,7 +24,7 @@ def find(
 ) -> tuple[Finding, ...]:
     """Return what could be faster, with the largest predicted gain first."""
     operations, seconds = timeline.operations, timeline.seconds
-    gpus = sorted(set(operations.device.tolist()))
+    gpus = np.unique(operations.device).tolist()
     limits = {gpu: link_limits(machine, gpu, ceilings) for gpu in gpus}
     found = [
         *pageable_async(operations, limits),
