@@ -127,11 +127,15 @@ def _shares(
 ) -> list[Share]:
     if not len(rows):
         return []
-    keys, group = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-    counts = np.bincount(group.ravel(), minlength=len(keys))
-    # sums in whole numbers: floats lose bytes above 9 PB, and here below nothing
-    sums = np.zeros(len(keys), np.int64)
-    np.add.at(sums, group.ravel(), rows.bytes)
+    code = np.zeros(len(rows), np.int64)  # one number for each row of columns sorts quickly
+    for column in columns:
+        values, place = np.unique(column, return_inverse=True)
+        code = code * values.size + place
+    _, first, group = np.unique(code, return_index=True, return_inverse=True)
+    keys = np.stack([column[first] for column in columns], axis=1)
+    counts = np.bincount(group, minlength=first.size)
+    sums = np.zeros(first.size, np.int64)  # whole numbers: floats lose bytes above 9 PB
+    np.add.at(sums, group, rows.bytes)
     named = [
         Share(by, _name(by, key, commands), count, moved, moved / total if total else 0.0)
         for key, count, moved in zip(keys.tolist(), counts.tolist(), sums.tolist(), strict=True)
