@@ -53,7 +53,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not _has_gpu(), reason="no GPU
 
 @pytest.fixture(autouse=True)
 def can_trace(tmp_path: Path) -> None:
-    available = TraceSource(tmp_path).availability()
+    available = TraceSource(tmp_path).available()
     if not available.ok:
         pytest.skip(available.reason or "")
 

@@ -22,7 +22,7 @@ def source(folder: Path, **variables: str) -> TraceSource:
 
 def test_a_program_is_told_where_everything_is(tmp_path: Path) -> None:
     available = source(tmp_path)
-    assert available.availability().ok
+    assert available.available().ok
     available.start()
     assert available.environment() == {
         "CUDA_INJECTION64_PATH": str(tmp_path / "inject.so"),
@@ -35,23 +35,23 @@ def test_a_program_is_told_where_everything_is(tmp_path: Path) -> None:
 
 def test_another_profiler_is_left_its_place(tmp_path: Path) -> None:
     taken = source(tmp_path, CUDA_INJECTION64_PATH="/opt/nsys/libToolsInjection64.so")
-    with pytest.raises(NotMeasuredError, match="another profiler") as caught:
+    with pytest.raises(NotMeasuredError, match="Another profiler") as caught:
         taken.start()
     assert "libToolsInjection64.so" in caught.value.reason
-    assert "unset CUDA_INJECTION64_PATH" in (caught.value.remedy or "")
+    assert "Unset CUDA_INJECTION64_PATH" in (caught.value.remedy or "")
 
 
 def test_without_cupti_it_says_what_to_install(tmp_path: Path) -> None:
-    missing = source(tmp_path, LANESCOPE_CUPTI="/nowhere").availability()
+    missing = source(tmp_path, LANESCOPE_CUPTI="/nowhere").available()
     assert not missing.ok
-    assert missing.reason == "LANESCOPE_CUPTI names /nowhere, which is no file"
+    assert missing.reason == "LANESCOPE_CUPTI names /nowhere, which is no file."
     assert "pip install nvidia-cuda-cupti" in (missing.remedy or "")
     assert source(tmp_path, LANESCOPE_CUPTI="/nowhere").environment() == {}
 
 
 def test_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "_DRIVERS", ())
-    assert source(tmp_path).availability().reason == "there is no NVIDIA driver"
+    assert source(tmp_path).available().reason == "There is no NVIDIA driver."
 
 
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
