@@ -56,6 +56,7 @@ void Tracer::begin() {
 }
 
 std::uint8_t* Tracer::lend() noexcept {
+  const InCallback mark;
   return is_active() ? pool_.take() : nullptr;
 }
 
