@@ -170,4 +170,5 @@ void bind_testing(nb::module_& module) {
   testing.def("has_streaming_stores", &lanescope::has_streaming_stores);
   bind_piece_testing(testing);
   bind_scope_testing(testing);
+  bind_watch_testing(testing);
 }

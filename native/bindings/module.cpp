@@ -15,5 +15,6 @@ NB_MODULE(_native, module) {
   bind_loads(module);
   bind_allocation(module);
   bind_workload(module);
+  bind_watch(module);
   bind_testing(module);
 }

@@ -330,3 +330,86 @@ def matmul(rows: int, inner: int, columns: int, launches: int, pinned: bool = Fa
     """
     Two matrices, copied there, multiplied so many times, the product copied back.
     """
+
+class CounterReport:
+    """What a sampler of counters tells when it has stopped."""
+
+    @property
+    def samples(self) -> int: ...
+
+    @property
+    def lost_samples(self) -> int: ...
+
+    @property
+    def gaps(self) -> int: ...
+
+    @property
+    def restarts(self) -> int: ...
+
+    @property
+    def reads(self) -> int: ...
+
+    @property
+    def cpu_seconds(self) -> float: ...
+
+    @property
+    def decode_cpu_seconds(self) -> float: ...
+
+    @property
+    def evaluate_cpu_seconds(self) -> float: ...
+
+    @property
+    def wall_seconds(self) -> float: ...
+
+    @property
+    def errors(self) -> list[str]: ...
+
+class PmSampler:
+    """Samples bytes on a GPU's link in hardware, into a spool."""
+
+    def __init__(self, device: int, interval_ns: int, metrics: Sequence[str], hardware_buffer_bytes: int, decode_period_ns: int, path: str, header: str, cupti: str) -> None:
+        """Makes everything ready; `metrics` are two: bytes received, bytes sent."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> CounterReport: ...
+
+    def chip(self) -> str:
+        """CUPTI's name of the GPU's chip."""
+
+def check_cupti(path: str) -> None:
+    """Raises where a libcupti cannot be opened, or cannot sample."""
+
+class Direction(enum.Enum):
+    """What a GPU's link carries, as seen from the GPU."""
+
+    sent = 0
+
+    received = 1
+
+def wire_counters(uuid: str) -> tuple[int, int, int]:
+    """Time in ns, bytes received and sent by a GPU, modulo 2^32."""
+
+def link_throughput(uuid: str, direction: Direction) -> int:
+    """In 1000 bytes per second, of the last 20 ms."""
+
+class NvmlCounters:
+    """Reads the driver's counters of bytes on GPUs' links, into spools."""
+
+    def __init__(self, targets: Sequence[tuple[str, str, str]], period_ns: int, most_bytes_per_second: float) -> None:
+        """
+        `targets`: for each GPU its UUID, the path of its spool, and the first line of that.
+        """
+
+    def start(self) -> None: ...
+
+    def stop(self) -> list[CounterReport]: ...
+
+class NvmlThroughput:
+    """Asks the driver what one direction carried in the last 20 ms."""
+
+    def __init__(self, uuid: str, direction: Direction, path: str, header: str) -> None: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> CounterReport: ...

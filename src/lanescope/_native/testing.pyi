@@ -46,3 +46,33 @@ def with_memory_policy(topology: lanescope._native.Topology, node: int, body: Ca
 
 def with_binding(topology: lanescope._native.Topology, cpus: Sequence[int], body: Callable[[], object]) -> object:
     """Calls `body` while this thread is bound to CPUs."""
+
+class CounterStream:
+    """Makes records of samples."""
+
+    def __init__(self, interval_ns: int, drops_first: bool) -> None: ...
+
+    def add(self, start_ns: int, end_ns: int, rx_bytes: float, tx_bytes: float) -> None: ...
+
+    def begin_again(self) -> None: ...
+
+    def take(self) -> list[tuple[int, int, int]]: ...
+
+    def counts(self) -> tuple[int, int, int, int]:
+        """Samples, lost ones, gaps, repeated ones."""
+
+class WrappingCounter:
+    """Follows a counter of 32 bits."""
+
+    def __init__(self, most_per_second: float) -> None: ...
+
+    def advance(self, value: int, elapsed_ns: int) -> int | None: ...
+
+class SpoolFile:
+    """A file of records that grows."""
+
+    def __init__(self, path: str, header: str) -> None: ...
+
+    def write(self, records: Sequence[tuple[int, int, int]]) -> bool: ...
+
+    def failure(self) -> str | None: ...

@@ -130,8 +130,7 @@ class Operations:
     @property
     def seconds(self) -> FloatArray:
         """How long the GPU worked on each, in seconds."""
-        lasted: FloatArray = (self.end_ns - self.start_ns) * 1e-9
-        return lasted
+        return (self.end_ns - self.start_ns).astype(np.float64) * 1e-9
 
     @property
     def is_copy(self) -> BoolArray:

@@ -1,0 +1,123 @@
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bindings.hpp"
+#include "lanescope/watch/nvml_counters.hpp"
+#include "lanescope/watch/pm_sampler.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using lanescope::watch::CounterReport;
+using lanescope::watch::CuptiApi;
+using lanescope::watch::Direction;
+using lanescope::watch::NvmlApi;
+using lanescope::watch::NvmlCounters;
+using lanescope::watch::NvmlTarget;
+using lanescope::watch::NvmlThroughput;
+using lanescope::watch::PmSampler;
+
+namespace {
+
+using Release = nb::call_guard<nb::gil_scoped_release>;
+
+void bind_report(nb::module_& module) {
+  nb::class_<CounterReport>(module, "CounterReport",
+                            "What a sampler of counters tells when it has stopped.")
+      .def_prop_ro("samples", [](const CounterReport& r) { return r.counts.samples; })
+      .def_prop_ro("lost_samples", [](const CounterReport& r) { return r.counts.lost; })
+      .def_prop_ro("gaps", [](const CounterReport& r) { return r.counts.gaps; })
+      .def_ro("restarts", &CounterReport::restarts)
+      .def_ro("reads", &CounterReport::reads)
+      .def_ro("cpu_seconds", &CounterReport::cpu_seconds)
+      .def_ro("decode_cpu_seconds", &CounterReport::decode_cpu_seconds)
+      .def_ro("evaluate_cpu_seconds", &CounterReport::evaluate_cpu_seconds)
+      .def_ro("wall_seconds", &CounterReport::wall_seconds)
+      .def_ro("errors", &CounterReport::errors);
+}
+
+void bind_sampler(nb::module_& module) {
+  nb::class_<PmSampler>(module, "PmSampler",
+                        "Samples bytes on a GPU's link in hardware, into a spool.")
+      .def(
+          "__init__",
+          [](PmSampler* self, int device, std::uint64_t interval_ns,
+             std::vector<std::string> metrics, std::size_t hardware_buffer_bytes,
+             std::uint64_t decode_period_ns, std::string path, std::string header,
+             const std::string& cupti) {
+            new (self) PmSampler({device, interval_ns, std::move(metrics), hardware_buffer_bytes},
+                                 decode_period_ns, {std::move(path), std::move(header)}, cupti);
+          },
+          "device"_a, "interval_ns"_a, "metrics"_a, "hardware_buffer_bytes"_a, "decode_period_ns"_a,
+          "path"_a, "header"_a, "cupti"_a, Release(),
+          "Makes everything ready; `metrics` are two: bytes received, bytes sent.")
+      .def("start", &PmSampler::start, Release())
+      .def("stop", &PmSampler::stop, Release())
+      .def("chip", &PmSampler::chip, "CUPTI's name of the GPU's chip.");
+  module.def(
+      "check_cupti", [](const std::string& path) { CuptiApi{path}; }, "path"_a, Release(),
+      "Raises where a libcupti cannot be opened, or cannot sample.");
+}
+
+void bind_nvml(nb::module_& module) {
+  using Target = std::tuple<std::string, std::string, std::string>;  // UUID, path, header
+  nb::enum_<Direction>(module, "Direction", "What a GPU's link carries, as seen from the GPU.")
+      .value("sent", Direction::sent)
+      .value("received", Direction::received);
+  module.def(
+      "wire_counters",
+      [](const std::string& uuid) {
+        const NvmlApi nvml;
+        const auto now = nvml.wire_bytes(nvml.device(uuid));
+        return std::tuple(now.time_ns, now.received, now.sent);
+      },
+      "uuid"_a, Release(), "Time in ns, bytes received and sent by a GPU, modulo 2^32.");
+  module.def(
+      "link_throughput",
+      [](const std::string& uuid, Direction direction) {
+        const NvmlApi nvml;
+        return nvml.throughput(nvml.device(uuid), direction);
+      },
+      "uuid"_a, "direction"_a, Release(), "In 1000 bytes per second, of the last 20 ms.");
+  nb::class_<NvmlCounters>(module, "NvmlCounters",
+                           "Reads the driver's counters of bytes on GPUs' links, into spools.")
+      .def(
+          "__init__",
+          [](NvmlCounters* self, const std::vector<Target>& targets, std::uint64_t period_ns,
+             double most_bytes_per_second) {
+            std::vector<NvmlTarget> gpus;
+            for (const auto& [uuid, path, header] : targets) gpus.push_back({uuid, {path, header}});
+            new (self) NvmlCounters(gpus, period_ns, most_bytes_per_second);
+          },
+          "targets"_a, "period_ns"_a, "most_bytes_per_second"_a, Release(),
+          "`targets`: for each GPU its UUID, the path of its spool, and the first line of that.")
+      .def("start", &NvmlCounters::start, Release())
+      .def("stop", &NvmlCounters::stop, Release());
+  nb::class_<NvmlThroughput>(module, "NvmlThroughput",
+                             "Asks the driver what one direction carried in the last 20 ms.")
+      .def(
+          "__init__",
+          [](NvmlThroughput* self, std::string uuid, Direction direction, std::string path,
+             std::string header) {
+            new (self)
+                NvmlThroughput({std::move(uuid), {std::move(path), std::move(header)}}, direction);
+          },
+          "uuid"_a, "direction"_a, "path"_a, "header"_a, Release())
+      .def("start", &NvmlThroughput::start, Release())
+      .def("stop", &NvmlThroughput::stop, Release());
+}
+
+}  // namespace
+
+void bind_watch(nb::module_& module) {
+  bind_report(module);
+  bind_sampler(module);
+  bind_nvml(module);
+}

@@ -1,0 +1,70 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "bindings.hpp"
+#include "lanescope/watch/counter_stream.hpp"
+#include "lanescope/watch/spool_file.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using lanescope::watch::CounterRecord;
+using lanescope::watch::CounterStream;
+using lanescope::watch::SpoolFile;
+using lanescope::watch::WrappingCounter;
+
+namespace {
+
+using Record = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;
+
+void bind_stream(nb::module_& testing) {
+  nb::class_<CounterStream>(testing, "CounterStream", "Makes records of samples.")
+      .def(nb::init<std::uint64_t, bool>(), "interval_ns"_a, "drops_first"_a)
+      .def(
+          "add",
+          [](CounterStream& self, std::uint64_t start_ns, std::uint64_t end_ns, double rx_bytes,
+             double tx_bytes) { self.add({start_ns, end_ns, rx_bytes, tx_bytes}); },
+          "start_ns"_a, "end_ns"_a, "rx_bytes"_a, "tx_bytes"_a)
+      .def("begin_again", &CounterStream::begin_again)
+      .def("take",
+           [](CounterStream& self) {
+             std::vector<Record> records;
+             for (const CounterRecord& record : self.take())
+               records.emplace_back(record.end_ns, record.rx_bytes, record.tx_bytes);
+             return records;
+           })
+      .def(
+          "counts",
+          [](const CounterStream& self) {
+            const auto& counts = self.counts();
+            return std::tuple(counts.samples, counts.lost, counts.gaps, counts.repeated);
+          },
+          "Samples, lost ones, gaps, repeated ones.");
+}
+
+}  // namespace
+
+void bind_watch_testing(nb::module_& testing) {
+  bind_stream(testing);
+  nb::class_<WrappingCounter>(testing, "WrappingCounter", "Follows a counter of 32 bits.")
+      .def(nb::init<double>(), "most_per_second"_a)
+      .def("advance", &WrappingCounter::advance, "value"_a, "elapsed_ns"_a);
+  nb::class_<SpoolFile>(testing, "SpoolFile", "A file of records that grows.")
+      .def(nb::init<const std::string&, const std::string&>(), "path"_a, "header"_a)
+      .def(
+          "write",
+          [](SpoolFile& self, const std::vector<Record>& records) {
+            std::vector<CounterRecord> batch;
+            for (const auto& [end_ns, rx, tx] : records) batch.push_back({end_ns, rx, tx});
+            return self.write(batch);
+          },
+          "records"_a)
+      .def("failure", &SpoolFile::failure);
+}

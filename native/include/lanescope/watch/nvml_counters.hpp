@@ -1,0 +1,82 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lanescope/watch/counter_spool.hpp"
+#include "lanescope/watch/nvml_api.hpp"
+#include "lanescope/watch/worker.hpp"
+
+namespace lanescope::watch {
+
+/// A GPU by its UUID, and the spool of what its link carries.
+struct NvmlTarget {
+  std::string uuid;
+  CounterSpool::Target spool;
+};
+
+/// Reads the driver's own counters of bytes on the link, of every GPU in turn, in one thread.
+///
+/// They have 32 bits: an interval in which the link could have carried more is written as
+/// unknown. Times are the driver's own, of the middle between its two readings.
+class NvmlCounters {
+ public:
+  /// Reads each GPU once. A read takes 160 to 500 us of CPU, so that `period_ns` is what is
+  /// tried. `most_bytes_per_second`: no link is faster. Throws `Error`.
+  NvmlCounters(const std::vector<NvmlTarget>& targets, std::uint64_t period_ns,
+               double most_bytes_per_second);
+
+  void start();
+
+  /// Reads once more, and tells how it went for each GPU; once.
+  std::vector<CounterReport> stop();
+
+ private:
+  struct Gpu {
+    Gpu(NvmlDevice* handle, const NvmlTarget& target, std::uint64_t period_ns,
+        double most_bytes_per_second);
+
+    NvmlDevice* device;
+    CounterSpool spool;
+    WrappingCounter sent, received;
+    std::uint64_t last_ns = 0;
+    CounterReport report{};
+  };
+
+  void work(const Worker::Pause& pause);
+  void read_all();
+  void read(Gpu& gpu);
+
+  NvmlApi api_;
+  std::chrono::nanoseconds period_;
+  std::vector<std::unique_ptr<Gpu>> gpus_;
+  Worker worker_;  // last: its thread ends before what it uses
+};
+
+/// Asks the driver again and again what one direction carried in the last 20 ms: the old way,
+/// for GPUs without counters. The other direction is unknown in its records.
+class NvmlThroughput {
+ public:
+  /// Asks once. Throws `Error`.
+  NvmlThroughput(const NvmlTarget& target, Direction direction);
+
+  void start();
+
+  /// Ends after the call that is under way, and tells how it went; once.
+  CounterReport stop();
+
+ private:
+  void work(const Worker::Pause& pause);
+
+  NvmlApi api_;
+  NvmlDevice* device_;
+  Direction direction_;
+  CounterSpool spool_;
+  CounterReport report_;
+  Worker worker_;  // last: its thread ends before what it uses
+};
+
+}  // namespace lanescope::watch

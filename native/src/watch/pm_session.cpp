@@ -1,0 +1,145 @@
+#include "lanescope/watch/pm_session.hpp"
+
+#include <utility>
+
+#include "lanescope/error.hpp"
+
+namespace lanescope::watch {
+
+namespace {
+
+constexpr std::uint64_t kLongestIntervalNs = 50'000'000;  // 2^32 bytes take 67 ms at 64 GB/s
+
+}  // namespace
+
+PmSession::PmSession(std::shared_ptr<const CuptiApi> api, PmSettings settings)
+    : api_(std::move(api)), settings_(std::move(settings)) {
+  if (settings_.metrics.size() != 2 || settings_.interval_ns == 0 ||
+      settings_.interval_ns > kLongestIntervalNs)
+    throw Error("PmSession", 0, "bad settings", "two metrics, and an interval of up to 50 ms");
+  auto begin = LANESCOPE_CUPTI_PARAMETERS(CUpti_Profiler_Initialize_Params);
+  (*api_)(api_->initialize, begin);
+  require_support();
+  auto chip = LANESCOPE_CUPTI_PARAMETERS(CUpti_Device_GetChipName_Params);
+  chip.deviceIndex = static_cast<std::size_t>(settings_.device);
+  (*api_)(api_->chip_name, chip);
+  chip_ = chip.pChipName;
+  metrics_.emplace(api_, chip_, availability(), settings_.metrics);
+  enable();
+}
+
+void PmSession::require_support() const {
+  auto asked = LANESCOPE_CUPTI_PARAMETERS(CUpti_Profiler_DeviceSupported_Params);
+  asked.cuDevice = settings_.device;
+  asked.api = CUPTI_PROFILER_PM_SAMPLING;
+  // One that fails tells nothing: what cannot be done is said by the calls that come.
+  if (api_->device_supported.attempt(asked) != CUPTI_SUCCESS) return;
+  if (asked.architecture == CUPTI_PROFILER_CONFIGURATION_UNSUPPORTED)
+    throw Error(api_->device_supported.name(), CUPTI_ERROR_NOT_SUPPORTED, "no PM sampling",
+                "the GPU's architecture has no PM sampling");
+  if (asked.confidentialCompute == CUPTI_PROFILER_CONFIGURATION_UNSUPPORTED)
+    api_->check(CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED, api_->device_supported.name());
+  if (asked.vGpu == CUPTI_PROFILER_CONFIGURATION_DISABLED ||
+      asked.vGpu == CUPTI_PROFILER_CONFIGURATION_UNSUPPORTED)
+    api_->check(CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED, api_->device_supported.name());
+}
+
+std::vector<std::uint8_t> PmSession::availability() const {
+  auto asked = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_GetCounterAvailability_Params);
+  asked.deviceIndex = static_cast<std::size_t>(settings_.device);
+  (*api_)(api_->availability, asked);
+  std::vector<std::uint8_t> image(asked.counterAvailabilityImageSize);
+  asked.pCounterAvailabilityImage = image.data();
+  (*api_)(api_->availability, asked);
+  return image;
+}
+
+void PmSession::enable() {
+  auto enabled = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_Enable_Params);
+  enabled.deviceIndex = static_cast<std::size_t>(settings_.device);
+  (*api_)(api_->enable, enabled);
+  object_ = {enabled.pPmSamplingObject, [api = api_](CUpti_PmSampling_Object* object) {
+               auto disabled = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_Disable_Params);
+               disabled.pPmSamplingObject = object;
+               api->disable.attempt(disabled);
+             }};
+  auto set = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_SetConfig_Params);
+  set.pPmSamplingObject = object_.get();
+  set.configSize = metrics_->config().size();
+  set.pConfig = metrics_->config().data();
+  set.hardwareBufferSize = settings_.hardware_buffer_bytes;
+  set.samplingInterval = settings_.interval_ns;
+  set.triggerMode = CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL;
+  set.hwBufferAppendMode = CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST;
+  (*api_)(api_->set_config, set);
+}
+
+void PmSession::start() {
+  auto started = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_Start_Params);
+  started.pPmSamplingObject = object_.get();
+  (*api_)(api_->start, started);
+}
+
+void PmSession::stop() {
+  auto stopped = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_Stop_Params);
+  stopped.pPmSamplingObject = object_.get();
+  (*api_)(api_->stop, stopped);
+}
+
+void PmSession::reopen() {
+  auto stopped = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_Stop_Params);
+  stopped.pPmSamplingObject = object_.get();
+  api_->stop.attempt(stopped);  // it may be in any state
+  object_.reset();
+  enable();
+}
+
+CounterImage PmSession::make_image(std::size_t samples) {
+  auto size = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_GetCounterDataSize_Params);
+  size.pPmSamplingObject = object_.get();
+  size.pMetricNames = metrics_->names();
+  size.numMetrics = metrics_->count();
+  size.maxSamples = static_cast<std::uint32_t>(samples);
+  (*api_)(api_->image_size, size);
+  std::vector<std::uint8_t> bytes(size.counterDataSize);
+  auto image = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_CounterDataImage_Initialize_Params);
+  image.pPmSamplingObject = object_.get();
+  image.counterDataSize = bytes.size();
+  image.pCounterData = bytes.data();
+  (*api_)(api_->image_initialize, image);
+  return {std::move(bytes), samples};
+}
+
+Decoded PmSession::decode(CounterImage& image) const {
+  auto decoded = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_DecodeData_Params);
+  decoded.pPmSamplingObject = object_.get();
+  decoded.pCounterDataImage = image.data();
+  decoded.counterDataImageSize = image.size();
+  const CUptiResult result = api_->decode.attempt(decoded);
+  if (result == CUPTI_ERROR_OUT_OF_MEMORY || decoded.overflow != 0) return Decoded::overflow;
+  api_->check(result, api_->decode.name());
+  return decoded.decodeStopReason == CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
+             ? Decoded::full
+             : Decoded::all;
+}
+
+void PmSession::evaluate(const CounterImage& image, CounterStream& into) {
+  auto info = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_GetCounterDataInfo_Params);
+  info.pCounterDataImage = image.data();
+  info.counterDataImageSize = image.size();
+  (*api_)(api_->image_info, info);
+  double bytes[2] = {};
+  auto time = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_CounterData_GetSampleInfo_Params);
+  time.pPmSamplingObject = object_.get();
+  time.pCounterDataImage = image.data();
+  time.counterDataImageSize = image.size();
+  auto value = metrics_->question(image, bytes);
+  for (std::size_t i = 0; i < info.numCompletedSamples; ++i) {
+    time.sampleIndex = value.rangeIndex = i;
+    (*api_)(api_->sample_info, time);
+    (*api_)(api_->evaluate, value);
+    into.add({time.startTimestamp, time.endTimestamp, bytes[0], bytes[1]});
+  }
+}
+
+}  // namespace lanescope::watch

@@ -1,0 +1,48 @@
+#include "lanescope/watch/spool_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "lanescope/error.hpp"
+
+namespace lanescope::watch {
+
+static_assert(std::endian::native == std::endian::little, "spools are little-endian");
+
+SpoolFile::SpoolFile(const std::string& path, const std::string& header) : path_(path) {
+  descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) throw_errno("open of " + path);
+  put(header.data(), header.size());
+  if (!failure_) return;
+  close(descriptor_);
+  throw Error("write", 0, "spool ended", *failure_);
+}
+
+SpoolFile::~SpoolFile() {
+  close(descriptor_);
+}
+
+bool SpoolFile::write(std::span<const CounterRecord> records) {
+  if (!failure_) put(records.data(), records.size_bytes());
+  return !failure_;
+}
+
+void SpoolFile::put(const void* data, std::size_t bytes) {
+  const char* rest = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor_, rest, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      failure_ = "Nothing more could be written to " + path_ + ": " + std::strerror(errno) + ".";
+      return;
+    }
+    rest += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+}  // namespace lanescope::watch

@@ -1,0 +1,71 @@
+"""A watch's summary as plain values for JSON: units in the names, None for what is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from lanescope.watch.findings import Finding
+from lanescope.watch.summary import Summary, WaySummary
+
+#: Of the values below; it changes when a key changes its meaning or goes.
+SUMMARY_VERSION = 1
+_MOST_GROUPS = 100
+
+
+def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str, Any]:
+    """Return a summary and its findings as dicts, lists, numbers and text."""
+    return {
+        "version": SUMMARY_VERSION,
+        "seconds": summary.seconds,
+        "ways": [_way(way) for way in summary.ways],
+        "copies": [asdict(group) for group in summary.copies[:_MOST_GROUPS]],
+        "most_frequent_copies": [asdict(group) for group in summary.most_frequent(_MOST_GROUPS)],
+        "shares": {
+            by: [_without(asdict(s), "by") for s in summary.shares_by(by)[:_MOST_GROUPS]]
+            for by in ("process", "stream", "thread", "path")
+        },
+        "losses": {**asdict(summary.losses), "cut_processes": list(summary.losses.cut_processes)},
+        "costs": [asdict(cost) for cost in summary.costs],
+        "alignments": [
+            {"gpu": gpu, **({} if found is None else asdict(found)), "known": found is not None}
+            for gpu, found in summary.alignments
+        ],
+        "notes": list(summary.notes),
+        "findings": [_finding(finding) for finding in findings],
+    }
+
+
+def _way(way: WaySummary) -> dict[str, Any]:
+    rates = None if way.rates is None else asdict(way.rates)
+    if rates is not None:
+        rates["windows"] = list(rates["windows"])
+    return {
+        "gpu": way.gpu,
+        "direction": way.direction,
+        "told": way.told,
+        "source": way.source,
+        "counter_bytes": way.counter_bytes,
+        "traced_bytes": way.traced_bytes,
+        "unattributed_bytes": way.unattributed_bytes,
+        "limit_gbs": way.limit.gbs,
+        "limit_source": way.limit.source,
+        "share_of_limit": way.share_of_limit,
+        "rates": rates,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    values = asdict(finding)
+    gain = values.pop("gain_seconds")
+    return {
+        **values,
+        "predicted_gain_seconds": gain,
+        "preconditions": list(finding.preconditions),
+        "evidence": list(finding.evidence),
+    }
+
+
+def _without(values: dict[str, Any], key: str) -> dict[str, Any]:
+    return {k: v for k, v in values.items() if k != key}

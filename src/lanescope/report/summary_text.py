@@ -1,0 +1,185 @@
+"""What a watch shows on a terminal: one screen of rates, copies, and who made them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from lanescope.report import format as fmt
+from lanescope.watch.attribution import CopyGroup
+from lanescope.watch.findings import Finding
+from lanescope.watch.summary import Summary, WaySummary
+from lanescope.watch.windows import WindowStatistics, window_text
+
+#: With these the first screen stays below 40 lines on a machine with two GPUs.
+MOST_COPIES = 3
+MOST_SHARES = 2
+MOST_FINDINGS = 5
+_MOST_WAYS = 8
+_MOST_NAME = 60
+
+Row = tuple[str, ...]
+
+
+def summary_text(summary: Summary, findings: Sequence[Finding] = ()) -> Text:
+    """Return the first screen of a watch."""
+    blocks = [
+        [f"Watched {fmt.seconds_text(summary.seconds)}. GB/s are 1e9 bytes of payload a second."],
+        _ways(summary.ways),
+        _copies(summary),
+        _shares(summary),
+        _findings(findings),
+        _ends(summary),
+    ]
+    text = Text("\n\n".join("\n".join(block) for block in blocks if block))
+    text.highlight_regex(r"(?m)^(Findings|Largest and most|Traced bytes).*", "bold")
+    return text
+
+
+def _ways(ways: Sequence[WaySummary]) -> list[str]:
+    if not ways:
+        return ["Nothing was counted and no copy was traced."]
+    windows = ways[0].rates.windows if ways[0].rates else ()
+    columns = (f"{window_text(w.window_ns)}: p50 p99 peak" for w in windows)
+    head = ("way", "payload", "traced", "mean GB/s", "of link", "busy", *columns)
+    rows = [head, *(_way_row(way) for way in ways[:_MOST_WAYS])]
+    lines = table_lines(rows)
+    if len(ways) > _MOST_WAYS:
+        lines.append(f"{fmt.count_text(len(ways) - _MOST_WAYS, 'more way')} in --json")
+    lines.append("p50, p99 and peak in GB/s are of the windows with traffic.")
+    rates = [way.rates for way in ways if way.rates is not None]
+    reasons = dict.fromkeys(
+        f"{window_text(w.window_ns)}: {w.reason}" for r in rates for w in r.windows if w.reason
+    )
+    if reasons:
+        lines.append("– " + "; ".join(reasons) + ".")
+    limits = dict.fromkeys(
+        f"{way.direction} {fmt.gbs_text(way.limit.gbs)} GB/s, {way.limit.source}"
+        for way in ways
+        if way.limit.gbs is not None
+    )
+    unknown = dict.fromkeys(way.limit.source for way in ways if way.limit.gbs is None)
+    lines.append("Link: " + "; ".join([*limits, *unknown]) + ".")
+    lines.append("From " + "; ".join(dict.fromkeys(way.source for way in ways)) + ".")
+    return lines
+
+
+def _way_row(way: WaySummary) -> Row:
+    rates = way.rates
+    cells = (
+        way.label.replace(".", " "),
+        fmt.bytes_text(_whole(rates.payload_bytes if rates else None)),
+        fmt.bytes_text(_whole(way.traced_bytes)),
+        fmt.gbs_text(rates.mean_gbs if rates else None),
+        fmt.percent_text(way.share_of_limit),
+        fmt.percent_text(rates.busy_share if rates else None),
+    )
+    return cells + tuple(_window_cell(w) for w in (rates.windows if rates else ()))
+
+
+def _window_cell(window: WindowStatistics) -> str:
+    rates = (window.p50_gbs, window.p99_gbs, window.peak_gbs)
+    if window.peak_gbs is None:
+        return fmt.MISSING if window.reason else "idle"
+    return " ".join(fmt.gbs_text(gbs) for gbs in rates)
+
+
+def _copies(summary: Summary) -> list[str]:
+    if not summary.copies:
+        return []
+    largest = summary.copies[:MOST_COPIES]
+    frequent = [g for g in summary.most_frequent(MOST_COPIES) if g not in largest]
+    head = ("copies", "of", "direction", "host memory", "call", "in sum", "GPU time", "GB/s")
+    rows = [head, *(_copy_row(group) for group in (*largest, *frequent))]
+    return ["Largest and most frequent copies", *table_lines(rows)]
+
+
+def _copy_row(group: CopyGroup) -> Row:
+    return (
+        str(group.count),
+        fmt.bytes_text(group.bytes),
+        group.direction,
+        group.memory or fmt.MISSING,
+        "asynchronous" if group.asynchronous else "synchronous",
+        fmt.bytes_text(group.total_bytes),
+        fmt.seconds_text(group.seconds),
+        fmt.gbs_text(group.gbs),
+    )
+
+
+def _shares(summary: Summary) -> list[str]:
+    lines = []
+    for by in ("process", "stream", "thread", "path"):
+        found = summary.shares_by(by)
+        if not found:
+            continue
+        told = [
+            f"{_cut(share.name)} {fmt.percent_text(share.share)} "
+            f"({fmt.bytes_text(share.total_bytes)})"
+            for share in found[:MOST_SHARES]
+        ]
+        more = f"; {len(found) - MOST_SHARES} more" if len(found) > MOST_SHARES else ""
+        lines.append(f"- by {by}: {'; '.join(told)}{more}")
+    return ["Traced bytes", *lines] if lines else []
+
+
+def _findings(findings: Sequence[Finding]) -> list[str]:
+    if not findings:
+        return []
+    lines = ["Findings"]
+    for finding in findings[:MOST_FINDINGS]:
+        gain = ""
+        if finding.gain_seconds is not None:
+            gain = f" Predicted gain: {fmt.seconds_text(finding.gain_seconds)}."
+        lines.append(f"- {finding.sentence}{gain}")
+    if len(findings) > MOST_FINDINGS:
+        more = fmt.count_text(len(findings) - MOST_FINDINGS, "more finding")
+        lines.append(f"{more} in --json")
+    return lines
+
+
+def _ends(summary: Summary) -> list[str]:
+    losses = summary.losses
+    lines = [f"- {note}" for note in summary.notes]
+    lost = f"{fmt.count_text(losses.samples, 'sample')}, "
+    lost += f"{fmt.count_text(losses.records, 'trace record')}"
+    if losses.unknown_seconds is not None:
+        lost += f"; counters know nothing of {_seconds(losses.unknown_seconds)}"
+    if losses.cut_processes:
+        cut = fmt.count_text(len(losses.cut_processes), "process", "processes")
+        lost += f"; the trace of {cut} was cut off"
+    lines.append(f"Lost: {lost}.")
+    costs = [f"{c.source} {_seconds(c.cpu_seconds)}" for c in summary.costs]
+    if costs:
+        lines.append(f"Processor time of the sources: {', '.join(costs)}.")
+    aligned = [
+        f"g{gpu} {fmt.seconds_text(a.residual_p99_ns * 1e-9)} (p99 of {a.copies} copies)"
+        for gpu, a in summary.alignments
+        if a is not None
+    ]
+    if aligned:
+        lines.append(f"Counters and trace agree in time to: {', '.join(aligned)}.")
+    return lines
+
+
+def table_lines(rows: Sequence[Row]) -> list[str]:
+    """Return rows as lines with aligned columns; numbers stand to the left as words do."""
+    columns = max(len(row) for row in rows)
+    widths = [max((len(row[i]) for row in rows if i < len(row)), default=0) for i in range(columns)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
+        for row in rows
+    ]
+
+
+def _whole(count: float | None) -> float | None:
+    return None if count is None else round(count)
+
+
+def _seconds(seconds: float | None) -> str:
+    return "0 s" if seconds == 0 else fmt.seconds_text(seconds)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _MOST_NAME else f"{name[: _MOST_NAME - 1]}…"

@@ -1,0 +1,102 @@
+"""How far the clocks of counters and trace are apart, from copies that ran alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from lanescope.watch.codes import Direction, FloatArray, IntArray
+from lanescope.watch.operations import Operations
+from lanescope.watch.timeline import Counters
+
+#: A burst needs whole samples between its edges to know how full a sample is.
+LEAST_SAMPLES = 5
+#: Around a copy nothing else may move, for so many samples.
+GUARD_SAMPLES = 10
+#: Samples above this share of a burst's fullest are part of it.
+PART_SHARE = 0.03
+LEAST_COPIES = 10
+MOST_COPIES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Where bursts of counters lie beside traced copies.
+
+    Attributes
+    ----------
+    offset_ns
+        Add to times of the counters to get those of the trace. The median over all
+        edges, so that what a copy waits for its first bytes is halved.
+    residual_p99_ns
+        99 % of all edges lie within so much of the copies' after that.
+    copies
+        So many copies were used.
+    """
+
+    offset_ns: float
+    residual_p99_ns: float
+    copies: int
+
+
+def align(counters: Counters, operations: Operations) -> Alignment | None:
+    """Compare the edges of bursts with those of copies; None with fewer than ten to compare."""
+    own = operations.rows(operations.moves & (operations.device == counters.gpu))
+    if not len(own) or len(counters) < 2:
+        return None
+    edges = list(_edges(counters, own.rows(alone(own, counters.interval_ns))))
+    if len(edges) < LEAST_COPIES:
+        return None
+    found = np.array(edges)
+    # starts are late and ends early by what packets take: neither is the clock
+    offset = -float(np.median(found.mean(axis=1)))
+    residual = float(np.quantile(np.abs(found + offset), 0.99))
+    return Alignment(offset, residual, len(edges))
+
+
+def alone(own: Operations, interval_ns: int) -> IntArray:
+    """Return the rows of long copies over the link with nothing else near them."""
+    order = np.argsort(own.start_ns, kind="stable")
+    start, end = own.start_ns[order], own.end_ns[order]
+    before = np.concatenate(([np.iinfo(np.int64).min // 2], np.maximum.accumulate(end)[:-1]))
+    after = np.concatenate((start[1:], [np.iinfo(np.int64).max // 2]))
+    guard = GUARD_SAMPLES * interval_ns
+    long = end - start >= LEAST_SAMPLES * interval_ns
+    way = np.isin(own.direction[order], (Direction.H2D, Direction.D2H))
+    chosen = order[long & way & (start - before > guard) & (after - end > guard)]
+    return chosen[:: max(1, -(-chosen.size // MOST_COPIES))]
+
+
+def _edges(counters: Counters, copies: Operations) -> Iterator[tuple[float, float]]:
+    """Yield (burst start - copy start, burst end - copy end) in nanoseconds."""
+    guard = GUARD_SAMPLES * counters.interval_ns // 2
+    starts = counters.start_ns
+    for start, end, way in zip(copies.start_ns, copies.end_ns, copies.direction, strict=True):
+        first = int(np.searchsorted(counters.end_ns, start - guard, "right"))
+        last = int(np.searchsorted(starts, end + guard, "left"))
+        part = slice(first, last)
+        if last - first < LEAST_SAMPLES or not counters.known[part].all():
+            continue
+        wire = counters.rx_bytes if way == Direction.H2D else counters.tx_bytes
+        lasted = (counters.end_ns[part] - starts[part]).astype(np.float64)
+        burst = _burst(starts[part] - start, lasted, wire[part].astype(np.float64))
+        if burst is not None:
+            yield burst[0], burst[1] - float(end - start)
+
+
+def _burst(
+    start_ns: IntArray, lasted_ns: FloatArray, wire: FloatArray
+) -> tuple[float, float] | None:
+    """Return start and end of a burst; samples that it fills in part tell where in them it is."""
+    part = np.flatnonzero(wire > PART_SHARE * wire.max())
+    if part.size < LEAST_SAMPLES or wire.max() <= 0:
+        return None
+    first, last = int(part[0]), int(part[-1])
+    if first == 0 or last == wire.size - 1:
+        return None  # other traffic around the copy: no edges
+    full = float(np.median(wire[part[1:-1]] / lasted_ns[part[1:-1]]))
+    filled = np.minimum(wire / (full * lasted_ns), 1.0) * lasted_ns
+    begin = float(start_ns[first]) + float(lasted_ns[first] - filled[first])
+    return begin, float(start_ns[last]) + float(filled[last])

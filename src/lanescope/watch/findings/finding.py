@@ -1,0 +1,97 @@
+"""The type of a finding, and what findings measure in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lanescope.measurement.bandwidth import bandwidths_gbs
+from lanescope.watch.codes import Direction, IntArray
+from lanescope.watch.limits import WAYS, LinkLimit
+from lanescope.watch.operations import Operations
+
+#: Copies from here on run at the rate of their path: what a copy costs beyond its bytes,
+#: 1 to 2 µs on the GPU, is 5 % of 2 MiB over PCIe 5.0 x16.
+LARGE_BYTES = 2 << 20
+#: Fewer large copies say little about the rate of a path.
+_LEAST_LARGE = 3
+
+#: Limits of each GPU's link (h2d, d2h).
+Limits = dict[int, tuple[LinkLimit, LinkLimit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that costs time, and what a change would probably gain.
+
+    Attributes
+    ----------
+    kind
+        ``pageable-async``, ``synchronous-copies``, ``tiny-copies``, ``no-overlap`` or
+        ``trained-down``.
+    sentence
+        What was seen, with numbers.
+    gain_seconds
+        Predicted, never measured: what the watched time would shrink by at best. None
+        where the numbers allow no prediction.
+    basis
+        How the gain was predicted, or why it was not.
+    preconditions
+        What must hold for the change to be right and to gain this.
+    evidence
+        The numbers behind it, a line each.
+    """
+
+    kind: str
+    sentence: str
+    gain_seconds: float | None
+    basis: str
+    preconditions: tuple[str, ...]
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PathRate:
+    """A rate that copies of a path can reach, in GB/s, and where it was taken from."""
+
+    gbs: float
+    source: str
+
+
+def path_rate(
+    operations: Operations, gpu: int, way: int, limits: Limits, kinds: tuple[int, ...]
+) -> PathRate | None:
+    """Return how fast copies of a direction (0 h2d, 1 d2h) go on a GPU's link.
+
+    The median of its own large copies from or to these kinds of host memory; without
+    enough of them what the link can carry; None when that is unknown too.
+    """
+    code = (Direction.H2D, Direction.D2H)[way]
+    chosen = operations.is_copy & (operations.device == gpu) & (operations.direction == code)
+    chosen &= (operations.bytes >= LARGE_BYTES) & np.isin(operations.host_memory, kinds)
+    large = operations.rows(chosen & (operations.end_ns > operations.start_ns))
+    if len(large) >= _LEAST_LARGE:
+        rate = float(np.median(bandwidths_gbs(large.bytes.astype(np.float64), large.seconds)))
+        return PathRate(rate, f"median of {len(large)} large {WAYS[way]} copies of this watch")
+    limit = limits.get(gpu, (None, None))[way]
+    if limit is None or limit.gbs is None:
+        return None
+    return PathRate(limit.gbs, limit.source)
+
+
+def covered_ns(start_ns: IntArray, end_ns: IntArray) -> int:
+    """Return how much time some intervals cover, overlaps counted once, in nanoseconds."""
+    starts, ends = union(start_ns, end_ns)
+    return int((ends - starts).sum())
+
+
+def union(start_ns: IntArray, end_ns: IntArray) -> tuple[IntArray, IntArray]:
+    """Return what intervals cover as intervals that do not touch, in order."""
+    if not start_ns.size:
+        return start_ns, end_ns
+    order = np.argsort(start_ns, kind="stable")
+    start, end = start_ns[order], np.maximum.accumulate(end_ns[order])
+    first = np.concatenate(([True], start[1:] > end[:-1]))
+    last = np.concatenate((np.flatnonzero(first)[1:] - 1, [start.size - 1]))
+    return start[first], end[last]

@@ -1,0 +1,58 @@
+"""Asynchronous copies from or to pageable memory, which are neither fast nor asynchronous."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.watch.codes import Direction, MemoryKind
+from lanescope.watch.findings.finding import Finding, Limits, covered_ns, path_rate
+from lanescope.watch.limits import WAYS
+from lanescope.watch.operations import Operations
+
+#: The driver takes small ones into the command itself: they wait for nothing.
+LEAST_BYTES = 64 << 10
+#: Below this much copied time nobody gains from a change.
+LEAST_SECONDS = 1e-3
+
+
+def pageable_async(operations: Operations, limits: Limits) -> Iterator[Finding]:
+    """Yield a finding for each GPU and direction with such copies."""
+    chosen = operations.is_copy & operations.asynchronous & (operations.bytes >= LEAST_BYTES)
+    chosen &= operations.host_memory == MemoryKind.PAGEABLE
+    found = operations.rows(chosen)
+    for gpu in np.unique(found.device).tolist():
+        for way, code in enumerate((Direction.H2D, Direction.D2H)):
+            rows = found.rows((found.device == gpu) & (found.direction == code))
+            if len(rows) and covered_ns(rows.start_ns, rows.end_ns) * 1e-9 >= LEAST_SECONDS:
+                yield _finding(rows, operations, gpu, way, limits)
+
+
+def _finding(
+    rows: Operations, operations: Operations, gpu: int, way: int, limits: Limits
+) -> Finding:
+    total, seconds = int(rows.bytes.sum()), covered_ns(rows.start_ns, rows.end_ns) * 1e-9
+    rate = path_rate(operations, gpu, way, limits, (MemoryKind.PINNED,))
+    gain, basis = None, "the rate of pinned copies is not known here"
+    evidence = [f"{len(rows)} copies, {total / 2**20:.4g} MiB, {seconds:.4g} s on the GPU"]
+    if rate is not None:
+        gain = max(seconds - total / rate.gbs / 1e9, 0.0)
+        basis = f"the same bytes at {rate.gbs:.3g} GB/s ({rate.source})"
+        evidence.append(f"pinned: {rate.gbs:.3g} GB/s, {rate.source}")
+    return Finding(
+        "pageable-async",
+        f"{len(rows)} asynchronous {WAYS[way]} copies of g{gpu} ({total / 2**20:.4g} MiB) use "
+        f"pageable memory and took {seconds:.3g} s at {bandwidth_gbs(total, seconds):.3g} GB/s: "
+        "the driver stages them through pinned memory, and the call waits for that.",
+        gain,
+        basis,
+        (
+            "The same buffers are used again and again: pinning costs more than a copy of "
+            "the same bytes.",
+            "The memory may be pinned, and nothing is copied into a pinned buffer only for this.",
+            "The program waits for these copies; what overlaps with kernels now gains less.",
+        ),
+        tuple(evidence),
+    )

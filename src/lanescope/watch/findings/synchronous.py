@@ -1,0 +1,50 @@
+"""Copies for which the calling thread waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from lanescope.watch.findings.finding import Finding, covered_ns
+from lanescope.watch.operations import Operations
+
+#: Below this share of the watch waiting is not what makes a program slow.
+LEAST_SHARE = 0.02
+#: A call that does not wait takes so long: 2 to 10 µs were measured.
+SUBMIT_SECONDS = 10e-6
+
+
+def synchronous_copies(operations: Operations, watched_seconds: float) -> Iterator[Finding]:
+    """Yield a finding for each process that waits for its copies."""
+    found = operations.rows(operations.is_copy & ~operations.asynchronous)
+    for pid in np.unique(found.pid).tolist():
+        rows = found.rows(found.pid == pid)
+        called = (rows.call_start_ns > 0) & (rows.call_end_ns > rows.call_start_ns)
+        finding = _finding(rows, pid, bool(called.all()), watched_seconds)
+        if finding is not None:
+            yield finding
+
+
+def _finding(rows: Operations, pid: int, called: bool, watched: float) -> Finding | None:
+    start, end = (rows.call_start_ns, rows.call_end_ns) if called else (rows.start_ns, rows.end_ns)
+    waited = covered_ns(start, end) * 1e-9
+    if watched <= 0 or waited < LEAST_SHARE * watched:
+        return None
+    total = int(rows.bytes.sum()) / 2**20
+    word = "waited" if called else "waited, by the times of the GPU, at least"
+    gain = max(waited - len(rows) * SUBMIT_SECONDS, 0.0)
+    known = "call times are known" if called else "call times are not known: flags and GPU times"
+    return Finding(
+        "synchronous-copies",
+        f"Process {pid} {word} {waited:.3g} s ({waited / watched * 100:.1f} % of the watch) in "
+        f"{len(rows)} synchronous copies of {total:.4g} MiB.",
+        gain,
+        f"the thread works on while copies run, but for {SUBMIT_SECONDS * 1e6:g} µs a call",
+        (
+            "There is other work for the thread or the GPU in that time.",
+            "Host memory is pinned: asynchronous copies of pageable memory wait as well.",
+            "The program synchronises before it uses what was copied.",
+        ),
+        (known, f"{len(rows)} copies, {total:.4g} MiB, {waited:.4g} s"),
+    )

@@ -1,0 +1,78 @@
+"""Many copies so small that their fixed cost is most of their time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from lanescope.watch.codes import Direction, MemoryKind
+from lanescope.watch.findings.finding import Finding, Limits, path_rate
+from lanescope.watch.limits import WAYS
+from lanescope.watch.operations import Operations
+
+#: 64 KiB take 1.2 µs at 55 GB/s: as long as what a copy costs beyond its bytes.
+MOST_BYTES = 64 << 10
+#: Fewer do not add up.
+LEAST_COPIES = 1000
+#: Copies that follow within this time could have been one; beyond it they are other work.
+BATCH_GAP_NS = 50_000
+#: Gains below this are not worth a change.
+LEAST_SECONDS = 1e-3
+
+_HOST = (MemoryKind.PINNED, MemoryKind.PAGEABLE)
+
+
+def tiny_copies(operations: Operations, limits: Limits) -> Iterator[Finding]:
+    """Yield a finding for each GPU and direction with many tiny copies in rows."""
+    chosen = operations.is_copy & (operations.bytes <= MOST_BYTES) & (operations.bytes > 0)
+    found = operations.rows(chosen)
+    for gpu in np.unique(found.device).tolist():
+        for way, code in enumerate((Direction.H2D, Direction.D2H)):
+            rows = found.rows((found.device == gpu) & (found.direction == code))
+            if len(rows) < LEAST_COPIES:
+                continue
+            rate = path_rate(operations, gpu, way, limits, _HOST)
+            finding = _finding(rows, gpu, way, None if rate is None else rate.gbs)
+            if finding is not None:
+                yield finding
+
+
+def batches(rows: Operations) -> int:
+    """Return how many copies would be left if those of a stream that follow at once were one."""
+    order = np.lexsort((rows.start_ns, rows.stream, rows.context, rows.pid))
+    start, end = rows.start_ns[order], rows.end_ns[order]
+    same = np.ones(max(len(rows) - 1, 0), np.bool_)
+    for column in (rows.pid, rows.context, rows.stream):
+        same &= np.diff(column[order]) == 0
+    follows = same & (start[1:] - end[:-1] <= BATCH_GAP_NS)
+    return len(rows) - int(follows.sum())
+
+
+def _finding(rows: Operations, gpu: int, way: int, gbs: float | None) -> Finding | None:
+    typical = float(np.median(rows.seconds))
+    moving = 0.0 if gbs is None else float(np.median(rows.bytes)) / gbs / 1e9
+    fixed, left = max(typical - moving, 0.0), batches(rows)
+    gain = (len(rows) - left) * fixed
+    if gain < LEAST_SECONDS:
+        return None
+    total, size = int(rows.bytes.sum()), int(np.median(rows.bytes))
+    return Finding(
+        "tiny-copies",
+        f"{len(rows)} {WAYS[way]} copies of g{gpu} are at most {MOST_BYTES >> 10} KiB (median "
+        f"{size} B); each takes {typical * 1e6:.3g} µs, of which {fixed * 1e6:.3g} µs are fixed "
+        f"cost. Those that follow each other within {BATCH_GAP_NS // 1000} µs fit into "
+        f"{left} {'copy' if left == 1 else 'copies'}.",
+        gain,
+        f"{len(rows) - left} copies fewer, {fixed * 1e6:.3g} µs of GPU time each; time of the "
+        "calls comes on top",
+        (
+            "What is copied in a row can lie in one buffer, or go as one batch.",
+            "Nothing waits for one of them before the next is made.",
+            "The time between these copies is not spent on other work that hides their cost.",
+        ),
+        (
+            f"{len(rows)} copies, {total / 2**20:.4g} MiB, {float(rows.seconds.sum()):.4g} s",
+            "rate for their bytes: " + ("not known" if gbs is None else f"{gbs:.3g} GB/s"),
+        ),
+    )

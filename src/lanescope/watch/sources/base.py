@@ -1,0 +1,83 @@
+"""What every source of a watch can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from lanescope.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Whether a source can watch here.
+
+    Attributes
+    ----------
+    reason, remedy
+        A sentence each: what stands in the way and what to do; None when nothing does, or
+        nothing can be done.
+    """
+
+    ok: bool
+    reason: str | None = None
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReport:
+    """What a source says when it has stopped.
+
+    Attributes
+    ----------
+    reason, remedy
+        What went wrong on the way, and what to do; None when all is well.
+    samples, lost_samples, gaps
+        Of counters: records with known bytes, intervals of which nothing is known, and
+        runs of those; None for other sources.
+    cpu_seconds
+        Processor time of its threads; None when unknown.
+    wall_seconds
+        From start to stop; None when unknown.
+    """
+
+    reason: str | None = None
+    remedy: str | None = None
+    samples: int | None = None
+    lost_samples: int | None = None
+    gaps: int | None = None
+    cpu_seconds: float | None = None
+    wall_seconds: float | None = None
+
+
+class Source(Protocol):
+    """Something that watches.
+
+    Attributes
+    ----------
+    name
+        As it stands in reports and names of spools.
+    """
+
+    @property
+    def name(self) -> str:
+        """The source's name."""
+
+    def available(self, machine: Machine, *, thorough: bool = False) -> Availability:
+        """Say whether it can watch `machine`; cheaply, unless a `thorough` trial is wanted."""
+
+    def start(self) -> None:
+        """Begin to watch.
+
+        Raises
+        ------
+        NotMeasuredError
+            If it cannot; the program runs all the same.
+        """
+
+    def stop(self) -> SourceReport:
+        """End what `start` began."""
+
+    def environment(self) -> Mapping[str, str]:
+        """Return the variables that the watched program has to be started with."""

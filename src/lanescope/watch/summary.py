@@ -1,0 +1,121 @@
+"""What a watch has seen, in numbers: the values that tables, JSON and assertions share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lanescope.watch.align import Alignment
+from lanescope.watch.attribution import CopyGroup, Share
+from lanescope.watch.limits import LinkLimit
+from lanescope.watch.rates import Rates
+
+
+@dataclass(frozen=True, slots=True)
+class WaySummary:
+    """One direction of one GPU's link.
+
+    Attributes
+    ----------
+    direction
+        ``h2d`` or ``d2h``.
+    told
+        Whose rates are told: ``counters`` where there are any, else ``trace``; None
+        without both.
+    source
+        Where those come from, as a phrase with the sampling interval or the model.
+    rates
+        Payload and rates by `told`; None without any.
+    counter_bytes, traced_bytes
+        Payload by each source, over its known time; None without it.
+    unattributed_bytes
+        Counted payload that no traced copy explains, in the counters' known time; None
+        without both sources. Differences below 0.5 % are 0: counters are no more exact.
+    limit
+        What the link can carry.
+    """
+
+    gpu: int
+    direction: str
+    told: str | None
+    source: str
+    rates: Rates | None
+    counter_bytes: float | None
+    traced_bytes: float | None
+    unattributed_bytes: float | None
+    limit: LinkLimit
+
+    @property
+    def label(self) -> str:
+        """The way as assertions name it, such as ``g0.h2d``."""
+        return f"g{self.gpu}.{self.direction}"
+
+    @property
+    def share_of_limit(self) -> float | None:
+        """Mean rate as a share of what the link can carry; None when one is unknown."""
+        if self.rates is None or self.rates.mean_gbs is None or not self.limit.gbs:
+            return None
+        return self.rates.mean_gbs / self.limit.gbs
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What was not recorded.
+
+    Attributes
+    ----------
+    samples, records
+        Lost counter samples and trace records, as far as the sources know.
+    unknown_seconds
+        Seconds of the watch of which the counters know nothing, the worst GPU's; None without
+        counters.
+    cut_processes
+        Processes whose trace did not end in order.
+    """
+
+    samples: int
+    records: int
+    unknown_seconds: float | None
+    cut_processes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Processor time that a source took; None when unknown."""
+
+    source: str
+    cpu_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a watch has seen.
+
+    Attributes
+    ----------
+    copies
+        Groups of like copies, that with the most bytes first; of very many only the
+        largest and the most frequent.
+    shares
+        Traced bytes by process, stream, thread and path.
+    alignments
+        By GPU, how counters and trace agree in time; None when too few copies tell.
+    notes
+        Plain sentences on what the numbers do not say.
+    """
+
+    seconds: float
+    ways: tuple[WaySummary, ...]
+    copies: tuple[CopyGroup, ...]
+    shares: tuple[Share, ...]
+    losses: Losses
+    costs: tuple[Cost, ...]
+    alignments: tuple[tuple[int, Alignment | None], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def most_frequent(self, count: int) -> tuple[CopyGroup, ...]:
+        """Return the groups with the most copies."""
+        return tuple(sorted(self.copies, key=lambda g: -g.count)[:count])
+
+    def shares_by(self, by: str) -> tuple[Share, ...]:
+        """Return the shares of one way to ask: ``process``, ``stream``, ``thread``, ``path``."""
+        return tuple(share for share in self.shares if share.by == by)

@@ -1,0 +1,215 @@
+// A GPU for tests: the functions of libcuda, libcupti and libnvidia-ml that lanescope calls, in one
+// library. What it does is said by variables of the environment, read at each call:
+//   MOCK_PM       gap, overflow (once), dead (overflows for ever), broken (fails after 20 ms), or
+//   nothing MOCK_REFUSES  NAME=CODE: the function of CUPTI or NVML that fails, and with what
+// A sample every interval: 1000 bytes received, 100 sent. The first is one that is none.
+#include <cupti_pmsampling.h>
+#include <cupti_profiler_host.h>
+#include <cupti_profiler_target.h>
+#include <cupti_result.h>
+#include <cupti_target.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+struct Sample {
+  std::uint64_t start, end;
+};
+struct Image {
+  std::uint64_t room, count;
+  Sample samples[];
+};
+
+std::uint64_t interval, next_ns, begin_ns, stop_ns, index_of_next;
+int starts;
+std::uint64_t kRate = 60'000'000'000;  // bytes per second that NVML counts
+
+std::uint64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * 1'000'000'000ull + now.tv_nsec;
+}
+
+bool mode(const char* name) {
+  const char* told = std::getenv("MOCK_PM");
+  return told != nullptr && std::strcmp(told, name) == 0;
+}
+
+int refusal(const char* name) {
+  const char* told = std::getenv("MOCK_REFUSES");
+  if (told == nullptr) return 0;
+  const std::string text = told;
+  const auto equals = text.find('=');
+  return text.substr(0, equals) == name ? std::atoi(text.c_str() + equals + 1) : 0;
+}
+
+CUptiResult answer(const char* name) {
+  return static_cast<CUptiResult>(refusal(name));
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuInit(unsigned) {
+  return static_cast<CUresult>(refusal("cuInit"));
+}
+
+CUptiResult cuptiGetResultString(CUptiResult result, const char** text) {
+  *text = result == 26   ? "CUPTI_ERROR_HARDWARE_BUSY"
+          : result == 35 ? "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
+          : result == 43 ? "CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED"
+                         : "CUPTI_ERROR_UNKNOWN";
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiProfilerInitialize(CUpti_Profiler_Initialize_Params*) {
+  starts = 0;  // a new sampler
+  return answer("cuptiProfilerInitialize");
+}
+CUptiResult cuptiProfilerDeviceSupported(CUpti_Profiler_DeviceSupported_Params*) {
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiDeviceGetChipName(CUpti_Device_GetChipName_Params* p) {
+  p->pChipName = "MOCK";
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Params* p) {
+  p->pHostObject = reinterpret_cast<CUpti_Profiler_Host_Object*>(8);
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiProfilerHostDeinitialize(CUpti_Profiler_Host_Deinitialize_Params*) {
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params*) {
+  return answer("cuptiProfilerHostConfigAddMetrics");
+}
+CUptiResult cuptiProfilerHostGetConfigImageSize(CUpti_Profiler_Host_GetConfigImageSize_Params* p) {
+  p->configImageSize = 8;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiProfilerHostGetConfigImage(CUpti_Profiler_Host_GetConfigImage_Params*) {
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiPmSamplingGetCounterAvailability(
+    CUpti_PmSampling_GetCounterAvailability_Params* p) {
+  p->counterAvailabilityImageSize = 8;
+  return answer("cuptiPmSamplingGetCounterAvailability");
+}
+CUptiResult cuptiPmSamplingEnable(CUpti_PmSampling_Enable_Params* p) {
+  p->pPmSamplingObject = reinterpret_cast<CUpti_PmSampling_Object*>(8);
+  return answer("cuptiPmSamplingEnable");
+}
+CUptiResult cuptiPmSamplingDisable(CUpti_PmSampling_Disable_Params*) {
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiPmSamplingSetConfig(CUpti_PmSampling_SetConfig_Params* p) {
+  interval = p->samplingInterval;
+  return answer("cuptiPmSamplingSetConfig");
+}
+CUptiResult cuptiPmSamplingStart(CUpti_PmSampling_Start_Params*) {
+  begin_ns = next_ns = now_ns();
+  stop_ns = index_of_next = 0;
+  ++starts;
+  return answer("cuptiPmSamplingStart");
+}
+CUptiResult cuptiPmSamplingStop(CUpti_PmSampling_Stop_Params*) {
+  stop_ns = now_ns();
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiPmSamplingGetCounterDataSize(CUpti_PmSampling_GetCounterDataSize_Params* p) {
+  p->counterDataSize = sizeof(Image) + p->maxSamples * sizeof(Sample);
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiPmSamplingCounterDataImageInitialize(
+    CUpti_PmSampling_CounterDataImage_Initialize_Params* p) {
+  auto* image = reinterpret_cast<Image*>(p->pCounterData);
+  image->room = (p->counterDataSize - sizeof(Image)) / sizeof(Sample);
+  image->count = 0;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params* p) {
+  auto* image = reinterpret_cast<Image*>(p->pCounterDataImage);
+  const std::uint64_t until = stop_ns != 0 ? stop_ns : now_ns();
+  p->overflow = 0;
+  p->decodeStopReason = CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
+  const bool late = until - begin_ns > 20'000'000;
+  if (late && mode("broken")) return CUPTI_ERROR_UNKNOWN;
+  if ((mode("dead") && (late || starts > 1)) || (mode("overflow") && late && starts == 1)) {
+    p->overflow = 1;
+    return CUPTI_ERROR_OUT_OF_MEMORY;
+  }
+  for (; next_ns + interval <= until; next_ns += interval, ++index_of_next) {
+    if (mode("gap") && index_of_next == 100) next_ns += 10 * interval;
+    if (image->count == image->room) {
+      p->decodeStopReason = CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL;
+      break;
+    }
+    const std::uint64_t early = index_of_next == 0 ? 500'000'000 : 0;
+    image->samples[image->count++] = {next_ns - early, next_ns + interval};
+  }
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiPmSamplingGetCounterDataInfo(CUpti_PmSampling_GetCounterDataInfo_Params* p) {
+  const auto* image = reinterpret_cast<const Image*>(p->pCounterDataImage);
+  p->numTotalSamples = p->numPopulatedSamples = p->numCompletedSamples = image->count;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiPmSamplingCounterDataGetSampleInfo(
+    CUpti_PmSampling_CounterData_GetSampleInfo_Params* p) {
+  const auto* image = reinterpret_cast<const Image*>(p->pCounterDataImage);
+  p->startTimestamp = image->samples[p->sampleIndex].start;
+  p->endTimestamp = image->samples[p->sampleIndex].end;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiProfilerHostEvaluateToGpuValues(
+    CUpti_Profiler_Host_EvaluateToGpuValues_Params* p) {
+  p->pMetricValues[0] = 1000;
+  p->pMetricValues[1] = 100;
+  return CUPTI_SUCCESS;
+}
+
+struct Field {
+  std::uint32_t id, scope;
+  std::int64_t timestamp_us, latency_us;
+  std::int32_t type, result;
+  std::uint64_t value;
+};
+
+int nvmlInit_v2() {
+  return refusal("nvmlInit_v2");
+}
+int nvmlShutdown() {
+  return 0;
+}
+const char* nvmlErrorString(int) {
+  return "mock";
+}
+int nvmlDeviceGetHandleByUUID(const char*, void** device) {
+  *device = nullptr;
+  return refusal("nvmlDeviceGetHandleByUUID");
+}
+int nvmlDeviceGetFieldValues(void*, int count, Field* fields) {
+  const std::int64_t now_us = now_ns() / 1000;
+  for (int i = 0; i < count; ++i) {
+    fields[i].timestamp_us = now_us;
+    fields[i].type = 1;
+    fields[i].result = refusal("nvmlDeviceGetFieldValues");
+    const std::uint64_t counted = now_us * (kRate / 1'000'000) / (fields[i].id == 198 ? 1 : 10);
+    fields[i].value = counted & 0xFFFFFFFF;
+  }
+  return 0;
+}
+int nvmlDeviceGetPcieThroughput(void*, int direction, unsigned* value) {
+  usleep(3000);
+  *value = direction == 1 ? 5'000'000 : 1'000'000;  // 5 and 1 GB/s
+  return refusal("nvmlDeviceGetPcieThroughput");
+}
+
+}  // extern "C"

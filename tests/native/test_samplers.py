@@ -1,0 +1,199 @@
+"""Samplers of counters, of a GPU that is pretended."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lanescope._core import native
+from lanescope.watch.counter_spool import RX, TX, counter_header, merge_directions, read_counters
+from tests.native.mock_gpu import build_mock, use_mock
+
+_ROOT = Path(__file__).parents[2]
+INTERVAL = 100_000
+METRICS = ["pcie__read_bytes.sum", "pcie__write_bytes.sum"]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    return build_mock(tmp_path_factory.mktemp("mock"))
+
+
+@pytest.fixture(autouse=True)
+def mock(monkeypatch, library):
+    use_mock(monkeypatch, library)
+    return library
+
+
+def sampler(library, path, decode_ms=5):
+    return native.PmSampler(
+        0,
+        INTERVAL,
+        METRICS,
+        1 << 20,
+        decode_ms * 1_000_000,
+        str(path),
+        counter_header("pm", 0, INTERVAL),
+        str(library),
+    )
+
+
+def sampled(library, path, seconds=0.1):
+    pm = sampler(library, path)
+    pm.start()
+    time.sleep(seconds)
+    return pm.stop()
+
+
+def test_samples_are_written_without_a_gap(library, tmp_path):
+    report = sampled(library, tmp_path / "pm.g0.bin")
+    found = read_counters(tmp_path / "pm.g0.bin")
+    assert not report.errors
+    assert (report.gaps, report.lost_samples, report.restarts) == (0, 0, 0)
+    assert report.samples == len(found) - 1 >= 900
+    assert not found.known[0]
+    assert found.known[1:].all()
+    assert set(found.end_ns[1:] - found.start_ns[1:]) == {INTERVAL}
+    assert set(found.rx_bytes[1:]) == {1000}
+    assert set(found.tx_bytes[1:]) == {100}
+    assert 0 < report.decode_cpu_seconds + report.evaluate_cpu_seconds < report.cpu_seconds
+    assert report.wall_seconds > 0.1
+
+
+def test_a_gap_is_found_in_the_times(monkeypatch, library, tmp_path):
+    monkeypatch.setenv("MOCK_PM", "gap")
+    report = sampled(library, tmp_path / "pm.g0.bin")
+    found = read_counters(tmp_path / "pm.g0.bin")
+    assert (report.gaps, report.lost_samples) == (1, 10)
+    assert (~found.known).nonzero()[0].tolist() == [0, 100]
+
+
+def test_sampling_goes_on_after_an_overflow(monkeypatch, library, tmp_path):
+    monkeypatch.setenv("MOCK_PM", "overflow")
+    report = sampled(library, tmp_path / "pm.g0.bin", 0.2)
+    found = read_counters(tmp_path / "pm.g0.bin")
+    assert not report.errors
+    assert (report.restarts, report.gaps) == (1, 1)
+    assert report.lost_samples > 0
+    assert found.known.sum() > 1000
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"), [("dead", "again and again"), ("broken", "CUPTI_ERROR_UNKNOWN")]
+)
+def test_what_fails_later_is_told_and_keeps_what_was(monkeypatch, library, tmp_path, mode, words):
+    monkeypatch.setenv("MOCK_PM", mode)
+    report = sampled(library, tmp_path / "pm.g0.bin", 0.3)
+    assert words in report.errors[0]
+    assert read_counters(tmp_path / "pm.g0.bin").known.sum() > 50
+
+
+@pytest.mark.parametrize(
+    ("refuses", "name"),
+    [
+        ("cuptiPmSamplingSetConfig=26", "CUPTI_ERROR_HARDWARE_BUSY"),
+        ("cuptiPmSamplingEnable=35", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"),
+        ("cuptiProfilerHostConfigAddMetrics=999", "no such metrics"),
+        ("cuInit=100", "cudaErrorNoDevice"),
+    ],
+)
+def test_refusals_carry_their_name(monkeypatch, library, tmp_path, refuses, name):
+    monkeypatch.setenv("MOCK_REFUSES", refuses)
+    with pytest.raises(native.NativeError) as failed:
+        sampler(library, tmp_path / "pm.g0.bin")
+    assert failed.value.args[2] == name
+    assert not (tmp_path / "pm.g0.bin").exists()
+
+
+def test_libraries_that_are_not_there_or_too_old(tmp_path):
+    with pytest.raises(native.NativeError) as failed:
+        native.check_cupti(str(tmp_path / "libcupti.so.13"))
+    assert failed.value.args[2] == "no CUPTI"
+    with pytest.raises(native.NativeError) as failed:
+        native.check_cupti("libm.so.6")
+    assert failed.value.args[2] == "too old"
+
+
+def test_a_sampler_may_end_without_being_stopped(library, tmp_path):
+    pm = sampler(library, tmp_path / "pm.g0.bin")
+    pm.start()
+    del pm
+    never_started = sampler(library, tmp_path / "other.bin")
+    assert never_started.stop().samples == 0
+
+
+_VICTIM = """
+import sys, time
+from tests.native.test_samplers import sampler
+pm = sampler(sys.argv[1], sys.argv[2])
+pm.start()
+print("sampling", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_kill_leaves_a_spool_that_can_be_read(library, tmp_path):
+    path = tmp_path / "pm.g0.bin"
+    victim = subprocess.Popen(
+        [sys.executable, "-c", _VICTIM, str(library), str(path)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+    )
+    with victim:
+        assert victim.stdout.readline() == b"sampling\n"
+        time.sleep(0.2)
+        victim.send_signal(signal.SIGKILL)
+    found = read_counters(path)
+    assert found.known.sum() > 500
+    assert found.cpu_seconds is None
+
+
+def test_counters_of_the_driver_add_up(tmp_path):
+    """They begin anew every 72 ms: 60 GB/s received, 6 GB/s sent."""
+    path = tmp_path / "counters.g0.bin"
+    header = counter_header("counters", 0, 2_000_000)
+    reader = native.NvmlCounters([("GPU-x", str(path), header)], 2_000_000, 64e9)
+    reader.start()
+    time.sleep(0.3)
+    (report,) = reader.stop()
+    found = read_counters(path)
+    seconds = (found.end_ns[-1] - found.end_ns[0]) * 1e-9
+    assert not report.errors
+    assert report.samples == found.known.sum() > 20
+    if report.lost_samples == 0:  # on a busy machine a read may come too late
+        assert found.rx_bytes.sum() == pytest.approx(60e9 * seconds, rel=1e-6)
+        assert found.tx_bytes.sum() == pytest.approx(6e9 * seconds, rel=1e-6)
+    rates = found.rx_bytes[1:] / (found.end_ns[1:] - found.start_ns[1:])
+    assert rates[found.known[1:]] == pytest.approx(60, rel=1e-3)
+
+
+def test_throughput_of_both_directions_comes_together(tmp_path):
+    readers = []
+    for end, column, direction in (
+        ("rx", RX, native.Direction.received),
+        ("tx", TX, native.Direction.sent),
+    ):
+        header = counter_header(f"throughput-{end}", 0, 20_000_000, [column])
+        path = tmp_path / f"throughput-{end}.g0.bin"
+        readers.append(native.NvmlThroughput("GPU-x", direction, str(path), header))
+    for reader in readers:
+        reader.start()
+    time.sleep(0.1)
+    assert all(not reader.stop().errors for reader in readers)
+    rx, tx = (read_counters(tmp_path / f"throughput-{end}.g0.bin") for end in ("rx", "tx"))
+    both = merge_directions(rx, tx, "throughput")
+    seconds = (both.end_ns[-1] - both.end_ns[0]) * 1e-9
+    assert seconds > 0.05
+    assert both.rx_bytes.sum() == pytest.approx(5e9 * seconds, rel=1e-6)
+    assert both.tx_bytes.sum() == pytest.approx(1e9 * seconds, rel=1e-6)
+
+
+def test_a_gpu_without_counters_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("MOCK_REFUSES", "nvmlDeviceGetFieldValues=3")
+    with pytest.raises(native.NativeError) as failed:
+        native.wire_counters("GPU-x")
+    assert failed.value.args[2] == "NVML_ERROR_NOT_SUPPORTED"
