@@ -151,8 +151,8 @@ API int cuptiActivityDisable(int kind) {
   return 0;
 }
 API int cuptiActivityEnableDriverApi(uint32_t id, uint8_t on) {
-  driver_calls[id] = on != 0;
-  return 0;
+  driver_calls[id] = on != 0 && failing("cuptiActivityEnableDriverApi") == 0;
+  return failing("cuptiActivityEnableDriverApi");
 }
 API int cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t on) {
   runtime_calls[id] = on != 0;

@@ -118,6 +118,13 @@ def test_without_calls_threads_are_unknown(run: Run, tmp_path: Path) -> None:
     assert ops.call_start_ns.tolist() == [0, 0]
 
 
+def test_calls_that_never_can_be_traced_cost_no_copies(run: Run, tmp_path: Path) -> None:
+    not_initialised = {"MOCK_CUPTI_FAIL": "cuptiActivityEnableDriverApi:15"}
+    done = run("copies(3, 8)\ntime.sleep(.1)", LANESCOPE_TRACE_FLUSH_MS="10", **not_initialised)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert read_one(tmp_path).operations.bytes.tolist() == [8, 8, 8]
+
+
 def test_kernels_are_named_once_each(run: Run, tmp_path: Path) -> None:
     run(
         "name = 'größer'.encode()\n"
@@ -246,6 +253,7 @@ def test_many_processes_at_once(cupti: Path, tmp_path: Path) -> None:
         ({"MOCK_CUPTI_FAIL": "cuptiSubscribe:1"}, "cuptiSubscribe failed: MOCK_ERROR"),
         ({"MOCK_CUPTI_FAIL": "cuptiActivityRegisterCallbacks:1"}, "cuptiActivityRegisterCallbacks"),
         ({"MOCK_CUPTI_FAIL": "cuptiActivityEnable:1"}, "tracing of copies failed"),
+        ({"MOCK_CUPTI_FAIL": "cuptiActivityEnableDriverApi:1"}, "tracing of calls failed"),
         ({"LANESCOPE_TRACE_KINDS": "copy,tea"}, "'tea' cannot be traced"),
     ],
 )

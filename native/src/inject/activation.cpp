@@ -21,10 +21,8 @@ bool Activation::begin(const BufferCallbacks& callbacks) {
   set_attributes();
   if (succeeded("cuptiActivityRegisterCallbacks",
                 cupti_.cuptiActivityRegisterCallbacks(callbacks.requested, callbacks.completed)) &&
-      enable_kinds()) {
-    if (settings_.calls) enable_calls();
+      enable_kinds())
     return true;
-  }
   cupti_.cuptiUnsubscribe(subscriber_);
   return false;
 }
@@ -73,12 +71,17 @@ bool Activation::enable_kinds() {
   return any;
 }
 
-void Activation::enable_calls() {
+bool Activation::begin_rest() {
+  if (calls_pending_) calls_pending_ = !settled("tracing of calls", enable_calls());
+  if (migrations_pending_)
+    migrations_pending_ = !settled("tracing of migrations", enable_migrations());
+  return !calls_pending_ && !migrations_pending_;
+}
+
+CUptiResult Activation::enable_calls() {
   if (cupti_.cuptiGetCallbackName == nullptr || cupti_.cuptiActivityEnableDriverApi == nullptr ||
-      cupti_.cuptiActivityEnableRuntimeApi == nullptr) {
-    notes_.emplace_back("this libcupti cannot trace single calls; threads are not known");
-    return;
-  }
+      cupti_.cuptiActivityEnableRuntimeApi == nullptr)
+    return CUPTI_ERROR_NOT_SUPPORTED;
   const std::pair<CUpti_CallbackDomain, CUptiResult(CUPTIAPI*)(CUpti_CallbackId, std::uint8_t)>
       interfaces[] = {{CUPTI_CB_DOMAIN_DRIVER_API, cupti_.cuptiActivityEnableDriverApi},
                       {CUPTI_CB_DOMAIN_RUNTIME_API, cupti_.cuptiActivityEnableRuntimeApi}};
@@ -89,16 +92,16 @@ void Activation::enable_calls() {
       const bool known =
           cupti_.cuptiGetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name != nullptr;
       missing = known ? 0 : missing + 1;
-      if (known && is_worth_tracing(name) && !succeeded(name, enable(id, 1))) return;
+      if (!known || !is_worth_tracing(name)) continue;
+      if (const CUptiResult result = enable(id, 1); result != CUPTI_SUCCESS) return result;
     }
   }
+  return CUPTI_SUCCESS;
 }
 
-bool Activation::begin_migrations() {
-  if (cupti_.cuptiActivityConfigureUnifiedMemoryCounter == nullptr) {
-    notes_.emplace_back("this libcupti cannot trace migrations of unified memory");
-    return true;
-  }
+CUptiResult Activation::enable_migrations() {
+  if (cupti_.cuptiActivityConfigureUnifiedMemoryCounter == nullptr)
+    return CUPTI_ERROR_NOT_SUPPORTED;
   CUpti_ActivityUnifiedMemoryCounterConfig counters[3]{};
   counters[0].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD;
   counters[1].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH;
@@ -107,11 +110,14 @@ bool Activation::begin_migrations() {
     counter.scope = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_ALL_DEVICES;
     counter.enable = 1;
   }
-  CUptiResult result = cupti_.cuptiActivityConfigureUnifiedMemoryCounter(counters, 3);
+  const CUptiResult result = cupti_.cuptiActivityConfigureUnifiedMemoryCounter(counters, 3);
+  if (result != CUPTI_SUCCESS) return result;
+  return cupti_.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER);
+}
+
+bool Activation::settled(const char* what, CUptiResult result) {
   if (result == CUPTI_ERROR_NOT_INITIALIZED) return false;
-  if (result == CUPTI_SUCCESS)
-    result = cupti_.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER);
-  succeeded("tracing of migrations", result);
+  succeeded(what, result);
   return true;
 }
 

@@ -23,9 +23,9 @@ class Activation {
   /// @return false if nothing is traced: another profiler is there, or CUPTI refuses.
   bool begin(const BufferCallbacks& callbacks);
 
-  /// Begin to trace migrations of unified memory, which CUPTI allows after cuInit only.
-  /// @return false if it is to be tried again later.
-  bool begin_migrations();
+  /// Begin with what CUPTI may allow after cuInit only: calls, and migrations of unified memory.
+  /// @return false if some of it is to be tried again later.
+  bool begin_rest();
 
   /// Sentences on what is not traced, since the last time.
   std::vector<std::string> take_notes();
@@ -33,13 +33,17 @@ class Activation {
  private:
   bool subscribe();
   bool enable_kinds();
-  void enable_calls();
+  CUptiResult enable_calls();
+  CUptiResult enable_migrations();
+  bool settled(const char* what, CUptiResult result);
   void set_attributes();
   bool succeeded(const char* what, CUptiResult result);
 
   const Cupti& cupti_;
   const Settings& settings_;
   CUpti_SubscriberHandle subscriber_{};
+  bool calls_pending_ = settings_.calls;
+  bool migrations_pending_ = settings_.migrations;
   std::vector<std::string> notes_;
 };
 

@@ -48,15 +48,15 @@ void Tracer::begin() {
     active_.store(false, std::memory_order_release);
     return spool_.end();
   }
-  migrations_pending_ = settings_.migrations && !activation_.begin_migrations();
-  tell_notes();
+  begin_rest();
   if (settings_.flush_every.count() > 0)
     start_flusher();
-  else if (migrations_pending_)
-    spool_.note("migrations are traced with regular flushes only");
+  else if (rest_pending_)
+    spool_.note("calls or migrations are not traced: that needs regular flushes");
 }
 
 std::uint8_t* Tracer::lend() noexcept {
+  const InCallback mark;
   return is_active() ? pool_.take() : nullptr;
 }
 
@@ -116,13 +116,17 @@ void Tracer::flush_until_stopped() noexcept {
 
 void Tracer::flush(std::uint32_t flag) noexcept {
   const std::lock_guard lock(flushing_);
-  if (migrations_pending_) try {
-      migrations_pending_ = !activation_.begin_migrations();
-      tell_notes();
-    } catch (...) {
-      migrations_pending_ = false;
-    }
+  if (rest_pending_) begin_rest();
   cupti_.cuptiActivityFlushAll(flag);
+}
+
+void Tracer::begin_rest() noexcept {
+  try {
+    rest_pending_ = !activation_.begin_rest();
+    tell_notes();
+  } catch (...) {  // no memory; it is not tried again
+    rest_pending_ = false;
+  }
 }
 
 void Tracer::tell_notes() noexcept {

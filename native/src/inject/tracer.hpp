@@ -39,6 +39,7 @@ class Tracer {
   bool is_active() const noexcept { return active_.load(std::memory_order_acquire); }
 
  private:
+  void begin_rest() noexcept;
   void start_flusher();
   void flush_until_stopped() noexcept;
   void flush(std::uint32_t flag) noexcept;
@@ -50,7 +51,7 @@ class Tracer {
   BufferPool pool_;
   Activation activation_{cupti_, settings_};
   std::atomic<bool> active_{false};
-  bool migrations_pending_ = false;  // the flusher's
+  bool rest_pending_ = false;  // the flusher's
   std::timed_mutex flushing_;
   std::mutex stop_mutex_;
   std::condition_variable stop_changed_;
