@@ -31,7 +31,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the steps as JSO
 
 @app.command("vector-add")
 def vector_add(
-    size: Annotated[str, typer.Option(metavar="SIZE", help="Of each vector.")] = "400MB",
+    size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Of each vector.")] = "400MB",
     pinned: PinnedOption = False,
     gpu: GpuOption = 0,
     as_json: JsonOption = False,
