@@ -6,14 +6,14 @@ const PALETTES = {
     hatch: "#77828e", warn: "#ff9a57" },
 };
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
-const AXIS = 26;
 
 // Places of all rows from the top; labels stand at the left, or above on a narrow screen.
 const layoutOf = (data, width, hidden) => {
   const narrow = width < 620;
   const left = narrow ? 0 : 168;
   const rows = [];
-  let y = AXIS;
+  const axis = narrow ? 40 : 26;
+  let y = axis;
   const push = (row, height, gap) => {
     if (narrow && row.kind !== "gpu") y += 15;
     rows.push({ ...row, y, height });
@@ -30,7 +30,7 @@ const layoutOf = (data, width, hidden) => {
     }
     y += 8;
   }
-  return { narrow, left, rows, height: y + 2, width };
+  return { narrow, left, axis, rows, height: y + 2, width };
 };
 
 const patternOf = (context, colour, gap) => {
@@ -68,7 +68,7 @@ const clipped = (context, text, room) => {
 };
 
 const drawAxis = (context, layout, view, colours) => {
-  const { left, width, height } = layout;
+  const { left, width, height, axis } = layout;
   const room = width - left;
   const { ticks, base } = timeTicks(view.from, view.to, room / 95);
   context.textBaseline = "middle";
@@ -76,15 +76,15 @@ const drawAxis = (context, layout, view, colours) => {
   for (const { at, text } of ticks) {
     const x = left + ((at - view.from) / (view.to - view.from)) * room;
     context.fillStyle = colours.line;
-    context.fillRect(Math.round(x), AXIS - 6, 1, height - AXIS);
+    context.fillRect(Math.round(x), axis - 6, 1, height - axis);
     const half = context.measureText(text).width / 2;
     context.fillStyle = colours.quiet;
     if (x + half < width && x - half >= left) context.fillText(text, x, 10);
   }
   context.textAlign = "left";
-  if (base && !layout.narrow) {
+  if (base) {
     context.fillStyle = colours.ink;
-    context.fillText(`${base} +`, 0, 10);
+    context.fillText(`${base} +`, 0, layout.narrow ? 26 : 10);
   }
 };
 

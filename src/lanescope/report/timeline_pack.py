@@ -75,12 +75,13 @@ def rounded_codes(values: IntArray) -> IntArray:
     [7, 2047, 2048, 13509]
     """
     half = 1 << (_ROUNDED_BITS - 1)
-    exponent = np.maximum(_bit_length(values) - _ROUNDED_BITS, 0)
-    mantissa = (values + (1 << exponent >> 1)) >> exponent
+    exponent: IntArray = np.maximum(_bit_length(values) - _ROUNDED_BITS, 0)
+    mantissa = (values + (np.left_shift(1, exponent) >> 1)) >> exponent
     codes: IntArray = exponent * half + mantissa  # a mantissa rounded up carries over by itself
     return codes
 
 
 def _bit_length(values: IntArray) -> IntArray:
     _, exponent = np.frexp(values.astype(np.float64))
-    return exponent.astype(np.int64)
+    lengths: IntArray = exponent.astype(np.int64)
+    return lengths
