@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lanescope.machine import Machine
 from lanescope.report import timeline_html
 from lanescope.report.page_watch import watch_page_html
 from lanescope.report.timeline_lanes import lanes_of
 from lanescope.report.timeline_pack import UNKNOWN_CODE, Pack, rounded_codes
 from lanescope.report.timeline_rates import rate_series
 from lanescope.run.run import State
-from lanescope.watch.run import SourceRecord, WatchRun
-from lanescope.watch.timeline import Counters, Operations, Process, Timeline
+from lanescope.watch.run import WatchRun
+from lanescope.watch.timeline import Counters, Operations, Timeline
 from tests.report import watch_factory
 from tests.report.conftest import Document
 from tests.report.factory import NASTY
@@ -55,28 +54,10 @@ def unpacked(described: list[dict[str, Any]], raw: bytes) -> list[list[int]]:
     return found
 
 
-def nasty_run() -> WatchRun:
-    operations = watch_factory.operations(30)
-    named = Operations.of(
-        ("", NASTY, NASTY),
-        **{k: getattr(operations, k) for k in ("what", "start_ns", "end_ns", "bytes", "name")},
-    )
-    timeline = Timeline(START, START + 10**9, (), named, (Process(1, NASTY, START),))
-    return watch_factory.watch_run(
-        timeline,
-        Machine(NASTY),
-        Path(f"/runs/{NASTY}"),
-        program=(NASTY, NASTY),
-        command=NASTY,
-        notes=(NASTY,),
-        sources=(SourceRecord(NASTY, False, NASTY, NASTY),),
-    )
-
-
 RUNS = {
     "one GPU": watch_factory.watch_run,
     "two GPUs": watch_factory.two_gpu_watch,
-    "nasty": nasty_run,
+    "nasty": watch_factory.nasty_run,
     "nothing": lambda: watch_factory.watch_run(Timeline(START, START)),
     "killed": lambda: watch_factory.watch_run(
         end_ns=None, exit_code=None, state=State.RUNNING, sources=()
@@ -103,7 +84,7 @@ def test_pages_are_well_formed_and_load_nothing(any_watch: WatchRun):
 
 
 def test_names_stay_text():
-    source = watch_page_html(nasty_run())
+    source = watch_page_html(watch_factory.nasty_run())
     assert "<script>alert" not in source
     assert told(source)["operations"]["names"][1] == NASTY
 

@@ -13,7 +13,6 @@ from lanescope.report.page_watch import watch_page_html
 from lanescope.watch.run import WatchRun
 from tests.report import watch_factory
 from tests.report.test_browser import opened, pytestmark
-from tests.report.test_page_watch import nasty_run
 from tests.report.watch_factory import START
 
 __all__ = ["pytestmark"]
@@ -66,7 +65,7 @@ def used(run: WatchRun, steps: str, folder: Path, width: int = 1280) -> dict[str
 
 @pytest.mark.parametrize(
     "run",
-    [watch_factory.watch_run, watch_factory.two_gpu_watch, nasty_run],
+    [watch_factory.watch_run, watch_factory.two_gpu_watch, watch_factory.nasty_run],
     ids=["one GPU", "two GPUs", "nasty"],
 )
 @pytest.mark.parametrize("width", [1280, 420])

@@ -119,3 +119,22 @@ def two_gpu_watch() -> WatchRun:
     )
     both = Operations.concat([operations(), operations(90, gpu=1, seed=2)])
     return watch_run(Timeline(START, START + 10**9, several, both, (process(),)))
+
+
+def nasty_run() -> WatchRun:
+    """Every text is an attack."""
+    some = operations(30)
+    named = Operations.of(
+        ("", factory.NASTY, factory.NASTY),
+        **{k: getattr(some, k) for k in ("what", "start_ns", "end_ns", "bytes", "name")},
+    )
+    timeline = Timeline(START, START + 10**9, (), named, (Process(1, factory.NASTY, START),))
+    return watch_run(
+        timeline,
+        Machine(factory.NASTY),
+        Path(f"/runs/{factory.NASTY}"),
+        program=(factory.NASTY, factory.NASTY),
+        command=factory.NASTY,
+        notes=(factory.NASTY,),
+        sources=(SourceRecord(factory.NASTY, False, factory.NASTY, factory.NASTY),),
+    )

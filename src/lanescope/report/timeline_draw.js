@@ -49,7 +49,7 @@ const patternOf = (context, colour, gap) => {
 };
 
 const sized = (canvas, width, height) => {
-  const ratio = window.devicePixelRatio || 1;
+  const ratio = Math.min(window.devicePixelRatio || 1, 16000 / height); // browsers have a limit
   const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== across || canvas.height !== down) {
     canvas.width = across;
@@ -164,7 +164,7 @@ const drawLane = (context, layout, row, view, data, colours, stripes) => {
     if (o.end[i] < view.from) continue;
     const from = Math.max(-4, (o.start[i] - view.from) * scale);
     const to = Math.min(room + 4, (o.end[i] - view.from) * scale);
-    const pale = o.host[i] === data.pageable;
+    const pale = o.pageable[i] === 1;
     const share = o.duration[i] > 0 ? 1 - o.busy[i] / o.duration[i] : 1;
     if (to - from >= 2) {
       drawBox(context, { x: left + from, y, width: to - from, height, pale, share }, lane, stripes);

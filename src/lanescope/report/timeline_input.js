@@ -262,18 +262,28 @@ const startTimeline = (data) => {
   window.addEventListener("afterprint", redraw);
 };
 
-// With several GPUs each can be left out.
+const IDLE_SHARE = 0.01;
+// With several GPUs each can be left out; of many, those that did next to nothing are at first.
 const offerGpus = (data, hidden, redraw) => {
+  const moved = new Map(data.gpus.map(({ index }) => [index, 0]));
+  for (const { gpu, ways } of data.series) {
+    const bytes = ways.rx.sums[ways.rx.sums.length - 1] + ways.tx.sums[ways.tx.sums.length - 1];
+    moved.set(gpu, Math.max(moved.get(gpu), bytes));
+  }
+  const most = Math.max(...moved.values());
   for (const { index } of data.gpus.length > 1 ? data.gpus : []) {
     const [label, tick] = [document.createElement("label"), document.createElement("input")];
+    const worked = data.lanes.some(({ gpu }) => gpu === index);
+    const idle = !worked && moved.get(index) < IDLE_SHARE * most;
     tick.type = "checkbox";
-    tick.checked = true;
+    tick.checked = !(idle && data.gpus.length > 2);
+    if (!tick.checked) hidden.add(index);
     tick.addEventListener("change", () => {
       if (tick.checked) hidden.delete(index);
       else hidden.add(index);
       redraw();
     });
-    label.append(tick, ` g${index}`);
+    label.append(tick, ` g${index}${idle ? " (next to nothing)" : ""}`);
     document.getElementById("timeline-gpus").append(label);
   }
 };
@@ -291,7 +301,7 @@ const showLegend = (data) => {
     entry("to GPU (h2d)", data.ways.rx);
     entry("from GPU (d2h)", data.ways.tx);
   }
-  if (data.operations.host.includes(data.pageable)) entry("pageable host memory", stripes(data.ways.rx));
+  if (data.operations.pageable.includes(1)) entry("pageable host memory", stripes(data.ways.rx));
   if (data.series.length) {
     entry("mean, with the peak above it", `linear-gradient(${data.ways.rx}55 50%, ${data.ways.rx} 50%)`);
     entry("not known", "repeating-linear-gradient(-45deg, #8a939d 0 1.5px, transparent 1.5px 5px)");

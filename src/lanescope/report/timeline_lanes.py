@@ -9,7 +9,7 @@ import numpy as np
 
 from lanescope.report.format import count_text
 from lanescope.report.palette import BETWEEN_GPUS, FROM_GPU, TO_GPU, WITHIN_HOST
-from lanescope.watch.codes import BoolArray, Direction, IntArray, What
+from lanescope.watch.codes import BoolArray, Direction, IntArray, MemoryKind, What
 from lanescope.watch.operations import Operations
 
 #: With more streams of one kind on one GPU they share a lane.
@@ -57,6 +57,8 @@ class Lanes:
         How many operations each row stands for: 1, or more for a merged run of short ones.
     busy_ns
         How long the GPU worked within each row; less than its length in merged runs.
+    pageable
+        Whether the host's end is pageable memory, of every operation that a row stands for.
     total
         How many operations there were.
     """
@@ -65,6 +67,7 @@ class Lanes:
     operations: Operations
     merged: IntArray
     busy_ns: IntArray
+    pageable: BoolArray
     total: int
 
 
@@ -79,9 +82,12 @@ def lanes_of(operations: Operations, most: int) -> Lanes:
     changes[1:] = (key[:, 1:] != key[:, :-1]).any(axis=0)
     merged = np.ones(len(rows), np.int64)
     busy = rows.end_ns - rows.start_ns
+    pageable = rows.host_memory == MemoryKind.PAGEABLE
     if len(rows) > most:
-        rows, changes, merged, busy, kept = _reduced(rows, changes, most)
-        key = key[:, kept]
+        kept = _reduced_starts(rows, changes, most)
+        merged = np.diff(np.append(kept, len(rows)))
+        busy, pageable = np.add.reduceat(busy, kept), np.logical_and.reduceat(pageable, kept)
+        rows, changes, key = _merged(rows, kept), changes[kept], key[:, kept]
     starts = np.flatnonzero(changes)
     counts = np.diff(np.append(starts, len(rows)))
     many = np.unique(operations.pid).size > 1
@@ -90,7 +96,7 @@ def lanes_of(operations: Operations, most: int) -> Lanes:
         gpu, number, _ = (int(k) for k in key[:, first])
         shared = streams.get((gpu, number))
         lanes.append(_lane(rows, gpu, number, shared, first, count, with_pid=many))
-    return Lanes(lanes, rows, merged, busy, len(operations))
+    return Lanes(lanes, rows, merged, busy, pageable, len(operations))
 
 
 def _groups(operations: Operations) -> IntArray:
@@ -159,27 +165,29 @@ def _kind(group: int) -> tuple[str, str, str]:
     return direction.label, "copy", _COLOURS[direction]
 
 
-def _reduced(
-    rows: Operations, changes: BoolArray, most: int
-) -> tuple[Operations, BoolArray, IntArray, IntArray, IntArray]:
-    """Keep the longest and the largest, and merge the others of a lane that are neighbours."""
-    lasted = rows.end_ns - rows.start_ns
+def _reduced_starts(rows: Operations, changes: BoolArray, most: int) -> IntArray:
+    """First rows of the runs that are left: the longest and the largest stay alone.
+
+    The others of a lane are merged where they are neighbours and in the same part of
+    the time.
+    """
     kept = np.zeros(len(rows), bool)
-    half = int(most * _KEPT_SHARE / 2)
-    for column in (lasted, np.where(rows.moves, rows.bytes, 0)):
+    half = max(1, int(most * _KEPT_SHARE / 2))
+    for column in (rows.end_ns - rows.start_ns, np.where(rows.moves, rows.bytes, 0)):
         kept[np.argpartition(column, -half)[-half:]] = True
-    lane = np.cumsum(changes) - 1
+    lanes = int(changes.sum())
     begin, end = int(rows.start_ns.min()), int(rows.end_ns.max())
-    bins = max(1, int(most * (1 - _KEPT_SHARE)) // int(lane[-1] + 1))
-    which = (rows.start_ns - begin) * bins // max(1, end - begin + 1)
+    parts = max(1, int(most * (1 - _KEPT_SHARE)) // lanes)
+    part = (rows.start_ns - begin) * parts // max(1, end - begin + 1)
     first = changes | kept
-    first[1:] |= kept[:-1] | (which[1:] != which[:-1])
-    starts = np.flatnonzero(first)
-    merged = np.diff(np.append(starts, len(rows)))
-    busy: IntArray = np.add.reduceat(lasted, starts)
-    fewer = dataclasses.replace(
+    first[1:] |= kept[:-1] | (part[1:] != part[:-1])
+    starts: IntArray = np.flatnonzero(first)
+    return starts
+
+
+def _merged(rows: Operations, starts: IntArray) -> Operations:
+    return dataclasses.replace(
         rows.rows(starts),
         end_ns=np.maximum.reduceat(rows.end_ns, starts),
         bytes=np.add.reduceat(rows.bytes, starts),
     )
-    return fewer, changes[starts], merged, busy, starts
