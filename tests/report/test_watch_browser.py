@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lanescope.report import timeline_html
@@ -114,6 +115,30 @@ def test_hovering_tells_rates_and_what_is_not_known(tmp_path: Path):
     )
     assert "not known" in noted["lost"]
     assert noted["gone"] == "true"
+
+
+def test_a_single_record_is_told_as_it_was_counted(tmp_path: Path):
+    run = watch_factory.watch_run()
+    noted = used(
+        run,
+        """const left = 168, room = main.clientWidth - left;
+        const drag = async (from, to) => {
+          await point("pointerdown", left + from * room, 80);
+          await point("pointerup", left + to * room, 80);
+        };
+        await drag(0.05, 0.07); await drag(0.3, 0.34);
+        await point("pointermove", left + 0.5 * room, 80); said.rate = tip();""",
+        tmp_path,
+    )
+    begin, end = (float(x) for x in noted["timeline"].split())
+    (counters,) = run.timeline.counters
+    middle = int((begin + end) / 2) + START
+    at = int(np.searchsorted(counters.end_ns, middle))
+    rate = counters.rx_bytes[at] / (counters.end_ns[at] - counters.start_ns[at])
+    told = re.search(r"([\d.]+) GB/s, [\d.]+ .iB [\d.]+ µs from ([\d. ]+) s", noted["rate"])
+    assert told is not None
+    assert float(told[1]) == pytest.approx(rate, rel=0.006)
+    assert round(float(told[2].replace(" ", "")) * 1e9) == counters.end_ns[at - 1] - START
 
 
 def test_dragging_zooms_to_the_span(tmp_path: Path):

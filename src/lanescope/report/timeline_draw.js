@@ -10,7 +10,9 @@ const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-
 // Places of all rows from the top; labels stand at the left, or above on a narrow screen.
 const layoutOf = (data, width, hidden) => {
   const narrow = width < 620;
-  const left = narrow ? 0 : 168;
+  const longest = Math.max(0, ...data.lanes.map((lane) => lane.label.length),
+    ...data.series.map((series) => series.source.length + 17));
+  const left = narrow ? 0 : Math.min(240, Math.max(168, Math.ceil(longest * 6.5) + 10));
   const rows = [];
   const axis = narrow ? 40 : 26;
   let y = axis;
@@ -70,7 +72,7 @@ const clipped = (context, text, room) => {
 const drawAxis = (context, layout, view, colours) => {
   const { left, width, height, axis } = layout;
   const room = width - left;
-  const { ticks, base } = timeTicks(view.from, view.to, room / 95);
+  const { ticks, base } = timeTicks(view.from, view.to, room / (layout.narrow ? 78 : 95));
   context.textBaseline = "middle";
   context.textAlign = "center";
   for (const { at, text } of ticks) {

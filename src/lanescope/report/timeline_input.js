@@ -283,9 +283,10 @@ const offerGpus = (data, hidden, redraw) => {
       else hidden.add(index);
       redraw();
     });
-    label.append(tick, ` g${index}${idle ? " (next to nothing)" : ""}`);
+    label.append(tick, ` g${index}`);
     document.getElementById("timeline-gpus").append(label);
   }
+  if (hidden.size) document.getElementById("timeline-gpus").append("(the others moved next to nothing)");
 };
 
 const showLegend = (data) => {
