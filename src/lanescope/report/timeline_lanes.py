@@ -25,8 +25,9 @@ _COLOURS = {
     Direction.H2H: WITHIN_HOST,
 }
 _MEMSET_COLOUR, _KERNEL_COLOUR = "#a3855a", "#708090"
-#: Reduced, one half of the rows are the longest operations, the other half merged runs.
-_KEPT_SHARE = 0.5
+#: Reduced, so many of the rows are the longest and the largest operations; merged runs are
+#: between them and take about as many again.
+_KEPT_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ def _reduced_starts(rows: Operations, changes: BoolArray, most: int) -> IntArray
         kept[np.argpartition(column, -half)[-half:]] = True
     lanes = int(changes.sum())
     begin, end = int(rows.start_ns.min()), int(rows.end_ns.max())
-    parts = max(1, int(most * (1 - _KEPT_SHARE)) // lanes)
+    parts = max(1, int(most * _KEPT_SHARE) // lanes)
     part = (rows.start_ns - begin) * parts // max(1, end - begin + 1)
     first = changes | kept
     first[1:] |= kept[:-1] | (part[1:] != part[:-1])
