@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from importlib.resources import files
 from urllib.parse import quote
 
 from lanescope.diagnosis import diagnose
@@ -21,6 +20,13 @@ from lanescope.report.html import items, section, text
 from lanescope.report.latency_rows import latency_rows
 from lanescope.report.page_cases import cases_section
 from lanescope.report.page_diagnoses import diagnoses_section
+from lanescope.report.page_frame import (
+    alert,
+    facts_line,
+    page_footer,
+    page_frame,
+    time_element,
+)
 from lanescope.report.page_latency import latency_table
 from lanescope.report.page_machine import links_table, machine_notes, machine_summary
 from lanescope.report.page_plots import plots_html, plots_script, run_figures
@@ -36,13 +42,8 @@ from lanescope.report.set_total import total_sentences
 from lanescope.report.topology_svg import topology_svg
 from lanescope.report.unmeasured import unmeasured
 from lanescope.run.rows import rows_of
-from lanescope.run.run import Manifest, Run, State
+from lanescope.run.run import Run, State
 
-#: The page may use what is inside it and nothing else; browsers see to that.
-_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "img-src data: blob:; base-uri 'none'; form-action 'none'"
-)
 #: Longer tables of raw numbers start folded.
 _MOST_OPEN_ROWS = 40
 #: More paths than this, all in the cells of cases, start folded and are not plotted: the
@@ -91,28 +92,16 @@ def page_html(run: Run) -> str:
         section("method", "How each was timed", method_list(run.results)),
         section("definitions", "What the numbers mean", definition_list()),
     )
-    return (
-        f"<!DOCTYPE html>\n{_head(manifest, run.predicted)}<body>"
+    return page_frame(
+        f"lanescope {manifest.verb}: {machine.name}{' (predicted)' if run.predicted else ''}",
         f"{_header(run)}<main>{_conclusion(run, rows)}{''.join(body)}</main>"
-        f"{_footer(manifest)}{plots_script(figures + suite_figures)}</body></html>\n"
+        f"{page_footer(manifest.tool_version)}{plots_script(figures + suite_figures)}",
     )
 
 
 def _totals(run: Run) -> str:
     """What a set of copies carries together, where such a set is the run."""
     return items(total_sentences(run.results)) if run.manifest.verb == "copy" else ""
-
-
-def _head(manifest: Manifest, predicted: bool) -> str:
-    style = files("lanescope.report").joinpath("style.css").read_text(encoding="utf-8")
-    source = " (predicted)" if predicted else ""
-    title = f"lanescope {manifest.verb}: {manifest.machine.name}{source}"
-    return (
-        '<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{text(_POLICY)}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{text(title)}</title><style>{style}</style></head>"
-    )
 
 
 def _heading(verb: str) -> str:
@@ -127,13 +116,11 @@ def _heading(verb: str) -> str:
 
 def _header(run: Run) -> str:
     manifest = run.manifest
-    facts = (
-        f'<time datetime="{text(manifest.started)}">{text(_when(manifest.started))}</time>',
+    facts = facts_line(
+        time_element(manifest.started),
         f"lanescope {text(manifest.tool_version)}",
         text(manifest.state),
-        f"<code>{text(manifest.command)}</code>",
     )
-    spans = "".join(f"<span>{fact}</span> " for fact in facts[:3])
     banners = ""
     if run.predicted:
         banners += (
@@ -141,11 +128,10 @@ def _header(run: Run) -> str:
             "the limits and latencies of the machine's description; every predicted number is an "
             "upper bound.</span></p>"
         )
-    if sentence := state_sentence(manifest.state):
-        banners += f'<p class="banner" role="alert">{text(sentence)}</p>'
+    banners += alert(state_sentence(manifest.state))
     return (
         f"<header><h1>{text(_heading(manifest.verb))} of {text(manifest.machine.name)}</h1>"
-        f'<p class="facts">{spans}<br>{facts[3]}</p>{banners}</header>'
+        f'<p class="facts">{facts}<br><code>{text(manifest.command)}</code></p>{banners}</header>'
     )
 
 
@@ -214,19 +200,3 @@ def _csv_uri(run: Run) -> str:
     for row in rows:
         writer.writerow(row | {"cpus": " ".join(map(str, row["cpus"]))})
     return "data:text/csv;charset=utf-8," + quote(out.getvalue())
-
-
-def _footer(manifest: Manifest) -> str:
-    return (
-        f"<footer>Made by lanescope {text(manifest.tool_version)}; this file holds all of its "
-        "data and loads nothing from the network.</footer>"
-    )
-
-
-def _when(started: str) -> str:
-    """ISO 8601 as people read it: a space for the T, no fraction of a second."""
-    day, _, clock = started.partition("T")
-    time, zone = clock[:8], clock[8:]
-    digits = zone.lstrip(".0123456789")
-    zone = {"+00:00": "UTC", "Z": "UTC"}.get(digits, digits)
-    return f"{day} {time} {zone}".strip()

@@ -6,11 +6,11 @@ import functools
 import importlib.util
 from collections import defaultdict
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from lanescope.model.sweep import Series
 from lanescope.report.html import json_data, script, text
+from lanescope.report.page_frame import page_file
 from lanescope.report.path_rows import PathRow
 from lanescope.report.plot_parts import Figure
 from lanescope.report.plots import bandwidth_figure, check_figure, time_figure
@@ -61,8 +61,7 @@ def plots_script(figures: Sequence[Figure]) -> str:
     source = plotly_script()
     if not figures or source is None:
         return ""
-    drawing = files("lanescope.report").joinpath("page.js").read_text(encoding="utf-8")
-    return json_data("figures", list(figures)) + source + script(drawing)
+    return json_data("figures", list(figures)) + source + script(page_file("page.js"))
 
 
 @functools.cache

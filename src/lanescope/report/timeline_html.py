@@ -1,0 +1,185 @@
+"""The timeline of a watch: its place in a page, its data, and the scripts that draw it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lanescope.report.html import items, json_data, script, text
+from lanescope.report.page_frame import page_file
+from lanescope.report.palette import FROM_GPU, TO_GPU
+from lanescope.report.timeline_lanes import Lanes, lanes_of
+from lanescope.report.timeline_pack import Pack
+from lanescope.report.timeline_rates import RateSeries, rate_series
+from lanescope.watch.codes import Direction, IntArray, MemoryKind, What
+from lanescope.watch.run import WatchRun
+
+#: With more of them the page holds bins of records, and merged runs of short operations.
+MOST_RECORDS = 2_000_000
+MOST_OPERATIONS = 200_000
+_LONGEST_NAME = 160
+#: By job; they are one program.
+_SCRIPTS = (
+    "timeline_scale.js",
+    "timeline_data.js",
+    "timeline_words.js",
+    "timeline_draw.js",
+    "timeline_input.js",
+)
+_HINT = (
+    "Drag over a span to zoom to it, or click the timeline and turn the wheel; double-click an "
+    "operation to fill the width with it. Keys: + and − zoom, ← and → move, n and p go to the "
+    "next and previous operation, ↑ and ↓ to another row, Enter zooms to the operation, 0 shows "
+    "the whole run."
+)
+_BUTTONS = (
+    ("out", "−", "Zoom out"),
+    ("in", "+", "Zoom in"),
+    ("left", "←", "Earlier"),
+    ("right", "→", "Later"),
+    ("reset", "Whole run", "Show the whole run"),
+)
+
+
+def timeline_html(run: WatchRun) -> str:
+    """Return the timeline's place in the page with its data and scripts; empty without data."""
+    timeline = run.timeline
+    if not any(len(c) for c in timeline.counters) and not len(timeline.operations):
+        return ""
+    series = rate_series(tuple(c for c in timeline.counters if len(c)), MOST_RECORDS)
+    lanes = lanes_of(timeline.operations, MOST_OPERATIONS)
+    pack = Pack()
+    told = _told(run, series, lanes, pack)
+    scripts = "".join(page_file(name) for name in _SCRIPTS)
+    return (
+        f"{_place()}{_reductions(run, series, lanes)}{json_data('timeline-told', told)}"
+        f'<script type="text/plain" id="timeline-columns">{pack.base64()}</script>'
+        + script(f'(() => {{\n"use strict";\n{scripts}\n}})();')
+    )
+
+
+def _place() -> str:
+    buttons = "".join(
+        f'<button type="button" data-do="{name}" aria-label="{text(title)}" '
+        f'title="{text(title)}">{text(shown)}</button>'
+        for name, shown, title in _BUTTONS
+    )
+    return (
+        "<noscript><p>The timeline needs JavaScript.</p></noscript>"
+        '<div id="timeline-box" hidden><div class="bar no-print">'
+        f'<span class="buttons">{buttons}</span><span id="timeline-gpus"></span>'
+        '<span id="timeline-span" class="quiet"></span></div>'
+        '<ul id="timeline-legend"></ul>'
+        '<canvas id="timeline-overview" class="no-print" aria-hidden="true"></canvas>'
+        '<div id="timeline-main" role="application" aria-roledescription="timeline" tabindex="0" '
+        'aria-label="Timeline of link rates, copies and kernels" '
+        'aria-describedby="timeline-hint"><canvas></canvas>'
+        '<div id="timeline-tip" aria-hidden="true" hidden></div></div>'
+        '<p id="timeline-detail" role="status" class="quiet no-print"></p>'
+        f'<p id="timeline-hint" class="quiet no-print">{text(_HINT)}</p></div>'
+        '<p id="timeline-failed" class="warn" hidden></p>'
+    )
+
+
+def _told(run: WatchRun, series: list[RateSeries], lanes: Lanes, pack: Pack) -> dict[str, Any]:
+    """Everything but the columns, which are told by their numbers in the pack."""
+    start = run.timeline.start_ns
+    names = {gpu.index: gpu.name for gpu in run.manifest.machine.gpus}
+    used = {s.gpu for s in series} | {lane.gpu for lane in lanes.lanes}
+    rates = [_series_told(one, start, pack) for one in series]
+    operations = _operations_told(lanes, start, pack)
+    return {
+        "end": max(run.timeline.end_ns - start, 1),
+        "gpus": [{"index": i, "name": names.get(i, "")} for i in sorted(used)],
+        "series": rates,
+        "lanes": [
+            {
+                "gpu": lane.gpu,
+                "label": lane.label,
+                "kind": lane.kind,
+                "colour": lane.colour,
+                "first": lane.first,
+                "count": lane.count,
+            }
+            for lane in lanes.lanes
+        ],
+        "operations": operations,
+        "what": [what.name.lower() for what in What],
+        "memory": [kind.label for kind in MemoryKind],
+        "directions": [d.label if d else "" for d in Direction],
+        "ways": {"rx": TO_GPU, "tx": FROM_GPU},
+        "columns": pack.columns,
+    }
+
+
+def _series_told(one: RateSeries, start: int, pack: Pack) -> dict[str, Any]:
+    peaks = {
+        key: None if column is None else pack.add_rounded(column)
+        for key, column in (("rxPeak", one.rx_peak), ("txPeak", one.tx_peak))
+    }
+    return {
+        "source": one.source,
+        "gpu": one.gpu,
+        "interval": one.interval_ns,
+        "time": pack.add(one.end_ns - start, growing=True),
+        "rx": pack.add_rounded(one.rx_bytes, one.known),
+        "tx": pack.add_rounded(one.tx_bytes, one.known),
+        **peaks,
+    }
+
+
+def _operations_told(lanes: Lanes, start: int, pack: Pack) -> dict[str, Any]:
+    rows = lanes.operations
+    used, name = _used(rows.name, rows.names)
+    columns: dict[str, IntArray] = {
+        "duration": rows.end_ns - rows.start_ns,
+        "bytes": rows.bytes,
+        "merged": lanes.merged,
+        "busy": rows.end_ns - rows.start_ns - lanes.busy_ns,
+        "what": rows.what.astype(np.int64),
+        "direction": rows.direction.astype(np.int64),
+        "from": rows.source_kind.astype(np.int64),
+        "to": rows.destination_kind.astype(np.int64),
+        "pageable": lanes.pageable.astype(np.int64),
+        "asynchronous": rows.asynchronous.astype(np.int64),
+        "stream": rows.stream,
+        "thread": rows.thread,
+        "pid": rows.pid,
+        "name": name,
+    }
+    told: dict[str, Any] = {key: pack.add(column) for key, column in columns.items()}
+    told["start"] = pack.add(rows.start_ns - start, growing=True)
+    told["names"] = used
+    return told
+
+
+def _used(numbers: IntArray, names: tuple[str, ...]) -> tuple[list[str], IntArray]:
+    """The names that rows have, and their numbers among these; the first stands for none."""
+    found, renumbered = np.unique(np.append(0, numbers), return_inverse=True)
+    short = [_shortened(names[i]) if i < len(names) else "" for i in found.tolist()]
+    return short, renumbered.reshape(-1)[1:].astype(np.int64)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+
+
+def _reductions(run: WatchRun, series: list[RateSeries], lanes: Lanes) -> str:
+    """What the page does not show as it was recorded, and where that is."""
+    where = "the run's folder" if run.folder is None else str(run.folder)
+    told = []
+    records, shown = sum(s.records for s in series), sum(int(s.end_ns.size) for s in series)
+    if shown < records:
+        told.append(
+            f"{records:,} counter records are too many for a page: it holds {shown:,} bins with "
+            f"the mean of each and the peak of its records. All are in {where}, "
+            "counters.parquet."
+        )
+    if len(lanes.operations) < lanes.total:
+        told.append(
+            f"{lanes.total:,} operations are too many for a page: it holds the longest and the "
+            f"largest one by one and merges short neighbours of a row, {len(lanes.operations):,} "
+            f"rectangles together. All are in {where}, operations.parquet."
+        )
+    return items(told) if told else ""
