@@ -22,7 +22,7 @@ def source(folder: Path, **variables: str) -> TraceSource:
 
 def test_a_program_is_told_where_everything_is(tmp_path: Path) -> None:
     available = source(tmp_path)
-    assert available.availability().ok
+    assert available.available().ok
     available.start()
     assert available.environment() == {
         "CUDA_INJECTION64_PATH": str(tmp_path / "inject.so"),
@@ -42,7 +42,7 @@ def test_another_profiler_is_left_its_place(tmp_path: Path) -> None:
 
 
 def test_without_cupti_it_says_what_to_install(tmp_path: Path) -> None:
-    missing = source(tmp_path, LANESCOPE_CUPTI="/nowhere").availability()
+    missing = source(tmp_path, LANESCOPE_CUPTI="/nowhere").available()
     assert not missing.ok
     assert missing.reason == "LANESCOPE_CUPTI names /nowhere, which is no file"
     assert "pip install nvidia-cuda-cupti" in (missing.remedy or "")
@@ -51,7 +51,7 @@ def test_without_cupti_it_says_what_to_install(tmp_path: Path) -> None:
 
 def test_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "_DRIVERS", ())
-    assert source(tmp_path).availability().reason == "there is no NVIDIA driver"
+    assert source(tmp_path).available().reason == "there is no NVIDIA driver"
 
 
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
@@ -71,4 +71,3 @@ def test_what_a_process_could_not_trace_is_told(tmp_path: Path) -> None:
     note = b"\x06\0\0\0\x18\0\0\0\0\0\0\0\x07\0\0\0nothing\0"
     (tmp_path / "trace.5.bin").write_bytes(header + note)
     assert source(tmp_path).stop().reason == "nothing"
-    assert source(tmp_path).stop().processes == 2

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from lanescope.errors import InputError, NotMeasuredError
+from lanescope.machine import Machine
 from lanescope.watch.cupti import CUPTI_REMEDY, CUPTI_VARIABLE, find_cupti
+from lanescope.watch.sources.base import Availability, SourceReport
 from lanescope.watch.trace_spool import read_notes
 
 #: The CUDA driver loads the library that this variable names, in cuInit.
@@ -26,35 +27,6 @@ DEFAULT_FLUSH_MS = 100
 _LIBRARY = "liblanescope_inject.so"
 # The kernel driver's, and Windows's in WSL.
 _DRIVERS = (Path("/proc/driver/nvidia/version"), Path("/dev/dxg"))
-
-
-@dataclass(frozen=True, slots=True)
-class TraceAvailability:
-    """Whether programs can be traced here; one sentence each on why not and on what to do."""
-
-    ok: bool
-    reason: str | None = None
-    remedy: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TraceReport:
-    """What became of a trace.
-
-    Attributes
-    ----------
-    reason, remedy
-        What was not traced, and what to do; None when all is well.
-    processes
-        How many processes used CUDA.
-    """
-
-    reason: str | None = None
-    remedy: str | None = None
-    processes: int = 0
-    samples: int | None = None
-    lost_samples: int | None = None
-    cpu_seconds: float | None = None
 
 
 class TraceSource:
@@ -93,28 +65,31 @@ class TraceSource:
         self._flush_ms = flush_ms
         self._around = dict(os.environ if environment is None else environment)
 
-    def availability(self) -> TraceAvailability:
-        """Say whether a program can be traced; whether it uses CUDA shows when it runs."""
+    def available(self, machine: Machine | None = None, *, thorough: bool = False) -> Availability:
+        """Say whether a program can be traced; whether it uses CUDA shows when it runs.
+
+        `machine` and `thorough` change nothing here: there is no trial short of a program.
+        """
         other = self._around.get(INJECTION_VARIABLE)
         if other and Path(other).name != _LIBRARY:
-            return TraceAvailability(
+            return Availability(
                 False,
                 f"another profiler is to be loaded: {INJECTION_VARIABLE} is {other}",
                 f"unset {INJECTION_VARIABLE}, or run that profiler another time",
             )
         if injection_library() is None:
-            return TraceAvailability(
+            return Availability(
                 False,
                 f"{_LIBRARY} is missing from this installation",
                 "install lanescope again",
             )
         if not any(driver.exists() for driver in _DRIVERS):
-            return TraceAvailability(
+            return Availability(
                 False, "there is no NVIDIA driver", "install NVIDIA's driver for the GPUs"
             )
         if find_cupti(self._around) is None:
-            return TraceAvailability(False, self._why_no_cupti(), CUPTI_REMEDY)
-        return TraceAvailability(True)
+            return Availability(False, self._why_no_cupti(), CUPTI_REMEDY)
+        return Availability(True)
 
     def environment(self) -> dict[str, str]:
         """Return the variables that the program is to have beside its own."""
@@ -137,15 +112,15 @@ class TraceSource:
         NotMeasuredError
             If it cannot.
         """
-        there = self.availability()
+        there = self.available()
         if not there.ok:
             raise NotMeasuredError(there.reason or "", there.remedy)
 
-    def stop(self) -> TraceReport:
+    def stop(self) -> SourceReport:
         """Say what was traced; the program has ended."""
         spools = sorted(self._folder.glob("trace.*.bin"))
         if not spools:
-            return TraceReport(
+            return SourceReport(
                 "no process of the program told of its copies: none has used CUDA, or the "
                 "variables of its environment did not reach the one that did",
                 "pass on the environment, which sudo, env -i and containers take away",
@@ -154,10 +129,10 @@ class TraceSource:
             try:
                 notes = read_notes(spool)
             except InputError as error:
-                return TraceReport(str(error), None, len(spools))
+                return SourceReport(str(error))
             if notes:
-                return TraceReport(notes[0], None, len(spools))
-        return TraceReport(processes=len(spools))
+                return SourceReport(notes[0])
+        return SourceReport()
 
     def _why_no_cupti(self) -> str:
         named = self._around.get(CUPTI_VARIABLE)
