@@ -35,23 +35,23 @@ def test_a_program_is_told_where_everything_is(tmp_path: Path) -> None:
 
 def test_another_profiler_is_left_its_place(tmp_path: Path) -> None:
     taken = source(tmp_path, CUDA_INJECTION64_PATH="/opt/nsys/libToolsInjection64.so")
-    with pytest.raises(NotMeasuredError, match="another profiler") as caught:
+    with pytest.raises(NotMeasuredError, match="Another profiler") as caught:
         taken.start()
     assert "libToolsInjection64.so" in caught.value.reason
-    assert "unset CUDA_INJECTION64_PATH" in (caught.value.remedy or "")
+    assert "Unset CUDA_INJECTION64_PATH" in (caught.value.remedy or "")
 
 
 def test_without_cupti_it_says_what_to_install(tmp_path: Path) -> None:
     missing = source(tmp_path, LANESCOPE_CUPTI="/nowhere").available()
     assert not missing.ok
-    assert missing.reason == "LANESCOPE_CUPTI names /nowhere, which is no file"
+    assert missing.reason == "LANESCOPE_CUPTI names /nowhere, which is no file."
     assert "pip install nvidia-cuda-cupti" in (missing.remedy or "")
     assert source(tmp_path, LANESCOPE_CUPTI="/nowhere").environment() == {}
 
 
 def test_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "_DRIVERS", ())
-    assert source(tmp_path).available().reason == "there is no NVIDIA driver"
+    assert source(tmp_path).available().reason == "There is no NVIDIA driver."
 
 
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
@@ -71,3 +71,4 @@ def test_what_a_process_could_not_trace_is_told(tmp_path: Path) -> None:
     note = b"\x06\0\0\0\x18\0\0\0\0\0\0\0\x07\0\0\0nothing\0"
     (tmp_path / "trace.5.bin").write_bytes(header + note)
     assert source(tmp_path).stop().reason == "nothing"
+    assert source(tmp_path).stop().processes == 2

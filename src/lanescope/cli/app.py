@@ -2,7 +2,7 @@
 
 Exit codes: 0 all is well, 1 a path is slower than it should be, 2 bad input,
 3 something could not be measured and ``--strict``, 130 after Ctrl-C, 143 after
-SIGTERM.
+SIGTERM. ``watch`` ends as its program does.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from lanescope.cli import (
     check,
     contention,
     copy,
+    doctor,
     host,
     hostdev,
     latency,
@@ -34,7 +35,9 @@ from lanescope.cli import (
     sms,
     sweep,
     topo,
+    watch,
 )
+from lanescope.cli.ended import ProgramEnded
 from lanescope.errors import LanescopeError
 
 app = typer.Typer(
@@ -74,6 +77,11 @@ app.add_typer(bench_app, name="bench")
 app.command("check", help=_help(check.check))(check.check)
 app.command("copy", help=_help(copy.copy))(copy.copy)
 app.command("topo", help=_help(topo.topo))(topo.topo)
+# What follows the program's name is the program's, options and all.
+app.command("watch", help=_help(watch.watch), context_settings={"allow_interspersed_args": False})(
+    watch.watch
+)
+app.command("doctor", help=_help(doctor.doctor))(doctor.doctor)
 app.command("report", help=_help(report.report))(report.report)
 
 
@@ -109,8 +117,10 @@ def main() -> NoReturn:
             code = _fail(_INTERRUPTED, 130)
         if sys.stdout is not None:  # closed by whoever started us
             sys.stdout.flush()  # now, while a failure still has a sentence
+    except ProgramEnded as end:
+        code = end.code  # the program's own: nothing is said of it, whatever it is
     except LanescopeError as error:
-        code = _fail(str(error), 2)
+        code = _fail(str(error), getattr(error, "exit_code", 2))
     except KeyboardInterrupt:
         code = _fail(_INTERRUPTED, 130)
     except BrokenPipeError:

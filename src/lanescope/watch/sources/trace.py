@@ -66,29 +66,25 @@ class TraceSource:
         self._around = dict(os.environ if environment is None else environment)
 
     def available(self, machine: Machine | None = None, *, thorough: bool = False) -> Availability:
-        """Say whether a program can be traced; whether it uses CUDA shows when it runs.
-
-        `machine` and `thorough` change nothing here: there is no trial short of a program.
-        """
+        """Say whether a program can be traced; whether it uses CUDA shows when it runs."""
         other = self._around.get(INJECTION_VARIABLE)
         if other and Path(other).name != _LIBRARY:
             return Availability(
                 False,
-                f"another profiler is to be loaded: {INJECTION_VARIABLE} is {other}",
-                f"unset {INJECTION_VARIABLE}, or run that profiler another time",
+                f"Another profiler is to be loaded: {INJECTION_VARIABLE} is {other}.",
+                f"Unset {INJECTION_VARIABLE}, or run that profiler another time.",
             )
         if injection_library() is None:
             return Availability(
-                False,
-                f"{_LIBRARY} is missing from this installation",
-                "install lanescope again",
+                False, f"{_LIBRARY} is missing from this installation.", "Install lanescope again."
             )
         if not any(driver.exists() for driver in _DRIVERS):
             return Availability(
-                False, "there is no NVIDIA driver", "install NVIDIA's driver for the GPUs"
+                False, "There is no NVIDIA driver.", "Install NVIDIA's driver for the GPUs."
             )
         if find_cupti(self._around) is None:
-            return Availability(False, self._why_no_cupti(), CUPTI_REMEDY)
+            remedy = f"{CUPTI_REMEDY[:1].upper()}{CUPTI_REMEDY[1:]}."
+            return Availability(False, self._why_no_cupti(), remedy)
         return Availability(True)
 
     def environment(self) -> dict[str, str]:
@@ -121,9 +117,9 @@ class TraceSource:
         spools = sorted(self._folder.glob("trace.*.bin"))
         if not spools:
             return SourceReport(
-                "no process of the program told of its copies: none has used CUDA, or the "
-                "variables of its environment did not reach the one that did",
-                "pass on the environment, which sudo, env -i and containers take away",
+                "No process of the program told of its copies: none has used CUDA, or the "
+                "variables of its environment did not reach the one that did.",
+                "Pass on the environment, which sudo, env -i and containers take away.",
             )
         for spool in spools:
             try:
@@ -137,8 +133,8 @@ class TraceSource:
     def _why_no_cupti(self) -> str:
         named = self._around.get(CUPTI_VARIABLE)
         if named:
-            return f"{CUPTI_VARIABLE} names {named}, which is no file"
-        return "NVIDIA's profiling library libcupti is not installed"
+            return f"{CUPTI_VARIABLE} names {named}, which is no file."
+        return "NVIDIA's profiling library libcupti is not installed."
 
 
 def injection_library() -> Path | None:

@@ -1,0 +1,116 @@
+"""``lanescope watch``: what an unmodified program moves."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lanescope.cli.ended import ProgramEnded
+
+if TYPE_CHECKING:
+    from lanescope.watch.assertions import Assertion
+    from lanescope.watch.run import SourceRecord, WatchRun
+    from lanescope.watch.told import Told
+
+
+def watch(
+    program: Annotated[
+        list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", help="What to run.")
+    ],
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="pm, counters, throughput or trace; may be repeated; default: the best "
+            "counters that work here, and trace.",
+        ),
+    ] = None,
+    interval: Annotated[
+        str, typer.Option(metavar="TIME", help="From sample to sample of pm.")
+    ] = "100us",
+    kernels: Annotated[bool, typer.Option("--kernels", help="Trace kernels, too.")] = False,
+    assertions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--assert",
+            metavar="CONDITION",
+            help="Such as 'h2d.p50 > 40GB/s'; exit with 1 when it does not hold and the "
+            "program itself has ended well; may be repeated.",
+        ),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the summary there as JSON.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="The run's folder; default: a new one."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
+) -> None:
+    """Run a program, unchanged, and tell what it moved between the host and GPUs.
+
+    Its input, output and exit code stay its own; the summary goes to standard error.
+    """
+    from lanescope.machine import discover
+    from lanescope.watch.assertions import parse
+    from lanescope.watch.durations import parse_ns
+    from lanescope.watch.ladder import Asked, sources_for
+    from lanescope.watch.session import Watch
+    from lanescope.watch.session import watch as run_watch
+    from lanescope.watch.told import tell
+
+    conditions = [parse(text) for text in assertions or ()]
+    names = None if not source else tuple(dict.fromkeys(source))
+    asked = Asked(names, parse_ns(interval, "--interval"), kernels=kernels)
+    machine = discover()
+    command = shlex.join(["lanescope", *sys.argv[1:]])
+    sources = lambda folder: sources_for(machine, asked, folder)  # noqa: E731
+    run = run_watch(Watch(machine, tuple(program), command, sources, out))
+    told = tell(run)
+    _show(run, told, json, quiet=quiet)
+    code = run.manifest.exit_code or 0
+    held = _hold(conditions, told)
+    raise ProgramEnded(code if code or held else 1)
+
+
+def _show(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> None:
+    """Write the page and the JSON, and the summary to standard error."""
+    from rich.console import Console
+
+    from lanescope.cli.output import write_text
+    from lanescope.report.summary_json import summary_json
+    from lanescope.report.summary_text import summary_text
+
+    if json is not None:
+        import json as encoder
+
+        content = summary_json(told.summary, told.findings)
+        write_text(json, encoder.dumps(content, indent=2) + "\n")
+    if quiet:
+        return
+    out = Console(stderr=True, highlight=False, soft_wrap=True)
+    out.print(summary_text(told.summary, told.findings))
+    for line in map(_source_line, run.manifest.sources):
+        out.print(line, markup=False)
+    out.print(f"run:  {run.folder}", markup=False)
+
+
+def _source_line(record: SourceRecord) -> str:
+    state = "watched" if record.used else "did not watch"
+    why = " ".join(filter(None, (record.reason, record.remedy)))
+    return f"{record.name}: {state}" + (f". {why}" if why else "")
+
+
+def _hold(conditions: Sequence[Assertion], told: Told) -> bool:
+    """Whether all conditions hold; each outcome is told on standard error."""
+    from lanescope.watch.assertions import evaluate
+
+    outcomes = [evaluate(condition, told.summary) for condition in conditions]
+    for outcome in outcomes:
+        print(outcome.sentence, file=sys.stderr)
+    return all(outcome.passed for outcome in outcomes)

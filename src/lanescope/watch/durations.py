@@ -1,0 +1,30 @@
+"""Times as people write them: ``100us``, ``1ms``, ``20 ns``."""
+
+from __future__ import annotations
+
+import re
+
+from lanescope.errors import InputError
+
+_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def parse_ns(text: str, option: str) -> int:
+    """Return a time in nanoseconds.
+
+    Raises
+    ------
+    InputError
+        If the text is no time, or not above zero; `option` is where it was given.
+
+    >>> parse_ns("100us", "--interval")
+    100000
+    """
+    match = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([a-zµ]+)\s*", text)
+    scale = _UNITS.get(match[2]) if match else None
+    if match is None or scale is None:
+        raise InputError(f"{option} {text!r} is no time; write for example 100us, 1ms or 2s")
+    found = round(float(match[1]) * scale)
+    if found < 1:
+        raise InputError(f"{option} {text!r} is not above zero; write for example 100us")
+    return found

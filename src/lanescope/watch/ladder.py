@@ -1,0 +1,79 @@
+"""Which sources watch: those that were asked for, else the best that work here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lanescope.errors import InputError
+from lanescope.machine import Machine
+from lanescope.watch.sources.base import Source
+from lanescope.watch.sources.counters import DEFAULT_PERIOD_NS, CountersSource
+from lanescope.watch.sources.pm import DEFAULT_INTERVAL_NS, PmSource
+from lanescope.watch.sources.throughput import ThroughputSource
+from lanescope.watch.sources.trace import DEFAULT_KINDS, TraceSource
+
+#: Names of sources, the best counters first.
+NAMES = ("pm", "counters", "throughput", "trace")
+_COUNTERS = NAMES[:3]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What somebody asked for.
+
+    Attributes
+    ----------
+    names
+        Some of `NAMES`; None is the best that work here.
+    interval_ns
+        From sample to sample of pm.
+    period_ns
+        From read to read of counters.
+    kernels
+        Whether kernels are traced, too.
+    """
+
+    names: tuple[str, ...] | None = None
+    interval_ns: int = DEFAULT_INTERVAL_NS
+    period_ns: int = DEFAULT_PERIOD_NS
+    kernels: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.names or ():
+            if name not in NAMES:
+                raise InputError(f"there is no source {name!r}; use {', '.join(NAMES)}")
+
+
+def sources_for(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+    """Return the sources of a watch, which append to files in `folder`.
+
+    Without names these are, for each GPU, the best counters that say they work, and a trace.
+    A source that was asked for by name is there whether or not it works: its start says why.
+    """
+    if asked.names is not None:
+        return [s for name in asked.names for s in _named(name, machine, asked, folder)]
+    chosen: list[Source] = []
+    for name in _COUNTERS:
+        found = _named(name, machine, asked, folder)
+        if found and all(source.available(machine).ok for source in found):
+            chosen = found
+            break
+    return [*chosen, *_named("trace", machine, asked, folder)]
+
+
+def every_source(machine: Machine, folder: Path) -> list[Source]:
+    """Return each source of each GPU, the best first."""
+    return [s for name in NAMES for s in _named(name, machine, Asked(), folder)]
+
+
+def _named(name: str, machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+    gpus = [gpu for gpu in machine.gpus if gpu.unavailable is None]
+    if name == "trace":
+        more = ("kernel",) if asked.kernels else ()
+        return [TraceSource(folder, (*DEFAULT_KINDS, *more))]
+    if name == "pm":
+        return [PmSource(gpu, folder, interval_ns=asked.interval_ns) for gpu in gpus]
+    if name == "counters":
+        return [CountersSource(gpus, folder, period_ns=asked.period_ns)] if gpus else []
+    return [ThroughputSource(gpu, folder) for gpu in gpus]

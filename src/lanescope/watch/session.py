@@ -1,0 +1,123 @@
+"""A watch from its start to its end: sources, the program, and what is stored."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from lanescope._version import __version__
+from lanescope.errors import NotMeasuredError
+from lanescope.machine import Machine
+from lanescope.run.folders import new_run_folder
+from lanescope.run.run import State
+from lanescope.watch.launcher import Outcome, launch, resolve_command
+from lanescope.watch.run import WATCH, SourceRecord, WatchManifest, WatchRun
+from lanescope.watch.sources.base import Source
+from lanescope.watch.store import WatchFolder
+
+#: Counters go on for so long after the program's end, so that its last burst is whole.
+_AFTERWARDS_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What to watch, and by what.
+
+    Attributes
+    ----------
+    program
+        The program with its arguments.
+    command
+        Command line of lanescope, for the record.
+    sources
+        Makes the sources, given the folder that they append to.
+    out
+        The run's folder; None is a new one among the runs.
+    """
+
+    machine: Machine
+    program: tuple[str, ...]
+    command: str
+    sources: Callable[[Path], Sequence[Source]]
+    out: Path | None = None
+
+
+def watch(asked: Watch) -> WatchRun:
+    """Run a program and watch it until it ends.
+
+    The program runs whatever becomes of the sources.
+
+    Raises
+    ------
+    InputError
+        If there is no such program, or the run's folder cannot be written.
+    """
+    program = resolve_command(asked.program)
+    begun = WatchManifest(
+        command=asked.command,
+        program=asked.program,
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        tool_version=__version__,
+        machine=asked.machine,
+        start_ns=time.time_ns(),
+    )
+    folder = WatchFolder(asked.out or new_run_folder(WATCH), begun)
+    sources = list(asked.sources(folder.spool))
+    refused = {source.name: _start(source) for source in sources}
+    running = [source for source in sources if refused[source.name] is None]
+    begun = dataclasses.replace(begun, start_ns=time.time_ns())
+    folder.update(begun)
+    try:
+        outcome = launch(program, _environment(running))
+        time.sleep(_AFTERWARDS_SECONDS)
+    finally:
+        records = [_stopped(source, refused[source.name]) for source in sources]
+    return folder.finish(_ended(begun, outcome, records))
+
+
+def _start(source: Source) -> SourceRecord | None:
+    """Start a source; what stands in its way is told and harms nobody."""
+    try:
+        source.start()
+    except NotMeasuredError as error:
+        return SourceRecord(source.name, False, error.reason, error.remedy)
+    return None
+
+
+def _stopped(source: Source, refused: SourceRecord | None) -> SourceRecord:
+    if refused is not None:
+        return refused
+    report = source.stop()
+    return SourceRecord(
+        source.name,
+        used=True,
+        reason=report.reason,
+        remedy=report.remedy,
+        samples=report.samples,
+        lost_samples=report.lost_samples,
+        cpu_seconds=report.cpu_seconds,
+    )
+
+
+def _environment(sources: Sequence[Source]) -> Mapping[str, str]:
+    added: dict[str, str] = dict(os.environ)
+    for source in sources:
+        added |= source.environment()
+    return added
+
+
+def _ended(
+    begun: WatchManifest, outcome: Outcome, records: Sequence[SourceRecord]
+) -> WatchManifest:
+    return dataclasses.replace(
+        begun,
+        end_ns=time.time_ns(),
+        exit_code=outcome.exit_code,
+        state=State.COMPLETE,
+        sources=tuple(records),
+    )

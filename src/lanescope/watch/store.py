@@ -1,0 +1,133 @@
+"""Run folders of watches: raw spools while it goes on, columns afterwards.
+
+Layout::
+
+    manifest.json        program, command, start, end, state, sources
+    machine.toml         the machine, as a machine file
+    spool/               what sources append to while they watch
+    counters.parquet     a row for each record of each counter
+    operations.parquet   a row for each copy, memset and kernel
+    processes.json       the processes that were traced
+    report.html          the page, when it was written
+
+Spools are read as they are when lanescope itself was killed; they are removed when the
+columns made of them are on the disk.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from lanescope.errors import InputError
+from lanescope.machine.files import dumps_machine, load_machine
+from lanescope.run.atomic import sync_folder, write_atomically, writing_to
+from lanescope.run.lock import lock_folder
+from lanescope.run.run import SCHEMA_VERSION, State
+from lanescope.run.store import MACHINE, MANIFEST
+from lanescope.watch.columns import read_columns, write_columns
+from lanescope.watch.run import WATCH, SourceRecord, WatchManifest, WatchRun
+from lanescope.watch.spool import read_spools
+
+SPOOL = "spool"
+
+
+class WatchFolder:
+    """The folder of a watch that goes on.
+
+    Raises
+    ------
+    InputError
+        From any method, if the folder cannot be written.
+    """
+
+    def __init__(self, folder: Path, manifest: WatchManifest) -> None:
+        with writing_to(folder):
+            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+                raise InputError(f"{folder} is not empty; name an empty folder with --out")
+            (folder / SPOOL).mkdir(parents=True)
+            self._lock = lock_folder(folder)
+            write_atomically(folder / MACHINE, dumps_machine(manifest.machine).encode())
+        self.folder = folder
+        self.update(manifest)
+
+    @property
+    def spool(self) -> Path:
+        """Where sources append what they see."""
+        return self.folder / SPOOL
+
+    def update(self, manifest: WatchManifest) -> None:
+        """Store what is known of the watch by now."""
+        content = {"verb": WATCH, **dataclasses.asdict(manifest)}
+        content["described"] = manifest.machine.described
+        del content["machine"]  # has a file of its own
+        with writing_to(self.folder):
+            write_atomically(self.folder / MANIFEST, json.dumps(content, indent=2).encode())
+
+    def finish(self, manifest: WatchManifest) -> WatchRun:
+        """Make columns of the spools, remove these, and return the whole watch."""
+        timeline = read_spools(self.spool, manifest.machine, manifest.start_ns, manifest.end_ns)
+        self.update(manifest)
+        with writing_to(self.folder):
+            write_columns(self.folder, timeline)
+            sync_folder(self.folder)
+            shutil.rmtree(self.spool)
+        self._lock.release()
+        return WatchRun(manifest, timeline, self.folder)
+
+
+def read_watch(folder: Path) -> WatchRun:
+    """Read the folder of a watch, finished or not.
+
+    Raises
+    ------
+    InputError
+        If it is no such folder, of another schema version, or damaged.
+    """
+    content = _content(folder)
+    if content.get("verb") != WATCH:
+        raise InputError(f"{folder} is a run of {content.get('verb')!r} and no watch; name another")
+    try:
+        machine = load_machine(folder / MACHINE)
+        fields = {f.name for f in dataclasses.fields(WatchManifest)} - {"machine"}
+        told = {key: value for key, value in content.items() if key in fields}
+        told |= {"program": tuple(told["program"]), "notes": tuple(told["notes"])}
+        told["sources"] = tuple(SourceRecord(**source) for source in told["sources"])
+        told["state"] = State(told["state"])
+        machine = dataclasses.replace(machine, described=content["described"])
+        manifest = WatchManifest(machine=machine, **told)
+        if (folder / SPOOL).is_dir():
+            timeline = read_spools(folder / SPOOL, machine, manifest.start_ns, manifest.end_ns)
+        else:
+            timeline = read_columns(folder, manifest.start_ns, manifest.end_ns)
+    except OSError as error:
+        raise InputError(f"{folder} is not a readable run folder: {error.strerror}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{folder} is damaged or cut short: {error}; name another run") from error
+    return WatchRun(manifest, timeline, folder)
+
+
+def is_watch(folder: Path) -> bool:
+    """Whether a run folder holds a watch."""
+    return bool(_content(folder).get("verb") == WATCH)
+
+
+def _content(folder: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+        version = content["schema_version"]
+    except OSError as error:
+        raise InputError(f"{folder} is not a readable run folder: {error.strerror}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{folder / MANIFEST} is damaged or cut short; name another run"
+        ) from error
+    if version > SCHEMA_VERSION:
+        raise InputError(
+            f"{folder} has run schema {version}, this is {SCHEMA_VERSION}; read it with a newer "
+            f"lanescope ({content.get('tool_version', 'unknown')} wrote it)"
+        )
+    return content

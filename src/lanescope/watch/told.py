@@ -1,0 +1,39 @@
+"""What is told of a watch: its summary and its findings, against what links carry here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lanescope.watch.findings import Finding
+from lanescope.watch.findings.findings import find
+from lanescope.watch.limits import Ceilings
+from lanescope.watch.links import measured_links
+from lanescope.watch.run import WatchRun
+from lanescope.watch.summarise import summarise
+from lanescope.watch.summary import Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A watch in numbers and in words."""
+
+    summary: Summary
+    findings: tuple[Finding, ...]
+
+
+def tell(run: WatchRun, runs: Path | None = None) -> Told:
+    """Return what a watch has seen.
+
+    Parameters
+    ----------
+    runs
+        Where earlier runs lie, which tell what links carry; None is where runs are kept.
+    """
+    machine = run.manifest.machine
+    links = measured_links(machine, runs)
+    names = ", ".join(sorted({link.run for link in links.values()}))
+    gbs = {(gpu, way.label): link.gbs for (gpu, way), link in links.items()}
+    ceilings = Ceilings(gbs, f"measured in {names}") if links else None
+    summary = summarise(run.timeline, machine, ceilings)
+    return Told(summary, find(run.timeline, summary, machine, ceilings))
