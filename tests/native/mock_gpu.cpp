@@ -139,7 +139,7 @@ CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params* p) {
   const std::uint64_t until = stop_ns != 0 ? stop_ns : now_ns();
   p->overflow = 0;
   p->decodeStopReason = CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
-  const bool late = until - begin_ns > 20'000'000;
+  const bool late = until - begin_ns > 20'000'000 && index_of_next > 60;
   if (late && mode("broken")) return CUPTI_ERROR_UNKNOWN;
   if ((mode("dead") && (late || starts > 1)) || (mode("overflow") && late && starts == 1)) {
     p->overflow = 1;
