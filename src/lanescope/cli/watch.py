@@ -91,13 +91,26 @@ def _show(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> None:
 
         content = summary_json(told.summary, told.findings)
         write_text(json, encoder.dumps(content, indent=2) + "\n")
+    page = _write_page(run, told)
     if quiet:
         return
     out = Console(stderr=True, highlight=False, soft_wrap=True)
     out.print(summary_text(told.summary, told.findings))
     for line in map(_source_line, run.manifest.sources):
         out.print(line, markup=False)
-    out.print(f"run:  {run.folder}", markup=False)
+    out.print(f"page: {page}\nrun:  {run.folder}", markup=False)
+
+
+def _write_page(run: WatchRun, told: Told) -> Path:
+    from lanescope.cli.output import write_text
+    from lanescope.report.page_watch import watch_page_html
+    from lanescope.report.summary_html import summary_html
+    from lanescope.run.store import PAGE
+
+    assert run.folder is not None, "a watch is always stored"
+    page = run.folder / PAGE
+    write_text(page, watch_page_html(run, summary_html(told.summary, told.findings)))
+    return page
 
 
 def _source_line(record: SourceRecord) -> str:

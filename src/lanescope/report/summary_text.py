@@ -19,6 +19,9 @@ MOST_FINDINGS = 5
 _MOST_WAYS = 8
 _MOST_NAME = 60
 
+#: Told where there is nothing.
+NOTHING = "Nothing was counted and no copy was traced."
+
 Row = tuple[str, ...]
 
 
@@ -39,15 +42,24 @@ def summary_text(summary: Summary, findings: Sequence[Finding] = ()) -> Text:
 
 def _ways(ways: Sequence[WaySummary]) -> list[str]:
     if not ways:
-        return ["Nothing was counted and no copy was traced."]
+        return [NOTHING]
+    lines = table_lines(way_table(ways[:_MOST_WAYS]))
+    if len(ways) > _MOST_WAYS:
+        lines.append(f"{fmt.count_text(len(ways) - _MOST_WAYS, 'more way')} in --json")
+    return lines + way_notes(ways)
+
+
+def way_table(ways: Sequence[WaySummary]) -> list[Row]:
+    """Return a heading and a row for each way."""
     windows = ways[0].rates.windows if ways[0].rates else ()
     columns = (f"{window_text(w.window_ns)}: p50 p99 peak" for w in windows)
     head = ("way", "payload", "traced", "mean GB/s", "of link", "busy", *columns)
-    rows = [head, *(_way_row(way) for way in ways[:_MOST_WAYS])]
-    lines = table_lines(rows)
-    if len(ways) > _MOST_WAYS:
-        lines.append(f"{fmt.count_text(len(ways) - _MOST_WAYS, 'more way')} in --json")
-    lines.append("p50, p99 and peak in GB/s are of the windows with traffic.")
+    return [head, *map(_way_row, ways)]
+
+
+def way_notes(ways: Sequence[WaySummary]) -> list[str]:
+    """Return what the numbers of the ways mean, and where they are from; sentences."""
+    lines = ["p50, p99 and peak in GB/s are of the windows with traffic."]
     rates = [way.rates for way in ways if way.rates is not None]
     reasons = dict.fromkeys(
         f"{window_text(w.window_ns)}: {w.reason}" for r in rates for w in r.windows if w.reason
@@ -88,11 +100,15 @@ def _window_cell(window: WindowStatistics) -> str:
 def _copies(summary: Summary) -> list[str]:
     if not summary.copies:
         return []
-    largest = summary.copies[:MOST_COPIES]
-    frequent = [g for g in summary.most_frequent(MOST_COPIES) if g not in largest]
+    return ["Largest and most frequent copies", *table_lines(copy_table(summary, MOST_COPIES))]
+
+
+def copy_table(summary: Summary, most: int) -> list[Row]:
+    """Return a heading and a row for each of the largest and of the most frequent copies."""
+    largest = summary.copies[:most]
+    frequent = [g for g in summary.most_frequent(most) if g not in largest]
     head = ("copies", "of", "direction", "host memory", "call", "in sum", "GPU time", "GB/s")
-    rows = [head, *(_copy_row(group) for group in (*largest, *frequent))]
-    return ["Largest and most frequent copies", *table_lines(rows)]
+    return [head, *(_copy_row(group) for group in (*largest, *frequent))]
 
 
 def _copy_row(group: CopyGroup) -> Row:
@@ -109,6 +125,12 @@ def _copy_row(group: CopyGroup) -> Row:
 
 
 def _shares(summary: Summary) -> list[str]:
+    lines = share_lines(summary, MOST_SHARES)
+    return ["Traced bytes", *(f"- {line}" for line in lines)] if lines else []
+
+
+def share_lines(summary: Summary, most: int) -> list[str]:
+    """Return who moved the traced bytes: by process, stream, thread, and path."""
     lines = []
     for by in ("process", "stream", "thread", "path"):
         found = summary.shares_by(by)
@@ -117,31 +139,38 @@ def _shares(summary: Summary) -> list[str]:
         told = [
             f"{_cut(share.name)} {fmt.percent_text(share.share)} "
             f"({fmt.bytes_text(share.total_bytes)})"
-            for share in found[:MOST_SHARES]
+            for share in found[:most]
         ]
-        more = f"; {len(found) - MOST_SHARES} more" if len(found) > MOST_SHARES else ""
-        lines.append(f"- by {by}: {'; '.join(told)}{more}")
-    return ["Traced bytes", *lines] if lines else []
+        more = f"; {len(found) - most} more" if len(found) > most else ""
+        lines.append(f"by {by}: {'; '.join(told)}{more}")
+    return lines
 
 
 def _findings(findings: Sequence[Finding]) -> list[str]:
     if not findings:
         return []
-    lines = ["Findings"]
-    for finding in findings[:MOST_FINDINGS]:
-        gain = ""
-        if finding.gain_seconds is not None:
-            gain = f" Predicted gain: {fmt.seconds_text(finding.gain_seconds)}."
-        lines.append(f"- {finding.sentence}{gain}")
+    lines = ["Findings", *(f"- {finding_text(one)}" for one in findings[:MOST_FINDINGS])]
     if len(findings) > MOST_FINDINGS:
         more = fmt.count_text(len(findings) - MOST_FINDINGS, "more finding")
         lines.append(f"{more} in --json")
     return lines
 
 
+def finding_text(finding: Finding) -> str:
+    """Return a finding with what it would bring."""
+    if finding.gain_seconds is None:
+        return finding.sentence
+    return f"{finding.sentence} Predicted gain: {fmt.seconds_text(finding.gain_seconds)}."
+
+
 def _ends(summary: Summary) -> list[str]:
+    return [*(f"- {note}" for note in summary.notes), *end_lines(summary)]
+
+
+def end_lines(summary: Summary) -> list[str]:
+    """Return what was lost, what watching cost, and how well clocks agree; sentences."""
     losses = summary.losses
-    lines = [f"- {note}" for note in summary.notes]
+    lines = []
     lost = f"{fmt.count_text(losses.samples, 'sample')}, "
     lost += f"{fmt.count_text(losses.records, 'trace record')}"
     if losses.unknown_seconds is not None:

@@ -75,9 +75,10 @@ def watch(asked: Watch) -> WatchRun:
     try:
         outcome = launch(program, _environment(running))
         time.sleep(_AFTERWARDS_SECONDS)
+        end_ns = time.time_ns()  # before sources are stopped, which takes them its time
     finally:
         records = [_stopped(source, refused[source.name]) for source in sources]
-    return folder.finish(_ended(begun, outcome, records))
+    return folder.finish(_ended(begun, outcome, end_ns, records))
 
 
 def _start(source: Source) -> SourceRecord | None:
@@ -112,11 +113,11 @@ def _environment(sources: Sequence[Source]) -> Mapping[str, str]:
 
 
 def _ended(
-    begun: WatchManifest, outcome: Outcome, records: Sequence[SourceRecord]
+    begun: WatchManifest, outcome: Outcome, end_ns: int, records: Sequence[SourceRecord]
 ) -> WatchManifest:
     return dataclasses.replace(
         begun,
-        end_ns=time.time_ns(),
+        end_ns=end_ns,
         exit_code=outcome.exit_code,
         state=State.COMPLETE,
         sources=tuple(records),

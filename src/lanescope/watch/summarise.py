@@ -25,8 +25,9 @@ _PREFERRED = ("pm", "counters", "throughput")
 _LEAST_UNATTRIBUTED = 1 << 20
 
 _CANDIDATES = (
-    "processes that were not traced, host memory that kernels read in place, managed memory, "
-    "copies between GPUs over PCIe, and network cards or drives that reach into the GPU"
+    "what CUDA moves when a program starts, processes that were not traced, host memory that "
+    "kernels read in place, managed memory, copies between GPUs over PCIe, and network cards or "
+    "drives that reach into the GPU"
 )
 
 

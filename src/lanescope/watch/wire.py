@@ -36,10 +36,12 @@ RESOLUTION = 0.005
 #: Where the commands of traced copies are taken off: 0.01 % was left in all captures.
 TRACED_RESOLUTION = 0.001
 
-#: What watching itself causes, seen on an idle H200 at 1 to 100 µs: each sample is written
-#: to host memory, and each decode reads and writes in bursts.
-OBSERVER_TX_PER_SAMPLE = 92.0
-OBSERVER_PER_SECOND = (3.6e6, 4.4e6)
+#: What watching itself causes: bytes received and sent for each sample, and each second. On an
+#: idle H200 PM sampling, at 1 to 100 µs, wrote each sample to host memory, and each decode read
+#: and wrote in bursts; each reading of NVML's counters went to the GPU and back (4360 of them).
+OBSERVER_PER_SAMPLE = {"pm": (0.0, 92.0), "counters": (13.5e3, 16.9e3)}
+OBSERVER_PER_SECOND = {"pm": (3.6e6, 4.4e6)}
+_NONE = (0.0, 0.0)
 #: Each copy fetches its commands and writes when it is done (16384 copies of 64 KiB and as
 #: many of 4 KiB cost the same).
 PER_OPERATION = (167.0, 68.0)
@@ -152,14 +154,13 @@ def default_model(source: str, link: PcieLink | None = None) -> WireModel:
     framing = 0 if source in HEADER_ONLY_SOURCES else FRAMING_BYTES
     asked = REQUEST_HEADER_BYTES + framing
     told = "" if link and link.max_payload_bytes else ", the usual size"
-    model = WireModel(
+    return WireModel(
         (
             (1 + (COMPLETION_HEADER_BYTES + framing) / size, 0.0),
             (asked / COPY_REQUEST_BYTES, 1 + asked / size),
         ),
-        (0.0, OBSERVER_TX_PER_SAMPLE),
-        OBSERVER_PER_SECOND,
+        OBSERVER_PER_SAMPLE.get(source, _NONE),
+        OBSERVER_PER_SECOND.get(source, _NONE),
         PER_OPERATION,
         f"default for PCIe packets of {size} bytes{told}",
     )
-    return model if source in HEADER_ONLY_SOURCES else model.without_observer()
