@@ -71,4 +71,3 @@ def test_what_a_process_could_not_trace_is_told(tmp_path: Path) -> None:
     note = b"\x06\0\0\0\x18\0\0\0\0\0\0\0\x07\0\0\0nothing\0"
     (tmp_path / "trace.5.bin").write_bytes(header + note)
     assert source(tmp_path).stop().reason == "nothing"
-    assert source(tmp_path).stop().processes == 2
