@@ -1,0 +1,77 @@
+"""What watching costs a program: with and without it in turns.
+
+::
+
+    python benchmarks/watch/cost.py --turns 10 --out FILE.json -- PROGRAM [ARGUMENTS]...
+
+The program prints when its work began and ended, as ``python -m lanescope.examples ... --json``
+and ``benchmarks/watch/training.py`` do, so that neither its start nor lanescope's counts. FILE
+gets every time, and for each way of watching the median slowdown against the turn's own unwatched
+run with a 95 % interval of the median (order statistics).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from scipy.stats import binom
+
+WAYS: dict[str, list[str] | None] = {
+    "none": None,
+    "default": [],
+    "pm-100khz": ["--source", "pm", "--interval", "10us"],
+    "trace": ["--source", "trace"],
+    "kernels": ["--source", "trace", "--kernels"],
+}
+
+
+def seconds(program: list[str], way: list[str] | None) -> float:
+    """Run the program once and return how long its work took, by its own account."""
+    with tempfile.TemporaryDirectory() as folder:
+        watch = [sys.executable, "-m", "lanescope", "watch", "-q", "--out", f"{folder}/run"]
+        command = program if way is None else [*watch, *way, "--", *program]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    steps = json.loads(done.stdout.strip().splitlines()[-1])["steps"]
+    return (steps[-1]["end_ns"] - steps[0]["begin_ns"]) * 1e-9
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """Return the 95 % interval of the median, by order statistics."""
+    ordered, n = sorted(values), len(values)
+    lower = int(binom.ppf(0.025, n, 0.5))
+    return ordered[max(lower - 1, 0)], ordered[min(n - lower, n - 1)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--turns", type=int, default=10)
+    parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=["none", "default"])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("program", nargs=argparse.REMAINDER, help="after --")
+    arguments = parser.parse_args()
+    program = [word for word in arguments.program if word != "--"]
+    times: dict[str, list[float]] = {way: [] for way in dict.fromkeys(["none", *arguments.ways])}
+    for turn in range(arguments.turns):
+        order = list(times) if turn % 2 == 0 else list(times)[::-1]
+        for way in order:
+            times[way].append(seconds(program, WAYS[way]))
+    slower = {}
+    for way in (way for way in times if way != "none"):
+        ratios = [b / a - 1 for a, b in zip(times["none"], times[way], strict=True)]
+        slower[way] = {"median": statistics.median(ratios), "interval": interval(ratios)}
+        low, high = interval(ratios)
+        print(f"{way}: {statistics.median(ratios):+.2%} ({low:+.2%} to {high:+.2%})")
+    print(f"none: {statistics.median(times['none']):.4f} s")
+    arguments.out.write_text(
+        json.dumps({"program": program, "seconds": times, "slowdown": slower}, indent=1) + "\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
