@@ -21,8 +21,15 @@ sys.exit(launch(sys.argv[1:], os.environ).exit_code)
 """
 
 
+# Whoever runs the tests may ignore signals (nohup, a shell's background): this one does not.
+HEED = """
+import signal
+for number in (signal.SIGINT, signal.SIGHUP): signal.signal(number, signal.SIG_DFL)
+"""
+
+
 def launcher(*command: str) -> list[str]:
-    return [PYTHON, "-c", LAUNCH, *command]
+    return [PYTHON, "-c", HEED + LAUNCH, *command]
 
 
 def python(text: str) -> list[str]:
@@ -137,7 +144,7 @@ def test_ctrl_c_at_a_terminal_reaches_the_program_once() -> None:
 def test_an_ignored_signal_stays_ignored() -> None:
     text = "import signal; print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)"
     done = subprocess.run(
-        ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *launcher(*python(text))],
+        ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", PYTHON, "-c", LAUNCH, *python(text)],
         capture_output=True,
         text=True,
         check=True,
@@ -211,7 +218,7 @@ def test_a_missing_interpreter_is_told(tmp_path: Path) -> None:
 
 
 def test_a_program_that_stops_itself_goes_on_later() -> None:
-    text = "import os, signal; os.kill(os.getpid(), signal.SIGTSTP); print('on')"
+    text = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); print('on')"
     with subprocess.Popen(launcher(*python(text)), stdout=subprocess.PIPE, text=True) as program:
         time.sleep(1)
         assert program.poll() is None
