@@ -63,6 +63,15 @@ def size_text(count: float) -> str:
         and float(f"{count / 1024:.3g}") * 1024 != count
     ):
         return f"{int(count)} B"
+    return binary_text(count)
+
+
+def binary_text(count: float) -> str:
+    """Return a size in binary units, rounded to three digits: sums, that nobody asked for.
+
+    >>> binary_text(800e6), binary_text(1e3)
+    ('763 MiB', '1000 B')
+    """
     value, power = float(count), 0
     while value >= 1024 and power < len(_BINARY) - 1:
         value, power = value / 1024, power + 1

@@ -6,7 +6,7 @@ missing number never looks like a zero.
 
 from __future__ import annotations
 
-from lanescope.experiment.sizes import size_text
+from lanescope.experiment.sizes import binary_text, size_text
 
 #: What stands in place of a number that is not known.
 MISSING = "–"
@@ -23,6 +23,15 @@ def bytes_text(count: float | None) -> str:
     if count is None:
         return MISSING
     return size_text(count)
+
+
+def sum_text(count: float | None) -> str:
+    """Return a sum of bytes, in binary units whatever it is, so that sums can be compared.
+
+    >>> sum_text(800e6)
+    '763 MiB'
+    """
+    return MISSING if count is None else binary_text(count)
 
 
 def seconds_text(seconds: float | None) -> str:

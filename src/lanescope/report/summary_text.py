@@ -81,8 +81,8 @@ def _way_row(way: WaySummary) -> Row:
     rates = way.rates
     cells = (
         way.label.replace(".", " "),
-        fmt.bytes_text(_whole(rates.payload_bytes if rates else None)),
-        fmt.bytes_text(_whole(way.traced_bytes)),
+        fmt.sum_text(_whole(rates.payload_bytes if rates else None)),
+        fmt.sum_text(_whole(way.traced_bytes)),
         fmt.gbs_text(rates.mean_gbs if rates else None),
         fmt.percent_text(way.share_of_limit),
         fmt.percent_text(rates.busy_share if rates else None),
@@ -118,7 +118,7 @@ def _copy_row(group: CopyGroup) -> Row:
         group.direction,
         group.memory or fmt.MISSING,
         "asynchronous" if group.asynchronous else "synchronous",
-        fmt.bytes_text(group.total_bytes),
+        fmt.sum_text(group.total_bytes),
         fmt.seconds_text(group.seconds),
         fmt.gbs_text(group.gbs),
     )
@@ -138,7 +138,7 @@ def share_lines(summary: Summary, most: int) -> list[str]:
             continue
         told = [
             f"{_cut(share.name)} {fmt.percent_text(share.share)} "
-            f"({fmt.bytes_text(share.total_bytes)})"
+            f"({fmt.sum_text(share.total_bytes)})"
             for share in found[:most]
         ]
         more = f"; {len(found) - most} more" if len(found) > most else ""

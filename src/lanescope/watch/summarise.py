@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lanescope.experiment.sizes import binary_text
 from lanescope.machine import Machine
 from lanescope.watch.align import align
 from lanescope.watch.attribution import attribution, copy_groups
@@ -139,8 +140,8 @@ def _notes(timeline: Timeline, ways: tuple[WaySummary, ...]) -> tuple[str, ...]:
     notes = []
     rest = sum(way.unattributed_bytes or 0.0 for way in ways)
     if rest:
-        gib = rest / 2**30
-        notes.append(f"{gib:.3g} GiB were counted that no traced copy explains: {_CANDIDATES}.")
+        size = binary_text(rest)
+        notes.append(f"{size} were counted that no traced copy explains: {_CANDIDATES}.")
     if timeline.operations.direction.size and np.any(
         timeline.operations.direction == Direction.P2P
     ):
