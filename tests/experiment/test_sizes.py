@@ -53,5 +53,7 @@ def test_sizes_are_told_as_they_are_asked_for(asked):
 
 
 def test_which_sizes_are_decimal():
+    assert is_decimal([10, 100, 1000])
+    assert not is_decimal([8, 64, 512])
     assert is_decimal([10, 1000, 10**6, 15 * 10**8])
     assert not is_decimal([1 << 10, 1 << 20, 10**6])

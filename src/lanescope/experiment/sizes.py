@@ -79,8 +79,8 @@ def binary_text(count: float) -> str:
 
 
 def is_decimal(sizes: Iterable[float]) -> bool:
-    """Whether most of some sizes are round numbers of bytes, as `size_text` would tell them."""
-    known = [_is_round(size) for size in sizes]
+    """Whether most of some sizes are tens, hundreds and so on of bytes."""
+    known = [_is_round(size) or size % 10 == 0 for size in sizes]
     return 2 * sum(known) > len(known)
 
 
