@@ -1,0 +1,71 @@
+import pytest
+
+from lanescope.errors import InputError
+from lanescope.machine import Gpu, Machine
+from lanescope.watch.doctor import examine
+from lanescope.watch.durations import parse_ns
+from lanescope.watch.ladder import Asked, sources_for
+from lanescope.watch.sources.base import Availability
+from lanescope.watch.sources.counters import CountersSource
+from lanescope.watch.sources.pm import PmSource
+from lanescope.watch.sources.throughput import ThroughputSource
+
+MACHINE = Machine(
+    name="two",
+    nodes=(),
+    gpus=(Gpu(0, "GPU", uuid="GPU-a"), Gpu(1, "GPU", uuid="GPU-b"), Gpu(2, "GPU", unavailable="x")),
+)
+
+
+@pytest.fixture
+def working(monkeypatch):
+    """Let those sources work whose classes are put into the set."""
+    works = {PmSource, CountersSource, ThroughputSource}
+
+    def available(self, machine, *, thorough=False):
+        return Availability(type(self) in works)
+
+    for source in tuple(works):
+        monkeypatch.setattr(source, "available", available)
+    return works
+
+
+def names(tmp_path, asked=None):
+    return [source.name for source in sources_for(MACHINE, asked or Asked(), tmp_path)]
+
+
+def test_the_best_counters_that_work_watch_and_a_trace(tmp_path, working):
+    assert names(tmp_path) == ["pm.g0", "pm.g1", "trace"]
+    working.remove(PmSource)
+    assert names(tmp_path) == ["counters", "trace"]
+    working.remove(CountersSource)
+    assert names(tmp_path) == ["throughput.g0", "throughput.g1", "trace"]
+    working.remove(ThroughputSource)
+    assert names(tmp_path) == ["trace"]
+
+
+def test_those_that_are_named_watch_whether_or_not_they_say_they_work(tmp_path, working):
+    working.clear()
+    assert names(tmp_path, Asked(("trace", "pm"))) == ["trace", "pm.g0", "pm.g1"]
+    with pytest.raises(InputError, match="no source 'pn'; use pm, counters"):
+        Asked(("pn",))
+
+
+def test_doctor_asks_every_source(tmp_path, working):
+    found = {one.name: one.works for one in examine(MACHINE, tmp_path)}
+    expected = {"pm.g0", "pm.g1", "counters", "throughput.g0", "throughput.g1", "trace"}
+    assert expected <= set(found)
+    assert found["counters"]
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"), [("100us", 100_000), ("2 ms", 2_000_000), ("1.5µs", 1500), ("1s", 10**9)]
+)
+def test_times(text, ns):
+    assert parse_ns(text, "--interval") == ns
+
+
+@pytest.mark.parametrize("text", ["", "3", "us", "-1us", "0us", "1 hour", "1e3us"])
+def test_no_times(text):
+    with pytest.raises(InputError, match="--interval"):
+        parse_ns(text, "--interval")

@@ -1,0 +1,150 @@
+"""A watch with sources that only pretend."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from lanescope.errors import InputError, NotMeasuredError
+from lanescope.machine import Machine, NumaNode
+from lanescope.run.run import State
+from lanescope.watch.counter_spool import counter_header
+from lanescope.watch.session import Watch, watch
+from lanescope.watch.sources.base import Availability, SourceReport
+from lanescope.watch.store import is_watch, read_watch
+
+MACHINE = Machine(name="small", nodes=(NumaNode(0, cores=((0,),)),))
+
+
+@dataclass
+class Pretended:
+    """Writes one record, or refuses."""
+
+    folder: Path
+    name: str = "pm.g0"
+    refusal: NotMeasuredError | None = None
+    calls: list[str] = field(default_factory=list)
+
+    def available(self, machine, *, thorough=False):
+        return Availability(self.refusal is None)
+
+    def start(self):
+        self.calls.append("start")
+        if self.refusal is not None:
+            raise self.refusal
+        now = time.time_ns()
+        records = b"".join(
+            t.to_bytes(8, "little") + b.to_bytes(4, "little") + c.to_bytes(4, "little")
+            for t, b, c in ((now, 2**32 - 1, 2**32 - 1), (now + 100_000, 512, 1024))
+        )
+        content = counter_header("pm", 0, 100_000).encode() + records
+        (self.folder / f"{self.name}.bin").write_bytes(content)
+
+    def stop(self):
+        self.calls.append("stop")
+        return SourceReport(samples=1, lost_samples=0, cpu_seconds=0.5)
+
+    def environment(self):
+        return {"SEEN_BY_PROGRAM": self.name}
+
+
+def watched(tmp_path, program, *makers):
+    made = []
+
+    def sources(folder):
+        made.extend(make(folder) for make in makers)
+        return made
+
+    asked = Watch(MACHINE, tuple(program), "lanescope watch", sources, tmp_path / "run")
+    return watch(asked), made
+
+
+def test_what_sources_saw_is_stored_with_the_program(tmp_path):
+    told = tmp_path / "told"
+    text = f"import os; open({str(told)!r}, 'w').write(os.environ['SEEN_BY_PROGRAM']); os._exit(7)"
+    run, (source,) = watched(tmp_path, [sys.executable, "-c", text], Pretended)
+    assert told.read_text() == "pm.g0"
+    assert source.calls == ["start", "stop"]
+    assert run.manifest.exit_code == 7
+    assert run.manifest.state is State.COMPLETE
+    assert run.manifest.start_ns < run.manifest.end_ns
+    (counters,) = run.timeline.counters
+    assert (counters.rx_bytes[1], counters.tx_bytes[1]) == (512, 1024)
+    back = read_watch(tmp_path / "run")
+    assert back.manifest == run.manifest
+    assert back.timeline.counters[0].rx_bytes.tolist() == counters.rx_bytes.tolist()
+    assert not (tmp_path / "run" / "spool").exists()
+    assert is_watch(tmp_path / "run")
+
+
+def test_a_source_that_refuses_harms_nobody(tmp_path):
+    def refusing(folder):
+        return Pretended(folder, "pm.g1", NotMeasuredError("It is taken.", "End that one."))
+
+    run, (first, second) = watched(tmp_path, ["true"], Pretended, refusing)
+    used, refused = run.manifest.sources
+    assert (used.used, used.samples, used.cpu_seconds) == (True, 1, 0.5)
+    assert (refused.used, refused.reason, refused.remedy) == (
+        False,
+        "It is taken.",
+        "End that one.",
+    )
+    assert first.calls == ["start", "stop"]
+    assert second.calls == ["start"]
+
+
+def test_a_program_that_is_not_there_starts_nothing(tmp_path):
+    with pytest.raises(InputError, match="no program nosuch"):
+        watched(tmp_path, ["nosuch"], Pretended)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_in_use_is_refused(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mine").touch()
+    with pytest.raises(InputError, match="not empty"):
+        watched(tmp_path, ["true"])
+
+
+def test_what_a_killed_watch_saw_reads_back(tmp_path):
+    code = (
+        "import sys, pathlib; sys.path.insert(0, '.');"
+        "from tests.watch.test_session import *;"
+        f"watched(pathlib.Path({str(tmp_path)!r}), ['sleep', '20'], Pretended)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    spool = tmp_path / "run" / "spool" / "pm.g0.bin"
+    deadline = time.monotonic() + 30
+    while not spool.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(10)
+    run = read_watch(tmp_path / "run")
+    assert run.manifest.state is State.RUNNING
+    assert run.manifest.exit_code is None
+    assert run.timeline.counters[0].known.tolist() == [False, True]
+    assert run.timeline.end_ns == int(run.timeline.counters[0].end_ns[-1])
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"verb": "check"}, "no watch"),
+        ({"schema_version": 99}, "newer lanescope"),
+        ({"sources": 3}, "damaged"),
+        ({"state": "asleep"}, "damaged"),
+    ],
+)
+def test_other_folders_are_told_apart(tmp_path, change, sentence):
+    run, _ = watched(tmp_path, ["true"])
+    manifest = run.folder / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | change))
+    with pytest.raises(InputError, match=sentence):
+        read_watch(run.folder)
