@@ -178,6 +178,8 @@ def end_lines(summary: Summary) -> list[str]:
     if losses.cut_processes:
         cut = fmt.count_text(len(losses.cut_processes), "process", "processes")
         lost += f"; the trace of {cut} was cut off"
+    if losses.unfinished:
+        lost += f"; {fmt.count_text(losses.unfinished, 'operation')} had not ended with the process"
     lines.append(f"Lost: {lost}.")
     costs = [f"{c.source} {_seconds(c.cpu_seconds)}" for c in summary.costs]
     if costs:

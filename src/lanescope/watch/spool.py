@@ -29,7 +29,9 @@ def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | Non
     counters = read_all_counters(folder)
     traces = _traces(folder)
     operations = Operations.concat([_renumbered(trace, machine) for trace in traces])
-    processes: tuple[Process, ...] = tuple(trace.process for trace in traces)
+    processes: tuple[Process, ...] = tuple(
+        dataclasses.replace(trace.process, unfinished=trace.unfinished) for trace in traces
+    )
     if end_ns is None:
         ends = [int(c.end_ns[-1]) for c in counters if len(c)]
         ends += [int(operations.end_ns.max())] if len(operations) else []

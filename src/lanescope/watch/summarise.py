@@ -133,6 +133,7 @@ def _losses(timeline: Timeline, ways: tuple[WaySummary, ...]) -> Losses:
         sum(p.lost_records for p in timeline.processes),
         unknown,
         tuple(p.pid for p in timeline.processes if not p.complete),
+        sum(p.unfinished for p in timeline.processes),
     )
 
 

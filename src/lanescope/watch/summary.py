@@ -70,12 +70,15 @@ class Losses:
         counters.
     cut_processes
         Processes whose trace did not end in order.
+    unfinished
+        Operations that were under way when their process ended.
     """
 
     samples: int
     records: int
     unknown_seconds: float | None
     cut_processes: tuple[int, ...]
+    unfinished: int = 0
 
 
 @dataclass(frozen=True, slots=True)

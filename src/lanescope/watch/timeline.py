@@ -91,6 +91,8 @@ class Process:
         Whether its trace was ended in order; False when it was cut off.
     lost_records
         Trace records that were lost, as far as known.
+    unfinished
+        Operations that the GPU had not done when the process ended; they have no times.
     """
 
     pid: int
@@ -99,6 +101,7 @@ class Process:
     end_ns: int | None = None
     complete: bool = True
     lost_records: int = 0
+    unfinished: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
