@@ -34,6 +34,9 @@ class Pretended:
     def available(self, machine, *, thorough=False):
         return Availability(self.refusal is None)
 
+    def prepare(self):
+        self.calls.append("prepare")
+
     def start(self):
         self.calls.append("start")
         if self.refusal is not None:
@@ -70,7 +73,7 @@ def test_what_sources_saw_is_stored_with_the_program(tmp_path):
     text = f"import os; open({str(told)!r}, 'w').write(os.environ['SEEN_BY_PROGRAM']); os._exit(7)"
     run, (source,) = watched(tmp_path, [sys.executable, "-c", text], Pretended)
     assert told.read_text() == "pm.g0"
-    assert source.calls == ["start", "stop"]
+    assert source.calls == ["prepare", "start", "stop"]
     assert run.manifest.exit_code == 7
     assert run.manifest.state is State.COMPLETE
     assert run.manifest.start_ns < run.manifest.end_ns
@@ -95,8 +98,8 @@ def test_a_source_that_refuses_harms_nobody(tmp_path):
         "It is taken.",
         "End that one.",
     )
-    assert first.calls == ["start", "stop"]
-    assert second.calls == ["start"]
+    assert first.calls == ["prepare", "start", "stop"]
+    assert second.calls == ["prepare", "start"]
 
 
 def test_a_program_that_is_not_there_starts_nothing(tmp_path):

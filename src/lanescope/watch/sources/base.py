@@ -67,8 +67,17 @@ class Source(Protocol):
     def available(self, machine: Machine, *, thorough: bool = False) -> Availability:
         """Say whether it can watch `machine`; cheaply, unless a `thorough` trial is wanted."""
 
+    def prepare(self) -> None:
+        """Do all of `start` that takes time; sources are prepared at the same time, in threads.
+
+        Raises
+        ------
+        NotMeasuredError
+            If it cannot watch now.
+        """
+
     def start(self) -> None:
-        """Begin to watch.
+        """Begin to watch, after `prepare`.
 
         Raises
         ------

@@ -65,6 +65,9 @@ class CountersSource:
                 return answer
         return Availability(True) if self.gpus else Availability(False, "There is no GPU.")
 
+    def prepare(self) -> None:
+        """Do nothing: the start takes no time."""
+
     def start(self) -> None:
         """Begin to read.
 

@@ -52,6 +52,9 @@ class ThroughputSource:
             return refused
         return tried(lambda: native.link_throughput(uuid_of(self.gpu), native.Direction.received))
 
+    def prepare(self) -> None:
+        """Do nothing: the start takes no time."""
+
     def start(self) -> None:
         """Begin to ask.
 

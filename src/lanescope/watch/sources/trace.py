@@ -100,6 +100,9 @@ class TraceSource:
             "LANESCOPE_TRACE_FLUSH_MS": str(self._flush_ms),
         }
 
+    def prepare(self) -> None:
+        """Do nothing: the start takes no time."""
+
     def start(self) -> None:
         """Make sure that a program can be traced; tracing begins in it.
 
