@@ -44,7 +44,7 @@ class Pretended:
         now = time.time_ns()
         records = b"".join(
             t.to_bytes(8, "little") + b.to_bytes(4, "little") + c.to_bytes(4, "little")
-            for t, b, c in ((now, 2**32 - 1, 2**32 - 1), (now + 100_000, 512, 1024))
+            for t, b, c in ((now, 2**32 - 1, 2**32 - 1), (now + 50_000_000, 512, 1024))
         )
         content = counter_header("pm", 0, 100_000).encode() + records
         (self.folder / f"{self.name}.bin").write_bytes(content)
