@@ -1,4 +1,4 @@
-"""``lanescope report``: the page of a stored run."""
+"""``lanescope report``: the page of a stored run, and its exports."""
 
 from __future__ import annotations
 
@@ -8,18 +8,43 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanescope.cli.options import CsvOption, JsonOption, require_one_format
+from lanescope.cli.report_watch import (
+    check_export,
+    export_watch,
+    is_capture,
+    read_capture,
+    report_watch,
+)
 from lanescope.errors import InputError
 
 if TYPE_CHECKING:
     from lanescope.run.run import Run
+    from lanescope.watch.run import WatchRun
 
 
 def report(
-    run: Annotated[str, typer.Argument(help="A run's folder or name, or 'latest'.")] = "latest",
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="A run's folder or name, 'latest', or an SQLite export of Nsight Systems."
+        ),
+    ] = "latest",
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FILE.html", help="Where to; default: into the run's folder."
+            "--out",
+            metavar="FILE",
+            help="Where the page goes, default: into the run's folder or beside the export "
+            "of Nsight Systems; or where --export writes.",
+        ),
+    ] = None,
+    export: Annotated[
+        str | None,
+        typer.Option(
+            "--export",
+            metavar="FORMAT",
+            help="Write a watch as 'perfetto' (a trace for ui.perfetto.dev, into the file --out) "
+            "or 'csv' (into the folder --out) instead of the page.",
         ),
     ] = None,
     plots: Annotated[
@@ -34,21 +59,42 @@ def report(
     csv: CsvOption = False,
 ) -> None:
     """Write a stored run as one self-contained HTML page, or print it as JSON or CSV."""
-    from lanescope.cli.output import print_run, write_text
-    from lanescope.run.folders import find_run
-    from lanescope.run.store import PAGE, read_run
-    from lanescope.watch.store import is_watch
-
     require_one_format(json, csv)
+    check_export(export, out, others=json or csv or plots is not None)
     if out is not None and (json or csv):
         raise InputError("--out names the page; --json and --csv print: send them there with >")
     if plots is not None and (json or csv or out):
         raise InputError("--plots writes pictures alone; leave out --out, --json and --csv")
-    folder = find_run(run)
-    if is_watch(folder):
-        _report_watch(folder, out, json=json, others=csv or plots is not None)
-        return
-    stored = read_run(folder)
+    watch = _watch(run)
+    if watch is None:
+        if export is not None:
+            raise InputError("--export is for watches; other runs have --json and --csv")
+        _report_run(run, out, plots, json=json, csv=csv)
+    elif export is not None and out is not None:
+        export_watch(watch[0], export, out)
+    else:
+        others = csv or plots is not None
+        report_watch(watch[0], out or watch[1], json=json, others=others)
+
+
+def _watch(name: str) -> tuple[WatchRun, Path] | None:
+    """Return a watch and where its page goes; None for other runs."""
+    from lanescope.run.folders import find_run
+    from lanescope.run.store import PAGE
+    from lanescope.watch.store import is_watch, read_watch
+
+    if is_capture(name):
+        return read_capture(Path(name))
+    folder = find_run(name)
+    return (read_watch(folder), folder / PAGE) if is_watch(folder) else None
+
+
+def _report_run(name: str, out: Path | None, plots: Path | None, *, json: bool, csv: bool) -> None:
+    from lanescope.cli.output import print_run, write_text
+    from lanescope.run.folders import find_run
+    from lanescope.run.store import PAGE, read_run
+
+    stored = read_run(find_run(name))
     if plots is not None:
         _write_plots(stored, plots)
         return
@@ -60,29 +106,6 @@ def report(
     assert stored.folder is not None, "it was just read from there"
     path = out or stored.folder / PAGE
     write_text(path, page_html(stored))
-    print(path)
-
-
-def _report_watch(folder: Path, out: Path | None, *, json: bool, others: bool) -> None:
-    import json as encoder
-
-    from lanescope.cli.output import write_text
-    from lanescope.report.page_watch import watch_page_html
-    from lanescope.report.summary_html import summary_html
-    from lanescope.report.summary_json import summary_json
-    from lanescope.run.store import PAGE
-    from lanescope.watch.store import read_watch
-    from lanescope.watch.told import tell
-
-    if others:
-        raise InputError("a watch has a page and --json; its columns are Parquet files")
-    stored = read_watch(folder)
-    told = tell(stored)
-    if json:
-        print(encoder.dumps(summary_json(told.summary, told.findings), indent=2))
-        return
-    path = out or folder / PAGE
-    write_text(path, watch_page_html(stored, summary_html(told.summary, told.findings)))
     print(path)
 
 

@@ -1,0 +1,107 @@
+"""What ``lanescope report`` does with a watch: its page, its summary, its exports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lanescope.errors import InputError
+
+if TYPE_CHECKING:
+    from lanescope.watch.run import WatchRun
+
+#: What ``--export`` takes.
+FORMATS = ("perfetto", "csv")
+#: Reports of nsys that are no export of one.
+_REPORTS = (".nsys-rep", ".qdrep", ".qdstrm")
+
+
+def is_capture(name: str) -> bool:
+    """Whether a run is named that is a file of nsys and no folder."""
+    from lanescope.watch.nsys_tables import is_database
+
+    path = Path(name)
+    return path.is_file() and (path.suffix in _REPORTS or is_database(path))
+
+
+def read_capture(path: Path) -> tuple[WatchRun, Path]:
+    """Return a capture of nsys as a watch, and where its page goes when nobody says.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    from lanescope.watch.nsys import read_nsys
+
+    return read_nsys(path), path.with_name(f"{path.stem}.report.html")
+
+
+def check_export(export: str | None, out: Path | None, *, others: bool) -> None:
+    """Refuse an export that does not go with the other options.
+
+    Raises
+    ------
+    InputError
+        If the format is not known, has no place to go to, or is one of two outputs.
+    """
+    if export is None:
+        return
+    if export not in FORMATS:
+        raise InputError(f"--export {export!r} is not known; it takes {' or '.join(FORMATS)}")
+    if others:
+        raise InputError("--export writes files; leave out --json, --csv and --plots")
+    if out is None:
+        what = "the folder for copies.csv and counters.csv" if export == "csv" else "the file"
+        raise InputError(f"--export {export} needs a place; name {what} with --out")
+
+
+def report_watch(run: WatchRun, page: Path, *, json: bool, others: bool) -> None:
+    """Write a watch's page, or print its summary as JSON.
+
+    Raises
+    ------
+    InputError
+        If something is asked for that watches do not have, or the page cannot be written.
+    """
+    import json as encoder
+
+    from lanescope.cli.output import write_text
+    from lanescope.report.page_watch import watch_page_html
+    from lanescope.report.summary_html import summary_html
+    from lanescope.report.summary_json import summary_json
+    from lanescope.watch.told import tell
+
+    if others:
+        raise InputError(
+            "a watch has a page, --json and --export (perfetto, csv); its columns are Parquet files"
+        )
+    told = tell(run)
+    if json:
+        print(encoder.dumps(summary_json(told.summary, told.findings), indent=2))
+        return
+    write_text(page, watch_page_html(run, summary_html(told.summary, told.findings)))
+    print(page)
+
+
+def export_watch(run: WatchRun, export: str, out: Path) -> None:
+    """Write a watch in another tool's format and print what was written.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written, or a package is missing.
+    """
+    if export == "csv":
+        from lanescope.watch.export.csv import write_csv
+
+        for path in write_csv(out, run.timeline):
+            print(path)
+        return
+    from lanescope.watch.export.perfetto import write_perfetto
+
+    try:
+        write_perfetto(out, run)
+    except OSError as error:
+        raise InputError(f"cannot write {out}: {error.strerror}; name another place") from error
+    print(out)

@@ -1,0 +1,1 @@
+"""Watches in the formats of other tools."""

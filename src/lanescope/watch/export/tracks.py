@@ -1,0 +1,113 @@
+"""What a timeline becomes where tools draw tracks: points of counters, lanes of slices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lanescope.measurement.bandwidth import bandwidths_gbs
+from lanescope.watch.codes import FloatArray, IntArray
+from lanescope.watch.timeline import Counters
+
+#: A counter's track holds at most so many points; a screen has some thousand pixels.
+MOST_POINTS = 100_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Points:
+    """A rate that holds from each point to the next.
+
+    Attributes
+    ----------
+    at_ns
+        When, nanoseconds since 1970.
+    gbs
+        The rate from then on, in GB/s.
+    """
+
+    at_ns: IntArray
+    gbs: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CounterTrack:
+    """One direction of a counter.
+
+    Attributes
+    ----------
+    mean
+        Its rate. Where nothing is known it is 0: see `unknown_spans`.
+    peak
+        The fastest single record of each point of `mean`; None where a point is a record.
+    records
+        Records that stand behind each point.
+    """
+
+    mean: Points
+    peak: Points | None
+    records: int
+
+
+def counter_track(counters: Counters, counted: IntArray, most: int = MOST_POINTS) -> CounterTrack:
+    """Return a direction of a counter as points, each of equally many records.
+
+    Parameters
+    ----------
+    counted
+        Bytes of each record: the counter's `rx_bytes` or `tx_bytes`.
+    most
+        So many points at most, before those that repeat their rate are left out.
+    """
+    many = max(1, -(-len(counters) // most))
+    first = np.arange(0, len(counters), many)
+    start, end = counters.start_ns, counters.end_ns
+    seconds = np.where(counters.known, (end - start).astype(np.float64) * 1e-9, 0.0)
+    moved = np.where(counters.known, counted, 0).astype(np.float64)
+    rates = np.nan_to_num(bandwidths_gbs(moved, seconds))
+    if many == 1:
+        return CounterTrack(_points(start, rates, end), None, 1)
+    mean = bandwidths_gbs(np.add.reduceat(moved, first), np.add.reduceat(seconds, first))
+    return CounterTrack(
+        _points(start[first], np.nan_to_num(mean), end),
+        _points(start[first], np.maximum.reduceat(rates, first), end),
+        many,
+    )
+
+
+def unknown_spans(counters: Counters) -> list[tuple[int, int]]:
+    """Return where nothing is known between a counter's first and last record, as start and end."""
+    if not len(counters):
+        return []
+    edges = np.diff(np.concatenate(([False], ~counters.known, [False])).astype(np.int8))
+    begins = counters.start_ns[np.flatnonzero(edges == 1)]
+    ends = counters.end_ns[np.flatnonzero(edges == -1) - 1]
+    spans = zip(begins.tolist(), ends.tolist(), strict=True)
+    return [(begin, end) for begin, end in spans if end > begin]
+
+
+def lanes(start_ns: IntArray, end_ns: IntArray) -> IntArray:
+    """Return a lane for each row, so that rows of one lane do not overlap.
+
+    Parameters
+    ----------
+    start_ns, end_ns
+        Of rows in the order of their starts.
+    """
+    chosen = np.zeros(start_ns.size, np.int64)
+    if np.all(start_ns[1:] >= np.maximum.accumulate(end_ns)[:-1]):
+        return chosen
+    free: list[int] = []  # when each lane is free again
+    for row, (start, end) in enumerate(zip(start_ns.tolist(), end_ns.tolist(), strict=True)):
+        lane = next((n for n, at in enumerate(free) if at <= start), len(free))
+        free[lane : lane + 1] = [end]
+        chosen[row] = lane
+    return chosen
+
+
+def _points(at_ns: IntArray, gbs: FloatArray, end_ns: IntArray) -> Points:
+    """Return points without those that repeat the rate before; the last record's end is 0."""
+    at_ns, gbs = np.append(at_ns, end_ns[-1:]), np.append(gbs, np.zeros(min(1, end_ns.size)))
+    kept = np.ones(gbs.size, bool)
+    kept[1:] = gbs[1:] != gbs[:-1]
+    return Points(at_ns[kept], gbs[kept])
