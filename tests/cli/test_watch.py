@@ -77,4 +77,4 @@ def test_a_stored_watch_makes_its_page_again(lanescope, tmp_path):
     (out / "report.html").unlink()
     assert lanescope("report", out).stdout.strip() == str(out / "report.html")
     assert json.loads(lanescope("report", out, "--json").stdout)["version"] == 1
-    assert "a watch has a page and --json" in lanescope("report", out, "--csv").stderr
+    assert "a watch has a page, --json and --export" in lanescope("report", out, "--csv").stderr
