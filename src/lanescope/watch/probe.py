@@ -76,6 +76,11 @@ class Probe:
             self.cpu_seconds,
         )
 
+    def bytes_between(self, start_ns: int, end_ns: int) -> int:
+        """Return the bytes of the records that lie between two times."""
+        whole = (self.begin_ns >= start_ns) & (self.end_ns <= end_ns)
+        return int(whole.sum()) * (self.chunk_bytes + DELAY_BYTES)
+
     def one_way(self, direction: int) -> Probe:
         """Return the records of one direction."""
         return self.rows(self.direction == direction)

@@ -76,7 +76,7 @@ class Episode:
 
 
 def undisturbed(probe: Probe) -> Undisturbed:
-    """Return what the fastest copies of a probe took; it holds one direction."""
+    """Return what the fastest copies of a probe took, which holds one direction."""
     return Undisturbed(_fast(probe.copy_ns), _fast(probe.delay_ns))
 
 
@@ -132,8 +132,11 @@ def shares_and_weights(own: Probe) -> tuple[FloatArray, FloatArray]:
 
 def _fast(times_ns: IntArray) -> float | None:
     """Median of the fastest quarter of those in which time passed."""
-    passed = np.sort(times_ns[times_ns > 0])
-    return float(np.median(passed[: max(int(passed.size * _FASTEST), 1)])) if passed.size else None
+    passed = times_ns[times_ns > 0]
+    if passed.size == 0:
+        return None
+    quarter = max(int(passed.size * _FASTEST), 1)
+    return float(np.median(np.partition(passed, quarter - 1)[:quarter]))
 
 
 def _episodes(

@@ -76,6 +76,6 @@ def _way(probe: Probe, direction: int) -> ProbedWay:
         undisturbed_delay_seconds=None if delay is None else delay * 1e-9,
         used_by_others=None if usual is None else float(np.average(shares, weights=weights)),
         episodes=episodes(probe, direction),
-        probe_bytes=len(own) * (probe.chunk_bytes + DELAY_BYTES),
+        probe_bytes=len(own) * (own.chunk_bytes + DELAY_BYTES),
         probe_busy_share=None if usual is None else min(len(own) * usual / span, 1.0),
     )
