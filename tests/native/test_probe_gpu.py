@@ -79,7 +79,8 @@ def test_copies_of_others_slow_the_probe(source):
     time.sleep(SECONDS)
     assert source.stop().reason is None
     down = read_probe(source.spool).one_way(0)
-    during = (down.begin_ns + down.delay_ns >= begin) & (down.end_ns <= end)
+    # one copy of the probe may wait for all of the others
+    during = (down.begin_ns + down.delay_ns <= end) & (down.end_ns >= begin)
     assert during.any()
     gbs = down.gbs
     taken = down.rows(during)
