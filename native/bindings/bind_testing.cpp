@@ -171,4 +171,5 @@ void bind_testing(nb::module_& module) {
   bind_piece_testing(testing);
   bind_scope_testing(testing);
   bind_watch_testing(testing);
+  bind_probe_testing(testing);
 }

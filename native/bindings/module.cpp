@@ -16,5 +16,6 @@ NB_MODULE(_native, module) {
   bind_allocation(module);
   bind_workload(module);
   bind_watch(module);
+  bind_probe(module);
   bind_testing(module);
 }

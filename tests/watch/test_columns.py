@@ -3,8 +3,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from lanescope.watch.columns import COUNTERS, read_columns, write_columns
+from lanescope.watch.columns import COUNTERS, PROBE, read_columns, write_columns
 from lanescope.watch.operations import COLUMNS, Operations
+from lanescope.watch.probe import Probe
 from lanescope.watch.timeline import Counters, Process, Timeline
 
 NOW = 1_795_281_229_914_609_055
@@ -16,6 +17,12 @@ def series(source="pm", gpu=0, count=5, **more):
     return Counters(
         source, gpu, 10_000, NOW + numbers * 10_000, numbers * 512, numbers, known, **more
     )
+
+
+def probe(gpu=0, chunk_bytes=204_800, period_ns=0, cpu_seconds=None):
+    begin, direction = NOW + np.arange(6) * 50_000, np.arange(6) % 2
+    copy = direction * 1000 + 4000
+    return Probe(gpu, chunk_bytes, period_ns, begin, copy, copy + 1, direction, cpu_seconds)
 
 
 def same(a, b):
@@ -43,6 +50,7 @@ def same(a, b):
                 name=[0, 1],
             ),
             (Process(1, "./a 'b c'", NOW, None, False, 7),),
+            (probe(cpu_seconds=0.5), probe(gpu=1, chunk_bytes=4, period_ns=7)),
         ),
     ],
 )
@@ -56,6 +64,11 @@ def test_a_timeline_comes_back_as_it_was(tmp_path, timeline):
     for a, b in zip(back.counters, timeline.counters, strict=True):
         for field in dataclasses.fields(Counters):
             assert same(getattr(a, field.name), getattr(b, field.name)), field.name
+    assert len(back.probes) == len(timeline.probes)
+    for one, other in zip(back.probes, timeline.probes, strict=True):
+        for field in dataclasses.fields(Probe):
+            assert same(getattr(one, field.name), getattr(other, field.name)), field.name
+    assert (tmp_path / PROBE).exists() is bool(timeline.probes)
 
 
 def test_idle_counters_take_next_to_no_room(tmp_path):

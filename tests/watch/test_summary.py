@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
+import numpy as np
 import pytest
 
 from lanescope.machine import machine_named
@@ -10,6 +12,7 @@ from lanescope.watch.limits import Ceilings
 from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Timeline
 from tests.watch import captures
+from tests.watch.probes import probe_of
 from tests.watch.timelines import MS, PAGEABLE, copies, even_counters, timeline
 
 MIB = 1 << 20
@@ -30,6 +33,17 @@ def test_counters_are_told_and_what_no_copy_explains_is_named() -> None:
 
 
 MB = 1_000_000
+
+
+def test_what_a_probe_moved_needs_no_explanation() -> None:
+    rounds = 25_000  # of 204.8 KB each way in 40 us, without a pause
+    probe = probe_of(np.full(rounds, 15_000), np.full(rounds, 5_000))
+    seen = dataclasses.replace(timeline(counters=(even_counters(5.12, 5.12),)), probes=(probe,))
+    down, up = summarise(seen, MACHINE).ways
+    assert down.counter_bytes == pytest.approx(5.12e9, rel=1e-3)
+    assert (down.unattributed_bytes, up.unattributed_bytes) == (0.0, 0.0)
+    without = summarise(dataclasses.replace(seen, probes=()), MACHINE).ways
+    assert without[0].unattributed_bytes == pytest.approx(5.12e9, rel=1e-3)
 
 
 def test_shares_are_of_the_link_or_of_what_was_measured() -> None:

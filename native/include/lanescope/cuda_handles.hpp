@@ -41,12 +41,20 @@ class ScopedDevice {
   int before_ = 0;
 };
 
+/// Where a stream stands among those of its device that want the same.
+enum class Priority { usual, lowest };
+
 /// A stream of one device that does not wait for the default stream; owner.
 class Stream {
  public:
-  explicit Stream(int device) : device_(device) {
+  /// Throws `Error`.
+  explicit Stream(int device, Priority priority = Priority::usual) : device_(device) {
     const ScopedDevice scope(device);
-    check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreate");
+    int lowest = 0;  // which is also what is usual
+    if (priority == Priority::lowest)
+      check(cudaDeviceGetStreamPriorityRange(&lowest, nullptr), "cudaDeviceGetStreamPriorityRange");
+    check(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking, lowest),
+          "cudaStreamCreate");
   }
   ~Stream() {
     if (handle_ != nullptr) forgive(cudaStreamDestroy(handle_));

@@ -26,8 +26,8 @@ SpoolFile::~SpoolFile() {
   close(descriptor_);
 }
 
-bool SpoolFile::write(std::span<const CounterRecord> records) {
-  if (!failure_) put(records.data(), records.size_bytes());
+bool SpoolFile::append(std::span<const std::byte> records) {
+  if (!failure_) put(records.data(), records.size());
   return !failure_;
 }
 

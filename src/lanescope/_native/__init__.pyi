@@ -413,3 +413,40 @@ class NvmlThroughput:
     def start(self) -> None: ...
 
     def stop(self) -> CounterReport: ...
+
+class ProbeReport:
+    """What a probe tells when it has stopped."""
+
+    @property
+    def records(self) -> int: ...
+
+    @property
+    def rounds(self) -> int: ...
+
+    @property
+    def cpu_seconds(self) -> float: ...
+
+    @property
+    def wall_seconds(self) -> float: ...
+
+    @property
+    def errors(self) -> list[str]: ...
+
+class LinkProbe:
+    """
+    Sends small copies over a GPU's link and writes down how long they take.
+    """
+
+    def __init__(self, device: int, chunk_bytes: int, period_ns: int, most_share: float, path: str, header: str) -> None:
+        """
+        Makes everything ready. `period_ns` 0 with a `most_share` of 1 probes without a pause.
+        """
+
+    def start(self) -> None: ...
+
+    def stop(self) -> ProbeReport: ...
+
+def require_shared_gpu(device: int) -> None:
+    """
+    Raises where CUDA cannot use a GPU beside another process; makes no context.
+    """

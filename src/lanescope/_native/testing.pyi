@@ -76,3 +76,20 @@ class SpoolFile:
     def write(self, records: Sequence[tuple[int, int, int]]) -> bool: ...
 
     def failure(self) -> str | None: ...
+
+class ProgrammedRounds:
+    """Rounds of a probe whose copies take `times_ns`."""
+
+    def __init__(self, times_ns: Sequence[int], chunk_bytes: int, period_ns: int = 0, most_share: float = 1.0) -> None: ...
+
+    def run(self) -> list[tuple[int, int, int, int]]:
+        """One round: begin, delay, copy in ns, and direction of each record."""
+
+    def copies(self) -> list[tuple[int, int]]: ...
+
+    def next_after(self, round_ns: int) -> int: ...
+
+def programmed_probe(times_ns: Sequence[int], fails: bool, period_ns: int, path: str, header: str) -> lanescope._native.LinkProbe:
+    """
+    A probe whose copies take `times_ns`; the next one never ends, or `fails`.
+    """

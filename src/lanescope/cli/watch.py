@@ -26,7 +26,7 @@ def watch(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="pm, counters, throughput or trace; may be repeated; default: the best "
+            help="pm, counters, throughput, trace or probe; may be repeated; default: the best "
             "counters that work here, and trace.",
         ),
     ] = None,
@@ -34,6 +34,10 @@ def watch(
         str, typer.Option(metavar="TIME", help="From sample to sample of pm.")
     ] = "100us",
     kernels: Annotated[bool, typer.Option("--kernels", help="Trace kernels, too.")] = False,
+    chunk: Annotated[str, typer.Option(metavar="SIZE", help="Of each copy of probe.")] = "200KiB",
+    gentle: Annotated[
+        bool, typer.Option("--gentle", help="Let probe copy every 10 ms, not without a pause.")
+    ] = False,
     assertions: Annotated[
         list[str] | None,
         typer.Option(
@@ -56,6 +60,7 @@ def watch(
 
     Its input, output and exit code stay its own; the summary goes to standard error.
     """
+    from lanescope.experiment.sizes import parse_size
     from lanescope.machine import discover
     from lanescope.watch.assertions import parse
     from lanescope.watch.durations import parse_ns
@@ -66,7 +71,13 @@ def watch(
 
     conditions = [parse(text) for text in assertions or ()]
     names = None if not source else tuple(dict.fromkeys(source))
-    asked = Asked(names, parse_ns(interval, "--interval"), kernels=kernels)
+    asked = Asked(
+        names,
+        parse_ns(interval, "--interval"),
+        kernels=kernels,
+        chunk_bytes=parse_size(chunk),
+        gentle=gentle,
+    )
     machine = discover()
     command = shlex.join(["lanescope", *sys.argv[1:]])
     sources = lambda folder: sources_for(machine, asked, folder)  # noqa: E731

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from lanescope.report.probed_text import probed_json
 from lanescope.watch.findings import Finding
 from lanescope.watch.summary import Summary, WaySummary
 
@@ -32,6 +33,7 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
             {"gpu": gpu, **({} if found is None else asdict(found)), "known": found is not None}
             for gpu, found in summary.alignments
         ],
+        "probed": [probed_json(way) for way in summary.probed],
         "notes": list(summary.notes),
         "findings": [_finding(finding) for finding in findings],
     }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from lanescope.report import format as fmt
+from lanescope.report.probed_text import PROBED, probed_rows
 from lanescope.watch.attribution import CopyGroup
 from lanescope.watch.findings import Finding
 from lanescope.watch.summary import Summary, WaySummary
@@ -30,13 +31,14 @@ def summary_text(summary: Summary, findings: Sequence[Finding] = ()) -> Text:
     blocks = [
         [f"Watched {fmt.seconds_text(summary.seconds)}. GB/s are 1e9 bytes of payload a second."],
         _ways(summary.ways),
+        [PROBED, *table_lines(probed_rows(summary.probed))] if summary.probed else [],
         _copies(summary),
         _shares(summary),
         _findings(findings),
         _ends(summary),
     ]
     text = Text("\n\n".join("\n".join(block) for block in blocks if block))
-    text.highlight_regex(r"(?m)^(Findings|Largest and most|Traced bytes).*", "bold")
+    text.highlight_regex(r"(?m)^(Findings|Largest and most|Traced bytes|Probed).*", "bold")
     return text
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "merge_directions",
     "read_all_counters",
     "read_counters",
+    "read_sidecar",
     "sidecar_of",
 ]
 
@@ -73,7 +74,7 @@ def read_counters(path: Path) -> Counters:
     known = np.ones(records.size, np.bool_)
     for column in header["columns"]:
         known &= records[column] != _UNKNOWN
-    said = _sidecar(path)
+    said = read_sidecar(path)
     return Counters(
         source=header["source"],
         gpu=header["gpu"],
@@ -149,7 +150,8 @@ def _header(path: Path, content: bytes) -> tuple[dict[str, Any], int]:
     return header, len(line) + 1
 
 
-def _sidecar(path: Path) -> dict[str, Any]:
+def read_sidecar(path: Path) -> dict[str, Any]:
+    """Return what the sampler of a spool said at its end; nothing when it was cut off."""
     try:
         said = json.loads(sidecar_of(path).read_text())
     except (OSError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +11,12 @@ from lanescope.machine import Machine
 from lanescope.watch.sources.base import Source
 from lanescope.watch.sources.counters import DEFAULT_PERIOD_NS, CountersSource
 from lanescope.watch.sources.pm import DEFAULT_INTERVAL_NS, PmSource
+from lanescope.watch.sources.probe import DEFAULT_CHUNK_BYTES, ProbeSource, require_chunk
 from lanescope.watch.sources.throughput import ThroughputSource
 from lanescope.watch.sources.trace import DEFAULT_KINDS, TraceSource
 
 #: Names of sources, the best counters first.
-NAMES = ("pm", "counters", "throughput", "trace")
+NAMES = ("pm", "counters", "throughput", "trace", "probe")
 _COUNTERS = NAMES[:3]
 
 
@@ -32,14 +34,21 @@ class Asked:
         From read to read of counters.
     kernels
         Whether kernels are traced, too.
+    chunk_bytes
+        Of each copy of a probe.
+    gentle
+        Whether a probe copies rarely.
     """
 
     names: tuple[str, ...] | None = None
     interval_ns: int = DEFAULT_INTERVAL_NS
     period_ns: int = DEFAULT_PERIOD_NS
     kernels: bool = False
+    chunk_bytes: int = DEFAULT_CHUNK_BYTES
+    gentle: bool = False
 
     def __post_init__(self) -> None:
+        require_chunk(self.chunk_bytes)
         for name in self.names or ():
             if name not in NAMES:
                 raise InputError(f"there is no source {name!r}; use {', '.join(NAMES)}")
@@ -48,7 +57,8 @@ class Asked:
 def sources_for(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
     """Return the sources of a watch, which append to files in `folder`.
 
-    Without names these are, for each GPU, the best counters that say they work, and a trace.
+    Without names these are, for each GPU, the best counters that say they work, and a trace;
+    where none of these works, there is a gentle probe beside the trace.
     A source that was asked for by name is there whether or not it works: its start says why.
     """
     if asked.names is not None:
@@ -56,15 +66,24 @@ def sources_for(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
     chosen: list[Source] = []
     for name in _COUNTERS:
         found = _named(name, machine, asked, folder)
-        if found and all(source.available(machine).ok for source in found):
+        if found and all(_works(source, machine) for source in found):
             chosen = found
             break
-    return [*chosen, *_named("trace", machine, asked, folder)]
+    trace = _named("trace", machine, asked, folder)
+    if chosen or any(_works(source, machine) for source in trace):
+        return [*chosen, *trace]
+    gently = dataclasses.replace(asked, gentle=True)
+    probes = _named("probe", machine, gently, folder)
+    return [*(probe for probe in probes if _works(probe, machine)), *trace]
 
 
 def every_source(machine: Machine, folder: Path) -> list[Source]:
     """Return each source of each GPU, the best first."""
     return [s for name in NAMES for s in _named(name, machine, Asked(), folder)]
+
+
+def _works(source: Source, machine: Machine) -> bool:
+    return source.available(machine).ok
 
 
 def _named(name: str, machine: Machine, asked: Asked, folder: Path) -> list[Source]:
@@ -74,6 +93,8 @@ def _named(name: str, machine: Machine, asked: Asked, folder: Path) -> list[Sour
         return [TraceSource(folder, (*DEFAULT_KINDS, *more))]
     if name == "pm":
         return [PmSource(gpu, folder, interval_ns=asked.interval_ns) for gpu in gpus]
+    if name == "probe":
+        return [ProbeSource(gpu, folder, asked.chunk_bytes, asked.gentle) for gpu in gpus]
     if name == "counters":
         return [CountersSource(gpus, folder, period_ns=asked.period_ns)] if gpus else []
     return [ThroughputSource(gpu, folder) for gpu in gpus]

@@ -14,6 +14,7 @@ from lanescope.machine import Machine
 from lanescope.watch.codes import HOST_DEVICE, IntArray
 from lanescope.watch.counter_spool import read_all_counters
 from lanescope.watch.operations import Operations
+from lanescope.watch.probe_spool import read_all_probes
 from lanescope.watch.timeline import Process, Timeline
 from lanescope.watch.trace_spool import Trace, read_trace_spool
 
@@ -27,6 +28,7 @@ def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | Non
     The end of a watch that was killed is that of its last record.
     """
     counters = read_all_counters(folder)
+    probes = read_all_probes(folder)
     traces = _traces(folder)
     operations = Operations.concat([_renumbered(trace, machine) for trace in traces])
     processes: tuple[Process, ...] = tuple(
@@ -34,9 +36,10 @@ def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | Non
     )
     if end_ns is None:
         ends = [int(c.end_ns[-1]) for c in counters if len(c)]
+        ends += [int(p.end_ns[-1]) for p in probes if len(p)]
         ends += [int(operations.end_ns.max())] if len(operations) else []
         end_ns = max([start_ns, *ends])
-    return Timeline(start_ns, end_ns, counters, operations, processes)
+    return Timeline(start_ns, end_ns, counters, operations, processes, probes)
 
 
 def _traces(folder: Path) -> list[Trace]:

@@ -8,6 +8,7 @@ Layout::
     counters.parquet     a row for each record of each counter
     operations.parquet   a row for each copy, memset and kernel
     processes.json       the processes that were traced
+    probe.parquet        a row for each record of each probe, where there was one
     report.html          the page, when it was written
 
 Spools are read as they are when lanescope itself was killed; they are removed when the

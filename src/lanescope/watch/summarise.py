@@ -11,7 +11,8 @@ from lanescope.watch.attribution import attribution, copy_groups
 from lanescope.watch.codes import Direction
 from lanescope.watch.fit import model_of
 from lanescope.watch.limits import WAYS, Ceilings, link_limits, pcie_links
-from lanescope.watch.operations import Operations
+from lanescope.watch.probed_notes import probe_notes
+from lanescope.watch.probed_way import probed_ways
 from lanescope.watch.rates import Rates, counter_rates, operation_rates
 from lanescope.watch.rectangles import bytes_in_known
 from lanescope.watch.summary import Cost, Losses, Summary, WaySummary
@@ -57,16 +58,24 @@ def summarise(
         for gpu, counters in chosen.items()
         if counters is not None and _traced(timeline)
     )
+    probed = probed_ways(timeline.probes)
     return Summary(
         timeline.seconds,
         ways,
         copy_groups(timeline.operations),
         attribution(timeline.operations, timeline.processes),
         _losses(timeline, ways),
-        tuple(Cost(f"{c.source} of g{c.gpu}", c.cpu_seconds) for c in timeline.counters),
+        _costs(timeline),
         aligned,
-        _notes(timeline, ways),
+        _notes(timeline, ways) + probe_notes(probed, counted=bool(timeline.counters)),
+        probed,
     )
+
+
+def _costs(timeline: Timeline) -> tuple[Cost, ...]:
+    counters = (Cost(f"{c.source} of g{c.gpu}", c.cpu_seconds) for c in timeline.counters)
+    probes = (Cost(f"probe of g{p.gpu}", p.cpu_seconds) for p in timeline.probes)
+    return (*counters, *probes)
 
 
 def best_counters(timeline: Timeline, gpu: int) -> Counters | None:
@@ -107,7 +116,7 @@ def _ways(
     for i, direction in enumerate(WAYS):
         known = counted and traced and counters
         count, trace = (r[i].payload_bytes if r else None for r in (counted, traced))
-        rest = _unattributed(count, timeline.operations, counters, gpu, i) if known else None
+        rest = _unattributed(count, timeline, counters, gpu, i) if known else None
         both = counted or traced
         rates = both[i] if both else None
         ways.append(WaySummary(gpu, direction, told, source, rates, count, trace, rest, limits[i]))
@@ -115,13 +124,16 @@ def _ways(
 
 
 def _unattributed(
-    counted: float | None, operations: Operations, counters: Counters | None, gpu: int, way: int
+    counted: float | None, timeline: Timeline, counters: Counters | None, gpu: int, way: int
 ) -> float | None:
     if counted is None or counters is None:
         return None
     code = (Direction.H2D, Direction.D2H)[way]
+    operations = timeline.operations
     own = operations.rows((operations.device == gpu) & (operations.direction == code))
-    rest = counted - bytes_in_known(own, counters)
+    probes = (probe.one_way(way) for probe in timeline.probes if probe.gpu == gpu)
+    probed = sum(probe.bytes_between(*counters.end_ns[[0, -1]]) for probe in probes)
+    rest = counted - bytes_in_known(own, counters) - probed
     return rest if rest > max(RESOLUTION * counted, _LEAST_UNATTRIBUTED) else 0.0
 
 

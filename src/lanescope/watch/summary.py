@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lanescope.watch.align import Alignment
 from lanescope.watch.attribution import CopyGroup, Share
 from lanescope.watch.limits import LinkLimit
+from lanescope.watch.probed_way import ProbedWay
 from lanescope.watch.rates import Rates
 
 
@@ -102,6 +103,8 @@ class Summary:
         Traced bytes by process, stream, thread and path.
     alignments
         By GPU, how counters and trace agree in time; None when too few copies tell.
+    probed
+        What probes have seen of each direction.
     notes
         Plain sentences on what the numbers do not say.
     """
@@ -114,6 +117,7 @@ class Summary:
     costs: tuple[Cost, ...]
     alignments: tuple[tuple[int, Alignment | None], ...] = ()
     notes: tuple[str, ...] = ()
+    probed: tuple[ProbedWay, ...] = ()
 
     def most_frequent(self, count: int) -> tuple[CopyGroup, ...]:
         """Return the groups with the most copies."""

@@ -12,8 +12,18 @@ import numpy as np
 
 from lanescope.watch.codes import BoolArray, Direction, IntArray, MemoryKind, What
 from lanescope.watch.operations import Operations
+from lanescope.watch.probe import Probe
 
-__all__ = ["Counters", "Direction", "MemoryKind", "Operations", "Process", "Timeline", "What"]
+__all__ = [
+    "Counters",
+    "Direction",
+    "MemoryKind",
+    "Operations",
+    "Probe",
+    "Process",
+    "Timeline",
+    "What",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +122,8 @@ class Timeline:
     ----------
     start_ns, end_ns
         When the watch began and ended, nanoseconds since 1970.
+    probes
+        At most one for each GPU.
     """
 
     start_ns: int
@@ -119,6 +131,7 @@ class Timeline:
     counters: tuple[Counters, ...] = ()
     operations: Operations = field(default_factory=Operations.empty)
     processes: tuple[Process, ...] = ()
+    probes: tuple[Probe, ...] = ()
 
     @property
     def seconds(self) -> float:

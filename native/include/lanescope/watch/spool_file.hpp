@@ -36,7 +36,10 @@ class SpoolFile {
   SpoolFile& operator=(const SpoolFile&) = delete;
 
   /// Writes records with one call. Returns whether all of them are in the file.
-  bool write(std::span<const CounterRecord> records);
+  bool write(std::span<const CounterRecord> records) { return append(std::as_bytes(records)); }
+
+  /// The same for records of another kind, whole ones.
+  bool append(std::span<const std::byte> records);
 
   /// Why nothing is written any more; empty while all is well.
   const std::optional<std::string>& failure() const noexcept { return failure_; }

@@ -61,6 +61,10 @@ _KNOWN: dict[str, tuple[str, str | None]] = {
         "Name an older one in LANESCOPE_CUPTI, or install a newer driver.",
     ),
     "CUDA refused": _NO_DRIVER,
+    "exclusive GPU": (
+        "One process alone may use the GPU, and a probe would shut the program out.",
+        "Let the administrator allow several: nvidia-smi -c DEFAULT.",
+    ),
     "NVML_ERROR_NOT_SUPPORTED": (_NO_FIELD, None),
     "NVML_ERROR_INVALID_ARGUMENT": (_NO_FIELD, "A newer driver may."),
     "NVML_ERROR_NO_PERMISSION": ("The driver does not let this user read its counters.", _AS_ROOT),
