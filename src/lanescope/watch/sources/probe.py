@@ -85,8 +85,8 @@ class ProbeSource:
         shared = tried(lambda: native.require_shared_gpu(self.gpu.index))
         return tried(self._try) if shared.ok and thorough else shared
 
-    def start(self) -> None:
-        """Begin to probe.
+    def prepare(self) -> None:
+        """Begin CUDA and take memory, which takes a part of a second.
 
         Raises
         ------
@@ -94,11 +94,19 @@ class ProbeSource:
             If CUDA cannot use the GPU beside the program.
         """
         try:
-            probe = self._open(self.spool)
-            probe.start()
+            self._probe = self._probe or self._open(self.spool)
         except native.NativeError as error:
             raise refusal(error) from error
-        self._probe = probe
+
+    def start(self) -> None:
+        """Begin to probe; raises as `prepare` does."""
+        self.prepare()
+        assert self._probe is not None, "it was prepared"
+        try:
+            self._probe.start()
+        except native.NativeError as error:
+            self._probe = None
+            raise refusal(error) from error
 
     def stop(self) -> SourceReport:
         """End at once, and write next to the spool how it went."""
