@@ -32,23 +32,37 @@ class Asked:
         From read to read of counters.
     kernels
         Whether kernels are traced, too.
+    traceable
+        Whether there is a program to trace: one that lanescope runs.
+
+    Raises
+    ------
+    InputError
+        If there is no such source, or a trace is asked for of what cannot be traced.
     """
 
     names: tuple[str, ...] | None = None
     interval_ns: int = DEFAULT_INTERVAL_NS
     period_ns: int = DEFAULT_PERIOD_NS
     kernels: bool = False
+    traceable: bool = True
 
     def __post_init__(self) -> None:
         for name in self.names or ():
             if name not in NAMES:
                 raise InputError(f"there is no source {name!r}; use {', '.join(NAMES)}")
+        if not self.traceable and (self.kernels or "trace" in (self.names or ())):
+            raise InputError(
+                "only programs that lanescope runs can be traced; leave --source trace and "
+                "--kernels away, or name the program after --"
+            )
 
 
 def sources_for(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
     """Return the sources of a watch, which append to files in `folder`.
 
-    Without names these are, for each GPU, the best counters that say they work, and a trace.
+    Without names these are, for each GPU, the best counters that say they work, and a trace
+    of what can be traced.
     A source that was asked for by name is there whether or not it works: its start says why.
     """
     if asked.names is not None:
@@ -59,7 +73,7 @@ def sources_for(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
         if found and all(source.available(machine).ok for source in found):
             chosen = found
             break
-    return [*chosen, *_named("trace", machine, asked, folder)]
+    return [*chosen, *(_named("trace", machine, asked, folder) if asked.traceable else [])]
 
 
 def every_source(machine: Machine, folder: Path) -> list[Source]:
