@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,6 +37,9 @@ def watch(
         float | None,
         typer.Option(metavar="S", help="With --all or --pid: end after so many seconds."),
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Show rates on the terminal while they are counted.")
+    ] = False,
     source: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,6 +75,7 @@ def watch(
     Its input, output and exit code stay its own; the summary goes to standard error. Instead of
     a program the whole machine can be watched, or the time of a process that runs already.
     """
+    from lanescope.cli.live import check_terminal, live_view
     from lanescope.machine import discover
     from lanescope.watch.assertions import parse
     from lanescope.watch.durations import parse_ns
@@ -81,15 +86,18 @@ def watch(
     from lanescope.watch.waiting import waited_for
 
     conditions = [parse(text) for text in assertions or ()]
-    names = None if not source else tuple(dict.fromkeys(source))
     waited = waited_for(program or (), everything=everything, pid=pid, seconds=seconds)
+    if live:
+        check_terminal(launches=waited.traceable)
+    names = None if not source else tuple(dict.fromkeys(source))
     asked = Asked(
         names, parse_ns(interval, "--interval"), kernels=kernels, traceable=waited.traceable
     )
     machine = discover()
     command = shlex.join(["lanescope", *sys.argv[1:]])
     sources = lambda folder: sources_for(machine, asked, folder)  # noqa: E731
-    run = run_watch(Watch(machine, waited, command, sources, out))
+    beside = (lambda folder: live_view(folder, machine)) if live else nullcontext
+    run = run_watch(Watch(machine, waited, command, sources, out, beside))
     told = tell(run)
     _show(run, told, json, quiet=quiet)
     code = run.manifest.exit_code or 0
