@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +24,42 @@ PROCESSES = "processes.json"
 #: What a series of counters says about itself, beside its records.
 _SERIES = ("source", "gpu", "interval_ns", "lost_samples", "cpu_seconds")
 _RECORDS = ("end_ns", "rx_bytes", "tx_bytes", "known")
+#: Records of a row group, which are in memory at once: 25 MB.
+_PIECE = 1 << 20
 #: Times grow steadily: their differences take a fraction of the bytes.
 _GROWING = ("end_ns", "start_ns", "call_start_ns", "call_end_ns", "correlation")
 
 
-def write_columns(folder: Path, timeline: Timeline) -> None:
-    """Write a timeline into a run's folder; raises OSError."""
-    _write(folder / COUNTERS, _counters_table(timeline.counters))
-    _write(folder / OPERATIONS, _operations_table(timeline.operations))
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Counters that come some at a time.
+
+    Attributes
+    ----------
+    told
+        What they say about themselves; its records do not matter.
+    pieces
+        Their records, in order.
+    """
+
+    told: Counters
+    pieces: Iterable[Counters]
+
+
+def write_columns(
+    folder: Path, timeline: Timeline, counters: Sequence[Series] | None = None
+) -> None:
+    """Write a timeline into a run's folder; raises OSError.
+
+    Parameters
+    ----------
+    counters
+        Where its counters come from, some records at a time; None: from the timeline itself.
+    """
+    own = (Series(one, _pieces(one)) for one in timeline.counters)
+    series = list(own) if counters is None else counters
+    _write_counters(folder / COUNTERS, series)
+    _write_operations(folder / OPERATIONS, timeline.operations)
     told = [dataclasses.asdict(process) for process in timeline.processes]
     write_atomically(folder / PROCESSES, json.dumps(told, indent=1).encode())
 
@@ -50,19 +80,34 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     return Timeline(start_ns, end_ns or start_ns, counters, operations, processes)
 
 
-def _counters_table(counters: tuple[Counters, ...]) -> pa.Table:
+def _pieces(counters: Counters) -> Iterator[Counters]:
+    """Yield consecutive records as views, so that nothing is copied but the piece at work."""
+    for begin in range(0, len(counters), _PIECE):
+        part = slice(begin, begin + _PIECE)
+        columns = {name: getattr(counters, name)[part] for name in _RECORDS}
+        yield dataclasses.replace(counters, **columns)
+
+
+def _write_counters(path: Path, series: Sequence[Series]) -> None:
+    """Write the records of all series, one after the other, in memory for one piece."""
     import pyarrow as pa
 
-    series = [{key: getattr(one, key) for key in _SERIES} for one in counters]
-    columns: dict[str, Any] = {
-        "series": np.repeat(np.arange(len(counters), dtype=np.int16), [len(c) for c in counters])
-    }
-    for name in _RECORDS:
-        parts = [getattr(one, name) for one in counters]
-        dtype = np.bool_ if name == "known" else np.int64
-        columns[name] = np.concatenate(parts) if parts else np.empty(0, dtype)
-    table = pa.table(columns)
-    return table.replace_schema_metadata({b"series": json.dumps(series).encode()})
+    told = [{key: getattr(one.told, key) for key in _SERIES} for one in series]
+    types = {"series": pa.int16(), **dict.fromkeys(_RECORDS, pa.int64()), "known": pa.bool_()}
+    schema = pa.schema(types, metadata={b"series": json.dumps(told).encode()})
+    tables = (
+        _counters_table(number, piece, schema)
+        for number, one in enumerate(series)
+        for piece in one.pieces
+    )
+    _write(path, schema, tables)
+
+
+def _counters_table(number: int, counters: Counters, schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {name: getattr(counters, name) for name in _RECORDS}
+    return pa.table({"series": np.full(len(counters), number, np.int16), **columns}, schema)
 
 
 def _counters_of(table: pa.Table) -> tuple[Counters, ...]:
@@ -75,12 +120,13 @@ def _counters_of(table: pa.Table) -> tuple[Counters, ...]:
     return tuple(found)
 
 
-def _operations_table(operations: Operations) -> pa.Table:
+def _write_operations(path: Path, operations: Operations) -> None:
     import pyarrow as pa
 
     table = pa.table({name: getattr(operations, name) for name in COLUMNS})
     names = json.dumps(operations.names).encode()
-    return table.replace_schema_metadata({b"names": names})
+    table = table.replace_schema_metadata({b"names": names})
+    _write(path, table.schema, (table,))
 
 
 def _operations_of(table: pa.Table) -> Operations:
@@ -89,18 +135,22 @@ def _operations_of(table: pa.Table) -> Operations:
     return Operations.of(tuple(names), **columns)
 
 
-def _write(path: Path, table: pa.Table) -> None:
+def _write(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    """Write tables of one schema as row groups of one file."""
     import pyarrow.parquet as pq
 
-    growing = [name for name in table.column_names if name in _GROWING]
-    others = [name for name in table.column_names if name not in _GROWING]
-    replace_when_written(
-        path,
-        lambda temporary: pq.write_table(
-            table,
+    growing = [name for name in schema.names if name in _GROWING]
+    others = [name for name in schema.names if name not in _GROWING]
+
+    def write(temporary: Path) -> None:
+        with pq.ParquetWriter(
             temporary,
+            schema,
             compression="zstd",
             use_dictionary=others,
             column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
-        ),
-    )
+        ) as writer:
+            for table in tables:
+                writer.write_table(table)
+
+    replace_when_written(path, write)
