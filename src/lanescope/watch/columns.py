@@ -74,7 +74,7 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     """
     import pyarrow.parquet as pq
 
-    counters = _counters_of(pq.read_table(folder / COUNTERS))
+    counters = _read_counters(folder / COUNTERS)
     operations = _operations_of(pq.read_table(folder / OPERATIONS))
     processes = tuple(Process(**one) for one in json.loads((folder / PROCESSES).read_text()))
     return Timeline(start_ns, end_ns or start_ns, counters, operations, processes)
@@ -110,14 +110,27 @@ def _counters_table(number: int, counters: Counters, schema: pa.Schema) -> pa.Ta
     return pa.table({"series": np.full(len(counters), number, np.int16), **columns}, schema)
 
 
-def _counters_of(table: pa.Table) -> tuple[Counters, ...]:
-    series = json.loads((table.schema.metadata or {})[b"series"])
-    columns = {name: table.column(name).to_numpy() for name in ("series", *_RECORDS)}
-    found = []
-    for number, told in enumerate(series):
-        mine = columns["series"] == number
-        found.append(Counters(**told, **{name: columns[name][mine] for name in _RECORDS}))
-    return tuple(found)
+def _read_counters(path: Path) -> tuple[Counters, ...]:
+    """Read the records of all series into arrays of their final size, a piece at a time."""
+    import pyarrow.parquet as pq
+
+    types = {"series": np.int16, **dict.fromkeys(_RECORDS, np.int64), "known": np.bool_}
+    with pq.ParquetFile(path) as file:
+        series = json.loads((file.schema_arrow.metadata or {})[b"series"])
+        columns: dict[str, Any] = {
+            name: np.empty(file.metadata.num_rows, dtype) for name, dtype in types.items()
+        }
+        begin = 0
+        for batch in file.iter_batches(_PIECE, columns=list(columns)):
+            for name, column in columns.items():
+                part = batch.column(name).to_numpy(zero_copy_only=False)
+                column[begin : begin + batch.num_rows] = part
+            begin += batch.num_rows
+    edges = np.searchsorted(columns["series"], np.arange(len(series) + 1))
+    return tuple(
+        Counters(**told, **{name: columns[name][edges[i] : edges[i + 1]] for name in _RECORDS})
+        for i, told in enumerate(series)
+    )
 
 
 def _write_operations(path: Path, operations: Operations) -> None:

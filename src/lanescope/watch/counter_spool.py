@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from lanescope.watch.timeline import Counters
 
 __all__ = [
     "HALVES",
+    "LONGEST_HEADER",
     "RECORD",
     "RX",
     "TX",
@@ -40,6 +42,8 @@ VERSION = 1
 #: How a record lies in a spool.
 RECORD = np.dtype([("end_ns", "<u8"), (RX, "<u4"), (TX, "<u4")])
 RecordArray = np.ndarray[Any, np.dtype[np.void]]
+#: No first line is longer.
+LONGEST_HEADER = 4096
 _UNKNOWN = 0xFFFFFFFF
 #: How sources are called that know of one direction only: received, sent.
 HALVES = ("-rx", "-tx")
@@ -69,13 +73,15 @@ def read_counters(path: Path) -> Counters:
         If there is no such file, or it is not a spool of this version.
     """
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            header, begin = header_of(path, file.read(LONGEST_HEADER))
+            count = (os.fstat(file.fileno()).st_size - begin) // RECORD.itemsize
+            # mapped: the file is not held in memory beside the columns made of it
+            records: RecordArray = np.empty(0, RECORD)
+            if count > 0:
+                records = np.asarray(np.memmap(file, RECORD, "r", begin, (count,)))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    header, begin = header_of(path, content)
-    records = np.frombuffer(
-        content, RECORD, count=(len(content) - begin) // RECORD.itemsize, offset=begin
-    )
     return counters_of(header, records, _sidecar(path))
 
 
@@ -151,4 +157,5 @@ def _sidecar(path: Path) -> dict[str, Any]:
 
 def _column(records: RecordArray, name: str, known: BoolArray) -> IntArray:
     values: IntArray = records[name].astype(np.int64)
-    return np.where(known & (values != _UNKNOWN), values, 0)
+    values[~known | (values == _UNKNOWN)] = 0
+    return values

@@ -10,14 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from lanescope.watch.codes import IntArray
-from lanescope.watch.counter_spool import RECORD, counters_of, header_of
+from lanescope.watch.counter_spool import LONGEST_HEADER, RECORD, counters_of, header_of
 from lanescope.watch.halves import merge_directions
 from lanescope.watch.timeline import Counters
 
 #: Records that are read at once: 1 MiB.
 _MOST_RECORDS = 1 << 16
-#: No first line is longer.
-_LONGEST_HEADER = 4096
 #: Of a direction whose other half does not come so many records are kept: 20 s of throughput.
 _MOST_PENDING = 1000
 
@@ -58,8 +56,8 @@ class SpoolTail:
         """
         with self._path.open("rb", buffering=0) as file:
             if self._header is None:
-                begin = file.read(_LONGEST_HEADER)
-                if b"\n" not in begin and len(begin) < _LONGEST_HEADER:
+                begin = file.read(LONGEST_HEADER)
+                if b"\n" not in begin and len(begin) < LONGEST_HEADER:
                     return
                 self._header, self._offset = header_of(self._path, begin)
             while True:
