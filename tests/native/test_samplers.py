@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from lanescope._core import native
-from lanescope.watch.counter_spool import RX, TX, counter_header, merge_directions, read_counters
+from lanescope.watch.counter_spool import RX, TX, counter_header, read_counters
+from lanescope.watch.halves import merge_directions
 from tests.native.mock_gpu import build_mock, use_mock
 
 _ROOT = Path(__file__).parents[2]

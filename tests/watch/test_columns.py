@@ -1,11 +1,16 @@
 import dataclasses
+import subprocess
+import sys
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from lanescope.watch.columns import COUNTERS, PROBE, read_columns, write_columns
+from lanescope.watch.columns import COUNTERS, PROBE, Series, read_columns, write_columns
+from lanescope.watch.counter_spool import RECORD, counter_header, read_counters
 from lanescope.watch.operations import COLUMNS, Operations
 from lanescope.watch.probe import Probe
+from lanescope.watch.spool_tail import SpoolTail
 from lanescope.watch.timeline import Counters, Process, Timeline
 
 NOW = 1_795_281_229_914_609_055
@@ -77,3 +82,57 @@ def test_idle_counters_take_next_to_no_room(tmp_path):
     idle = dataclasses.replace(quiet, tx_bytes=np.zeros(count, np.int64))
     write_columns(tmp_path, Timeline(NOW, NOW + 1, (idle,)))
     assert (tmp_path / COUNTERS).stat().st_size < count / 4
+
+
+def test_pieces_from_a_spool_are_the_counters_that_it_holds(tmp_path):
+    spool = tmp_path / "pm.g0.bin"
+    records = np.zeros(1000, RECORD)
+    records["end_ns"] = NOW + np.arange(1000) * 10_000
+    records["rx_bytes"], records["tx_bytes"] = np.arange(1000), 7
+    records["rx_bytes"][[0, 500]] = records["tx_bytes"][[0, 500]] = 0xFFFFFFFF
+    spool.write_bytes(counter_header("pm", 0, 10_000).encode() + records.tobytes())
+    whole = read_counters(spool)
+    pieces = Series(whole, SpoolTail(spool, most_records=300).read())
+    write_columns(tmp_path, Timeline(NOW, NOW + 1), [pieces])
+    (back,) = read_columns(tmp_path, NOW, NOW + 1).counters
+    for field in dataclasses.fields(Counters):
+        assert same(getattr(back, field.name), getattr(whole, field.name)), field.name
+
+
+# Writes the columns of a spool that is given, and tells by how many KiB it has grown.
+WRITE = """
+import re, sys
+from pathlib import Path
+import pyarrow.parquet
+from lanescope.watch.columns import Series, write_columns
+from lanescope.watch.spool_tail import SpoolTail
+from lanescope.watch.timeline import Timeline
+
+def highest():  # what getrusage says begins with the size of whoever started us
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+
+folder = Path(sys.argv[1])
+spool = folder / "pm.g0.bin"
+told = next(SpoolTail(spool, most_records=1).read())
+before = highest()
+write_columns(folder, Timeline(0, 1), [Series(told, SpoolTail(spool, 1 << 20).read())])
+print(highest() - before)
+"""
+
+
+def test_writing_takes_memory_for_a_piece_and_not_for_the_run(tmp_path):
+    count, piece = 20_000_000, 1_000_000
+    random = np.random.default_rng(1)
+    with (tmp_path / "pm.g0.bin").open("wb") as file:
+        file.write(counter_header("pm", 0, 10_000).encode())
+        for begin in range(0, count, piece):
+            records = np.zeros(piece, RECORD)
+            records["end_ns"] = NOW + np.arange(begin, begin + piece) * 10_000
+            records["rx_bytes"] = random.integers(0, 1 << 19, piece)
+            file.write(records.tobytes())
+    done = subprocess.run(
+        [sys.executable, "-c", WRITE, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    grown_bytes = int(done.stdout) << 10
+    assert grown_bytes < 300e6 < count * 25  # what the columns of all records take
+    assert pq.read_metadata(tmp_path / COUNTERS).num_rows == count

@@ -13,11 +13,11 @@ from lanescope.watch.counter_spool import (
     RX,
     TX,
     counter_header,
-    merge_directions,
     read_all_counters,
     read_counters,
     sidecar_of,
 )
+from lanescope.watch.halves import merge_directions
 from lanescope.watch.timeline import Counters
 
 UNKNOWN = 0xFFFFFFFF

@@ -10,6 +10,7 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.watch.launcher import CommandError, launch, resolve_command
+from tests.terminals import AT_TERMINAL
 
 PYTHON = sys.executable
 
@@ -113,14 +114,6 @@ def test_a_program_that_takes_no_notice_of_ctrl_c_goes_on_and_one_that_does_ends
         time.sleep(0.1)
         program.send_signal(signal.SIGINT)
         assert program.wait(10) == 130
-
-
-# Makes its standard input the terminal that its signals come from, and becomes another program.
-AT_TERMINAL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 
 
 def test_ctrl_c_at_a_terminal_reaches_the_program_once() -> None:

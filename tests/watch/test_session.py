@@ -18,6 +18,7 @@ from lanescope.watch.counter_spool import counter_header
 from lanescope.watch.session import Watch, watch
 from lanescope.watch.sources.base import Availability, SourceReport
 from lanescope.watch.store import is_watch, read_watch
+from lanescope.watch.waiting import Launched
 
 MACHINE = Machine(name="small", nodes=(NumaNode(0, cores=((0,),)),))
 
@@ -64,7 +65,8 @@ def watched(tmp_path, program, *makers):
         made.extend(make(folder) for make in makers)
         return made
 
-    asked = Watch(MACHINE, tuple(program), "lanescope watch", sources, tmp_path / "run")
+    waited = Launched(tuple(program))
+    asked = Watch(MACHINE, waited, "lanescope watch", sources, tmp_path / "run")
     return watch(asked), made
 
 

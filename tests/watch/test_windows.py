@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.watch.histogram import RateHistogram
+from lanescope.watch.splitter import WindowSplitter
 from lanescope.watch.windows import WindowSums
 
 
@@ -83,10 +84,11 @@ def test_bytes_of_windows_are_those_of_records(
 ) -> None:
     ends = np.cumsum([r[0] for r in records])
     seen: list[float] = []
-    sums = WindowSums(window_ns, 0, (0.0, 0.0))
-    sums._count = lambda rows, times=1: seen.append(float(rows[0].sum()) * times)  # type: ignore
-    sums.add(0, ends, np.array([[r[1], 0, r[0]] for r in records], float))
-    sums.statistics()
+    splitter = WindowSplitter(
+        window_ns, 0, lambda _, rows, times: seen.append(float(rows[0].sum()) * times)
+    )
+    splitter.add(0, ends, np.array([[r[1], 0, r[0]] for r in records], float))
+    splitter.close()
     assert sum(seen) == pytest.approx(sum(r[1] for r in records))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,11 +18,28 @@ if TYPE_CHECKING:
     from lanescope.watch.run import SourceRecord, WatchRun
     from lanescope.watch.told import Told
 
+_NO_SOURCE = "No counters work here; 'lanescope doctor' says why, and what to do."
+
 
 def watch(
     program: Annotated[
-        list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", help="What to run.")
-    ],
+        list[str] | None,
+        typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", help="What to run."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Watch the whole machine, until Ctrl-C.")
+    ] = False,
+    pid: Annotated[
+        int | None,
+        typer.Option(metavar="PID", help="Watch while this process runs, which is not traced."),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="With --all or --pid: end after so many seconds."),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Show rates on the terminal while they are counted.")
+    ] = False,
     source: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,8 +76,10 @@ def watch(
 ) -> None:
     """Run a program, unchanged, and tell what it moved between the host and GPUs.
 
-    Its input, output and exit code stay its own; the summary goes to standard error.
+    Its input, output and exit code stay its own; the summary goes to standard error. Instead of
+    a program the whole machine can be watched, or the time of a process that runs already.
     """
+    from lanescope.cli.live import check_terminal, live_view
     from lanescope.experiment.sizes import parse_size
     from lanescope.machine import discover
     from lanescope.watch.assertions import parse
@@ -68,8 +88,12 @@ def watch(
     from lanescope.watch.session import Watch
     from lanescope.watch.session import watch as run_watch
     from lanescope.watch.told import tell
+    from lanescope.watch.waiting import waited_for
 
     conditions = [parse(text) for text in assertions or ()]
+    waited = waited_for(program or (), everything=everything, pid=pid, seconds=seconds)
+    if live:
+        check_terminal(launches=waited.traceable)
     names = None if not source else tuple(dict.fromkeys(source))
     asked = Asked(
         names,
@@ -77,11 +101,13 @@ def watch(
         kernels=kernels,
         chunk_bytes=parse_size(chunk),
         gentle=gentle,
+        traceable=waited.traceable,
     )
     machine = discover()
     command = shlex.join(["lanescope", *sys.argv[1:]])
     sources = lambda folder: sources_for(machine, asked, folder)  # noqa: E731
-    run = run_watch(Watch(machine, tuple(program), command, sources, out))
+    beside = (lambda folder: live_view(folder, machine)) if live else nullcontext
+    run = run_watch(Watch(machine, waited, command, sources, out, beside))
     told = tell(run)
     _show(run, told, json, quiet=quiet)
     code = run.manifest.exit_code or 0
@@ -107,7 +133,9 @@ def _show(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> None:
         return
     out = Console(stderr=True, highlight=False, soft_wrap=True)
     out.print(summary_text(told.summary, told.findings))
-    for line in map(_source_line, run.manifest.sources):
+    sources = run.manifest.sources
+    lines = [_source_line(source) for source in sources] if sources else [_NO_SOURCE]
+    for line in (*run.manifest.notes, *lines):
         out.print(line, markup=False)
     out.print(f"page: {page}\nrun:  {run.folder}", markup=False)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,26 +24,66 @@ OPERATIONS = "operations.parquet"
 PROCESSES = "processes.json"
 #: Is there only if something was probed.
 PROBE = "probe.parquet"
-#: What a series of counters says about itself, beside its records.
-_SERIES = ("source", "gpu", "interval_ns", "lost_samples", "cpu_seconds")
-_RECORDS = ("end_ns", "rx_bytes", "tx_bytes", "known")
-#: The same of probes.
-_PROBE_SERIES = ("gpu", "chunk_bytes", "period_ns", "cpu_seconds")
-_PROBE_RECORDS = ("begin_ns", "delay_ns", "copy_ns", "direction")
+#: Records of a row group, which are in memory at once: 25 MB.
+_PIECE = 1 << 20
 #: Times grow steadily: their differences take a fraction of the bytes.
 _GROWING = ("end_ns", "start_ns", "begin_ns", "call_start_ns", "call_end_ns", "correlation")
 
-_Series = TypeVar("_Series", Counters, Probe)
+_OneSeries = TypeVar("_OneSeries", Counters, Probe)
 
 
-def write_columns(folder: Path, timeline: Timeline) -> None:
-    """Write a timeline into a run's folder; raises OSError."""
-    _write(folder / COUNTERS, _table_of(timeline.counters, _SERIES, _RECORDS))
-    _write(folder / OPERATIONS, _operations_table(timeline.operations))
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What a series says about itself, beside its records, and the columns of these."""
+
+    told: tuple[str, ...]
+    records: tuple[str, ...]
+
+
+_OF_COUNTERS = _Layout(
+    ("source", "gpu", "interval_ns", "lost_samples", "cpu_seconds"),
+    ("end_ns", "rx_bytes", "tx_bytes", "known"),
+)
+_OF_PROBES = _Layout(
+    ("gpu", "chunk_bytes", "period_ns", "cpu_seconds"),
+    ("begin_ns", "delay_ns", "copy_ns", "direction"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Counters, or a probe, that come some records at a time.
+
+    Attributes
+    ----------
+    told
+        What they say about themselves; its records do not matter.
+    pieces
+        Their records, in order.
+    """
+
+    told: Counters | Probe
+    pieces: Iterable[Counters | Probe]
+
+
+def write_columns(
+    folder: Path, timeline: Timeline, counters: Sequence[Series] | None = None
+) -> None:
+    """Write a timeline into a run's folder; raises OSError.
+
+    Parameters
+    ----------
+    counters
+        Where its counters come from, some records at a time; None: from the timeline itself.
+    """
+    own = [Series(one, _pieces(one)) for one in timeline.counters]
+    _write_series(folder / COUNTERS, own if counters is None else counters, _OF_COUNTERS)
+    _write_operations(folder / OPERATIONS, timeline.operations)
     told = [dataclasses.asdict(process) for process in timeline.processes]
     write_atomically(folder / PROCESSES, json.dumps(told, indent=1).encode())
     if timeline.probes:
-        _write(folder / PROBE, _table_of(timeline.probes, _PROBE_SERIES, _PROBE_RECORDS))
+        probes = [Series(one, (one,)) for one in timeline.probes]
+        _write_series(folder / PROBE, probes, _OF_PROBES)
 
 
 def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
@@ -55,49 +96,79 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     """
     import pyarrow.parquet as pq
 
-    counters = _series_of(Counters, pq.read_table(folder / COUNTERS), _RECORDS)
+    counters = _read_series(Counters, folder / COUNTERS, _OF_COUNTERS)
     operations = _operations_of(pq.read_table(folder / OPERATIONS))
     processes = tuple(Process(**one) for one in json.loads((folder / PROCESSES).read_text()))
     probes: tuple[Probe, ...] = ()
     if (folder / PROBE).exists():
-        probes = _series_of(Probe, pq.read_table(folder / PROBE), _PROBE_RECORDS)
+        probes = _read_series(Probe, folder / PROBE, _OF_PROBES)
     return Timeline(start_ns, end_ns or start_ns, counters, operations, processes, probes)
 
 
-def _table_of(
-    series: Sequence[Counters | Probe], told: Sequence[str], records: Sequence[str]
-) -> pa.Table:
-    """Return a row for each record of each series, and beside them what those tell."""
+def _pieces(counters: Counters) -> Iterator[Counters]:
+    """Yield consecutive records as views, so that nothing is copied but the piece at work."""
+    for begin in range(0, len(counters), _PIECE):
+        part = slice(begin, begin + _PIECE)
+        columns = {name: getattr(counters, name)[part] for name in _OF_COUNTERS.records}
+        yield dataclasses.replace(counters, **columns)
+
+
+def _write_series(path: Path, series: Sequence[Series], layout: _Layout) -> None:
+    """Write the records of all series, one after the other, in memory for one piece."""
     import pyarrow as pa
 
-    about = [{key: getattr(one, key) for key in told} for one in series]
-    columns: dict[str, Any] = {
-        "series": np.repeat(np.arange(len(series), dtype=np.int16), [len(one) for one in series])
-    }
-    for name in records:
-        parts = [getattr(one, name) for one in series]
-        dtype = np.bool_ if name == "known" else np.int64
-        columns[name] = np.concatenate(parts) if parts else np.empty(0, dtype)
-    table = pa.table(columns)
-    return table.replace_schema_metadata({b"series": json.dumps(about).encode()})
+    told = [{key: getattr(one.told, key) for key in layout.told} for one in series]
+    types = {"series": pa.int16(), **dict.fromkeys(layout.records, pa.int64())}
+    if "known" in types:
+        types["known"] = pa.bool_()
+    schema = pa.schema(types, metadata={b"series": json.dumps(told).encode()})
+    tables = (
+        _series_table(number, piece, schema)
+        for number, one in enumerate(series)
+        for piece in one.pieces
+    )
+    _write(path, schema, tables)
 
 
-def _series_of(kind: type[_Series], table: pa.Table, records: Sequence[str]) -> tuple[_Series, ...]:
-    about = json.loads((table.schema.metadata or {})[b"series"])
-    columns = {name: table.column(name).to_numpy() for name in ("series", *records)}
-    found = []
-    for number, told in enumerate(about):
-        mine = columns["series"] == number
-        found.append(kind(**told, **{name: columns[name][mine] for name in records}))
-    return tuple(found)
+def _series_table(number: int, piece: Counters | Probe, schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {name: getattr(piece, name) for name in schema.names[1:]}
+    return pa.table({"series": np.full(len(piece), number, np.int16), **columns}, schema)
 
 
-def _operations_table(operations: Operations) -> pa.Table:
+def _read_series(kind: type[_OneSeries], path: Path, layout: _Layout) -> tuple[_OneSeries, ...]:
+    """Read the records of all series into arrays of their final size, a piece at a time."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        series = json.loads((file.schema_arrow.metadata or {})[b"series"])
+        rows = file.metadata.num_rows
+        columns: dict[str, Any] = {name: np.empty(rows, np.int64) for name in layout.records}
+        columns["series"] = np.empty(rows, np.int16)
+        if "known" in columns:
+            columns["known"] = np.empty(rows, np.bool_)
+        begin = 0
+        for batch in file.iter_batches(_PIECE, columns=list(columns)):
+            for name, column in columns.items():
+                part = batch.column(name).to_numpy(zero_copy_only=False)
+                column[begin : begin + batch.num_rows] = part
+            begin += batch.num_rows
+    edges = np.searchsorted(columns["series"], np.arange(len(series) + 1))
+    parts = [slice(*edges[i : i + 2]) for i in range(len(series))]
+    return tuple(
+        kind(**told, **{name: columns[name][part] for name in layout.records})
+        for told, part in zip(series, parts, strict=True)
+    )
+
+
+def _write_operations(path: Path, operations: Operations) -> None:
     import pyarrow as pa
 
     table = pa.table({name: getattr(operations, name) for name in COLUMNS})
     names = json.dumps(operations.names).encode()
-    return table.replace_schema_metadata({b"names": names})
+    table = table.replace_schema_metadata({b"names": names})
+    _write(path, table.schema, (table,))
 
 
 def _operations_of(table: pa.Table) -> Operations:
@@ -106,18 +177,22 @@ def _operations_of(table: pa.Table) -> Operations:
     return Operations.of(tuple(names), **columns)
 
 
-def _write(path: Path, table: pa.Table) -> None:
+def _write(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    """Write tables of one schema as row groups of one file."""
     import pyarrow.parquet as pq
 
-    growing = [name for name in table.column_names if name in _GROWING]
-    others = [name for name in table.column_names if name not in _GROWING]
-    replace_when_written(
-        path,
-        lambda temporary: pq.write_table(
-            table,
+    growing = [name for name in schema.names if name in _GROWING]
+    others = [name for name in schema.names if name not in _GROWING]
+
+    def write(temporary: Path) -> None:
+        with pq.ParquetWriter(
             temporary,
+            schema,
             compression="zstd",
             use_dictionary=others,
             column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
-        ),
-    )
+        ) as writer:
+            for table in tables:
+                writer.write_table(table)
+
+    replace_when_written(path, write)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,18 @@ import numpy as np
 
 from lanescope.errors import InputError
 from lanescope.watch.codes import BoolArray, IntArray
+from lanescope.watch.halves import merge_directions
 from lanescope.watch.timeline import Counters
 
 __all__ = [
+    "HALVES",
+    "LONGEST_HEADER",
+    "RECORD",
     "RX",
     "TX",
     "counter_header",
-    "merge_directions",
+    "counters_of",
+    "header_of",
     "read_all_counters",
     "read_counters",
     "read_sidecar",
@@ -34,10 +40,14 @@ __all__ = [
 RX, TX = "rx_bytes", "tx_bytes"
 VERSION = 1
 
-_RECORD = np.dtype([("end_ns", "<u8"), (RX, "<u4"), (TX, "<u4")])
+#: How a record lies in a spool.
+RECORD = np.dtype([("end_ns", "<u8"), (RX, "<u4"), (TX, "<u4")])
+RecordArray = np.ndarray[Any, np.dtype[np.void]]
+#: No first line is longer.
+LONGEST_HEADER = 4096
 _UNKNOWN = 0xFFFFFFFF
 #: How sources are called that know of one direction only: received, sent.
-_HALVES = ("-rx", "-tx")
+HALVES = ("-rx", "-tx")
 
 
 def counter_header(
@@ -64,17 +74,33 @@ def read_counters(path: Path) -> Counters:
         If there is no such file, or it is not a spool of this version.
     """
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            header, begin = header_of(path, file.read(LONGEST_HEADER))
+            count = (os.fstat(file.fileno()).st_size - begin) // RECORD.itemsize
+            # mapped: the file is not held in memory beside the columns made of it
+            records: RecordArray = np.empty(0, RECORD)
+            if count > 0:
+                records = np.asarray(np.memmap(file, RECORD, "r", begin, (count,)))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    header, begin = _header(path, content)
-    records = np.frombuffer(
-        content, _RECORD, count=(len(content) - begin) // _RECORD.itemsize, offset=begin
-    )
+    return counters_of(header, records, read_sidecar(path))
+
+
+def counters_of(
+    header: Mapping[str, Any], records: RecordArray, said: Mapping[str, Any]
+) -> Counters:
+    """Return records of a spool as counters.
+
+    Parameters
+    ----------
+    header
+        The spool's first line.
+    said
+        What its sampler said at the end; empty when it has said nothing.
+    """
     known = np.ones(records.size, np.bool_)
     for column in header["columns"]:
         known &= records[column] != _UNKNOWN
-    said = read_sidecar(path)
     return Counters(
         source=header["source"],
         gpu=header["gpu"],
@@ -98,46 +124,18 @@ def read_all_counters(folder: Path) -> tuple[Counters, ...]:
     for path in sorted(folder.glob("*.g*.bin")):
         with contextlib.suppress(InputError):
             found.append(read_counters(path))
-    whole = [c for c in found if not c.source.endswith(_HALVES)]
-    halves = {(c.source, c.gpu): c for c in found if c.source.endswith(_HALVES)}
+    whole = [c for c in found if not c.source.endswith(HALVES)]
+    halves = {(c.source, c.gpu): c for c in found if c.source.endswith(HALVES)}
     for source, gpu in sorted(halves):
-        name = source.removesuffix(_HALVES[0])
-        other = halves.get((name + _HALVES[1], gpu))
+        name = source.removesuffix(HALVES[0])
+        other = halves.get((name + HALVES[1], gpu))
         if name != source and other is not None:
             whole.append(merge_directions(halves[source, gpu], other, name))
     return tuple(sorted(whole, key=lambda c: (c.gpu, c.source)))
 
 
-def merge_directions(rx: Counters, tx: Counters, source: str) -> Counters:
-    """Bring together what one spool knows of one direction, and another of the other.
-
-    Their records end at different times. Those of the result end wherever one of both does,
-    and the bytes of a record are spread evenly over it; no byte is lost or made up.
-    """
-    ends = np.union1d(rx.end_ns, tx.end_ns)
-    # before both have begun, and after one has ended, only half is known: left out
-    if len(rx) and len(tx):
-        first, last = max(rx.end_ns[0], tx.end_ns[0]), min(rx.end_ns[-1], tx.end_ns[-1])
-        ends = ends[(ends >= first) & (ends <= last)]
-    else:
-        ends = ends[:0]
-    known = _known_at(rx, ends) & _known_at(tx, ends)
-    known[:1] = False
-    seconds = [c.cpu_seconds for c in (rx, tx) if c.cpu_seconds is not None]
-    return Counters(
-        source=source,
-        gpu=rx.gpu,
-        interval_ns=max(rx.interval_ns, tx.interval_ns),
-        end_ns=ends,
-        rx_bytes=np.where(known, _spread(rx, rx.rx_bytes, ends), 0),
-        tx_bytes=np.where(known, _spread(tx, tx.tx_bytes, ends), 0),
-        known=known,
-        lost_samples=rx.lost_samples + tx.lost_samples,
-        cpu_seconds=sum(seconds) if seconds else None,
-    )
-
-
-def _header(path: Path, content: bytes) -> tuple[dict[str, Any], int]:
+def header_of(path: Path, content: bytes) -> tuple[dict[str, Any], int]:
+    """Return the first line of a spool, and where its records begin; raises InputError."""
     line, newline, _ = content.partition(b"\n")
     try:
         header = json.loads(line) if newline else None
@@ -159,24 +157,7 @@ def read_sidecar(path: Path) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def _column(records: np.ndarray[Any, Any], name: str, known: BoolArray) -> IntArray:
+def _column(records: RecordArray, name: str, known: BoolArray) -> IntArray:
     values: IntArray = records[name].astype(np.int64)
-    return np.where(known & (values != _UNKNOWN), values, 0)
-
-
-def _known_at(counters: Counters, ends: IntArray) -> BoolArray:
-    """Whether the record is known that each of `ends` lies in."""
-    holder = np.searchsorted(counters.end_ns, ends, side="left")
-    found: BoolArray = counters.known[np.minimum(holder, max(len(counters) - 1, 0))]
-    return found.copy()
-
-
-def _spread(counters: Counters, column: IntArray, ends: IntArray) -> IntArray:
-    """Return the bytes between each of `ends` and the one before; the first has none."""
-    if ends.size == 0:
-        return ends
-    base = counters.end_ns[0]  # doubles hold what has passed since, not today's time
-    total = np.interp(ends - base, counters.end_ns - base, np.cumsum(column))
-    passed = np.rint(total).astype(np.int64)
-    spread: IntArray = np.diff(passed, prepend=passed[:1])
-    return spread
+    values[~known | (values == _UNKNOWN)] = 0
+    return values

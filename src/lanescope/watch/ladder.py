@@ -38,6 +38,13 @@ class Asked:
         Of each copy of a probe.
     gentle
         Whether a probe copies rarely.
+    traceable
+        Whether there is a program to trace: one that lanescope runs.
+
+    Raises
+    ------
+    InputError
+        If there is no such source, or a trace is asked for of what cannot be traced.
     """
 
     names: tuple[str, ...] | None = None
@@ -46,19 +53,25 @@ class Asked:
     kernels: bool = False
     chunk_bytes: int = DEFAULT_CHUNK_BYTES
     gentle: bool = False
+    traceable: bool = True
 
     def __post_init__(self) -> None:
         require_chunk(self.chunk_bytes)
         for name in self.names or ():
             if name not in NAMES:
                 raise InputError(f"there is no source {name!r}; use {', '.join(NAMES)}")
+        if not self.traceable and (self.kernels or "trace" in (self.names or ())):
+            raise InputError(
+                "only programs that lanescope runs can be traced; leave --source trace and "
+                "--kernels away, or name the program after --"
+            )
 
 
 def sources_for(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
     """Return the sources of a watch, which append to files in `folder`.
 
-    Without names these are, for each GPU, the best counters that say they work, and a trace;
-    where none of these works, there is a gentle probe beside the trace.
+    Without names these are, for each GPU, the best counters that say they work, and a trace
+    of what can be traced; where none of these works, there is a gentle probe beside the trace.
     A source that was asked for by name is there whether or not it works: its start says why.
     """
     if asked.names is not None:
@@ -69,7 +82,7 @@ def sources_for(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
         if found and all(_works(source, machine) for source in found):
             chosen = found
             break
-    trace = _named("trace", machine, asked, folder)
+    trace = _named("trace", machine, asked, folder) if asked.traceable else []
     if chosen or any(_works(source, machine) for source in trace):
         return [*chosen, *trace]
     gently = dataclasses.replace(asked, gentle=True)

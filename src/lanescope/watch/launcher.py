@@ -13,11 +13,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
 from lanescope.errors import InputError
+from lanescope.watch.signals import handling
 
 #: A terminal sends these to every process of the job that it shows, the program among them.
 _OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
@@ -157,17 +158,8 @@ class _Signals:
     @contextmanager
     def passed_on(self) -> Iterator[None]:
         """Let no signal end lanescope before the program has ended."""
-        before = {}
-        try:
-            for number in (*_OF_TERMINAL, *_PASSED_ON):
-                # who is told to ignore a signal (nohup) leaves that to the program
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    with suppress(ValueError):  # only the main thread may
-                        before[number] = signal.signal(number, self._arrived)
+        with handling((*_OF_TERMINAL, *_PASSED_ON), self._arrived):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def begin(self, program: subprocess.Popen[bytes]) -> None:
         """Hand on what came before the program was there, and all that comes."""

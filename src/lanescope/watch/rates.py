@@ -9,6 +9,7 @@ import numpy as np
 from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.watch.codes import Direction, FloatArray, IntArray
 from lanescope.watch.operations import Operations
+from lanescope.watch.payload import payload_records
 from lanescope.watch.rectangles import rectangles
 from lanescope.watch.timeline import Counters
 from lanescope.watch.windows import WINDOWS_NS, WindowStatistics, WindowSums, window_text
@@ -18,8 +19,6 @@ from lanescope.watch.wire import RESOLUTION, TRACED_RESOLUTION, WireModel, settl
 #: watching causes, 0.2 % on an H200. Where no limit is known, so many GB/s.
 BUSY_SHARE_OF_LIMIT = 0.01
 BUSY_GBS = 0.1
-#: Records that are worked on at once: 100 MB.
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,25 +110,8 @@ class RateMeter:
             When traced copies of this GPU ended, ascending: each costs wire bytes
             that are no payload.
         """
-        ends = np.empty(0, np.int64) if operation_ends is None else operation_ends
-        for begin in range(0, len(counters), _CHUNK):
-            part = slice(begin, begin + _CHUNK)
-            end_ns = counters.end_ns[part]
-            before = int(counters.end_ns[begin - 1]) if begin else self._end
-            start_ns = np.concatenate(([end_ns[0] if before is None else before], end_ns[:-1]))
-            known_ns = np.where(counters.known[part], end_ns - start_ns, 0).astype(np.float64)
-            observed = model.observed(known_ns * 1e-9, counters.interval_ns)
-            finished = np.diff(
-                np.searchsorted(ends, np.concatenate((start_ns[:1], end_ns)), "right")
-            )
-            wires = (counters.rx_bytes[part], counters.tx_bytes[part])
-            down, up = model.solve(
-                *(
-                    np.where(known_ns > 0, wire - own - each * finished, 0.0)
-                    for wire, own, each in zip(wires, observed, model.per_operation, strict=True)
-                )
-            )
-            self.add(end_ns, np.stack((down, up, known_ns), axis=1))
+        for end_ns, columns in payload_records(counters, model, self._end, operation_ends):
+            self.add(end_ns, columns)
 
     def rates(self) -> tuple[Rates, Rates]:
         """Return what both directions carried; nothing may be added after it."""

@@ -1,4 +1,4 @@
-"""A watch from its start to its end: sources, the program, and what is stored."""
+"""A watch from its start to its end: sources, what is waited for, and what is stored."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,10 +17,11 @@ from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.run.folders import new_run_folder
 from lanescope.run.run import State
-from lanescope.watch.launcher import Outcome, launch, resolve_command
+from lanescope.watch.launcher import Outcome
 from lanescope.watch.run import WATCH, SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.sources.base import Source
 from lanescope.watch.store import WatchFolder
+from lanescope.watch.waiting import Waited
 
 #: Counters go on for so long after the program's end, so that its last burst is whole.
 _AFTERWARDS_SECONDS = 0.02
@@ -31,41 +33,44 @@ class Watch:
 
     Attributes
     ----------
-    program
-        The program with its arguments.
+    waited
+        What ends the watch: a program that is run, a process that runs, or somebody's wish.
     command
         Command line of lanescope, for the record.
     sources
         Makes the sources, given the folder that they append to.
     out
         The run's folder; None is a new one among the runs.
+    beside
+        What goes on while it is waited, given the folder that sources append to: a live view.
     """
 
     machine: Machine
-    program: tuple[str, ...]
+    waited: Waited
     command: str
     sources: Callable[[Path], Sequence[Source]]
     out: Path | None = None
+    beside: Callable[[Path], AbstractContextManager[object]] = nullcontext
 
 
 def watch(asked: Watch) -> WatchRun:
-    """Run a program and watch it until it ends.
+    """Watch until what is waited for has ended.
 
-    The program runs whatever becomes of the sources.
+    A program runs whatever becomes of the sources.
 
     Raises
     ------
     InputError
-        If there is no such program, or the run's folder cannot be written.
+        If the program cannot be run, or the run's folder cannot be written.
     """
-    program = resolve_command(asked.program)
     begun = WatchManifest(
         command=asked.command,
-        program=asked.program,
+        program=asked.waited.program,
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
         tool_version=__version__,
         machine=asked.machine,
         start_ns=time.time_ns(),
+        notes=asked.waited.notes,
     )
     folder = WatchFolder(asked.out or new_run_folder(WATCH), begun)
     sources = list(asked.sources(folder.spool))
@@ -74,7 +79,8 @@ def watch(asked: Watch) -> WatchRun:
     begun = dataclasses.replace(begun, start_ns=time.time_ns())
     folder.update(begun)
     try:
-        outcome = launch(program, _environment(running))
+        with asked.beside(folder.spool):
+            outcome = asked.waited.wait(_environment(running))
         time.sleep(_AFTERWARDS_SECONDS)
         end_ns = time.time_ns()  # before sources are stopped, which takes them its time
     finally:
@@ -125,12 +131,12 @@ def _environment(sources: Sequence[Source]) -> Mapping[str, str]:
 
 
 def _ended(
-    begun: WatchManifest, outcome: Outcome, end_ns: int, records: Sequence[SourceRecord]
+    begun: WatchManifest, outcome: Outcome | None, end_ns: int, records: Sequence[SourceRecord]
 ) -> WatchManifest:
     return dataclasses.replace(
         begun,
         end_ns=end_ns,
-        exit_code=outcome.exit_code,
+        exit_code=None if outcome is None else outcome.exit_code,
         state=State.COMPLETE,
         sources=tuple(records),
     )

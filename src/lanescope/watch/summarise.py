@@ -22,7 +22,7 @@ from lanescope.watch.wire import RESOLUTION
 
 #: Of several counters of one GPU the first of these is told: PM sampling has the finest
 #: samples, and the driver's throughput is a mean over 20 ms.
-_PREFERRED = ("pm", "counters", "throughput")
+PREFERRED = ("pm", "counters", "throughput")
 #: Less than this is start-up and what watching causes.
 _LEAST_UNATTRIBUTED = 1 << 20
 
@@ -81,7 +81,7 @@ def _costs(timeline: Timeline) -> tuple[Cost, ...]:
 def best_counters(timeline: Timeline, gpu: int) -> Counters | None:
     """Return the counters of a GPU that are told: the preferred ones that know anything."""
     own = [c for c in timeline.counters if c.gpu == gpu]
-    order = {source: i for i, source in enumerate(_PREFERRED)}
+    order = {source: i for i, source in enumerate(PREFERRED)}
     own.sort(key=lambda c: (not c.known.any(), order.get(c.source, len(order)), c.interval_ns))
     return own[0] if own else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from lanescope.machine import Machine
 from lanescope.watch.findings import Finding
 from lanescope.watch.findings.findings import find
 from lanescope.watch.limits import Ceilings
@@ -31,9 +32,14 @@ def tell(run: WatchRun, runs: Path | None = None) -> Told:
         Where earlier runs lie, which tell what links carry; None is where runs are kept.
     """
     machine = run.manifest.machine
+    ceilings = measured_ceilings(machine, runs)
+    summary = summarise(run.timeline, machine, ceilings)
+    return Told(summary, find(run.timeline, summary, machine, ceilings))
+
+
+def measured_ceilings(machine: Machine, runs: Path | None = None) -> Ceilings | None:
+    """Return what earlier runs measured of a machine's links; None without any."""
     links = measured_links(machine, runs)
     names = ", ".join(sorted({link.run for link in links.values()}))
     gbs = {(gpu, way.label): link.gbs for (gpu, way), link in links.items()}
-    ceilings = Ceilings(gbs, f"measured in {names}") if links else None
-    summary = summarise(run.timeline, machine, ceilings)
-    return Told(summary, find(run.timeline, summary, machine, ceilings))
+    return Ceilings(gbs, f"measured in {names}") if links else None

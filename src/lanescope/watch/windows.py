@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from lanescope.measurement.bandwidth import bandwidths_gbs
-from lanescope.watch.codes import FloatArray, IntArray
+from lanescope.watch.codes import FloatArray
 from lanescope.watch.histogram import RateHistogram
+from lanescope.watch.splitter import WindowSplitter
 from lanescope.watch.wire import RESOLUTION, settle
 
 #: Windows whose rates are told: bursts, steps of a program, and what meters show.
 WINDOWS_NS = (10_000, 1_000_000, 1_000_000_000)
 #: A window of which less is known says too little.
 LEAST_KNOWN = 0.5
-#: So many windows are worked on at once: 50 MB.
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +46,7 @@ class WindowStatistics:
 
 
 class WindowSums:
-    """Bytes of both directions in each window of one length, fed chunk by chunk.
-
-    Records are split over the edges of windows in proportion to time.
+    """Rates of both directions in all windows of one length, fed chunk by chunk.
 
     Parameters
     ----------
@@ -74,56 +69,13 @@ class WindowSums:
     ) -> None:
         self.window_ns = window_ns
         self.windows = 0
-        self._origin, self._busy, self._resolution = origin_ns, busy_gbs, resolution
+        self._busy, self._resolution = busy_gbs, resolution
         self._rates = (RateHistogram(), RateHistogram())
-        self._open = -1
-        self._part: FloatArray = np.zeros(3)
+        self._splitter = WindowSplitter(window_ns, origin_ns, self._count)
+        #: Adds consecutive records, as `WindowSplitter.add` says.
+        self.add = self._splitter.add
 
-    def add(self, start_ns: int, end_ns: IntArray, columns: FloatArray) -> None:
-        """Add consecutive records, the first of which began at `start_ns`.
-
-        Parameters
-        ----------
-        columns
-            A row for each record: payload bytes h2d and d2h, and known nanoseconds.
-        """
-        if not end_ns.size or end_ns[-1] <= start_ns:
-            return
-        times = np.concatenate(([0.0], (end_ns - start_ns).astype(np.float64)))
-        sums = np.vstack((np.zeros(3), np.cumsum(columns, axis=0)))
-        first = (start_ns - self._origin) // self.window_ns
-        last = (int(end_ns[-1]) - self._origin) // self.window_ns
-        if self._open != first:
-            self._close()
-            self._open = first
-        for begin in range(first, last + 1, _BLOCK):
-            end = min(begin + _BLOCK, last + 1)
-            edges = self._origin + np.arange(begin, end + 1) * self.window_ns - start_ns
-            if end <= last and self._constant(times, sums, edges):
-                continue
-            at = np.clip(edges, 0, times[-1]).astype(np.float64)
-            rows = np.diff(np.stack([np.interp(at, times, sums[:, i]) for i in range(3)]), axis=1)
-            rows[:, 0] += self._part
-            closed = rows if end <= last else rows[:, :-1]
-            self._part = np.zeros(3) if end <= last else rows[:, -1]
-            self._count(closed)
-        self._open = last
-
-    def _constant(self, times: FloatArray, sums: FloatArray, edges: IntArray) -> bool:
-        """Count windows that lie all in one record at once; return False for others."""
-        place = int(np.searchsorted(times, edges[0], "right"))
-        inside = 0 < place < times.size and edges[0] >= times[place - 1]
-        if not inside or edges[-1] > times[place] or self._part.any():
-            return False
-        share = self.window_ns / (times[place] - times[place - 1])
-        self._count(((sums[place] - sums[place - 1]) * share)[:, None], edges.size - 1)
-        return True
-
-    def _close(self) -> None:
-        self._count(self._part[:, None])
-        self._part = np.zeros(3)
-
-    def _count(self, rows: FloatArray, times: int = 1) -> None:
+    def _count(self, _: int, rows: FloatArray, times: int) -> None:
         known = rows[2] >= LEAST_KNOWN * self.window_ns
         self.windows += int(known.sum()) * times
         seconds = rows[2, known] * 1e-9
@@ -134,7 +86,7 @@ class WindowSums:
 
     def statistics(self) -> tuple[WindowStatistics, WindowStatistics]:
         """Return the rates of both directions (h2d, d2h); nothing may be added after it."""
-        self._close()
+        self._splitter.close()
         return (self._statistics(self._rates[0]), self._statistics(self._rates[1]))
 
     def _statistics(self, rates: RateHistogram) -> WindowStatistics:

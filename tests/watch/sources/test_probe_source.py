@@ -20,6 +20,7 @@ from lanescope.watch.sources.throughput import ThroughputSource
 from lanescope.watch.sources.trace import TraceSource
 from lanescope.watch.store import read_watch
 from lanescope.watch.summarise import summarise
+from lanescope.watch.waiting import Launched
 
 MS = 1_000_000
 
@@ -155,7 +156,9 @@ def test_a_watch_keeps_and_tells_what_was_probed(opened, two_gpus, tmp_path):
     def sources(folder):
         return sources_for(two_gpus, Asked(("probe",)), folder)
 
-    run = watch(Watch(two_gpus, ("sleep", "0.1"), "lanescope watch", sources, tmp_path / "run"))
+    run = watch(
+        Watch(two_gpus, Launched(("sleep", "0.1")), "lanescope watch", sources, tmp_path / "run")
+    )
     assert [(record.name, record.used) for record in run.manifest.sources] == [
         ("probe.g0", True),
         ("probe.g1", True),

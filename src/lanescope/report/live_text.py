@@ -1,0 +1,85 @@
+"""A watch that goes on, as text for a terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from lanescope.watch.windows import window_text
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from lanescope.watch.codes import FloatArray
+    from lanescope.watch.live_watch import LiveFrame, LiveWay
+
+_BARS = "▁▂▃▄▅▆▇█"
+_HEADING = f"{'GB/s':8}{'now':>7}{'peak 1 s':>10}{'peak':>7}{'of link':>9}{'lost':>7}  "
+_NOTHING = "nothing is counted yet"
+
+
+def live_text(frame: LiveFrame, width: int) -> Text:
+    """Return the view of one moment.
+
+    Parameters
+    ----------
+    width
+        Columns of the terminal; what is short of room is the history.
+    """
+    from rich.text import Text
+
+    room = max(width - len(_HEADING) - 1, 0)
+    told = Text(no_wrap=True, overflow="ellipsis", end="")
+    told.append(f"{_HEADING}{'last 60 s' if room else ''}\n", style="bold")
+    for way in frame.ways:
+        told.append(_row(way))
+        told.append(_history(way, room) + "\n", style="cyan" if way.direction == "h2d" else "green")
+    lines = [f"watching for {frame.seconds:.0f} s", *(_sources(frame) or [_NOTHING])]
+    told.append("; ".join(lines), style="dim")
+    for problem in frame.problems:
+        told.append(f"\n{problem}", style="yellow")
+    return told
+
+
+def sparkline(values: FloatArray, highest: float) -> str:
+    """Return a bar for each value, from 0 to `highest`; a blank for one that is not a number.
+
+    >>> import numpy as np
+    >>> sparkline(np.array([0, 1, 2, np.nan, 4]), 4.0)
+    '▁▂▄ █'
+    """
+    scale = len(_BARS) / highest if highest > 0 else 0.0
+    return "".join(
+        " " if math.isnan(v) else _BARS[min(max(math.ceil(v * scale) - 1, 0), len(_BARS) - 1)]
+        for v in values.tolist()
+    )
+
+
+def _row(way: LiveWay) -> str:
+    rates, share = way.rates, way.share_of_limit
+    of_link = "-" if share is None else f"{share:.0%}"
+    now, second, ever = map(_gbs, (rates.now_gbs, rates.peak_second_gbs, rates.peak_gbs))
+    name = f"g{way.gpu} {way.direction}"
+    return f"{name:8}{now:>7}{second:>10}{ever:>7}{of_link:>9}{way.lost_samples:>7}  "
+
+
+def _gbs(gbs: float | None) -> str:
+    return "-" if gbs is None else f"{gbs:.2f}"
+
+
+def _history(way: LiveWay, room: int) -> str:
+    history = way.rates.history_gbs
+    shown = history[max(history.size - room, 0) :]
+    highest = max([way.limit.gbs or 0.0, *(v for v in shown.tolist() if not math.isnan(v))])
+    return sparkline(shown, highest)
+
+
+def _sources(frame: LiveFrame) -> list[str]:
+    """What counts, each once, with the GPUs that it counts for."""
+    gpus: dict[str, list[int]] = {}
+    for way in frame.ways:
+        every, over = window_text(way.interval_ns), window_text(way.peak_window_ns)
+        known = gpus.setdefault(f"{way.source} every {every}, peaks over {over}", [])
+        if way.gpu not in known:
+            known.append(way.gpu)
+    return [f"{', '.join(f'g{g}' for g in those)} by {what}" for what, those in gpus.items()]

@@ -1,0 +1,154 @@
+"""What links carry now: of counters that are being written, in memory that does not grow."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lanescope.measurement.bandwidth import bandwidth_gbs, bandwidths_gbs
+from lanescope.watch.codes import FloatArray
+from lanescope.watch.payload import payload_records
+from lanescope.watch.splitter import WindowSplitter
+from lanescope.watch.timeline import Counters
+from lanescope.watch.windows import LEAST_KNOWN
+from lanescope.watch.wire import WireModel, settle
+
+#: What is shown as the rate now is the mean over so long.
+SLOT_NS = 100_000_000
+#: How far back the history goes, and what a point of it is a mean of.
+HISTORY_SECONDS = 60
+_SECOND_NS = 1_000_000_000
+_SLOTS_PER_SECOND = _SECOND_NS // SLOT_NS
+#: The second that goes on is kept beside whole ones.
+_SLOTS = (HISTORY_SECONDS + 1) * _SLOTS_PER_SECOND
+#: Peaks are over windows of 1 ms, or of the first of these that a sample fits into.
+_PEAK_WINDOWS_NS = (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000, SLOT_NS)
+#: Records come in bursts; what is older than this is not the rate now.
+_LATEST_NS = 1_000_000_000
+#: Rows of what is kept for each slot: payload bytes h2d and d2h, known nanoseconds, and the
+#: highest rate in GB/s of each direction.
+_BYTES, _KNOWN, _PEAKS = slice(0, 2), 2, slice(3, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRates:
+    """What one direction of a link carries, in GB/s of payload; None where it is not known.
+
+    Attributes
+    ----------
+    now_gbs
+        Mean over the last 100 ms that are whole.
+    peak_second_gbs, peak_gbs
+        The highest rate over `LiveLink.peak_window_ns`, in the last second and ever.
+    history_gbs
+        Mean over each of the last `HISTORY_SECONDS`, the oldest first; NaN where not known.
+    """
+
+    now_gbs: float | None
+    peak_second_gbs: float | None
+    peak_gbs: float | None
+    history_gbs: FloatArray
+
+
+class LiveLink:
+    """Both directions of the link of one GPU by one source, fed piece by piece.
+
+    Parameters
+    ----------
+    interval_ns
+        How far apart samples are.
+    """
+
+    def __init__(self, interval_ns: int, model: WireModel) -> None:
+        fitting = (window for window in _PEAK_WINDOWS_NS if window >= interval_ns)
+        self.peak_window_ns = next(fitting, SLOT_NS)
+        self.interval_ns = interval_ns
+        self.lost_samples = 0
+        self._model = model
+        self._splitter = WindowSplitter(self.peak_window_ns, 0, self._closed)
+        self._end_ns: int | None = None
+        self._slots = np.zeros((5, _SLOTS))
+        self._newest = -1
+        self._peaks = np.zeros(2)
+
+    @property
+    def knows(self) -> bool:
+        """Whether anything was counted."""
+        return self._newest >= 0
+
+    def add(self, counters: Counters) -> None:
+        """Add records that follow those before."""
+        self._count_lost(counters)
+        for end_ns, columns in payload_records(counters, self._model, self._end_ns):
+            begin = int(end_ns[0]) if self._end_ns is None else self._end_ns
+            self._splitter.add(begin, end_ns, columns)
+            self._end_ns = int(end_ns[-1])
+
+    def rates(self, now_ns: int) -> tuple[LiveRates, LiveRates]:
+        """Return what both directions (h2d, d2h) carry at a time, nanoseconds since 1970."""
+        return self._rates(0, now_ns), self._rates(1, now_ns)
+
+    def _count_lost(self, counters: Counters) -> None:
+        before = counters.end_ns[0] if self._end_ns is None else self._end_ns
+        lasted = np.diff(counters.end_ns, prepend=before)[~counters.known]
+        self.lost_samples += int(np.rint(lasted / self.interval_ns).sum())
+
+    def _closed(self, number: int, rows: FloatArray, times: int) -> None:
+        """Take windows that are whole into their slots."""
+        if times > 1:  # of so long a record only the end is shown
+            kept = min(times, _SLOTS * SLOT_NS // self.peak_window_ns)
+            number, rows = number + times - kept, np.repeat(rows, kept, axis=1)
+        known = rows[2] >= LEAST_KNOWN * self.peak_window_ns
+        if not known.any():
+            return
+        slots = (number + np.flatnonzero(known)) * self.peak_window_ns // SLOT_NS
+        fresh = slots > slots[-1] - _SLOTS
+        slots, rows = slots[fresh], rows[:, known][:, fresh]
+        self._forget_until(int(slots[-1]))
+        ways = settle(rows[0], rows[1])  # sums are of what was not settled: there errors cancel
+        gbs = np.stack([bandwidths_gbs(way, rows[2] * 1e-9) for way in ways])
+        places = slots % _SLOTS
+        for row, values in zip(self._slots[:3], rows, strict=True):
+            np.add.at(row, places, values)
+        for row, values in zip(self._slots[_PEAKS], gbs, strict=True):
+            np.maximum.at(row, places, values)
+        self._peaks = np.maximum(self._peaks, gbs.max(axis=1))
+
+    def _forget_until(self, slot: int) -> None:
+        """Make room for the slots up to a new one."""
+        count = min(slot - self._newest, _SLOTS)
+        if count > 0:
+            self._slots[:, np.arange(slot - count + 1, slot + 1) % _SLOTS] = 0
+            self._newest = slot
+
+    def _rates(self, way: int, now_ns: int) -> LiveRates:
+        if not self.knows:
+            return LiveRates(None, None, None, np.full(HISTORY_SECONDS, np.nan))
+        whole = self._newest - 1  # the newest is still being filled
+        late = now_ns - (whole + 1) * SLOT_NS > _LATEST_NS
+        now = self._slots[:, whole % _SLOTS]
+        payload = float(settle(*now[_BYTES])[way])
+        known = now[_KNOWN] >= LEAST_KNOWN * SLOT_NS and not late
+        last_second = np.arange(self._newest - _SLOTS_PER_SECOND, self._newest + 1) % _SLOTS
+        peak = float(self._slots[_PEAKS][way, last_second].max())
+        return LiveRates(
+            bandwidth_gbs(payload, now[_KNOWN] * 1e-9) if known else None,
+            None if late else peak,
+            float(self._peaks[way]),
+            self._history(way, now_ns),
+        )
+
+    def _history(self, way: int, now_ns: int) -> FloatArray:
+        """Mean over each of the last whole seconds."""
+        first = (now_ns // _SECOND_NS - HISTORY_SECONDS) * _SLOTS_PER_SECOND
+        numbers = first + np.arange(HISTORY_SECONDS * _SLOTS_PER_SECOND)
+        there = (numbers <= self._newest) & (numbers > self._newest - _SLOTS)
+        chosen = np.where(there, self._slots[:3, numbers % _SLOTS], 0.0)
+        seconds = chosen.reshape(3, HISTORY_SECONDS, _SLOTS_PER_SECOND).sum(axis=2)
+        lasted = seconds[_KNOWN] * 1e-9
+        known = lasted >= LEAST_KNOWN
+        history = np.full(HISTORY_SECONDS, math.nan)
+        history[known] = bandwidths_gbs(settle(*seconds[_BYTES])[way][known], lasted[known])
+        return history
