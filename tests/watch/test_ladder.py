@@ -1,6 +1,6 @@
 import pytest
 
-from lanescope.errors import InputError
+from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
 from lanescope.watch.doctor import examine
 from lanescope.watch.durations import parse_ns
@@ -27,6 +27,7 @@ def working(monkeypatch):
 
     for source in tuple(works):
         monkeypatch.setattr(source, "available", available)
+        monkeypatch.setattr(source, "prepare", lambda self: None)
     return works
 
 
@@ -42,6 +43,15 @@ def test_the_best_counters_that_work_watch_and_a_trace(tmp_path, working):
     assert names(tmp_path) == ["throughput.g0", "throughput.g1", "trace"]
     working.remove(ThroughputSource)
     assert names(tmp_path) == ["trace"]
+
+
+def test_where_a_gpu_is_refused_the_next_counters_watch_too(tmp_path, working, monkeypatch):
+    def taken(self):
+        if self.name == "pm.g1":
+            raise NotMeasuredError("Another profiler has it.")
+
+    monkeypatch.setattr(PmSource, "prepare", taken)
+    assert names(tmp_path) == ["pm.g0", "pm.g1", "counters", "trace"]
 
 
 def test_those_that_are_named_watch_whether_or_not_they_say_they_work(tmp_path, working):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lanescope.errors import InputError
 from lanescope.machine import Machine
+from lanescope.watch.preparing import prepare_all
 from lanescope.watch.sources.base import Source
 from lanescope.watch.sources.counters import DEFAULT_PERIOD_NS, CountersSource
 from lanescope.watch.sources.pm import DEFAULT_INTERVAL_NS, PmSource
@@ -72,6 +73,7 @@ def sources_for(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
 
     Without names these are, for each GPU, the best counters that say they work, and a trace
     of what can be traced; where none of these works, there is a gentle probe beside the trace.
+    Where some are refused when they are set up, the next best counters are there, too.
     A source that was asked for by name is there whether or not it works: its start says why.
     """
     if asked.names is not None:
@@ -80,8 +82,9 @@ def sources_for(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
     for name in _COUNTERS:
         found = _named(name, machine, asked, folder)
         if found and all(_works(source, machine) for source in found):
-            chosen = found
-            break
+            chosen += found
+            if not any(prepare_all(found)):  # none was refused, by another profiler say
+                break
     trace = _named("trace", machine, asked, folder) if asked.traceable else []
     if chosen or any(_works(source, machine) for source in trace):
         return [*chosen, *trace]

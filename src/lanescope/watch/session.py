@@ -6,7 +6,6 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +17,7 @@ from lanescope.machine import Machine
 from lanescope.run.folders import new_run_folder
 from lanescope.run.run import State
 from lanescope.watch.launcher import Outcome
+from lanescope.watch.preparing import prepare_all
 from lanescope.watch.run import WATCH, SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.sources.base import Source
 from lanescope.watch.store import WatchFolder
@@ -90,22 +90,16 @@ def watch(asked: Watch) -> WatchRun:
 
 def _started(sources: Sequence[Source]) -> dict[str, SourceRecord | None]:
     """Start all sources; what stands in the way of one is told and harms nobody."""
-    if not sources:
-        return {}
-    with ThreadPoolExecutor(len(sources)) as threads:  # setting up a GPU takes half a second
-        refused = list(threads.map(lambda source: _tried(source, source.prepare), sources))
-    found = {}
-    for source, refusal in zip(sources, refused, strict=True):
-        found[source.name] = refusal or _tried(source, source.start)
+    found: dict[str, SourceRecord | None] = {}
+    for source, refusal in zip(sources, prepare_all(sources), strict=True):
+        found[source.name] = None
+        try:
+            if refusal is not None:
+                raise refusal
+            source.start()
+        except NotMeasuredError as error:
+            found[source.name] = SourceRecord(source.name, False, error.reason, error.remedy)
     return found
-
-
-def _tried(source: Source, step: Callable[[], None]) -> SourceRecord | None:
-    try:
-        step()
-    except NotMeasuredError as error:
-        return SourceRecord(source.name, False, error.reason, error.remedy)
-    return None
 
 
 def _stopped(source: Source, refused: SourceRecord | None) -> SourceRecord:
