@@ -60,6 +60,15 @@ def test_a_condition_that_is_not_known_does_not_hold(lanescope, tmp_path):
     assert lanescope(*wish, "sh", "-c", "exit 5").returncode == 5
 
 
+@pytest.mark.parametrize(("own", "code"), [(0, 2), (9, 9)])
+def test_what_cannot_be_written_leaves_the_programs_exit_code(lanescope, tmp_path, own, code):
+    nowhere = tmp_path / "none" / "told.json"
+    done = lanescope("watch", "-q", "--json", nowhere, "--", "sh", "-c", f"exit {own}")
+    assert done.returncode == code
+    assert done.stderr.startswith("lanescope: cannot write")
+    assert len(done.stderr.splitlines()) == 1
+
+
 @no_gpu
 def test_doctor_says_what_stands_in_the_way(lanescope):
     done = lanescope("doctor")

@@ -1,5 +1,6 @@
 """A watch with sources that only pretend."""
 
+import errno
 import json
 import os
 import signal
@@ -14,8 +15,9 @@ import pytest
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine, NumaNode
 from lanescope.run.run import State
+from lanescope.watch import store
 from lanescope.watch.counter_spool import counter_header
-from lanescope.watch.session import Watch, watch
+from lanescope.watch.session import NotStoredError, Watch, watch
 from lanescope.watch.sources.base import Availability, SourceReport
 from lanescope.watch.store import is_watch, read_watch
 from lanescope.watch.waiting import Launched
@@ -108,6 +110,20 @@ def test_a_program_that_is_not_there_starts_nothing(tmp_path):
     with pytest.raises(InputError, match="no program nosuch"):
         watched(tmp_path, ["nosuch"], Pretended)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("own", "code"), [("false", 1), ("true", 2)])
+def test_a_full_disk_at_the_end_loses_nothing(tmp_path, monkeypatch, own, code):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(store, "write_columns", full)
+    with pytest.raises(NotStoredError, match=r"No space left.*is kept") as caught:
+        watched(tmp_path, [own], Pretended)
+    assert caught.value.exit_code == code
+    run = read_watch(tmp_path / "run")
+    assert run.timeline.counters[0].known.tolist() == [False, True]
+    assert run.manifest.exit_code == (1 if own == "false" else 0)
 
 
 def test_a_folder_in_use_is_refused(tmp_path):

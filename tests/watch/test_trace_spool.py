@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 
 from lanescope.errors import InputError
 from lanescope.watch.timeline import Direction
-from lanescope.watch.trace_spool import read_notes, read_trace, read_trace_spool
+from lanescope.watch.trace_spool import read_notes, read_trace_spool
 
 HEADER = {"source": "trace", "version": 1, "pid": 12, "command": ["a b", "c"], "start_ns": 5}
+
+
+def _read(path):
+    trace = read_trace_spool(path)
+    return trace.operations, trace.process
 
 
 def header(**changed: object) -> bytes:
@@ -56,7 +61,7 @@ def test_operations_are_ordered_and_joined_with_their_calls(tmp_path: Path) -> N
         operation(200, 3),
         count(5, 1000, 5),
     ]
-    ops, process = read_trace(write(tmp_path, b"".join(parts)))
+    ops, process = _read(write(tmp_path, b"".join(parts)))
     assert ops.start_ns.tolist() == [100, 200, 300]
     assert ops.bytes.tolist() == [1, 8, 8]
     assert ops.thread.tolist() == [99, -1, -1]
@@ -79,25 +84,25 @@ def test_losses_notes_and_unfinished_operations_are_told(tmp_path: Path) -> None
 
 
 def test_an_empty_spool(tmp_path: Path) -> None:
-    ops, process = read_trace(write(tmp_path, header()))
+    ops, process = _read(write(tmp_path, header()))
     assert len(ops) == 0
     assert not process.complete
 
 
 def test_records_of_kinds_to_come_are_passed_over(tmp_path: Path) -> None:
     unknown = struct.pack("<HHIQ", 77, 0, 16, 0)
-    ops, _ = read_trace(write(tmp_path, header() + unknown + operation(1, 1) + unknown))
+    ops, _ = _read(write(tmp_path, header() + unknown + operation(1, 1) + unknown))
     assert len(ops) == 1
 
 
 def test_a_damaged_number_of_a_name_takes_no_memory(tmp_path: Path) -> None:
     content = header() + text(2, 0xFFFFFFFF, "far") + operation(1, 1, name=0xFFFFFFFF)
-    ops, _ = read_trace(write(tmp_path, content))
+    ops, _ = _read(write(tmp_path, content))
     assert ops.names[ops.name[0]] == "far"
 
 
 def test_a_name_whose_record_is_missing_is_none(tmp_path: Path) -> None:
-    ops, _ = read_trace(write(tmp_path, header() + operation(1, 1, name=5)))
+    ops, _ = _read(write(tmp_path, header() + operation(1, 1, name=5)))
     assert ops.name.tolist() == [0]
 
 
@@ -136,15 +141,15 @@ def test_damage_is_no_traceback(tmp_path_factory: pytest.TempPathFactory, junk: 
 @pytest.mark.parametrize("content", [b"", b"{}\n", b"[]\n", b"\xff\n", header(version=2), b"{"])
 def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(InputError, match="is no trace"):
-        read_trace(write(tmp_path, content))
+        _read(write(tmp_path, content))
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
-        read_trace(tmp_path / "none")
+        _read(tmp_path / "none")
 
 
 def test_long_runs_are_read_at_once(tmp_path: Path) -> None:
     content = header() + operation(1, 0) * 5000 + call(1, 1) * 5000 + operation(2, 0) * 17
-    ops, _ = read_trace(write(tmp_path, content))
+    ops, _ = _read(write(tmp_path, content))
     assert np.array_equal(ops.start_ns, [1] * 5000 + [2] * 17)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanescope.cli.ended import ProgramEnded
+from lanescope.errors import InputError
 
 if TYPE_CHECKING:
     from lanescope.watch.assertions import Assertion
@@ -109,10 +110,19 @@ def watch(
     beside = (lambda folder: live_view(folder, machine)) if live else nullcontext
     run = run_watch(Watch(machine, waited, command, sources, out, beside))
     told = tell(run)
-    _show(run, told, json, quiet=quiet)
-    code = run.manifest.exit_code or 0
-    held = _hold(conditions, told)
-    raise ProgramEnded(code if code or held else 1)
+    shown = _shown(run, told, json, quiet=quiet)
+    own = (0 if _hold(conditions, told) else 1) if shown else 2
+    raise ProgramEnded(run.manifest.exit_code or own)
+
+
+def _shown(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> bool:
+    """Show a watch; what cannot be written is told, and the program's exit code stays."""
+    try:
+        _show(run, told, json, quiet=quiet)
+    except InputError as error:
+        print(f"lanescope: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def _show(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> None:

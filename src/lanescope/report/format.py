@@ -136,9 +136,3 @@ def _decimals(value: float, most: int = 3) -> int:
 
 def _significant(value: float, most: int = 3) -> str:
     return f"{value:.{_decimals(value, most)}f}"
-
-
-def _digits(value: float) -> str:
-    """Up to three significant digits, without trailing zeros."""
-    text = _significant(value)
-    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from lanescope._version import __version__
-from lanescope.errors import NotMeasuredError
+from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.run.folders import new_run_folder
 from lanescope.run.run import State
@@ -25,6 +25,20 @@ from lanescope.watch.waiting import Waited
 
 #: Counters go on for so long after the program's end, so that its last burst is whole.
 _AFTERWARDS_SECONDS = 0.02
+
+
+class NotStoredError(InputError):
+    """What was watched could not be put together; it lies in the spools.
+
+    Attributes
+    ----------
+    exit_code
+        The program's own, or 2 where that is 0 or there is none.
+    """
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +75,8 @@ def watch(asked: Watch) -> WatchRun:
     Raises
     ------
     InputError
-        If the program cannot be run, or the run's folder cannot be written.
+        If the program cannot be run, or the run's folder cannot be written; a
+        `NotStoredError` if that is so after the program has ended.
     """
     begun = WatchManifest(
         command=asked.command,
@@ -85,7 +100,12 @@ def watch(asked: Watch) -> WatchRun:
         end_ns = time.time_ns()  # before sources are stopped, which takes them its time
     finally:
         records = [_stopped(source, refused[source.name]) for source in sources]
-    return folder.finish(_ended(begun, outcome, end_ns, records))
+    ended = _ended(begun, outcome, end_ns, records)
+    try:
+        return folder.finish(ended)
+    except InputError as error:
+        kept = f"{error}; what was watched is kept: 'lanescope report {folder.folder}' shows it"
+        raise NotStoredError(kept, ended.exit_code or 2) from error
 
 
 def _started(sources: Sequence[Source]) -> dict[str, SourceRecord | None]:

@@ -61,12 +61,6 @@ class Trace:
     visible_devices: str | None
 
 
-def read_trace(path: Path) -> tuple[Operations, Process]:
-    """Return what a process did and what is known of it, as `read_trace_spool` does."""
-    trace = read_trace_spool(path)
-    return trace.operations, trace.process
-
-
 def read_trace_spool(path: Path) -> Trace:
     """Return all that the spool of a process holds.
 

@@ -12,7 +12,7 @@ Which parts of a packet count differs between sources, and follows from PCI Expr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -118,10 +118,6 @@ class WireModel:
             for wire, own, each in zip((rx, tx), observed, self.per_operation, strict=True)
         ]
         return settle(*self.solve(*net))
-
-    def without_observer(self) -> WireModel:
-        """Return the same without traffic of the sampler, for sources that cause none."""
-        return replace(self, per_sample=(0.0, 0.0), per_second=(0.0, 0.0))
 
 
 def settle(
