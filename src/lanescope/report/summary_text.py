@@ -162,7 +162,7 @@ def finding_text(finding: Finding) -> str:
     """Return a finding with what it would bring."""
     if finding.gain_seconds is None:
         return finding.sentence
-    return f"{finding.sentence} Predicted gain: {fmt.seconds_text(finding.gain_seconds)}."
+    return f"{finding.sentence} Predicted gain: at most {fmt.seconds_text(finding.gain_seconds)}."
 
 
 def _ends(summary: Summary) -> list[str]:
