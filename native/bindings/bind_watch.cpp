@@ -16,6 +16,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 using lanescope::watch::CounterReport;
+using lanescope::watch::CounterSpool;
 using lanescope::watch::CuptiApi;
 using lanescope::watch::Direction;
 using lanescope::watch::NvmlApi;
@@ -50,14 +51,18 @@ void bind_sampler(nb::module_& module) {
           "__init__",
           [](PmSampler* self, int device, std::uint64_t interval_ns,
              std::vector<std::string> metrics, std::size_t hardware_buffer_bytes,
-             std::uint64_t decode_period_ns, std::string path, std::string header,
+             std::uint64_t decode_period_ns,
+             const std::vector<std::pair<std::string, std::string>>& spools,
              const std::string& cupti) {
+            std::vector<CounterSpool::Target> targets;
+            for (const auto& [path, header] : spools) targets.push_back({path, header});
             new (self) PmSampler({device, interval_ns, std::move(metrics), hardware_buffer_bytes},
-                                 decode_period_ns, {std::move(path), std::move(header)}, cupti);
+                                 decode_period_ns, targets, cupti);
           },
           "device"_a, "interval_ns"_a, "metrics"_a, "hardware_buffer_bytes"_a, "decode_period_ns"_a,
-          "path"_a, "header"_a, "cupti"_a, Release(),
-          "Makes everything ready; `metrics` are two: bytes received, bytes sent.")
+          "spools"_a, "cupti"_a, Release(),
+          "Makes everything ready. `metrics`: bytes received and sent, of each kind of link;\n"
+          "`spools`: the path and the first line of a spool for each two of them.")
       .def("start", &PmSampler::start, Release())
       .def("stop", &PmSampler::stop, Release())
       .def("chip", &PmSampler::chip, "CUPTI's name of the GPU's chip.");

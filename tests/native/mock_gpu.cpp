@@ -2,7 +2,7 @@
 // library. What it does is said by variables of the environment, read at each call:
 //   MOCK_PM       gap, overflow (once), dead (overflows for ever), broken (fails after 20 ms), or
 //   nothing MOCK_REFUSES  NAME=CODE: the function of CUPTI or NVML that fails, and with what
-// A sample every interval: 1000 bytes received, 100 sent. The first is one that is none.
+// A sample every interval: 1000 bytes received, 100 sent, over NVLink seven times as much. The first is one that is none.
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
@@ -87,7 +87,8 @@ CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Params* p
 CUptiResult cuptiProfilerHostDeinitialize(CUpti_Profiler_Host_Deinitialize_Params*) {
   return CUPTI_SUCCESS;
 }
-CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params*) {
+CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params* p) {
+  if (p->numMetrics > 2 && refusal("NVLink metrics") != 0) return answer("NVLink metrics");
   return answer("cuptiProfilerHostConfigAddMetrics");
 }
 CUptiResult cuptiProfilerHostGetConfigImageSize(CUpti_Profiler_Host_GetConfigImageSize_Params* p) {
@@ -170,8 +171,8 @@ CUptiResult cuptiPmSamplingCounterDataGetSampleInfo(
 }
 CUptiResult cuptiProfilerHostEvaluateToGpuValues(
     CUpti_Profiler_Host_EvaluateToGpuValues_Params* p) {
-  p->pMetricValues[0] = 1000;
-  p->pMetricValues[1] = 100;
+  for (size_t i = 0; i < p->numMetrics; ++i) p->pMetricValues[i] = i % 2 != 0 ? 100 : 1000;
+  for (size_t i = 2; i < p->numMetrics; ++i) p->pMetricValues[i] *= 7;  // NVLink
   return CUPTI_SUCCESS;
 }
 

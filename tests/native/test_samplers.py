@@ -37,8 +37,7 @@ def sampler(library, path, decode_ms=5):
         METRICS,
         1 << 20,
         decode_ms * 1_000_000,
-        str(path),
-        counter_header("pm", 0, INTERVAL),
+        [(str(path), counter_header("pm", 0, INTERVAL, own=True))],
         str(library),
     )
 
@@ -61,6 +60,7 @@ def test_samples_are_written_without_a_gap(library, tmp_path):
     assert set(found.end_ns[1:] - found.start_ns[1:]) == {INTERVAL}
     assert set(found.rx_bytes[1:]) == {1000}
     assert set(found.tx_bytes[1:]) == {100}
+    assert 0.02 < found.own.mean() < 0.9  # 0.1 ms every 5 ms at least, while it was fetching
     assert 0 < report.decode_cpu_seconds + report.evaluate_cpu_seconds < report.cpu_seconds
     assert report.wall_seconds > 0.1
 

@@ -39,7 +39,8 @@ void CounterStream::add(const CounterSample& sample) {
     ++counts_.gaps;
     put_unknown(sample.start_ns);
   }
-  const CounterRecord record{sample.end_ns, stored(sample.rx_bytes), stored(sample.tx_bytes)};
+  const CounterRecord record{sample.end_ns | (sample.own ? kOwnTraffic : 0),
+                             stored(sample.rx_bytes), stored(sample.tx_bytes)};
   const bool known = record.rx_bytes != kUnknownBytes || record.tx_bytes != kUnknownBytes;
   ++(known ? counts_.samples : counts_.lost);
   if (!known) ++counts_.gaps;

@@ -367,8 +367,11 @@ class CounterReport:
 class PmSampler:
     """Samples bytes on a GPU's link in hardware, into a spool."""
 
-    def __init__(self, device: int, interval_ns: int, metrics: Sequence[str], hardware_buffer_bytes: int, decode_period_ns: int, path: str, header: str, cupti: str) -> None:
-        """Makes everything ready; `metrics` are two: bytes received, bytes sent."""
+    def __init__(self, device: int, interval_ns: int, metrics: Sequence[str], hardware_buffer_bytes: int, decode_period_ns: int, spools: Sequence[tuple[str, str]], cupti: str) -> None:
+        """
+        Makes everything ready. `metrics`: bytes received and sent, of each kind of link;
+        `spools`: the path and the first line of a spool for each two of them.
+        """
 
     def start(self) -> None: ...
 

@@ -55,7 +55,7 @@ def watch(
     kernels: Annotated[bool, typer.Option("--kernels", help="Trace kernels, too.")] = False,
     chunk: Annotated[str, typer.Option(metavar="SIZE", help="Of each copy of probe.")] = "200KiB",
     gentle: Annotated[
-        bool, typer.Option("--gentle", help="Let probe copy every 10 ms, not without a pause.")
+        bool, typer.Option("--gentle", help="Let probe copy every 50 ms, not all the time.")
     ] = False,
     assertions: Annotated[
         list[str] | None,

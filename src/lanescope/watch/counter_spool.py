@@ -1,7 +1,8 @@
 """Counters as their samplers write them: a line of JSON, then records of 16 bytes.
 
 A record says what crossed the link during (end of the record before, its own end]; bytes of
-all ones are unknown. Next to a spool lies what its sampler said at the end; where that is not,
+all ones are unknown, and the highest bit of the time says that the sampler itself used the
+link meanwhile. Next to a spool lies what its sampler said at the end; where that is not,
 the sampler was cut off, and all that it had written counts.
 """
 
@@ -46,16 +47,41 @@ RecordArray = np.ndarray[Any, np.dtype[np.void]]
 #: No first line is longer.
 LONGEST_HEADER = 4096
 _UNKNOWN = 0xFFFFFFFF
+_OWN = np.uint64(1 << 63)
 #: How sources are called that know of one direction only: received, sent.
 HALVES = ("-rx", "-tx")
 
 
 def counter_header(
-    source: str, gpu: int, interval_ns: int, columns: Sequence[str] = (RX, TX)
+    source: str,
+    gpu: int,
+    interval_ns: int,
+    columns: Sequence[str] = (RX, TX),
+    *,
+    own: bool = False,
+    link: str = "pcie",
 ) -> str:
-    """Return the first line of a spool; records always hold both columns."""
-    told = {"source": source, "version": VERSION, "gpu": gpu, "interval_ns": interval_ns}
-    return json.dumps({**told, "columns": list(columns)}) + "\n"
+    """Return the first line of a spool; records always hold both columns.
+
+    Parameters
+    ----------
+    own
+        Whether the records say when the sampler itself used the link.
+    link
+        ``pcie``, or ``nvlink``: all of the GPU's together.
+    """
+    told: dict[str, Any] = {
+        "source": source,
+        "version": VERSION,
+        "gpu": gpu,
+        "interval_ns": interval_ns,
+        "columns": list(columns),
+    }
+    if own:
+        told["own"] = True
+    if link != "pcie":
+        told["link"] = link
+    return json.dumps(told) + "\n"
 
 
 def sidecar_of(spool: Path) -> Path:
@@ -105,12 +131,13 @@ def counters_of(
         source=header["source"],
         gpu=header["gpu"],
         interval_ns=header["interval_ns"],
-        end_ns=records["end_ns"].astype(np.int64),
+        end_ns=(records["end_ns"] & ~_OWN).astype(np.int64),
         rx_bytes=_column(records, RX, known),
         tx_bytes=_column(records, TX, known),
         known=known,
         lost_samples=int(said.get("lost_samples", 0)),
         cpu_seconds=said.get("cpu_seconds"),
+        own=records["end_ns"] >= _OWN if header.get("own") else None,
     )
 
 

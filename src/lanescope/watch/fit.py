@@ -35,7 +35,8 @@ _CHUNK = 1 << 20
 
 def model_of(timeline: Timeline, counters: Counters, link: PcieLink | None = None) -> WireModel:
     """Return the best model of some counters: fitted where the trace allows, else the default."""
-    default = with_observer(default_model(counters.source, link), counters)
+    told = default_model(counters.source, link, own=counters.own is not None)
+    default = with_observer(told, counters)
     return fit(timeline, counters, default) or default
 
 
@@ -48,17 +49,17 @@ def with_observer(model: WireModel, counters: Counters) -> WireModel:
     if not any(model.per_sample) or not len(counters):
         return model
     edges = np.arange(int(counters.end_ns[0]), int(counters.end_ns[-1]), FIT_WINDOW_NS)
-    rx, tx, known = _in_windows(counters, edges)
+    rx, tx, known, own = _in_windows(counters, edges)
     if not known.size:
         return model
     most = QUIET_BYTES_PER_SECOND + sum(model.per_sample) * 1e9 / counters.interval_ns
     quiet = (known > 0.9 * FIT_WINDOW_NS) & ((rx + tx) < most * known * 1e-9)
-    seconds = float(known[quiet].sum()) * 1e-9
-    if int(quiet.sum()) < QUIET_WINDOWS:
+    seconds, own_seconds = (float(x[quiet].sum()) * 1e-9 for x in (known, own))
+    if int(quiet.sum()) < QUIET_WINDOWS or not own_seconds:
         return model
-    samples = 1e9 / counters.interval_ns
+    samples = seconds * 1e9 / counters.interval_ns
     per_second = [
-        min(max(float(wire[quiet].sum()) / seconds - each * samples, 0.0), most_own)
+        min(max((float(wire[quiet].sum()) - each * samples) / own_seconds, 0.0), most_own)
         for wire, each, most_own in zip((rx, tx), model.per_sample, model.per_second, strict=True)
     ]
     return replace(model, per_second=(per_second[0], per_second[1]))
@@ -78,10 +79,10 @@ def fit(timeline: Timeline, counters: Counters, default: WireModel) -> WireModel
     edges = np.arange(int(counters.end_ns[0]), int(counters.end_ns[-1]), FIT_WINDOW_NS)
     payload = _payload_in_windows(own, edges)
     big = _payload_in_windows(large, edges)
-    rx, tx, known = _in_windows(counters, edges)
+    rx, tx, known, fetching = _in_windows(counters, edges)
     total = payload.sum(axis=1)
     counts = np.diff(np.searchsorted(np.sort(own.end_ns), edges))
-    observed = default.observed(known * 1e-9, counters.interval_ns)
+    observed = default.observed(known * 1e-9, counters.interval_ns, fetching * 1e-9)
     chosen = (
         (known > 0.999 * FIT_WINDOW_NS) & (total >= LEAST_BYTES) & (big.sum(axis=1) >= 0.98 * total)
     )
@@ -112,20 +113,21 @@ def _fitted(payload: FloatArray, wires: list[FloatArray], default: WireModel) ->
     return replace(default, matrix=(rows[0], rows[1]), source=source, residual=residual)
 
 
-def _in_windows(counters: Counters, edges: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return bytes (rx, tx) and known nanoseconds between edges, a chunk at a time."""
-    found = np.zeros((3, max(edges.size - 1, 0)))
+def _in_windows(counters: Counters, edges: IntArray) -> tuple[FloatArray, ...]:
+    """Return bytes (rx, tx), known ns and those that may be the sampler's, between edges."""
+    found = np.zeros((4, max(edges.size - 1, 0)))
     for begin in range(0, len(counters) - 1, _CHUNK):
         part = slice(begin, begin + _CHUNK + 1)  # one record more, as the first has no start
         end, known = counters.end_ns[part], counters.known[part]
         low = max(int(np.searchsorted(edges, end[0], "right")) - 1, 0)
         high = int(np.searchsorted(edges, end[-1], "left")) + 1
         near = np.clip(edges[low:high], end[0], end[-1])
-        columns = (counters.rx_bytes[part], counters.tx_bytes[part], np.diff(end, prepend=end[:1]))
+        lasted = np.diff(end, prepend=end[:1])
+        own = lasted if counters.own is None else np.where(counters.own[part], lasted, 0)
+        columns = (counters.rx_bytes[part], counters.tx_bytes[part], lasted, own)
         for row, column in zip(found, columns, strict=True):
             row[low : high - 1] += between(end, np.where(known, column, 0), near)
-    rx, tx, lasted = found
-    return rx, tx, lasted
+    return tuple(found)
 
 
 def _payload_in_windows(operations: Operations, edges: IntArray) -> FloatArray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lanescope.errors import InputError
-from lanescope.machine import Machine
+from lanescope.machine import LinkKind, Machine
 from lanescope.watch.preparing import prepare_all
 from lanescope.watch.sources.base import Source
 from lanescope.watch.sources.counters import DEFAULT_PERIOD_NS, CountersSource
@@ -108,7 +108,11 @@ def _named(name: str, machine: Machine, asked: Asked, folder: Path) -> list[Sour
         more = ("kernel",) if asked.kernels else ()
         return [TraceSource(folder, (*DEFAULT_KINDS, *more))]
     if name == "pm":
-        return [PmSource(gpu, folder, interval_ns=asked.interval_ns) for gpu in gpus]
+        joined = {end for ln in machine.links if ln.kind is LinkKind.NVLINK for end in (ln.a, ln.b)}
+        return [
+            PmSource(gpu, folder, interval_ns=asked.interval_ns, nvlink=gpu.id in joined)
+            for gpu in gpus
+        ]
     if name == "probe":
         return [ProbeSource(gpu, folder, asked.chunk_bytes, asked.gentle) for gpu in gpus]
     if name == "counters":

@@ -121,7 +121,7 @@ class LiveWatch:
         key = (counters.gpu, counters.source)
         if key not in self._links:
             link = next((ln.pcie for ln in pcie_links(self._machine, counters.gpu)), None)
-            model = default_model(counters.source, link)
+            model = default_model(counters.source, link, own=counters.own is not None)
             self._links[key] = LiveLink(counters.interval_ns, model)
             self._limits[counters.gpu] = link_limits(self._machine, counters.gpu, self._ceilings)
         return self._links[key]

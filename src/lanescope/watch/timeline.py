@@ -50,6 +50,8 @@ class Counters:
         Samples that the source knows to have lost.
     cpu_seconds
         Processor time that the sampler took; None when unknown.
+    own
+        True where the sampler itself used the link; None where it may have at any time.
     """
 
     source: str
@@ -61,9 +63,15 @@ class Counters:
     known: BoolArray
     lost_samples: int = 0
     cpu_seconds: float | None = None
+    own: BoolArray | None = None
 
     def __len__(self) -> int:
         return int(self.end_ns.size)
+
+    @property
+    def maybe_own(self) -> BoolArray:
+        """Whether the sampler itself may have used the link, record by record."""
+        return np.ones(len(self), np.bool_) if self.own is None else self.own
 
     @property
     def start_ns(self) -> IntArray:
@@ -84,6 +92,7 @@ class Counters:
             known,
             self.lost_samples,
             self.cpu_seconds,
+            None if self.own is None else self.own[chosen],
         )
 
 

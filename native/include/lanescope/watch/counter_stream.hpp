@@ -14,6 +14,7 @@ struct CounterSample {
   std::uint64_t end_ns;
   double rx_bytes;  ///< Negative or not a number: unknown.
   double tx_bytes;
+  bool own = false;  ///< Whether the sampler itself used the link meanwhile.
 };
 
 /// What became of the samples so far.
