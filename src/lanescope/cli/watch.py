@@ -32,7 +32,10 @@ def watch(
     ] = False,
     pid: Annotated[
         int | None,
-        typer.Option(metavar="PID", help="Watch while this process runs, which is not traced."),
+        # named, as some versions of Typer take a metavar that is like the name for the name
+        typer.Option(
+            "--pid", metavar="PID", help="Watch while this process runs, which is not traced."
+        ),
     ] = None,
     seconds: Annotated[
         float | None,
