@@ -34,10 +34,12 @@ def test_a_copy_of_many_seconds_is_told_as_the_longest():
     assert rounds.run()[0] == (0, 5_000, 0xFFFFFFFF, 0)
 
 
-def test_without_a_period_there_is_a_rest():
+def test_without_a_period_there_is_a_rest_only_where_the_gpu_is_shared():
     rounds = native.testing.ProgrammedRounds(ROUND, CHUNK)
     rounds.run()
-    assert rounds.next_after(60_000) == 75_000
+    assert rounds.next_after(60_000) == 60_000
+    assert rounds.next_after(2 * MS) == 3 * MS
+    assert rounds.next_after(4 * MS) == 4 * MS
 
 
 def test_a_pause_fills_the_period_and_waiting_is_followed_by_rest():
