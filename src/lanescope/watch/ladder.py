@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lanescope.errors import InputError
 from lanescope.machine import Machine
+from lanescope.watch.nvlink import nvlinked
 from lanescope.watch.preparing import prepare_all
 from lanescope.watch.sources.base import Source
 from lanescope.watch.sources.counters import DEFAULT_PERIOD_NS, CountersSource
@@ -112,5 +113,7 @@ def _named(name: str, machine: Machine, asked: Asked, folder: Path) -> list[Sour
     if name == "probe":
         return [ProbeSource(gpu, folder, asked.chunk_bytes, asked.gentle) for gpu in gpus]
     if name == "counters":
-        return [CountersSource(gpus, folder, period_ns=asked.period_ns)] if gpus else []
+        linked = nvlinked(machine)
+        one = CountersSource(gpus, folder, period_ns=asked.period_ns, nvlinked=linked)
+        return [one] if gpus else []
     return [ThroughputSource(gpu, folder) for gpu in gpus]
