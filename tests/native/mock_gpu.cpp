@@ -2,8 +2,8 @@
 // library. What it does is said by variables of the environment, read at each call:
 //   MOCK_PM       gap, overflow (once), dead (overflows for ever), broken (fails after 20 ms), or
 //   nothing MOCK_REFUSES  NAME=CODE: the function of CUPTI or NVML that fails, and with what
-//   MOCK_NVLINK   none (not supported), reset (the counters are set back every 50 ms), or nothing:
-//   they grow by 600 GB/s received and 20 GB/s sent
+//   MOCK_NVLINK   none (not supported), reset (the counters are set back every 50 ms), timeless
+//   (they tell no times), or nothing: they grow by 600 GB/s received and 20 GB/s sent
 // A sample every interval: 1000 bytes received, 100 sent. The first is one that is none.
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_host.h>
@@ -197,6 +197,7 @@ void count_nvlink(Field& field, std::int64_t now_us) {
   const double rate = field.id == 139 ? 600'000 : 20'000;  // bytes per microsecond
   field.type = 3;
   field.value = static_cast<std::uint64_t>(since_us / 1024.0 * rate);
+  if (nvlink("timeless")) field.timestamp_us = 0;
 }
 
 int nvmlInit_v2() {

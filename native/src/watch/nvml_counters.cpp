@@ -126,7 +126,8 @@ void NvmlCounters::read(Gpu& gpu) {
 }
 
 void NvmlCounters::read(Nvlinks& nvlinks) {
-  const auto [now, received, sent] = api_.nvlink_kib(nvlinks.device);
+  const auto [told_ns, received, sent] = api_.nvlink_kib(nvlinks.device);
+  const std::uint64_t now = told_ns != 0 ? told_ns : realtime_ns();
   if (now <= nvlinks.last_ns) return;
   const auto rx = nvlinks.received.advance(received);
   const auto tx = nvlinks.sent.advance(sent);

@@ -24,7 +24,8 @@ struct WireCounters {
 
 /// Payload that all NVLinks of a GPU together have carried, in KiB, without protocol.
 struct NvlinkCounters {
-  std::uint64_t time_ns;  ///< CLOCK_REALTIME, by the driver: the middle of both readings.
+  /// CLOCK_REALTIME, by the driver: the middle of both readings; 0 where it does not tell.
+  std::uint64_t time_ns;
   std::uint64_t received_kib;
   std::uint64_t sent_kib;
 };
