@@ -85,6 +85,14 @@ void bind_nvml(nb::module_& module) {
       },
       "uuid"_a, Release(), "Time in ns, bytes received and sent by a GPU, modulo 2^32.");
   module.def(
+      "nvlink_counters",
+      [](const std::string& uuid) {
+        const NvmlApi nvml;
+        const auto now = nvml.nvlink_kib(nvml.device(uuid));
+        return std::tuple(now.time_ns, now.received_kib, now.sent_kib);
+      },
+      "uuid"_a, Release(), "Time in ns, KiB of payload received and sent over all NVLinks.");
+  module.def(
       "link_throughput",
       [](const std::string& uuid, Direction direction) {
         const NvmlApi nvml;
@@ -96,13 +104,20 @@ void bind_nvml(nb::module_& module) {
       .def(
           "__init__",
           [](NvmlCounters* self, const std::vector<Target>& targets, std::uint64_t period_ns,
-             double most_bytes_per_second) {
-            std::vector<NvmlTarget> gpus;
-            for (const auto& [uuid, path, header] : targets) gpus.push_back({uuid, {path, header}});
-            new (self) NvmlCounters(gpus, period_ns, most_bytes_per_second);
+             double most_bytes_per_second, const std::vector<Target>& nvlinks,
+             std::uint64_t nvlink_period_ns) {
+            const auto all = [](const std::vector<Target>& told) {
+              std::vector<NvmlTarget> gpus;
+              for (const auto& [uuid, path, header] : told) gpus.push_back({uuid, {path, header}});
+              return gpus;
+            };
+            new (self) NvmlCounters(all(targets), period_ns, most_bytes_per_second, all(nvlinks),
+                                    nvlink_period_ns);
           },
-          "targets"_a, "period_ns"_a, "most_bytes_per_second"_a, Release(),
-          "`targets`: for each GPU its UUID, the path of its spool, and the first line of that.")
+          "targets"_a, "period_ns"_a, "most_bytes_per_second"_a,
+          "nvlinks"_a = std::vector<Target>{}, "nvlink_period_ns"_a = 10'000'000, Release(),
+          "`targets`, `nvlinks`: for each GPU its UUID, the path of its spool, and the first line "
+          "of that.")
       .def("start", &NvmlCounters::start, Release())
       .def("stop", &NvmlCounters::stop, Release());
   nb::class_<NvmlThroughput>(module, "NvmlThroughput",

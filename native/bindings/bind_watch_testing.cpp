@@ -19,6 +19,7 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using lanescope::watch::CounterRecord;
 using lanescope::watch::CounterStream;
+using lanescope::watch::GrowingCounter;
 using lanescope::watch::OwnTraffic;
 using lanescope::watch::SampleMemo;
 using lanescope::watch::SpoolFile;
@@ -82,6 +83,9 @@ void bind_watch_testing(nb::module_& testing) {
   nb::class_<WrappingCounter>(testing, "WrappingCounter", "Follows a counter of 32 bits.")
       .def(nb::init<double>(), "most_per_second"_a)
       .def("advance", &WrappingCounter::advance, "value"_a, "elapsed_ns"_a);
+  nb::class_<GrowingCounter>(testing, "GrowingCounter", "Follows a counter of 64 bits.")
+      .def(nb::init<>())
+      .def("advance", &GrowingCounter::advance, "value"_a);
   nb::class_<SpoolFile>(testing, "SpoolFile", "A file of records that grows.")
       .def(nb::init<const std::string&, const std::string&>(), "path"_a, "header"_a)
       .def(

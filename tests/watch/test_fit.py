@@ -97,4 +97,4 @@ def test_copies_that_cost_what_packets_are_confirm_their_sizes() -> None:
     seen = timeline(1.0474, 0.0628)
     model = model_of(seen, seen.counters[0])
     assert model.matrix == default_model("pm").matrix
-    assert "as 25 windows of 10 ms with traced copies h2d confirm" in model.source
+    assert "as 24 windows of 10 ms with traced copies h2d confirm" in model.source

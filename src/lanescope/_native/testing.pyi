@@ -91,6 +91,13 @@ class WrappingCounter:
 
     def advance(self, value: int, elapsed_ns: int) -> int | None: ...
 
+class GrowingCounter:
+    """Follows a counter of 64 bits."""
+
+    def __init__(self) -> None: ...
+
+    def advance(self, value: int) -> int | None: ...
+
 class SpoolFile:
     """A file of records that grows."""
 

@@ -41,7 +41,7 @@ class _Layout:
 
 
 _OF_COUNTERS = _Layout(
-    ("source", "gpu", "interval_ns", "lost_samples", "cpu_seconds"),
+    ("source", "gpu", "interval_ns", "lost_samples", "cpu_seconds", "link"),
     ("end_ns", "rx_bytes", "tx_bytes", "known", "own"),
 )
 #: Columns of truth values, and the one that runs of earlier versions do not have.

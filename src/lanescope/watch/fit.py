@@ -10,7 +10,7 @@ from lanescope.machine.pcie import PcieLink
 from lanescope.watch.codes import Direction, FloatArray, IntArray
 from lanescope.watch.operations import Operations
 from lanescope.watch.rectangles import between, rectangles
-from lanescope.watch.timeline import Counters, Timeline
+from lanescope.watch.timeline import PCIE, Counters, Timeline
 from lanescope.watch.wire import WireModel, default_model
 
 #: Commands of smaller copies are a thousandth of their bytes and more.
@@ -37,7 +37,15 @@ _CHUNK = 1 << 20
 
 
 def model_of(timeline: Timeline, counters: Counters, link: PcieLink | None = None) -> WireModel:
-    """Return the best model of some counters: fitted where the trace allows, else the default."""
+    """Return the best model of counters of PCIe: fitted where the trace allows, else the default.
+
+    Raises
+    ------
+    ValueError
+        If they are of another link, which has other packets.
+    """
+    if counters.link != PCIE:
+        raise ValueError(f"counters of {counters.link} have no model of PCIe packets")
     told = default_model(counters.source, link, own=counters.own is not None)
     default = with_observer(told, counters)
     return fit(timeline, counters, default) or default

@@ -15,6 +15,8 @@ from lanescope.watch.operations import Operations
 from lanescope.watch.probe import Probe
 
 __all__ = [
+    "NVLINK",
+    "PCIE",
     "Counters",
     "Direction",
     "MemoryKind",
@@ -24,6 +26,11 @@ __all__ = [
     "Timeline",
     "What",
 ]
+
+
+#: Which links counters are of.
+PCIE, NVLINK = "pcie", "nvlink"
+LINKS = (PCIE, NVLINK)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +49,7 @@ class Counters:
         End of each record; it starts where the one before ends.
     rx_bytes, tx_bytes
         What the GPU received (from the host) and sent, protocol overhead and
-        read requests included.
+        read requests included. Of NVLink: payload alone, over all of the GPU's links together.
     known
         False where nothing is known of a record's interval. The first record
         has no start and is never known.
@@ -50,6 +57,8 @@ class Counters:
         Samples that the source knows to have lost.
     cpu_seconds
         Processor time that the sampler took; None when unknown.
+    link
+        One of `LINKS`.
     own
         True where the sampler itself used the link; None where it may have at any time.
     """
@@ -63,6 +72,7 @@ class Counters:
     known: BoolArray
     lost_samples: int = 0
     cpu_seconds: float | None = None
+    link: str = PCIE
     own: BoolArray | None = None
 
     def __len__(self) -> int:
@@ -92,6 +102,7 @@ class Counters:
             known,
             self.lost_samples,
             self.cpu_seconds,
+            self.link,
             None if self.own is None else self.own[chosen],
         )
 
@@ -141,6 +152,10 @@ class Timeline:
     operations: Operations = field(default_factory=Operations.empty)
     processes: tuple[Process, ...] = ()
     probes: tuple[Probe, ...] = ()
+
+    def over(self, link: str) -> tuple[Counters, ...]:
+        """Return the counters of one kind of link, of `LINKS`."""
+        return tuple(c for c in self.counters if c.link == link)
 
     @property
     def seconds(self) -> float:

@@ -65,6 +65,22 @@ def test_all_watch_and_leave_spools_with_their_sidecars(machine, tmp_path):
     assert said["errors"] == []
 
 
+def test_nvlinks_have_a_spool_of_their_own_where_the_driver_counts(machine, monkeypatch, tmp_path):
+    for folder, mode, links in ((tmp_path / "a", "", [0, 1]), (tmp_path / "b", "none", [])):
+        folder.mkdir()
+        monkeypatch.setenv("MOCK_NVLINK", mode)
+        source = CountersSource(machine.gpus, folder, nvlinked=(0, 1))
+        source.start()
+        time.sleep(0.05)
+        report = source.stop()
+        assert report.reason is None  # of what is not there nothing is said
+        found = read_all_counters(folder)
+        assert [c.gpu for c in found if c.link == "nvlink"] == links
+        assert [c.gpu for c in found if c.link == "pcie"] == [0, 1]
+        assert sidecar_of(source.nvlink_spool(machine.gpus[0])).exists() == bool(links)
+        assert all(c.cpu_seconds is not None for c in found)
+
+
 def test_a_source_that_never_started_has_nothing_to_say(machine, tmp_path):
     for source in sources(machine, tmp_path):
         assert source.stop().samples in (None, 0)

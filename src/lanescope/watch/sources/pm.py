@@ -15,6 +15,7 @@ from lanescope.watch.sources.base import Availability, SourceReport
 from lanescope.watch.sources.common import finish, tried, unusable
 from lanescope.watch.sources.privileges import may_profile
 from lanescope.watch.sources.refusals import COUNTERS_INSTEAD, NO_CUPTI, NO_PRIVILEGES, refusal
+from lanescope.watch.timeline import NVLINK
 
 #: 10 kHz.
 DEFAULT_INTERVAL_NS = 100_000
@@ -148,7 +149,7 @@ class PmSource:
         spools = [(str(spool), counter_header(*told, own=True))]
         if nvlink:
             other = spool.with_name(self._nvlink_spool.name)
-            spools.append((str(other), counter_header(*told, link="nvlink")))
+            spools.append((str(other), counter_header(*told, link=NVLINK)))
         buffered = _BUFFERED_NS // self.interval_ns * _BYTES_PER_SAMPLE * len(spools)
         return native.PmSampler(
             device=self.gpu.index,
