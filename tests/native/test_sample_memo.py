@@ -96,10 +96,10 @@ def test_after_a_new_beginning_other_bytes_may_mean_the_same():
 
 
 def test_too_large_samples_are_always_asked_for():
-    memo = SampleMemo(193, 1)
-    assert memo.find(bytes(193)) is None
-    memo.learn([0.0])
-    assert memo.find(bytes(193)) is None
+    memo = SampleMemo(4097, 1)
+    for _ in range(5000):
+        assert memo.find(bytes(4097)) is None
+        memo.learn([0.0])
 
 
 def test_own_traffic_is_found_with_a_margin_and_in_order():

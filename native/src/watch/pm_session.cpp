@@ -1,6 +1,7 @@
 #include "lanescope/watch/pm_session.hpp"
 
 #include <array>
+#include <mutex>
 #include <utility>
 
 #include "lanescope/error.hpp"
@@ -21,6 +22,17 @@ PmSession::PmSession(std::shared_ptr<const CuptiApi> api, PmSettings settings)
       settings_.interval_ns > kLongestIntervalNs)
     throw Error("PmSession", 0, "bad settings",
                 "two metrics for each of at most two links, and an interval of up to 50 ms");
+  {
+    // In two threads at once CUPTI took the names of chips for invalid.
+    static std::mutex one_by_one;
+    const std::lock_guard lock(one_by_one);
+    choose_metrics();
+  }
+  enable();
+  learn_layout();
+}
+
+void PmSession::choose_metrics() {
   auto begin = LANESCOPE_CUPTI_PARAMETERS(CUpti_Profiler_Initialize_Params);
   (*api_)(api_->initialize, begin);
   require_support();
@@ -29,8 +41,6 @@ PmSession::PmSession(std::shared_ptr<const CuptiApi> api, PmSettings settings)
   (*api_)(api_->chip_name, chip);
   chip_ = chip.pChipName;
   metrics_.emplace(api_, chip_, availability(), settings_.metrics);
-  enable();
-  learn_layout();
 }
 
 void PmSession::require_support() const {

@@ -1,6 +1,7 @@
 #include "lanescope/watch/sample_memo.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 namespace lanescope::watch {
@@ -17,18 +18,22 @@ SampleMemo::SampleMemo(std::size_t bytes, std::size_t values)
     : size_(bytes),
       words_((bytes + 7) / 8),
       values_(values),
-      usable_(bytes > 0 && bytes <= kMostBytes && values > 0 && values <= kMostValues),
-      entries_(usable_ ? kEntries : 0) {
-  mask_.fill(~std::uint64_t{0});
+      usable_(bytes > 0 && bytes <= kMostBytes && values > 0 && values <= kMostValues) {
+  if (!usable_) return;
+  mask_.assign(words_, ~std::uint64_t{0});
+  raw_.resize(words_);
+  bytes_.resize(words_);
+  entries_.resize(kEntries);
+  remembered_.resize(kEntries * words_);
 }
 
 const double* SampleMemo::find(const std::uint8_t* sample) {
   if (!usable_) return nullptr;
   std::memcpy(raw_.data(), sample, size_);  // behind it are zeros, always
   for (std::size_t i = 0; i < words_; ++i) bytes_[i] = raw_[i] & mask_[i];
-  const Entry& entry = place();
-  if (entry.epoch != epoch_ || entry.bytes != bytes_) return nullptr;
-  return on_trial() || ++hits_ % kCheckedEach == 0 ? nullptr : entry.values.data();
+  const std::size_t at = place();
+  if (!holds(at)) return nullptr;
+  return on_trial() || ++hits_ % kCheckedEach == 0 ? nullptr : entries_[at].values.data();
 }
 
 bool SampleMemo::on_trial() const noexcept {
@@ -37,8 +42,9 @@ bool SampleMemo::on_trial() const noexcept {
 
 void SampleMemo::learn(std::span<const double> values) {
   if (!usable_) return;
-  Entry& entry = place();
-  const bool known = entry.epoch == epoch_ && entry.bytes == bytes_;
+  const std::size_t at = place();
+  Entry& entry = entries_[at];
+  const bool known = holds(at);
   if (known && !std::equal(values.begin(), values.end(), entry.values.begin())) {
     ++contradictions_;
     usable_ = false;
@@ -48,7 +54,8 @@ void SampleMemo::learn(std::span<const double> values) {
   if (known) return;
   ++different_;
   entry.epoch = epoch_;
-  entry.bytes = bytes_;
+  std::copy(bytes_.begin(), bytes_.end(),
+            remembered_.begin() + static_cast<std::ptrdiff_t>(at * words_));
   std::copy_n(values.begin(), values_, entry.values.begin());
   if (std::all_of(values.begin(), values.end(), [](double value) { return value == 0; }))
     learn_zeros();
@@ -56,17 +63,23 @@ void SampleMemo::learn(std::span<const double> values) {
 
 void SampleMemo::forget() {
   has_zeros_ = false;
-  mask_.fill(~std::uint64_t{0});
+  std::fill(mask_.begin(), mask_.end(), ~std::uint64_t{0});
   ++epoch_;
 }
 
-SampleMemo::Entry& SampleMemo::place() {
+std::size_t SampleMemo::place() const noexcept {
   std::uint64_t hash = 0x9E3779B97F4A7C15;
-  for (std::size_t i = 0; i < words_; ++i) {
-    hash = (hash ^ bytes_[i]) * 0xD6E8FEB86659FD93;
+  for (const std::uint64_t word : bytes_) {
+    hash = (hash ^ word) * 0xD6E8FEB86659FD93;
     hash ^= hash >> 32;
   }
-  return entries_[hash % kEntries];
+  return hash % kEntries;
+}
+
+bool SampleMemo::holds(std::size_t place) const noexcept {
+  return entries_[place].epoch == epoch_ &&
+         std::equal(bytes_.begin(), bytes_.end(),
+                    remembered_.begin() + static_cast<std::ptrdiff_t>(place * words_));
 }
 
 void SampleMemo::learn_zeros() {

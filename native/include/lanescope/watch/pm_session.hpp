@@ -67,6 +67,7 @@ class PmSession {
   const PmSettings& settings() const noexcept { return settings_; }
 
  private:
+  void choose_metrics();
   void require_support() const;
   std::vector<std::uint8_t> availability() const;
   void enable();
