@@ -1,6 +1,12 @@
 """``lanescope reproduce``, and ``report`` of what it stores."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +59,61 @@ def test_other_outputs_of_a_reproduction_are_refused(lanescope, tmp_path, option
     done = lanescope("report", folder, *option)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "chapters.json" in done.stderr
+
+
+#: The command with programs that sleep, nothing that watches, and a machine with a GPU.
+PRETENDED = """
+import json, sys
+import lanescope.machine, lanescope.watch.chapters.carry_out as carrying
+from lanescope.cli.app import main
+from tests.watch.reproductions import MACHINE
+STEP = "dict(name='copy', begin_ns=1, end_ns=10**9, h2d_bytes=1, d2h_bytes=0, copies=1)"
+TELLS = f"import json, time; time.sleep({sys.argv.pop(1)}); print(json.dumps(dict(steps=[{STEP}])))"
+lanescope.machine.discover = lambda: MACHINE
+carrying.command_of = lambda program, gpu: (sys.executable, "-c", TELLS)
+carrying.sources_of = lambda way, gpu, folder: ()
+carrying.IDLE_SECONDS = 0.01
+main()
+"""
+
+
+def pretended(seconds, out):
+    options = ("--quick", "--programs", "matmul", "--out", str(out))
+    return subprocess.Popen(
+        [sys.executable, "-c", PRETENDED, str(seconds), "reproduce", "pcie-thesis", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        # a shell that started the tests in the background has Ctrl-C ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        env=os.environ | {"COLUMNS": "200"},
+    )
+
+
+def test_the_table_and_the_places_are_told(tmp_path):
+    out = tmp_path / "run"
+    stdout, stderr = pretended(0, out).communicate(timeout=120)
+    assert "matmul" in stdout
+    assert stderr == f"page: {out / 'report.html'}\nrun:  {out}\n"
+    assert (out / "report.html").is_file()
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interruption_leaves_a_page_of_what_was_done(tmp_path, sent, code):
+    out = tmp_path / "run"
+    running = pretended(60, out)
+    deadline = time.monotonic() + 60
+    while not (out / "idle/probe-1/steps.json").is_file():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.5)
+    running.send_signal(sent)
+    stdout, stderr = running.communicate(timeout=60)
+    assert (running.returncode, stdout) == (code, ""), stderr
+    assert stderr.count("interrupted") == 1
+    assert stderr.count("\n") == 3
+    assert "it was interrupted" in (out / "report.html").read_text()
 
 
 @pytest.mark.gpu

@@ -22,7 +22,8 @@ class Rounds {
         memory_(device, bytes),
         sum_(device, sizeof(unsigned long long)),
         stream_(device) {
-    check(cudaMemset(sum_.data(), 0, sizeof(unsigned long long)), "cudaMemset");
+    check(cudaMemsetAsync(sum_.data(), 0, sizeof(unsigned long long), stream_.get()),
+          "cudaMemsetAsync");
   }
 
   /// Copies the next number, adds it on the device, and waits. Throws `Error`.

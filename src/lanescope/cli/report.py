@@ -88,7 +88,10 @@ def _report_reproduction(name: str, out: Path | None, *, others: bool) -> bool:
     if is_capture(name) or not is_reproduction(folder := find_run(name)):
         return False
     if others:
-        raise InputError(f"a reproduction has a page, and its numbers in {folder / CHAPTERS}")
+        raise InputError(
+            f"a reproduction has a page, and its numbers in {folder / CHAPTERS}; name one of the "
+            "watches below it for other outputs"
+        )
     print(write_page(folder, out)[1])
     return True
 

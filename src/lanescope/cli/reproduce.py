@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -69,9 +70,10 @@ def reproduce(
         ended = carry_out(folder, progress)
     told, page = write_page(folder.folder)
     _print(told, page)
+    if ended == signal.SIGINT:
+        raise KeyboardInterrupt
     if ended is not None:
-        print("lanescope: interrupted; the page has what was done by then", file=sys.stderr)
-        raise typer.Exit(128 + ended)
+        raise SystemExit(128 + ended)
     if not told.programs:
         raise InputError(f"no program could be run: {'; '.join(told.reproduction.asked.notes)}")
 
