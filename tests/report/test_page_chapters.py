@@ -14,12 +14,14 @@ from lanescope.report.chapters_charts import probe_figures, source_figures
 from lanescope.report.chapters_reduce import MOST_POINTS, counted_line, probed_line, traced_line
 from lanescope.report.chapters_text import chapters_table
 from lanescope.report.page_chapters import chapters_page_html
+from lanescope.watch.chapters.counted import payload_of
 from lanescope.watch.chapters.evaluate import evaluate
 from lanescope.watch.chapters.store import read_reproduction
 from lanescope.watch.chapters.told import Told
+from lanescope.watch.store import read_watch
 from tests.report import test_browser
 from tests.report.conftest import Document
-from tests.watch.reproductions import reproduction
+from tests.watch.reproductions import MACHINE, coarser, reproduction
 
 _RULER = """<script>const wait = setInterval(() => {
   if (!document.body.dataset.plots) return;
@@ -79,6 +81,22 @@ def test_a_figure_holds_all_sources_over_the_steps(told: Told):
     assert "copy 0" in down["data"][-1]["hovertext"][0]
     assert len(probe_figures(one)) == 2
     assert max(y for y in up["data"][0]["y"] if y is not None) > 10
+
+
+def test_four_sources_stand_on_one_clock(told: Told):
+    one = told.programs[0]
+    run = read_watch(told.reproduction.folder / "vector-add-400MB/sources-1")
+    (pm,) = run.timeline.counters
+    others = (coarser(pm, 10, "counters"), coarser(pm, 200, "throughput"))
+    payloads = tuple(payload_of(run.timeline, c, MACHINE) for c in (pm, *others))
+    shown = dataclasses.replace(one.shown, payloads=payloads)
+    down, _ = source_figures(dataclasses.replace(one, shown=shown))
+    *lines, steps = down["data"]
+    assert [line["name"] for line in lines] == ["pm", "counters", "throughput", "trace"]
+    sizes = [len(line["x"]) for line in lines[:3]]
+    assert sizes == sorted(sizes, reverse=True)
+    first, last = down["layout"]["xaxis"]["range"]
+    assert first < 0 < min(steps["x"]) <= max(steps["x"]) < last
 
 
 def test_lines_keep_their_bytes_and_stay_short(told: Told):

@@ -12,16 +12,16 @@ namespace {
 /// One stream that copies the same memory again and again.
 class Lane {
  public:
-  Lane(int device, bool down, std::size_t bytes, std::uint64_t seed)
+  Lane(int device, bool down, std::size_t bytes)
       : down_(down),
         bytes_(bytes),
-        seed_(seed),
         host_(DriverMemory::host(bytes, false)),
         memory_(device, bytes),
         stream_(device) {}
 
   /// Fills what is copied from, and clears what is copied to. Throws `Error`.
-  void fill() {
+  void fill(std::uint64_t seed) {
+    seed_ = seed;
     if (down_) {
       fill_pattern(host_.data(), bytes_, seed_);
       check(cudaMemsetAsync(memory_.data(), 0, bytes_, stream_.get()), "cudaMemsetAsync");
@@ -41,10 +41,10 @@ class Lane {
       check(cudaMemcpyAsync(to, from, bytes_, kind, stream_.get()), "cudaMemcpyAsync");
   }
 
-  void wait() { check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize"); }
+  void wait() const { check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize"); }
 
   /// Bytes that did not arrive as they were sent. Throws `Error`.
-  std::size_t wrong() {
+  std::size_t wrong() const {
     if (!down_) return count_mismatches(host_.data(), bytes_, seed_);
     const DeviceMemory counter(stream_.device(), sizeof(unsigned long long));
     unsigned long long found = 0;
@@ -61,7 +61,7 @@ class Lane {
  private:
   bool down_;
   std::size_t bytes_;
-  std::uint64_t seed_;
+  std::uint64_t seed_ = 0;
   DriverMemory host_;
   DeviceMemory memory_;
   Stream stream_;
@@ -86,6 +86,24 @@ void copy(Steps& steps, const char* name, std::vector<Lane>& lanes, bool down, b
   });
 }
 
+/// Fills all memory, with words that depend on `seed`.
+void fill(Steps& steps, const char* name, std::vector<Lane>& lanes, std::uint64_t seed) {
+  steps.take(name, {}, [&] {
+    for (auto& lane : lanes) lane.fill(seed++);
+  });
+}
+
+/// Returns how many bytes did not arrive.
+std::size_t check_all(Steps& steps, const char* name, const std::vector<Lane>& lanes) {
+  const auto down = static_cast<std::size_t>(
+      std::count_if(lanes.begin(), lanes.end(), [](const Lane& lane) { return lane.down(); }));
+  std::size_t wrong = 0;
+  steps.take(name, {0, down * sizeof(unsigned long long), down}, [&] {
+    for (const auto& lane : lanes) wrong += lane.wrong();
+  });
+  return wrong;
+}
+
 }  // namespace
 
 WorkloadReport concurrent_copies(const ConcurrentCopiesSpec& spec) {
@@ -96,22 +114,20 @@ WorkloadReport concurrent_copies(const ConcurrentCopiesSpec& spec) {
                 "streams of one direction, bytes and repeats are 1 or more");
   Steps steps;
   std::vector<Lane> lanes;
-  lanes.reserve(static_cast<std::size_t>(spec.down) + static_cast<std::size_t>(spec.up));
+  const int streams = spec.down + spec.up;
+  lanes.reserve(static_cast<std::size_t>(streams));
   steps.take("allocate", {}, [&] {
-    for (int i = 0; i < spec.down + spec.up; ++i)
-      lanes.emplace_back(spec.device, i < spec.down, spec.bytes, static_cast<std::uint64_t>(i) + 1);
+    for (int i = 0; i < streams; ++i) lanes.emplace_back(spec.device, i < spec.down, spec.bytes);
   });
-  steps.take("fill", {}, [&] {
-    for (auto& lane : lanes) lane.fill();
-  });
+  fill(steps, "fill", lanes, 1);
   if (spec.down > 0) copy(steps, "copies to the device", lanes, true, false, spec);
   if (spec.up > 0) copy(steps, "copies to the host", lanes, false, true, spec);
-  if (spec.down > 0 && spec.up > 0) copy(steps, "copies both ways", lanes, true, true, spec);
-  std::size_t wrong = 0;
-  const auto counters = sizeof(unsigned long long) * static_cast<std::size_t>(spec.down);
-  steps.take("check", {0, counters, static_cast<std::size_t>(spec.down)}, [&] {
-    for (auto& lane : lanes) wrong += lane.wrong();
-  });
+  std::size_t wrong = check_all(steps, "check", lanes);
+  if (spec.down > 0 && spec.up > 0) {
+    fill(steps, "fill again", lanes, 1 + lanes.size());
+    copy(steps, "copies both ways", lanes, true, true, spec);
+    wrong += check_all(steps, "check again", lanes);
+  }
   return steps.done(wrong);
 }
 

@@ -14,7 +14,6 @@ constexpr unsigned kThreads = 1024;
 constexpr std::uint32_t kFactor = 1664525U, kSummand = 1013904223U;
 /// Long enough to be timed well, short enough to be nothing beside the steps.
 constexpr std::uint64_t kTrialRounds = 1U << 17;
-constexpr std::uint64_t kSeed = 7;
 
 /// Computes without touching memory: each thread draws so many numbers of a generator.
 __global__ void compute(std::uint32_t* results, std::uint64_t rounds) {
@@ -122,8 +121,9 @@ class RoundTrips {
         between_(device, bytes),
         stream_(device) {}
 
-  void fill() {
-    fill_pattern(from_.data(), bytes_, kSeed);
+  void fill(std::uint64_t seed) {
+    seed_ = seed;
+    fill_pattern(from_.data(), bytes_, seed);
     std::fill_n(static_cast<char*>(to_.data()), bytes_, char{0});
   }
 
@@ -140,11 +140,12 @@ class RoundTrips {
   }
 
   void wait() { check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize"); }
-  std::size_t wrong() const { return count_mismatches(to_.data(), bytes_, kSeed); }
+  std::size_t wrong() const { return count_mismatches(to_.data(), bytes_, seed_); }
   cudaStream_t stream() const noexcept { return stream_.get(); }
 
  private:
   std::size_t bytes_;
+  std::uint64_t seed_ = 0;
   DriverMemory from_, to_;
   DeviceMemory between_;
   Stream stream_;
@@ -189,7 +190,7 @@ WorkloadReport load_with_copies(const LoadWithCopiesSpec& spec) {
     load.emplace(spec.device, spec.load);
     trips.emplace(spec.device, spec.bytes);
   });
-  steps.take("fill", {}, [&] { trips->fill(); });
+  steps.take("fill", {}, [&] { trips->fill(1); });
   const auto repeats = static_cast<std::size_t>(spec.repeats);
   const Moved moved{repeats * spec.bytes, repeats * spec.bytes, 2 * repeats};
   const auto begin = Steps::now();
@@ -198,18 +199,19 @@ WorkloadReport load_with_copies(const LoadWithCopiesSpec& spec) {
     trips->wait();
   });
   const double lasted = static_cast<double>(Steps::now() - begin) * 1e-9;
-  if (load->any()) {
-    std::uint64_t rounds = 0;
-    steps.take("calibrate the load", {}, [&] { rounds = load->rounds_for(lasted); });
-    steps.take("load alone", {}, [&] {
-      load->launch(rounds);
-      load->wait();
-    });
-    at_once(steps, *load, rounds, *trips, spec.repeats, moved);
-  }
   std::size_t wrong = 0;
-  steps.take("check", {0, load->bytes(), load->any() ? std::size_t{1} : 0},
-             [&] { wrong = trips->wrong() + load->wrong(); });
+  steps.take("check", {}, [&] { wrong = trips->wrong(); });
+  if (!load->any()) return steps.done(wrong);
+  std::uint64_t rounds = 0;
+  steps.take("calibrate the load", {}, [&] { rounds = load->rounds_for(lasted); });
+  steps.take("load alone", {}, [&] {
+    load->launch(rounds);
+    load->wait();
+  });
+  steps.take("fill again", {}, [&] { trips->fill(2); });
+  at_once(steps, *load, rounds, *trips, spec.repeats, moved);
+  steps.take("check again", {0, load->bytes(), 1},
+             [&] { wrong += trips->wrong() + load->wrong(); });
   return steps.done(wrong);
 }
 

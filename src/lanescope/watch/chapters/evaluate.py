@@ -12,7 +12,7 @@ from lanescope.machine import Machine
 from lanescope.measurement.bandwidth import bandwidths_gbs
 from lanescope.watch.chapters.counted import CountedSteps, Payload, counted_steps, payload_of
 from lanescope.watch.chapters.plan import Program, Way, turns
-from lanescope.watch.chapters.probing import Noticed, Probed, noticed, probed, undisturbed_of
+from lanescope.watch.chapters.probing import Noticed, Probed, noticed, probed
 from lanescope.watch.chapters.quantity import Quantity, quantity
 from lanescope.watch.chapters.steps import Step, moving, work_seconds
 from lanescope.watch.chapters.store import Done, Reproduction
@@ -55,8 +55,8 @@ _STEP = "From begin to end of the step, by the program's own clock."
 _FASTEST_STEP = "Bytes of a step over its time, of the fastest step, by the program's own clock."
 _PROBE_GBS = "Chunk over the time of its copy, the median of the records that began in the step."
 _PROBE_DELAY = "Time of a copy of 4 bytes, the median of the records that began in the step."
-_IDLE_GBS = "Chunk over the time of its copy, median of the fastest quarter, idle link."
-_IDLE_DELAY = "Time of a copy of 4 bytes, median of the fastest quarter, idle link."
+_IDLE_GBS = "Chunk over the time of its copy, the median of all records of the idle link."
+_IDLE_DELAY = "Time of a copy of 4 bytes, the median of all records of the idle link."
 _WAIT = "Longest time between two begins of the probe's records of one direction."
 
 T = TypeVar("T")
@@ -85,12 +85,10 @@ def evaluate(found: Reproduction) -> Told:
     """Return what a reproduction tells, of as much as is done of it."""
     asked = found.asked
     limits = link_limits(asked.machine, asked.gpu)
-    idle = [undisturbed_of(p) for done in found.done if (p := _idle(done, asked.gpu))]
-    gbs, delay = (
-        _pair(
-            (quantity((one[way][i] for one in idle), unit, method) for way in range(2)),
-        )
-        for i, (unit, method) in enumerate((("GB/s", _IDLE_GBS), ("s", _IDLE_DELAY)))
+    idle = [probed(p) for done in found.done if (p := _idle(done, asked.gpu))]
+    gbs = _pair(quantity((one[w].gbs for one in idle), "GB/s", _IDLE_GBS) for w in range(2))
+    delay = _pair(
+        quantity((one[w].delay_seconds for one in idle), "s", _IDLE_DELAY) for w in range(2)
     )
     empty = Told(
         found, len(turns(asked.programs, asked.repetitions)), limits, gbs, delay, programs=()
@@ -288,7 +286,7 @@ def _slowdowns(by_way: dict[Way, list[Done]]) -> dict[Way, Quantity]:
 
 
 def _probed(probe: Probe, steps: Sequence[Step]) -> _Probed:
-    told = {step.name: probed(probe, step.begin_ns, step.end_ns) for step in steps}
+    told = {step.name: probed(probe, step) for step in steps}
     return _Probed(told, noticed(probe, moving(steps, LEAST_BYTES)))
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.watch.chapters.steps import Step
 from lanescope.watch.probe import PROBE_WAYS, Probe
-from lanescope.watch.probed import Episode, Sign, episodes, undisturbed
+from lanescope.watch.probed import Episode, Sign, episodes
 
 #: An episode belongs to a step from so much before it to so much after.
 _MARGIN_NS = 2_000_000
@@ -55,10 +54,12 @@ class Noticed:
     longest_seconds: float | None
 
 
-def probed(probe: Probe, begin_ns: int, end_ns: int) -> tuple[Probed, ...]:
-    """Return what the records that began between two times tell, for each direction."""
-    inside = probe.rows((probe.begin_ns >= begin_ns) & (probe.begin_ns < end_ns))
-    return tuple(_probed(inside.one_way(i), way) for i, way in enumerate(PROBE_WAYS))
+def probed(probe: Probe, step: Step | None = None) -> tuple[Probed, ...]:
+    """Return for each direction what the records tell that began in a step; None is all."""
+    if step is not None:
+        inside = (probe.begin_ns >= step.begin_ns) & (probe.begin_ns < step.end_ns)
+        probe = probe.rows(inside)
+    return tuple(_probed(probe.one_way(i), way) for i, way in enumerate(PROBE_WAYS))
 
 
 def _probed(own: Probe, way: str) -> Probed:
@@ -69,16 +70,6 @@ def _probed(own: Probe, way: str) -> Probed:
         float(np.nanmedian(own.gbs)) if enough else None,
         float(np.median(own.delay_ns)) * 1e-9 if enough else None,
     )
-
-
-def undisturbed_of(probe: Probe) -> tuple[tuple[float | None, float | None], ...]:
-    """Return for each direction the bandwidth (GB/s) and the delay (s) of its fastest records."""
-    found = []
-    for i in range(len(PROBE_WAYS)):
-        rest = undisturbed(probe.one_way(i))
-        gbs = bandwidth_gbs(probe.chunk_bytes, rest.copy_ns * 1e-9) if rest.copy_ns else None
-        found.append((gbs, rest.delay_ns * 1e-9 if rest.delay_ns else None))
-    return tuple(found)
 
 
 def noticed(probe: Probe, steps: Sequence[Step]) -> tuple[Noticed, ...]:
