@@ -98,7 +98,7 @@ def write_page(folder: Path, page: Path | None = None) -> tuple[Told, Path]:
     from lanescope.run.store import PAGE
     from lanescope.watch.chapters.evaluate import evaluate
     from lanescope.watch.chapters.store import CHAPTERS, read_reproduction
-    from lanescope.watch.chapters.told import told_json
+    from lanescope.watch.chapters.told_json import told_json
 
     told = evaluate(read_reproduction(folder))
     write_text(folder / CHAPTERS, json.dumps(told_json(told), indent=1) + "\n")

@@ -7,9 +7,9 @@ from rich.table import Table
 
 from lanescope.report.chapters_tables import signed_text
 from lanescope.report.format import MISSING, seconds_text
-from lanescope.watch.chapters.evaluate import SOURCES
 from lanescope.watch.chapters.plan import Way
 from lanescope.watch.chapters.quantity import Quantity
+from lanescope.watch.chapters.sources import SOURCES
 from lanescope.watch.chapters.told import ProgramTold, Told
 
 _TITLE = "Told bytes against the program's own (to the GPU / from it), and what watching cost"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -87,3 +87,9 @@ def work_seconds(steps: Sequence[Step]) -> float:
 def moving(steps: Sequence[Step], least_bytes: int = 1) -> tuple[Step, ...]:
     """Return the steps that move at least so many bytes."""
     return tuple(step for step in steps if sum(step.moved) >= least_bytes)
+
+
+def moved(steps: Iterable[Step]) -> tuple[int, int]:
+    """Return the bytes that steps move to the GPU, and from it."""
+    pairs = [step.moved for step in steps]
+    return sum(down for down, _ in pairs), sum(up for _, up in pairs)
