@@ -16,6 +16,7 @@ from lanescope.report.chapters_text import chapters_table
 from lanescope.report.page_chapters import chapters_page_html
 from lanescope.watch.chapters.counted import payload_of
 from lanescope.watch.chapters.evaluate import evaluate
+from lanescope.watch.chapters.plan import programs_for
 from lanescope.watch.chapters.store import read_reproduction
 from lanescope.watch.chapters.told import Told
 from lanescope.watch.store import read_watch
@@ -49,6 +50,19 @@ def test_the_page_has_every_chapter_and_what_the_numbers_say(told: Told):
             assert sentence in page.text
     places = [dict(attrs) for tag, attrs in page.tags if tag == "div"]
     assert sum(attrs.get("class") == "plot" for attrs in places) == 4 * len(told.programs)
+
+
+def test_the_outlook_has_a_section_and_smaller_sizes_are_folded(tmp_path: Path):
+    programs = programs_for(("vector-add", "concurrent-copies"), ("100MB", "400MB"))
+    folder = reproduction(tmp_path / "run", programs)
+    page = chapters_page_html(evaluate(read_reproduction(folder)))
+    outlook = page[page.index('<section id="outlook"') :]
+    assert outlook.count('class="plot"') == 4
+    chapter = page[page.index('<section id="chapter-4"') : page.index('<section id="link"')]
+    assert chapter.count("<details>") == 1
+    numbers = [int(n) for n in re.findall(r'id="plot-(\d+)"', page)]
+    assert numbers == list(range(12))
+    Document(page)
 
 
 def test_nothing_of_the_machine_is_taken_for_markup(told: Told):
