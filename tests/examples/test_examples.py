@@ -17,7 +17,14 @@ def example(*arguments):
 
 @pytest.mark.parametrize(
     ("arguments", "part"),
-    [(("vector-add", "--size", "3q"), "'3q' is not a size"), (("vector-add", "--gpu", "99"), "")],
+    [
+        (("vector-add", "--size", "3q"), "'3q' is not a size"),
+        (("vector-add", "--gpu", "99"), ""),
+        (("concurrent-copies", "--down", "0", "--up", "0"), "leave nothing to copy"),
+        (("many-copies", "--seconds", "0"), "--seconds 0 is not above 0"),
+        (("many-copies", "--size", "2"), "4 bytes or more"),
+        (("load-with-copies", "--gpu", "99"), ""),
+    ],
 )
 def test_what_cannot_be_done_is_one_sentence(arguments, part):
     done = example(*arguments)
@@ -27,7 +34,16 @@ def test_what_cannot_be_done_is_one_sentence(arguments, part):
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("call", [native.vector_add, lambda size: native.matmul(size, 1, 1, 1)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        native.vector_add,
+        lambda size: native.matmul(size, 1, 1, 1),
+        lambda size: native.concurrent_copies(1, 1, size, 1),
+        lambda size: native.load_with_copies(1, size, 1),
+        native.many_copies,
+    ],
+)
 def test_nothing_to_do_is_an_error(call):
     with pytest.raises(native.NativeError):
         call(0)
@@ -40,6 +56,7 @@ def test_vectors_are_copied_added_and_copied_back(pinned):
     report = native.vector_add(1_000_003, pinned=pinned)
     assert report.wrong == 0
     assert [s.bytes for s in report.steps if s.bytes] == [1_000_000] * 4
+    assert sum(s.h2d_bytes for s in report.steps) == sum(s.d2h_bytes for s in report.steps)
     assert all(a.end_ns <= b.begin_ns for a, b in zip(report.steps, report.steps[1:], strict=False))
 
 
@@ -62,3 +79,45 @@ def test_the_command_tells_every_step():
     told = json.loads(done.stdout)
     assert told["wrong"] == 0
     assert {"add", "check"} <= {step["name"] for step in told["steps"]}
+
+
+@pytest.mark.gpu
+@with_gpu
+@pytest.mark.parametrize(("down", "up"), [(1, 1), (2, 3), (1, 0), (0, 2)])
+def test_copies_of_both_directions_are_told_apart(down, up):
+    report = native.concurrent_copies(down, up, 1_000_003, 3)
+    assert report.wrong == 0
+    steps = {step.name: step for step in report.steps}
+    assert ("copies both ways" in steps) == (down > 0 and up > 0)
+    for name, ways in (("copies to the device", (down, 0)), ("copies to the host", (0, up))):
+        if any(ways):
+            step = steps[name]
+            assert (step.h2d_bytes, step.d2h_bytes) == tuple(3 * 1_000_003 * n for n in ways)
+            assert step.copies == 3 * sum(ways)
+
+
+@pytest.mark.gpu
+@with_gpu
+@pytest.mark.parametrize("load", [0, 0.01, 0.5, 1])
+def test_a_load_and_copies_go_on_at_once(load):
+    report = native.load_with_copies(load, 4 << 20, 4)
+    assert report.wrong == 0
+    steps = {step.name: step for step in report.steps}
+    assert ("load alone" in steps) == (load > 0)
+    assert steps["copies alone"].h2d_bytes == steps["copies alone"].d2h_bytes == 16 << 20
+    if load:
+        both = steps["load with the copies"], steps["copies with the load"]
+        assert both[0].begin_ns == both[1].begin_ns
+        assert both[1].bytes == steps["copies alone"].bytes
+
+
+@pytest.mark.gpu
+@with_gpu
+@pytest.mark.parametrize("rate", [0, 1000])
+def test_many_copies_are_counted_and_keep_their_rate(rate):
+    report = native.many_copies(4096, count=500, rate=rate)
+    assert report.wrong == 0
+    (step,) = (step for step in report.steps if step.name == "copies")
+    assert (step.copies, step.h2d_bytes) == (500, 500 * 4096)
+    if rate:
+        assert (step.end_ns - step.begin_ns) * 1e-9 >= 499 / rate

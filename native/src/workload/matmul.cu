@@ -85,9 +85,9 @@ WorkloadReport matmul(const MatmulSpec& spec) {
   const std::size_t product_bytes = elements(spec.rows, spec.columns) * sizeof(float);
   Steps steps;
   std::optional<Matrices> made;
-  steps.take("allocate", 0, [&] { made.emplace(allocate(spec)); });
+  steps.take("allocate", {}, [&] { made.emplace(allocate(spec)); });
   Matrices& m = *made;
-  steps.take("fill", 0, [&] {
+  steps.take("fill", {}, [&] {
     std::fill_n(m.left.data(), left, kLeft);
     std::fill_n(m.right.data(), right, kRight);
   });
@@ -95,14 +95,14 @@ WorkloadReport matmul(const MatmulSpec& spec) {
              left * sizeof(float), cudaMemcpyHostToDevice);
   steps.copy("copy the second matrix to the device", m.device_right.data(), m.right.data(),
              right * sizeof(float), cudaMemcpyHostToDevice);
-  steps.take("multiply", 0, [&] {
+  steps.take("multiply", {}, [&] {
     for (int i = 0; i < spec.launches; ++i) launch(m, shape);
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   });
   steps.copy("copy the product to the host", m.product.data(), m.device_product.data(),
              product_bytes, cudaMemcpyDeviceToHost);
   std::size_t wrong = 0;
-  steps.take("check", 0, [&] { wrong = count_wrong(m.product.data(), shape); });
+  steps.take("check", {}, [&] { wrong = count_wrong(m.product.data(), shape); });
   return steps.done(wrong);
 }
 

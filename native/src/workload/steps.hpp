@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,20 +13,40 @@
 
 namespace lanescope {
 
+/// Bytes that a step exchanges with the device, and by how many copies.
+struct Moved {
+  std::size_t h2d = 0, d2h = 0, copies = 0;
+};
+
 /// Takes the time of steps, and copies between host and device as ordinary programs do.
 class Steps {
  public:
-  /// Does `work` as a step that exchanges `bytes` with the device.
+  /// Nanoseconds of CLOCK_REALTIME since 1970.
+  static std::uint64_t now() {
+    const auto since = std::chrono::system_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+  }
+
+  /// Does `work` as a step.
   template <typename Work>
-  void take(std::string name, std::size_t bytes, Work work) {
+  void take(std::string name, Moved moved, Work work) {
     const auto begin = now();
     work();
-    report_.steps.push_back({std::move(name), begin, now(), bytes});
+    add(std::move(name), begin, now(), moved);
+  }
+
+  /// A step that is over.
+  void add(std::string name, std::uint64_t begin_ns, std::uint64_t end_ns, Moved moved = {}) {
+    report_.steps.push_back(
+        {std::move(name), begin_ns, end_ns, moved.h2d, moved.d2h, moved.copies});
   }
 
   /// A synchronous copy. Throws `Error`.
   void copy(std::string name, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-    take(std::move(name), bytes, [&] { check(cudaMemcpy(to, from, bytes, kind), "cudaMemcpy"); });
+    const bool down = kind == cudaMemcpyHostToDevice;
+    take(std::move(name), {down ? bytes : 0, down ? 0 : bytes, 1},
+         [&] { check(cudaMemcpy(to, from, bytes, kind), "cudaMemcpy"); });
   }
 
   WorkloadReport done(std::size_t wrong) {
@@ -34,12 +55,6 @@ class Steps {
   }
 
  private:
-  static std::uint64_t now() {
-    const auto since = std::chrono::system_clock::now().time_since_epoch();
-    return static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-  }
-
   WorkloadReport report_{{}, 0};
 };
 

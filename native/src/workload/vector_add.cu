@@ -37,13 +37,13 @@ WorkloadReport vector_add(const VectorAddSpec& spec) {
   Steps steps;
   std::optional<HostFloats> x, y;
   std::optional<DeviceMemory> device_x, device_y;
-  steps.take("allocate", 0, [&] {
+  steps.take("allocate", {}, [&] {
     x.emplace(count, spec.pinned);
     y.emplace(count, spec.pinned);
     device_x.emplace(spec.device, bytes);
     device_y.emplace(spec.device, bytes);
   });
-  steps.take("fill", 0, [&] {
+  steps.take("fill", {}, [&] {
     for (std::size_t i = 0; i < count; ++i) {
       x->data()[i] = x_at(i);
       y->data()[i] = y_at(i);
@@ -51,7 +51,7 @@ WorkloadReport vector_add(const VectorAddSpec& spec) {
   });
   steps.copy("copy x to the device", device_x->data(), x->data(), bytes, cudaMemcpyHostToDevice);
   steps.copy("copy y to the device", device_y->data(), y->data(), bytes, cudaMemcpyHostToDevice);
-  steps.take("add", 0, [&] {
+  steps.take("add", {}, [&] {
     const auto blocks =
         static_cast<unsigned>(std::min<std::size_t>((count + kThreads - 1) / kThreads, 1U << 16));
     add<<<blocks, kThreads>>>(static_cast<const float*>(device_x->data()),
@@ -62,7 +62,7 @@ WorkloadReport vector_add(const VectorAddSpec& spec) {
   steps.copy("copy x to the host", x->data(), device_x->data(), bytes, cudaMemcpyDeviceToHost);
   steps.copy("copy y to the host", y->data(), device_y->data(), bytes, cudaMemcpyDeviceToHost);
   std::size_t wrong = 0;
-  steps.take("check", 0, [&] { wrong = count_wrong(x->data(), y->data(), count); });
+  steps.take("check", {}, [&] { wrong = count_wrong(x->data(), y->data(), count); });
   return steps.done(wrong);
 }
 

@@ -310,8 +310,20 @@ class Step:
     def end_ns(self) -> int: ...
 
     @property
+    def h2d_bytes(self) -> int:
+        """That the host sends to the device in it."""
+
+    @property
+    def d2h_bytes(self) -> int:
+        """That the device sends to the host in it."""
+
+    @property
     def bytes(self) -> int:
         """That the host and the device exchange in it."""
+
+    @property
+    def copies(self) -> int:
+        """By which they do."""
 
 class WorkloadReport:
     """What a workload did."""
@@ -329,6 +341,19 @@ def vector_add(bytes: int, pinned: bool = False, device: int = 0) -> WorkloadRep
 def matmul(rows: int, inner: int, columns: int, launches: int, pinned: bool = False, device: int = 0) -> WorkloadReport:
     """
     Two matrices, copied there, multiplied so many times, the product copied back.
+    """
+
+def concurrent_copies(down: int, up: int, bytes: int, repeats: int, device: int = 0) -> WorkloadReport:
+    """So many streams of copies there and back, alone and at once."""
+
+def load_with_copies(load: float, bytes: int, repeats: int, device: int = 0) -> WorkloadReport:
+    """
+    Copies there and back, a kernel on a share of the SMs, alone and at once.
+    """
+
+def many_copies(bytes: int, count: int = 0, seconds: float = 1.0, rate: float = 0.0, device: int = 0) -> WorkloadReport:
+    """
+    Small copies, each with a short kernel and waited for; so many, or for so long.
     """
 
 class CounterReport:

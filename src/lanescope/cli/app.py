@@ -31,6 +31,7 @@ from lanescope.cli import (
     params,
     peer,
     report,
+    reproduce,
     small,
     sms,
     sweep,
@@ -82,6 +83,7 @@ app.command("watch", help=_help(watch.watch), context_settings={"allow_intersper
     watch.watch
 )
 app.command("doctor", help=_help(doctor.doctor))(doctor.doctor)
+app.command("reproduce", help=_help(reproduce.reproduce))(reproduce.reproduce)
 app.command("report", help=_help(report.report))(report.report)
 
 

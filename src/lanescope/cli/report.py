@@ -65,6 +65,8 @@ def report(
         raise InputError("--out names the page; --json and --csv print: send them there with >")
     if plots is not None and (json or csv or out):
         raise InputError("--plots writes pictures alone; leave out --out, --json and --csv")
+    if _report_reproduction(run, out, others=json or csv or bool(export or plots)):
+        return
     watch = _watch(run)
     if watch is None:
         if export is not None:
@@ -75,6 +77,23 @@ def report(
     else:
         others = csv or plots is not None
         report_watch(watch[0], out or watch[1], json=json, others=others)
+
+
+def _report_reproduction(name: str, out: Path | None, *, others: bool) -> bool:
+    """Write the page of a reproduction; False where the run is none."""
+    from lanescope.cli.reproduce import write_page
+    from lanescope.run.folders import find_run
+    from lanescope.watch.chapters.store import CHAPTERS, is_reproduction
+
+    if is_capture(name) or not is_reproduction(folder := find_run(name)):
+        return False
+    if others:
+        raise InputError(
+            f"a reproduction has a page, and its numbers in {folder / CHAPTERS}; name one of the "
+            "watches below it for other outputs"
+        )
+    print(write_page(folder, out)[1])
+    return True
 
 
 def _watch(name: str) -> tuple[WatchRun, Path] | None:

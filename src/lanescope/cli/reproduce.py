@@ -1,0 +1,174 @@
+"""``lanescope reproduce``: what a published study found, on this machine."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lanescope.errors import InputError
+
+if TYPE_CHECKING:
+    from lanescope.machine import Machine
+    from lanescope.watch.chapters.carry_out import Progress
+    from lanescope.watch.chapters.plan import Program, Turn
+    from lanescope.watch.chapters.store import ReproductionFolder
+    from lanescope.watch.chapters.told import Told
+
+STUDIES = ("pcie-thesis",)
+
+
+def reproduce(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="pcie-thesis is the only one.")],
+    programs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Some of vector-add, matmul, concurrent-copies and load-with-copies, with commas "
+            "between; default: all.",
+        ),
+    ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(metavar="SIZES", help="Of vector-add's vectors; default: 25MB to 400MB."),
+    ] = None,
+    repetitions: Annotated[
+        int, typer.Option(metavar="N", help="How often everything is run, in turns.")
+    ] = 3,
+    quick: Annotated[bool, typer.Option("--quick", help="One repetition.")] = False,
+    gpu: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="The folder; default: a new one.")
+    ] = None,
+) -> None:
+    """Run a study's experiments on this machine and write one page of what they show.
+
+    pcie-thesis: chapters 4 and 5 of Qi, Analysis of data movements over the PCIe bus, 2022, and
+    its outlook. Each program runs unwatched, with all sources at once, and with a probe that
+    fills the link, in turns. Ctrl-C ends it: the page is made of what was done by then.
+    """
+    from lanescope.machine import discover
+    from lanescope.watch.chapters.carry_out import carry_out
+    from lanescope.watch.chapters.plan import programs_for, turns
+
+    if study not in STUDIES:
+        raise InputError(f"there is no study {study!r}; use {', '.join(STUDIES)}")
+    chosen = programs_for(*_named(programs, sizes))
+    times = 1 if quick else repetitions
+    turns(chosen, times)
+    machine = discover()
+    _require_gpu(machine, gpu)
+    folder = _folder(machine, gpu, times, chosen, out)
+    with _progress() as progress:
+        ended = carry_out(folder, progress)
+    told, page = write_page(folder.folder)
+    _print(told, page)
+    if ended == signal.SIGINT:
+        raise KeyboardInterrupt
+    if ended is not None:
+        raise SystemExit(128 + ended)
+    if not told.programs:
+        raise InputError(f"no program could be run: {'; '.join(told.reproduction.asked.notes)}")
+
+
+def write_page(folder: Path, page: Path | None = None) -> tuple[Told, Path]:
+    """Write the page of a stored reproduction, and its numbers into its folder.
+
+    Parameters
+    ----------
+    page
+        Where the page goes; None is into the folder.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or written.
+    """
+    import json
+
+    from lanescope.cli.output import write_text
+    from lanescope.report.page_chapters import chapters_page_html
+    from lanescope.run.store import PAGE
+    from lanescope.watch.chapters.evaluate import evaluate
+    from lanescope.watch.chapters.store import CHAPTERS, read_reproduction
+    from lanescope.watch.chapters.told_json import told_json
+
+    told = evaluate(read_reproduction(folder))
+    write_text(folder / CHAPTERS, json.dumps(told_json(told), indent=1) + "\n")
+    page = page or folder / PAGE
+    write_text(page, chapters_page_html(told))
+    return told, page
+
+
+def _named(programs: str | None, sizes: str | None) -> tuple[Sequence[str], Sequence[str]]:
+    from lanescope.watch.chapters.plan import NAMES, SIZES
+
+    chosen = NAMES if programs is None else _split(programs)
+    if sizes is not None and "vector-add" not in chosen:
+        raise InputError("--sizes are vector-add's, which --programs leaves out; name it, too")
+    return chosen, SIZES if sizes is None else _split(sizes)
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _require_gpu(machine: Machine, gpu: int) -> None:
+    found = next((one for one in machine.gpus if one.index == gpu), None)
+    if found is None:
+        have = ", ".join(one.id for one in machine.gpus)
+        there = f"here are {have}" if have else "the driver knows none here: look at nvidia-smi"
+        raise InputError(f"there is no GPU {gpu} to run the programs on; {there}")
+    if found.unavailable is not None:
+        raise InputError(f"{found.id} cannot be used: {found.unavailable}")
+
+
+def _folder(
+    machine: Machine, gpu: int, repetitions: int, programs: tuple[Program, ...], out: Path | None
+) -> ReproductionFolder:
+    from lanescope._version import __version__
+    from lanescope.run.folders import new_run_folder
+    from lanescope.watch.chapters.store import REPRODUCE, Asked, ReproductionFolder
+
+    command = shlex.join(["lanescope", *sys.argv[1:]])
+    started = datetime.now().astimezone().isoformat(timespec="seconds")
+    asked = Asked(command, started, __version__, machine, gpu, repetitions, programs)
+    return ReproductionFolder(out or new_run_folder(REPRODUCE), asked)
+
+
+def _print(told: Told, page: Path) -> None:
+    from lanescope.cli.output import console
+    from lanescope.report.chapters_text import chapters_table
+
+    if told.programs:
+        console().print(chapters_table(told))
+    for note in told.reproduction.asked.notes:
+        print(note, file=sys.stderr)
+    print(f"page: {page}\nrun:  {told.reproduction.folder}", file=sys.stderr)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """Show which run goes on where standard error is a terminal; be quiet otherwise."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(turn: Turn, number: int, total: int) -> None:
+            bar.update(task, description=turn.title, completed=number - 1, total=total)
+
+        yield show

@@ -1,0 +1,101 @@
+"""Runs all turns of a reproduction on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lanescope.errors import InputError
+from lanescope.machine import Gpu
+from lanescope.run.run import State
+from lanescope.watch.chapters.plan import IDLE_SECONDS, Turn, Way, turns
+from lanescope.watch.chapters.program import Captured, Idle, Stopped, command_of
+from lanescope.watch.chapters.steps import parse_steps
+from lanescope.watch.chapters.store import Asked, Done, ReproductionFolder
+from lanescope.watch.session import Watch
+from lanescope.watch.session import watch as run_watch
+from lanescope.watch.signals import handling
+from lanescope.watch.sources.base import Source
+from lanescope.watch.sources.counters import CountersSource
+from lanescope.watch.sources.pm import PmSource
+from lanescope.watch.sources.probe import ProbeSource
+from lanescope.watch.sources.throughput import ThroughputSource
+from lanescope.watch.sources.trace import DEFAULT_KINDS, TraceSource
+
+Progress = Callable[[Turn, int, int], None]
+
+
+def carry_out(folder: ReproductionFolder, progress: Progress | None = None) -> int | None:
+    """Run everything that was asked for, and store each turn when it is over.
+
+    Ctrl-C and SIGTERM end the program that runs, and keep what was done.
+
+    Returns
+    -------
+    int | None
+        The signal that ended it before its time; None when all was done.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written, or nothing of any program could be run.
+    """
+    asked, stopped = folder.asked, Stopped()
+    planned = turns(asked.programs, asked.repetitions)
+    done: list[Done] = []
+    with handling((signal.SIGINT, signal.SIGTERM), stopped.ask):
+        for number, turn in enumerate(planned, 1):
+            if stopped.signal is not None:
+                break
+            if progress is not None:
+                progress(turn, number, len(planned))
+            over = _run(turn, folder.place(turn), asked, stopped)
+            if stopped.signal is None:  # else it was cut off, and tells nothing
+                folder.finish(over)
+                done.append(over)
+        state = State.COMPLETE if stopped.signal is None else State.INTERRUPTED
+        folder.update(dataclasses.replace(asked, state=state, notes=_failures(done)))
+    return stopped.signal
+
+
+def sources_of(way: Way, gpu: Gpu, folder: Path) -> Sequence[Source]:
+    """Return what watches one GPU in one way, whether or not it works here."""
+    if way is Way.PROBE:
+        return (ProbeSource(gpu, folder),)
+    return (
+        PmSource(gpu, folder),
+        CountersSource((gpu,), folder),
+        ThroughputSource(gpu, folder),
+        TraceSource(folder, (*DEFAULT_KINDS, "kernel")),
+    )
+
+
+def _run(turn: Turn, place: Path, asked: Asked, stopped: Stopped) -> Done:
+    gpu = next(gpu for gpu in asked.machine.gpus if gpu.index == asked.gpu)
+
+    def sources(folder: Path) -> Sequence[Source]:
+        return sources_of(turn.way, gpu, folder)
+
+    if turn.program is None:
+        idle = Idle(IDLE_SECONDS, stopped)
+        run_watch(Watch(asked.machine, idle, asked.command, sources, place))
+        return Done(turn, place)
+    program = Captured(command_of(turn.program, asked.gpu), stopped)
+    if turn.way is Way.PLAIN:
+        program.wait()
+    else:
+        run_watch(Watch(asked.machine, program, asked.command, sources, place))
+    if program.exit_code:
+        last = (program.errors.strip().splitlines() or ["it said nothing"])[-1]
+        error = f"{turn.program.title} ended with {program.exit_code}: {last}"
+        return Done(turn, place, error=error)
+    try:
+        return Done(turn, place, parse_steps(program.output))
+    except InputError as error:
+        return Done(turn, place, error=str(error))
+
+
+def _failures(done: Sequence[Done]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.error for one in done if one.error is not None))

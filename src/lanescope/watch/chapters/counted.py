@@ -1,0 +1,163 @@
+"""What counters tell of a program's steps: bytes, highest rates, and how fine they are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lanescope.machine import Machine
+from lanescope.measurement.bandwidth import bandwidths_gbs
+from lanescope.watch.chapters.steps import Step
+from lanescope.watch.codes import FloatArray, IntArray
+from lanescope.watch.fit import with_observer
+from lanescope.watch.limits import pcie_links
+from lanescope.watch.payload import payload_records
+from lanescope.watch.rectangles import between
+from lanescope.watch.timeline import Counters, Timeline
+from lanescope.watch.wire import (
+    OBSERVER_PER_SAMPLE,
+    OBSERVER_PER_SECOND,
+    RESOLUTION,
+    WireModel,
+    default_model,
+    settle,
+)
+
+#: A step is told in shape where so many samples fit into it: one whole, and its two edges.
+SHAPE_SAMPLES = 3
+#: Copies of counters and steps agree in time to some microseconds.
+_LEAST_MARGIN_NS = 300_000
+#: Where less is known of the steps, bytes say too little.
+_LEAST_KNOWN = 0.99
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Payload:
+    """Payload of one counter, record by record; both directions in one clock.
+
+    Attributes
+    ----------
+    end_ns
+        End of each record, nanoseconds since 1970; the first has no start.
+    bytes
+        A row for each direction (h2d, d2h); below zero where the model takes off too much.
+    known_ns
+        How much of each record is known.
+    """
+
+    source: str
+    end_ns: IntArray
+    bytes: FloatArray
+    known_ns: FloatArray
+
+    @property
+    def interval_ns(self) -> int:
+        """From record to record, the median; 0 with fewer than two."""
+        return int(np.median(np.diff(self.end_ns))) if self.end_ns.size > 1 else 0
+
+    def gbs(self) -> FloatArray:
+        """Rate of each record in GB/s, a row for each direction; not a number where unknown."""
+        settled = settle(self.bytes[0], self.bytes[1], RESOLUTION)
+        return np.stack([bandwidths_gbs(way, self.known_ns * 1e-9) for way in settled])
+
+
+@dataclass(frozen=True, slots=True)
+class CountedSteps:
+    """What one counter tells of the steps that copy; pairs are to the GPU and from it.
+
+    Attributes
+    ----------
+    bytes
+        In those steps and a little around them; None where less than 99 % of it is known.
+    elsewhere_bytes
+        In the rest of the watch.
+    highest_gbs
+        Of a single record in those steps.
+    interval_ns
+        From record to record, the median.
+    shaped
+        How many of those steps are long enough that their shape can be seen.
+    """
+
+    source: str
+    bytes: tuple[float, float] | None
+    elsewhere_bytes: tuple[float, float]
+    highest_gbs: tuple[float, float] | None
+    interval_ns: int
+    shaped: int
+
+
+def payload_of(timeline: Timeline, counters: Counters, machine: Machine) -> Payload:
+    """Return payload by the model that follows from PCIe's packets.
+
+    It is not fitted to traced copies: told and true bytes would agree by themselves.
+    """
+    links = pcie_links(machine, counters.gpu)
+    default = default_model(counters.source, links[0].pcie if links else None)
+    model = with_others(with_observer(default, counters), counters, timeline)
+    operations = timeline.operations
+    own = operations.rows(operations.is_copy & (operations.device == counters.gpu))
+    parts = list(payload_records(counters, model, None, np.sort(own.end_ns)))
+    rows = np.concatenate([rows for _, rows in parts]) if parts else np.empty((0, 3))
+    return Payload(counters.source, counters.end_ns, rows[:, :2].T, rows[:, 2])
+
+
+def with_others(model: WireModel, counters: Counters, timeline: Timeline) -> WireModel:
+    """Return the model with what other counters of the same GPU cause by watching."""
+    more = np.array(model.per_second)
+    for other in timeline.counters:
+        if other.gpu != counters.gpu or other is counters or len(other) < 2:
+            continue
+        per_second = 1e9 / float(np.median(np.diff(other.end_ns)))
+        each = np.array(OBSERVER_PER_SAMPLE.get(other.source, (0.0, 0.0)))
+        more = more + each * per_second + np.array(OBSERVER_PER_SECOND.get(other.source, (0, 0)))
+    return dataclasses.replace(model, per_second=(float(more[0]), float(more[1])))
+
+
+def counted_steps(payload: Payload, steps: Sequence[Step]) -> CountedSteps | None:
+    """Return what counters tell of steps; None where they have no two records."""
+    if payload.end_ns.size < 2:
+        return None
+    interval = payload.interval_ns
+    edges = windows(steps, max(2 * interval, _LEAST_MARGIN_NS))
+    inside = [_inside(payload, column, edges) for column in (*payload.bytes, payload.known_ns)]
+    asked = float((edges[1::2] - edges[::2]).sum())
+    told = settle(np.array(inside[0]), np.array(inside[1]), RESOLUTION)
+    sums = payload.bytes[:, 1:].sum(axis=1)
+    known = asked > 0 and inside[2] >= _LEAST_KNOWN * asked
+    return CountedSteps(
+        payload.source,
+        (float(told[0]), float(told[1])) if known else None,
+        (max(float(sums[0]) - inside[0], 0.0), max(float(sums[1]) - inside[1], 0.0)),
+        _highest(payload, edges),
+        interval,
+        sum(step.end_ns - step.begin_ns >= SHAPE_SAMPLES * interval for step in steps),
+    )
+
+
+def windows(steps: Sequence[Step], margin_ns: int) -> IntArray:
+    """Return begin and end of the time of steps with a margin, in turns; what overlaps is one."""
+    edges: list[int] = []
+    for step in sorted(steps, key=lambda one: one.begin_ns):
+        begin, end = step.begin_ns - margin_ns, step.end_ns + margin_ns
+        if edges and begin <= edges[-1]:
+            edges[-1] = max(edges[-1], end)
+        else:
+            edges += [begin, end]
+    return np.array(edges, np.int64)
+
+
+def _inside(payload: Payload, column: FloatArray, edges: IntArray) -> float:
+    return float(between(payload.end_ns, column, edges)[::2].sum()) if edges.size else 0.0
+
+
+def _highest(payload: Payload, edges: IntArray) -> tuple[float, float] | None:
+    place = np.searchsorted(edges, payload.end_ns, "right")
+    rates = payload.gbs()[:, place % 2 == 1]
+    if not rates.size or not np.isfinite(rates).any():
+        return None
+    down, up = np.nanmax(rates, axis=1)
+    return float(down), float(up)

@@ -1,0 +1,127 @@
+"""What is run, in which order: programs, ways of watching them, repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lanescope.errors import InputError
+from lanescope.experiment.sizes import parse_size, size_text
+
+#: Of each vector, as in chapter 4.4.1.
+SIZES = ("25MB", "50MB", "100MB", "200MB", "400MB")
+#: The programs of chapter 2.6, then those of the outlook, chapter 7.4.
+NAMES = ("vector-add", "matmul", "concurrent-copies", "load-with-copies")
+REPETITIONS = 3
+#: A probe of the idle link lasts so long.
+IDLE_SECONDS = 1.0
+IDLE = "idle"
+
+_PARTS = {
+    "vector-add": "chapters 4 and 5",
+    "matmul": "chapters 4 and 5",
+    "concurrent-copies": "outlook",
+    "load-with-copies": "outlook",
+}
+
+
+class Way(StrEnum):
+    """How a program is run."""
+
+    PLAIN = "plain"  # nobody watches
+    SOURCES = "sources"  # all counters and the trace at once
+    PROBE = "probe"  # it uses the link, so that it has a run of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program of ``lanescope.examples``.
+
+    Attributes
+    ----------
+    key
+        Unique; the name of its folder.
+    arguments
+        Its name, and its options.
+    part
+        Where in the thesis it stands.
+    """
+
+    key: str
+    title: str
+    arguments: tuple[str, ...]
+    part: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One run of one program in one way; without a program the link is idle.
+
+    Attributes
+    ----------
+    repetition
+        From 1.
+    """
+
+    program: Program | None
+    way: Way
+    repetition: int
+
+    @property
+    def folder(self) -> str:
+        """Where it is stored, below the folder of all of them."""
+        key = IDLE if self.program is None else self.program.key
+        return f"{key}/{self.way}-{self.repetition}"
+
+    @property
+    def title(self) -> str:
+        """What it is, in words."""
+        what = "idle link" if self.program is None else self.program.title
+        how = {Way.PLAIN: "unwatched", Way.SOURCES: "all sources", Way.PROBE: "probe"}[self.way]
+        return f"{what}, {how}"
+
+
+def programs_for(names: Sequence[str] = NAMES, sizes: Sequence[str] = SIZES) -> tuple[Program, ...]:
+    """Return the programs with these names, a vector-add for each size.
+
+    Raises
+    ------
+    InputError
+        If there is no such program, or a size is none.
+    """
+    found: list[Program] = []
+    for name in dict.fromkeys(names):
+        if name not in NAMES:
+            raise InputError(f"there is no program {name!r} to run; use {', '.join(NAMES)}")
+        if name != "vector-add":
+            found.append(Program(name, name, (name,), _PARTS[name]))
+            continue
+        for size in dict.fromkeys(map(parse_size, sizes)):
+            told = size_text(size)
+            key = f"{name}-{told.replace(' ', '')}"
+            arguments = (name, "--size", f"{size}")
+            found.append(Program(key, f"{name}, {told}", arguments, _PARTS[name]))
+    if not found:
+        raise InputError("no program is named; leave --programs and --sizes away to run all")
+    return tuple(found)
+
+
+def turns(programs: Sequence[Program], repetitions: int) -> tuple[Turn, ...]:
+    """Return all runs in turns: the ways of one program after each other, then the next program.
+
+    Every other repetition the ways come in the other order, so that what drifts hits all alike.
+
+    Raises
+    ------
+    InputError
+        If nothing would be repeated even once.
+    """
+    if repetitions < 1:
+        raise InputError(f"--repetitions {repetitions} is too few; give 1 or more")
+    planned: list[Turn] = []
+    for repetition in range(1, repetitions + 1):
+        planned.append(Turn(None, Way.PROBE, repetition))
+        ways = list(Way) if repetition % 2 else list(Way)[::-1]
+        planned += [Turn(program, way, repetition) for program in programs for way in ways]
+    return tuple(planned)
