@@ -57,7 +57,7 @@ bool enabled[64];
 bool driver_calls[1000], runtime_calls[1000];
 uint8_t* buffer;
 size_t capacity, used, dropped;
-uint32_t correlation;
+uint32_t correlation, thread = 4242;
 int not_initialised = 1;  // answers to the first configuration, which comes within cuInit
 
 int failing(const char* function) {
@@ -165,6 +165,8 @@ API int cuptiGetCallbackName(int domain, uint32_t id, const char** name) {
     *name = "cuMemSetAccess";
   else if (domain == 2 && id == 41)
     *name = "cudaMemcpyAsync_v3020";
+  else if (domain == 1 && id == 307)
+    *name = "cuLaunchKernel";
   else if (id < 300)
     *name = "cuSomethingElse";
   else
@@ -217,11 +219,11 @@ API void mock_copies(uint32_t count, uint64_t bytes, int copy_kind, int asynchro
       put(&copy, sizeof copy);
     }
     if (driver_calls[277]) {
-      const Api call{kDriver, 277, start + 10, start + 50, 1, 4242, correlation, 0};
+      const Api call{kDriver, 277, start + 10, start + 50, 1, thread, correlation, 0};
       put(&call, sizeof call);
     }
     if (runtime_calls[41]) {
-      const Api call{kRuntime, 41, start + 5, start + 60, 1, 4242, correlation, 0};
+      const Api call{kRuntime, 41, start + 5, start + 60, 1, thread, correlation, 0};
       put(&call, sizeof call);
     }
   }
@@ -236,6 +238,9 @@ API void mock_kernel(const char* name) {
   kernel.name = name;
   kernel.correlation = ++correlation;
   put(&kernel, sizeof kernel);
+  if (!driver_calls[307]) return;
+  const Api call{kDriver, 307, kernel.start - 20, kernel.start - 10, 1, thread, correlation, 0};
+  put(&call, sizeof call);
 }
 
 API void mock_migration(uint64_t bytes) {
@@ -258,6 +263,9 @@ API void mock_unfinished_copy() {
   put(&copy, sizeof copy);
 }
 
+API void mock_thread(uint32_t number) {
+  thread = number;
+}
 API void mock_drop(size_t records) {
   dropped += records;
 }

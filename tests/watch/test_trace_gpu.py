@@ -11,6 +11,7 @@ import pytest
 
 from lanescope._core import native
 from lanescope.watch.launcher import launch
+from lanescope.watch.ranges import range_names
 from lanescope.watch.sources.trace import TraceSource
 from lanescope.watch.timeline import Direction, MemoryKind, What
 from lanescope.watch.trace_spool import Trace, read_trace_spool
@@ -212,3 +213,35 @@ def test_the_launcher_and_the_source_together(tmp_path: Path) -> None:
     trace = read_one(tmp_path)
     assert trace.process.pid == outcome.pid
     assert outcome.start_ns < int(trace.operations.start_ns[0]) < outcome.end_ns
+
+
+TORCH = """
+import torch
+from torch.cuda import nvtx
+host = torch.ones(1 << 22, pin_memory=True)
+nvtx.range_push("warm up"); gpu = host.cuda(); torch.cuda.synchronize(); nvtx.range_pop()
+with nvtx.range("step"):
+    with nvtx.range("load"): gpu.copy_(host, non_blocking=True)
+    gpu.mul_(2)
+    torch.cuda.synchronize()
+"""
+
+
+def test_copies_and_kernels_of_pytorch_know_their_nvtx_range(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    source = TraceSource(tmp_path, kinds=("copy", "kernel", "call", "range"))
+    source.start()
+    subprocess.run(
+        [sys.executable, "-c", TORCH],
+        env={**os.environ, **source.environment()},
+        timeout=300,
+        check=True,
+    )
+    trace = read_one(tmp_path)
+    assert trace.notes == ()
+    names, code = range_names(trace.operations, trace.ranges)
+    in_range = np.array([names[i] for i in code.tolist()])
+    ops = trace.operations
+    large = ops.is_copy & (ops.bytes == 16 << 20)
+    assert in_range[large].tolist() == ["warm up", "load"]
+    assert "step" in in_range[ops.is_kernel].tolist()

@@ -72,13 +72,20 @@ bool Activation::enable_kinds() {
 }
 
 bool Activation::begin_rest() {
-  if (calls_pending_) calls_pending_ = !settled("tracing of calls", enable_calls());
+  if (calls_pending_) calls_pending_ = !settled("tracing of calls", enable_calls(is_worth_tracing));
   if (migrations_pending_)
     migrations_pending_ = !settled("tracing of migrations", enable_migrations());
-  return !calls_pending_ && !migrations_pending_;
+  if (launches_pending_)
+    launches_pending_ = !settled("tracing of launches", enable_calls(is_launch));
+  return !calls_pending_ && !launches_pending_ && !migrations_pending_;
 }
 
-CUptiResult Activation::enable_calls() {
+void Activation::want_launches() {
+  if (!settings_.kernels || !settings_.calls || std::exchange(launches_begun_, true)) return;
+  launches_pending_ = true;
+}
+
+CUptiResult Activation::enable_calls(bool (*wanted)(std::string_view)) {
   if (cupti_.cuptiGetCallbackName == nullptr || cupti_.cuptiActivityEnableDriverApi == nullptr ||
       cupti_.cuptiActivityEnableRuntimeApi == nullptr)
     return CUPTI_ERROR_NOT_SUPPORTED;
@@ -92,7 +99,7 @@ CUptiResult Activation::enable_calls() {
       const bool known =
           cupti_.cuptiGetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name != nullptr;
       missing = known ? 0 : missing + 1;
-      if (!known || !is_worth_tracing(name)) continue;
+      if (!known || !wanted(name)) continue;
       if (const CUptiResult result = enable(id, 1); result != CUPTI_SUCCESS) return result;
     }
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cupti_library.hpp"
@@ -27,13 +28,16 @@ class Activation {
   /// @return false if some of it is to be tried again later.
   bool begin_rest();
 
+  /// Let begin_rest() trace launches, too, where kernels and calls are traced.
+  void want_launches();
+
   /// Sentences on what is not traced, since the last time.
   std::vector<std::string> take_notes();
 
  private:
   bool subscribe();
   bool enable_kinds();
-  CUptiResult enable_calls();
+  CUptiResult enable_calls(bool (*wanted)(std::string_view));
   CUptiResult enable_migrations();
   bool settled(const char* what, CUptiResult result);
   void set_attributes();
@@ -44,6 +48,8 @@ class Activation {
   CUpti_SubscriberHandle subscriber_{};
   bool calls_pending_ = settings_.calls;
   bool migrations_pending_ = settings_.migrations;
+  bool launches_begun_ = false;
+  bool launches_pending_ = false;
   std::vector<std::string> notes_;
 };
 

@@ -152,6 +152,20 @@ void Encoder::add_operation(Operation& operation) {
   buffer_.add(operation);
 }
 
+void Encoder::add(const Edge& edge) {
+  const auto number = [this](const std::string* text) {
+    return text == nullptr ? 0 : string_id(*text);
+  };
+  const RangeEdge written{.head = {RecordKind::range, 0, sizeof(RangeEdge)},
+                          .at_ns = edge.at_ns,
+                          .id = edge.id,
+                          .thread = edge.thread,
+                          .name = number(edge.name),
+                          .domain = number(edge.domain),
+                          .kind = edge.kind};
+  buffer_.add(written);
+}
+
 void Encoder::add_loss(std::uint64_t at_ns, std::uint64_t records) {
   buffer_.add(Count{{RecordKind::loss, 0, sizeof(Count)}, at_ns, records});
 }

@@ -26,6 +26,8 @@ void ask_for(Settings& settings, const std::string& kind) {
     settings.migrations = true;
   else if (kind == "call")
     settings.calls = true;
+  else if (kind == "range")
+    settings.ranges = true;
   else if (!kind.empty() && settings.unknown.empty())
     settings.unknown = kind;
 }

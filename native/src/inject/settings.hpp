@@ -14,6 +14,7 @@ struct Settings {
   bool kernels = false;
   bool migrations = false;
   bool calls = false;
+  bool ranges = false;
   std::string unknown;                         ///< the first kind that is none of these
   std::chrono::milliseconds flush_every{100};  ///< LANESCOPE_TRACE_FLUSH_MS, 0: never
 };

@@ -36,6 +36,19 @@ void Spool::add(std::uint8_t* buffer, std::size_t size, std::uint64_t dropped) n
   write_out();
 }
 
+void Spool::add(const std::vector<Edge>& edges, std::uint64_t lost) noexcept {
+  if (edges.empty() && lost == 0) return;
+  const std::lock_guard lock(mutex_);
+  lost_ += lost;
+  std::size_t done = 0;
+  try {
+    for (; done < edges.size(); ++done) encoder_.add(edges[done]);
+  } catch (...) {  // no memory
+    lost_ += edges.size() - done;
+  }
+  write_out();
+}
+
 void Spool::end() noexcept {
   const std::lock_guard lock(mutex_);
   write_out();  // what was lost before, and whether the disk is still full

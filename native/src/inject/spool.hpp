@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cupti_library.hpp"
 #include "encoder.hpp"
@@ -29,6 +30,9 @@ class Spool {
 
   /// Write what a buffer of `size` bytes holds, and that CUPTI dropped `dropped` records.
   void add(std::uint8_t* buffer, std::size_t size, std::uint64_t dropped) noexcept;
+
+  /// Write begins and ends of ranges, and that `lost` more were not kept.
+  void add(const std::vector<Edge>& edges, std::uint64_t lost) noexcept;
 
   /// Write that the process ended by itself.
   void end() noexcept;

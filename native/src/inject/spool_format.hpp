@@ -15,6 +15,7 @@ enum class RecordKind : std::uint16_t {
   loss = 4,
   end = 5,
   note = 6,
+  range = 7,
 };
 
 /// Flag of an operation that had not ended, or whose times could not be taken: both are 0.
@@ -74,7 +75,23 @@ struct Call {
 };
 static_assert(sizeof(Call) == 40);
 
-/// Of a loss: records lost since the last one. Of an end: operations and calls written.
+enum class EdgeKind : std::uint32_t { push = 0, pop = 1, start = 2, end = 3 };
+
+/// Where an NVTX range begins or ends. A pop ends the last push of its thread and domain, an end
+/// the start with its `id`. Those of a thread stand in the order of time.
+struct RangeEdge {
+  Head head;
+  std::uint64_t at_ns;
+  std::uint64_t id;  ///< of a start and its end, else 0
+  std::uint32_t thread;
+  std::uint32_t name;    ///< number of a string, 0: none
+  std::uint32_t domain;  ///< number of a string, 0: the default domain
+  EdgeKind kind;
+};
+static_assert(sizeof(RangeEdge) == 40);
+
+/// Of a loss: records lost since the last one. Of an end: operations, calls and edges of ranges
+/// written.
 struct Count {
   Head head;
   std::uint64_t at_ns;

@@ -30,6 +30,11 @@ class Tracer {
   /// Write what is still held, and the end. The second call does nothing.
   void finish() noexcept;
 
+  /// Write what waits in the log of ranges.
+  void write_ranges() noexcept;
+  /// The program has begun to use NVTX.
+  void ranges_begun() noexcept;
+
   /// Around fork(): no flush goes on while memory is copied, and the child traces nothing. It
   /// has the parent's descriptor and locks, and none of its threads, so it touches nothing.
   void before_fork() noexcept;

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from lanescope.report.probed_text import probed_json
+from lanescope.watch.attribution import WAYS_TO_ASK
 from lanescope.watch.findings import Finding
 from lanescope.watch.summary import Summary, WaySummary
 
@@ -25,7 +26,7 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
         "most_frequent_copies": [asdict(group) for group in summary.most_frequent(_MOST_GROUPS)],
         "shares": {
             by: [_without(asdict(s), "by") for s in summary.shares_by(by)[:_MOST_GROUPS]]
-            for by in ("process", "stream", "thread", "path")
+            for by in WAYS_TO_ASK
         },
         "losses": {**asdict(summary.losses), "cut_processes": list(summary.losses.cut_processes)},
         "costs": [asdict(cost) for cost in summary.costs],

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from lanescope.report import format as fmt
 from lanescope.report.probed_text import PROBED, probed_rows
-from lanescope.watch.attribution import CopyGroup
+from lanescope.watch.attribution import WAYS_TO_ASK, CopyGroup
 from lanescope.watch.findings import Finding
 from lanescope.watch.summary import Summary, WaySummary
 from lanescope.watch.windows import WindowStatistics, window_text
@@ -132,9 +132,9 @@ def _shares(summary: Summary) -> list[str]:
 
 
 def share_lines(summary: Summary, most: int) -> list[str]:
-    """Return who moved the traced bytes: by process, stream, thread, and path."""
+    """Return who moved the traced bytes: by process, stream, thread, range, and path."""
     lines = []
-    for by in ("process", "stream", "thread", "path"):
+    for by in WAYS_TO_ASK:
         found = summary.shares_by(by)
         if not found:
             continue

@@ -14,6 +14,8 @@ import numpy as np
 from lanescope.run.atomic import replace_when_written, write_atomically
 from lanescope.watch.operations import COLUMNS, Operations
 from lanescope.watch.probe import Probe
+from lanescope.watch.ranges import COLUMNS as RANGE_COLUMNS
+from lanescope.watch.ranges import Ranges
 from lanescope.watch.timeline import Counters, Process, Timeline
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ OPERATIONS = "operations.parquet"
 PROCESSES = "processes.json"
 #: Is there only if something was probed.
 PROBE = "probe.parquet"
+#: Is there only if the program had NVTX ranges.
+RANGES = "ranges.parquet"
 #: Records of a row group, which are in memory at once: 25 MB.
 _PIECE = 1 << 20
 #: Times grow steadily: their differences take a fraction of the bytes.
@@ -84,6 +88,8 @@ def write_columns(
     if timeline.probes:
         probes = [Series(one, (one,)) for one in timeline.probes]
         _write_series(folder / PROBE, probes, _OF_PROBES)
+    if len(timeline.ranges):
+        _write_ranges(folder / RANGES, timeline.ranges)
 
 
 def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
@@ -102,7 +108,10 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     probes: tuple[Probe, ...] = ()
     if (folder / PROBE).exists():
         probes = _read_series(Probe, folder / PROBE, _OF_PROBES)
-    return Timeline(start_ns, end_ns or start_ns, counters, operations, processes, probes)
+    ranges = Ranges.empty()
+    if (folder / RANGES).exists():
+        ranges = _ranges_of(pq.read_table(folder / RANGES))
+    return Timeline(start_ns, end_ns or start_ns, counters, operations, processes, probes, ranges)
 
 
 def _pieces(counters: Counters) -> Iterator[Counters]:
@@ -175,6 +184,19 @@ def _operations_of(table: pa.Table) -> Operations:
     names = json.loads((table.schema.metadata or {})[b"names"])
     columns = {name: table.column(name).to_numpy() for name in COLUMNS}
     return Operations.of(tuple(names), **columns)
+
+
+def _write_ranges(path: Path, ranges: Ranges) -> None:
+    import pyarrow as pa
+
+    table = pa.table({name: getattr(ranges, name) for name in RANGE_COLUMNS})
+    table = table.replace_schema_metadata({b"names": json.dumps(ranges.names).encode()})
+    _write(path, table.schema, (table,))
+
+
+def _ranges_of(table: pa.Table) -> Ranges:
+    names = json.loads((table.schema.metadata or {})[b"names"])
+    return Ranges.of(names, **{name: table.column(name).to_numpy() for name in RANGE_COLUMNS})
 
 
 def _write(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:

@@ -15,6 +15,7 @@ from lanescope.watch.codes import HOST_DEVICE, IntArray
 from lanescope.watch.counter_spool import read_all_counters
 from lanescope.watch.operations import Operations
 from lanescope.watch.probe_spool import read_all_probes
+from lanescope.watch.ranges import Ranges
 from lanescope.watch.timeline import Process, Timeline
 from lanescope.watch.trace_spool import Trace, read_trace_spool
 
@@ -31,6 +32,7 @@ def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | Non
     probes = read_all_probes(folder)
     traces = _traces(folder)
     operations = Operations.concat([_renumbered(trace, machine) for trace in traces])
+    ranges = Ranges.concat([trace.ranges for trace in traces])
     processes: tuple[Process, ...] = tuple(
         dataclasses.replace(trace.process, unfinished=trace.unfinished) for trace in traces
     )
@@ -39,7 +41,7 @@ def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | Non
         ends += [int(p.end_ns[-1]) for p in probes if len(p)]
         ends += [int(operations.end_ns.max())] if len(operations) else []
         end_ns = max([start_ns, *ends])
-    return Timeline(start_ns, end_ns, counters, operations, processes, probes)
+    return Timeline(start_ns, end_ns, counters, operations, processes, probes, ranges)
 
 
 def _traces(folder: Path) -> list[Trace]:

@@ -8,6 +8,7 @@ Layout::
     counters.parquet     a row for each record of each counter
     operations.parquet   a row for each copy, memset and kernel
     processes.json       the processes that were traced
+    ranges.parquet       a row for each NVTX range, where there were any
     probe.parquet        a row for each record of each probe, where there was one
     report.html          the page, when it was written
 

@@ -63,7 +63,7 @@ def summarise(
         timeline.seconds,
         ways,
         copy_groups(timeline.operations),
-        attribution(timeline.operations, timeline.processes),
+        attribution(timeline.operations, timeline.processes, timeline.ranges),
         _losses(timeline, ways),
         _costs(timeline),
         aligned,

@@ -100,7 +100,7 @@ class Summary:
         Groups of like copies, that with the most bytes first; of very many only the
         largest and the most frequent.
     shares
-        Traced bytes by process, stream, thread and path.
+        Traced bytes by process, stream, thread, range and path.
     alignments
         By GPU, how counters and trace agree in time; None when too few copies tell.
     probed
@@ -124,5 +124,5 @@ class Summary:
         return tuple(sorted(self.copies, key=lambda g: -g.count)[:count])
 
     def shares_by(self, by: str) -> tuple[Share, ...]:
-        """Return the shares of one way to ask: ``process``, ``stream``, ``thread``, ``path``."""
+        """Return the shares of one way to ask: one of `WAYS_TO_ASK`."""
         return tuple(share for share in self.shares if share.by == by)

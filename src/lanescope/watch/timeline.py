@@ -13,6 +13,7 @@ import numpy as np
 from lanescope.watch.codes import BoolArray, Direction, IntArray, MemoryKind, What
 from lanescope.watch.operations import Operations
 from lanescope.watch.probe import Probe
+from lanescope.watch.ranges import Ranges
 
 __all__ = [
     "Counters",
@@ -124,6 +125,8 @@ class Timeline:
         When the watch began and ended, nanoseconds since 1970.
     probes
         At most one for each GPU.
+    ranges
+        NVTX ranges of the processes.
     """
 
     start_ns: int
@@ -132,6 +135,7 @@ class Timeline:
     operations: Operations = field(default_factory=Operations.empty)
     processes: tuple[Process, ...] = ()
     probes: tuple[Probe, ...] = ()
+    ranges: Ranges = field(default_factory=Ranges.empty)
 
     @property
     def seconds(self) -> float:

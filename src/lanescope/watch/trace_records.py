@@ -25,6 +25,7 @@ class Kind(IntEnum):
     LOSS = 4
     END = 5
     NOTE = 6
+    RANGE = 7
 
 
 #: A flag of operations.
@@ -62,6 +63,17 @@ CALLS = np.dtype(
         ("thread", "<u4"),
         ("name", "<u4"),
         ("result", "<u4"),
+    ]
+)
+EDGES = np.dtype(
+    [
+        ("head", HEAD),
+        ("at_ns", "<i8"),
+        ("id", "<u8"),
+        ("thread", "<u4"),
+        ("name", "<u4"),
+        ("domain", "<u4"),
+        ("kind", "<u4"),
     ]
 )
 COUNTS = np.dtype([("head", HEAD), ("at_ns", "<i8"), ("records", "<u8")])

@@ -18,10 +18,13 @@ import numpy.typing as npt
 from lanescope.errors import InputError
 from lanescope.watch.codes import UNKNOWN_THREAD
 from lanescope.watch.operations import COLUMNS
+from lanescope.watch.ranges import Ranges
 from lanescope.watch.timeline import Operations, Process
+from lanescope.watch.trace_ranges import ranges_of
 from lanescope.watch.trace_records import (
     CALLS,
     COUNTS,
+    EDGES,
     OPERATIONS,
     TIMES_UNKNOWN,
     Kind,
@@ -52,6 +55,8 @@ class Trace:
     visible_devices
         The process's ``CUDA_VISIBLE_DEVICES``; None where it had none. The numbers of devices in
         `operations` are the process's own.
+    ranges
+        Its NVTX ranges.
     """
 
     operations: Operations
@@ -59,6 +64,7 @@ class Trace:
     unfinished: int
     notes: tuple[str, ...]
     visible_devices: str | None
+    ranges: Ranges
 
 
 def read_trace_spool(path: Path) -> Trace:
@@ -89,17 +95,19 @@ def read_trace_spool(path: Path) -> Trace:
         complete=len(ends) > 0,
         lost_records=int(records.table(Kind.LOSS, COUNTS)["records"].sum()),
     )
+    strings = dict(records.texts(Kind.STRING))
     return Trace(
         _operations(
             operations[timed],
             _outermost(records.table(Kind.CALL, CALLS)),
-            dict(records.texts(Kind.STRING)),
+            strings,
             process.pid,
         ),
         process,
         unfinished=int(len(timed) - np.count_nonzero(timed)),
         notes=tuple(text for _, text in records.texts(Kind.NOTE)),
         visible_devices=header.get("visible_devices"),
+        ranges=ranges_of(records.table(Kind.RANGE, EDGES), strings, process.pid),
     )
 
 
