@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "call_names.hpp"
+#include "copy_call.hpp"
 
 namespace lanescope::inject {
 
@@ -12,22 +13,22 @@ namespace {
 constexpr CUpti_CallbackId kMostCalls = 4096;  // more than any version has
 constexpr int kMostMissing = 64;               // numbers without a name, one after the other
 
-void CUPTIAPI no_callback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
-
 }  // namespace
 
-bool Activation::begin(const BufferCallbacks& callbacks) {
-  if (!subscribe()) return false;
+bool Activation::begin(const Callbacks& callbacks) {
+  if (!subscribe(callbacks.called)) return false;
   set_attributes();
   if (succeeded("cuptiActivityRegisterCallbacks",
                 cupti_.cuptiActivityRegisterCallbacks(callbacks.requested, callbacks.completed)) &&
-      enable_kinds())
+      enable_kinds()) {
+    if (settings_.addresses) enable_callbacks();
     return true;
+  }
   cupti_.cuptiUnsubscribe(subscriber_);
   return false;
 }
 
-bool Activation::subscribe() {
+bool Activation::subscribe(CUpti_CallbackFunc called) {
   char other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
   CUptiResult result;
   if (cupti_.cuptiSubscribe_v2 != nullptr) {
@@ -36,9 +37,9 @@ bool Activation::subscribe() {
     params.subscriberName = "lanescope";
     params.oldSubscriberName = other;
     params.oldSubscriberSize = sizeof other;
-    result = cupti_.cuptiSubscribe_v2(&subscriber_, no_callback, nullptr, &params);
+    result = cupti_.cuptiSubscribe_v2(&subscriber_, called, nullptr, &params);
   } else {
-    result = cupti_.cuptiSubscribe(&subscriber_, no_callback, nullptr);
+    result = cupti_.cuptiSubscribe(&subscriber_, called, nullptr);
   }
   if (result != CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
     return succeeded("cuptiSubscribe", result);
@@ -46,6 +47,14 @@ bool Activation::subscribe() {
   notes_.push_back("another profiler traces this program already" +
                    (other[0] == '\0' ? "" : ": " + std::string(other)));
   return false;
+}
+
+void Activation::enable_callbacks() {
+  CUptiResult result =
+      cupti_.cuptiEnableCallback == nullptr ? CUPTI_ERROR_NOT_SUPPORTED : CUPTI_SUCCESS;
+  for (std::size_t i = 0; i < kCopyCallCount && result == CUPTI_SUCCESS; ++i)
+    result = cupti_.cuptiEnableCallback(1, subscriber_, kCopyCalls[i].domain, kCopyCalls[i].id);
+  succeeded("tracing of addresses", result);
 }
 
 void Activation::set_attributes() {
@@ -109,15 +118,19 @@ CUptiResult Activation::enable_calls(bool (*wanted)(std::string_view)) {
 CUptiResult Activation::enable_migrations() {
   if (cupti_.cuptiActivityConfigureUnifiedMemoryCounter == nullptr)
     return CUPTI_ERROR_NOT_SUPPORTED;
-  CUpti_ActivityUnifiedMemoryCounterConfig counters[3]{};
+  CUpti_ActivityUnifiedMemoryCounterConfig counters[5]{};
   counters[0].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD;
   counters[1].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH;
   counters[2].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOD;
+  counters[3].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT;
+  counters[4].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT;
   for (auto& counter : counters) {
     counter.scope = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_ALL_DEVICES;
     counter.enable = 1;
   }
-  const CUptiResult result = cupti_.cuptiActivityConfigureUnifiedMemoryCounter(counters, 3);
+  CUptiResult result = cupti_.cuptiActivityConfigureUnifiedMemoryCounter(counters, 5);
+  if (result != CUPTI_SUCCESS && result != CUPTI_ERROR_NOT_INITIALIZED)  // no faults here
+    result = cupti_.cuptiActivityConfigureUnifiedMemoryCounter(counters, 3);
   if (result != CUPTI_SUCCESS) return result;
   return cupti_.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER);
 }

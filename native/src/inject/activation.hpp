@@ -9,10 +9,11 @@
 
 namespace lanescope::inject {
 
-/// Where CUPTI asks for buffers and brings them back.
-struct BufferCallbacks {
+/// Where CUPTI asks for buffers, brings them back, and tells of calls.
+struct Callbacks {
   CUpti_BuffersCallbackRequestFunc requested;
   CUpti_BuffersCallbackCompleteFunc completed;
+  CUpti_CallbackFunc called;
 };
 
 /// Turns on in CUPTI what the settings ask for.
@@ -22,7 +23,7 @@ class Activation {
 
   /// Become this process's one profiler and begin.
   /// @return false if nothing is traced: another profiler is there, or CUPTI refuses.
-  bool begin(const BufferCallbacks& callbacks);
+  bool begin(const Callbacks& callbacks);
 
   /// Begin with what CUPTI may allow after cuInit only: calls, and migrations of unified memory.
   /// @return false if some of it is to be tried again later.
@@ -35,7 +36,8 @@ class Activation {
   std::vector<std::string> take_notes();
 
  private:
-  bool subscribe();
+  bool subscribe(CUpti_CallbackFunc called);
+  void enable_callbacks();
   bool enable_kinds();
   CUptiResult enable_calls(bool (*wanted)(std::string_view));
   CUptiResult enable_migrations();

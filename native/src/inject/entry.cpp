@@ -31,6 +31,12 @@ void CUPTIAPI completed(CUcontext, std::uint32_t, std::uint8_t* buffer, std::siz
   if (Tracer* tracer = the_tracer.load()) tracer->take_in(buffer, used);
 }
 
+void CUPTIAPI called(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
+  const SameErrno guard;
+  if (Tracer* tracer = the_tracer.load())
+    tracer->take_call(domain, id, *static_cast<const CUpti_CallbackData*>(data));
+}
+
 void finish() {
   if (Tracer* tracer = the_tracer.load()) tracer->finish();
 }
@@ -62,8 +68,8 @@ bool ranges_in_use() noexcept {
   return in_use.load();
 }
 
-BufferCallbacks buffer_callbacks() noexcept {
-  return {requested, completed};
+Callbacks callbacks() noexcept {
+  return {requested, completed, called};
 }
 
 }  // namespace lanescope::inject

@@ -7,7 +7,7 @@
 namespace lanescope::inject {
 
 /// @return the callbacks that lead to this process's tracer.
-BufferCallbacks buffer_callbacks() noexcept;
+Callbacks callbacks() noexcept;
 
 /// Write what waits in the log of ranges; nothing where nothing is traced.
 void write_ranges() noexcept;

@@ -20,14 +20,15 @@ void RecordBuffer::add_text(RecordKind kind, std::uint32_t id, std::string_view 
 }
 
 const std::vector<char>& RecordBuffer::bytes() {
-  for (std::vector<char>* part : {&operations_, &calls_, &edges_})
+  for (std::vector<char>* part : {&operations_, &calls_, &edges_, &managed_, &host_copies_})
     append(first_, part->data(), part->size());
   return first_;
 }
 
 std::uint64_t RecordBuffer::records() const noexcept {
   return operations_.size() / sizeof(Operation) + calls_.size() / sizeof(Call) +
-         edges_.size() / sizeof(RangeEdge);
+         edges_.size() / sizeof(RangeEdge) + managed_.size() / sizeof(Managed) +
+         host_copies_.size() / sizeof(HostCopy);
 }
 
 void RecordBuffer::clear() noexcept {
@@ -35,6 +36,8 @@ void RecordBuffer::clear() noexcept {
   operations_.clear();
   calls_.clear();
   edges_.clear();
+  managed_.clear();
+  host_copies_.clear();
 }
 
 void RecordBuffer::append(std::vector<char>& to, const void* bytes, std::size_t size) {

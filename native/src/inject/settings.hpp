@@ -15,6 +15,9 @@ struct Settings {
   bool migrations = false;
   bool calls = false;
   bool ranges = false;
+  bool addresses = false;
+  bool hashes = false;
+  bool nodes = true;  ///< of addresses; not where LANESCOPE_TRACE_NODES is 0
   std::string unknown;                         ///< the first kind that is none of these
   std::chrono::milliseconds flush_every{100};  ///< LANESCOPE_TRACE_FLUSH_MS, 0: never
 };

@@ -37,14 +37,23 @@ void Spool::add(std::uint8_t* buffer, std::size_t size, std::uint64_t dropped) n
 }
 
 void Spool::add(const std::vector<Edge>& edges, std::uint64_t lost) noexcept {
-  if (edges.empty() && lost == 0) return;
+  add_all(edges, lost);
+}
+
+void Spool::add(const std::vector<HostCopy>& copies, std::uint64_t lost) noexcept {
+  add_all(copies, lost);
+}
+
+template <class Record>
+void Spool::add_all(const std::vector<Record>& records, std::uint64_t lost) noexcept {
+  if (records.empty() && lost == 0) return;
   const std::lock_guard lock(mutex_);
   lost_ += lost;
   std::size_t done = 0;
   try {
-    for (; done < edges.size(); ++done) encoder_.add(edges[done]);
+    for (; done < records.size(); ++done) encoder_.add(records[done]);
   } catch (...) {  // no memory
-    lost_ += edges.size() - done;
+    lost_ += records.size() - done;
   }
   write_out();
 }

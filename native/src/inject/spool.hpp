@@ -34,12 +34,17 @@ class Spool {
   /// Write begins and ends of ranges, and that `lost` more were not kept.
   void add(const std::vector<Edge>& edges, std::uint64_t lost) noexcept;
 
+  /// Write what calls were passed, and that `lost` more were not kept.
+  void add(const std::vector<HostCopy>& copies, std::uint64_t lost) noexcept;
+
   /// Write that the process ended by itself.
   void end() noexcept;
 
  private:
   std::string call_name(bool runtime, CUpti_CallbackId id) const;
   void encode(std::uint8_t* buffer, std::size_t size);
+  template <class Record>
+  void add_all(const std::vector<Record>& records, std::uint64_t lost) noexcept;
   void write_out() noexcept;
 
   const Cupti& cupti_;

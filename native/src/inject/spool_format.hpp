@@ -16,6 +16,8 @@ enum class RecordKind : std::uint16_t {
   end = 5,
   note = 6,
   range = 7,
+  managed = 8,
+  host_copy = 9,
 };
 
 /// Flag of an operation that had not ended, or whose times could not be taken: both are 0.
@@ -89,6 +91,33 @@ struct RangeEdge {
   EdgeKind kind;
 };
 static_assert(sizeof(RangeEdge) == 40);
+
+/// What the driver did for managed memory; `kind` is CUPTI's number of the counter.
+struct Managed {
+  Head head;
+  std::uint64_t start_ns;
+  std::uint64_t end_ns;
+  std::uint64_t value;    ///< bytes moved, or faults of a page
+  std::uint64_t address;  ///< of the first page
+  std::uint32_t kind;
+  std::uint32_t device;  ///< of the GPU's side
+};
+static_assert(sizeof(Managed) == 48);
+
+/// Flag of a host copy: `hash` is that of the content.
+constexpr std::uint16_t kHashKnown = 1;
+
+/// What a call that copies was passed.
+struct HostCopy {
+  Head head;
+  std::uint64_t source;
+  std::uint64_t destination;
+  std::uint64_t bytes;
+  std::uint64_t hash;
+  std::uint32_t correlation;
+  std::int32_t node;  ///< NUMA node of the host's side, -1: not known
+};
+static_assert(sizeof(HostCopy) == 48);
 
 /// Of a loss: records lost since the last one. Of an end: operations, calls and edges of ranges
 /// written.

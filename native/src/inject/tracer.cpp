@@ -36,7 +36,7 @@ void Tracer::begin() {
   }
   if (!settings_.unknown.empty()) spool_.note("'" + settings_.unknown + "' cannot be traced");
   active_.store(true, std::memory_order_release);  // buffers may be asked for at once
-  const bool begun = activation_.begin(buffer_callbacks());
+  const bool begun = activation_.begin(callbacks());
   tell_notes();
   if (!begun) {
     active_.store(false, std::memory_order_release);
@@ -76,7 +76,7 @@ void Tracer::finish() noexcept {
   if (flushing_.try_lock_for(kExitPatience)) {
     cupti_.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     flushing_.unlock();
-    write_ranges();
+    write_waiting();
     spool_.end();
   } else {
     spool_.note("CUPTI did not answer when the program ended; its last records are missing");
@@ -115,7 +115,7 @@ void Tracer::flush(std::uint32_t flag) noexcept {
   const std::lock_guard lock(flushing_);
   if (rest_pending_) begin_rest();
   cupti_.cuptiActivityFlushAll(flag);
-  write_ranges();
+  write_waiting();
 }
 
 void Tracer::write_ranges() noexcept {
@@ -124,6 +124,30 @@ void Tracer::write_ranges() noexcept {
   std::uint64_t lost = 0;
   const std::vector<Edge> edges = range_log().take(lost);
   spool_.add(edges, lost);
+}
+
+void Tracer::write_host_copies() noexcept {
+  if (!is_active()) return;
+  const InCallback mark;
+  std::uint64_t lost = 0;
+  const std::vector<HostCopy> copies = host_copies_.take(lost);
+  spool_.add(copies, lost);
+}
+
+void Tracer::write_waiting() noexcept {
+  write_ranges();
+  write_host_copies();
+}
+
+void Tracer::take_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                       const CUpti_CallbackData& data) noexcept {
+  if (!is_active() || data.callbackSite != CUPTI_API_EXIT) return;
+  // What failed may have been passed anything.
+  if (data.functionReturnValue == nullptr || *static_cast<int*>(data.functionReturnValue) != 0)
+    return;
+  const InCallback mark;
+  const std::optional<CopyCall> call = copy_call(domain, id, data.functionParams);
+  if (call && host_copies_.add(*call, data.correlationId)) write_host_copies();
 }
 
 void Tracer::ranges_begun() noexcept {

@@ -14,6 +14,7 @@ from lanescope.watch.codes import BoolArray, Direction, IntArray, MemoryKind, Wh
 from lanescope.watch.operations import Operations
 from lanescope.watch.probe import Probe
 from lanescope.watch.ranges import Ranges
+from lanescope.watch.side_tables import HostCopies, Managed
 
 __all__ = [
     "Counters",
@@ -127,6 +128,8 @@ class Timeline:
         At most one for each GPU.
     ranges
         NVTX ranges of the processes.
+    managed, host_copies
+        What managed memory did, and what copies were passed; empty where that was not traced.
     """
 
     start_ns: int
@@ -136,6 +139,8 @@ class Timeline:
     processes: tuple[Process, ...] = ()
     probes: tuple[Probe, ...] = ()
     ranges: Ranges = field(default_factory=Ranges.empty)
+    managed: Managed = field(default_factory=Managed.empty)
+    host_copies: HostCopies = field(default_factory=HostCopies.empty)
 
     @property
     def seconds(self) -> float:

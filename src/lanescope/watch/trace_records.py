@@ -26,10 +26,14 @@ class Kind(IntEnum):
     END = 5
     NOTE = 6
     RANGE = 7
+    MANAGED = 8
+    HOST_COPY = 9
 
 
 #: A flag of operations.
 TIMES_UNKNOWN = 1
+#: A flag of host copies.
+HASH_KNOWN = 1
 
 HEAD = np.dtype([("kind", "<u2"), ("flags", "<u2"), ("size", "<u4")])
 OPERATIONS = np.dtype(
@@ -74,6 +78,28 @@ EDGES = np.dtype(
         ("name", "<u4"),
         ("domain", "<u4"),
         ("kind", "<u4"),
+    ]
+)
+MANAGED = np.dtype(
+    [
+        ("head", HEAD),
+        ("start_ns", "<i8"),
+        ("end_ns", "<i8"),
+        ("value", "<i8"),
+        ("address", "<i8"),
+        ("kind", "<u4"),
+        ("device", "<i4"),
+    ]
+)
+HOST_COPIES = np.dtype(
+    [
+        ("head", HEAD),
+        ("source", "<i8"),
+        ("destination", "<i8"),
+        ("bytes", "<i8"),
+        ("hash", "<i8"),
+        ("correlation", "<u4"),
+        ("node", "<i4"),
     ]
 )
 COUNTS = np.dtype([("head", HEAD), ("at_ns", "<i8"), ("records", "<u8")])

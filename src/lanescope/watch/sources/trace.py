@@ -19,9 +19,9 @@ INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"
 #: NVTX, which programs have by its headers alone, loads the library that this one names.
 NVTX_VARIABLE = "NVTX_INJECTION64_PATH"
 
-#: What can be traced: what GPUs do, the calls that ask for copies (with their threads), and the
-#: NVTX ranges around them.
-KINDS = ("copy", "memset", "kernel", "migration", "call", "range")
+#: What can be traced: what GPUs do, the calls that ask for copies (with their threads), the
+#: NVTX ranges around them, the addresses that copies are passed, and hashes of what is there.
+KINDS = ("copy", "memset", "kernel", "migration", "call", "range", "address", "hash")
 #: What is traced unless told otherwise: kernels can be many, migrations cost faults. Ranges cost
 #: nothing in a program that has none.
 DEFAULT_KINDS = ("copy", "memset", "call", "range")
