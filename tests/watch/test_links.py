@@ -5,7 +5,7 @@ import pytest
 
 from lanescope.run.store import read_run
 from lanescope.watch.codes import Direction
-from lanescope.watch.links import measured_links
+from lanescope.watch.links import measured_links, measured_nodes
 
 RECORDED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x2" / "check"
 
@@ -29,3 +29,13 @@ def test_runs_of_others_and_damaged_ones_tell_nothing(tmp_path, machine):
     (folder / "manifest.json").write_text("{")
     assert measured_links(machine, tmp_path) == {}
     assert measured_links(machine, tmp_path / "none") == {}
+
+
+def test_by_the_node_of_the_host_memory(tmp_path, machine):
+    shutil.copytree(RECORDED, tmp_path / "20260101-000000-check")
+    by_node = measured_nodes(machine, tmp_path)
+    assert {(gpu, way) for gpu, way, _ in by_node} == set(measured_links(machine, tmp_path))
+    assert {node for _, _, node in by_node} == {0}
+    assert (
+        by_node[0, Direction.H2D, 0].gbs == measured_links(machine, tmp_path)[0, Direction.H2D].gbs
+    )

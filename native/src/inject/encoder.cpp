@@ -115,7 +115,9 @@ void Encoder::add_migration(const CUpti_ActivityUnifiedMemoryCounter3& counter) 
                      .value = faulted ? 1 : counter.value,  // there it is the instruction
                      .address = counter.address,
                      .kind = static_cast<std::uint32_t>(kind),
-                     .device = faulted ? kHost : down ? counter.dstId : counter.srcId};
+                     .device = faulted ? kHost
+                               : down  ? counter.dstId
+                                       : counter.srcId};
   buffer_.add(told);
   Operation operation{};
   if (kind == CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD)

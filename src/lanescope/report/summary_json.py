@@ -34,6 +34,7 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
             {"gpu": gpu, **({} if found is None else asdict(found)), "known": found is not None}
             for gpu, found in summary.alignments
         ],
+        "managed": [asdict(way) for way in summary.managed],
         "probed": [probed_json(way) for way in summary.probed],
         "notes": list(summary.notes),
         "findings": [_finding(finding) for finding in findings],
@@ -52,6 +53,7 @@ def _way(way: WaySummary) -> dict[str, Any]:
         "counter_bytes": way.counter_bytes,
         "traced_bytes": way.traced_bytes,
         "unattributed_bytes": way.unattributed_bytes,
+        "unexplained": None if way.unexplained is None else asdict(way.unexplained),
         "limit_gbs": way.limit.gbs,
         "limit_source": way.limit.source,
         "share_of_limit": way.share_of_limit,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from lanescope.report import format as fmt
+from lanescope.report.managed_text import MANAGED, managed_rows
 from lanescope.report.probed_text import PROBED, probed_rows
 from lanescope.watch.attribution import WAYS_TO_ASK, CopyGroup
 from lanescope.watch.findings import Finding
@@ -33,12 +34,13 @@ def summary_text(summary: Summary, findings: Sequence[Finding] = ()) -> Text:
         _ways(summary.ways),
         [PROBED, *table_lines(probed_rows(summary.probed))] if summary.probed else [],
         _copies(summary),
+        [MANAGED, *table_lines(managed_rows(summary.managed))] if summary.managed else [],
         _shares(summary),
         _findings(findings),
         _ends(summary),
     ]
     text = Text("\n\n".join("\n".join(block) for block in blocks if block))
-    text.highlight_regex(r"(?m)^(Findings|Largest and most|Traced bytes|Probed).*", "bold")
+    text.highlight_regex(r"(?m)^(Findings|Largest and most|Traced bytes|Probed|Managed).*", "bold")
     return text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,27 @@ def measured_links(
     Only runs of the same GPUs, told by their UUIDs, of this machine.
     """
     found: dict[tuple[int, Direction], MeasuredLink] = {}
+    for run, name in _runs(machine, runs):
+        best: dict[tuple[int, Direction], MeasuredLink] = {}
+        for (gpu, way, _), link in _links_of(run, name).items():
+            if (gpu, way) not in best or link.gbs > best[gpu, way].gbs:
+                best[gpu, way] = link
+        found = {**best, **found}
+    return found
+
+
+def measured_nodes(
+    machine: Machine, runs: Path | None = None
+) -> dict[tuple[int, Direction, int], MeasuredLink]:
+    """Return the same by the NUMA node of the host memory, too, where it was pinned there."""
+    found: dict[tuple[int, Direction, int], MeasuredLink] = {}
+    for run, name in _runs(machine, runs):
+        found = {**_links_of(run, name), **found}
+    return found
+
+
+def _runs(machine: Machine, runs: Path | None) -> Iterator[tuple[Run, str]]:
+    """Yield runs of this machine with their names, the newest first."""
     folder = runs or default_runs_folder()
     manifests = folder.glob(f"*/{MANIFEST}") if folder.is_dir() else ()
     newest = sorted(manifests, key=lambda path: path.stat().st_mtime, reverse=True)
@@ -47,17 +69,15 @@ def measured_links(
         except InputError:
             continue  # damaged, or of another version
         if _same_gpus(run.manifest.machine, machine):
-            for key, link in _links_of(run, path.parent.name).items():
-                found.setdefault(key, link)
-    return found
+            yield run, path.parent.name
 
 
 def _same_gpus(one: Machine, other: Machine) -> bool:
     return [g.uuid for g in one.gpus] == [g.uuid for g in other.gpus] and not one.described
 
 
-def _links_of(run: Run, name: str) -> dict[tuple[int, Direction], MeasuredLink]:
-    best: dict[tuple[int, Direction], MeasuredLink] = {}
+def _links_of(run: Run, name: str) -> dict[tuple[int, Direction, int], MeasuredLink]:
+    best: dict[tuple[int, Direction, int], MeasuredLink] = {}
     for result in run.results:
         key = _link_of(result)
         gbs = result.total_gbs if key is not None else None
@@ -66,8 +86,8 @@ def _links_of(run: Run, name: str) -> dict[tuple[int, Direction], MeasuredLink]:
     return best
 
 
-def _link_of(result: Result) -> tuple[int, Direction] | None:
-    """The link that a result fills alone, and which way; None of all other results."""
+def _link_of(result: Result) -> tuple[int, Direction, int] | None:
+    """The link that a result fills alone, which way, and the node; None of all other results."""
     copies = result.experiment.copies
     if len(copies) != 1 or result.source is not Source.MEASURED:
         return None
@@ -76,7 +96,7 @@ def _link_of(result: Result) -> tuple[int, Direction] | None:
     if copy.engine is not Engine.CE or copy.bytes < _LEAST_BYTES or copy.in_pieces:
         return None
     if source.is_host and not destination.is_host and source.memory is Memory.PINNED:
-        return destination.index, Direction.H2D
+        return destination.index, Direction.H2D, source.index
     if destination.is_host and not source.is_host and destination.memory is Memory.PINNED:
-        return source.index, Direction.D2H
+        return source.index, Direction.D2H, destination.index
     return None

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from lanescope.watch.align import Alignment
 from lanescope.watch.attribution import CopyGroup, Share
 from lanescope.watch.limits import LinkLimit
+from lanescope.watch.managed import ManagedWay
 from lanescope.watch.probed_way import ProbedWay
 from lanescope.watch.rates import Rates
+from lanescope.watch.unexplained import Unexplained
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class WaySummary:
         without both sources. Differences below 0.5 % are 0: counters are no more exact.
     limit
         What the link can carry.
+    unexplained
+        When the unattributed bytes crossed the link; None where there are none.
     """
 
     gpu: int
@@ -44,6 +48,7 @@ class WaySummary:
     traced_bytes: float | None
     unattributed_bytes: float | None
     limit: LinkLimit
+    unexplained: Unexplained | None = None
 
     @property
     def label(self) -> str:
@@ -105,6 +110,8 @@ class Summary:
         By GPU, how counters and trace agree in time; None when too few copies tell.
     probed
         What probes have seen of each direction.
+    managed
+        What managed memory moved.
     notes
         Plain sentences on what the numbers do not say.
     """
@@ -118,6 +125,7 @@ class Summary:
     alignments: tuple[tuple[int, Alignment | None], ...] = ()
     notes: tuple[str, ...] = ()
     probed: tuple[ProbedWay, ...] = ()
+    managed: tuple[ManagedWay, ...] = ()
 
     def most_frequent(self, count: int) -> tuple[CopyGroup, ...]:
         """Return the groups with the most copies."""

@@ -9,7 +9,7 @@ from lanescope.machine import Machine
 from lanescope.watch.findings import Finding
 from lanescope.watch.findings.findings import find
 from lanescope.watch.limits import Ceilings
-from lanescope.watch.links import measured_links
+from lanescope.watch.links import measured_links, measured_nodes
 from lanescope.watch.run import WatchRun
 from lanescope.watch.summarise import summarise
 from lanescope.watch.summary import Summary
@@ -42,4 +42,8 @@ def measured_ceilings(machine: Machine, runs: Path | None = None) -> Ceilings | 
     links = measured_links(machine, runs)
     names = ", ".join(sorted({link.run for link in links.values()}))
     gbs = {(gpu, way.label): link.gbs for (gpu, way), link in links.items()}
-    return Ceilings(gbs, f"measured in {names}") if links else None
+    by_node = {
+        (gpu, way.label, node): link.gbs
+        for (gpu, way, node), link in measured_nodes(machine, runs).items()
+    }
+    return Ceilings(gbs, f"measured in {names}", by_node) if links else None
