@@ -194,6 +194,21 @@ nvtx.nvtx_push(b"5"); copy(1)
 
 
 @needs_injection
+def test_many_ranges_before_cuda_and_without_flushes(run: Run) -> None:
+    trace = run(
+        """
+nvtx.nvtx_begin()
+def many():
+    for _ in range(20_000): nvtx.nvtx_push(b"a"); nvtx.nvtx_pop()
+many(); cuda(); many(); many()
+""",
+        LANESCOPE_TRACE_FLUSH_MS="0",
+    )
+    assert len(trace.ranges) == 60_000
+    assert trace.process.lost_records == 0
+
+
+@needs_injection
 def test_children_of_fork_neither_hang_nor_write(run: Run) -> None:
     trace = run("""
 nvtx.nvtx_begin()

@@ -38,8 +38,11 @@ bool may_read(std::uint64_t address) noexcept {
 }  // namespace
 
 bool HostCopies::add(const CopyCall& call, std::uint32_t correlation) noexcept {
+  // The driver's call within the runtime's comes first; where it does not tell the way that bytes
+  // go, the outer one is told as well.
   static thread_local std::uint32_t last = 0;
-  if (std::exchange(last, correlation) == correlation) return false;  // the driver's call within
+  if (correlation == last) return false;
+  if (call.way != Way::unknown) last = correlation;
   HostCopy copy{};
   copy.head = {RecordKind::host_copy, 0, sizeof(HostCopy)};
   copy.source = call.source;
@@ -63,7 +66,7 @@ bool HostCopies::add(const CopyCall& call, std::uint32_t correlation) noexcept {
   } catch (...) {
     ++lost_;
   }
-  return waiting_.size() == kMany;
+  return waiting_.size() >= kMany;
 }
 
 std::vector<HostCopy> HostCopies::take(std::uint64_t& lost) noexcept {

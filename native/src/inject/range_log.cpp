@@ -58,7 +58,7 @@ bool RangeLog::add(EdgeKind kind, const std::string* domain, const std::string* 
   } catch (...) {
     ++lost_;
   }
-  return edges_.size() == kMany;
+  return edges_.size() >= kMany;
 }
 
 std::vector<Edge> RangeLog::take(std::uint64_t& lost) noexcept {

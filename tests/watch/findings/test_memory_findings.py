@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.machine import Machine, NumaNode, machine_named
+from lanescope.watch.called_copies import with_addresses
 from lanescope.watch.findings import Finding, find
 from lanescope.watch.findings.resent import sent_again
 from lanescope.watch.findings.thrashing import BLOCK_BYTES, again_and_again
@@ -54,7 +55,7 @@ def managed(kinds: str, *, each: int = MIB, address: int = 1 << 33, lasts: int =
 def test_memory_that_goes_to_and_fro_gains_what_prefetching_would() -> None:
     seen = dataclasses.replace(timeline(), managed=managed("><><><"))
     one = found(seen)["managed-thrashing"]
-    assert "1 block of 2 MiB was migrated" in one.sentence
+    assert "1 block of 2 MiB migrated" in one.sentence
     assert "5 MiB in 5 migrations of 1024 KiB, which took 0.005 s" in one.sentence
     moved = 2 * MIB / 50e9 + 3 * MIB / 40e9
     assert one.gain_seconds == pytest.approx(0.005 - moved)
@@ -139,6 +140,16 @@ def test_what_is_sent_again_unchanged_gains_its_time_at_most() -> None:
     assert "49 h2d copies of g0 (467.3 MiB, 49 % of the bytes sent)" in one.sentence
     assert one.gain_seconds == pytest.approx(49 * 200e-6)
     assert "No kernel, memset or copy within the GPU" in one.preconditions[0]
+
+
+def test_a_call_told_of_twice_is_one_copy() -> None:
+    rows = sent()
+    twice = HostCopies.concat([called(rows, hashed=0, hash=0), called(rows)])
+    copied, told = with_addresses(rows, twice)
+    assert len(copied) == len(told) == 100
+    assert told.hashed.tolist() == [1] * 100
+    shared = dataclasses.replace(rows, correlation=np.full(100, 3))  # a graph's copies
+    assert len(with_addresses(shared, called(rows))[0]) == 0
 
 
 def test_without_hashes_nothing_is_said_of_content() -> None:

@@ -75,12 +75,11 @@ def _finding(
     faults = int(
         managed.value[(managed.kind == ManagedKind.GPU_FAULT) & (managed.device == gpu)].sum()
     )
-    total = sum(sizes)
+    total, noun = sum(sizes), "block" if blocks == 1 else "blocks"
     return Finding(
         "managed-thrashing",
-        f"Managed memory of g{gpu} goes to and fro: {blocks} "
-        f"{'block of 2 MiB was' if blocks == 1 else 'blocks of 2 MiB were'} migrated both ways again "
-        f"and again, {total / 2**20:.4g} MiB in {len(rows)} migrations of "
+        f"Managed memory of g{gpu} goes to and fro: {blocks} {noun} of 2 MiB migrated "
+        f"both ways again and again, {total / 2**20:.4g} MiB in {len(rows)} migrations of "
         f"{total / len(rows) / 1024:.4g} KiB, which took {seconds:.3g} s beside the waiting of "
         "kernels and threads that faulted.",
         gain,
