@@ -88,3 +88,22 @@ def test_without_copies_there_is_no_first() -> None:
     down, _ = summarise(seen, MACHINE).ways
     assert down.unexplained is None
     assert down.unattributed_bytes == pytest.approx(20e9, rel=0.01)
+
+
+def test_the_parts_that_counters_come_in_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = copies(3, 100_000_000, start_ns=300 * MS, every_ns=100 * MS, lasts_ns=10 * MS)
+    kernels = Operations.of(
+        pid=[7] * 5,
+        what=[What.KERNEL] * 5,
+        start_ns=300 * MS + np.arange(5) * 120 * MS,
+        end_ns=380 * MS + np.arange(5) * 120 * MS,
+    )
+    seen = timeline(copied, kernels, counters=(even_counters(20.0),))
+    whole = summarise(seen, MACHINE).ways[0].unexplained
+    monkeypatch.setattr("lanescope.watch.payload._CHUNK", 1009)
+    parts = summarise(seen, MACHINE).ways[0].unexplained
+    assert whole is not None
+    assert parts is not None
+    assert parts.before_first == pytest.approx(whole.before_first, rel=1e-9)
+    assert parts.beside_kernels == pytest.approx(whole.beside_kernels, rel=1e-9)
+    assert whole.beside_kernels == pytest.approx(20e9 * 0.39, rel=0.02)

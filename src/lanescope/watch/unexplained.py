@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,32 +52,50 @@ def unexplained(
     moved = operations.rows(operations.moves)
     if not len(moved) or len(counters) < 2:
         return None
-    rest = _rest(counters, model, operations, explained, way)
     first = int(np.clip(moved.start_ns.min(), counters.end_ns[0], counters.end_ns[-1]))
-    start = between(counters.end_ns, rest, np.array([counters.end_ns[0], first]))
-    edges = _kernels_alone(operations, moved, first)
-    beside = between(counters.end_ns, rest, edges)[::2] if edges.size else np.zeros(1)
-    return Unexplained(max(float(start.sum()), 0.0), max(float(beside.sum()), 0.0))
+    before = np.array([counters.end_ns[0], first])
+    alone = _kernels_alone(operations, moved, first)
+    sums = np.zeros(2)
+    for end_ns, rest in _rests(counters, model, operations, explained, way):
+        sums += [_within(end_ns, rest, edges) for edges in (before, alone)]
+    return Unexplained(max(float(sums[0]), 0.0), max(float(sums[1]), 0.0))
 
 
-def _rest(
+def _within(end_ns: IntArray, values: FloatArray, edges: IntArray) -> float:
+    """Return what falls between each first edge and the one after it; the first record is none."""
+    first = int(np.searchsorted(edges, end_ns[0])) // 2 * 2
+    last = (int(np.searchsorted(edges, end_ns[-1])) + 1) // 2 * 2
+    if last <= first:
+        return 0.0
+    inside = np.clip(edges[first:last], end_ns[0], end_ns[-1])
+    return float(between(end_ns, values, inside)[::2].sum())
+
+
+def _rests(
     counters: Counters, model: WireModel, operations: Operations, explained: Operations, way: int
-) -> FloatArray:
-    """Payload of each record without what operations explain; 0 where nothing is known."""
+) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Yield ends of records, some at a time, and their payload without what operations explain.
+
+    The first of each is the last of those before, so that all but it have a start. Where nothing
+    is known, it is 0.
+    """
     ends = np.sort(operations.end_ns[operations.is_copy])
-    payload = np.concatenate(
-        [columns[:, way] for _, columns in payload_records(counters, model, None, ends)]
-    )
-    told = np.zeros(len(counters))
+    times, sums = np.array([0]), np.zeros(1)
     if len(explained):
         span = (
             min(int(explained.start_ns.min()), int(counters.end_ns[0])),
             max(int(explained.end_ns.max()) + 1, int(counters.end_ns[-1])),
         )
         times, columns = rectangles([explained], span)
-        told[1:] = between(times, columns[:, 0], counters.end_ns)
-    rest: FloatArray = np.where(counters.known, payload - told, 0.0)
-    return rest
+        sums = np.cumsum(columns[:, 0])
+    since = (times - times[0]).astype(np.float64)
+    done, before = 0, counters.end_ns[:1]
+    for end_ns, found in payload_records(counters, model, None, ends):
+        edges = np.concatenate((before, end_ns))
+        told = np.diff(np.interp((edges - times[0]).astype(np.float64), since, sums))
+        known = counters.known[done : done + end_ns.size]
+        yield edges, np.append(0.0, np.where(known, found[:, way] - told, 0.0))
+        done, before = done + end_ns.size, end_ns[-1:]
 
 
 def _kernels_alone(operations: Operations, moved: Operations, first: int) -> IntArray:
