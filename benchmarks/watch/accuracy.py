@@ -5,9 +5,10 @@
     python benchmarks/watch/accuracy.py --out FILE.csv [--source pm] [--interval 100us]
     python benchmarks/watch/accuracy.py --out FILE.csv --run WATCH    # of a stored watch
 
-Watches ``lanescope.examples vector-add`` with pinned vectors of several sizes, and compares for
-each traced copy the payload by counters, from a little before to a little after the copy, with its
-bytes; ``reverse`` is what counters tell of the other way, as a share of the copy's bytes.
+Watches ``lanescope.examples vector-add`` with pinned vectors of several sizes. For each direction
+``counted`` is the payload by counters from a little before its first copy to a little after its
+last one, and ``bytes`` what was copied; ``reverse`` is what counters tell of the other way
+while copies of this direction ran, as a share of their bytes.
 """
 
 from __future__ import annotations
@@ -21,18 +22,21 @@ from pathlib import Path
 
 import numpy as np
 
-from lanescope.watch.codes import Direction
+from lanescope.watch.codes import Direction, FloatArray, IntArray
 from lanescope.watch.fit import model_of
 from lanescope.watch.limits import pcie_links
-from lanescope.watch.operations import Operations
+from lanescope.watch.payload import payload_records
 from lanescope.watch.rectangles import between
 from lanescope.watch.run import WatchRun
 from lanescope.watch.store import read_watch
+from lanescope.watch.timeline import Counters
+from lanescope.watch.wire import WireModel, settle
 
 SIZES = ("1MiB", "4MiB", "16MiB", "64MiB", "256MiB", "1GiB")
 #: Counters and copies agree in time to some microseconds, and a record may reach over an edge:
-#: so much is added before and after a copy, but at most half of the way to the next one.
-MARGIN_NS = 300_000
+#: so much is added before the first copy of a direction and after the last, and at least two
+#: records.
+MARGIN_NS = 20_000
 
 
 def watched(size: str, options: list[str], folder: Path) -> WatchRun:
@@ -51,47 +55,39 @@ def rows(run: WatchRun, size: str) -> list[dict[str, object]]:
     links = pcie_links(run.manifest.machine, 0)
     for counters in run.timeline.counters:
         model = model_of(run.timeline, counters, links[0].pcie if links else None)
-        for i in range(len(copies)):
-            down = copies.direction[i] == Direction.H2D
-            begin, end = _around(copies, i)
-            edges = np.array([begin, end], np.int64)
-            rx, tx = (
-                float(between(counters.end_ns, column, edges)[0])
-                for column in (counters.rx_bytes, counters.tx_bytes)
-            )
-            h2d, d2h = (
-                float(x)
-                for x in model.payload(
-                    rx,
-                    tx,
-                    seconds=(end - begin) * 1e-9,
-                    interval_ns=counters.interval_ns,
-                    operations=1,
-                )
-            )
-            told, other = (h2d, d2h) if down else (d2h, h2d)
-            true = int(copies.bytes[i])
+        margin = max(MARGIN_NS, 2 * counters.interval_ns)
+        for way, direction in enumerate((Direction.H2D, Direction.D2H)):
+            own = copies.rows(copies.direction == direction)
+            around = np.array([own.start_ns.min() - margin, own.end_ns.max() + margin])
+            told = _payload(counters, model, around, np.sort(own.end_ns))[0]
+            edges = np.stack((own.start_ns, own.end_ns), axis=1).ravel()
+            inside = _payload(counters, model, edges, np.sort(own.end_ns))[::2].sum(axis=0)
+            true = int(own.bytes.sum())
+            reverse = settle(inside[0], inside[1])[1 - way]
             found.append(
                 {
                     "source": counters.source,
+                    "interval_us": counters.interval_ns / 1e3,
                     "size": size,
-                    "direction": "h2d" if down else "d2h",
+                    "direction": direction.label,
                     "bytes": true,
-                    "counted": round(told),
-                    "error": f"{told / true - 1:+.5f}",
-                    "reverse": f"{other / true:.5f}",
+                    "counted": round(float(told[way])),
+                    "error": f"{told[way] / true - 1:+.5f}",
+                    "reverse": f"{reverse / true:.5f}",
                     "model": model.source,
                 }
             )
     return found
 
 
-def _around(copies: Operations, i: int) -> tuple[int, int]:
-    """Return the time of a copy with its margins."""
-    begin, end = int(copies.start_ns[i]), int(copies.end_ns[i])
-    before = begin - int(copies.end_ns[i - 1]) if i else 2 * MARGIN_NS
-    after = int(copies.start_ns[i + 1]) - end if i + 1 < len(copies) else 2 * MARGIN_NS
-    return begin - min(MARGIN_NS, before // 2), end + min(MARGIN_NS, after // 2)
+def _payload(counters: Counters, model: WireModel, edges: IntArray, ends: IntArray) -> FloatArray:
+    """Return payload (h2d, d2h) between edges, a row for each pair of neighbours."""
+    times, columns = [counters.end_ns[:0]], [np.empty((0, 3))]
+    for end_ns, payload in payload_records(counters, model, None, ends):
+        times.append(end_ns)
+        columns.append(payload)
+    end_ns, payload = np.concatenate(times), np.concatenate(columns)
+    return np.stack([between(end_ns, payload[:, way], edges) for way in (0, 1)], axis=1)
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from scipy.stats import binom
 
@@ -28,6 +29,9 @@ WAYS: dict[str, list[str] | None] = {
     "pm-100khz": ["--source", "pm", "--interval", "10us"],
     "trace": ["--source", "trace"],
     "kernels": ["--source", "trace", "--kernels"],
+    "counters": ["--source", "counters"],
+    "probe": ["--source", "probe"],
+    "probe-gentle": ["--source", "probe", "--gentle"],
 }
 
 
@@ -36,7 +40,9 @@ def seconds(program: list[str], way: list[str] | None) -> float:
     with tempfile.TemporaryDirectory() as folder:
         watch = [sys.executable, "-m", "lanescope", "watch", "-q", "--out", f"{folder}/run"]
         command = program if way is None else [*watch, *way, "--", *program]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
     steps = json.loads(done.stdout.strip().splitlines()[-1])["steps"]
     return (steps[-1]["end_ns"] - steps[0]["begin_ns"]) * 1e-9
 
@@ -61,16 +67,26 @@ def main() -> None:
         order = list(times) if turn % 2 == 0 else list(times)[::-1]
         for way in order:
             times[way].append(seconds(program, WAYS[way]))
-    slower = {}
+        # after every turn: one that is stopped early leaves what it has measured
+        _write(arguments.out, program, times)
+    for way, slower in slowdowns(times).items():
+        low, high = slower["interval"]
+        print(f"{way}: {slower['median']:+.2%} ({low:+.2%} to {high:+.2%})")
+    print(f"none: {statistics.median(times['none']):.4f} s")
+
+
+def slowdowns(times: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
+    """Return the median slowdown of each way against its own turn's unwatched run."""
+    found = {}
     for way in (way for way in times if way != "none"):
         ratios = [b / a - 1 for a, b in zip(times["none"], times[way], strict=True)]
-        slower[way] = {"median": statistics.median(ratios), "interval": interval(ratios)}
-        low, high = interval(ratios)
-        print(f"{way}: {statistics.median(ratios):+.2%} ({low:+.2%} to {high:+.2%})")
-    print(f"none: {statistics.median(times['none']):.4f} s")
-    arguments.out.write_text(
-        json.dumps({"program": program, "seconds": times, "slowdown": slower}, indent=1) + "\n"
-    )
+        found[way] = {"median": statistics.median(ratios), "interval": interval(ratios)}
+    return found
+
+
+def _write(out: Path, program: list[str], times: dict[str, list[float]]) -> None:
+    told = {"program": program, "seconds": times, "slowdown": slowdowns(times)}
+    out.write_text(json.dumps(told, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 using lanescope::watch::CounterReport;
+using lanescope::watch::CounterSpool;
 using lanescope::watch::CuptiApi;
 using lanescope::watch::Direction;
 using lanescope::watch::NvmlApi;
@@ -50,14 +51,18 @@ void bind_sampler(nb::module_& module) {
           "__init__",
           [](PmSampler* self, int device, std::uint64_t interval_ns,
              std::vector<std::string> metrics, std::size_t hardware_buffer_bytes,
-             std::uint64_t decode_period_ns, std::string path, std::string header,
+             std::uint64_t decode_period_ns,
+             const std::vector<std::pair<std::string, std::string>>& spools,
              const std::string& cupti) {
+            std::vector<CounterSpool::Target> targets;
+            for (const auto& [path, header] : spools) targets.push_back({path, header});
             new (self) PmSampler({device, interval_ns, std::move(metrics), hardware_buffer_bytes},
-                                 decode_period_ns, {std::move(path), std::move(header)}, cupti);
+                                 decode_period_ns, targets, cupti);
           },
           "device"_a, "interval_ns"_a, "metrics"_a, "hardware_buffer_bytes"_a, "decode_period_ns"_a,
-          "path"_a, "header"_a, "cupti"_a, Release(),
-          "Makes everything ready; `metrics` are two: bytes received, bytes sent.")
+          "spools"_a, "cupti"_a, Release(),
+          "Makes everything ready. `metrics`: bytes received and sent, of each kind of link;\n"
+          "`spools`: the path and the first line of a spool for each two of them.")
       .def("start", &PmSampler::start, Release())
       .def("stop", &PmSampler::stop, Release())
       .def("chip", &PmSampler::chip, "CUPTI's name of the GPU's chip.");
@@ -80,6 +85,14 @@ void bind_nvml(nb::module_& module) {
       },
       "uuid"_a, Release(), "Time in ns, bytes received and sent by a GPU, modulo 2^32.");
   module.def(
+      "nvlink_counters",
+      [](const std::string& uuid) {
+        const NvmlApi nvml;
+        const auto now = nvml.nvlink_kib(nvml.device(uuid));
+        return std::tuple(now.time_ns, now.received_kib, now.sent_kib);
+      },
+      "uuid"_a, Release(), "Time in ns, KiB of payload received and sent over all NVLinks.");
+  module.def(
       "link_throughput",
       [](const std::string& uuid, Direction direction) {
         const NvmlApi nvml;
@@ -91,13 +104,20 @@ void bind_nvml(nb::module_& module) {
       .def(
           "__init__",
           [](NvmlCounters* self, const std::vector<Target>& targets, std::uint64_t period_ns,
-             double most_bytes_per_second) {
-            std::vector<NvmlTarget> gpus;
-            for (const auto& [uuid, path, header] : targets) gpus.push_back({uuid, {path, header}});
-            new (self) NvmlCounters(gpus, period_ns, most_bytes_per_second);
+             double most_bytes_per_second, const std::vector<Target>& nvlinks,
+             std::uint64_t nvlink_period_ns) {
+            const auto all = [](const std::vector<Target>& told) {
+              std::vector<NvmlTarget> gpus;
+              for (const auto& [uuid, path, header] : told) gpus.push_back({uuid, {path, header}});
+              return gpus;
+            };
+            new (self) NvmlCounters(all(targets), period_ns, most_bytes_per_second, all(nvlinks),
+                                    nvlink_period_ns);
           },
-          "targets"_a, "period_ns"_a, "most_bytes_per_second"_a, Release(),
-          "`targets`: for each GPU its UUID, the path of its spool, and the first line of that.")
+          "targets"_a, "period_ns"_a, "most_bytes_per_second"_a,
+          "nvlinks"_a = std::vector<Target>{}, "nvlink_period_ns"_a = 10'000'000, Release(),
+          "`targets`, `nvlinks`: for each GPU its UUID, the path of its spool, and the first line "
+          "of that.")
       .def("start", &NvmlCounters::start, Release())
       .def("stop", &NvmlCounters::stop, Release());
   nb::class_<NvmlThroughput>(module, "NvmlThroughput",

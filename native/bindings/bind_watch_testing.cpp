@@ -11,12 +11,17 @@
 
 #include "bindings.hpp"
 #include "lanescope/watch/counter_stream.hpp"
+#include "lanescope/watch/own_traffic.hpp"
+#include "lanescope/watch/sample_memo.hpp"
 #include "lanescope/watch/spool_file.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 using lanescope::watch::CounterRecord;
 using lanescope::watch::CounterStream;
+using lanescope::watch::GrowingCounter;
+using lanescope::watch::OwnTraffic;
+using lanescope::watch::SampleMemo;
 using lanescope::watch::SpoolFile;
 using lanescope::watch::WrappingCounter;
 
@@ -30,8 +35,8 @@ void bind_stream(nb::module_& testing) {
       .def(
           "add",
           [](CounterStream& self, std::uint64_t start_ns, std::uint64_t end_ns, double rx_bytes,
-             double tx_bytes) { self.add({start_ns, end_ns, rx_bytes, tx_bytes}); },
-          "start_ns"_a, "end_ns"_a, "rx_bytes"_a, "tx_bytes"_a)
+             double tx_bytes, bool own) { self.add({start_ns, end_ns, rx_bytes, tx_bytes, own}); },
+          "start_ns"_a, "end_ns"_a, "rx_bytes"_a, "tx_bytes"_a, "own"_a = false)
       .def("begin_again", &CounterStream::begin_again)
       .def("take",
            [](CounterStream& self) {
@@ -49,13 +54,38 @@ void bind_stream(nb::module_& testing) {
           "Samples, lost ones, gaps, repeated ones.");
 }
 
+void bind_memo(nb::module_& testing) {
+  nb::class_<SampleMemo>(testing, "SampleMemo", "Values of samples, found by their bytes.")
+      .def(nb::init<std::size_t, std::size_t>(), "bytes"_a, "values"_a)
+      .def(
+          "find",
+          [](SampleMemo& self, nb::bytes sample) {
+            const double* found = self.find(static_cast<const std::uint8_t*>(sample.data()));
+            return found == nullptr ? std::optional<double>() : *found;
+          },
+          "sample"_a, "The first value, or None.")
+      .def(
+          "learn", [](SampleMemo& self, const std::vector<double>& values) { self.learn(values); },
+          "values"_a)
+      .def("forget", &SampleMemo::forget)
+      .def("contradictions", &SampleMemo::contradictions);
+  nb::class_<OwnTraffic>(testing, "OwnTraffic", "When a sampler used its link.")
+      .def(nb::init<>())
+      .def("add", &OwnTraffic::add, "begin_ns"_a, "end_ns"_a)
+      .def("during", &OwnTraffic::during, "start_ns"_a, "end_ns"_a);
+}
+
 }  // namespace
 
 void bind_watch_testing(nb::module_& testing) {
   bind_stream(testing);
+  bind_memo(testing);
   nb::class_<WrappingCounter>(testing, "WrappingCounter", "Follows a counter of 32 bits.")
       .def(nb::init<double>(), "most_per_second"_a)
       .def("advance", &WrappingCounter::advance, "value"_a, "elapsed_ns"_a);
+  nb::class_<GrowingCounter>(testing, "GrowingCounter", "Follows a counter of 64 bits.")
+      .def(nb::init<>())
+      .def("advance", &GrowingCounter::advance, "value"_a);
   nb::class_<SpoolFile>(testing, "SpoolFile", "A file of records that grows.")
       .def(nb::init<const std::string&, const std::string&>(), "path"_a, "header"_a)
       .def(

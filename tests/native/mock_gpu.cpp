@@ -2,7 +2,10 @@
 // library. What it does is said by variables of the environment, read at each call:
 //   MOCK_PM       gap, overflow (once), dead (overflows for ever), broken (fails after 20 ms), or
 //   nothing MOCK_REFUSES  NAME=CODE: the function of CUPTI or NVML that fails, and with what
-// A sample every interval: 1000 bytes received, 100 sent. The first is one that is none.
+//   MOCK_NVLINK   none (not supported), reset (the counters are set back every 50 ms), timeless
+//   (they tell no times), or nothing: they grow by 600 GB/s received and 20 GB/s sent
+// A sample every interval: 1000 bytes received, 100 sent; over NVLink
+// seven times as much. The first is one that is none.
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
@@ -29,7 +32,8 @@ struct Image {
 
 std::uint64_t interval, next_ns, begin_ns, stop_ns, index_of_next;
 int starts;
-std::uint64_t kRate = 60'000'000'000;  // bytes per second that NVML counts
+const std::int64_t loaded_us = 1'700'000'000'000'000;  // when the driver was loaded
+std::uint64_t kRate = 60'000'000'000;                  // bytes per second that NVML counts
 
 std::uint64_t now_ns() {
   timespec now{};
@@ -48,6 +52,11 @@ int refusal(const char* name) {
   const std::string text = told;
   const auto equals = text.find('=');
   return text.substr(0, equals) == name ? std::atoi(text.c_str() + equals + 1) : 0;
+}
+
+bool nvlink(const char* name) {
+  const char* told = std::getenv("MOCK_NVLINK");
+  return told != nullptr && std::strcmp(told, name) == 0;
 }
 
 CUptiResult answer(const char* name) {
@@ -87,7 +96,8 @@ CUptiResult cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Params* p
 CUptiResult cuptiProfilerHostDeinitialize(CUpti_Profiler_Host_Deinitialize_Params*) {
   return CUPTI_SUCCESS;
 }
-CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params*) {
+CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params* p) {
+  if (p->numMetrics > 2 && refusal("NVLink metrics") != 0) return answer("NVLink metrics");
   return answer("cuptiProfilerHostConfigAddMetrics");
 }
 CUptiResult cuptiProfilerHostGetConfigImageSize(CUpti_Profiler_Host_GetConfigImageSize_Params* p) {
@@ -170,8 +180,8 @@ CUptiResult cuptiPmSamplingCounterDataGetSampleInfo(
 }
 CUptiResult cuptiProfilerHostEvaluateToGpuValues(
     CUpti_Profiler_Host_EvaluateToGpuValues_Params* p) {
-  p->pMetricValues[0] = 1000;
-  p->pMetricValues[1] = 100;
+  for (size_t i = 0; i < p->numMetrics; ++i) p->pMetricValues[i] = i % 2 != 0 ? 100 : 1000;
+  for (size_t i = 2; i < p->numMetrics; ++i) p->pMetricValues[i] *= 7;  // NVLink
   return CUPTI_SUCCESS;
 }
 
@@ -181,6 +191,16 @@ struct Field {
   std::int32_t type, result;
   std::uint64_t value;
 };
+
+// Payload over all NVLinks, in KiB and 64 bits.
+void count_nvlink(Field& field, std::int64_t now_us) {
+  if (nvlink("none") || field.scope != 0xFFFFFFFF) field.result = 3;
+  const std::int64_t since_us = nvlink("reset") ? now_us % 50'000 : now_us - loaded_us;
+  const double rate = field.id == 139 ? 600'000 : 20'000;  // bytes per microsecond
+  field.type = 3;
+  field.value = static_cast<std::uint64_t>(since_us / 1024.0 * rate);
+  if (nvlink("timeless")) field.timestamp_us = 0;
+}
 
 int nvmlInit_v2() {
   return refusal("nvmlInit_v2");
@@ -201,6 +221,10 @@ int nvmlDeviceGetFieldValues(void*, int count, Field* fields) {
     fields[i].timestamp_us = now_us;
     fields[i].type = 1;
     fields[i].result = refusal("nvmlDeviceGetFieldValues");
+    if (fields[i].id == 138 || fields[i].id == 139) {
+      count_nvlink(fields[i], now_us);
+      continue;
+    }
     const std::uint64_t counted = now_us * (kRate / 1'000'000) / (fields[i].id == 198 ? 1 : 10);
     fields[i].value = counted & 0xFFFFFFFF;
   }

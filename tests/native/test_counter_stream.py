@@ -66,9 +66,29 @@ def test_samples_that_go_backwards_are_dropped():
 def test_bytes_that_are_no_numbers_are_unknown():
     stream = native.testing.CounterStream(100, False)
     stream.add(0, 100, float("nan"), -1.0)
-    stream.add(100, 200, 1e12, 0.6)
-    assert stream.take()[1:] == [(100, UNKNOWN, UNKNOWN), (200, UNKNOWN - 1, 1)]
+    stream.add(100, 200, 1e9, 0.6)
+    assert stream.take()[1:] == [(100, UNKNOWN, UNKNOWN), (200, 1_000_000_000, 1)]
     assert stream.counts() == (1, 1, 1, 0)
+
+
+def test_more_bytes_than_a_record_holds_become_several_records():
+    stream = native.testing.CounterStream(10, False)
+    stream.add(0, 10, 1e10 + 1, 7.0)
+    _, *records = stream.take()
+    assert [end for end, *_ in records] == [3, 6, 10]
+    assert sum(rx for _, rx, _ in records) == 10_000_000_001
+    assert sum(tx for *_, tx in records) == 7
+    assert stream.counts() == (1, 0, 0, 0)
+    stream.add(10, 20, 1e30, float("nan"))  # no count at all: bounded, and the rest is unknown
+    records = stream.take()
+    assert len(records) == 1024
+    assert {tx for *_, tx in records} == {UNKNOWN}
+
+
+def test_a_counter_that_is_set_back_is_unknown_and_no_huge_number():
+    counter = native.testing.GrowingCounter()
+    values = [(1 << 63) + 5, (1 << 63) + 5, (1 << 63) + 9, 3, 10]
+    assert [counter.advance(value) for value in values] == [None, 0, 4, None, 7]
 
 
 @given(

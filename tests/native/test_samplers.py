@@ -37,8 +37,7 @@ def sampler(library, path, decode_ms=5):
         METRICS,
         1 << 20,
         decode_ms * 1_000_000,
-        str(path),
-        counter_header("pm", 0, INTERVAL),
+        [(str(path), counter_header("pm", 0, INTERVAL, own=True))],
         str(library),
     )
 
@@ -61,6 +60,7 @@ def test_samples_are_written_without_a_gap(library, tmp_path):
     assert set(found.end_ns[1:] - found.start_ns[1:]) == {INTERVAL}
     assert set(found.rx_bytes[1:]) == {1000}
     assert set(found.tx_bytes[1:]) == {100}
+    assert 0.02 < found.own.mean() < 0.9  # 0.1 ms every 5 ms at least, while it was fetching
     assert 0 < report.decode_cpu_seconds + report.evaluate_cpu_seconds < report.cpu_seconds
     assert report.wall_seconds > 0.1
 
@@ -170,6 +170,60 @@ def test_counters_of_the_driver_add_up(tmp_path):
         assert found.tx_bytes.sum() == pytest.approx(6e9 * seconds, rel=1e-6)
     rates = found.rx_bytes[1:] / (found.end_ns[1:] - found.start_ns[1:])
     assert rates[found.known[1:]] == pytest.approx(60, rel=1e-3)
+
+
+def nvlink_counted(tmp_path, seconds=0.3, period_ns=10_000_000):
+    pcie, nvlink = tmp_path / "counters.g0.bin", tmp_path / "counters-nvlink.g0.bin"
+    of = counter_header("counters", 0, period_ns, link="nvlink")
+    reader = native.NvmlCounters(
+        [("GPU-x", str(pcie), counter_header("counters", 0, 2_000_000))],
+        2_000_000,
+        64e9,
+        [("GPU-x", str(nvlink), of)],
+        period_ns,
+    )
+    reader.start()
+    time.sleep(seconds)
+    reports = reader.stop()
+    assert not any(report.errors for report in reports)
+    return reports, read_counters(pcie), read_counters(nvlink)
+
+
+def test_nvlink_counters_are_read_beside_those_of_pcie_and_more_rarely(tmp_path):
+    """At 600 GB/s 10 ms are more than a record holds: none of it may be cut."""
+    (pcie_report, report), pcie, nvlink = nvlink_counted(tmp_path)
+    assert (pcie.link, nvlink.link, nvlink.source) == ("pcie", "nvlink", "counters")
+    assert report.reads < pcie_report.reads
+    seconds = (nvlink.end_ns[-1] - nvlink.end_ns[0]) * 1e-9
+    assert seconds > 0.2
+    assert nvlink.known[1:].all()
+    assert nvlink.rx_bytes.sum() == pytest.approx(600e9 * seconds, rel=1e-5)
+    assert nvlink.tx_bytes.sum() == pytest.approx(20e9 * seconds, rel=1e-5)
+
+
+def test_nvlink_counters_that_are_set_back_leave_an_unknown_record(monkeypatch, tmp_path):
+    monkeypatch.setenv("MOCK_NVLINK", "reset")
+    (_, report), _, nvlink = nvlink_counted(tmp_path)
+    assert report.lost_samples == (~nvlink.known[1:]).sum() >= 1
+    rates = nvlink.rx_bytes[1:] / (nvlink.end_ns[1:] - nvlink.start_ns[1:])
+    assert rates[nvlink.known[1:]].max() < 601
+
+
+def test_nvlink_counters_without_times_have_those_of_the_host(monkeypatch, tmp_path):
+    monkeypatch.setenv("MOCK_NVLINK", "timeless")
+    before = time.time_ns()
+    _, _, nvlink = nvlink_counted(tmp_path, 0.1)
+    assert before < nvlink.end_ns[0] < nvlink.end_ns[-1] < time.time_ns()
+    assert nvlink.known[1:].all()
+    assert nvlink.rx_bytes.sum() > 0
+
+
+def test_gpus_whose_nvlinks_are_not_counted_are_refused_at_once(monkeypatch):
+    assert native.nvlink_counters("GPU-x")[1] > native.nvlink_counters("GPU-x")[2]
+    monkeypatch.setenv("MOCK_NVLINK", "none")
+    with pytest.raises(native.NativeError) as failed:
+        native.nvlink_counters("GPU-x")
+    assert failed.value.args[2] == "NVML_ERROR_NOT_SUPPORTED"
 
 
 def test_throughput_of_both_directions_comes_together(tmp_path):

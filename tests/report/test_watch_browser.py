@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -117,6 +118,22 @@ def test_hovering_tells_rates_and_what_is_not_known(tmp_path: Path):
     )
     assert "not known" in noted["lost"]
     assert noted["gone"] == "true"
+
+
+def test_nvlink_has_rows_of_its_own_and_is_no_wire_traffic(tmp_path: Path):
+    nvlink = dataclasses.replace(watch_factory.counters(seed=2), link="nvlink")
+    told = dataclasses.replace(
+        watch_factory.watch_run().timeline, counters=(nvlink, watch_factory.counters())
+    )
+    noted = used(
+        watch_factory.watch_run(told),
+        """const left = 168, room = main.clientWidth - left;
+        await point("pointermove", left + 0.01 * room, 80); said.first = tip();
+        await point("pointermove", left + 0.01 * room, 80 + 124); said.second = tip();""",
+        tmp_path,
+    )
+    assert noted["first"].startswith("NVLink rx, g0 by pm mean 5")
+    assert noted["second"].startswith("to GPU on the wire, g0 by pm mean 5")
 
 
 def test_a_single_record_is_told_as_it_was_counted(tmp_path: Path):

@@ -35,7 +35,10 @@ def test_conditions_are_read(text: str, expected: tuple[object, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("h3d.p50 > 1GB/s", "'h3d' in 'h3d.p50 > 1GB/s' is no direction; write h2d or d2h"),
+        (
+            "h3d.p50 > 1GB/s",
+            "'h3d' in 'h3d.p50 > 1GB/s' is no direction; write h2d, d2h, nvlink-rx or nvlink-tx",
+        ),
         ("h2d.p75 > 1GB/s", "'p75' in .* is nothing that is measured; use mean, p50"),
         ("h2d.p50 = 1GB/s", "'=' in .* is no comparison; use <, <=, > or >="),
         ("h2d.p50 > 40", "'40' in .* is no rate; write for example 40GB/s"),

@@ -90,11 +90,13 @@ def test_pieces_from_a_spool_are_the_counters_that_it_holds(tmp_path):
     records["end_ns"] = NOW + np.arange(1000) * 10_000
     records["rx_bytes"], records["tx_bytes"] = np.arange(1000), 7
     records["rx_bytes"][[0, 500]] = records["tx_bytes"][[0, 500]] = 0xFFFFFFFF
-    spool.write_bytes(counter_header("pm", 0, 10_000).encode() + records.tobytes())
+    records["end_ns"][100:110] |= np.uint64(1 << 63)
+    spool.write_bytes(counter_header("pm", 0, 10_000, own=True).encode() + records.tobytes())
     whole = read_counters(spool)
     pieces = Series(whole, SpoolTail(spool, most_records=300).read())
     write_columns(tmp_path, Timeline(NOW, NOW + 1), [pieces])
     (back,) = read_columns(tmp_path, NOW, NOW + 1).counters
+    assert np.flatnonzero(whole.own).tolist() == list(range(100, 110))
     for field in dataclasses.fields(Counters):
         assert same(getattr(back, field.name), getattr(whole, field.name)), field.name
 

@@ -91,3 +91,10 @@ def test_chunks_of_records_do_not_change_a_fit(monkeypatch: pytest.MonkeyPatch) 
     parts = model_of(seen, seen.counters[0])
     assert np.allclose(parts.matrix, whole.matrix)
     assert np.allclose(parts.per_second, whole.per_second)
+
+
+def test_copies_that_cost_what_packets_are_confirm_their_sizes() -> None:
+    seen = timeline(1.0474, 0.0628)
+    model = model_of(seen, seen.counters[0])
+    assert model.matrix == default_model("pm").matrix
+    assert "as 24 windows of 10 ms with traced copies h2d confirm" in model.source

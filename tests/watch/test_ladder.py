@@ -1,8 +1,11 @@
+import dataclasses
+from unittest.mock import Mock
+
 import pytest
 
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
-from lanescope.watch.doctor import examine
+from lanescope.watch.doctor import examine, nvlink_text
 from lanescope.watch.durations import parse_ns
 from lanescope.watch.ladder import Asked, sources_for
 from lanescope.watch.sources.base import Availability
@@ -59,6 +62,25 @@ def test_those_that_are_named_watch_whether_or_not_they_say_they_work(tmp_path, 
     assert names(tmp_path, Asked(("trace", "pm"))) == ["trace", "pm.g0", "pm.g1"]
     with pytest.raises(InputError, match="no source 'pn'; use pm, counters"):
         Asked(("pn",))
+
+
+def test_doctor_says_whose_nvlinks_are_counted(two_gpus, monkeypatch):
+    assert nvlink_text(MACHINE) == "none"
+    monkeypatch.setattr("lanescope.watch.doctor.counts_nvlink", lambda gpu: gpu.index == 1)
+    assert nvlink_text(two_gpus) == (
+        "bytes of g1 are counted by source counters; the driver does not count bytes of g0"
+    )
+
+
+def test_gpus_with_nvlinks_are_counted_there_too(two_gpus, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("lanescope.watch.sources.counters.counts_nvlink", asked.append)
+    monkeypatch.setattr("lanescope.watch.sources.counters.native.NvmlCounters", Mock())
+    gpus = tuple(dataclasses.replace(g, uuid=f"GPU-{g.index}") for g in two_gpus.gpus)
+    for machine in (MACHINE, dataclasses.replace(two_gpus, gpus=gpus)):
+        (source,) = sources_for(machine, Asked(names=("counters",)), tmp_path)
+        source.start()
+    assert [gpu.uuid for gpu in asked] == ["GPU-0", "GPU-1"]  # none of those without links
 
 
 def test_doctor_asks_every_source(tmp_path, working):

@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from lanescope.run.store import read_run
-from lanescope.watch.codes import Direction
+from lanescope.watch.limits import WAYS
 from lanescope.watch.links import measured_links, measured_nodes
+from lanescope.watch.nvlink import NVLINK_WAYS
 
 RECORDED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x2" / "check"
 
@@ -18,9 +19,10 @@ def machine():
 def test_what_check_measured_is_what_links_carry(tmp_path, machine):
     shutil.copytree(RECORDED, tmp_path / "20260101-000000-check")
     links = measured_links(machine, tmp_path)
-    assert set(links) == {(gpu, way) for gpu in (0, 1) for way in (Direction.H2D, Direction.D2H)}
-    assert all(55 < link.gbs < 56 for link in links.values())
-    assert links[0, Direction.H2D].run == "20260101-000000-check"
+    assert set(links) == {(gpu, way) for gpu in (0, 1) for way in (*WAYS, *NVLINK_WAYS)}
+    assert all(55 < links[gpu, way].gbs < 56 for gpu in (0, 1) for way in WAYS)
+    assert all(300 < links[gpu, way].gbs < 450 for gpu in (0, 1) for way in NVLINK_WAYS)
+    assert links[0, "h2d"].run == "20260101-000000-check"
 
 
 def test_runs_of_others_and_damaged_ones_tell_nothing(tmp_path, machine):
@@ -33,9 +35,6 @@ def test_runs_of_others_and_damaged_ones_tell_nothing(tmp_path, machine):
 
 def test_by_the_node_of_the_host_memory(tmp_path, machine):
     shutil.copytree(RECORDED, tmp_path / "20260101-000000-check")
-    by_node = measured_nodes(machine, tmp_path)
-    assert {(gpu, way) for gpu, way, _ in by_node} == set(measured_links(machine, tmp_path))
-    assert {node for _, _, node in by_node} == {0}
-    assert (
-        by_node[0, Direction.H2D, 0].gbs == measured_links(machine, tmp_path)[0, Direction.H2D].gbs
-    )
+    by_node, links = measured_nodes(machine, tmp_path), measured_links(machine, tmp_path)
+    assert set(by_node) == {(gpu, way, 0) for gpu in (0, 1) for way in WAYS}
+    assert all(by_node[gpu, way, 0] == links[gpu, way] for gpu, way, _ in by_node)

@@ -9,10 +9,20 @@ namespace lanescope::watch {
 namespace {
 
 constexpr double kWrap = 4294967296.0;  // 2^32
+constexpr double kMostBytes = kUnknownBytes - 1;
+constexpr double kMostParts = 1024;  // 4 TiB: more is no count
 
 std::uint32_t stored(double bytes) {
   if (!(bytes >= 0)) return kUnknownBytes;
-  return static_cast<std::uint32_t>(std::min(std::round(bytes), double{kUnknownBytes - 1}));
+  return static_cast<std::uint32_t>(std::min(std::round(bytes), kMostBytes));
+}
+
+/// The part of a sum that falls to one of so many equal parts; all of them add up to the sum.
+double part_of(double bytes, std::uint64_t part, std::uint64_t parts) {
+  const auto until = [&](std::uint64_t n) {
+    return std::round(bytes * static_cast<double>(n) / static_cast<double>(parts));
+  };
+  return until(part + 1) - until(part);
 }
 
 }  // namespace
@@ -39,11 +49,23 @@ void CounterStream::add(const CounterSample& sample) {
     ++counts_.gaps;
     put_unknown(sample.start_ns);
   }
-  const CounterRecord record{sample.end_ns, stored(sample.rx_bytes), stored(sample.tx_bytes)};
-  const bool known = record.rx_bytes != kUnknownBytes || record.tx_bytes != kUnknownBytes;
+  const bool known = sample.rx_bytes >= 0 || sample.tx_bytes >= 0;
   ++(known ? counts_.samples : counts_.lost);
   if (!known) ++counts_.gaps;
-  records_.push_back(record);
+  put(sample);
+}
+
+void CounterStream::put(const CounterSample& sample) {
+  const double most = std::fmax(std::fmax(sample.rx_bytes, sample.tx_bytes), 0);
+  const auto parts =
+      static_cast<std::uint64_t>(std::clamp(std::ceil(most / kMostBytes), 1.0, kMostParts));
+  const std::uint64_t begin = *end_ns_, lasted = sample.end_ns - begin;
+  const std::uint64_t own = sample.own ? kOwnTraffic : 0;
+  for (std::uint64_t part = 0; part < parts; ++part)
+    records_.push_back(
+        {(part + 1 == parts ? sample.end_ns : begin + lasted / parts * (part + 1)) | own,
+         stored(part_of(sample.rx_bytes, part, parts)),
+         stored(part_of(sample.tx_bytes, part, parts))});
   end_ns_ = sample.end_ns;
 }
 
@@ -57,6 +79,12 @@ std::optional<std::uint32_t> WrappingCounter::advance(std::uint32_t value,
   if (!before || most_per_second_ * static_cast<double>(elapsed_ns) * 1e-9 >= kWrap)
     return std::nullopt;
   return value - *before;  // modulo 2^32
+}
+
+std::optional<std::uint64_t> GrowingCounter::advance(std::uint64_t value) {
+  const auto before = std::exchange(last_, value);
+  if (!before || value < *before) return std::nullopt;
+  return value - *before;
 }
 
 }  // namespace lanescope::watch

@@ -15,6 +15,7 @@ struct NvmlField {
   union {
     double real;
     std::uint32_t low;  ///< All, or the lower half, of a whole number.
+    std::uint64_t whole;
   } value;
 };
 static_assert(sizeof(NvmlField) == 40);
@@ -22,7 +23,20 @@ static_assert(sizeof(NvmlField) == 40);
 namespace {
 
 constexpr std::uint32_t kSentField = 197, kReceivedField = 198;
+// Without protocol; 140 and 141 count that, too.
+constexpr std::uint32_t kNvlinkSentField = 138, kNvlinkReceivedField = 139;
+constexpr std::uint32_t kAllLinks = 0xFFFFFFFF;          // a scope: the sum over all NVLinks
 constexpr std::int32_t kFirstWhole = 1, kLastWhole = 3;  // types: unsigned, of 32 or 64 bits
+
+/// The middle of the times of two readings.
+std::uint64_t middle_ns(const NvmlField (&fields)[2]) {
+  return static_cast<std::uint64_t>(fields[0].timestamp_us + fields[1].timestamp_us) * 500;
+}
+
+/// A value of any width: of the first whole type the upper half is not written.
+std::uint64_t whole(const NvmlField& field) {
+  return field.value_type == kFirstWhole ? field.value.low : field.value.whole;
+}
 
 /// NVML's names of what may happen here, by their numbers.
 const char* name_of(int result) {
@@ -78,19 +92,31 @@ NvmlDevice* NvmlApi::device(const std::string& uuid) const {
   return device;
 }
 
+void NvmlApi::read(NvmlDevice* device, int count, NvmlField* fields) const {
+  check(fields_(device, count, fields), "nvmlDeviceGetFieldValues");
+  for (const NvmlField* field = fields; field != fields + count; ++field) {
+    check(field->result, "nvmlDeviceGetFieldValues");
+    if (field->value_type < kFirstWhole || field->value_type > kLastWhole)
+      throw Error("nvmlDeviceGetFieldValues", field->value_type, "other type",
+                  "the counters are no whole numbers");
+  }
+}
+
 WireCounters NvmlApi::wire_bytes(NvmlDevice* device) const {
   NvmlField fields[2] = {};
   fields[0].id = kSentField;
   fields[1].id = kReceivedField;
-  check(fields_(device, 2, fields), "nvmlDeviceGetFieldValues");
-  for (const NvmlField& field : fields) {
-    check(field.result, "nvmlDeviceGetFieldValues");
-    if (field.value_type < kFirstWhole || field.value_type > kLastWhole)
-      throw Error("nvmlDeviceGetFieldValues", field.value_type, "other type",
-                  "the counters are no whole numbers");
-  }
-  const auto us = static_cast<std::uint64_t>(fields[0].timestamp_us + fields[1].timestamp_us);
-  return {us * 500, fields[1].value.low, fields[0].value.low};
+  read(device, 2, fields);
+  return {middle_ns(fields), fields[1].value.low, fields[0].value.low};
+}
+
+NvlinkCounters NvmlApi::nvlink_kib(NvmlDevice* device) const {
+  NvmlField fields[2] = {};
+  fields[0].id = kNvlinkSentField;
+  fields[1].id = kNvlinkReceivedField;
+  fields[0].scope = fields[1].scope = kAllLinks;
+  read(device, 2, fields);
+  return {middle_ns(fields), whole(fields[1]), whole(fields[0])};
 }
 
 std::uint32_t NvmlApi::throughput(NvmlDevice* device, Direction direction) const {

@@ -30,12 +30,17 @@ PmSettings with_driver(PmSettings settings) {
 }  // namespace
 
 PmSampler::PmSampler(PmSettings settings, std::uint64_t decode_period_ns,
-                     const CounterSpool::Target& target, const std::string& cupti)
+                     const std::vector<CounterSpool::Target>& targets, const std::string& cupti)
     : api_(std::make_shared<const CuptiApi>(cupti)),
       session_(api_, with_driver(std::move(settings))),
       period_(decode_period_ns),
-      spool_(target, session_.settings().interval_ns, true),
-      image_(session_.make_image(samples_in(period_, session_.settings().interval_ns))) {}
+      image_(session_.make_image(samples_in(period_, session_.settings().interval_ns))) {
+  if (2 * targets.size() != session_.settings().metrics.size())
+    throw Error("PmSampler", 0, "bad settings", "a spool for each two metrics");
+  for (const auto& target : targets)
+    spools_.push_back(
+        std::make_unique<CounterSpool>(target, session_.settings().interval_ns, true));
+}
 
 void PmSampler::start() {
   session_.start();
@@ -57,8 +62,8 @@ void PmSampler::work(const Worker::Pause& pause) {
   } catch (const std::exception& error) {
     report_.errors.push_back(std::string("Sampling ended early: ") + error.what() + ".");
   }
-  spool_.flush();
-  spool_.complete(report_);
+  flush();
+  complete();
   report_.cpu_seconds = thread_cpu_seconds();
   report_.wall_seconds = std::chrono::duration<double>(Clock::now() - started_).count();
 }
@@ -67,16 +72,16 @@ void PmSampler::finish() {
   session_.stop();
   // The hardware's last samples arrive a moment after the call; an empty fetching is the end.
   for (int i = 0; i < kMostFetchesAfterStop; ++i) {
-    const auto before = spool_.stream().counts().samples;
-    if (fetch_all() == Decoded::overflow || spool_.stream().counts().samples == before) return;
+    const auto before = samples();
+    if (fetch_all() == Decoded::overflow || samples() == before) return;
   }
 }
 
 Decoded PmSampler::fetch_all() {
   while (true) {
-    const auto before = spool_.stream().counts().samples;
+    const auto before = samples();
     const Decoded decoded = fetch();
-    const bool more = spool_.stream().counts().samples != before;
+    const bool more = samples() != before;
     if (more) overflows_ = 0;
     if (decoded != Decoded::full || !more) return decoded;
   }
@@ -86,17 +91,38 @@ Decoded PmSampler::fetch() {
   CounterImage& image = image_for(Clock::now() - decoded_);
   const Decoded decoded = decode(image);
   const double before = thread_cpu_seconds();
-  session_.evaluate(image, spool_.stream());  // of what was kept before an overflow, too
+  // of what was kept before an overflow, too
+  session_.evaluate(image, [this](auto... sample) { take(sample...); });
   image.clear();
   large_image_.reset();
   report_.evaluate_cpu_seconds += thread_cpu_seconds() - before;
-  spool_.flush();
+  flush();
   return decoded;
+}
+
+void PmSampler::take(std::uint64_t start_ns, std::uint64_t end_ns, std::span<const double> values) {
+  const bool own = own_.during(start_ns, end_ns);
+  for (std::size_t i = 0; i < spools_.size(); ++i)
+    spools_[i]->stream().add({start_ns, end_ns, values[2 * i], values[2 * i + 1], own});
+}
+
+void PmSampler::flush() {
+  for (const auto& spool : spools_) spool->flush();
+}
+
+void PmSampler::complete() {
+  for (const auto& spool : spools_) spool->complete(report_);
+  report_.counts = spools_.front()->stream().counts();  // all have the same samples
+  if (session_.contradictions() > 0)
+    report_.errors.push_back(
+        "CUPTI's samples do not lie in memory as expected, so that up to 64 of them may be wrong.");
 }
 
 Decoded PmSampler::decode(CounterImage& image) {
   const double before = thread_cpu_seconds();
+  const std::uint64_t begin = realtime_ns();
   const Decoded decoded = session_.decode(image);
+  own_.add(begin, realtime_ns());
   report_.decode_cpu_seconds += thread_cpu_seconds() - before;
   ++report_.reads;
   decoded_ = Clock::now();
@@ -110,7 +136,7 @@ void PmSampler::restart() {
   // To stop and start is not enough: once it has run over, CUPTI says so for ever.
   session_.reopen();
   image_ = session_.make_image(image_.capacity());
-  spool_.stream().begin_again();
+  for (const auto& spool : spools_) spool->stream().begin_again();
   session_.start();
   decoded_ = Clock::now();
   ++report_.restarts;

@@ -367,8 +367,11 @@ class CounterReport:
 class PmSampler:
     """Samples bytes on a GPU's link in hardware, into a spool."""
 
-    def __init__(self, device: int, interval_ns: int, metrics: Sequence[str], hardware_buffer_bytes: int, decode_period_ns: int, path: str, header: str, cupti: str) -> None:
-        """Makes everything ready; `metrics` are two: bytes received, bytes sent."""
+    def __init__(self, device: int, interval_ns: int, metrics: Sequence[str], hardware_buffer_bytes: int, decode_period_ns: int, spools: Sequence[tuple[str, str]], cupti: str) -> None:
+        """
+        Makes everything ready. `metrics`: bytes received and sent, of each kind of link;
+        `spools`: the path and the first line of a spool for each two of them.
+        """
 
     def start(self) -> None: ...
 
@@ -390,15 +393,18 @@ class Direction(enum.Enum):
 def wire_counters(uuid: str) -> tuple[int, int, int]:
     """Time in ns, bytes received and sent by a GPU, modulo 2^32."""
 
+def nvlink_counters(uuid: str) -> tuple[int, int, int]:
+    """Time in ns, KiB of payload received and sent over all NVLinks."""
+
 def link_throughput(uuid: str, direction: Direction) -> int:
     """In 1000 bytes per second, of the last 20 ms."""
 
 class NvmlCounters:
     """Reads the driver's counters of bytes on GPUs' links, into spools."""
 
-    def __init__(self, targets: Sequence[tuple[str, str, str]], period_ns: int, most_bytes_per_second: float) -> None:
+    def __init__(self, targets: Sequence[tuple[str, str, str]], period_ns: int, most_bytes_per_second: float, nvlinks: Sequence[tuple[str, str, str]] = [], nvlink_period_ns: int = 10000000) -> None:
         """
-        `targets`: for each GPU its UUID, the path of its spool, and the first line of that.
+        `targets`, `nvlinks`: for each GPU its UUID, the path of its spool, and the first line of that.
         """
 
     def start(self) -> None: ...

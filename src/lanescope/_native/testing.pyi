@@ -52,7 +52,7 @@ class CounterStream:
 
     def __init__(self, interval_ns: int, drops_first: bool) -> None: ...
 
-    def add(self, start_ns: int, end_ns: int, rx_bytes: float, tx_bytes: float) -> None: ...
+    def add(self, start_ns: int, end_ns: int, rx_bytes: float, tx_bytes: float, own: bool = False) -> None: ...
 
     def begin_again(self) -> None: ...
 
@@ -61,12 +61,42 @@ class CounterStream:
     def counts(self) -> tuple[int, int, int, int]:
         """Samples, lost ones, gaps, repeated ones."""
 
+class SampleMemo:
+    """Values of samples, found by their bytes."""
+
+    def __init__(self, bytes: int, values: int) -> None: ...
+
+    def find(self, sample: bytes) -> float | None:
+        """The first value, or None."""
+
+    def learn(self, values: Sequence[float]) -> None: ...
+
+    def forget(self) -> None: ...
+
+    def contradictions(self) -> int: ...
+
+class OwnTraffic:
+    """When a sampler used its link."""
+
+    def __init__(self) -> None: ...
+
+    def add(self, begin_ns: int, end_ns: int) -> None: ...
+
+    def during(self, start_ns: int, end_ns: int) -> bool: ...
+
 class WrappingCounter:
     """Follows a counter of 32 bits."""
 
     def __init__(self, most_per_second: float) -> None: ...
 
     def advance(self, value: int, elapsed_ns: int) -> int | None: ...
+
+class GrowingCounter:
+    """Follows a counter of 64 bits."""
+
+    def __init__(self) -> None: ...
+
+    def advance(self, value: int) -> int | None: ...
 
 class SpoolFile:
     """A file of records that grows."""

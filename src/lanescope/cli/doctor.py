@@ -17,7 +17,7 @@ def doctor(as_json: JsonOption = False) -> None:
     import tempfile
 
     from lanescope.machine import discover
-    from lanescope.watch.doctor import examine
+    from lanescope.watch.doctor import examine, nvlink_text
 
     machine = discover()
     with tempfile.TemporaryDirectory() as folder:
@@ -33,6 +33,8 @@ def doctor(as_json: JsonOption = False) -> None:
             why = " ".join(filter(None, (one.reason, one.remedy)))
             word = "works" if one.works else "does not work."
             print(f"{one.name:{width}}  {word}{' ' + why if why else ''}")
-        if not machine.gpus:
+        if machine.gpus:
+            print(f"NVLink: {nvlink_text(machine)}")
+        else:
             print("There is no GPU here that the driver knows: nothing can be watched.")
     raise typer.Exit(0 if any(one.works for one in found) else 1)

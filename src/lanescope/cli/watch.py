@@ -32,7 +32,10 @@ def watch(
     ] = False,
     pid: Annotated[
         int | None,
-        typer.Option(metavar="PID", help="Watch while this process runs, which is not traced."),
+        # named, as some versions of Typer take a metavar that is like the name for the name
+        typer.Option(
+            "--pid", metavar="PID", help="Watch while this process runs, which is not traced."
+        ),
     ] = None,
     seconds: Annotated[
         float | None,
@@ -79,7 +82,7 @@ def watch(
     ] = False,
     chunk: Annotated[str, typer.Option(metavar="SIZE", help="Of each copy of probe.")] = "200KiB",
     gentle: Annotated[
-        bool, typer.Option("--gentle", help="Let probe copy every 10 ms, not without a pause.")
+        bool, typer.Option("--gentle", help="Let probe copy every 50 ms, not all the time.")
     ] = False,
     assertions: Annotated[
         list[str] | None,

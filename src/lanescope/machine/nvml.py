@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
+#: Members of a field's value, by NVML's numbers of whole types.
+_WHOLE = {1: "uiVal", 2: "ulVal", 3: "ullVal"}
 _COMPUTE_MODES = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
 
 
@@ -55,6 +57,21 @@ class Nvml:
         """Return how many packets the GPU's PCIe link has sent again so far."""
         count = self._of(uuid, self._n.nvmlDeviceGetPcieReplayCounter)
         return None if count is None else int(count)
+
+    def counts(self, uuid: str, fields: Sequence[tuple[int, int]]) -> list[int | None]:
+        """Return what some of NVML's fields count; None for each that is not told.
+
+        Parameters
+        ----------
+        fields
+            The number and the scope of each: which link it is of; 0 where there is but one.
+        """
+        ask = self._n.nvmlDeviceGetFieldValues
+        values = self._of(uuid, lambda handle: ask(handle, list(fields)))
+        if values is None:  # an old driver refuses all of them for one that it does not know
+            every = [self._of(uuid, lambda handle, one=one: ask(handle, [one])) for one in fields]
+            values = [None if answer is None else answer[0] for answer in every]
+        return [_count(value) for value in values]
 
     def free_bytes(self, uuid: str) -> int | None:
         """Return how much of a GPU's memory nobody holds."""
@@ -148,6 +165,12 @@ class Nvml:
         if not values or values[0].nvmlReturn != 0:
             return None
         return int(values[0].value.uiVal)
+
+
+def _count(value: Any) -> int | None:
+    if value is None or value.nvmlReturn != 0 or value.valueType not in _WHOLE:
+        return None
+    return int(getattr(value.value, _WHOLE[value.valueType]))
 
 
 def _others(processes: list[Any]) -> list[int]:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from lanescope.watch.live_watch import LiveFrame, LiveWay
 
 _BARS = "▁▂▃▄▅▆▇█"
-_HEADING = f"{'GB/s':8}{'now':>7}{'peak 1 s':>10}{'peak':>7}{'of link':>9}{'lost':>7}  "
+_COLUMNS = f"{'now':>7}{'peak 1 s':>10}{'peak':>7}{'of link':>9}{'lost':>7}  "
+_NAME_WIDTH = 8
+_STYLES = {"h2d": "cyan", "d2h": "green", "nvlink-rx": "cyan", "nvlink-tx": "green"}
 _NOTHING = "nothing is counted yet"
 
 
@@ -28,12 +30,14 @@ def live_text(frame: LiveFrame, width: int) -> Text:
     """
     from rich.text import Text
 
-    room = max(width - len(_HEADING) - 1, 0)
+    names = [f"g{way.gpu} {way.direction.replace('-', ' ')}" for way in frame.ways]
+    wide = max([_NAME_WIDTH, *(len(name) + 1 for name in names)])
+    room = max(width - wide - len(_COLUMNS) - 1, 0)
     told = Text(no_wrap=True, overflow="ellipsis", end="")
-    told.append(f"{_HEADING}{'last 60 s' if room else ''}\n", style="bold")
-    for way in frame.ways:
-        told.append(_row(way))
-        told.append(_history(way, room) + "\n", style="cyan" if way.direction == "h2d" else "green")
+    told.append(f"{'GB/s':{wide}}{_COLUMNS}{'last 60 s' if room else ''}\n", style="bold")
+    for name, way in zip(names, frame.ways, strict=True):
+        told.append(f"{name:{wide}}{_row(way)}")
+        told.append(_history(way, room) + "\n", style=_STYLES[way.direction])
     lines = [f"watching for {frame.seconds:.0f} s", *(_sources(frame) or [_NOTHING])]
     told.append("; ".join(lines), style="dim")
     for problem in frame.problems:
@@ -59,8 +63,7 @@ def _row(way: LiveWay) -> str:
     rates, share = way.rates, way.share_of_limit
     of_link = "-" if share is None else f"{share:.0%}"
     now, second, ever = map(_gbs, (rates.now_gbs, rates.peak_second_gbs, rates.peak_gbs))
-    name = f"g{way.gpu} {way.direction}"
-    return f"{name:8}{now:>7}{second:>10}{ever:>7}{of_link:>9}{way.lost_samples:>7}  "
+    return f"{now:>7}{second:>10}{ever:>7}{of_link:>9}{way.lost_samples:>7}  "
 
 
 def _gbs(gbs: float | None) -> str:
@@ -79,7 +82,8 @@ def _sources(frame: LiveFrame) -> list[str]:
     gpus: dict[str, list[int]] = {}
     for way in frame.ways:
         every, over = window_text(way.interval_ns), window_text(way.peak_window_ns)
-        known = gpus.setdefault(f"{way.source} every {every}, peaks over {over}", [])
+        of = " of NVLink" if way.direction.startswith("nvlink") else ""
+        known = gpus.setdefault(f"{way.source}{of} every {every}, peaks over {over}", [])
         if way.gpu not in known:
             known.append(way.gpu)
     return [f"{', '.join(f'g{g}' for g in those)} by {what}" for what, those in gpus.items()]

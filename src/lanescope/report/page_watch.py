@@ -31,7 +31,8 @@ _WORDS: tuple[tuple[str, str], ...] = (
     (
         "Wire",
         "Rates are what counters saw on the link: payload, and the packets around it. Read "
-        "requests and acknowledgements of copies one way show as a few percent the other way.",
+        "requests and acknowledgements of copies one way show as a few percent the other way. Rows "
+        "of NVLink are payload alone, over all links of a GPU together.",
     ),
     (
         "Mean and peak",

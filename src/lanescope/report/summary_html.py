@@ -8,6 +8,7 @@ from lanescope.report.html import Column, Group, Markup, items, table, text
 from lanescope.report.managed_text import MANAGED, managed_rows
 from lanescope.report.summary_text import (
     NOTHING,
+    NVLINK,
     Row,
     copy_table,
     end_lines,
@@ -31,6 +32,9 @@ def summary_html(summary: Summary, findings: Sequence[Finding] = ()) -> str:
         parts.append(_quiet(way_notes(summary.ways)))
     else:
         parts.append(f"<p>{text(NOTHING)}</p>")
+    if summary.nvlinks:
+        parts.append(_table(way_table(summary.nvlinks), NVLINK))
+        parts.append(_quiet(way_notes(summary.nvlinks)))
     if summary.copies:
         rows = copy_table(summary, _MOST_COPIES)
         parts.append(_table(rows, "Largest and most frequent copies"))

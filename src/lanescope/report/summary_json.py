@@ -22,6 +22,8 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
         "version": SUMMARY_VERSION,
         "seconds": summary.seconds,
         "ways": [_way(way) for way in summary.ways],
+        "nvlinks": [_way(way) for way in summary.nvlinks],
+        "link_errors": [asdict(errors) for errors in summary.link_errors],
         "copies": [asdict(group) for group in summary.copies[:_MOST_GROUPS]],
         "most_frequent_copies": [asdict(group) for group in summary.most_frequent(_MOST_GROUPS)],
         "shares": {

@@ -11,6 +11,7 @@ from lanescope.report.managed_text import MANAGED, managed_rows
 from lanescope.report.probed_text import PROBED, probed_rows
 from lanescope.watch.attribution import WAYS_TO_ASK, CopyGroup
 from lanescope.watch.findings import Finding
+from lanescope.watch.nvlink import NVLINK_WAYS
 from lanescope.watch.summary import Summary, WaySummary
 from lanescope.watch.windows import WindowStatistics, window_text
 
@@ -21,6 +22,8 @@ MOST_FINDINGS = 5
 _MOST_WAYS = 8
 _MOST_NAME = 60
 
+#: Heads what crossed NVLink.
+NVLINK = "Over NVLink, all links of a GPU together"
 #: Told where there is nothing.
 NOTHING = "Nothing was counted and no copy was traced."
 
@@ -32,6 +35,7 @@ def summary_text(summary: Summary, findings: Sequence[Finding] = ()) -> Text:
     blocks = [
         [f"Watched {fmt.seconds_text(summary.seconds)}. GB/s are 1e9 bytes of payload a second."],
         _ways(summary.ways),
+        nvlink_lines(summary),
         [PROBED, *table_lines(probed_rows(summary.probed))] if summary.probed else [],
         _copies(summary),
         [MANAGED, *table_lines(managed_rows(summary.managed))] if summary.managed else [],
@@ -40,8 +44,18 @@ def summary_text(summary: Summary, findings: Sequence[Finding] = ()) -> Text:
         _ends(summary),
     ]
     text = Text("\n\n".join("\n".join(block) for block in blocks if block))
-    text.highlight_regex(r"(?m)^(Findings|Largest and most|Traced bytes|Probed|Managed).*", "bold")
+    text.highlight_regex(
+        r"(?m)^(Findings|Over NVLink|Largest and most|Traced bytes|Probed|Managed).*", "bold"
+    )
     return text
+
+
+def nvlink_lines(summary: Summary) -> list[str]:
+    """Return what crossed NVLink; nothing where there is none."""
+    ways = summary.nvlinks
+    if ways and all(way.rates is not None and way.rates.payload_bytes == 0 for way in ways):
+        return [f"{NVLINK}: nothing."]
+    return [NVLINK, *_ways(ways)] if ways else []
 
 
 def _ways(ways: Sequence[WaySummary]) -> list[str]:
@@ -55,23 +69,36 @@ def _ways(ways: Sequence[WaySummary]) -> list[str]:
 
 def way_table(ways: Sequence[WaySummary]) -> list[Row]:
     """Return a heading and a row for each way."""
-    windows = ways[0].rates.windows if ways[0].rates else ()
-    columns = (f"{window_text(w.window_ns)}: p50 p99 peak" for w in windows)
+    shown = _shown_windows(ways)
+    columns = (f"{window_text(window)}: p50 p99 peak" for window in shown)
     head = ("way", "payload", "traced", "mean GB/s", "of link", "busy", *columns)
-    return [head, *map(_way_row, ways)]
+    return [head, *(_way_row(way, shown) for way in ways)]
+
+
+def _shown_windows(ways: Sequence[WaySummary]) -> list[int]:
+    """Lengths of the windows that have a column: of NVLink those that something is known of."""
+    rates = [way.rates for way in ways if way.rates is not None]
+    told = {w.window_ns: w.reason is None for r in rates for w in r.windows}
+    told |= {w.window_ns: True for r in rates for w in r.windows if w.reason is None}
+    nvlink = all(way.direction in NVLINK_WAYS for way in ways)
+    return [window for window, known in told.items() if known or not nvlink]
 
 
 def way_notes(ways: Sequence[WaySummary]) -> list[str]:
     """Return what the numbers of the ways mean, and where they are from; sentences."""
     lines = ["p50, p99 and peak in GB/s are of the windows with traffic."]
     rates = [way.rates for way in ways if way.rates is not None]
+    shown = _shown_windows(ways)
     reasons = dict.fromkeys(
-        f"{window_text(w.window_ns)}: {w.reason}" for r in rates for w in r.windows if w.reason
+        f"{window_text(w.window_ns)}: {w.reason}"
+        for r in rates
+        for w in r.windows
+        if w.reason and w.window_ns in shown
     )
     if reasons:
         lines.append("– " + "; ".join(reasons) + ".")
     limits = dict.fromkeys(
-        f"{way.direction} {fmt.gbs_text(way.limit.gbs)} GB/s, {way.limit.source}"
+        f"{way.direction.replace('-', ' ')} {fmt.gbs_text(way.limit.gbs)} GB/s, {way.limit.source}"
         for way in ways
         if way.limit.gbs is not None
     )
@@ -81,17 +108,18 @@ def way_notes(ways: Sequence[WaySummary]) -> list[str]:
     return lines
 
 
-def _way_row(way: WaySummary) -> Row:
+def _way_row(way: WaySummary, shown: Sequence[int]) -> Row:
     rates = way.rates
     cells = (
-        way.label.replace(".", " "),
+        way.label.replace(".", " ").replace("-", " "),
         fmt.sum_text(_whole(rates.payload_bytes if rates else None)),
         fmt.sum_text(_whole(way.traced_bytes)),
         fmt.gbs_text(rates.mean_gbs if rates else None),
         fmt.percent_text(way.share_of_limit),
         fmt.percent_text(rates.busy_share if rates else None),
     )
-    return cells + tuple(_window_cell(w) for w in (rates.windows if rates else ()))
+    windows = rates.windows if rates else ()
+    return cells + tuple(_window_cell(w) for w in windows if w.window_ns in shown)
 
 
 def _window_cell(window: WindowStatistics) -> str:
@@ -184,6 +212,9 @@ def end_lines(summary: Summary) -> list[str]:
         lost += f"; the trace of {cut} was cut off"
     if losses.unfinished:
         lost += f"; {fmt.count_text(losses.unfinished, 'operation')} had not ended with the process"
+    if losses.nvlink_unknown_seconds is not None:
+        lost += f"; of NVLink {fmt.count_text(losses.nvlink_samples, 'sample')}, "
+        lost += f"nothing is known of {_seconds(losses.nvlink_unknown_seconds)}"
     lines.append(f"Lost: {lost}.")
     costs = [f"{c.source} {_seconds(c.cpu_seconds)}" for c in summary.costs]
     if costs:

@@ -11,7 +11,7 @@ const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-
 const layoutOf = (data, width, hidden) => {
   const narrow = width < 620;
   const longest = Math.max(0, ...data.lanes.map((lane) => lane.label.length),
-    ...data.series.map((series) => series.source.length + 17));
+    ...data.series.map((series) => rateName(series, "tx").length));
   const left = narrow ? 0 : Math.min(240, Math.max(168, Math.ceil(longest * 6.5) + 10));
   const rows = [];
   const axis = narrow ? 40 : 26;
@@ -143,7 +143,7 @@ const drawRate = (context, layout, row, view, data, colours, hatch) => {
     }
   });
   context.stroke();
-  label(context, layout, row, [`${WAYS[way]}, wire (${series.source})`, limit], colours);
+  label(context, layout, row, [rateName(series, way), limit], colours);
 };
 
 // Operations narrower than two pixels are summed up: the stronger, the longer they took.
@@ -284,7 +284,7 @@ const drawOverview = (canvas, data, width, view, colours, hidden) => {
   for (const way of ["rx", "tx"]) {
     const sum = new Float64Array(width);
     for (const { index } of data.gpus.filter((one) => !hidden.has(one.index))) {
-      const series = data.series.find((one) => one.gpu === index);
+      const series = data.series.find((one) => one.gpu === index && one.link !== "nvlink");
       for (let x = 0; series && x < width; x++) {
         const from = data.begin + (x / width) * span;
         sum[x] += rateOver(series, way, from, from + span / width).mean;

@@ -127,6 +127,7 @@ def _series_told(one: RateSeries, start: int, pack: Pack) -> dict[str, Any]:
     }
     return {
         "source": one.source,
+        "link": one.link,
         "gpu": one.gpu,
         "interval": one.interval_ns,
         "time": pack.add(one.end_ns - start, growing=True),

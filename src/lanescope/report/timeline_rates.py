@@ -18,7 +18,7 @@ class RateSeries:
 
     Attributes
     ----------
-    end_ns, rx_bytes, tx_bytes, known
+    link, end_ns, rx_bytes, tx_bytes, known
         As in `Counters`.
     rx_peak, tx_peak
         Highest rate of a single record in each bin, bytes a second; None where
@@ -28,6 +28,7 @@ class RateSeries:
     """
 
     source: str
+    link: str
     gpu: int
     interval_ns: int
     end_ns: IntArray
@@ -53,6 +54,7 @@ def _whole(counters: Counters) -> RateSeries:
     known = counters.known & (counters.end_ns > counters.start_ns)
     return RateSeries(
         counters.source,
+        counters.link,
         counters.gpu,
         counters.interval_ns,
         counters.end_ns,
@@ -82,6 +84,7 @@ def _binned(counters: Counters, each: int) -> RateSeries:
 
     return RateSeries(
         one.source,
+        one.link,
         one.gpu,
         one.interval_ns,
         one.end_ns[lasts],

@@ -36,6 +36,10 @@ const operationWords = (data, i) => {
 };
 
 const WAYS = { rx: "to GPU", tx: "from GPU" };
+const NVLINK_WAYS = { rx: "NVLink rx", tx: "NVLink tx" };
+
+const rateName = ({ link, source }, way) =>
+  link === "nvlink" ? `${NVLINK_WAYS[way]} (${source})` : `${WAYS[way]}, wire (${source})`;
 
 const rateWords = (series, way, from, to) => {
   const { time } = series;
@@ -43,7 +47,8 @@ const rateWords = (series, way, from, to) => {
   const inside = index > 0 && index < time.length && time[index] - time[index - 1] >= to - from;
   const [begin, end] = inside ? [time[index - 1], time[index]] : [from, to];
   const rate = rateOver(series, way, begin, end);
-  const title = `${WAYS[way]} on the wire, g${series.gpu} by ${series.source}`;
+  const what = series.link === "nvlink" ? NVLINK_WAYS[way] : `${WAYS[way]} on the wire`;
+  const title = `${what}, g${series.gpu} by ${series.source}`;
   const when = `${durationText(end - begin)} from ${momentText(begin)}`;
   if (rate.knownShare < 1e-9) return { title, lines: ["not known", when] };
   const missing = rate.knownShare < 0.99 ? `${Math.round(100 - rate.knownShare * 100)} % not known` : "";

@@ -9,7 +9,7 @@ import numpy as np
 
 from lanescope.watch.codes import Direction, FloatArray, IntArray
 from lanescope.watch.operations import Operations
-from lanescope.watch.timeline import Counters
+from lanescope.watch.timeline import PCIE, Counters
 
 #: A burst needs whole samples between its edges to know how full a sample is.
 LEAST_SAMPLES = 5
@@ -42,7 +42,12 @@ class Alignment:
 
 
 def align(counters: Counters, operations: Operations) -> Alignment | None:
-    """Compare the edges of bursts with those of copies; None with fewer than ten to compare."""
+    """Compare the edges of bursts with those of copies; None with fewer than ten to compare.
+
+    Only counters of PCIe can be: what crosses NVLink is no copy of the host.
+    """
+    if counters.link != PCIE:
+        return None
     own = operations.rows(operations.moves & (operations.device == counters.gpu))
     if not len(own) or len(counters) < 2:
         return None

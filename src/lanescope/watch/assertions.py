@@ -2,10 +2,11 @@
 
 ::
 
-    [gN.](h2d|d2h).(mean|p50|p99|peak|bytes|busy|share)[@(10us|1ms|1s)] (<|<=|>|>=) NUMBER UNIT
+    [gN.](h2d|d2h|nvlink-rx|nvlink-tx).(mean|p50|p99|peak|bytes|busy|share)[@(10us|1ms|1s)]
+        (<|<=|>|>=) NUMBER UNIT
 
 Without ``gN.`` every GPU must hold it. Rates of windows are those over 1 ms where nothing
-else is asked for.
+else is asked for; of NVLink those over 10 ms, which ``@10ms`` names.
 """
 
 from __future__ import annotations
@@ -18,12 +19,17 @@ from dataclasses import dataclass
 from lanescope.errors import InputError
 from lanescope.experiment.sizes import parse_size
 from lanescope.watch.limits import WAYS
+from lanescope.watch.nvlink import NVLINK_WAYS
 from lanescope.watch.summary import Summary, WaySummary
 
 RATES = ("mean", "p50", "p99", "peak")
 METRICS = (*RATES, "bytes", "busy", "share")
 DEFAULT_WINDOW_NS = 1_000_000
+#: The driver's counters of NVLink are read so often.
+DEFAULT_NVLINK_WINDOW_NS = 10_000_000
 _WINDOWS = {"10us": 10_000, "1ms": 1_000_000, "1s": 1_000_000_000}
+_NVLINK_WINDOWS = {**_WINDOWS, "10ms": DEFAULT_NVLINK_WINDOW_NS}
+_DIRECTIONS = (*WAYS, *NVLINK_WAYS)
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -104,7 +110,7 @@ def evaluate(assertion: Assertion, summary: Summary) -> Outcome:
     """Return whether a summary holds a condition."""
     ways = [
         way
-        for way in summary.ways
+        for way in (*summary.ways, *summary.nvlinks)
         if way.direction == assertion.direction and assertion.gpu in (None, way.gpu)
     ]
     measured = tuple((way.label, _value(way, assertion)) for way in ways)
@@ -126,16 +132,20 @@ def _name(name: str, text: str) -> tuple[int | None, str, str, int | None]:
     gpu = None
     if re.fullmatch(r"g[0-9]{1,4}", parts[0]):
         gpu = int(parts.pop(0)[1:])
-    if not parts or parts[0] not in WAYS:
-        raise _error(parts[0] if parts else name, text, "no direction; write h2d or d2h")
+    if not parts or parts[0] not in _DIRECTIONS:
+        hint = f"no direction; write {_listed(_DIRECTIONS)}"
+        raise _error(parts[0] if parts else name, text, hint)
     if len(parts) != 2 or parts[1] not in METRICS:
         wrong = ".".join(parts[1:]) or name
         raise _error(wrong, text, f"nothing that is measured; use {_listed(METRICS)}")
     windowed = parts[1] in RATES[1:]
-    if at and (window not in _WINDOWS or not windowed):
-        hint = f"use {_listed(_WINDOWS)}, with {_listed(RATES[1:])}"
+    over_nvlink = parts[0] in NVLINK_WAYS
+    windows = _NVLINK_WINDOWS if over_nvlink else _WINDOWS
+    if at and (window not in windows or not windowed):
+        hint = f"use {_listed(windows)}, with {_listed(RATES[1:])}"
         raise _error(at + window, text, f"no window here; {hint}")
-    chosen = _WINDOWS.get(window, DEFAULT_WINDOW_NS) if windowed else None
+    default = DEFAULT_NVLINK_WINDOW_NS if over_nvlink else DEFAULT_WINDOW_NS
+    chosen = windows.get(window, default) if windowed else None
     return gpu, parts[0], parts[1], chosen
 
 

@@ -50,9 +50,11 @@ class _Layout:
 
 
 _OF_COUNTERS = _Layout(
-    ("source", "gpu", "interval_ns", "lost_samples", "cpu_seconds"),
-    ("end_ns", "rx_bytes", "tx_bytes", "known"),
+    ("source", "gpu", "interval_ns", "lost_samples", "cpu_seconds", "link"),
+    ("end_ns", "rx_bytes", "tx_bytes", "known", "own"),
 )
+#: Columns of truth values, and the one that runs of earlier versions do not have.
+_FLAGS, _OWN = ("known", "own"), "own"
 _OF_PROBES = _Layout(
     ("gpu", "chunk_bytes", "period_ns", "cpu_seconds"),
     ("begin_ns", "delay_ns", "copy_ns", "direction"),
@@ -136,8 +138,9 @@ def _pieces(counters: Counters) -> Iterator[Counters]:
     """Yield consecutive records as views, so that nothing is copied but the piece at work."""
     for begin in range(0, len(counters), _PIECE):
         part = slice(begin, begin + _PIECE)
-        columns = {name: getattr(counters, name)[part] for name in _OF_COUNTERS.records}
-        yield dataclasses.replace(counters, **columns)
+        columns = {name: getattr(counters, name)[part] for name in _OF_COUNTERS.records[:-1]}
+        own = None if counters.own is None else counters.own[part]
+        yield dataclasses.replace(counters, **columns, own=own)
 
 
 def _write_series(path: Path, series: Sequence[Series], layout: _Layout) -> None:
@@ -146,8 +149,7 @@ def _write_series(path: Path, series: Sequence[Series], layout: _Layout) -> None
 
     told = [{key: getattr(one.told, key) for key in layout.told} for one in series]
     types = {"series": pa.int16(), **dict.fromkeys(layout.records, pa.int64())}
-    if "known" in types:
-        types["known"] = pa.bool_()
+    types |= dict.fromkeys((name for name in _FLAGS if name in types), pa.bool_())
     schema = pa.schema(types, metadata={b"series": json.dumps(told).encode()})
     tables = (
         _series_table(number, piece, schema)
@@ -160,7 +162,10 @@ def _write_series(path: Path, series: Sequence[Series], layout: _Layout) -> None
 def _series_table(number: int, piece: Counters | Probe, schema: pa.Schema) -> pa.Table:
     import pyarrow as pa
 
-    columns: dict[str, Any] = {name: getattr(piece, name) for name in schema.names[1:]}
+    columns: dict[str, Any] = {
+        name: piece.maybe_own if name == _OWN else getattr(piece, name)  # type: ignore[union-attr]
+        for name in schema.names[1:]
+    }
     return pa.table({"series": np.full(len(piece), number, np.int16), **columns}, schema)
 
 
@@ -171,10 +176,11 @@ def _read_series(kind: type[_OneSeries], path: Path, layout: _Layout) -> tuple[_
     with pq.ParquetFile(path) as file:
         series = json.loads((file.schema_arrow.metadata or {})[b"series"])
         rows = file.metadata.num_rows
-        columns: dict[str, Any] = {name: np.empty(rows, np.int64) for name in layout.records}
+        there = [name for name in layout.records if name in file.schema_arrow.names or name != _OWN]
+        columns: dict[str, Any] = {
+            name: np.empty(rows, np.bool_ if name in _FLAGS else np.int64) for name in there
+        }
         columns["series"] = np.empty(rows, np.int16)
-        if "known" in columns:
-            columns["known"] = np.empty(rows, np.bool_)
         begin = 0
         for batch in file.iter_batches(_PIECE, columns=list(columns)):
             for name, column in columns.items():
@@ -183,10 +189,13 @@ def _read_series(kind: type[_OneSeries], path: Path, layout: _Layout) -> tuple[_
             begin += batch.num_rows
     edges = np.searchsorted(columns["series"], np.arange(len(series) + 1))
     parts = [slice(*edges[i : i + 2]) for i in range(len(series))]
-    return tuple(
-        kind(**told, **{name: columns[name][part] for name in layout.records})
-        for told, part in zip(series, parts, strict=True)
-    )
+    found = []
+    for told, part in zip(series, parts, strict=True):
+        own = {name: columns[name][part] for name in there}
+        if _OWN in own and own[_OWN].all():  # as it is where nobody tells
+            del own[_OWN]
+        found.append(kind(**told, **own))
+    return tuple(found)
 
 
 def _write_operations(path: Path, operations: Operations) -> None:

@@ -1,8 +1,9 @@
 """Counters as their samplers write them: a line of JSON, then records of 16 bytes.
 
-A record says what crossed the link during (end of the record before, its own end]; bytes of
-all ones are unknown. Next to a spool lies what its sampler said at the end; where that is not,
-the sampler was cut off, and all that it had written counts.
+The line names the link if that is not PCIe. A record says what crossed the link during (end of
+the record before, its own end]; bytes of all ones are unknown, and the highest bit of the time
+says that the sampler itself used the link meanwhile. Next to a spool lies what its sampler said
+at the end; where that is not, the sampler was cut off, and all that it had written counts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from lanescope.errors import InputError
 from lanescope.watch.codes import BoolArray, IntArray
 from lanescope.watch.halves import merge_directions
-from lanescope.watch.timeline import Counters
+from lanescope.watch.timeline import LINKS, PCIE, Counters
 
 __all__ = [
     "HALVES",
@@ -46,15 +47,35 @@ RecordArray = np.ndarray[Any, np.dtype[np.void]]
 #: No first line is longer.
 LONGEST_HEADER = 4096
 _UNKNOWN = 0xFFFFFFFF
+_OWN = np.uint64(1 << 63)
 #: How sources are called that know of one direction only: received, sent.
 HALVES = ("-rx", "-tx")
 
 
 def counter_header(
-    source: str, gpu: int, interval_ns: int, columns: Sequence[str] = (RX, TX)
+    source: str,
+    gpu: int,
+    interval_ns: int,
+    columns: Sequence[str] = (RX, TX),
+    link: str = PCIE,
+    *,
+    own: bool = False,
 ) -> str:
-    """Return the first line of a spool; records always hold both columns."""
-    told = {"source": source, "version": VERSION, "gpu": gpu, "interval_ns": interval_ns}
+    """Return the first line of a spool; records always hold both columns.
+
+    Parameters
+    ----------
+    own
+        Whether the records say when the sampler itself used the link.
+    """
+    told: dict[str, Any] = {
+        "source": source,
+        "version": VERSION,
+        "gpu": gpu,
+        "interval_ns": interval_ns,
+    }
+    told |= {} if link == PCIE else {"link": link}
+    told |= {"own": True} if own else {}
     return json.dumps({**told, "columns": list(columns)}) + "\n"
 
 
@@ -105,17 +126,19 @@ def counters_of(
         source=header["source"],
         gpu=header["gpu"],
         interval_ns=header["interval_ns"],
-        end_ns=records["end_ns"].astype(np.int64),
+        end_ns=(records["end_ns"] & ~_OWN).astype(np.int64),
         rx_bytes=_column(records, RX, known),
         tx_bytes=_column(records, TX, known),
         known=known,
         lost_samples=int(said.get("lost_samples", 0)),
         cpu_seconds=said.get("cpu_seconds"),
+        link=header.get("link", PCIE),
+        own=records["end_ns"] >= _OWN if header.get("own") else None,
     )
 
 
 def read_all_counters(folder: Path) -> tuple[Counters, ...]:
-    """Read every spool of counters in a folder, by GPU and source.
+    """Read every spool of counters in a folder, by GPU, source and link.
 
     One whose first line is cut off, as nothing had been watched yet, is left out; the two
     halves of a source that has a spool for each direction are brought together.
@@ -131,7 +154,7 @@ def read_all_counters(folder: Path) -> tuple[Counters, ...]:
         other = halves.get((name + HALVES[1], gpu))
         if name != source and other is not None:
             whole.append(merge_directions(halves[source, gpu], other, name))
-    return tuple(sorted(whole, key=lambda c: (c.gpu, c.source)))
+    return tuple(sorted(whole, key=lambda c: (c.gpu, c.source, LINKS.index(c.link))))
 
 
 def header_of(path: Path, content: bytes) -> tuple[dict[str, Any], int]:
@@ -145,6 +168,8 @@ def header_of(path: Path, content: bytes) -> tuple[dict[str, Any], int]:
         raise InputError(f"{path} is not a spool of counters of version {VERSION}")
     if not {"source", "gpu", "interval_ns", "columns"} <= header.keys():
         raise InputError(f"{path} is not a spool of counters: its first line lacks a key")
+    if header.get("link", PCIE) not in LINKS:
+        raise InputError(f"{path} counts on a link that this lanescope does not know")
     return header, len(line) + 1
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from lanescope.machine import Machine
 from lanescope.watch.ladder import every_source
+from lanescope.watch.nvlink import nvlinked
+from lanescope.watch.sources.counters import counts_nvlink
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,19 @@ class Examined:
     works: bool
     reason: str | None
     remedy: str | None
+
+
+def nvlink_text(machine: Machine) -> str:
+    """Return on which NVLinks the driver counts bytes, as half a sentence."""
+    linked = nvlinked(machine)
+    if not linked:
+        return "none"
+    gpus = [gpu for gpu in machine.gpus if gpu.index in linked]
+    counted = [gpu.id for gpu in gpus if counts_nvlink(gpu)]
+    others = [gpu.id for gpu in gpus if gpu.id not in counted]
+    told = [f"bytes of {', '.join(counted)} are counted by source counters"] if counted else []
+    told += [f"the driver does not count bytes of {', '.join(others)}"] if others else []
+    return "; ".join(told)
 
 
 def examine(machine: Machine, folder: Path) -> tuple[Examined, ...]:

@@ -34,6 +34,7 @@ def merge_directions(rx: Counters, tx: Counters, source: str) -> Counters:
         known=known,
         lost_samples=rx.lost_samples + tx.lost_samples,
         cpu_seconds=sum(seconds) if seconds else None,
+        link=rx.link,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lanescope.errors import InputError
 from lanescope.machine import Machine
+from lanescope.watch.nvlink import nvlinked
 from lanescope.watch.preparing import prepare_all
 from lanescope.watch.sources.base import Source
 from lanescope.watch.sources.counters import DEFAULT_PERIOD_NS, CountersSource
@@ -121,9 +122,15 @@ def _named(name: str, machine: Machine, asked: Asked, folder: Path) -> list[Sour
         }
         return [TraceSource(folder, (*DEFAULT_KINDS, *(kind for kind, on in more.items() if on)))]
     if name == "pm":
-        return [PmSource(gpu, folder, interval_ns=asked.interval_ns) for gpu in gpus]
+        joined = nvlinked(machine)
+        return [
+            PmSource(gpu, folder, interval_ns=asked.interval_ns, nvlink=gpu.index in joined)
+            for gpu in gpus
+        ]
     if name == "probe":
         return [ProbeSource(gpu, folder, asked.chunk_bytes, asked.gentle) for gpu in gpus]
     if name == "counters":
-        return [CountersSource(gpus, folder, period_ns=asked.period_ns)] if gpus else []
+        linked = nvlinked(machine)
+        one = CountersSource(gpus, folder, period_ns=asked.period_ns, nvlinked=linked)
+        return [one] if gpus else []
     return [ThroughputSource(gpu, folder) for gpu in gpus]

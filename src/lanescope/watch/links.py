@@ -1,4 +1,4 @@
-"""What the links to GPUs were measured to carry, by earlier runs on this machine."""
+"""What the links of GPUs were measured to carry, by earlier runs on this machine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lanescope.errors import InputError
-from lanescope.experiment import Engine, Memory
+from lanescope.experiment import Copy, Engine, Memory, Route
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result, Source
 from lanescope.run.folders import default_runs_folder
 from lanescope.run.run import Run
 from lanescope.run.store import MANIFEST, read_run
-from lanescope.watch.codes import Direction
+from lanescope.watch.limits import WAYS
+from lanescope.watch.nvlink import NVLINK_WAYS, fills_all, joined
 
 #: Runs that measure whole links, and how many of them are looked at, the newest first.
 _VERBS = ("check", "bench")
@@ -32,28 +33,25 @@ class MeasuredLink:
 
 def measured_links(
     machine: Machine, runs: Path | None = None
-) -> dict[tuple[int, Direction], MeasuredLink]:
-    """Return what earlier runs measured, by GPU and direction; the newest run of each counts.
+) -> dict[tuple[int, str], MeasuredLink]:
+    """Return what earlier runs measured, by GPU and way; the newest run of each counts.
 
-    Only runs of the same GPUs, told by their UUIDs, of this machine.
+    Ways are ``h2d``, ``d2h``, ``nvlink-rx`` and ``nvlink-tx``. Only runs of the same
+    GPUs, told by their UUIDs, of this machine.
     """
-    found: dict[tuple[int, Direction], MeasuredLink] = {}
+    found: dict[tuple[int, str], MeasuredLink] = {}
     for run, name in _runs(machine, runs):
-        best: dict[tuple[int, Direction], MeasuredLink] = {}
-        for (gpu, way, _), link in _links_of(run, name).items():
-            if (gpu, way) not in best or link.gbs > best[gpu, way].gbs:
-                best[gpu, way] = link
-        found = {**best, **found}
+        found = {**_links_of(run, name), **found}
     return found
 
 
 def measured_nodes(
     machine: Machine, runs: Path | None = None
-) -> dict[tuple[int, Direction, int], MeasuredLink]:
-    """Return the same by the NUMA node of the host memory, too, where it was pinned there."""
-    found: dict[tuple[int, Direction, int], MeasuredLink] = {}
+) -> dict[tuple[int, str, int], MeasuredLink]:
+    """Return the same for ``h2d`` and ``d2h`` by the NUMA node, too, where memory was pinned."""
+    found: dict[tuple[int, str, int], MeasuredLink] = {}
     for run, name in _runs(machine, runs):
-        found = {**_links_of(run, name), **found}
+        found = {**_nodes_of(run, name), **found}
     return found
 
 
@@ -76,27 +74,52 @@ def _same_gpus(one: Machine, other: Machine) -> bool:
     return [g.uuid for g in one.gpus] == [g.uuid for g in other.gpus] and not one.described
 
 
-def _links_of(run: Run, name: str) -> dict[tuple[int, Direction, int], MeasuredLink]:
-    best: dict[tuple[int, Direction, int], MeasuredLink] = {}
+def _links_of(run: Run, name: str) -> dict[tuple[int, str], MeasuredLink]:
+    best: dict[tuple[int, str], MeasuredLink] = {}
     for result in run.results:
-        key = _link_of(result)
-        gbs = result.total_gbs if key is not None else None
-        if key is not None and gbs is not None and (key not in best or gbs > best[key].gbs):
-            best[key] = MeasuredLink(gbs, name)
+        for key in _filled(result, run.manifest.machine):
+            gbs = result.total_gbs
+            if gbs is not None and (key not in best or gbs > best[key].gbs):
+                best[key] = MeasuredLink(gbs, name)
     return best
 
 
-def _link_of(result: Result) -> tuple[int, Direction, int] | None:
-    """The link that a result fills alone, which way, and the node; None of all other results."""
+def _nodes_of(run: Run, name: str) -> dict[tuple[int, str, int], MeasuredLink]:
+    best: dict[tuple[int, str, int], MeasuredLink] = {}
+    for result in run.results:
+        for gpu, way in _filled(result, run.manifest.machine):
+            (copy,) = result.experiment.copies
+            gbs = result.total_gbs
+            if way not in WAYS or gbs is None:
+                continue
+            key = (gpu, way, (copy.source if way == WAYS[0] else copy.destination).index)
+            if key not in best or gbs > best[key].gbs:
+                best[key] = MeasuredLink(gbs, name)
+    return best
+
+
+def _filled(result: Result, machine: Machine) -> tuple[tuple[int, str], ...]:
+    """The ways of GPUs' links that a result fills alone; none for all other results."""
     copies = result.experiment.copies
     if len(copies) != 1 or result.source is not Source.MEASURED:
-        return None
+        return ()
     (copy,) = copies
     source, destination = copy.source, copy.destination
     if copy.engine is not Engine.CE or copy.bytes < _LEAST_BYTES or copy.in_pieces:
-        return None
+        return ()
     if source.is_host and not destination.is_host and source.memory is Memory.PINNED:
-        return destination.index, Direction.H2D, source.index
+        return ((destination.index, WAYS[0]),)
     if destination.is_host and not source.is_host and destination.memory is Memory.PINNED:
-        return source.index, Direction.D2H, destination.index
-    return None
+        return ((source.index, WAYS[1]),)
+    return _filled_between(copy, machine)
+
+
+def _filled_between(copy: Copy, machine: Machine) -> tuple[tuple[int, str], ...]:
+    """The ways over NVLink that a copy between two GPUs fills."""
+    if copy.source.is_host or copy.destination.is_host or copy.route is Route.STAGED:
+        return ()
+    pair = (copy.source.index, copy.destination.index)
+    if pair not in joined(machine):
+        return ()
+    ends = zip(pair, reversed(NVLINK_WAYS), strict=True)
+    return tuple((gpu, way) for gpu, way in ends if fills_all(machine, gpu))

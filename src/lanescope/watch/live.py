@@ -13,7 +13,7 @@ from lanescope.watch.payload import payload_records
 from lanescope.watch.splitter import WindowSplitter
 from lanescope.watch.timeline import Counters
 from lanescope.watch.windows import LEAST_KNOWN
-from lanescope.watch.wire import WireModel, settle
+from lanescope.watch.wire import RESOLUTION, WireModel, settle
 
 #: What is shown as the rate now is the mean over so long.
 SLOT_NS = 100_000_000
@@ -29,7 +29,7 @@ _PEAK_WINDOWS_NS = (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 50_
 _LATEST_NS = 1_000_000_000
 #: Rows of what is kept for each slot: payload bytes h2d and d2h, known nanoseconds, and the
 #: highest rate in GB/s of each direction.
-_BYTES, _KNOWN, _PEAKS = slice(0, 2), 2, slice(3, 5)
+_KNOWN, _PEAKS = 2, slice(3, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,16 @@ class LiveLink:
     ----------
     interval_ns
         How far apart samples are.
+    resolution
+        Traffic below this share of the other way's is none, as `settle` says.
     """
 
-    def __init__(self, interval_ns: int, model: WireModel) -> None:
+    def __init__(self, interval_ns: int, model: WireModel, resolution: float = RESOLUTION) -> None:
         fitting = (window for window in _PEAK_WINDOWS_NS if window >= interval_ns)
         self.peak_window_ns = next(fitting, SLOT_NS)
         self.interval_ns = interval_ns
         self.lost_samples = 0
-        self._model = model
+        self._model, self._resolution = model, resolution
         self._splitter = WindowSplitter(self.peak_window_ns, 0, self._closed)
         self._end_ns: int | None = None
         self._slots = np.zeros((5, _SLOTS))
@@ -107,7 +109,8 @@ class LiveLink:
         fresh = slots > slots[-1] - _SLOTS
         slots, rows = slots[fresh], rows[:, known][:, fresh]
         self._forget_until(int(slots[-1]))
-        ways = settle(rows[0], rows[1])  # sums are of what was not settled: there errors cancel
+        # sums are of what was not settled: there errors cancel
+        ways = settle(rows[0], rows[1], self._resolution)
         gbs = np.stack([bandwidths_gbs(way, rows[2] * 1e-9) for way in ways])
         places = slots % _SLOTS
         for row, values in zip(self._slots[:3], rows, strict=True):
@@ -129,7 +132,7 @@ class LiveLink:
         whole = self._newest - 1  # the newest is still being filled
         late = now_ns - (whole + 1) * SLOT_NS > _LATEST_NS
         now = self._slots[:, whole % _SLOTS]
-        payload = float(settle(*now[_BYTES])[way])
+        payload = float(settle(now[0], now[1], self._resolution)[way])
         known = now[_KNOWN] >= LEAST_KNOWN * SLOT_NS and not late
         last_second = np.arange(self._newest - _SLOTS_PER_SECOND, self._newest + 1) % _SLOTS
         peak = float(self._slots[_PEAKS][way, last_second].max())
@@ -150,5 +153,6 @@ class LiveLink:
         lasted = seconds[_KNOWN] * 1e-9
         known = lasted >= LEAST_KNOWN
         history = np.full(HISTORY_SECONDS, math.nan)
-        history[known] = bandwidths_gbs(settle(*seconds[_BYTES])[way][known], lasted[known])
+        settled = settle(seconds[0], seconds[1], self._resolution)[way]
+        history[known] = bandwidths_gbs(settled[known], lasted[known])
         return history

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from lanescope.errors import InputError
 from lanescope.machine import Machine
+from lanescope.watch.best import PREFERRED
 from lanescope.watch.counter_spool import HALVES
 from lanescope.watch.limits import WAYS, Ceilings, LinkLimit, link_limits, pcie_links
 from lanescope.watch.live import LiveLink, LiveRates
+from lanescope.watch.nvlink import NVLINK_WAYS, nvlink_limits
+from lanescope.watch.nvlink_ways import PAYLOAD
 from lanescope.watch.spool_tail import HalvesTail, SpoolTail, Tail
-from lanescope.watch.summarise import PREFERRED
-from lanescope.watch.timeline import Counters
+from lanescope.watch.timeline import LINKS, NVLINK, Counters
 from lanescope.watch.wire import default_model
 
 
@@ -23,7 +25,7 @@ class LiveWay:
     Attributes
     ----------
     direction
-        ``h2d`` or ``d2h``.
+        ``h2d`` or ``d2h``; over all NVLinks of the GPU ``nvlink-rx`` or ``nvlink-tx``.
     source, interval_ns
         What counts, and how often.
     peak_window_ns
@@ -81,8 +83,8 @@ class LiveWatch:
         self._folder, self._machine, self._ceilings = folder, machine, ceilings
         self._begin_ns: int | None = None
         self._tails: dict[str, Tail] = {}
-        self._links: dict[tuple[int, str], LiveLink] = {}
-        self._limits: dict[int, tuple[LinkLimit, LinkLimit]] = {}
+        self._links: dict[tuple[int, str, str], LiveLink] = {}
+        self._limits: dict[tuple[int, str], tuple[LinkLimit, LinkLimit]] = {}
         self._problems: dict[str, str] = {}
 
     def look(self, now_ns: int) -> LiveFrame:
@@ -96,9 +98,8 @@ class LiveWatch:
             except (InputError, OSError) as error:
                 del self._tails[name]
                 self._problems[name] = str(error)
-        ways = [
-            way for gpu in sorted({g for g, _ in self._links}) for way in self._ways(gpu, now_ns)
-        ]
+        there = {(gpu, LINKS.index(link), link) for gpu, link, _ in self._links}
+        ways = [way for gpu, _, link in sorted(there) for way in self._ways(gpu, link, now_ns)]
         seconds = (now_ns - self._begin_ns) * 1e-9
         return LiveFrame(seconds, tuple(ways), tuple(self._problems.values()))
 
@@ -118,19 +119,24 @@ class LiveWatch:
                 self._tails[whole] = HalvesTail(SpoolTail(path), SpoolTail(other), name)
 
     def _link(self, counters: Counters) -> LiveLink:
-        key = (counters.gpu, counters.source)
-        if key not in self._links:
-            link = next((ln.pcie for ln in pcie_links(self._machine, counters.gpu)), None)
-            model = default_model(counters.source, link)
+        gpu, kind = counters.gpu, counters.link
+        key = (gpu, kind, counters.source)
+        if key not in self._links and kind == NVLINK:
+            self._links[key] = LiveLink(counters.interval_ns, PAYLOAD, resolution=0.0)
+            self._limits[gpu, kind] = nvlink_limits(self._machine, gpu, self._ceilings)
+        elif key not in self._links:
+            link = next((ln.pcie for ln in pcie_links(self._machine, gpu)), None)
+            model = default_model(counters.source, link, own=counters.own is not None)
             self._links[key] = LiveLink(counters.interval_ns, model)
-            self._limits[counters.gpu] = link_limits(self._machine, counters.gpu, self._ceilings)
+            self._limits[gpu, kind] = link_limits(self._machine, gpu, self._ceilings)
         return self._links[key]
 
-    def _ways(self, gpu: int, now_ns: int) -> list[LiveWay]:
-        """What is shown of a GPU: the preferred of its sources that knows anything."""
-        own = [(source, link) for (g, source), link in self._links.items() if g == gpu]
+    def _ways(self, gpu: int, kind: str, now_ns: int) -> list[LiveWay]:
+        """What is shown of a GPU's link: the preferred of its sources that knows anything."""
+        own = [(s, link) for (g, k, s), link in self._links.items() if (g, k) == (gpu, kind)]
         order = {source: i for i, source in enumerate(PREFERRED)}
         source, link = min(own, key=lambda s: (not s[1].knows, order.get(s[0], len(order))))
         told = (source, link.interval_ns, link.peak_window_ns, link.lost_samples)
-        both = zip(WAYS, link.rates(now_ns), self._limits[gpu], strict=True)
+        names = NVLINK_WAYS if kind == NVLINK else WAYS
+        both = zip(names, link.rates(now_ns), self._limits[gpu, kind], strict=True)
         return [LiveWay(gpu, way, *told, rates, limit) for way, rates, limit in both]

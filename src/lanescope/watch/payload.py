@@ -38,7 +38,8 @@ def payload_records(
         before = int(counters.end_ns[begin - 1]) if begin else end_before_ns
         start_ns = np.concatenate(([end_ns[0] if before is None else before], end_ns[:-1]))
         known_ns = np.where(counters.known[part], end_ns - start_ns, 0).astype(np.float64)
-        observed = model.observed(known_ns * 1e-9, counters.interval_ns)
+        own = None if counters.own is None else np.where(counters.own[part], known_ns, 0.0) * 1e-9
+        observed = model.observed(known_ns * 1e-9, counters.interval_ns, own)
         finished = np.diff(np.searchsorted(ends, np.concatenate((start_ns[:1], end_ns)), "right"))
         wires = (counters.rx_bytes[part], counters.tx_bytes[part])
         down, up = model.solve(

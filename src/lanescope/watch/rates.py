@@ -38,7 +38,7 @@ class Rates:
     busy_gbs, busy_window_ns
         What counts as traffic, and over how long.
     windows
-        Rates over windows of 10 µs, 1 ms and 1 s.
+        Rates over windows of 10 µs, 1 ms and 1 s; of NVLink over 10 ms, too.
     """
 
     payload_bytes: float | None
@@ -64,6 +64,8 @@ class RateMeter:
         What the link can carry, h2d and d2h, in GB/s; None when unknown.
     resolution
         Traffic below this share of the other way's cannot be told from none; 0 for a trace.
+    windows_ns
+        Lengths of the windows whose rates are told, ascending.
     """
 
     def __init__(
@@ -72,12 +74,14 @@ class RateMeter:
         interval_ns: int,
         limits_gbs: tuple[float | None, float | None] = (None, None),
         resolution: float = RESOLUTION,
+        windows_ns: tuple[int, ...] = WINDOWS_NS,
     ) -> None:
         self._span, self._interval, self._resolution = span_ns, interval_ns, resolution
         down, up = (BUSY_GBS if x is None else BUSY_SHARE_OF_LIMIT * x for x in limits_gbs)
         self._busy = (down, up)
-        self._finest = max(WINDOWS_NS[0], interval_ns)
-        wanted = {w for w in WINDOWS_NS if w >= interval_ns} | {self._finest}
+        self._windows = windows_ns
+        self._finest = max(windows_ns[0], interval_ns)
+        wanted = {w for w in windows_ns if w >= interval_ns} | {self._finest}
         self._sums = {w: WindowSums(w, span_ns[0], self._busy, resolution) for w in sorted(wanted)}
         self._total = np.zeros(3)
         self._end: int | None = None
@@ -128,7 +132,8 @@ class RateMeter:
         seconds, span = float(self._total[2]) * 1e-9, (self._span[1] - self._span[0]) * 1e-9
         reason = f"sampled every {window_text(self._interval)}"
         windows = [
-            found[w][way] if w in found else WindowStatistics(w, reason=reason) for w in WINDOWS_NS
+            found[w][way] if w in found else WindowStatistics(w, reason=reason)
+            for w in self._windows
         ]
         return Rates(
             payload if seconds else None,

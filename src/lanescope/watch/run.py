@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lanescope.machine import Machine
 from lanescope.run.run import SCHEMA_VERSION, State
+from lanescope.watch.link_errors import LinkErrors
 from lanescope.watch.timeline import Timeline
 
 #: The verb of such runs.
@@ -73,8 +74,15 @@ class WatchManifest:
 
 @dataclass(frozen=True, slots=True)
 class WatchRun:
-    """A watch in memory; `folder` is where it is stored."""
+    """A watch in memory; `folder` is where it is stored.
+
+    Attributes
+    ----------
+    link_errors
+        By how much error counters rose, by GPU; empty where nobody looked.
+    """
 
     manifest: WatchManifest
     timeline: Timeline
     folder: Path | None = field(default=None)
+    link_errors: tuple[LinkErrors, ...] = ()

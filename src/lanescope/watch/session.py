@@ -17,6 +17,7 @@ from lanescope.machine import Machine
 from lanescope.run.folders import new_run_folder
 from lanescope.run.run import State
 from lanescope.watch.launcher import Outcome
+from lanescope.watch.link_error_log import LinkErrorLog
 from lanescope.watch.preparing import prepare_all
 from lanescope.watch.run import WATCH, SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.sources.base import Source
@@ -88,6 +89,7 @@ def watch(asked: Watch) -> WatchRun:
         notes=asked.waited.notes,
     )
     folder = WatchFolder(asked.out or new_run_folder(WATCH), begun)
+    errors = LinkErrorLog(folder.folder, asked.machine)
     sources = list(asked.sources(folder.spool))
     refused = _started(sources)
     running = [source for source in sources if refused[source.name] is None]
@@ -102,6 +104,7 @@ def watch(asked: Watch) -> WatchRun:
         records = [_stopped(source, refused[source.name]) for source in sources]
     ended = _ended(begun, outcome, end_ns, records)
     try:
+        errors.end()
         return folder.finish(ended)
     except InputError as error:
         kept = f"{error}; what was watched is kept: 'lanescope report {folder.folder}' shows it"

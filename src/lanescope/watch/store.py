@@ -11,6 +11,7 @@ Layout::
     ranges.parquet       a row for each NVTX range, where there were any
     managed.parquet      a row for each migration and fault of managed memory, where traced
     host_copies.parquet  a row for what each call that copies was passed, where asked for
+    link-errors.json     error counters of links, at the start and at the end
     probe.parquet        a row for each record of each probe, where there was one
     report.html          the page, when it was written
 
@@ -33,6 +34,7 @@ from lanescope.run.lock import lock_folder
 from lanescope.run.run import SCHEMA_VERSION, State
 from lanescope.run.store import MACHINE, MANIFEST
 from lanescope.watch.columns import read_columns, write_columns
+from lanescope.watch.link_error_log import read_link_errors
 from lanescope.watch.run import WATCH, SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.spool import read_spools
 
@@ -80,7 +82,7 @@ class WatchFolder:
             sync_folder(self.folder)
             shutil.rmtree(self.spool)
         self._lock.release()
-        return WatchRun(manifest, timeline, self.folder)
+        return WatchRun(manifest, timeline, self.folder, read_link_errors(self.folder))
 
 
 def read_watch(folder: Path) -> WatchRun:
@@ -107,11 +109,12 @@ def read_watch(folder: Path) -> WatchRun:
             timeline = read_spools(folder / SPOOL, machine, manifest.start_ns, manifest.end_ns)
         else:
             timeline = read_columns(folder, manifest.start_ns, manifest.end_ns)
+        errors = read_link_errors(folder)
     except OSError as error:
         raise InputError(f"{folder} is not a readable run folder: {error.strerror}") from error
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{folder} is damaged or cut short: {error}; name another run") from error
-    return WatchRun(manifest, timeline, folder)
+    return WatchRun(manifest, timeline, folder, errors)
 
 
 def is_watch(folder: Path) -> bool:

@@ -8,24 +8,23 @@ from lanescope.experiment.sizes import binary_text
 from lanescope.machine import Machine
 from lanescope.watch.align import align
 from lanescope.watch.attribution import attribution, copy_groups
+from lanescope.watch.best import best_counters
 from lanescope.watch.codes import Direction
 from lanescope.watch.fit import model_of
 from lanescope.watch.limits import WAYS, Ceilings, link_limits, pcie_links
 from lanescope.watch.managed import managed_ways
+from lanescope.watch.nvlink_ways import nvlink_notes, nvlink_ways
 from lanescope.watch.operations import Operations
 from lanescope.watch.probed_notes import probe_notes
 from lanescope.watch.probed_way import probed_ways
 from lanescope.watch.rates import Rates, counter_rates, operation_rates
 from lanescope.watch.rectangles import bytes_in_known
 from lanescope.watch.summary import Cost, Losses, Summary, WaySummary
-from lanescope.watch.timeline import Counters, Timeline
+from lanescope.watch.timeline import NVLINK, PCIE, Counters, Timeline
 from lanescope.watch.unexplained import split_text, unexplained
 from lanescope.watch.windows import window_text
 from lanescope.watch.wire import RESOLUTION
 
-#: Of several counters of one GPU the first of these is told: PM sampling has the finest
-#: samples, and the driver's throughput is a mean over 20 ms.
-PREFERRED = ("pm", "counters", "throughput")
 #: Less than this is start-up and what watching causes.
 _LEAST_UNATTRIBUTED = 1 << 20
 
@@ -49,7 +48,7 @@ def summarise(
         What an earlier run measured; shares are of that where it tells.
     """
     moved = np.unique(timeline.operations.device[timeline.operations.moves])
-    gpus = {c.gpu for c in timeline.counters} | set(moved.tolist())
+    gpus = {c.gpu for c in timeline.over(PCIE)} | set(moved.tolist())
     chosen = {gpu: best_counters(timeline, gpu) for gpu in sorted(gpus)}
     ways = tuple(
         way
@@ -62,32 +61,30 @@ def summarise(
         if counters is not None and _traced(timeline)
     )
     probed = probed_ways(timeline.probes)
+    nvlinks = nvlink_ways(timeline, machine, ceilings)
+    notes = _notes(timeline, ways, nvlinks) + nvlink_notes(nvlinks)
     return Summary(
         timeline.seconds,
         ways,
         copy_groups(timeline.operations),
         attribution(timeline.operations, timeline.processes, timeline.ranges),
-        _losses(timeline, ways),
+        _losses(timeline, ways, nvlinks),
         _costs(timeline),
         aligned,
-        _notes(timeline, ways) + probe_notes(probed, counted=bool(timeline.counters)),
+        notes + probe_notes(probed, counted=bool(timeline.over(PCIE))),
         probed,
-        managed_ways(timeline),
+        nvlinks,
+        managed=managed_ways(timeline),
     )
 
 
 def _costs(timeline: Timeline) -> tuple[Cost, ...]:
-    counters = (Cost(f"{c.source} of g{c.gpu}", c.cpu_seconds) for c in timeline.counters)
+    counters = (
+        Cost(f"{c.source} of {'NVLink of ' if c.link == NVLINK else ''}g{c.gpu}", c.cpu_seconds)
+        for c in timeline.counters
+    )
     probes = (Cost(f"probe of g{p.gpu}", p.cpu_seconds) for p in timeline.probes)
     return (*counters, *probes)
-
-
-def best_counters(timeline: Timeline, gpu: int) -> Counters | None:
-    """Return the counters of a GPU that are told: the preferred ones that know anything."""
-    own = [c for c in timeline.counters if c.gpu == gpu]
-    order = {source: i for i, source in enumerate(PREFERRED)}
-    own.sort(key=lambda c: (not c.known.any(), order.get(c.source, len(order)), c.interval_ns))
-    return own[0] if own else None
 
 
 def _traced(timeline: Timeline) -> bool:
@@ -152,19 +149,28 @@ def _own(timeline: Timeline, gpu: int, way: int) -> tuple[Operations, Operations
     return own, own.rows(own.direction == (Direction.H2D, Direction.D2H)[way])
 
 
-def _losses(timeline: Timeline, ways: tuple[WaySummary, ...]) -> Losses:
-    counted = [w.rates.known_seconds for w in ways if w.told == "counters" and w.rates]
-    unknown = max(timeline.seconds - min(counted), 0.0) if counted else None
+def _losses(
+    timeline: Timeline, ways: tuple[WaySummary, ...], nvlinks: tuple[WaySummary, ...]
+) -> Losses:
     return Losses(
-        sum(c.lost_samples for c in timeline.counters),
+        sum(c.lost_samples for c in timeline.over(PCIE)),
         sum(p.lost_records for p in timeline.processes),
-        unknown,
+        _unknown_seconds(timeline, ways),
         tuple(p.pid for p in timeline.processes if not p.complete),
         sum(p.unfinished for p in timeline.processes),
+        sum(c.lost_samples for c in timeline.over(NVLINK)),
+        _unknown_seconds(timeline, nvlinks),
     )
 
 
-def _notes(timeline: Timeline, ways: tuple[WaySummary, ...]) -> tuple[str, ...]:
+def _unknown_seconds(timeline: Timeline, ways: tuple[WaySummary, ...]) -> float | None:
+    counted = [w.rates.known_seconds for w in ways if w.told == "counters" and w.rates]
+    return max(timeline.seconds - min(counted), 0.0) if counted else None
+
+
+def _notes(
+    timeline: Timeline, ways: tuple[WaySummary, ...], nvlinks: tuple[WaySummary, ...]
+) -> tuple[str, ...]:
     notes = []
     rest = sum(way.unattributed_bytes or 0.0 for way in ways)
     if rest:
@@ -172,9 +178,8 @@ def _notes(timeline: Timeline, ways: tuple[WaySummary, ...]) -> tuple[str, ...]:
         split = split_text([way.unexplained for way in ways if way.unexplained])
         when = f", {split}" if split else ""
         notes.append(f"{size} were counted that no traced copy explains{when}: {_CANDIDATES}.")
-    if timeline.operations.direction.size and np.any(
-        timeline.operations.direction == Direction.P2P
-    ):
+    between = np.any(timeline.operations.direction == Direction.P2P)
+    if between and not nvlinks:
         notes.append(
             "Copies between GPUs cross the links above only where no NVLink joins the GPUs."
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lanescope.watch.align import Alignment
 from lanescope.watch.attribution import CopyGroup, Share
 from lanescope.watch.limits import LinkLimit
+from lanescope.watch.link_errors import LinkErrors
 from lanescope.watch.managed import ManagedWay
 from lanescope.watch.probed_way import ProbedWay
 from lanescope.watch.rates import Rates
@@ -20,7 +21,7 @@ class WaySummary:
     Attributes
     ----------
     direction
-        ``h2d`` or ``d2h``.
+        ``h2d`` or ``d2h``; over all NVLinks of the GPU ``nvlink-rx`` or ``nvlink-tx``.
     told
         Whose rates are told: ``counters`` where there are any, else ``trace``; None
         without both.
@@ -73,11 +74,13 @@ class Losses:
         Lost counter samples and trace records, as far as the sources know.
     unknown_seconds
         Seconds of the watch of which the counters know nothing, the worst GPU's; None without
-        counters.
+        counters. This and `samples` are of PCIe.
     cut_processes
         Processes whose trace did not end in order.
     unfinished
         Operations that were under way when their process ended.
+    nvlink_samples, nvlink_unknown_seconds
+        As `samples` and `unknown_seconds`, of NVLink.
     """
 
     samples: int
@@ -85,6 +88,8 @@ class Losses:
     unknown_seconds: float | None
     cut_processes: tuple[int, ...]
     unfinished: int = 0
+    nvlink_samples: int = 0
+    nvlink_unknown_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,10 @@ class Summary:
         What managed memory moved.
     notes
         Plain sentences on what the numbers do not say.
+    nvlinks
+        What crossed NVLink, as `ways`; empty where there is none.
+    link_errors
+        What links counted of errors while watching, by GPU; empty where nobody looked.
     """
 
     seconds: float
@@ -125,6 +134,8 @@ class Summary:
     alignments: tuple[tuple[int, Alignment | None], ...] = ()
     notes: tuple[str, ...] = ()
     probed: tuple[ProbedWay, ...] = ()
+    nvlinks: tuple[WaySummary, ...] = ()
+    link_errors: tuple[LinkErrors, ...] = ()
     managed: tuple[ManagedWay, ...] = ()
 
     def most_frequent(self, count: int) -> tuple[CopyGroup, ...]:

@@ -17,6 +17,8 @@ from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed
 
 __all__ = [
+    "NVLINK",
+    "PCIE",
     "Counters",
     "Direction",
     "MemoryKind",
@@ -26,6 +28,11 @@ __all__ = [
     "Timeline",
     "What",
 ]
+
+
+#: Which links counters are of.
+PCIE, NVLINK = "pcie", "nvlink"
+LINKS = (PCIE, NVLINK)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +51,7 @@ class Counters:
         End of each record; it starts where the one before ends.
     rx_bytes, tx_bytes
         What the GPU received (from the host) and sent, protocol overhead and
-        read requests included.
+        read requests included. Of NVLink: payload alone, over all of the GPU's links together.
     known
         False where nothing is known of a record's interval. The first record
         has no start and is never known.
@@ -52,6 +59,10 @@ class Counters:
         Samples that the source knows to have lost.
     cpu_seconds
         Processor time that the sampler took; None when unknown.
+    link
+        One of `LINKS`.
+    own
+        True where the sampler itself used the link; None where it may have at any time.
     """
 
     source: str
@@ -63,9 +74,16 @@ class Counters:
     known: BoolArray
     lost_samples: int = 0
     cpu_seconds: float | None = None
+    link: str = PCIE
+    own: BoolArray | None = None
 
     def __len__(self) -> int:
         return int(self.end_ns.size)
+
+    @property
+    def maybe_own(self) -> BoolArray:
+        """Whether the sampler itself may have used the link, record by record."""
+        return np.ones(len(self), np.bool_) if self.own is None else self.own
 
     @property
     def start_ns(self) -> IntArray:
@@ -86,6 +104,8 @@ class Counters:
             known,
             self.lost_samples,
             self.cpu_seconds,
+            self.link,
+            None if self.own is None else self.own[chosen],
         )
 
 
@@ -141,6 +161,10 @@ class Timeline:
     ranges: Ranges = field(default_factory=Ranges.empty)
     managed: Managed = field(default_factory=Managed.empty)
     host_copies: HostCopies = field(default_factory=HostCopies.empty)
+
+    def over(self, link: str) -> tuple[Counters, ...]:
+        """Return the counters of one kind of link, of `LINKS`."""
+        return tuple(c for c in self.counters if c.link == link)
 
     @property
     def seconds(self) -> float:

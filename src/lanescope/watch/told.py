@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from lanescope.machine import Machine
 from lanescope.watch.findings import Finding
 from lanescope.watch.findings.findings import find
 from lanescope.watch.limits import Ceilings
+from lanescope.watch.link_errors import error_notes
 from lanescope.watch.links import measured_links, measured_nodes
 from lanescope.watch.run import WatchRun
 from lanescope.watch.summarise import summarise
@@ -34,6 +36,8 @@ def tell(run: WatchRun, runs: Path | None = None) -> Told:
     machine = run.manifest.machine
     ceilings = measured_ceilings(machine, runs)
     summary = summarise(run.timeline, machine, ceilings)
+    notes = error_notes(run.link_errors) + summary.notes
+    summary = dataclasses.replace(summary, link_errors=run.link_errors, notes=notes)
     return Told(summary, find(run.timeline, summary, machine, ceilings))
 
 
@@ -41,9 +45,6 @@ def measured_ceilings(machine: Machine, runs: Path | None = None) -> Ceilings | 
     """Return what earlier runs measured of a machine's links; None without any."""
     links = measured_links(machine, runs)
     names = ", ".join(sorted({link.run for link in links.values()}))
-    gbs = {(gpu, way.label): link.gbs for (gpu, way), link in links.items()}
-    by_node = {
-        (gpu, way.label, node): link.gbs
-        for (gpu, way, node), link in measured_nodes(machine, runs).items()
-    }
+    gbs = {key: link.gbs for key, link in links.items()}
+    by_node = {key: link.gbs for key, link in measured_nodes(machine, runs).items()}
     return Ceilings(gbs, f"measured in {names}", by_node) if links else None

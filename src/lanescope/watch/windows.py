@@ -12,6 +12,8 @@ from lanescope.watch.wire import RESOLUTION, settle
 
 #: Windows whose rates are told: bursts, steps of a program, and what meters show.
 WINDOWS_NS = (10_000, 1_000_000, 1_000_000_000)
+#: Counters of NVLink are read every 10 ms.
+NVLINK_WINDOWS_NS = (10_000, 1_000_000, 10_000_000, 1_000_000_000)
 #: A window of which less is known says too little.
 LEAST_KNOWN = 0.5
 

@@ -41,6 +41,8 @@ TRACED_RESOLUTION = 0.001
 #: and wrote in bursts; each reading of NVML's counters went to the GPU and back (4360 of them).
 OBSERVER_PER_SAMPLE = {"pm": (0.0, 92.0), "counters": (13.5e3, 16.9e3)}
 OBSERVER_PER_SECOND = {"pm": (3.6e6, 4.4e6)}
+#: The same for each second of fetching, where it is known when that was.
+OBSERVER_PER_OWN_SECOND = {"pm": (13e6, 16e6)}
 _NONE = (0.0, 0.0)
 #: Each copy fetches its commands and writes when it is done (16384 copies of 64 KiB and as
 #: many of 4 KiB cost the same).
@@ -57,8 +59,8 @@ class WireModel:
         ``((rx per h2d, rx per d2h), (tx per h2d, tx per d2h))``: wire bytes for each
         byte of payload.
     per_sample, per_second, per_operation
-        Wire bytes (rx, tx) that are no payload: for each sample and second of
-        watching, and for each copy.
+        Wire bytes (rx, tx) that are no payload: for each sample, for each second in which the
+        sampler may have used the link (`Counters.maybe_own`), and for each copy.
     source
         Where the figures come from.
     residual
@@ -73,11 +75,23 @@ class WireModel:
     source: str = "given"
     residual: float | None = None
 
-    def observed(self, seconds: FloatArray | float, interval_ns: int) -> tuple[FloatArray, ...]:
-        """Return what watching causes in some seconds: bytes (rx, tx)."""
+    def observed(
+        self,
+        seconds: FloatArray | float,
+        interval_ns: int,
+        own_seconds: FloatArray | float | None = None,
+    ) -> tuple[FloatArray, ...]:
+        """Return what watching causes in some seconds: bytes (rx, tx).
+
+        Parameters
+        ----------
+        own_seconds
+            In how many of them the sampler may have used the link; None: in all.
+        """
         samples = np.asarray(seconds, np.float64) * 1e9 / interval_ns
+        own = np.asarray(seconds if own_seconds is None else own_seconds)
         each = zip(self.per_sample, self.per_second, strict=True)
-        return tuple(samples * sample + np.asarray(seconds) * second for sample, second in each)
+        return tuple(samples * sample + own * second for sample, second in each)
 
     def solve(
         self, rx: FloatArray | float, tx: FloatArray | float
@@ -135,7 +149,7 @@ def settle(
     )
 
 
-def default_model(source: str, link: PcieLink | None = None) -> WireModel:
+def default_model(source: str, link: PcieLink | None = None, *, own: bool = False) -> WireModel:
     """Return the model that follows from the sizes of PCIe's packets.
 
     Parameters
@@ -145,6 +159,8 @@ def default_model(source: str, link: PcieLink | None = None) -> WireModel:
         cause traffic of their own.
     link
         For the size of packets; 256 bytes where it is not known.
+    own
+        Whether the counters say when their sampler used the link.
     """
     size = (link.max_payload_bytes if link else None) or DEFAULT_MAX_PAYLOAD_BYTES
     framing = 0 if source in HEADER_ONLY_SOURCES else FRAMING_BYTES
@@ -156,7 +172,7 @@ def default_model(source: str, link: PcieLink | None = None) -> WireModel:
             (asked / COPY_REQUEST_BYTES, 1 + asked / size),
         ),
         OBSERVER_PER_SAMPLE.get(source, _NONE),
-        OBSERVER_PER_SECOND.get(source, _NONE),
+        (OBSERVER_PER_OWN_SECOND if own else OBSERVER_PER_SECOND).get(source, _NONE),
         PER_OPERATION,
         f"default for PCIe packets of {size} bytes{told}",
     )

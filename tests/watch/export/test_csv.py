@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 
 import numpy as np
 import pytest
@@ -36,6 +37,14 @@ def timeline():
     counted = np.array([0, (1 << 53) + 1, 5])
     counters = Counters("pm", 1, 100, end, counted, counted, np.array([False, True, False]))
     return Timeline(NOW, NOW + 5_000, (counters,), operations)
+
+
+def test_records_tell_their_link(tmp_path):
+    told = timeline()
+    nvlink = dataclasses.replace(told.counters[0], link="nvlink")
+    told = dataclasses.replace(told, counters=(*told.counters, nvlink))
+    found = rows(write_csv(tmp_path, told)[1])
+    assert [row["link"] for row in found] == ["pcie"] * 3 + ["nvlink"] * 3
 
 
 def test_times_have_nine_digits_that_no_float_rounds():

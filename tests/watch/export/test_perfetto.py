@@ -21,6 +21,16 @@ def run(told, notes=()):
     return WatchRun(dataclasses.replace(manifest, notes=tuple(notes)), told)
 
 
+def test_nvlink_has_counters_of_its_own(tmp_path):
+    pcie = even_counters(20.0)
+    nvlink = dataclasses.replace(pcie, link="nvlink")
+    write_perfetto(tmp_path / "t", run(timeline(counters=(pcie, nvlink))))
+    names = {track.name for track in Read(tmp_path / "t").tracks.values()}
+    assert {"g0 to GPU, wire (GB/s), pm", "g0 from GPU, wire (GB/s), pm"} <= names
+    assert {"g0 NVLink rx (GB/s), pm", "g0 NVLink tx (GB/s), pm"} <= names
+    assert {"g0 not known, pm", "g0 not known, pm of NVLink"} & names == set()
+
+
 class Read:
     """A trace read back by the package's own classes."""
 

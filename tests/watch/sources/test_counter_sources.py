@@ -4,10 +4,11 @@ import dataclasses
 import json
 import time
 
+import numpy as np
 import pytest
 
 from lanescope.errors import NotMeasuredError
-from lanescope.watch.counter_spool import read_all_counters, sidecar_of
+from lanescope.watch.counter_spool import read_all_counters, read_counters, sidecar_of
 from lanescope.watch.sources import pm
 from lanescope.watch.sources.counters import CountersSource
 from lanescope.watch.sources.pm import PmSource
@@ -62,6 +63,22 @@ def test_all_watch_and_leave_spools_with_their_sidecars(machine, tmp_path):
     said = json.loads(sidecar_of(tmp_path / "pm.g0.bin").read_text())
     assert said["samples"] > 500
     assert said["errors"] == []
+
+
+def test_nvlinks_have_a_spool_of_their_own_where_the_driver_counts(machine, monkeypatch, tmp_path):
+    for folder, mode, links in ((tmp_path / "a", "", [0, 1]), (tmp_path / "b", "none", [])):
+        folder.mkdir()
+        monkeypatch.setenv("MOCK_NVLINK", mode)
+        source = CountersSource(machine.gpus, folder, nvlinked=(0, 1))
+        source.start()
+        time.sleep(0.05)
+        report = source.stop()
+        assert report.reason is None  # of what is not there nothing is said
+        found = read_all_counters(folder)
+        assert [c.gpu for c in found if c.link == "nvlink"] == links
+        assert [c.gpu for c in found if c.link == "pcie"] == [0, 1]
+        assert sidecar_of(source.nvlink_spool(machine.gpus[0])).exists() == bool(links)
+        assert all(c.cpu_seconds is not None for c in found)
 
 
 def test_a_source_that_never_started_has_nothing_to_say(machine, tmp_path):
@@ -179,3 +196,29 @@ def test_privileges_are_read_where_linux_tells(tmp_path, admin_only, capabilitie
 
 def test_without_a_driver_nothing_forbids(tmp_path):
     assert may_profile(tmp_path)
+
+
+def test_nvlinks_are_sampled_beside_the_link_to_the_host(machine, tmp_path):
+    source = PmSource(machine.gpus[0], tmp_path, nvlink=True)
+    source.start()
+    time.sleep(0.15)
+    assert source.stop().reason is None
+    spool = tmp_path / "pm-nvlink.g0.bin"
+    assert json.loads(spool.read_bytes().partition(b"\n")[0])["link"] == "nvlink"
+    found = read_counters(spool)
+    assert set(found.rx_bytes[1:]) == {7000}
+    assert set(found.tx_bytes[1:]) == {700}
+    assert sidecar_of(spool).exists()
+    pcie = read_counters(tmp_path / "pm.g0.bin")
+    assert np.array_equal(pcie.end_ns, found.end_ns)
+    assert set(pcie.rx_bytes[1:]) == {1000}
+
+
+def test_without_such_counters_the_link_to_the_host_is_sampled_alone(
+    machine, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("MOCK_REFUSES", "NVLink metrics=999")
+    source = PmSource(machine.gpus[0], tmp_path, nvlink=True)
+    source.start()
+    assert source.stop().reason is None
+    assert {path.name for path in tmp_path.iterdir()} == {"pm.g0.bin", "pm.g0.bin.json"}

@@ -14,6 +14,7 @@ struct CounterSample {
   std::uint64_t end_ns;
   double rx_bytes;  ///< Negative or not a number: unknown.
   double tx_bytes;
+  bool own = false;  ///< Whether the sampler itself used the link meanwhile.
 };
 
 /// What became of the samples so far.
@@ -31,7 +32,8 @@ class CounterStream {
   /// a start is none, as that of PM sampling, which begins up to 0.8 s before the start.
   CounterStream(std::uint64_t interval_ns, bool drops_first);
 
-  /// Takes the next sample. One that begins more than half an interval after the end of the
+  /// Takes the next sample. One with more bytes than a record holds, 4 GiB, becomes several of
+  /// equal length. One that begins more than half an interval after the end of the
   /// last leaves a gap; less is the source's clock being corrected, and belongs together.
   void add(const CounterSample& sample);
 
@@ -45,6 +47,7 @@ class CounterStream {
 
  private:
   void put_unknown(std::uint64_t end_ns);
+  void put(const CounterSample& sample);
 
   std::uint64_t interval_ns_;
   bool drops_first_;
@@ -67,6 +70,16 @@ class WrappingCounter {
  private:
   double most_per_second_;
   std::optional<std::uint32_t> last_;
+};
+
+/// Follows a counter of 64 bits, which only grows until something sets it back.
+class GrowingCounter {
+ public:
+  /// What was counted since the last reading; none at the first, and when it was set back.
+  std::optional<std::uint64_t> advance(std::uint64_t value);
+
+ private:
+  std::optional<std::uint64_t> last_;
 };
 
 }  // namespace lanescope::watch

@@ -22,9 +22,17 @@ struct WireCounters {
   std::uint32_t sent;
 };
 
+/// Payload that all NVLinks of a GPU together have carried, in KiB, without protocol.
+struct NvlinkCounters {
+  /// CLOCK_REALTIME, by the driver: the middle of both readings; 0 where it does not tell.
+  std::uint64_t time_ns;
+  std::uint64_t received_kib;
+  std::uint64_t sent_kib;
+};
+
 /// The part of NVML that counts bytes, of the library that is found at run time.
 ///
-/// Declared here and not by nvml.h: this binary interface has not changed since it came./// Several
+/// Declared here and not by nvml.h: this binary interface has not changed since it came. Several
 /// may be open at once: NVML counts them.
 class NvmlApi {
  public:
@@ -40,11 +48,15 @@ class NvmlApi {
   /// Bytes on the wire since the driver was loaded. Takes 160 to 500 us of CPU. Throws `Error`.
   WireCounters wire_bytes(NvmlDevice* device) const;
 
+  /// Payload over NVLink since the counters began. Throws `Error`, also where there is none.
+  NvlinkCounters nvlink_kib(NvmlDevice* device) const;
+
   /// What the link carried during the last 20 ms, in 1000 bytes per second; it waits for
   /// those. Throws `Error`.
   std::uint32_t throughput(NvmlDevice* device, Direction direction) const;
 
  private:
+  void read(NvmlDevice* device, int count, NvmlField* fields) const;
   void check(int result, const char* call,
              std::source_location where = std::source_location::current()) const;
 

@@ -18,7 +18,8 @@ struct NvmlTarget {
   CounterSpool::Target spool;
 };
 
-/// Reads the driver's own counters of bytes on the link, of every GPU in turn, in one thread.
+/// Reads the driver's own counters of bytes on the link, of every GPU in turn, in one thread;
+/// those of NVLinks as well, more rarely.
 ///
 /// They have 32 bits: an interval in which the link could have carried more is written as
 /// unknown. Times are the driver's own, of the middle between its two readings.
@@ -26,15 +27,29 @@ class NvmlCounters {
  public:
   /// Reads each GPU once. A read takes 160 to 500 us of CPU, so that `period_ns` is what is
   /// tried. `most_bytes_per_second`: no link is faster. Throws `Error`.
+  /// `nvlinks`: the GPUs whose NVLinks are read, every `nvlink_period_ns`; each is read once.
   NvmlCounters(const std::vector<NvmlTarget>& targets, std::uint64_t period_ns,
-               double most_bytes_per_second);
+               double most_bytes_per_second, const std::vector<NvmlTarget>& nvlinks = {},
+               std::uint64_t nvlink_period_ns = 10'000'000);
 
   void start();
 
-  /// Reads once more, and tells how it went for each GPU; once.
+  /// Reads once more, and tells how it went for each GPU, and then for the NVLinks of each
+  /// whose are read; once.
   std::vector<CounterReport> stop();
 
  private:
+  /// What the NVLinks of one GPU carry, all together.
+  struct Nvlinks {
+    Nvlinks(NvmlDevice* handle, const NvmlTarget& target, std::uint64_t period_ns)
+        : device(handle), spool(target.spool, period_ns, false) {}
+
+    NvmlDevice* device;
+    CounterSpool spool;
+    GrowingCounter sent{}, received{};
+    std::uint64_t last_ns = 0;
+    CounterReport report{};
+  };
   struct Gpu {
     Gpu(NvmlDevice* handle, const NvmlTarget& target, std::uint64_t period_ns,
         double most_bytes_per_second);
@@ -48,11 +63,15 @@ class NvmlCounters {
 
   void work(const Worker::Pause& pause);
   void read_all();
+  void read_nvlinks();
   void read(Gpu& gpu);
+  void read(Nvlinks& nvlinks);
+  void flush();
 
   NvmlApi api_;
-  std::chrono::nanoseconds period_;
+  std::chrono::nanoseconds period_, nvlink_period_;
   std::vector<std::unique_ptr<Gpu>> gpus_;
+  std::vector<std::unique_ptr<Nvlinks>> nvlinks_;
   Worker worker_;  // last: its thread ends before what it uses
 };
 

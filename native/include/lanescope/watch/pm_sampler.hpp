@@ -1,27 +1,32 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "lanescope/watch/counter_spool.hpp"
+#include "lanescope/watch/own_traffic.hpp"
 #include "lanescope/watch/pm_session.hpp"
 #include "lanescope/watch/worker.hpp"
 
 namespace lanescope::watch {
 
-/// Samples the bytes on one GPU's link to the host in hardware, into a spool.
+/// Samples the bytes on one GPU's links in hardware, each kind of link into a spool of its own.
 ///
 /// A thread of its own fetches them. It never disturbs what is watched: what goes wrong after
 /// the start is told in the report.
 class PmSampler {
  public:
-  /// Makes everything ready; takes the better part of a second. Each fetching costs about 1 ms
-  /// of CPU, so `decode_period_ns` should not be short. Throws `Error`.
-  PmSampler(PmSettings settings, std::uint64_t decode_period_ns, const CounterSpool::Target& target,
-            const std::string& cupti);
+  /// Makes everything ready; takes the better part of a second. `targets`: one for each two of
+  /// the metrics. Each fetching costs about 1 ms of CPU, so `decode_period_ns` should not be
+  /// short. Throws `Error`.
+  PmSampler(PmSettings settings, std::uint64_t decode_period_ns,
+            const std::vector<CounterSpool::Target>& targets, const std::string& cupti);
 
   /// Begins sampling. Throws `Error`.
   void start();
@@ -38,6 +43,10 @@ class PmSampler {
   void finish();
   Decoded fetch_all();
   Decoded fetch();
+  void take(std::uint64_t start_ns, std::uint64_t end_ns, std::span<const double> values);
+  std::uint64_t samples() const noexcept { return spools_.front()->stream().counts().samples; }
+  void flush();
+  void complete();
   void restart();
   CounterImage& image_for(Clock::duration since_last);
   Decoded decode(CounterImage& image);
@@ -45,7 +54,8 @@ class PmSampler {
   std::shared_ptr<const CuptiApi> api_;
   PmSession session_;
   std::chrono::nanoseconds period_;
-  CounterSpool spool_;
+  std::vector<std::unique_ptr<CounterSpool>> spools_;
+  OwnTraffic own_;
   CounterImage image_;
   std::optional<CounterImage> large_image_;  // for one fetching that comes late
   Clock::time_point started_;

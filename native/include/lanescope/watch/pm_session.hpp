@@ -2,15 +2,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "lanescope/watch/counter_image.hpp"
-#include "lanescope/watch/counter_stream.hpp"
 #include "lanescope/watch/cupti_api.hpp"
 #include "lanescope/watch/pm_metrics.hpp"
+#include "lanescope/watch/sample_memo.hpp"
 
 namespace lanescope::watch {
 
@@ -18,7 +20,7 @@ namespace lanescope::watch {
 struct PmSettings {
   int device;                         ///< CUDA's number of the GPU.
   std::uint64_t interval_ns;          ///< Between two samples, 1 us to 50 ms.
-  std::vector<std::string> metrics;   ///< Two: bytes received, bytes sent by the GPU.
+  std::vector<std::string> metrics;   ///< Of each link two: bytes received and sent by the GPU.
   std::size_t hardware_buffer_bytes;  ///< Of host memory; a sample takes 64 bytes or more.
 };
 
@@ -51,8 +53,15 @@ class PmSession {
   /// Fetches into an image what the hardware has written since the last call. Throws `Error`.
   Decoded decode(CounterImage& image) const;
 
-  /// The samples of an image, in order of time. Throws `Error`.
-  void evaluate(const CounterImage& image, CounterStream& into);
+  /// When a sample began and ended (CLOCK_REALTIME, ns), and its values, one for each metric.
+  using Take = std::function<void(std::uint64_t, std::uint64_t, std::span<const double>)>;
+
+  /// Hands over the samples of an image, in order of time. Throws `Error`.
+  void evaluate(const CounterImage& image, const Take& take);
+
+  /// How often a sample's values differed from those of samples that looked the same; see
+  /// `SampleMemo`.
+  std::uint64_t contradictions() const noexcept { return memo_->contradictions(); }
 
   const std::string& chip() const noexcept { return chip_; }
   const PmSettings& settings() const noexcept { return settings_; }
@@ -61,12 +70,16 @@ class PmSession {
   void require_support() const;
   std::vector<std::uint8_t> availability() const;
   void enable();
+  std::size_t image_bytes(std::size_t samples);
+  void learn_layout();
 
   std::shared_ptr<const CuptiApi> api_;
   PmSettings settings_;
   std::string chip_;
-  std::optional<PmMetrics> metrics_;                 // outlives object_, which looks at it
-  std::shared_ptr<CUpti_PmSampling_Object> object_;  // gives the GPU back
+  std::optional<PmMetrics> metrics_;                   // outlives object_, which looks at it
+  std::shared_ptr<CUpti_PmSampling_Object> object_;    // gives the GPU back
+  std::size_t before_samples_ = 0, sample_bytes_ = 0;  // in an image; 0 where that is not known
+  std::optional<SampleMemo> memo_;
 };
 
 }  // namespace lanescope::watch

@@ -24,7 +24,7 @@ static_assert(sizeof(ProbeRecord) == 24);
 /// What is copied, and how often.
 struct ProbeSettings {
   std::size_t chunk_bytes;  ///< Of the long copy.
-  std::uint64_t period_ns;  ///< From round to round; 0: without a pause, which fills the link.
+  std::uint64_t period_ns;  ///< From round to round; 0: one after the other.
   double most_share;        ///< Of the link's time in either direction; above 0, at most 1.
 };
 
@@ -45,6 +45,9 @@ class ProbeRounds {
   bool run(const ProbedLink::Stopping& stopping, std::vector<ProbeRecord>& records);
 
   /// How long after a round's begin the next should begin, when the round took `round_ns`.
+  ///
+  /// Without a period the next round begins at once, but where the GPU was shared with another
+  /// process 3 ms after the last one began.
   ///
   /// The fastest chunk so far is what a chunk takes of the link: whatever a slower one took
   /// beyond that, it waited. A round that took most of the period is followed by half a

@@ -12,9 +12,13 @@ namespace lanescope::watch {
 /// What a counter record holds for bytes that nobody knows.
 inline constexpr std::uint32_t kUnknownBytes = 0xFFFFFFFF;
 
+/// Set in the time of records during which the sampler itself used the link; times do not reach
+/// this bit before the year 2262.
+inline constexpr std::uint64_t kOwnTraffic = std::uint64_t{1} << 63;
+
 /// Bytes on the wire during (end of the record before, `end_ns`]; as it is in a spool.
 struct CounterRecord {
-  std::uint64_t end_ns;    ///< CLOCK_REALTIME, ns since 1970.
+  std::uint64_t end_ns;    ///< CLOCK_REALTIME, ns since 1970, perhaps with `kOwnTraffic`.
   std::uint32_t rx_bytes;  ///< Received by the GPU, or `kUnknownBytes`.
   std::uint32_t tx_bytes;  ///< Sent by the GPU, or `kUnknownBytes`.
 

@@ -73,6 +73,7 @@ _COUNTER_COLUMNS = (
     "from_gpu_wire_bytes",
     "to_gpu_wire_gbs",
     "from_gpu_wire_gbs",
+    "link",
 )
 
 
@@ -177,7 +178,7 @@ def _record_rows(
         _numbers(bandwidths_gbs(sent.astype(np.float64), seconds).tolist()),
         strict=True,
     ):
-        yield (counters.source, counters.gpu, *row)
+        yield (counters.source, counters.gpu, *row, counters.link)
 
 
 def _numbers(values: Iterable[float]) -> list[str]:

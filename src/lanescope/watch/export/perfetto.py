@@ -22,10 +22,11 @@ from lanescope.watch.export.slices import CALL, LABELS, annotated, slice_names, 
 from lanescope.watch.export.tracks import MOST_POINTS, counter_track, lanes, unknown_spans
 from lanescope.watch.operations import Operations
 from lanescope.watch.run import WatchRun
-from lanescope.watch.timeline import Counters, Process, Timeline
+from lanescope.watch.timeline import NVLINK, Counters, Process, Timeline
 
 _ABOUT, _UNKNOWN = "about this trace", "nothing is known"
-_WAYS = (("to GPU", "rx_bytes"), ("from GPU", "tx_bytes"))
+_WAYS = (("to GPU, wire", "rx_bytes"), ("from GPU, wire", "tx_bytes"))
+_NVLINK_WAYS = (("NVLink rx", "rx_bytes"), ("NVLink tx", "tx_bytes"))
 
 
 def write_perfetto(path: Path, run: WatchRun, most_points: int = MOST_POINTS) -> None:
@@ -70,17 +71,21 @@ def _write(path: Path, run: WatchRun, most_points: int) -> None:
 def _counters(writer: Writer, counters: Counters, most: int) -> dict[str, str]:
     """Write a counter's tracks and return what the trace says of them."""
     gpu, source = f"g{counters.gpu}", counters.source
+    over_nvlink = counters.link == NVLINK
     told = {}
-    for way, column in _WAYS:
+    if over_nvlink:
+        source += " of NVLink"
+    for way, column in _NVLINK_WAYS if over_nvlink else _WAYS:
         found = counter_track(counters, getattr(counters, column), most)
         each = "each record"
         if found.peak is not None:
             each = f"the mean of each {found.records:,} records; the peak is their fastest one"
             told[f"{gpu} {source}"] = f"points are {each}; the run folder holds all of them"
-        for word, points in (("wire", found.mean), ("wire peak", found.peak)):
+        for word, points in (("", found.mean), (" peak", found.peak)):
             if points is not None:
-                name = f"{gpu} {way}, {word} (GB/s), {source}"
-                track = writer.track(name, description=f"Wire bytes by {source}: {each}.")
+                name = f"{gpu} {way}{word} (GB/s), {counters.source}"
+                what = "Payload" if over_nvlink else "Wire bytes"
+                track = writer.track(name, description=f"{what} by {source}: {each}.")
                 track.counter.unit_name = "GB/s"
                 writer.points(track.uuid, points.at_ns.tolist(), points.gbs.tolist())
     if spans := unknown_spans(counters):

@@ -15,6 +15,7 @@ from lanescope.watch.sources.base import Availability, SourceReport
 from lanescope.watch.sources.common import finish, tried, unusable
 from lanescope.watch.sources.privileges import may_profile
 from lanescope.watch.sources.refusals import COUNTERS_INSTEAD, NO_CUPTI, NO_PRIVILEGES, refusal
+from lanescope.watch.timeline import NVLINK
 
 #: 10 kHz.
 DEFAULT_INTERVAL_NS = 100_000
@@ -22,8 +23,11 @@ DEFAULT_INTERVAL_NS = 100_000
 _DECODE_PERIOD_NS = 50_000_000
 #: What GPUs received and sent over PCIe, protocol included.
 _METRICS = ("pcie__read_bytes.sum", "pcie__write_bytes.sum")
+#: Payload that GPUs received and sent over all of their NVLinks.
+_NVLINK_METRICS = ("nvlrx__bytes_data_user.sum", "nvltx__bytes_data_user.sum")
 #: A sample of these metrics takes 64 bytes of the hardware's buffer; it holds two seconds.
 _BYTES_PER_SAMPLE = 64
+_NO_METRICS = "no such metrics"
 _BUFFERED_NS = 2_000_000_000
 _FEWEST_BYTES = 8 << 20
 #: The architectures that cannot sample by time: Turing and GA100.
@@ -41,10 +45,21 @@ class PmSource:
         Where its spool goes: ``pm.g0.bin`` for GPU 0.
     interval_ns
         From sample to sample.
+    nvlink
+        Whether to sample the GPU's NVLinks as well, into ``pm-nvlink.g0.bin``; where the GPU
+        does not count them, its link to the host is sampled alone.
     """
 
-    def __init__(self, gpu: Gpu, folder: Path, *, interval_ns: int = DEFAULT_INTERVAL_NS) -> None:
+    def __init__(
+        self,
+        gpu: Gpu,
+        folder: Path,
+        *,
+        interval_ns: int = DEFAULT_INTERVAL_NS,
+        nvlink: bool = False,
+    ) -> None:
         self.gpu = gpu
+        self.nvlink = nvlink
         self.interval_ns = interval_ns
         self.spool = folder / f"pm.{gpu.id}.bin"
         self._sampler: native.PmSampler | None = None
@@ -100,11 +115,18 @@ class PmSource:
         if self._sampler is None:
             return SourceReport()
         sampler, self._sampler = self._sampler, None
-        return finish(sampler.stop(), self.spool)
+        report = sampler.stop()
+        if self.nvlink:
+            finish(report, self._nvlink_spool)
+        return finish(report, self.spool)
 
     def environment(self) -> Mapping[str, str]:
         """Return nothing: the program need not know."""
         return {}
+
+    @property
+    def _nvlink_spool(self) -> Path:
+        return self.spool.with_name(f"pm-nvlink.{self.gpu.id}.bin")
 
     def _try(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -114,17 +136,27 @@ class PmSource:
         cupti = find_cupti()
         if cupti is None:
             raise NotMeasuredError(*NO_CUPTI)
-        buffered = _BUFFERED_NS // self.interval_ns * _BYTES_PER_SAMPLE
         try:
-            return native.PmSampler(
-                device=self.gpu.index,
-                interval_ns=self.interval_ns,
-                metrics=list(_METRICS),
-                hardware_buffer_bytes=max(buffered, _FEWEST_BYTES),
-                decode_period_ns=_DECODE_PERIOD_NS,
-                path=str(spool),
-                header=counter_header("pm", self.gpu.index, self.interval_ns),
-                cupti=str(cupti),
-            )
+            return self._sampler_of(spool, str(cupti), self.nvlink)
         except native.NativeError as error:
+            if self.nvlink and error.args[2] == _NO_METRICS:
+                self.nvlink = False
+                return self._open(spool)
             raise refusal(error) from error
+
+    def _sampler_of(self, spool: Path, cupti: str, nvlink: bool) -> native.PmSampler:
+        told = ("pm", self.gpu.index, self.interval_ns)
+        spools = [(str(spool), counter_header(*told, own=True))]
+        if nvlink:
+            other = spool.with_name(self._nvlink_spool.name)
+            spools.append((str(other), counter_header(*told, link=NVLINK)))
+        buffered = _BUFFERED_NS // self.interval_ns * _BYTES_PER_SAMPLE * len(spools)
+        return native.PmSampler(
+            device=self.gpu.index,
+            interval_ns=self.interval_ns,
+            metrics=[*_METRICS, *(_NVLINK_METRICS if nvlink else ())],
+            hardware_buffer_bytes=max(buffered, _FEWEST_BYTES),
+            decode_period_ns=_DECODE_PERIOD_NS,
+            spools=spools,
+            cupti=cupti,
+        )

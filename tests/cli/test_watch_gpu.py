@@ -1,0 +1,164 @@
+"""``lanescope watch`` on a real GPU: the whole machine, what runs already, other profilers."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from lanescope.watch.bursts import bursts
+from lanescope.watch.store import read_watch
+from tests.cli.test_live_cli import at_a_terminal
+from tests.native.test_gpu import GPUS
+from tests.watch.test_trace_gpu import CUDA
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
+
+MIB = 1 << 20
+#: Copies of 16 MiB, each followed by a pause of 5 ms, until its input ends or a minute has passed.
+COPIES = (
+    CUDA
+    + """
+import select
+print("ready", flush=True)
+begin, moved = time.monotonic(), 0
+while time.monotonic() < begin + 60 and not select.select([sys.stdin], [], [], 0.005)[0]:
+    to_gpu(SIZE); wait(); moved += SIZE
+print(moved, flush=True)
+"""
+)
+
+
+@contextmanager
+def copying():
+    """Another process that copies; yields it, and a function that ends it and returns bytes."""
+    with subprocess.Popen(
+        [sys.executable, "-c", COPIES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+
+            def ended():
+                process.stdin.close()
+                return int(process.stdout.readline())
+
+            yield process, ended
+        finally:
+            process.kill()
+
+
+def told(path):
+    return json.loads(path.read_text())
+
+
+def way(summary, direction):
+    (one,) = [w for w in summary["ways"] if (w["gpu"], w["direction"]) == (0, direction)]
+    return one
+
+
+def test_the_whole_machine_is_watched_without_a_program(lanescope, tmp_path):
+    with copying() as (_, ended):
+        done = lanescope(
+            *("watch", "--all", "--seconds", 1.5, "--out", tmp_path / "run"),
+            *("--json", tmp_path / "told.json"),
+        )
+        moved = ended()
+    assert done.returncode == 0, done.stderr
+    summary = told(tmp_path / "told.json")
+    down, up = way(summary, "h2d"), way(summary, "d2h")
+    assert down["told"] == "counters"
+    assert 16 * MIB < down["counter_bytes"] < moved
+    assert up["counter_bytes"] < 0.01 * down["counter_bytes"]
+    assert "No process was traced" in " ".join(summary["notes"])
+
+
+def test_a_running_process_is_watched_until_it_ends(lanescope, tmp_path):
+    with copying() as (process, ended):
+        watching = lanescope.start(
+            *("watch", "--pid", process.pid, "--json", tmp_path / "told.json"),
+            *("--out", tmp_path / "run"),
+        )
+        time.sleep(4)
+        ended()
+        _, errors = watching.communicate(timeout=60)
+    assert watching.returncode == 0, errors
+    assert way(told(tmp_path / "told.json"), "h2d")["counter_bytes"] > 16 * MIB
+
+
+def test_the_live_view_shows_rates_of_the_program(tmp_path):
+    program = COPIES.replace("60 and", "2 and")
+    with (tmp_path / "out").open("wb") as out:
+        code, drawn, _ = at_a_terminal(
+            *(tmp_path / "run", "--source", "pm", "--", sys.executable, "-c", program), stdout=out
+        )
+    assert code == 0, drawn
+    view, _, after = drawn.rpartition("\x1b[?25h")
+    assert "g0" in view
+    assert "nothing is counted yet" not in view[-2000:]
+    assert "g0 h2d" in after
+
+
+@pytest.mark.parametrize(("direction", "way"), [("to_gpu", 0), ("to_host", 1)])
+def test_single_copies_of_4_kib_stand_out(lanescope, tmp_path, direction, way):
+    program = f"""
+{direction}(4096); wait(); time.sleep(0.1)
+for _ in range(20):
+    begin = time.time_ns(); {direction}(4096); wait(); print(begin, time.time_ns())
+    time.sleep(0.01)
+"""
+    done = lanescope(
+        *("watch", "-q", "--source", "pm", "--interval", "10us", "--out", tmp_path / "run"),
+        *("--", sys.executable, "-c", CUDA + program),
+    )
+    assert done.returncode == 0, done.stderr
+    times = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    (counters,) = read_watch(tmp_path / "run").timeline.counters
+    seen = bursts(counters, way)
+    own = counters.end_ns[counters.own]
+    clear = [t for t in times if not ((own > t[0] - 50_000) & (own < t[1] + 50_000)).any()]
+    assert len(clear) >= 15  # the others fell into the sampler's own reads
+    for begin, end in clear:
+        meets = (seen.start_ns < end + 20_000) & (seen.end_ns > begin - 20_000)
+        assert meets.any()
+        assert 4096 <= seen.wire_bytes[meets].max() <= 8192
+
+
+def test_where_another_profiler_holds_the_gpu_the_next_counters_watch(lanescope, tmp_path):
+    holding = lanescope.start("watch", "--source", "pm", "--all", "--seconds", 20)
+    try:
+        time.sleep(3)
+        done = lanescope(
+            *("watch", "--json", tmp_path / "told.json", "--out", tmp_path / "run"),
+            *("--", sys.executable, "-m", "lanescope.examples", "vector-add", "--size", "64MB"),
+        )
+    finally:
+        holding.terminate()
+        holding.communicate(timeout=30)
+    assert done.returncode == 0, done.stderr
+    down = way(told(tmp_path / "told.json"), "h2d")
+    assert down["source"].startswith("counters")
+    assert down["counter_bytes"] == pytest.approx(128e6, rel=0.5)
+    assert "pm.g0" in done.stderr
+    assert "profil" in done.stderr  # why, in words
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no PyTorch")
+def test_a_program_with_its_own_profiler_keeps_it(lanescope, tmp_path):
+    program = """
+import torch
+from torch.profiler import ProfilerActivity, profile
+x = torch.randn(1 << 20).pin_memory()
+torch.zeros(1, device="cuda")
+with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as told:
+    for _ in range(50): y = x.to("cuda", non_blocking=True)
+    torch.cuda.synchronize()
+copies = [e for e in told.events() if "Memcpy HtoD" in e.name]
+print(len(copies))
+"""
+    plain = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = lanescope("watch", "--out", tmp_path / "run", "--", sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == plain.stdout, done.stderr

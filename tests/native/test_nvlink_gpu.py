@@ -1,0 +1,65 @@
+"""The driver's counters of NVLink, while one GPU copies a known number of bytes to another."""
+
+import time
+
+import pytest
+
+from lanescope._core import native
+from lanescope.machine import discover
+from lanescope.watch.counter_spool import read_all_counters
+from lanescope.watch.nvlink import joined
+from lanescope.watch.sources.counters import CountersSource, counts_nvlink
+from tests.native.test_gpu import DEVICE, GPUS, copies, spec
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.multigpu,
+    pytest.mark.skipif(GPUS < 2, reason="fewer than two GPUs"),
+]
+
+SIZE, WINDOWS = 64 << 20, 15
+PAYLOAD = SIZE * (WINDOWS + 1)  # 1 GiB: a run warms up once
+#: Idle time on both sides, in case the driver does not count at once.
+MARGIN_SECONDS = 0.3
+
+
+@pytest.fixture(scope="module")
+def machine():
+    found = discover()
+    if (0, 1) not in joined(found):
+        pytest.skip("no NVLink joins the first two GPUs")
+    if not all(counts_nvlink(gpu) for gpu in found.gpus[:2]):
+        pytest.skip("the driver does not count on NVLink")
+    return found
+
+
+def watched(machine, folder, copy):
+    """Run a copy under the eyes of the counters: bytes (received, sent) over NVLink by GPU."""
+    source = CountersSource(machine.gpus[:2], folder, nvlinked=(0, 1))
+    source.start()
+    time.sleep(MARGIN_SECONDS)
+    if copy is not None:
+        copy.run_on_host_clock(WINDOWS)
+    time.sleep(MARGIN_SECONDS)
+    assert source.stop().reason is None
+    found = [c for c in read_all_counters(folder) if c.link == "nvlink"]
+    assert [c.gpu for c in found] == [0, 1]
+    assert all(c.known[1:].all() for c in found)
+    return [(int(c.rx_bytes.sum()), int(c.tx_bytes.sum())) for c in found]
+
+
+@pytest.mark.parametrize("executor", [0, 1], ids=["write", "read"])
+def test_a_copy_of_one_gib_is_counted_on_both_ends_and_one_way(machine, tmp_path, executor):
+    topology = native.Topology()
+    job = spec(DEVICE, DEVICE, SIZE, executor=executor, destination_index=1)
+    copy = copies(topology, native.BufferPool(topology), job)
+    (back, sent), (received, answered) = watched(machine, tmp_path, copy)
+    assert sent == pytest.approx(PAYLOAD, rel=0.01)
+    assert received == pytest.approx(PAYLOAD, rel=0.01)
+    assert back < 0.01 * PAYLOAD
+    assert answered < 0.01 * PAYLOAD
+
+
+def test_reading_the_counters_moves_nothing_over_nvlink(machine, tmp_path):
+    for received, sent in watched(machine, tmp_path, None):
+        assert max(received, sent) < 1 << 20
