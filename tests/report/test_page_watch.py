@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import re
 import time
@@ -17,6 +18,7 @@ from lanescope.report.timeline_lanes import lanes_of
 from lanescope.report.timeline_pack import UNKNOWN_CODE, Pack, rounded_codes
 from lanescope.report.timeline_rates import rate_series
 from lanescope.run.run import State
+from lanescope.watch.ranges import Ranges
 from lanescope.watch.run import WatchRun
 from lanescope.watch.timeline import Counters, Operations, Timeline
 from tests.report import watch_factory
@@ -237,3 +239,27 @@ def test_reduced_pages_say_so_and_where_the_rest_is(monkeypatch: pytest.MonkeyPa
 def test_operations_without_counters_are_shown():
     timeline = Timeline(START, START + 10**9, (), watch_factory.operations())
     assert told(watch_page_html(watch_factory.watch_run(timeline)))["series"] == []
+
+
+def test_ranges_are_lanes_below_those_of_gpus() -> None:
+    run = watch_factory.watch_run()
+    start = run.timeline.start_ns
+    ranges = Ranges.of(
+        ("step", "load"),
+        pid=[4711] * 3,
+        thread=[1] * 3,
+        start_ns=[start, start + 10, start + 50],
+        end_ns=[start + 100, start + 20, 0],
+        pushed=[True, True, False],
+        name=[0, 1, 0],
+    )
+    run = dataclasses.replace(run, timeline=dataclasses.replace(run.timeline, ranges=ranges))
+    found = told(timeline_html.timeline_html(run))
+    lanes = [lane for lane in found["lanes"] if lane["kind"] == "range"]
+    assert [lane["label"] for lane in lanes] == [
+        "ranges, process 4711",
+        "ranges, thread 1",
+        "ranges, thread 1",
+    ]
+    assert found["gpus"][-1] == {"index": -1, "name": "NVTX ranges"}
+    assert found["what"][-1] == "range"

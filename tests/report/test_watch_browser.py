@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 from lanescope.report import timeline_html
 from lanescope.report.page_watch import watch_page_html
+from lanescope.watch.ranges import Ranges
 from lanescope.watch.run import WatchRun
 from tests.report import watch_factory
 from tests.report.test_browser import opened, pytestmark
@@ -184,3 +186,21 @@ def test_reduced_timelines_are_drawn_and_told(tmp_path: Path, monkeypatch: pytes
     )
     assert re.search(r"peak 5\d\.\d GB/s", noted["rate"])
     assert "short operations, merged: h2d copy" in noted["texts"]
+
+
+def test_ranges_can_be_hidden_as_a_gpu_can(tmp_path: Path) -> None:
+    run = watch_factory.watch_run()
+    ranges = Ranges.of(
+        ("step",), pid=[1], thread=[1], start_ns=[START], end_ns=[0], pushed=[True], name=[0]
+    )
+    run = replace(run, timeline=replace(run.timeline, ranges=ranges))
+    steps = """
+  said.words = document.getElementById("timeline-gpus").innerText;
+  const before = canvas.height;
+  document.querySelectorAll("#timeline-gpus input")[1].click();
+  await frame();
+  said.lower = before - canvas.height;
+"""
+    noted = used(run, steps, tmp_path)
+    assert noted["words"].split() == ["g0", "ranges"]
+    assert int(noted["lower"]) > 0

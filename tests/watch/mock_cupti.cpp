@@ -50,14 +50,29 @@ struct alignas(8) Unified {
 using Requested = void (*)(uint8_t**, size_t*, size_t*);
 using Completed = void (*)(void*, uint32_t, uint8_t*, size_t, size_t);
 
+struct CallData {
+  uint32_t site;
+  const char* name;
+  const void* arguments;
+  int* result;
+  const char* symbol;
+  void* context;
+  uint32_t context_number;
+  uint64_t* own;
+  uint32_t correlation;
+};
+using Called = void (*)(void*, int, uint32_t, const void*);
+
 std::mutex mutex;
 Requested requested;
 Completed completed;
 bool enabled[64];
 bool driver_calls[1000], runtime_calls[1000];
+bool driver_callbacks[1000], runtime_callbacks[1000];
+Called called;
 uint8_t* buffer;
 size_t capacity, used, dropped;
-uint32_t correlation;
+uint32_t correlation, thread = 4242;
 int not_initialised = 1;  // answers to the first configuration, which comes within cuInit
 
 int failing(const char* function) {
@@ -120,13 +135,15 @@ API int cuptiGetResultString(int, const char** text) {
   *text = "MOCK_ERROR";
   return 0;
 }
-API int cuptiSubscribe(void*, void*, void*) {
+API int cuptiSubscribe(void*, void* callback, void*) {
+  called = reinterpret_cast<Called>(callback);
   return failing("cuptiSubscribe");
 }
 API int cuptiUnsubscribe(void*) {
   return 0;
 }
-API int cuptiSubscribe_v2(void*, void*, void*, void* params) {
+API int cuptiSubscribe_v2(void*, void* callback, void*, void* params) {
+  called = reinterpret_cast<Called>(callback);
   const int code = failing("cuptiSubscribe");
   if (code != 0) std::strcpy(static_cast<char**>(params)[2], "CUPTI for another");
   return code;
@@ -158,6 +175,10 @@ API int cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t on) {
   runtime_calls[id] = on != 0;
   return 0;
 }
+API int cuptiEnableCallback(uint32_t on, void*, int domain, uint32_t id) {
+  (domain == 1 ? driver_callbacks : runtime_callbacks)[id] = on != 0;
+  return failing("cuptiEnableCallback");
+}
 API int cuptiGetCallbackName(int domain, uint32_t id, const char** name) {
   if (domain == 1 && id == 277)
     *name = "cuMemcpyHtoDAsync_v2";
@@ -165,6 +186,8 @@ API int cuptiGetCallbackName(int domain, uint32_t id, const char** name) {
     *name = "cuMemSetAccess";
   else if (domain == 2 && id == 41)
     *name = "cudaMemcpyAsync_v3020";
+  else if (domain == 1 && id == 307)
+    *name = "cuLaunchKernel";
   else if (id < 300)
     *name = "cuSomethingElse";
   else
@@ -217,14 +240,56 @@ API void mock_copies(uint32_t count, uint64_t bytes, int copy_kind, int asynchro
       put(&copy, sizeof copy);
     }
     if (driver_calls[277]) {
-      const Api call{kDriver, 277, start + 10, start + 50, 1, 4242, correlation, 0};
+      const Api call{kDriver, 277, start + 10, start + 50, 1, thread, correlation, 0};
       put(&call, sizeof call);
     }
     if (runtime_calls[41]) {
-      const Api call{kRuntime, 41, start + 5, start + 60, 1, 4242, correlation, 0};
+      const Api call{kRuntime, 41, start + 5, start + 60, 1, thread, correlation, 0};
       put(&call, sizeof call);
     }
   }
+}
+
+/// A call of the runtime's (41, cudaMemcpyAsync) with the driver's in it (277, host to device),
+/// and the copy that it asks for. `result` is the call's: copies are of those that succeed.
+API void mock_copy_of(void* destination, const void* source, size_t bytes, int result) {
+  struct {
+    const void *destination, *source;
+    size_t bytes;
+    int kind;
+    void* stream;
+  } outer{destination, source, bytes, 1, nullptr};
+  struct {
+    const void *destination, *source;
+    size_t bytes;
+    void* stream;
+  } inner{destination, source, bytes, nullptr};
+  const uint32_t number = correlation + 1;
+  for (uint32_t site = 0; site < 2 && called != nullptr; ++site) {
+    CallData data{site, "", &inner, &result, "", nullptr, 1, nullptr, number};
+    if (driver_callbacks[277]) called(nullptr, 1, 277, &data);
+    data.arguments = &outer;
+    if (runtime_callbacks[41]) called(nullptr, 2, 41, &data);
+  }
+  if (result == 0)
+    mock_copies(1, bytes, 1, 1, 7);
+  else
+    ++correlation;
+}
+
+API void mock_managed(int kind, uint64_t value, uint64_t address, uint32_t source,
+                      uint32_t destination) {
+  if (!enabled[kUnified]) return;
+  Unified counter{};
+  counter.kind = kUnified;
+  counter.counter = static_cast<uint32_t>(kind);
+  counter.value = value;
+  counter.address = address;
+  counter.start = now();
+  counter.end = counter.start + 10;
+  counter.source = source;
+  counter.destination = destination;
+  put(&counter, sizeof counter);
 }
 
 API void mock_kernel(const char* name) {
@@ -236,6 +301,9 @@ API void mock_kernel(const char* name) {
   kernel.name = name;
   kernel.correlation = ++correlation;
   put(&kernel, sizeof kernel);
+  if (!driver_calls[307]) return;
+  const Api call{kDriver, 307, kernel.start - 20, kernel.start - 10, 1, thread, correlation, 0};
+  put(&call, sizeof call);
 }
 
 API void mock_migration(uint64_t bytes) {
@@ -258,6 +326,9 @@ API void mock_unfinished_copy() {
   put(&copy, sizeof copy);
 }
 
+API void mock_thread(uint32_t number) {
+  thread = number;
+}
 API void mock_drop(size_t records) {
   dropped += records;
 }

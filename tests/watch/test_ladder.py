@@ -101,3 +101,13 @@ def test_times(text, ns):
 def test_no_times(text):
     with pytest.raises(InputError, match="--interval"):
         parse_ns(text, "--interval")
+
+
+def test_what_is_traced_is_what_was_asked_for(tmp_path):
+    asked = Asked(("trace",), kernels=True, managed=True, hashes=True)
+    (trace,) = sources_for(MACHINE, asked, tmp_path)
+    kinds = ("copy", "memset", "call", "range", "kernel", "migration", "address", "hash")
+    assert trace._kinds == kinds
+    for one in ("managed", "addresses", "hashes"):
+        with pytest.raises(InputError, match="--managed, --addresses and --hash"):
+            Asked(traceable=False, **{one: True})

@@ -5,7 +5,7 @@ import pytest
 
 from lanescope.run.store import read_run
 from lanescope.watch.limits import WAYS
-from lanescope.watch.links import measured_links
+from lanescope.watch.links import measured_links, measured_nodes
 from lanescope.watch.nvlink import NVLINK_WAYS
 
 RECORDED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x2" / "check"
@@ -31,3 +31,10 @@ def test_runs_of_others_and_damaged_ones_tell_nothing(tmp_path, machine):
     (folder / "manifest.json").write_text("{")
     assert measured_links(machine, tmp_path) == {}
     assert measured_links(machine, tmp_path / "none") == {}
+
+
+def test_by_the_node_of_the_host_memory(tmp_path, machine):
+    shutil.copytree(RECORDED, tmp_path / "20260101-000000-check")
+    by_node, links = measured_nodes(machine, tmp_path), measured_links(machine, tmp_path)
+    assert set(by_node) == {(gpu, way, 0) for gpu in (0, 1) for way in WAYS}
+    assert all(by_node[gpu, way, 0] == links[gpu, way] for gpu, way, _ in by_node)

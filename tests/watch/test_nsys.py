@@ -1,11 +1,14 @@
+import sqlite3
+
 import numpy as np
 import pytest
 
 from lanescope.errors import InputError
 from lanescope.watch.codes import Direction, MemoryKind, What
 from lanescope.watch.nsys import read_nsys
+from lanescope.watch.ranges import range_names
 from lanescope.watch.told import tell
-from tests.watch.nsys_captures import EPOCH, MS, PID, TABLES, TID, US, capture, copy
+from tests.watch.nsys_captures import EPOCH, MS, PID, TABLES, TID, US, capture, copy, thread
 
 MEMCPY, RUNTIME = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_RUNTIME"
 
@@ -165,3 +168,32 @@ def test_an_export_is_left_as_it_was(tmp_path):
     read_nsys(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["capture.sqlite"]
+
+
+def test_nvtx_ranges_with_their_domains_and_registered_texts(tmp_path):
+    path = capture(tmp_path / "capture.sqlite")
+    columns = "start, end, eventType, text, globalTid, domainId, textId"
+    rows = [
+        (0, None, 75, "data", thread(PID, TID), 3, None),
+        (8 * MS, 28 * MS, 59, "step", thread(PID, TID), 0, None),
+        (9 * MS - US, 9 * MS + US, 59, None, thread(PID, TID), 3, 900),
+        (1 * MS, None, 60, "epoch", thread(PID, 1), 0, None),
+        (2 * MS, None, 34, "a mark", thread(PID, TID), 0, None),
+    ]
+    with sqlite3.connect(path) as database:
+        database.execute(f"CREATE TABLE NVTX_EVENTS ({columns})")
+        database.execute("INSERT INTO StringIds VALUES (900, 'load')")
+        for row in rows:
+            database.execute("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    database.close()
+    told = read_nsys(path).timeline
+    assert sorted(told.ranges.names) == ["data:load", "epoch", "step"]
+    names, code = range_names(told.operations, told.ranges)
+    in_range = dict(zip(told.operations.bytes.tolist(), code.tolist(), strict=True))
+    assert names[in_range[65536]] == "epoch"
+    copied = np.flatnonzero(told.operations.is_copy)[:2]
+    assert [names[i] for i in code[copied].tolist()] == ["data:load", "epoch"]
+
+
+def test_an_export_without_ranges(run):
+    assert not len(run.timeline.ranges)

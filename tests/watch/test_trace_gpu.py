@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 
 from lanescope._core import native
+from lanescope.watch.called_copies import with_addresses
+from lanescope.watch.findings.resent import sent_again
 from lanescope.watch.launcher import launch
+from lanescope.watch.ranges import range_names
+from lanescope.watch.side_tables import ManagedKind
 from lanescope.watch.sources.trace import TraceSource
 from lanescope.watch.timeline import Direction, MemoryKind, What
 from lanescope.watch.trace_spool import Trace, read_trace_spool
@@ -198,6 +202,12 @@ time.sleep(.3)
     assert set(ops.what.tolist()) == {What.MIGRATION}
     for way in (Direction.H2D, Direction.D2H):
         assert int(ops.bytes[ops.direction == way].sum()) >= 15 << 20
+    managed = trace.managed
+    for kind, way in ((ManagedKind.TO_GPU, Direction.H2D), (ManagedKind.FROM_GPU, Direction.D2H)):
+        moved = int(managed.value[managed.kind == kind].sum())
+        assert moved == int(ops.bytes[ops.direction == way].sum())
+    assert (managed.kind == ManagedKind.CPU_FAULT).any()
+    assert (managed.address > 0).all()
 
 
 def test_the_launcher_and_the_source_together(tmp_path: Path) -> None:
@@ -212,3 +222,87 @@ def test_the_launcher_and_the_source_together(tmp_path: Path) -> None:
     trace = read_one(tmp_path)
     assert trace.process.pid == outcome.pid
     assert outcome.start_ns < int(trace.operations.start_ns[0]) < outcome.end_ns
+
+
+TORCH = """
+import torch
+from torch.cuda import nvtx
+host = torch.ones(1 << 22, pin_memory=True)
+nvtx.range_push("warm up"); gpu = host.cuda(); torch.cuda.synchronize(); nvtx.range_pop()
+with nvtx.range("step"):
+    with nvtx.range("load"): gpu.copy_(host, non_blocking=True)
+    gpu.mul_(2)
+    torch.cuda.synchronize()
+"""
+
+
+def test_copies_and_kernels_of_pytorch_know_their_nvtx_range(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    source = TraceSource(tmp_path, kinds=("copy", "kernel", "call", "range"))
+    source.start()
+    subprocess.run(
+        [sys.executable, "-c", TORCH],
+        env={**os.environ, **source.environment()},
+        timeout=300,
+        check=True,
+    )
+    trace = read_one(tmp_path)
+    assert trace.notes == ()
+    names, code = range_names(trace.operations, trace.ranges)
+    in_range = np.array([names[i] for i in code.tolist()])
+    ops = trace.operations
+    large = ops.is_copy & (ops.bytes == 16 << 20)
+    assert in_range[large].tolist() == ["warm up", "load"]
+    assert "step" in in_range[ops.is_kernel].tolist()
+
+
+def test_addresses_nodes_and_hashes_of_driver_copies(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+ctypes.memset(pinned, 1, SIZE)
+ctypes.memset(pageable, 2, SIZE)
+for source in (pinned.value, ctypes.addressof(pageable)):
+    for _ in range(3): call("cuMemcpyHtoD_v2", target, c_void_p(source), c_size_t(SIZE))
+ctypes.memset(pageable, 3, 1)
+call("cuMemcpyHtoD_v2", target, pageable, c_size_t(SIZE))
+to_gpu(100); wait(); to_host(100); wait()
+call("cuMemcpy", target, other, c_size_t(8))
+print(target.value, pinned.value, ctypes.addressof(pageable))
+""",
+        kinds=("copy", "call", "hash"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    target, pinned, pageable = map(int, done.stdout.split())
+    trace = read_one(tmp_path)
+    assert trace.notes == ()
+    copied, told = with_addresses(trace.operations, trace.host_copies)
+    down = copied.direction == Direction.H2D
+    assert told.destination[down].tolist() == [target] * 8
+    assert told.source[down].tolist() == [pinned] * 3 + [pageable] * 4 + [pinned]
+    assert told.bytes.tolist() == copied.bytes.tolist()
+    assert told.hashed[down].tolist() == [1] * 8
+    assert sent_again(told.rows(down)).tolist() == [1, 2, 4, 5]
+    up = told.rows(copied.direction == Direction.D2H)
+    assert (up.source.tolist(), up.destination.tolist()) == ([target], [pinned])
+    assert up.hashed.tolist() == [0]
+
+
+def test_addresses_and_hashes_of_pytorch(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    source = TraceSource(tmp_path, kinds=("copy", "call", "hash"))
+    text = """
+import torch
+host = torch.arange(1 << 22, dtype=torch.float32).pin_memory()
+gpu = torch.empty_like(host, device="cuda")
+for n in range(4):
+    gpu.copy_(host, non_blocking=True); torch.cuda.synchronize()
+    if n == 2: host[5] = -1
+"""
+    around = {**os.environ, **source.environment()}
+    subprocess.run([sys.executable, "-c", text], env=around, timeout=300, check=True)
+    trace = read_one(tmp_path)
+    copied, told = with_addresses(trace.operations, trace.host_copies)
+    large = (copied.direction == Direction.H2D) & (copied.bytes == 16 << 20)
+    assert told.hashed[large].tolist() == [1] * 4
+    assert sent_again(told.rows(large)).tolist() == [1, 2]

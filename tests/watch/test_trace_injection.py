@@ -1,13 +1,12 @@
 """The library that the driver loads into a program, with a libcupti for tests and no GPU."""
 
 import ctypes
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +14,8 @@ import pytest
 
 from lanescope.watch.sources.trace import injection_library
 from lanescope.watch.timeline import MemoryKind, What
-from lanescope.watch.trace_spool import Trace, read_trace_spool
-
-MOCK = Path(__file__).with_name("mock_cupti.cpp")
+from lanescope.watch.trace_spool import read_trace_spool
+from tests.watch.injected import compiled, environment, needs_injection, read_one
 
 # What a test program begins with: the driver loads the library that the variable names.
 BEGIN = """
@@ -30,18 +28,12 @@ def copies(count, size, kind=H2D, flags=ASYNC, stream=7):
     cupti.mock_copies(count, ctypes.c_uint64(size), kind, flags, stream)
 """
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("g++") is None or injection_library() is None,
-    reason="needs g++ and an installed lanescope",
-)
+pytestmark = needs_injection
 
 
 @pytest.fixture(scope="session")
 def cupti(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    library = tmp_path_factory.mktemp("cupti") / "libmockcupti.so"
-    command = ["g++", "-O1", "-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", str(MOCK)]
-    subprocess.run([*command, "-o", str(library)], check=True)
-    return library
+    return compiled("mock_cupti", tmp_path_factory.mktemp("cupti"))
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -60,21 +52,6 @@ def run(cupti: Path, tmp_path: Path) -> Run:
         )
 
     return run_program
-
-
-def environment(cupti: Path, folder: Path, variables: Mapping[str, str]) -> dict[str, str]:
-    return {
-        **os.environ,
-        "CUDA_INJECTION64_PATH": str(injection_library()),
-        "LANESCOPE_CUPTI": str(cupti),
-        "LANESCOPE_TRACE_FOLDER": str(folder),
-        **variables,
-    }
-
-
-def read_one(folder: Path) -> Trace:
-    (path,) = folder.glob("trace.*.bin")
-    return read_trace_spool(path)
 
 
 def test_every_copy_arrives_with_its_bytes(run: Run, tmp_path: Path) -> None:
@@ -370,7 +347,10 @@ def test_nothing_but_its_entry_is_exported() -> None:
         text=True,
         check=True,
     )
-    assert [line.split()[-1] for line in listed.stdout.splitlines()] == ["InitializeInjection"]
+    assert [line.split()[-1] for line in listed.stdout.splitlines()] == [
+        "InitializeInjection",
+        "InitializeInjectionNvtx2",
+    ]
 
 
 def test_a_million_copies_are_read_in_seconds(run: Run, tmp_path: Path) -> None:

@@ -25,10 +25,11 @@ def test_a_program_is_told_where_everything_is(tmp_path: Path) -> None:
     assert available.available().ok
     available.start()
     assert available.environment() == {
+        "NVTX_INJECTION64_PATH": str(tmp_path / "inject.so"),
         "CUDA_INJECTION64_PATH": str(tmp_path / "inject.so"),
         "LANESCOPE_CUPTI": str(tmp_path / "libcupti.so.13"),
         "LANESCOPE_TRACE_FOLDER": str(tmp_path),
-        "LANESCOPE_TRACE_KINDS": "copy,memset,call",
+        "LANESCOPE_TRACE_KINDS": "copy,memset,call,range",
         "LANESCOPE_TRACE_FLUSH_MS": "100",
     }
 

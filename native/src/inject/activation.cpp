@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "call_names.hpp"
+#include "copy_call.hpp"
 
 namespace lanescope::inject {
 
@@ -12,22 +13,22 @@ namespace {
 constexpr CUpti_CallbackId kMostCalls = 4096;  // more than any version has
 constexpr int kMostMissing = 64;               // numbers without a name, one after the other
 
-void CUPTIAPI no_callback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
-
 }  // namespace
 
-bool Activation::begin(const BufferCallbacks& callbacks) {
-  if (!subscribe()) return false;
+bool Activation::begin(const Callbacks& callbacks) {
+  if (!subscribe(callbacks.called)) return false;
   set_attributes();
   if (succeeded("cuptiActivityRegisterCallbacks",
                 cupti_.cuptiActivityRegisterCallbacks(callbacks.requested, callbacks.completed)) &&
-      enable_kinds())
+      enable_kinds()) {
+    if (settings_.addresses) enable_callbacks();
     return true;
+  }
   cupti_.cuptiUnsubscribe(subscriber_);
   return false;
 }
 
-bool Activation::subscribe() {
+bool Activation::subscribe(CUpti_CallbackFunc called) {
   char other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
   CUptiResult result;
   if (cupti_.cuptiSubscribe_v2 != nullptr) {
@@ -36,9 +37,9 @@ bool Activation::subscribe() {
     params.subscriberName = "lanescope";
     params.oldSubscriberName = other;
     params.oldSubscriberSize = sizeof other;
-    result = cupti_.cuptiSubscribe_v2(&subscriber_, no_callback, nullptr, &params);
+    result = cupti_.cuptiSubscribe_v2(&subscriber_, called, nullptr, &params);
   } else {
-    result = cupti_.cuptiSubscribe(&subscriber_, no_callback, nullptr);
+    result = cupti_.cuptiSubscribe(&subscriber_, called, nullptr);
   }
   if (result != CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
     return succeeded("cuptiSubscribe", result);
@@ -46,6 +47,14 @@ bool Activation::subscribe() {
   notes_.push_back("another profiler traces this program already" +
                    (other[0] == '\0' ? "" : ": " + std::string(other)));
   return false;
+}
+
+void Activation::enable_callbacks() {
+  CUptiResult result =
+      cupti_.cuptiEnableCallback == nullptr ? CUPTI_ERROR_NOT_SUPPORTED : CUPTI_SUCCESS;
+  for (std::size_t i = 0; i < kCopyCallCount && result == CUPTI_SUCCESS; ++i)
+    result = cupti_.cuptiEnableCallback(1, subscriber_, kCopyCalls[i].domain, kCopyCalls[i].id);
+  succeeded("tracing of addresses", result);
 }
 
 void Activation::set_attributes() {
@@ -72,13 +81,20 @@ bool Activation::enable_kinds() {
 }
 
 bool Activation::begin_rest() {
-  if (calls_pending_) calls_pending_ = !settled("tracing of calls", enable_calls());
+  if (calls_pending_) calls_pending_ = !settled("tracing of calls", enable_calls(is_worth_tracing));
   if (migrations_pending_)
     migrations_pending_ = !settled("tracing of migrations", enable_migrations());
-  return !calls_pending_ && !migrations_pending_;
+  if (launches_pending_)
+    launches_pending_ = !settled("tracing of launches", enable_calls(is_launch));
+  return !calls_pending_ && !launches_pending_ && !migrations_pending_;
 }
 
-CUptiResult Activation::enable_calls() {
+void Activation::want_launches() {
+  if (!settings_.kernels || !settings_.calls || std::exchange(launches_begun_, true)) return;
+  launches_pending_ = true;
+}
+
+CUptiResult Activation::enable_calls(bool (*wanted)(std::string_view)) {
   if (cupti_.cuptiGetCallbackName == nullptr || cupti_.cuptiActivityEnableDriverApi == nullptr ||
       cupti_.cuptiActivityEnableRuntimeApi == nullptr)
     return CUPTI_ERROR_NOT_SUPPORTED;
@@ -92,7 +108,7 @@ CUptiResult Activation::enable_calls() {
       const bool known =
           cupti_.cuptiGetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name != nullptr;
       missing = known ? 0 : missing + 1;
-      if (!known || !is_worth_tracing(name)) continue;
+      if (!known || !wanted(name)) continue;
       if (const CUptiResult result = enable(id, 1); result != CUPTI_SUCCESS) return result;
     }
   }
@@ -102,15 +118,19 @@ CUptiResult Activation::enable_calls() {
 CUptiResult Activation::enable_migrations() {
   if (cupti_.cuptiActivityConfigureUnifiedMemoryCounter == nullptr)
     return CUPTI_ERROR_NOT_SUPPORTED;
-  CUpti_ActivityUnifiedMemoryCounterConfig counters[3]{};
+  CUpti_ActivityUnifiedMemoryCounterConfig counters[5]{};
   counters[0].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD;
   counters[1].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH;
   counters[2].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOD;
+  counters[3].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT;
+  counters[4].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT;
   for (auto& counter : counters) {
     counter.scope = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_ALL_DEVICES;
     counter.enable = 1;
   }
-  const CUptiResult result = cupti_.cuptiActivityConfigureUnifiedMemoryCounter(counters, 3);
+  CUptiResult result = cupti_.cuptiActivityConfigureUnifiedMemoryCounter(counters, 5);
+  if (result != CUPTI_SUCCESS && result != CUPTI_ERROR_NOT_INITIALIZED)  // no faults here
+    result = cupti_.cuptiActivityConfigureUnifiedMemoryCounter(counters, 3);
   if (result != CUPTI_SUCCESS) return result;
   return cupti_.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cupti_library.hpp"
@@ -8,10 +9,11 @@
 
 namespace lanescope::inject {
 
-/// Where CUPTI asks for buffers and brings them back.
-struct BufferCallbacks {
+/// Where CUPTI asks for buffers, brings them back, and tells of calls.
+struct Callbacks {
   CUpti_BuffersCallbackRequestFunc requested;
   CUpti_BuffersCallbackCompleteFunc completed;
+  CUpti_CallbackFunc called;
 };
 
 /// Turns on in CUPTI what the settings ask for.
@@ -21,19 +23,23 @@ class Activation {
 
   /// Become this process's one profiler and begin.
   /// @return false if nothing is traced: another profiler is there, or CUPTI refuses.
-  bool begin(const BufferCallbacks& callbacks);
+  bool begin(const Callbacks& callbacks);
 
   /// Begin with what CUPTI may allow after cuInit only: calls, and migrations of unified memory.
   /// @return false if some of it is to be tried again later.
   bool begin_rest();
 
+  /// Let begin_rest() trace launches, too, where kernels and calls are traced.
+  void want_launches();
+
   /// Sentences on what is not traced, since the last time.
   std::vector<std::string> take_notes();
 
  private:
-  bool subscribe();
+  bool subscribe(CUpti_CallbackFunc called);
+  void enable_callbacks();
   bool enable_kinds();
-  CUptiResult enable_calls();
+  CUptiResult enable_calls(bool (*wanted)(std::string_view));
   CUptiResult enable_migrations();
   bool settled(const char* what, CUptiResult result);
   void set_attributes();
@@ -44,6 +50,8 @@ class Activation {
   CUpti_SubscriberHandle subscriber_{};
   bool calls_pending_ = settings_.calls;
   bool migrations_pending_ = settings_.migrations;
+  bool launches_begun_ = false;
+  bool launches_pending_ = false;
   std::vector<std::string> notes_;
 };
 

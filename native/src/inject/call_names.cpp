@@ -13,7 +13,15 @@ constexpr std::string_view kCalls[] = {"cuMemcpy",      "cu64Memcpy",     "cuMem
                                        "cu64Memset",    "cudaMemcpy",     "cudaMemset",
                                        "cuGraphLaunch", "cudaGraphLaunch"};
 
+constexpr std::string_view kLaunches[] = {"cuLaunchKernel", "cuLaunchCooperativeKernel",
+                                          "cudaLaunchKernel", "cudaLaunchCooperativeKernel"};
+
 }  // namespace
+
+bool is_launch(std::string_view name) {
+  return std::any_of(std::begin(kLaunches), std::end(kLaunches),
+                     [&](std::string_view begin) { return name.starts_with(begin); });
+}
 
 bool is_worth_tracing(std::string_view name) {
   return std::any_of(std::begin(kCalls), std::end(kCalls),

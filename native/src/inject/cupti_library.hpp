@@ -25,6 +25,7 @@ struct Cupti {
 #define LANESCOPE_OPTIONAL(X)      \
   X(cuptiSubscribe_v2)             \
   X(cuptiSetThreadIdType)          \
+  X(cuptiEnableCallback)           \
   X(cuptiGetCallbackName)          \
   X(cuptiActivityEnableDriverApi)  \
   X(cuptiActivityEnableRuntimeApi) \

@@ -107,6 +107,18 @@ void Encoder::add_kernel(const CUpti_ActivityKernel10& kernel) {
 
 void Encoder::add_migration(const CUpti_ActivityUnifiedMemoryCounter3& counter) {
   const auto kind = counter.counterKind;
+  const bool down = kind == CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD;
+  const bool faulted = kind == CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT;
+  const Managed told{.head = {RecordKind::managed, 0, sizeof(Managed)},
+                     .start_ns = counter.start,
+                     .end_ns = counter.end,
+                     .value = faulted ? 1 : counter.value,  // there it is the instruction
+                     .address = counter.address,
+                     .kind = static_cast<std::uint32_t>(kind),
+                     .device = faulted ? kHost
+                               : down  ? counter.dstId
+                                       : counter.srcId};
+  buffer_.add(told);
   Operation operation{};
   if (kind == CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD)
     operation.copy_kind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
@@ -150,6 +162,20 @@ void Encoder::add_operation(Operation& operation) {
   operation.head = {RecordKind::operation, unknown ? kTimesUnknown : std::uint16_t{0},
                     sizeof(Operation)};
   buffer_.add(operation);
+}
+
+void Encoder::add(const Edge& edge) {
+  const auto number = [this](const std::string* text) {
+    return text == nullptr ? 0 : string_id(*text);
+  };
+  const RangeEdge written{.head = {RecordKind::range, 0, sizeof(RangeEdge)},
+                          .at_ns = edge.at_ns,
+                          .id = edge.id,
+                          .thread = edge.thread,
+                          .name = number(edge.name),
+                          .domain = number(edge.domain),
+                          .kind = edge.kind};
+  buffer_.add(written);
 }
 
 void Encoder::add_loss(std::uint64_t at_ns, std::uint64_t records) {

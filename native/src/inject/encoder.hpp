@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "range_log.hpp"
 #include "record_buffer.hpp"
 #include "spool_format.hpp"
 
@@ -25,6 +26,8 @@ class Encoder {
   /// Append a record; kinds that the spool does not know are left out.
   /// @param cupti_version of the library that wrote it: older ones have shorter records.
   void add(const CUpti_Activity& record, std::uint32_t cupti_version);
+  void add(const Edge& edge);
+  void add(const HostCopy& copy) { buffer_.add(copy); }
   void add_loss(std::uint64_t at_ns, std::uint64_t records);
   void add_note(std::string_view text);
   /// Append the end of the spool.

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
 
 #include "settings.hpp"
@@ -16,18 +15,7 @@ namespace {
 
 // The process's one tracer. CUPTI's callbacks carry no pointer of ours, so it must be found here.
 std::atomic<Tracer*> the_tracer{nullptr};
-
-/// Keeps errno as the program had it.
-class SameErrno {
- public:
-  SameErrno() noexcept : before_(errno) {}
-  ~SameErrno() { errno = before_; }
-  SameErrno(const SameErrno&) = delete;
-  SameErrno& operator=(const SameErrno&) = delete;
-
- private:
-  int before_;
-};
+std::atomic<bool> in_use{false};  // NVTX; it can be before there is a tracer
 
 void CUPTIAPI requested(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records) {
   const SameErrno guard;
@@ -41,6 +29,12 @@ void CUPTIAPI completed(CUcontext, std::uint32_t, std::uint8_t* buffer, std::siz
                         std::size_t used) {
   const SameErrno guard;
   if (Tracer* tracer = the_tracer.load()) tracer->take_in(buffer, used);
+}
+
+void CUPTIAPI called(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
+  const SameErrno guard;
+  if (Tracer* tracer = the_tracer.load())
+    tracer->take_call(domain, id, *static_cast<const CUpti_CallbackData*>(data));
 }
 
 void finish() {
@@ -61,8 +55,21 @@ void begin() {
 
 }  // namespace
 
-BufferCallbacks buffer_callbacks() noexcept {
-  return {requested, completed};
+void write_ranges() noexcept {
+  if (Tracer* tracer = the_tracer.load()) tracer->write_ranges();
+}
+
+void ranges_begun() noexcept {
+  in_use.store(true);
+  if (Tracer* tracer = the_tracer.load()) tracer->ranges_begun();
+}
+
+bool ranges_in_use() noexcept {
+  return in_use.load();
+}
+
+Callbacks callbacks() noexcept {
+  return {requested, completed, called};
 }
 
 }  // namespace lanescope::inject

@@ -20,19 +20,24 @@ void RecordBuffer::add_text(RecordKind kind, std::uint32_t id, std::string_view 
 }
 
 const std::vector<char>& RecordBuffer::bytes() {
-  for (std::vector<char>* part : {&operations_, &calls_})
+  for (std::vector<char>* part : {&operations_, &calls_, &edges_, &managed_, &host_copies_})
     append(first_, part->data(), part->size());
   return first_;
 }
 
 std::uint64_t RecordBuffer::records() const noexcept {
-  return operations_.size() / sizeof(Operation) + calls_.size() / sizeof(Call);
+  return operations_.size() / sizeof(Operation) + calls_.size() / sizeof(Call) +
+         edges_.size() / sizeof(RangeEdge) + managed_.size() / sizeof(Managed) +
+         host_copies_.size() / sizeof(HostCopy);
 }
 
 void RecordBuffer::clear() noexcept {
   first_.clear();
   operations_.clear();
   calls_.clear();
+  edges_.clear();
+  managed_.clear();
+  host_copies_.clear();
 }
 
 void RecordBuffer::append(std::vector<char>& to, const void* bytes, std::size_t size) {

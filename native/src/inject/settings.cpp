@@ -26,6 +26,12 @@ void ask_for(Settings& settings, const std::string& kind) {
     settings.migrations = true;
   else if (kind == "call")
     settings.calls = true;
+  else if (kind == "range")
+    settings.ranges = true;
+  else if (kind == "address")
+    settings.addresses = true;
+  else if (kind == "hash")
+    settings.addresses = settings.hashes = true;
   else if (!kind.empty() && settings.unknown.empty())
     settings.unknown = kind;
 }
@@ -40,6 +46,7 @@ Settings settings_from_environment() {
   if (kinds.empty()) kinds = "copy,memset,call";
   std::istringstream list(kinds);
   for (std::string kind; std::getline(list, kind, ',');) ask_for(settings, kind);
+  settings.nodes = variable("LANESCOPE_TRACE_NODES") != "0";
   if (const std::string period = variable("LANESCOPE_TRACE_FLUSH_MS"); !period.empty())
     settings.flush_every = std::chrono::milliseconds(
         std::clamp(std::strtol(period.c_str(), nullptr, 10), 0L, kLongestPeriodMs));

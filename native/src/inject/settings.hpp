@@ -14,7 +14,11 @@ struct Settings {
   bool kernels = false;
   bool migrations = false;
   bool calls = false;
-  std::string unknown;                         ///< the first kind that is none of these
+  bool ranges = false;
+  bool addresses = false;
+  bool hashes = false;
+  bool nodes = true;    ///< of addresses; not where LANESCOPE_TRACE_NODES is 0
+  std::string unknown;  ///< the first kind that is none of these
   std::chrono::milliseconds flush_every{100};  ///< LANESCOPE_TRACE_FLUSH_MS, 0: never
 };
 

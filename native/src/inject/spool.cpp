@@ -36,6 +36,28 @@ void Spool::add(std::uint8_t* buffer, std::size_t size, std::uint64_t dropped) n
   write_out();
 }
 
+void Spool::add(const std::vector<Edge>& edges, std::uint64_t lost) noexcept {
+  add_all(edges, lost);
+}
+
+void Spool::add(const std::vector<HostCopy>& copies, std::uint64_t lost) noexcept {
+  add_all(copies, lost);
+}
+
+template <class Record>
+void Spool::add_all(const std::vector<Record>& records, std::uint64_t lost) noexcept {
+  if (records.empty() && lost == 0) return;
+  const std::lock_guard lock(mutex_);
+  lost_ += lost;
+  std::size_t done = 0;
+  try {
+    for (; done < records.size(); ++done) encoder_.add(records[done]);
+  } catch (...) {  // no memory
+    lost_ += records.size() - done;
+  }
+  write_out();
+}
+
 void Spool::end() noexcept {
   const std::lock_guard lock(mutex_);
   write_out();  // what was lost before, and whether the disk is still full

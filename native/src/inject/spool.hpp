@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cupti_library.hpp"
 #include "encoder.hpp"
@@ -30,12 +31,20 @@ class Spool {
   /// Write what a buffer of `size` bytes holds, and that CUPTI dropped `dropped` records.
   void add(std::uint8_t* buffer, std::size_t size, std::uint64_t dropped) noexcept;
 
+  /// Write begins and ends of ranges, and that `lost` more were not kept.
+  void add(const std::vector<Edge>& edges, std::uint64_t lost) noexcept;
+
+  /// Write what calls were passed, and that `lost` more were not kept.
+  void add(const std::vector<HostCopy>& copies, std::uint64_t lost) noexcept;
+
   /// Write that the process ended by itself.
   void end() noexcept;
 
  private:
   std::string call_name(bool runtime, CUpti_CallbackId id) const;
   void encode(std::uint8_t* buffer, std::size_t size);
+  template <class Record>
+  void add_all(const std::vector<Record>& records, std::uint64_t lost) noexcept;
   void write_out() noexcept;
 
   const Cupti& cupti_;

@@ -15,6 +15,9 @@ enum class RecordKind : std::uint16_t {
   loss = 4,
   end = 5,
   note = 6,
+  range = 7,
+  managed = 8,
+  host_copy = 9,
 };
 
 /// Flag of an operation that had not ended, or whose times could not be taken: both are 0.
@@ -74,7 +77,50 @@ struct Call {
 };
 static_assert(sizeof(Call) == 40);
 
-/// Of a loss: records lost since the last one. Of an end: operations and calls written.
+enum class EdgeKind : std::uint32_t { push = 0, pop = 1, start = 2, end = 3 };
+
+/// Where an NVTX range begins or ends. A pop ends the last push of its thread and domain, an end
+/// the start with its `id`. Those of a thread stand in the order of time.
+struct RangeEdge {
+  Head head;
+  std::uint64_t at_ns;
+  std::uint64_t id;  ///< of a start and its end, else 0
+  std::uint32_t thread;
+  std::uint32_t name;    ///< number of a string, 0: none
+  std::uint32_t domain;  ///< number of a string, 0: the default domain
+  EdgeKind kind;
+};
+static_assert(sizeof(RangeEdge) == 40);
+
+/// What the driver did for managed memory; `kind` is CUPTI's number of the counter.
+struct Managed {
+  Head head;
+  std::uint64_t start_ns;
+  std::uint64_t end_ns;
+  std::uint64_t value;    ///< bytes moved, or faults of a page
+  std::uint64_t address;  ///< of the first page
+  std::uint32_t kind;
+  std::uint32_t device;  ///< of the GPU's side
+};
+static_assert(sizeof(Managed) == 48);
+
+/// Flag of a host copy: `hash` is that of the content.
+constexpr std::uint16_t kHashKnown = 1;
+
+/// What a call that copies was passed.
+struct HostCopy {
+  Head head;
+  std::uint64_t source;
+  std::uint64_t destination;
+  std::uint64_t bytes;
+  std::uint64_t hash;
+  std::uint32_t correlation;
+  std::int32_t node;  ///< NUMA node of the host's side, -1: not known
+};
+static_assert(sizeof(HostCopy) == 48);
+
+/// Of a loss: records lost since the last one. Of an end: operations, calls and edges of ranges
+/// written.
 struct Count {
   Head head;
   std::uint64_t at_ns;

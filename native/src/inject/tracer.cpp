@@ -8,6 +8,8 @@
 
 #include "entry.hpp"
 #include "header.hpp"
+#include "in_callback.hpp"
+#include "range_log.hpp"
 
 namespace lanescope::inject {
 
@@ -18,16 +20,6 @@ constexpr std::chrono::milliseconds kForkPatience{50};
 constexpr std::chrono::seconds kExitPatience{2};
 
 thread_local bool held_for_fork = false;  // several threads may fork at once
-thread_local bool in_callback = false;    // a signal's handler that ends the program may find us so
-
-/// Marks that this thread may hold locks of ours, and of CUPTI's.
-class InCallback {
- public:
-  InCallback() noexcept { in_callback = true; }
-  ~InCallback() { in_callback = false; }
-  InCallback(const InCallback&) = delete;
-  InCallback& operator=(const InCallback&) = delete;
-};
 
 }  // namespace
 
@@ -35,19 +27,23 @@ void Tracer::begin() {
   const std::uint64_t start_ns = realtime_ns();
   const std::string missing = cupti_.load(settings_.library);
   const std::string library = missing.empty() ? cupti_.path : "";
-  if (!spool_.open(settings_.folder, header_line(start_ns, library, cupti_.version))) return;
+  if (!spool_.open(settings_.folder, header_line(start_ns, library, cupti_.version)))
+    return range_log().stop();
   if (!missing.empty()) {
     spool_.note(missing);
+    range_log().stop();
     return spool_.end();
   }
   if (!settings_.unknown.empty()) spool_.note("'" + settings_.unknown + "' cannot be traced");
   active_.store(true, std::memory_order_release);  // buffers may be asked for at once
-  const bool begun = activation_.begin(buffer_callbacks());
+  const bool begun = activation_.begin(callbacks());
   tell_notes();
   if (!begun) {
     active_.store(false, std::memory_order_release);
+    range_log().stop();
     return spool_.end();
   }
+  if (ranges_in_use()) activation_.want_launches();
   begin_rest();
   if (settings_.flush_every.count() > 0)
     start_flusher();
@@ -71,7 +67,7 @@ void Tracer::take_in(std::uint8_t* buffer, std::size_t used) noexcept {
 
 void Tracer::finish() noexcept {
   // Before any lock: in a child of fork, and in a callback, one may be held for ever.
-  if (!is_active() || in_callback) return;
+  if (!is_active() || InCallback::is_marked()) return;
   {
     const std::lock_guard lock(stop_mutex_);
     if (std::exchange(stopped_, true)) return;
@@ -80,6 +76,7 @@ void Tracer::finish() noexcept {
   if (flushing_.try_lock_for(kExitPatience)) {
     cupti_.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     flushing_.unlock();
+    write_waiting();
     spool_.end();
   } else {
     spool_.note("CUPTI did not answer when the program ended; its last records are missing");
@@ -118,6 +115,47 @@ void Tracer::flush(std::uint32_t flag) noexcept {
   const std::lock_guard lock(flushing_);
   if (rest_pending_) begin_rest();
   cupti_.cuptiActivityFlushAll(flag);
+  write_waiting();
+}
+
+void Tracer::write_ranges() noexcept {
+  if (!is_active()) return;
+  const InCallback mark;
+  std::uint64_t lost = 0;
+  const std::vector<Edge> edges = range_log().take(lost);
+  spool_.add(edges, lost);
+}
+
+void Tracer::write_host_copies() noexcept {
+  if (!is_active()) return;
+  const InCallback mark;
+  std::uint64_t lost = 0;
+  const std::vector<HostCopy> copies = host_copies_.take(lost);
+  spool_.add(copies, lost);
+}
+
+void Tracer::write_waiting() noexcept {
+  write_ranges();
+  write_host_copies();
+}
+
+void Tracer::take_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                       const CUpti_CallbackData& data) noexcept {
+  if (!is_active() || data.callbackSite != CUPTI_API_EXIT) return;
+  // What failed may have been passed anything.
+  if (data.functionReturnValue == nullptr || *static_cast<int*>(data.functionReturnValue) != 0)
+    return;
+  const InCallback mark;
+  const std::optional<CopyCall> call = copy_call(domain, id, data.functionParams);
+  if (call && host_copies_.add(*call, data.correlationId)) write_host_copies();
+}
+
+void Tracer::ranges_begun() noexcept {
+  // Kernels have threads only if their launches are traced, which is worth it with ranges only.
+  if (!is_active() || !flushing_.try_lock_for(kForkPatience)) return;
+  activation_.want_launches();
+  begin_rest();
+  flushing_.unlock();
 }
 
 void Tracer::begin_rest() noexcept {
@@ -144,6 +182,7 @@ void Tracer::after_fork() noexcept {
 
 void Tracer::in_child() noexcept {
   active_.store(false, std::memory_order_release);
+  range_log().stop();
 }
 
 }  // namespace lanescope::inject

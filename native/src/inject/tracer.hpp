@@ -8,6 +8,7 @@
 #include "activation.hpp"
 #include "buffer_pool.hpp"
 #include "cupti_library.hpp"
+#include "host_copies.hpp"
 #include "settings.hpp"
 #include "spool.hpp"
 
@@ -30,6 +31,14 @@ class Tracer {
   /// Write what is still held, and the end. The second call does nothing.
   void finish() noexcept;
 
+  /// Write what waits in the log of ranges.
+  void write_ranges() noexcept;
+  /// CUPTI tells of the beginning or the end of a call.
+  void take_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                 const CUpti_CallbackData& data) noexcept;
+  /// The program has begun to use NVTX.
+  void ranges_begun() noexcept;
+
   /// Around fork(): no flush goes on while memory is copied, and the child traces nothing. It
   /// has the parent's descriptor and locks, and none of its threads, so it touches nothing.
   void before_fork() noexcept;
@@ -44,11 +53,14 @@ class Tracer {
   void flush_until_stopped() noexcept;
   void flush(std::uint32_t flag) noexcept;
   void tell_notes() noexcept;
+  void write_host_copies() noexcept;
+  void write_waiting() noexcept;
 
   const Settings settings_;
   Cupti cupti_;
   Spool spool_{cupti_};
   BufferPool pool_;
+  HostCopies host_copies_{settings_};
   Activation activation_{cupti_, settings_};
   std::atomic<bool> active_{false};
   bool rest_pending_ = false;  // the flusher's

@@ -56,6 +56,30 @@ def watch(
         str, typer.Option(metavar="TIME", help="From sample to sample of pm.")
     ] = "100us",
     kernels: Annotated[bool, typer.Option("--kernels", help="Trace kernels, too.")] = False,
+    managed: Annotated[
+        bool,
+        typer.Option(
+            "--managed",
+            help="Trace migrations and page faults of managed memory, too; a program that faults "
+            "often is slowed down.",
+        ),
+    ] = False,
+    addresses: Annotated[
+        bool,
+        typer.Option(
+            "--addresses",
+            help="Note the addresses of each copy and the NUMA node of its host memory; each call "
+            "that copies takes some µs longer.",
+        ),
+    ] = False,
+    hashes: Annotated[
+        bool,
+        typer.Option(
+            "--hash",
+            help="Find data that is sent again unchanged: reads all bytes that are copied to GPUs, "
+            "in the thread that copies, which takes about as long as the copy; with --addresses.",
+        ),
+    ] = False,
     chunk: Annotated[str, typer.Option(metavar="SIZE", help="Of each copy of probe.")] = "200KiB",
     gentle: Annotated[
         bool, typer.Option("--gentle", help="Let probe copy every 50 ms, not all the time.")
@@ -103,6 +127,9 @@ def watch(
         names,
         parse_ns(interval, "--interval"),
         kernels=kernels,
+        managed=managed,
+        addresses=addresses,
+        hashes=hashes,
         chunk_bytes=parse_size(chunk),
         gentle=gentle,
         traceable=waited.traceable,

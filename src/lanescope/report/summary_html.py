@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lanescope.report.html import Column, Group, Markup, items, table, text
+from lanescope.report.managed_text import MANAGED, managed_rows
 from lanescope.report.summary_text import (
     NOTHING,
     NVLINK,
@@ -37,6 +38,8 @@ def summary_html(summary: Summary, findings: Sequence[Finding] = ()) -> str:
     if summary.copies:
         rows = copy_table(summary, _MOST_COPIES)
         parts.append(_table(rows, "Largest and most frequent copies"))
+    if summary.managed:
+        parts.append(_table(managed_rows(summary.managed), MANAGED))
     if lines := share_lines(summary, _MOST_SHARES):
         parts.append(f"<h3>Traced bytes</h3>{items(lines)}")
     return "".join(parts) + _quiet([*summary.notes, *end_lines(summary)])

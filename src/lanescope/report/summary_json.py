@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from lanescope.report.probed_text import probed_json
+from lanescope.watch.attribution import WAYS_TO_ASK
 from lanescope.watch.findings import Finding
 from lanescope.watch.summary import Summary, WaySummary
 
@@ -27,7 +28,7 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
         "most_frequent_copies": [asdict(group) for group in summary.most_frequent(_MOST_GROUPS)],
         "shares": {
             by: [_without(asdict(s), "by") for s in summary.shares_by(by)[:_MOST_GROUPS]]
-            for by in ("process", "stream", "thread", "path")
+            for by in WAYS_TO_ASK
         },
         "losses": {**asdict(summary.losses), "cut_processes": list(summary.losses.cut_processes)},
         "costs": [asdict(cost) for cost in summary.costs],
@@ -35,6 +36,7 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
             {"gpu": gpu, **({} if found is None else asdict(found)), "known": found is not None}
             for gpu, found in summary.alignments
         ],
+        "managed": [asdict(way) for way in summary.managed],
         "probed": [probed_json(way) for way in summary.probed],
         "notes": list(summary.notes),
         "findings": [_finding(finding) for finding in findings],
@@ -53,6 +55,7 @@ def _way(way: WaySummary) -> dict[str, Any]:
         "counter_bytes": way.counter_bytes,
         "traced_bytes": way.traced_bytes,
         "unattributed_bytes": way.unattributed_bytes,
+        "unexplained": None if way.unexplained is None else asdict(way.unexplained),
         "limit_gbs": way.limit.gbs,
         "limit_source": way.limit.source,
         "share_of_limit": way.share_of_limit,

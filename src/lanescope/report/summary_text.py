@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from lanescope.report import format as fmt
+from lanescope.report.managed_text import MANAGED, managed_rows
 from lanescope.report.probed_text import PROBED, probed_rows
-from lanescope.watch.attribution import CopyGroup
+from lanescope.watch.attribution import WAYS_TO_ASK, CopyGroup
 from lanescope.watch.findings import Finding
 from lanescope.watch.nvlink import NVLINK_WAYS
 from lanescope.watch.summary import Summary, WaySummary
@@ -37,13 +38,14 @@ def summary_text(summary: Summary, findings: Sequence[Finding] = ()) -> Text:
         nvlink_lines(summary),
         [PROBED, *table_lines(probed_rows(summary.probed))] if summary.probed else [],
         _copies(summary),
+        [MANAGED, *table_lines(managed_rows(summary.managed))] if summary.managed else [],
         _shares(summary),
         _findings(findings),
         _ends(summary),
     ]
     text = Text("\n\n".join("\n".join(block) for block in blocks if block))
     text.highlight_regex(
-        r"(?m)^(Findings|Over NVLink|Largest and most|Traced bytes|Probed).*", "bold"
+        r"(?m)^(Findings|Over NVLink|Largest and most|Traced bytes|Probed|Managed).*", "bold"
     )
     return text
 
@@ -160,9 +162,9 @@ def _shares(summary: Summary) -> list[str]:
 
 
 def share_lines(summary: Summary, most: int) -> list[str]:
-    """Return who moved the traced bytes: by process, stream, thread, and path."""
+    """Return who moved the traced bytes: by process, stream, thread, range, and path."""
     lines = []
-    for by in ("process", "stream", "thread", "path"):
+    for by in WAYS_TO_ASK:
         found = summary.shares_by(by)
         if not found:
             continue

@@ -23,7 +23,7 @@ const layoutOf = (data, width, hidden) => {
   };
   for (const { index, name } of data.gpus) {
     if (hidden.has(index)) continue;
-    push({ kind: "gpu", text: `g${index} ${name}` }, 20, 2);
+    push({ kind: "gpu", text: index < 0 ? name : `g${index} ${name}` }, 20, 2);
     for (const series of data.series.filter((one) => one.gpu === index)) {
       for (const way of ["rx", "tx"]) push({ kind: "rate", series, way }, 54, 8);
     }

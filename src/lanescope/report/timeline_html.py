@@ -11,6 +11,7 @@ from lanescope.report.page_frame import page_file
 from lanescope.report.palette import FROM_GPU, TO_GPU
 from lanescope.report.timeline_lanes import Lanes, lanes_of
 from lanescope.report.timeline_pack import Pack
+from lanescope.report.timeline_ranges import HEADING, NO_GPU, with_ranges
 from lanescope.report.timeline_rates import RateSeries, rate_series
 from lanescope.watch.codes import Direction, IntArray, MemoryKind, What
 from lanescope.watch.run import WatchRun
@@ -49,11 +50,14 @@ def timeline_html(run: WatchRun) -> str:
         return ""
     series = rate_series(tuple(c for c in timeline.counters if len(c)), MOST_RECORDS)
     lanes = lanes_of(timeline.operations, MOST_OPERATIONS)
+    reductions = _reductions(run, series, lanes)
+    if len(timeline.ranges):
+        lanes = with_ranges(lanes, timeline)
     pack = Pack()
     told = _told(run, series, lanes, pack)
     scripts = "".join(page_file(name) for name in _SCRIPTS)
     return (
-        f"{_place()}{_reductions(run, series, lanes)}{json_data('timeline-told', told)}"
+        f"{_place()}{reductions}{json_data('timeline-told', told)}"
         f'<script type="text/plain" id="timeline-columns">{pack.base64()}</script>'
         + script(f'(() => {{\n"use strict";\n{scripts}\n}})();')
     )
@@ -91,7 +95,10 @@ def _told(run: WatchRun, series: list[RateSeries], lanes: Lanes, pack: Pack) -> 
     operations = _operations_told(lanes, start, pack)
     return {
         "end": max(run.timeline.end_ns - start, 1),
-        "gpus": [{"index": i, "name": names.get(i, "")} for i in sorted(used)],
+        "gpus": [
+            {"index": i, "name": HEADING if i == NO_GPU else names.get(i, "")}
+            for i in sorted(used, key=lambda i: (i == NO_GPU, i))
+        ],
         "series": rates,
         "lanes": [
             {
@@ -105,7 +112,7 @@ def _told(run: WatchRun, series: list[RateSeries], lanes: Lanes, pack: Pack) -> 
             for lane in lanes.lanes
         ],
         "operations": operations,
-        "what": [what.name.lower() for what in What],
+        "what": [*(what.name.lower() for what in What), "range"],
         "memory": [kind.label for kind in MemoryKind],
         "directions": [d.label if d else "" for d in Direction],
         "ways": {"rx": TO_GPU, "tx": FROM_GPU},

@@ -115,7 +115,7 @@ const startTimeline = (data) => {
     }
     draw(current());
     const { title, lines } = operationWords(data, index);
-    detail.textContent = `g${lane.gpu}, ${lane.label}: ${[title, ...lines].join("; ")}`;
+    detail.textContent = `${lane.gpu < 0 ? "" : `g${lane.gpu}, `}${lane.label}: ${[title, ...lines].join("; ")}`;
     const place = boxOf(data, layout, view, found);
     if (place) tell({ title, lines }, place.x + Math.min(place.width, 40), place.y + 6);
     return null;
@@ -283,7 +283,7 @@ const offerGpus = (data, hidden, redraw) => {
       else hidden.add(index);
       redraw();
     });
-    label.append(tick, ` g${index}`);
+    label.append(tick, index < 0 ? " ranges" : ` g${index}`);
     document.getElementById("timeline-gpus").append(label);
   }
   if (hidden.size) document.getElementById("timeline-gpus").append("(the others moved next to nothing)");

@@ -24,6 +24,8 @@ _COLOURS = {
     Direction.D2D: "#3f93a3",
     Direction.H2H: WITHIN_HOST,
 }
+#: The driver's own, so that they are not taken for the program's copies.
+_MIGRATION_COLOURS = {**_COLOURS, Direction.H2D: "#7fae3f", Direction.D2H: "#b8577f"}
 _MEMSET_COLOUR, _KERNEL_COLOUR = "#a3855a", "#708090"
 #: Reduced, so many of the rows are the longest and the largest operations; merged runs are
 #: between them and take about as many again.
@@ -162,7 +164,7 @@ def _kind(group: int) -> tuple[str, str, str]:
         return "memset", "memset", _MEMSET_COLOUR
     direction = _COPIES[group % _MIGRATIONS]
     if group >= _MIGRATIONS:
-        return f"migration {direction.label}", "migration", _COLOURS[direction]
+        return f"migration {direction.label}", "migration", _MIGRATION_COLOURS[direction]
     return direction.label, "copy", _COLOURS[direction]
 
 

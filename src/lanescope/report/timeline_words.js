@@ -21,7 +21,7 @@ const operationWords = (data, i) => {
   }
   const ends = `${memoryText(data, o.from[i])} → ${memoryText(data, o.to[i])} memory`;
   const how = what !== "copy" ? "" : o.asynchronous[i] ? ", asynchronous" : ", synchronous";
-  const who = [`stream ${o.stream[i]}`, `process ${o.pid[i]}`];
+  const who = [...(what === "range" ? [] : [`stream ${o.stream[i]}`]), `process ${o.pid[i]}`];
   if (o.thread[i] >= 0) who.push(`thread ${o.thread[i]}`);
   return {
     title: what === "kernel" ? `kernel ${name || "without a name"}` : kind,

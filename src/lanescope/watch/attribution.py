@@ -10,10 +10,13 @@ import numpy as np
 from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.watch.codes import UNKNOWN_THREAD, Direction, IntArray, MemoryKind
 from lanescope.watch.operations import Operations
+from lanescope.watch.ranges import NO_RANGE, Ranges, range_names
 from lanescope.watch.timeline import Process
 
 #: Programs with copies of every size have as many groups as copies: only so many are kept.
 MOST_GROUPS = 1000
+#: What `Share.by` can be.
+WAYS_TO_ASK = ("process", "stream", "thread", "range", "path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,12 @@ class CopyGroup:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Traced bytes of one process, stream, thread or path.
+    """Traced bytes of one process, stream, thread, range or path.
 
     Attributes
     ----------
     by
-        ``process``, ``stream``, ``thread`` or ``path``.
+        One of `WAYS_TO_ASK`.
     share
         Of all traced bytes that moved.
     """
@@ -98,8 +101,16 @@ def _largest(column: IntArray) -> IntArray:
     return np.argpartition(column, column.size - MOST_GROUPS)[-MOST_GROUPS:]
 
 
-def attribution(operations: Operations, processes: Sequence[Process]) -> tuple[Share, ...]:
-    """Return who moved what, for each way to ask the largest first."""
+def attribution(
+    operations: Operations, processes: Sequence[Process], ranges: Ranges | None = None
+) -> tuple[Share, ...]:
+    """Return who moved what, for each way to ask the largest first.
+
+    Parameters
+    ----------
+    ranges
+        NVTX ranges of the processes; those of one name count as one.
+    """
     found = operations.rows(operations.moves)
     commands = {process.pid: process.command for process in processes}
     keys: dict[str, tuple[IntArray, ...]] = {
@@ -115,7 +126,24 @@ def attribution(operations: Operations, processes: Sequence[Process]) -> tuple[S
             known = found.thread != UNKNOWN_THREAD
             rows, columns = found.rows(known), tuple(column[known] for column in columns)
         shares += _shares(by, rows, columns, commands, int(found.bytes.sum()))
+    if ranges is not None and len(ranges) and len(found):
+        shares += _range_shares(found, ranges)
     return tuple(shares)
+
+
+def _range_shares(moved: Operations, ranges: Ranges) -> list[Share]:
+    names, code = range_names(moved, ranges)
+    counts = np.bincount(code, minlength=len(names))
+    sums = np.zeros(len(names), np.int64)
+    np.add.at(sums, code, moved.bytes)
+    total = int(sums.sum())
+    named = [
+        Share(
+            "range", names[i] or NO_RANGE, int(counts[i]), int(sums[i]), int(sums[i]) / (total or 1)
+        )
+        for i in np.flatnonzero(counts).tolist()
+    ]
+    return sorted(named, key=lambda share: -share.total_bytes)
 
 
 def _shares(

@@ -14,6 +14,9 @@ import numpy as np
 from lanescope.run.atomic import replace_when_written, write_atomically
 from lanescope.watch.operations import COLUMNS, Operations
 from lanescope.watch.probe import Probe
+from lanescope.watch.ranges import COLUMNS as RANGE_COLUMNS
+from lanescope.watch.ranges import Ranges
+from lanescope.watch.side_tables import HostCopies, Managed
 from lanescope.watch.timeline import Counters, Process, Timeline
 
 if TYPE_CHECKING:
@@ -24,12 +27,18 @@ OPERATIONS = "operations.parquet"
 PROCESSES = "processes.json"
 #: Is there only if something was probed.
 PROBE = "probe.parquet"
+#: Is there only if the program had NVTX ranges.
+RANGES = "ranges.parquet"
+#: Are there only if something was traced that they hold.
+MANAGED = "managed.parquet"
+HOST_COPIES = "host_copies.parquet"
 #: Records of a row group, which are in memory at once: 25 MB.
 _PIECE = 1 << 20
 #: Times grow steadily: their differences take a fraction of the bytes.
 _GROWING = ("end_ns", "start_ns", "begin_ns", "call_start_ns", "call_end_ns", "correlation")
 
 _OneSeries = TypeVar("_OneSeries", Counters, Probe)
+_OneSide = TypeVar("_OneSide", Managed, HostCopies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +95,11 @@ def write_columns(
     if timeline.probes:
         probes = [Series(one, (one,)) for one in timeline.probes]
         _write_series(folder / PROBE, probes, _OF_PROBES)
+    if len(timeline.ranges):
+        _write_ranges(folder / RANGES, timeline.ranges)
+    for name, side in ((MANAGED, timeline.managed), (HOST_COPIES, timeline.host_copies)):
+        if len(side):
+            _write_side(folder / name, side)
 
 
 def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
@@ -104,7 +118,20 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     probes: tuple[Probe, ...] = ()
     if (folder / PROBE).exists():
         probes = _read_series(Probe, folder / PROBE, _OF_PROBES)
-    return Timeline(start_ns, end_ns or start_ns, counters, operations, processes, probes)
+    ranges = Ranges.empty()
+    if (folder / RANGES).exists():
+        ranges = _ranges_of(pq.read_table(folder / RANGES))
+    return Timeline(
+        start_ns,
+        end_ns or start_ns,
+        counters,
+        operations,
+        processes,
+        probes,
+        ranges,
+        _read_side(Managed, folder / MANAGED),
+        _read_side(HostCopies, folder / HOST_COPIES),
+    )
 
 
 def _pieces(counters: Counters) -> Iterator[Counters]:
@@ -184,6 +211,35 @@ def _operations_of(table: pa.Table) -> Operations:
     names = json.loads((table.schema.metadata or {})[b"names"])
     columns = {name: table.column(name).to_numpy() for name in COLUMNS}
     return Operations.of(tuple(names), **columns)
+
+
+def _write_ranges(path: Path, ranges: Ranges) -> None:
+    import pyarrow as pa
+
+    table = pa.table({name: getattr(ranges, name) for name in RANGE_COLUMNS})
+    table = table.replace_schema_metadata({b"names": json.dumps(ranges.names).encode()})
+    _write(path, table.schema, (table,))
+
+
+def _ranges_of(table: pa.Table) -> Ranges:
+    names = json.loads((table.schema.metadata or {})[b"names"])
+    return Ranges.of(names, **{name: table.column(name).to_numpy() for name in RANGE_COLUMNS})
+
+
+def _write_side(path: Path, side: Managed | HostCopies) -> None:
+    import pyarrow as pa
+
+    table = pa.table({name: getattr(side, name) for name in side.columns()})
+    _write(path, table.schema, (table,))
+
+
+def _read_side(kind: type[_OneSide], path: Path) -> _OneSide:
+    import pyarrow.parquet as pq
+
+    if not path.exists():
+        return kind.empty()
+    table = pq.read_table(path)
+    return kind.of(**{name: table.column(name).to_numpy() for name in kind.columns()})
 
 
 def _write(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:

@@ -36,6 +36,10 @@ class Asked:
         From read to read of counters.
     kernels
         Whether kernels are traced, too.
+    managed
+        Whether migrations and faults of managed memory are.
+    addresses, hashes
+        Whether copies tell the addresses that they were passed, and a hash of what they copied.
     chunk_bytes
         Of each copy of a probe.
     gentle
@@ -53,6 +57,9 @@ class Asked:
     interval_ns: int = DEFAULT_INTERVAL_NS
     period_ns: int = DEFAULT_PERIOD_NS
     kernels: bool = False
+    managed: bool = False
+    addresses: bool = False
+    hashes: bool = False
     chunk_bytes: int = DEFAULT_CHUNK_BYTES
     gentle: bool = False
     traceable: bool = True
@@ -62,10 +69,11 @@ class Asked:
         for name in self.names or ():
             if name not in NAMES:
                 raise InputError(f"there is no source {name!r}; use {', '.join(NAMES)}")
-        if not self.traceable and (self.kernels or "trace" in (self.names or ())):
+        tracing = self.kernels or self.managed or self.addresses or self.hashes
+        if not self.traceable and (tracing or "trace" in (self.names or ())):
             raise InputError(
-                "only programs that lanescope runs can be traced; leave --source trace and "
-                "--kernels away, or name the program after --"
+                "only programs that lanescope runs can be traced; leave --source trace, "
+                "--kernels, --managed, --addresses and --hash away, or name the program after --"
             )
 
 
@@ -106,8 +114,13 @@ def _works(source: Source, machine: Machine) -> bool:
 def _named(name: str, machine: Machine, asked: Asked, folder: Path) -> list[Source]:
     gpus = [gpu for gpu in machine.gpus if gpu.unavailable is None]
     if name == "trace":
-        more = ("kernel",) if asked.kernels else ()
-        return [TraceSource(folder, (*DEFAULT_KINDS, *more))]
+        more = {
+            "kernel": asked.kernels,
+            "migration": asked.managed,
+            "address": asked.addresses or asked.hashes,
+            "hash": asked.hashes,
+        }
+        return [TraceSource(folder, (*DEFAULT_KINDS, *(kind for kind, on in more.items() if on)))]
     if name == "pm":
         joined = nvlinked(machine)
         return [

@@ -29,10 +29,13 @@ class Ceilings:
         By GPU and direction, such as ``(0, "h2d")``, in GB/s.
     source
         Which run that was, as a phrase.
+    node_gbs
+        As `gbs`, by the NUMA node of the host memory, too, such as ``(0, "h2d", 1)``.
     """
 
     gbs: Mapping[tuple[int, str], float] = field(default_factory=dict)
     source: str = "measured before"
+    node_gbs: Mapping[tuple[int, str, int], float] = field(default_factory=dict)
 
 
 def pcie_links(machine: Machine, gpu: int) -> tuple[Link, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +40,23 @@ def measured_links(
     GPUs, told by their UUIDs, of this machine.
     """
     found: dict[tuple[int, str], MeasuredLink] = {}
+    for run, name in _runs(machine, runs):
+        found = {**_links_of(run, name), **found}
+    return found
+
+
+def measured_nodes(
+    machine: Machine, runs: Path | None = None
+) -> dict[tuple[int, str, int], MeasuredLink]:
+    """Return the same for ``h2d`` and ``d2h`` by the NUMA node, too, where memory was pinned."""
+    found: dict[tuple[int, str, int], MeasuredLink] = {}
+    for run, name in _runs(machine, runs):
+        found = {**_nodes_of(run, name), **found}
+    return found
+
+
+def _runs(machine: Machine, runs: Path | None) -> Iterator[tuple[Run, str]]:
+    """Yield runs of this machine with their names, the newest first."""
     folder = runs or default_runs_folder()
     manifests = folder.glob(f"*/{MANIFEST}") if folder.is_dir() else ()
     newest = sorted(manifests, key=lambda path: path.stat().st_mtime, reverse=True)
@@ -49,9 +67,7 @@ def measured_links(
         except InputError:
             continue  # damaged, or of another version
         if _same_gpus(run.manifest.machine, machine):
-            for key, link in _links_of(run, path.parent.name).items():
-                found.setdefault(key, link)
-    return found
+            yield run, path.parent.name
 
 
 def _same_gpus(one: Machine, other: Machine) -> bool:
@@ -64,6 +80,20 @@ def _links_of(run: Run, name: str) -> dict[tuple[int, str], MeasuredLink]:
         for key in _filled(result, run.manifest.machine):
             gbs = result.total_gbs
             if gbs is not None and (key not in best or gbs > best[key].gbs):
+                best[key] = MeasuredLink(gbs, name)
+    return best
+
+
+def _nodes_of(run: Run, name: str) -> dict[tuple[int, str, int], MeasuredLink]:
+    best: dict[tuple[int, str, int], MeasuredLink] = {}
+    for result in run.results:
+        for gpu, way in _filled(result, run.manifest.machine):
+            (copy,) = result.experiment.copies
+            gbs = result.total_gbs
+            if way not in WAYS or gbs is None:
+                continue
+            key = (gpu, way, (copy.source if way == WAYS[0] else copy.destination).index)
+            if key not in best or gbs > best[key].gbs:
                 best[key] = MeasuredLink(gbs, name)
     return best
 

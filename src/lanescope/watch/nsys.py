@@ -13,6 +13,7 @@ from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
 from lanescope.run.run import State
 from lanescope.watch.nsys_operations import read_operations
+from lanescope.watch.nsys_ranges import read_ranges
 from lanescope.watch.nsys_tables import Tables, is_database
 from lanescope.watch.operations import Operations
 from lanescope.watch.run import SourceRecord, WatchManifest, WatchRun
@@ -55,6 +56,7 @@ def _read(path: Path, tables: Tables) -> WatchRun:
     notes: list[str] = []
     epoch_ns = _epoch(tables, notes)
     operations = read_operations(tables, epoch_ns, notes)
+    ranges = read_ranges(tables, epoch_ns)
     start_ns, end_ns = _span(tables, epoch_ns, operations)
     processes = _processes(tables, operations, start_ns)
     if "GPU_METRICS" in tables.names:
@@ -71,7 +73,7 @@ def _read(path: Path, tables: Tables) -> WatchRun:
         sources=(SourceRecord(NSYS, used=True),),
         notes=(f"Read from {path.name}: no counters, and so no wire bytes.", *notes),
     )
-    return WatchRun(manifest, Timeline(start_ns, end_ns, (), operations, processes))
+    return WatchRun(manifest, Timeline(start_ns, end_ns, (), operations, processes, ranges=ranges))
 
 
 def _epoch(tables: Tables, notes: list[str]) -> int:

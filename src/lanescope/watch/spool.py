@@ -15,6 +15,8 @@ from lanescope.watch.codes import HOST_DEVICE, IntArray
 from lanescope.watch.counter_spool import read_all_counters
 from lanescope.watch.operations import Operations
 from lanescope.watch.probe_spool import read_all_probes
+from lanescope.watch.ranges import Ranges
+from lanescope.watch.side_tables import HostCopies, Managed
 from lanescope.watch.timeline import Process, Timeline
 from lanescope.watch.trace_spool import Trace, read_trace_spool
 
@@ -31,6 +33,9 @@ def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | Non
     probes = read_all_probes(folder)
     traces = _traces(folder)
     operations = Operations.concat([_renumbered(trace, machine) for trace in traces])
+    ranges = Ranges.concat([trace.ranges for trace in traces])
+    managed = Managed.concat([_renumbered_managed(trace, machine) for trace in traces])
+    called = HostCopies.concat([trace.host_copies for trace in traces])
     processes: tuple[Process, ...] = tuple(
         dataclasses.replace(trace.process, unfinished=trace.unfinished) for trace in traces
     )
@@ -39,7 +44,9 @@ def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | Non
         ends += [int(p.end_ns[-1]) for p in probes if len(p)]
         ends += [int(operations.end_ns.max())] if len(operations) else []
         end_ns = max([start_ns, *ends])
-    return Timeline(start_ns, end_ns, counters, operations, processes, probes)
+    return Timeline(
+        start_ns, end_ns, counters, operations, processes, probes, ranges, managed, called
+    )
 
 
 def _traces(folder: Path) -> list[Trace]:
@@ -57,6 +64,11 @@ def _renumbered(trace: Trace, machine: Machine) -> Operations:
         name: _mapped(getattr(trace.operations, name), numbers) for name in _DEVICES
     }
     return dataclasses.replace(trace.operations, **columns)
+
+
+def _renumbered_managed(trace: Trace, machine: Machine) -> Managed:
+    numbers = gpu_numbers(trace.visible_devices, machine)
+    return dataclasses.replace(trace.managed, device=_mapped(trace.managed.device, numbers))
 
 
 def gpu_numbers(visible: str | None, machine: Machine) -> tuple[int, ...]:

@@ -8,6 +8,9 @@ Layout::
     counters.parquet     a row for each record of each counter
     operations.parquet   a row for each copy, memset and kernel
     processes.json       the processes that were traced
+    ranges.parquet       a row for each NVTX range, where there were any
+    managed.parquet      a row for each migration and fault of managed memory, where traced
+    host_copies.parquet  a row for what each call that copies was passed, where asked for
     link-errors.json     error counters of links, at the start and at the end
     probe.parquet        a row for each record of each probe, where there was one
     report.html          the page, when it was written

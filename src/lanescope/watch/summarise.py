@@ -12,13 +12,16 @@ from lanescope.watch.best import best_counters
 from lanescope.watch.codes import Direction
 from lanescope.watch.fit import model_of
 from lanescope.watch.limits import WAYS, Ceilings, link_limits, pcie_links
+from lanescope.watch.managed import managed_ways
 from lanescope.watch.nvlink_ways import nvlink_notes, nvlink_ways
+from lanescope.watch.operations import Operations
 from lanescope.watch.probed_notes import probe_notes
 from lanescope.watch.probed_way import probed_ways
 from lanescope.watch.rates import Rates, counter_rates, operation_rates
 from lanescope.watch.rectangles import bytes_in_known
 from lanescope.watch.summary import Cost, Losses, Summary, WaySummary
 from lanescope.watch.timeline import NVLINK, PCIE, Counters, Timeline
+from lanescope.watch.unexplained import split_text, unexplained
 from lanescope.watch.windows import window_text
 from lanescope.watch.wire import RESOLUTION
 
@@ -64,13 +67,14 @@ def summarise(
         timeline.seconds,
         ways,
         copy_groups(timeline.operations),
-        attribution(timeline.operations, timeline.processes),
+        attribution(timeline.operations, timeline.processes, timeline.ranges),
         _losses(timeline, ways, nvlinks),
         _costs(timeline),
         aligned,
         notes + probe_notes(probed, counted=bool(timeline.over(PCIE))),
         probed,
         nvlinks,
+        managed=managed_ways(timeline),
     )
 
 
@@ -100,6 +104,7 @@ def _ways(
     counted: tuple[Rates, Rates] | None = None
     traced: tuple[Rates, Rates] | None = None
     source = "neither counted nor traced"
+    model = None
     if _traced(timeline):
         traced = operation_rates(timeline.operations, gpu, span, gbs)
         source = "traced copies, each with an even rate"
@@ -116,7 +121,13 @@ def _ways(
         rest = _unattributed(count, timeline, counters, gpu, i) if known else None
         both = counted or traced
         rates = both[i] if both else None
-        ways.append(WaySummary(gpu, direction, told, source, rates, count, trace, rest, limits[i]))
+        split = None
+        if rest and counters is not None and model is not None:
+            own, explained = _own(timeline, gpu, i)
+            split = unexplained(counters, model, own, explained, i)
+        ways.append(
+            WaySummary(gpu, direction, told, source, rates, count, trace, rest, limits[i], split)
+        )
     return ways
 
 
@@ -125,13 +136,17 @@ def _unattributed(
 ) -> float | None:
     if counted is None or counters is None:
         return None
-    code = (Direction.H2D, Direction.D2H)[way]
-    operations = timeline.operations
-    own = operations.rows((operations.device == gpu) & (operations.direction == code))
+    _, explained = _own(timeline, gpu, way)
     probes = (probe.one_way(way) for probe in timeline.probes if probe.gpu == gpu)
     probed = sum(probe.bytes_between(*counters.end_ns[[0, -1]]) for probe in probes)
-    rest = counted - bytes_in_known(own, counters) - probed
+    rest = counted - bytes_in_known(explained, counters) - probed
     return rest if rest > max(RESOLUTION * counted, _LEAST_UNATTRIBUTED) else 0.0
+
+
+def _own(timeline: Timeline, gpu: int, way: int) -> tuple[Operations, Operations]:
+    """Return a GPU's operations, and those of them whose bytes went one way."""
+    own = timeline.operations.rows(timeline.operations.device == gpu)
+    return own, own.rows(own.direction == (Direction.H2D, Direction.D2H)[way])
 
 
 def _losses(
@@ -160,7 +175,9 @@ def _notes(
     rest = sum(way.unattributed_bytes or 0.0 for way in ways)
     if rest:
         size = binary_text(rest)
-        notes.append(f"{size} were counted that no traced copy explains: {_CANDIDATES}.")
+        split = split_text([way.unexplained for way in ways if way.unexplained])
+        when = f", {split}" if split else ""
+        notes.append(f"{size} were counted that no traced copy explains{when}: {_CANDIDATES}.")
     between = np.any(timeline.operations.direction == Direction.P2P)
     if between and not nvlinks:
         notes.append(

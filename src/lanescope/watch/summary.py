@@ -8,8 +8,10 @@ from lanescope.watch.align import Alignment
 from lanescope.watch.attribution import CopyGroup, Share
 from lanescope.watch.limits import LinkLimit
 from lanescope.watch.link_errors import LinkErrors
+from lanescope.watch.managed import ManagedWay
 from lanescope.watch.probed_way import ProbedWay
 from lanescope.watch.rates import Rates
+from lanescope.watch.unexplained import Unexplained
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class WaySummary:
         without both sources. Differences below 0.5 % are 0: counters are no more exact.
     limit
         What the link can carry.
+    unexplained
+        When the unattributed bytes crossed the link; None where there are none.
     """
 
     gpu: int
@@ -45,6 +49,7 @@ class WaySummary:
     traced_bytes: float | None
     unattributed_bytes: float | None
     limit: LinkLimit
+    unexplained: Unexplained | None = None
 
     @property
     def label(self) -> str:
@@ -105,11 +110,13 @@ class Summary:
         Groups of like copies, that with the most bytes first; of very many only the
         largest and the most frequent.
     shares
-        Traced bytes by process, stream, thread and path.
+        Traced bytes by process, stream, thread, range and path.
     alignments
         By GPU, how counters and trace agree in time; None when too few copies tell.
     probed
         What probes have seen of each direction.
+    managed
+        What managed memory moved.
     notes
         Plain sentences on what the numbers do not say.
     nvlinks
@@ -129,11 +136,12 @@ class Summary:
     probed: tuple[ProbedWay, ...] = ()
     nvlinks: tuple[WaySummary, ...] = ()
     link_errors: tuple[LinkErrors, ...] = ()
+    managed: tuple[ManagedWay, ...] = ()
 
     def most_frequent(self, count: int) -> tuple[CopyGroup, ...]:
         """Return the groups with the most copies."""
         return tuple(sorted(self.copies, key=lambda g: -g.count)[:count])
 
     def shares_by(self, by: str) -> tuple[Share, ...]:
-        """Return the shares of one way to ask: ``process``, ``stream``, ``thread``, ``path``."""
+        """Return the shares of one way to ask: one of `WAYS_TO_ASK`."""
         return tuple(share for share in self.shares if share.by == by)

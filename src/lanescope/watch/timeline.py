@@ -13,6 +13,8 @@ import numpy as np
 from lanescope.watch.codes import BoolArray, Direction, IntArray, MemoryKind, What
 from lanescope.watch.operations import Operations
 from lanescope.watch.probe import Probe
+from lanescope.watch.ranges import Ranges
+from lanescope.watch.side_tables import HostCopies, Managed
 
 __all__ = [
     "NVLINK",
@@ -144,6 +146,10 @@ class Timeline:
         When the watch began and ended, nanoseconds since 1970.
     probes
         At most one for each GPU.
+    ranges
+        NVTX ranges of the processes.
+    managed, host_copies
+        What managed memory did, and what copies were passed; empty where that was not traced.
     """
 
     start_ns: int
@@ -152,6 +158,9 @@ class Timeline:
     operations: Operations = field(default_factory=Operations.empty)
     processes: tuple[Process, ...] = ()
     probes: tuple[Probe, ...] = ()
+    ranges: Ranges = field(default_factory=Ranges.empty)
+    managed: Managed = field(default_factory=Managed.empty)
+    host_copies: HostCopies = field(default_factory=HostCopies.empty)
 
     def over(self, link: str) -> tuple[Counters, ...]:
         """Return the counters of one kind of link, of `LINKS`."""

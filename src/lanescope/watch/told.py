@@ -11,7 +11,7 @@ from lanescope.watch.findings import Finding
 from lanescope.watch.findings.findings import find
 from lanescope.watch.limits import Ceilings
 from lanescope.watch.link_errors import error_notes
-from lanescope.watch.links import measured_links
+from lanescope.watch.links import measured_links, measured_nodes
 from lanescope.watch.run import WatchRun
 from lanescope.watch.summarise import summarise
 from lanescope.watch.summary import Summary
@@ -46,4 +46,5 @@ def measured_ceilings(machine: Machine, runs: Path | None = None) -> Ceilings | 
     links = measured_links(machine, runs)
     names = ", ".join(sorted({link.run for link in links.values()}))
     gbs = {key: link.gbs for key, link in links.items()}
-    return Ceilings(gbs, f"measured in {names}") if links else None
+    by_node = {key: link.gbs for key, link in measured_nodes(machine, runs).items()}
+    return Ceilings(gbs, f"measured in {names}", by_node) if links else None

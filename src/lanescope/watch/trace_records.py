@@ -25,10 +25,15 @@ class Kind(IntEnum):
     LOSS = 4
     END = 5
     NOTE = 6
+    RANGE = 7
+    MANAGED = 8
+    HOST_COPY = 9
 
 
 #: A flag of operations.
 TIMES_UNKNOWN = 1
+#: A flag of host copies.
+HASH_KNOWN = 1
 
 HEAD = np.dtype([("kind", "<u2"), ("flags", "<u2"), ("size", "<u4")])
 OPERATIONS = np.dtype(
@@ -62,6 +67,39 @@ CALLS = np.dtype(
         ("thread", "<u4"),
         ("name", "<u4"),
         ("result", "<u4"),
+    ]
+)
+EDGES = np.dtype(
+    [
+        ("head", HEAD),
+        ("at_ns", "<i8"),
+        ("id", "<u8"),
+        ("thread", "<u4"),
+        ("name", "<u4"),
+        ("domain", "<u4"),
+        ("kind", "<u4"),
+    ]
+)
+MANAGED = np.dtype(
+    [
+        ("head", HEAD),
+        ("start_ns", "<i8"),
+        ("end_ns", "<i8"),
+        ("value", "<i8"),
+        ("address", "<i8"),
+        ("kind", "<u4"),
+        ("device", "<i4"),
+    ]
+)
+HOST_COPIES = np.dtype(
+    [
+        ("head", HEAD),
+        ("source", "<i8"),
+        ("destination", "<i8"),
+        ("bytes", "<i8"),
+        ("hash", "<i8"),
+        ("correlation", "<u4"),
+        ("node", "<i4"),
     ]
 )
 COUNTS = np.dtype([("head", HEAD), ("at_ns", "<i8"), ("records", "<u8")])

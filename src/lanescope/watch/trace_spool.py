@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,17 @@ import numpy.typing as npt
 from lanescope.errors import InputError
 from lanescope.watch.codes import UNKNOWN_THREAD
 from lanescope.watch.operations import COLUMNS
+from lanescope.watch.ranges import Ranges
+from lanescope.watch.side_tables import HostCopies, Managed
 from lanescope.watch.timeline import Operations, Process
+from lanescope.watch.trace_ranges import ranges_of
 from lanescope.watch.trace_records import (
     CALLS,
     COUNTS,
+    EDGES,
+    HASH_KNOWN,
+    HOST_COPIES,
+    MANAGED,
     OPERATIONS,
     TIMES_UNKNOWN,
     Kind,
@@ -52,6 +59,10 @@ class Trace:
     visible_devices
         The process's ``CUDA_VISIBLE_DEVICES``; None where it had none. The numbers of devices in
         `operations` are the process's own.
+    ranges
+        Its NVTX ranges.
+    managed, host_copies
+        What its managed memory did, and what its copies were passed, where that was asked for.
     """
 
     operations: Operations
@@ -59,6 +70,9 @@ class Trace:
     unfinished: int
     notes: tuple[str, ...]
     visible_devices: str | None
+    ranges: Ranges = field(default_factory=Ranges.empty)
+    managed: Managed = field(default_factory=Managed.empty)
+    host_copies: HostCopies = field(default_factory=HostCopies.empty)
 
 
 def read_trace_spool(path: Path) -> Trace:
@@ -89,17 +103,21 @@ def read_trace_spool(path: Path) -> Trace:
         complete=len(ends) > 0,
         lost_records=int(records.table(Kind.LOSS, COUNTS)["records"].sum()),
     )
+    strings = dict(records.texts(Kind.STRING))
     return Trace(
         _operations(
             operations[timed],
             _outermost(records.table(Kind.CALL, CALLS)),
-            dict(records.texts(Kind.STRING)),
+            strings,
             process.pid,
         ),
         process,
         unfinished=int(len(timed) - np.count_nonzero(timed)),
         notes=tuple(text for _, text in records.texts(Kind.NOTE)),
         visible_devices=header.get("visible_devices"),
+        ranges=ranges_of(records.table(Kind.RANGE, EDGES), strings, process.pid),
+        managed=_managed(records.table(Kind.MANAGED, MANAGED), process.pid),
+        host_copies=_host_copies(records.table(Kind.HOST_COPY, HOST_COPIES), process.pid),
     )
 
 
@@ -169,6 +187,17 @@ def _operations(rows: Table, calls: Table, strings: Mapping[int, str], pid: int)
         call_start_ns=of_call("start_ns", 0),
         call_end_ns=of_call("end_ns", 0),
     )
+
+
+def _managed(rows: Table, pid: int) -> Managed:
+    own = {name: rows[name] for name in Managed.columns() if name != "pid"}
+    return Managed.of(pid=np.full(len(rows), pid), **own)
+
+
+def _host_copies(rows: Table, pid: int) -> HostCopies:
+    own = {name: rows[name] for name in HostCopies.columns() if name not in ("pid", "hashed")}
+    hashed = rows["head"]["flags"] & HASH_KNOWN
+    return HostCopies.of(pid=np.full(len(rows), pid), hashed=hashed, **own)
 
 
 def _matches(

@@ -8,6 +8,7 @@ import pytest
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.watch.export.perfetto import write_perfetto
+from lanescope.watch.ranges import Ranges
 from lanescope.watch.run import WatchManifest, WatchRun
 from lanescope.watch.timeline import Process
 from tests.watch.timelines import MS, US, copies, even_counters, timeline
@@ -200,3 +201,28 @@ def test_without_the_package_one_sentence_tells_the_command(tmp_path, monkeypatc
     with pytest.raises(InputError, match=r"pip install 'perfetto>=0\.16'"):
         write_perfetto(tmp_path / "trace", run(timeline()))
     assert not list(tmp_path.iterdir())
+
+
+def test_ranges_are_slices_beside_the_streams(tmp_path):
+    pytest.importorskip("perfetto.trace_builder")
+    told = dataclasses.replace(
+        timeline(copies(1, 8, thread=9)),
+        ranges=Ranges.of(
+            ("step", "load"),
+            pid=[7, 7, 7],
+            thread=[9, 9, 9],
+            start_ns=[10, 20, 5],
+            end_ns=[90, 30, 0],
+            pushed=[True, True, False],
+            name=[0, 1, 0],
+        ),
+    )
+    write_perfetto(tmp_path / "trace", run(told))
+    read = Read(tmp_path / "trace")
+    found = {
+        (begin, end, track.name, read.texts[event.name_iid])
+        for begin, end, track, event in read.slices()
+    }
+    assert (10, 90, "NVTX ranges of thread 9", "step") in found
+    assert (20, 30, "NVTX ranges of thread 9", "load") in found
+    assert (5, told.end_ns, "NVTX ranges of the process", "step") in found

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lanescope.machine import Machine, PcieLink, machine_named
 from lanescope.machine.machine import Link
 from lanescope.watch.findings import Finding, find
-from lanescope.watch.findings.finding import covered_ns
 from lanescope.watch.findings.tiny import batches
+from lanescope.watch.intervals import covered_ns
 from lanescope.watch.limits import Ceilings
 from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Operations, Timeline, What

@@ -27,6 +27,7 @@ from lanescope.watch.codes import (
     What,
 )
 from lanescope.watch.operations import Operations
+from lanescope.watch.ranges import range_names
 from lanescope.watch.timeline import Counters, Timeline
 
 COPIES = "copies.csv"
@@ -58,6 +59,7 @@ _COPY_COLUMNS = (
     "call_start_ns",
     "call_end_ns",
     "correlation",
+    "range",
 )
 _COUNTER_COLUMNS = (
     "source",
@@ -110,12 +112,15 @@ def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
 def _copies(timeline: Timeline) -> Iterator[Sequence[Any]]:
     places = np.flatnonzero(timeline.operations.moves)
     places = places[np.argsort(timeline.operations.start_ns[places], kind="stable")]
+    names, codes = range_names(timeline.operations, timeline.ranges)
     for begin in range(0, places.size, _CHUNK):
-        rows = timeline.operations.rows(places[begin : begin + _CHUNK])
-        yield from _copy_rows(rows, timeline.start_ns)
+        part = places[begin : begin + _CHUNK]
+        rows = timeline.operations.rows(part)
+        in_range = [names[code] for code in codes[part].tolist()]
+        yield from _copy_rows(rows, timeline.start_ns, in_range)
 
 
-def _copy_rows(rows: Operations, origin: int) -> Iterator[Sequence[Any]]:
+def _copy_rows(rows: Operations, origin: int, in_range: list[str]) -> Iterator[Sequence[Any]]:
     starts, ends = rows.start_ns.tolist(), rows.end_ns.tolist()
     yield from zip(
         [seconds_from(origin, at) for at in starts],
@@ -140,6 +145,7 @@ def _copy_rows(rows: Operations, origin: int) -> Iterator[Sequence[Any]]:
         _known(rows.call_start_ns.tolist(), 0),
         _known(rows.call_end_ns.tolist(), 0),
         rows.correlation.tolist(),
+        in_range,
         strict=True,
     )
 

@@ -1,7 +1,8 @@
 """A watch as a trace that https://ui.perfetto.dev opens.
 
 Each process is a track with one for each of its streams, where copies, memsets and kernels
-are slices, and one for each thread, where the calls are that caused them, joined by arrows.
+are slices, and one for each thread, where the calls are that caused them, joined by arrows; NVTX
+ranges are slices of tracks beside these.
 Counters are tracks of their own. Times are nanoseconds since 1970 (CLOCK_REALTIME).
 """
 
@@ -16,6 +17,7 @@ import numpy as np
 from lanescope.run.atomic import replace_when_written
 from lanescope.watch.codes import UNKNOWN_THREAD, IntArray, What
 from lanescope.watch.export.packets import Writer, builder_class
+from lanescope.watch.export.range_slices import write_ranges
 from lanescope.watch.export.slices import CALL, LABELS, annotated, slice_names, texts_of
 from lanescope.watch.export.tracks import MOST_POINTS, counter_track, lanes, unknown_spans
 from lanescope.watch.operations import Operations
@@ -52,7 +54,7 @@ def _write(path: Path, run: WatchRun, most_points: int) -> None:
     operations = timeline.operations
     if np.any(operations.start_ns[1:] < operations.start_ns[:-1]):
         operations = operations.rows(np.argsort(operations.start_ns, kind="stable"))
-    texts = (_ABOUT, _UNKNOWN, *texts_of(operations))
+    texts = (_ABOUT, _UNKNOWN, *texts_of(operations), *timeline.ranges.names)
     with path.open("wb") as file:
         writer = Writer(file, timeline.start_ns, texts, LABELS)
         about = {"program": shlex.join(run.manifest.program), "command": run.manifest.command}
@@ -96,7 +98,7 @@ def _counters(writer: Writer, counters: Counters, most: int) -> dict[str, str]:
 
 def _processes(writer: Writer, timeline: Timeline, operations: Operations) -> None:
     known = {process.pid: process for process in timeline.processes}
-    for pid in np.unique(operations.pid).tolist():
+    for pid in np.union1d(operations.pid, timeline.ranges.pid).tolist():
         known.setdefault(pid, Process(pid, "", timeline.start_ns))
     names = slice_names(operations)
     for pid, process in known.items():
@@ -107,6 +109,7 @@ def _processes(writer: Writer, timeline: Timeline, operations: Operations) -> No
         calls = _Calls(operations, mine)
         _streams(writer, track.uuid, operations, mine, names, calls)
         calls.write(writer, track.uuid, pid)
+        write_ranges(writer, track.uuid, timeline, pid)
 
 
 class _Calls:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.measurement.bandwidth import bandwidths_gbs
-from lanescope.watch.codes import Direction, IntArray
+from lanescope.watch.codes import Direction
 from lanescope.watch.limits import WAYS, LinkLimit
 from lanescope.watch.operations import Operations
 
@@ -28,8 +28,7 @@ class Finding:
     Attributes
     ----------
     kind
-        ``pageable-async``, ``synchronous-copies``, ``tiny-copies``, ``no-overlap`` or
-        ``trained-down``.
+        A word that stays the same, such as ``pageable-async``, for each module of findings.
     sentence
         What was seen, with numbers.
     gain_seconds
@@ -78,20 +77,3 @@ def path_rate(
     if limit is None or limit.gbs is None:
         return None
     return PathRate(limit.gbs, limit.source)
-
-
-def covered_ns(start_ns: IntArray, end_ns: IntArray) -> int:
-    """Return how much time some intervals cover, overlaps counted once, in nanoseconds."""
-    starts, ends = union(start_ns, end_ns)
-    return int((ends - starts).sum())
-
-
-def union(start_ns: IntArray, end_ns: IntArray) -> tuple[IntArray, IntArray]:
-    """Return what intervals cover as intervals that do not touch, in order."""
-    if not start_ns.size:
-        return start_ns, end_ns
-    order = np.argsort(start_ns, kind="stable")
-    start, end = start_ns[order], np.maximum.accumulate(end_ns[order])
-    first = np.concatenate(([True], start[1:] > end[:-1]))
-    last = np.concatenate((np.flatnonzero(first)[1:] - 1, [start.size - 1]))
-    return start[first], end[last]

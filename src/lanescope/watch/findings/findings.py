@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from lanescope.machine import Machine
+from lanescope.watch.findings.far_node import far_node
 from lanescope.watch.findings.finding import Finding
 from lanescope.watch.findings.overlap import no_overlap
 from lanescope.watch.findings.pageable import pageable_async
+from lanescope.watch.findings.resent import resent
 from lanescope.watch.findings.synchronous import synchronous_copies
+from lanescope.watch.findings.thrashing import thrashing
 from lanescope.watch.findings.tiny import tiny_copies
 from lanescope.watch.findings.trained_down import trained_down
 from lanescope.watch.limits import Ceilings, link_limits
@@ -24,7 +27,8 @@ def find(
 ) -> tuple[Finding, ...]:
     """Return what could be faster, with the largest predicted gain first."""
     operations, seconds = timeline.operations, timeline.seconds
-    gpus = np.unique(operations.device).tolist()
+    migrated = timeline.managed.device
+    gpus = np.union1d(operations.device, migrated[migrated >= 0]).tolist()
     limits = {gpu: link_limits(machine, gpu, ceilings) for gpu in gpus}
     found = [
         *pageable_async(operations, limits),
@@ -32,6 +36,11 @@ def find(
         *tiny_copies(operations, limits),
         *no_overlap(operations, seconds),
     ]
+    found += [
+        *thrashing(timeline.managed, operations, limits),
+        *resent(timeline),
+    ]
     if machine is not None:
+        found += far_node(timeline, machine, ceilings)
         found += trained_down(machine, summary.ways)
     return tuple(sorted(found, key=lambda f: -(f.gain_seconds or 0.0)))

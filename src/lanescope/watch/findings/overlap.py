@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from lanescope.watch.codes import Direction
-from lanescope.watch.findings.finding import Finding, covered_ns
+from lanescope.watch.findings.finding import Finding
+from lanescope.watch.intervals import covered_ns
 from lanescope.watch.operations import Operations
 
 #: Both copies and kernels must cover so much of the watch for overlap to matter.

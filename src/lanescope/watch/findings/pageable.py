@@ -8,7 +8,8 @@ import numpy as np
 
 from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.watch.codes import Direction, MemoryKind
-from lanescope.watch.findings.finding import Finding, Limits, covered_ns, path_rate
+from lanescope.watch.findings.finding import Finding, Limits, path_rate
+from lanescope.watch.intervals import covered_ns
 from lanescope.watch.limits import WAYS
 from lanescope.watch.operations import Operations
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lanescope.watch.findings.finding import Finding, covered_ns
+from lanescope.watch.findings.finding import Finding
+from lanescope.watch.intervals import covered_ns
 from lanescope.watch.operations import Operations
 
 #: Below this share of the watch waiting is not what makes a program slow.

@@ -16,10 +16,15 @@ from lanescope.watch.trace_spool import read_notes
 #: The CUDA driver loads the library that this variable names, in cuInit.
 INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"
 
-#: What can be traced: what GPUs do, and the calls that ask for copies (with their threads).
-KINDS = ("copy", "memset", "kernel", "migration", "call")
-#: What is traced unless told otherwise: kernels can be many, migrations cost faults.
-DEFAULT_KINDS = ("copy", "memset", "call")
+#: NVTX, which programs have by its headers alone, loads the library that this one names.
+NVTX_VARIABLE = "NVTX_INJECTION64_PATH"
+
+#: What can be traced: what GPUs do, the calls that ask for copies (with their threads), the
+#: NVTX ranges around them, the addresses that copies are passed, and hashes of what is there.
+KINDS = ("copy", "memset", "kernel", "migration", "call", "range", "address", "hash")
+#: What is traced unless told otherwise: kernels can be many, migrations cost faults. Ranges cost
+#: nothing in a program that has none.
+DEFAULT_KINDS = ("copy", "memset", "call", "range")
 
 #: Programs that are killed lose at most what came since the last flush.
 DEFAULT_FLUSH_MS = 100
@@ -92,7 +97,9 @@ class TraceSource:
         library, cupti = injection_library(), find_cupti(self._around)
         if library is None or cupti is None:
             return {}
+        ranges = {} if self._other_nvtx() else {NVTX_VARIABLE: str(library)}
         return {
+            **(ranges if "range" in self._kinds else {}),
             INJECTION_VARIABLE: str(library),
             CUPTI_VARIABLE: str(cupti),
             "LANESCOPE_TRACE_FOLDER": str(self._folder.absolute()),
@@ -131,7 +138,17 @@ class TraceSource:
                 return SourceReport(str(error))
             if notes:
                 return SourceReport(notes[0])
+        if "range" in self._kinds and (other := self._other_nvtx()):
+            return SourceReport(
+                f"NVTX ranges were left to another tool: {NVTX_VARIABLE} is {other}.",
+                f"Unset {NVTX_VARIABLE} to see them here.",
+            )
         return SourceReport()
+
+    def _other_nvtx(self) -> str | None:
+        """Return the library, not ours, that NVTX is to load; None if there is none."""
+        named = self._around.get(NVTX_VARIABLE)
+        return named if named and Path(named).name != _LIBRARY else None
 
     def _why_no_cupti(self) -> str:
         named = self._around.get(CUPTI_VARIABLE)

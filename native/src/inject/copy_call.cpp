@@ -1,0 +1,108 @@
+#include "copy_call.hpp"
+
+#include <cstddef>
+#include <iterator>
+
+namespace lanescope::inject {
+
+namespace {
+
+constexpr CUpti_CallbackDomain kDriver = CUPTI_CB_DOMAIN_DRIVER_API;
+constexpr CUpti_CallbackDomain kRuntime = CUPTI_CB_DOMAIN_RUNTIME_API;
+
+template <class Arguments>
+const Arguments& as(const void* arguments) {
+  return *static_cast<const Arguments*>(arguments);
+}
+
+std::uint64_t number(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address);
+}
+
+CopyCall to_device(const void* arguments) {
+  const auto& own = as<cuMemcpyHtoD_v2_params>(arguments);
+  return {number(own.srcHost), own.dstDevice, own.ByteCount, Way::to_device};
+}
+
+CopyCall from_device(const void* arguments) {
+  const auto& own = as<cuMemcpyDtoH_v2_params>(arguments);
+  return {own.srcDevice, number(own.dstHost), own.ByteCount, Way::from_device};
+}
+
+CopyCall either(const void* arguments) {
+  const auto& own = as<cuMemcpy_params>(arguments);
+  return {own.src, own.dst, own.ByteCount, Way::unknown};
+}
+
+std::optional<CopyCall> of_runtime(const void* arguments) {
+  const auto& own = as<cudaMemcpy_v3020_params>(arguments);
+  const CopyCall call{number(own.src), number(own.dst), own.count, Way::unknown};
+  switch (own.kind) {
+    case cudaMemcpyHostToDevice:
+      return CopyCall{call.source, call.destination, call.bytes, Way::to_device};
+    case cudaMemcpyDeviceToHost:
+      return CopyCall{call.source, call.destination, call.bytes, Way::from_device};
+    case cudaMemcpyDefault:
+      return call;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+// The arguments of an asynchronous call begin as those of the other do.
+static_assert(offsetof(cuMemcpyHtoDAsync_v2_params, ByteCount) ==
+                  offsetof(cuMemcpyHtoD_v2_params, ByteCount) &&
+              offsetof(cuMemcpyDtoHAsync_v2_params, ByteCount) ==
+                  offsetof(cuMemcpyDtoH_v2_params, ByteCount) &&
+              offsetof(cuMemcpyAsync_params, ByteCount) == offsetof(cuMemcpy_params, ByteCount) &&
+              offsetof(cudaMemcpyAsync_v3020_params, kind) ==
+                  offsetof(cudaMemcpy_v3020_params, kind));
+
+const CopyCallId kCopyCalls[] = {
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2_ptds},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2_ptsz},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2_ptds},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2_ptsz},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpy},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpy_ptds},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync_ptsz},
+    {kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_v3020},
+    {kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020},
+    {kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_ptds_v7000},
+    {kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_ptsz_v7000},
+};
+const std::size_t kCopyCallCount = std::size(kCopyCalls);
+
+std::optional<CopyCall> copy_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                                  const void* arguments) noexcept {
+  if (arguments == nullptr) return std::nullopt;
+  if (domain == kRuntime) return of_runtime(arguments);
+  switch (id) {
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2_ptds:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2_ptsz:
+      return to_device(arguments);
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2_ptds:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2_ptsz:
+      return from_device(arguments);
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpy:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpy_ptds:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync_ptsz:
+      return either(arguments);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace lanescope::inject

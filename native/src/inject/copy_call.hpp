@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cupti.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace lanescope::inject {
+
+enum class Way : std::uint8_t { unknown, to_device, from_device };
+
+/// What a program passed to a call that copies.
+struct CopyCall {
+  std::uint64_t source;
+  std::uint64_t destination;
+  std::uint64_t bytes;
+  Way way;
+};
+
+/// A call that copies one range of bytes and has a side in the host.
+struct CopyCallId {
+  CUpti_CallbackDomain domain;
+  CUpti_CallbackId id;
+};
+
+/// The calls whose arguments are read. Copies of rectangles, arrays, batches and graphs are not
+/// among them.
+extern const CopyCallId kCopyCalls[];
+extern const std::size_t kCopyCallCount;
+
+/// @return what was passed to the call that is told of; nothing for one that is none of these.
+std::optional<CopyCall> copy_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                                  const void* arguments) noexcept;
+
+}  // namespace lanescope::inject

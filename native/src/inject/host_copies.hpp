@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "copy_call.hpp"
+#include "page_nodes.hpp"
+#include "settings.hpp"
+#include "spool_format.hpp"
+
+namespace lanescope::inject {
+
+/// What calls that copy were passed, and of the host's memory its node and its content, until it
+/// is taken to be written. Several threads may use it at once.
+class HostCopies {
+ public:
+  explicit HostCopies(const Settings& settings) : settings_(settings) {}
+
+  /// Note a call that has succeeded; the memory is the program's and still there.
+  /// @param correlation its number; of a call within a call both have the same.
+  /// @return whether so many wait that they should be written.
+  bool add(const CopyCall& call, std::uint32_t correlation) noexcept;
+
+  /// Take what waits.
+  /// @param lost is increased by what was not kept.
+  std::vector<HostCopy> take(std::uint64_t& lost) noexcept;
+
+ private:
+  static constexpr std::size_t kMost = 1 << 16;
+  static constexpr std::size_t kMany = 1 << 14;
+
+  const Settings& settings_;
+  PageNodes nodes_;
+  std::mutex mutex_;
+  std::vector<HostCopy> waiting_;
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace lanescope::inject

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "spool_format.hpp"
+
+namespace lanescope::inject {
+
+/// Begin or end of a range. Texts are the log's and stay for ever.
+struct Edge {
+  std::uint64_t at_ns;
+  std::uint64_t id;
+  std::uint32_t thread;
+  EdgeKind kind;
+  const std::string* name;
+  const std::string* domain;
+};
+
+/// Begins and ends of this process's NVTX ranges, until they are taken to be written. Ranges can
+/// begin before CUDA does: those are kept until it is known whether anything is traced. Several
+/// threads may use it at once. It is never destroyed.
+class RangeLog {
+ public:
+  /// More names than this are one: a program may number its ranges.
+  static constexpr std::size_t kMostNames = 1 << 16;
+  static constexpr std::size_t kLongestName = 512;  // bytes
+  /// Edges that wait; more of them are counted as lost.
+  static constexpr std::size_t kMostEdges = 1 << 16;
+  /// So many should not wait for the next regular flush.
+  static constexpr std::size_t kMany = 1 << 14;
+
+  /// @return a text of the log's that is equal; the same for equal texts.
+  const std::string* text(std::string_view text) noexcept;
+
+  /// Note that a range begins or ends on this thread, now.
+  /// @return whether so many wait that they should be written.
+  bool add(EdgeKind kind, const std::string* domain, const std::string* name,
+           std::uint64_t id) noexcept;
+
+  /// @return a number for a range that can end on another thread.
+  std::uint64_t next_id() noexcept { return ++last_id_; }
+
+  /// Take what waits, in the order of time on each thread.
+  /// @param lost is increased by the edges that were not kept.
+  std::vector<Edge> take(std::uint64_t& lost) noexcept;
+
+  /// Keep nothing any more.
+  void stop() noexcept { stopped_.store(true, std::memory_order_release); }
+
+  /// Around fork(): in the child nothing waits, and no lock is held.
+  void before_fork() noexcept;
+  void after_fork() noexcept;
+  void in_child() noexcept;
+
+ private:
+  std::mutex mutex_;
+  std::unordered_set<std::string> texts_;
+  std::vector<Edge> edges_;
+  std::uint64_t lost_ = 0;
+  std::atomic<std::uint64_t> last_id_{0};
+  std::atomic<bool> stopped_{false};
+  bool held_for_fork_ = false;  // the lock's
+};
+
+/// @return the process's one log, which NVTX's handlers have no pointer to.
+RangeLog& range_log() noexcept;
+
+}  // namespace lanescope::inject

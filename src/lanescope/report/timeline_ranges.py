@@ -1,0 +1,76 @@
+"""NVTX ranges as lanes of the page: those of a thread in as many lanes as they are deep."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from lanescope.report.timeline_lanes import Lane, Lanes
+from lanescope.watch.codes import IntArray, MemoryKind, What
+from lanescope.watch.export.tracks import lanes as side_by_side
+from lanescope.watch.operations import Operations
+from lanescope.watch.timeline import Timeline
+
+#: Stands for a GPU's number where what is above the lanes is `HEADING`.
+NO_GPU = -1
+HEADING = "NVTX ranges"
+#: Behind the numbers of what operations can be.
+RANGE = len(What)
+#: Of more ranges the longest are shown, and of threads those with the most of them.
+MOST_RANGES = 50_000
+_MOST_THREADS, _MOST_DEEP = 4, 4
+_COLOUR = "#8d6aa8"
+
+
+def with_ranges(lanes: Lanes, timeline: Timeline) -> Lanes:
+    """Return lanes with those of ranges behind them."""
+    ranges = timeline.ranges
+    end_ns = np.where(ranges.end_ns > 0, ranges.end_ns, timeline.end_ns)
+    lasted = end_ns - ranges.start_ns
+    kept = np.flatnonzero(lasted > 0)
+    if kept.size > MOST_RANGES:
+        kept = kept[np.argpartition(lasted[kept], kept.size - MOST_RANGES)[-MOST_RANGES:]]
+    kept = kept[np.argsort(ranges.start_ns[kept], kind="stable")]
+    owner = np.where(ranges.pushed, ranges.thread, -1)[kept]
+    keys, which = np.unique(
+        np.stack((ranges.pid[kept], owner), axis=1), axis=0, return_inverse=True
+    )
+    which = which.reshape(-1)
+    counts = np.bincount(which, minlength=len(keys))
+    told, parts, first = list(lanes.lanes), [], len(lanes.operations)
+    for number in np.sort(np.argsort(-counts, kind="stable")[:_MOST_THREADS]).tolist():
+        pid, thread = keys[number].tolist()
+        rows = kept[which == number]
+        depth = side_by_side(ranges.start_ns[rows], end_ns[rows])
+        for level in range(min(int(depth.max()) + 1, _MOST_DEEP)):
+            mine = rows[depth == level]
+            label = f"ranges, {f'thread {thread}' if thread >= 0 else f'process {pid}'}"
+            told.append(Lane(NO_GPU, label, "range", _COLOUR, first, mine.size))
+            parts.append(mine)
+            first += mine.size
+    return _joined(lanes, told, timeline, np.concatenate(parts) if parts else kept[:0], end_ns)
+
+
+def _joined(
+    lanes: Lanes, told: list[Lane], timeline: Timeline, rows: IntArray, end_ns: IntArray
+) -> Lanes:
+    ranges = timeline.ranges
+    shown = Operations.of(
+        ("", *ranges.names),
+        pid=ranges.pid[rows],
+        what=np.full(rows.size, RANGE),
+        start_ns=ranges.start_ns[rows],
+        end_ns=end_ns[rows],
+        thread=ranges.thread[rows],
+        name=ranges.name[rows] + 1,
+        source_kind=np.full(rows.size, MemoryKind.UNKNOWN),
+    )
+    return dataclasses.replace(
+        lanes,
+        lanes=told,
+        operations=Operations.concat((lanes.operations, shown)),
+        merged=np.append(lanes.merged, np.ones(rows.size, np.int64)),
+        busy_ns=np.append(lanes.busy_ns, shown.end_ns - shown.start_ns),
+        pageable=np.append(lanes.pageable, np.zeros(rows.size, bool)),
+    )

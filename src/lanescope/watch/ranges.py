@@ -1,0 +1,150 @@
+"""NVTX ranges of watched programs, and which of them an operation was asked for in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from lanescope.watch.codes import UNKNOWN_THREAD, BoolArray, IntArray
+from lanescope.watch.operations import Operations
+
+#: Stands for what was asked for in no range.
+NO_RANGE = "(in no range)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranges:
+    """Ranges of all processes, one row each; columns of equal length.
+
+    Attributes
+    ----------
+    pid, thread
+        Who opened it, by the numbers of the operating system.
+    start_ns, end_ns
+        Nanoseconds since 1970; the end is 0 of one that was open when its trace ended.
+    pushed
+        Whether it was pushed, and so is its thread's alone; else it was started, and is the
+        process's.
+    name
+        Index into `names`.
+    names
+        Each with its domain before it, as in ``domain:name``, unless that is the default one.
+    """
+
+    pid: IntArray
+    thread: IntArray
+    start_ns: IntArray
+    end_ns: IntArray
+    pushed: BoolArray
+    name: IntArray
+    names: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(names: Sequence[str], **columns: Any) -> Ranges:
+        """Return ranges from columns or anything like them."""
+        given: dict[str, Any] = {
+            key: np.asarray(columns[key]).astype(np.bool_ if key == "pushed" else np.int64)
+            for key in COLUMNS
+        }
+        return Ranges(**given, names=tuple(names))
+
+    @staticmethod
+    def empty() -> Ranges:
+        """Return no ranges."""
+        return Ranges.of((), **dict.fromkeys(COLUMNS, ()))
+
+    @staticmethod
+    def concat(parts: Sequence[Ranges]) -> Ranges:
+        """Return the rows of several one after the other, with one list of names."""
+        numbers: dict[str, int] = {}
+        columns: dict[str, list[Any]] = {key: [np.empty(0, np.int64)] for key in COLUMNS}
+        for part in parts:
+            renamed = np.array([numbers.setdefault(n, len(numbers)) for n in part.names], np.int64)
+            for key in COLUMNS:
+                column = getattr(part, key)
+                columns[key].append(renamed[column] if key == "name" else column)
+        return Ranges.of(tuple(numbers), **{k: np.concatenate(v) for k, v in columns.items()})
+
+    def __len__(self) -> int:
+        return int(self.pid.size)
+
+
+#: Every column, in the order of the fields.
+COLUMNS = tuple(field.name for field in fields(Ranges) if field.name != "names")
+
+
+def range_rows(operations: Operations, ranges: Ranges) -> IntArray:
+    """Return the row of the range that each operation was asked for in; -1: none is known.
+
+    That is the range which the calling thread pushed last and had not popped when it made the
+    call; else the one that any thread of the process started last and had not ended. Of what has
+    no known call, such as a migration, only the latter is known, at its own start.
+    """
+    found = np.full(len(operations), -1, np.int64)
+    if not len(ranges):
+        return found
+    called = operations.call_start_ns > 0
+    at_ns = np.where(called, operations.call_start_ns, operations.start_ns)
+    by_thread = called & (operations.thread != UNKNOWN_THREAD)
+    for pid, thread in _distinct(ranges.pid[ranges.pushed], ranges.thread[ranges.pushed]):
+        mine = by_thread & (operations.pid == pid) & (operations.thread == thread)
+        own = ranges.pushed & (ranges.pid == pid) & (ranges.thread == thread)
+        _look_up(found, np.flatnonzero(mine), at_ns, ranges, np.flatnonzero(own))
+    started = ~ranges.pushed
+    for pid in np.unique(ranges.pid[started]).tolist():
+        mine = (found < 0) & (operations.pid == pid)
+        own = started & (ranges.pid == pid)
+        _look_up(found, np.flatnonzero(mine), at_ns, ranges, np.flatnonzero(own))
+    return found
+
+
+def range_names(operations: Operations, ranges: Ranges) -> tuple[list[str], IntArray]:
+    """Return names, of which the first stands for no range, and each operation's among them."""
+    rows = range_rows(operations, ranges)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(ranges.names), 1)}
+    code = np.array([numbers[name] for name in ranges.names], np.int64)
+    told = np.append(code[ranges.name], 0)  # a row of -1 finds the last
+    return ["", *numbers], told[rows]
+
+
+def _distinct(pid: IntArray, thread: IntArray) -> Iterator[tuple[int, int]]:
+    pairs = np.unique(np.stack((pid, thread), axis=1), axis=0)
+    yield from (tuple(pair) for pair in pairs.tolist())
+
+
+def _look_up(
+    found: IntArray, wanted: IntArray, at_ns: IntArray, ranges: Ranges, own: IntArray
+) -> None:
+    """Write for the operations `wanted` which of the ranges `own` was open and the last begun."""
+    if not wanted.size or not own.size:
+        return
+    times, inner = _steps(ranges.start_ns[own], ranges.end_ns[own])
+    place = np.searchsorted(times, at_ns[wanted], "right") - 1
+    row = np.where(place >= 0, inner[place], -1)
+    found[wanted] = np.where(row >= 0, own[row], -1)
+
+
+def _steps(start_ns: IntArray, end_ns: IntArray) -> tuple[IntArray, IntArray]:
+    """Return times, and which interval begun last is open from each on; -1: none is.
+
+    Ranges of several domains, and those that one thread starts and another ends, can cross.
+    """
+    closed = np.flatnonzero(end_ns > 0)
+    times = np.concatenate((start_ns, end_ns[closed]))
+    events = np.concatenate((np.arange(start_ns.size), ~closed))
+    order = np.lexsort((events < 0, times))
+    stack: list[int] = []
+    ended: set[int] = set()
+    inner: list[int] = []
+    for event in events[order].tolist():
+        if event >= 0:
+            stack.append(event)
+        else:
+            ended.add(~event)
+        while stack and stack[-1] in ended:
+            ended.discard(stack.pop())
+        inner.append(stack[-1] if stack else -1)
+    return times[order], np.array(inner, np.int64)

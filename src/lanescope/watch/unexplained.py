@@ -1,0 +1,129 @@
+"""When the bytes were counted that no traced copy explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lanescope.experiment.sizes import binary_text
+from lanescope.watch.codes import FloatArray, IntArray
+from lanescope.watch.intervals import union
+from lanescope.watch.operations import Operations
+from lanescope.watch.payload import payload_records
+from lanescope.watch.rectangles import between, rectangles
+from lanescope.watch.timeline import Counters
+from lanescope.watch.wire import WireModel
+
+
+@dataclass(frozen=True, slots=True)
+class Unexplained:
+    """Bytes of one direction that no copy or migration explains, by when they crossed the link.
+
+    Attributes
+    ----------
+    before_first
+        Before the GPU's first copy: what CUDA moves when a program starts.
+    beside_kernels
+        Later, while a kernel ran and no copy: kernels that read or write host memory in place,
+        or managed memory whose migrations were not traced.
+    """
+
+    before_first: float
+    beside_kernels: float
+
+
+def unexplained(
+    counters: Counters, model: WireModel, operations: Operations, explained: Operations, way: int
+) -> Unexplained | None:
+    """Return when the unexplained bytes crossed; None without a copy of this GPU.
+
+    Records of counters count with an even rate, so that an edge of a kernel within a record is
+    known to that record only.
+
+    Parameters
+    ----------
+    operations
+        All of this GPU.
+    explained
+        Those of them whose bytes went this way (0 h2d, 1 d2h).
+    """
+    moved = operations.rows(operations.moves)
+    if not len(moved) or len(counters) < 2:
+        return None
+    first = int(np.clip(moved.start_ns.min(), counters.end_ns[0], counters.end_ns[-1]))
+    before = np.array([counters.end_ns[0], first])
+    alone = _kernels_alone(operations, moved, first)
+    sums = np.zeros(2)
+    for end_ns, rest in _rests(counters, model, operations, explained, way):
+        sums += [_within(end_ns, rest, edges) for edges in (before, alone)]
+    return Unexplained(max(float(sums[0]), 0.0), max(float(sums[1]), 0.0))
+
+
+def _within(end_ns: IntArray, values: FloatArray, edges: IntArray) -> float:
+    """Return what falls between each first edge and the one after it; the first record is none."""
+    first = int(np.searchsorted(edges, end_ns[0])) // 2 * 2
+    last = (int(np.searchsorted(edges, end_ns[-1])) + 1) // 2 * 2
+    if last <= first:
+        return 0.0
+    inside = np.clip(edges[first:last], end_ns[0], end_ns[-1])
+    return float(between(end_ns, values, inside)[::2].sum())
+
+
+def _rests(
+    counters: Counters, model: WireModel, operations: Operations, explained: Operations, way: int
+) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Yield ends of records, some at a time, and their payload without what operations explain.
+
+    The first of each is the last of those before, so that all but it have a start. Where nothing
+    is known, it is 0.
+    """
+    ends = np.sort(operations.end_ns[operations.is_copy])
+    times, sums = np.array([0]), np.zeros(1)
+    if len(explained):
+        span = (
+            min(int(explained.start_ns.min()), int(counters.end_ns[0])),
+            max(int(explained.end_ns.max()) + 1, int(counters.end_ns[-1])),
+        )
+        times, columns = rectangles([explained], span)
+        sums = np.cumsum(columns[:, 0])
+    since = (times - times[0]).astype(np.float64)
+    done, before = 0, counters.end_ns[:1]
+    for end_ns, found in payload_records(counters, model, None, ends):
+        edges = np.concatenate((before, end_ns))
+        told = np.diff(np.interp((edges - times[0]).astype(np.float64), since, sums))
+        known = counters.known[done : done + end_ns.size]
+        yield edges, np.append(0.0, np.where(known, found[:, way] - told, 0.0))
+        done, before = done + end_ns.size, end_ns[-1:]
+
+
+def _kernels_alone(operations: Operations, moved: Operations, first: int) -> IntArray:
+    """Begins and ends, in turn, of the times after `first` in which kernels ran and no copy."""
+    kernels = operations.rows(operations.is_kernel & (operations.end_ns > first))
+    if not len(kernels):
+        return np.empty(0, np.int64)
+    busy = union(np.maximum(kernels.start_ns, first), kernels.end_ns)
+    copied = union(moved.start_ns, np.maximum(moved.end_ns, moved.start_ns))
+    times = np.concatenate((*busy, *copied))
+    steps = np.repeat([1, -1, 2, -2], [busy[0].size, busy[1].size, copied[0].size, copied[1].size])
+    order = np.argsort(times, kind="stable")
+    alone = np.cumsum(steps[order]) == 1
+    changes = np.flatnonzero(np.diff(np.concatenate(([False], alone, [False])).astype(np.int8)))
+    edges: IntArray = times[order][np.minimum(changes, times.size - 1)]
+    return edges
+
+
+def split_text(parts: Sequence[Unexplained]) -> str:
+    """Return the split of all ways together in words; empty where it says nothing."""
+    before = sum(part.before_first for part in parts)
+    beside = sum(part.beside_kernels for part in parts)
+    told = []
+    if before > 0:
+        told.append(f"{binary_text(round(before))} of them before the first copy (CUDA's start)")
+    if beside > 0:
+        told.append(
+            f"{binary_text(round(beside))} while kernels ran and no copy (host memory that kernels "
+            "use in place, or managed memory)"
+        )
+    return ", ".join(told)
