@@ -6,14 +6,18 @@ import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from lanescope.run.atomic import replace_when_written, write_atomically
+from lanescope.watch.codes import IntArray
 from lanescope.watch.operations import COLUMNS, Operations
 from lanescope.watch.probe import Probe
+from lanescope.watch.stored import MOST_IN_MEMORY, in_memory, pieces_of, with_stored
+from lanescope.watch.stored_records import ParquetRecords
 from lanescope.watch.timeline import Counters, Process, Timeline
 
 if TYPE_CHECKING:
@@ -24,8 +28,6 @@ OPERATIONS = "operations.parquet"
 PROCESSES = "processes.json"
 #: Is there only if something was probed.
 PROBE = "probe.parquet"
-#: Records of a row group, which are in memory at once: 25 MB.
-_PIECE = 1 << 20
 #: Times grow steadily: their differences take a fraction of the bytes.
 _GROWING = ("end_ns", "start_ns", "begin_ns", "call_start_ns", "call_end_ns", "correlation")
 
@@ -107,8 +109,7 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
 
 def _pieces(counters: Counters) -> Iterator[Counters]:
     """Yield consecutive records as views, so that nothing is copied but the piece at work."""
-    for begin in range(0, len(counters), _PIECE):
-        part = slice(begin, begin + _PIECE)
+    for part in pieces_of(len(counters)):  # each becomes a row group
         columns = {name: getattr(counters, name)[part] for name in _OF_COUNTERS.records}
         yield dataclasses.replace(counters, **columns)
 
@@ -138,28 +139,33 @@ def _series_table(number: int, piece: Counters | Probe, schema: pa.Schema) -> pa
 
 
 def _read_series(kind: type[_OneSeries], path: Path, layout: _Layout) -> tuple[_OneSeries, ...]:
-    """Read the records of all series into arrays of their final size, a piece at a time."""
-    import pyarrow.parquet as pq
+    """Return all series: arrays where they are short, else columns that stay in the file."""
+    records = ParquetRecords(path)
+    series = json.loads((records.file.schema_arrow.metadata or {})[b"series"])
+    if missing := {*layout.records, "series"} - set(records.file.schema_arrow.names):
+        raise ValueError(f"{path.name} lacks the column {min(missing)}")
+    edges = np.concatenate(([0], np.cumsum(_rows_of_series(records, len(series))))).tolist()
+    found = []
+    for told, (begin, end) in zip(series, pairwise(edges), strict=True):
+        types = {"known": np.bool_}
+        none: dict[str, Any] = {
+            name: np.empty(0, types.get(name, np.int64)) for name in layout.records
+        }
+        one = with_stored(kind(**told, **none), records, begin, end)
+        short = kind is Probe or records.rows <= MOST_IN_MEMORY  # probes are worked on whole
+        found.append(in_memory(one) if short else one)
+    return tuple(found)
 
-    with pq.ParquetFile(path) as file:
-        series = json.loads((file.schema_arrow.metadata or {})[b"series"])
-        rows = file.metadata.num_rows
-        columns: dict[str, Any] = {name: np.empty(rows, np.int64) for name in layout.records}
-        columns["series"] = np.empty(rows, np.int16)
-        if "known" in columns:
-            columns["known"] = np.empty(rows, np.bool_)
-        begin = 0
-        for batch in file.iter_batches(_PIECE, columns=list(columns)):
-            for name, column in columns.items():
-                part = batch.column(name).to_numpy(zero_copy_only=False)
-                column[begin : begin + batch.num_rows] = part
-            begin += batch.num_rows
-    edges = np.searchsorted(columns["series"], np.arange(len(series) + 1))
-    parts = [slice(*edges[i : i + 2]) for i in range(len(series))]
-    return tuple(
-        kind(**told, **{name: columns[name][part] for name in layout.records})
-        for told, part in zip(series, parts, strict=True)
-    )
+
+def _rows_of_series(records: ParquetRecords, count: int) -> IntArray:
+    """Return how many records each series has."""
+    rows = np.zeros(count, np.int64)
+    for part in pieces_of(records.rows):
+        numbers = records.read("series", part.start, part.stop).astype(np.int64)
+        if numbers.max() >= count:
+            raise ValueError("a series that nothing is told of")
+        rows += np.bincount(numbers, minlength=count)
+    return rows
 
 
 def _write_operations(path: Path, operations: Operations) -> None:

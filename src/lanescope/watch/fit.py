@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from lanescope.machine.pcie import PcieLink
 from lanescope.watch.codes import Direction, FloatArray, IntArray
 from lanescope.watch.operations import Operations
 from lanescope.watch.rectangles import between, rectangles
+from lanescope.watch.stored import pieces_of, search
 from lanescope.watch.timeline import Counters, Timeline
 from lanescope.watch.wire import WireModel, default_model
 
@@ -29,8 +31,11 @@ MOST_DIFFERENCE = 0.05
 #: Windows with less traffic are pauses: more than watching causes, less than any use of a link.
 QUIET_BYTES_PER_SECOND = 30e6
 QUIET_WINDOWS = 20
-#: Records that are worked on at once.
-_CHUNK = 1 << 20
+#: Records and windows (655 s) that are worked on at once.
+_CHUNK = 1 << 18
+_BLOCK = 1 << 16
+#: A fit takes no more windows than about so many, evenly out of a long watch.
+MOST_WINDOWS = 100_000
 
 
 def model_of(timeline: Timeline, counters: Counters, link: PcieLink | None = None) -> WireModel:
@@ -47,19 +52,20 @@ def with_observer(model: WireModel, counters: Counters) -> WireModel:
     """
     if not any(model.per_sample) or not len(counters):
         return model
-    edges = np.arange(int(counters.end_ns[0]), int(counters.end_ns[-1]), FIT_WINDOW_NS)
-    rx, tx, known = _in_windows(counters, edges)
-    if not known.size:
-        return model
     most = QUIET_BYTES_PER_SECOND + sum(model.per_sample) * 1e9 / counters.interval_ns
-    quiet = (known > 0.9 * FIT_WINDOW_NS) & ((rx + tx) < most * known * 1e-9)
-    seconds = float(known[quiet].sum()) * 1e-9
-    if int(quiet.sum()) < QUIET_WINDOWS:
+    windows, sums = 0, np.zeros(3)
+    for _, found in _blocks(counters):
+        rx, tx, known = found
+        quiet = (known > 0.9 * FIT_WINDOW_NS) & ((rx + tx) < most * known * 1e-9)
+        windows += int(quiet.sum())
+        sums += found[:, quiet].sum(axis=1)
+    seconds = float(sums[2]) * 1e-9
+    if windows < QUIET_WINDOWS:
         return model
     samples = 1e9 / counters.interval_ns
     per_second = [
-        min(max(float(wire[quiet].sum()) / seconds - each * samples, 0.0), most_own)
-        for wire, each, most_own in zip((rx, tx), model.per_sample, model.per_second, strict=True)
+        min(max(float(wire) / seconds - each * samples, 0.0), most_own)
+        for wire, each, most_own in zip(sums[:2], model.per_sample, model.per_second, strict=True)
     ]
     return replace(model, per_second=(per_second[0], per_second[1]))
 
@@ -75,21 +81,42 @@ def fit(timeline: Timeline, counters: Counters, default: WireModel) -> WireModel
     large = own.rows(own.bytes >= LARGE_BYTES)
     if not len(large) or len(counters) < 2:
         return None
-    edges = np.arange(int(counters.end_ns[0]), int(counters.end_ns[-1]), FIT_WINDOW_NS)
+    ordered = own.rows(np.argsort(own.start_ns, kind="stable"))
+    latest = np.maximum.accumulate(ordered.end_ns)
+    most = MOST_WINDOWS // max(_block_count(counters), 1)
+    parts = []
+    for edges, found in _blocks(counters):
+        begin = int(np.searchsorted(latest, edges[0], "right"))
+        end = int(np.searchsorted(ordered.start_ns, edges[-1], "right"))
+        if begin < end:
+            rows = ordered.rows(slice(begin, end))
+            chosen = _chosen(rows, edges, found, default, counters.interval_ns)
+            parts.append(chosen[:: -(-len(chosen) // most) or 1])
+    if not parts:
+        return None
+    columns = np.concatenate(parts)
+    return _fitted(columns[:, :2], [columns[:, 2], columns[:, 3]], default)
+
+
+def _chosen(
+    own: Operations, edges: IntArray, found: FloatArray, default: WireModel, interval_ns: int
+) -> FloatArray:
+    """Return a row for each window that large copies fill: payload h2d, d2h, and wire rx, tx."""
     payload = _payload_in_windows(own, edges)
-    big = _payload_in_windows(large, edges)
-    rx, tx, known = _in_windows(counters, edges)
+    big = _payload_in_windows(own.rows(own.bytes >= LARGE_BYTES), edges)
+    rx, tx, known = found
     total = payload.sum(axis=1)
     counts = np.diff(np.searchsorted(np.sort(own.end_ns), edges))
-    observed = default.observed(known * 1e-9, counters.interval_ns)
+    observed = default.observed(known * 1e-9, interval_ns)
     chosen = (
         (known > 0.999 * FIT_WINDOW_NS) & (total >= LEAST_BYTES) & (big.sum(axis=1) >= 0.98 * total)
     )
     wires = [
-        (wire - own_bytes - each * counts)[chosen]
+        wire - own_bytes - each * counts
         for wire, own_bytes, each in zip((rx, tx), observed, default.per_operation, strict=True)
     ]
-    return _fitted(payload[chosen], wires, default)
+    rows: FloatArray = np.column_stack((payload, *wires))[chosen]
+    return rows
 
 
 def _fitted(payload: FloatArray, wires: list[FloatArray], default: WireModel) -> WireModel | None:
@@ -112,11 +139,29 @@ def _fitted(payload: FloatArray, wires: list[FloatArray], default: WireModel) ->
     return replace(default, matrix=(rows[0], rows[1]), source=source, residual=residual)
 
 
-def _in_windows(counters: Counters, edges: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _block_count(counters: Counters) -> int:
+    return -(-(int(counters.end_ns[-1]) - int(counters.end_ns[0])) // (FIT_WINDOW_NS * _BLOCK))
+
+
+def _blocks(counters: Counters) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Yield windows from the first to the last record, some at a time: edges, and between them.
+
+    The latter has rows of bytes (rx, tx) and known nanoseconds.
+    """
+    begin_ns, end_ns = int(counters.end_ns[0]), int(counters.end_ns[-1])
+    count = (end_ns - begin_ns - 1) // FIT_WINDOW_NS  # whole windows
+    for part in pieces_of(count, _BLOCK):
+        edges = begin_ns + np.arange(part.start, part.stop + 1) * FIT_WINDOW_NS
+        yield edges, _in_windows(counters, edges)
+
+
+def _in_windows(counters: Counters, edges: IntArray) -> FloatArray:
     """Return bytes (rx, tx) and known nanoseconds between edges, a chunk at a time."""
     found = np.zeros((3, max(edges.size - 1, 0)))
-    for begin in range(0, len(counters) - 1, _CHUNK):
-        part = slice(begin, begin + _CHUNK + 1)  # one record more, as the first has no start
+    first = max(search(counters.end_ns, int(edges[0]), "right") - 1, 0)
+    last = min(search(counters.end_ns, int(edges[-1]), "left") + 1, len(counters))
+    for begin in range(first, last - 1, _CHUNK):
+        part = slice(begin, min(begin + _CHUNK + 1, last))  # the first one has no start
         end, known = counters.end_ns[part], counters.known[part]
         low = max(int(np.searchsorted(edges, end[0], "right")) - 1, 0)
         high = int(np.searchsorted(edges, end[-1], "left")) + 1
@@ -124,8 +169,7 @@ def _in_windows(counters: Counters, edges: IntArray) -> tuple[FloatArray, FloatA
         columns = (counters.rx_bytes[part], counters.tx_bytes[part], np.diff(end, prepend=end[:1]))
         for row, column in zip(found, columns, strict=True):
             row[low : high - 1] += between(end, np.where(known, column, 0), near)
-    rx, tx, lasted = found
-    return rx, tx, lasted
+    return found
 
 
 def _payload_in_windows(operations: Operations, edges: IntArray) -> FloatArray:

@@ -123,8 +123,8 @@ class Operations:
     def __len__(self) -> int:
         return int(self.pid.size)
 
-    def rows(self, chosen: BoolArray | IntArray) -> Operations:
-        """Return some rows, by a mask or by their numbers."""
+    def rows(self, chosen: BoolArray | IntArray | slice) -> Operations:
+        """Return some rows, by a mask, by their numbers, or consecutive ones as views."""
         return Operations(**{k: getattr(self, k)[chosen] for k in COLUMNS}, names=self.names)
 
     @property

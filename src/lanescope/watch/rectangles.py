@@ -11,7 +11,7 @@ from lanescope.watch.operations import Operations
 from lanescope.watch.timeline import Counters
 
 #: Records that are worked on at once.
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 
 
 def rectangles(ways: Sequence[Operations], span_ns: tuple[int, int]) -> tuple[IntArray, FloatArray]:

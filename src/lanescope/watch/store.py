@@ -34,6 +34,8 @@ from lanescope.watch.run import WATCH, SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.spool import read_spools
 
 SPOOL = "spool"
+#: What a spool is called while it is removed.
+_REMOVED = ".spool"
 
 
 class WatchFolder:
@@ -69,13 +71,19 @@ class WatchFolder:
             write_atomically(self.folder / MANIFEST, json.dumps(content, indent=2).encode())
 
     def finish(self, manifest: WatchManifest) -> WatchRun:
-        """Make columns of the spools, remove these, and return the whole watch."""
-        timeline = read_spools(self.spool, manifest.machine, manifest.start_ns, manifest.end_ns)
+        """Make columns of the spools, remove these, and return the whole watch.
+
+        A spool goes only when its columns can be read, and all of them at once: what is left
+        of them when that is interrupted is no watch any more.
+        """
         self.update(manifest)
         with writing_to(self.folder):
+            timeline = read_spools(self.spool, manifest.machine, manifest.start_ns, manifest.end_ns)
             write_columns(self.folder, timeline)
             sync_folder(self.folder)
-            shutil.rmtree(self.spool)
+            timeline = read_columns(self.folder, timeline.start_ns, timeline.end_ns)
+            self.spool.rename(self.folder / _REMOVED)
+            shutil.rmtree(self.folder / _REMOVED)
         self._lock.release()
         return WatchRun(manifest, timeline, self.folder)
 

@@ -132,7 +132,9 @@ def _unattributed(
     operations = timeline.operations
     own = operations.rows((operations.device == gpu) & (operations.direction == code))
     probes = (probe.one_way(way) for probe in timeline.probes if probe.gpu == gpu)
-    probed = sum(probe.bytes_between(*counters.end_ns[[0, -1]]) for probe in probes)
+    probed = sum(
+        probe.bytes_between(int(counters.end_ns[0]), int(counters.end_ns[-1])) for probe in probes
+    )
     rest = counted - bytes_in_known(own, counters) - probed
     return rest if rest > max(RESOLUTION * counted, _LEAST_UNATTRIBUTED) else 0.0
 

@@ -145,10 +145,8 @@ def _copy_rows(rows: Operations, origin: int) -> Iterator[Sequence[Any]]:
 
 def _records(timeline: Timeline) -> Iterator[Sequence[Any]]:
     for counters in timeline.counters:
-        starts = counters.start_ns
-        for begin in range(0, len(counters), _CHUNK):
-            chunk = slice(begin, begin + _CHUNK)
-            yield from _record_rows(counters, chunk, starts[chunk], timeline.start_ns)
+        for chunk, starts in counters.pieces(_CHUNK):
+            yield from _record_rows(counters, chunk, starts, timeline.start_ns)
 
 
 def _record_rows(
