@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.watch.codes import Direction, FloatArray, IntArray
-from lanescope.watch.operations import Operations
+from lanescope.watch.operations import KINDS, Operations
 from lanescope.watch.stored import search
 from lanescope.watch.timeline import Counters
 
@@ -44,7 +44,7 @@ class Alignment:
 
 def align(counters: Counters, operations: Operations) -> Alignment | None:
     """Compare the edges of bursts with those of copies; None with fewer than ten to compare."""
-    own = operations.rows(operations.moves & (operations.device == counters.gpu))
+    own = operations.where(lambda o: o.moves, *KINDS, device=counters.gpu)
     if not len(own) or len(counters) < 2:
         return None
     edges = list(_edges(counters, own.rows(alone(own, counters.interval_ns))))

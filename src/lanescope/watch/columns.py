@@ -96,10 +96,8 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     OSError, ValueError, KeyError, TypeError
         If a file cannot be read or is damaged.
     """
-    import pyarrow.parquet as pq
-
     counters = _read_series(Counters, folder / COUNTERS, _OF_COUNTERS)
-    operations = _operations_of(pq.read_table(folder / OPERATIONS))
+    operations = read_operations(folder / OPERATIONS)
     processes = tuple(Process(**one) for one in json.loads((folder / PROCESSES).read_text()))
     probes: tuple[Probe, ...] = ()
     if (folder / PROBE).exists():
@@ -128,7 +126,7 @@ def _write_series(path: Path, series: Sequence[Series], layout: _Layout) -> None
         for number, one in enumerate(series)
         for piece in one.pieces
     )
-    _write(path, schema, tables)
+    write_tables(path, schema, tables)
 
 
 def _series_table(number: int, piece: Counters | Probe, schema: pa.Schema) -> pa.Table:
@@ -169,21 +167,44 @@ def _rows_of_series(records: ParquetRecords, count: int) -> IntArray:
 
 
 def _write_operations(path: Path, operations: Operations) -> None:
+    names = {b"names": json.dumps(operations.names).encode()}
+    schema = _table_of(Operations.empty()).schema.with_metadata(names)
+    write_tables(path, schema, (_table_of(piece).cast(schema) for piece in operations.pieces()))
+
+
+def _table_of(operations: Operations) -> pa.Table:
     import pyarrow as pa
 
-    table = pa.table({name: getattr(operations, name) for name in COLUMNS})
-    names = json.dumps(operations.names).encode()
-    table = table.replace_schema_metadata({b"names": names})
-    _write(path, table.schema, (table,))
+    return pa.table({name: getattr(operations, name) for name in COLUMNS})
 
 
-def _operations_of(table: pa.Table) -> Operations:
-    names = json.loads((table.schema.metadata or {})[b"names"])
-    columns = {name: table.column(name).to_numpy() for name in COLUMNS}
-    return Operations.of(tuple(names), **columns)
+def write_operation_pieces(path: Path, pieces: Iterable[Operations]) -> None:
+    """Write operations without their names, for `stored_operations`; raises OSError."""
+    write_tables(path, _table_of(Operations.empty()).schema, map(_table_of, pieces))
 
 
-def _write(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+def read_operations(path: Path) -> Operations:
+    """Return operations with their names: arrays when they are few, else stored columns.
+
+    Raises
+    ------
+    OSError, ValueError, KeyError
+        If the file cannot be read or is damaged.
+    """
+    records = ParquetRecords(path)
+    names = json.loads((records.file.schema_arrow.metadata or {})[b"names"])
+    found = stored_operations(records, tuple(names))
+    return in_memory(found) if len(found) <= MOST_IN_MEMORY else found
+
+
+def stored_operations(records: ParquetRecords, names: tuple[str, ...]) -> Operations:
+    """Return the operations of a file as stored columns; raises KeyError if one is missing."""
+    if missing := set(COLUMNS) - set(records.file.schema_arrow.names):
+        raise KeyError(min(missing))
+    return with_stored(Operations.of(names), records, 0, records.rows)
+
+
+def write_tables(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
     """Write tables of one schema as row groups of one file."""
     import pyarrow.parquet as pq
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from lanescope.machine.pcie import PcieLink
 from lanescope.watch.codes import Direction, FloatArray, IntArray
-from lanescope.watch.operations import Operations
-from lanescope.watch.rectangles import between, rectangles
+from lanescope.watch.operations import KINDS, Operations
+from lanescope.watch.rectangles import between, in_order, rectangles
 from lanescope.watch.stored import pieces_of, search
 from lanescope.watch.timeline import Counters, Timeline
 from lanescope.watch.wire import WireModel, default_model
@@ -76,12 +76,12 @@ def fit(timeline: Timeline, counters: Counters, default: WireModel) -> WireModel
     Directions without enough large copies keep the default's figures. None where there
     are none, or where the traced copies do not explain the counters.
     """
-    operations = timeline.operations
-    own = operations.rows(operations.moves & (operations.device == counters.gpu))
-    large = own.rows(own.bytes >= LARGE_BYTES)
-    if not len(large) or len(counters) < 2:
+    if len(counters) < 2:
         return None
-    ordered = own.rows(np.argsort(own.start_ns, kind="stable"))
+    own = timeline.operations.where(lambda o: o.moves, "bytes", *KINDS, device=counters.gpu)
+    ordered = in_order(own)
+    if not np.any(ordered.bytes >= LARGE_BYTES):
+        return None
     latest = np.maximum.accumulate(ordered.end_ns)
     most = MOST_WINDOWS // max(_block_count(counters), 1)
     parts = []

@@ -17,7 +17,10 @@ from lanescope.watch.operations import Operations
 from lanescope.watch.probe_spool import read_all_probes
 from lanescope.watch.timeline import Process, Timeline
 from lanescope.watch.trace_spool import Trace, read_trace_spool
+from lanescope.watch.trace_stream import stream_traces
 
+#: Spools of traces that are longer together are read piece by piece.
+MOST_BYTES_IN_MEMORY = 32 << 20
 #: Columns that hold numbers of GPUs.
 _DEVICES = ("source_device", "destination_device", "device")
 
@@ -29,17 +32,32 @@ def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | Non
     """
     counters = read_all_counters(folder)
     probes = read_all_probes(folder)
-    traces = _traces(folder)
-    operations = Operations.concat([_renumbered(trace, machine) for trace in traces])
-    processes: tuple[Process, ...] = tuple(
-        dataclasses.replace(trace.process, unfinished=trace.unfinished) for trace in traces
-    )
+    operations, processes = _traced(folder, machine)
     if end_ns is None:
         ends = [int(c.end_ns[-1]) for c in counters if len(c)]
         ends += [int(p.end_ns[-1]) for p in probes if len(p)]
-        ends += [int(operations.end_ns.max())] if len(operations) else []
+        ends += [int(piece.end_ns.max()) for piece in operations.pieces()]
         end_ns = max([start_ns, *ends])
     return Timeline(start_ns, end_ns, counters, operations, processes, probes)
+
+
+def _traced(folder: Path, machine: Machine) -> tuple[Operations, tuple[Process, ...]]:
+    """Return operations with the machine's numbers of GPUs, and the processes."""
+
+    def renumbered(operations: Operations, visible: str | None) -> Operations:
+        numbers = gpu_numbers(visible, machine)
+        columns: dict[str, Any] = {
+            name: _mapped(getattr(operations, name), numbers) for name in _DEVICES
+        }
+        return dataclasses.replace(operations, **columns)
+
+    paths = sorted(folder.glob("trace.*.bin"))
+    if sum(path.stat().st_size for path in paths) > MOST_BYTES_IN_MEMORY:
+        return stream_traces(paths, renumbered)
+    traces = _traces(folder)
+    parts = [renumbered(trace.operations, trace.visible_devices) for trace in traces]
+    processes = (dataclasses.replace(t.process, unfinished=t.unfinished) for t in traces)
+    return Operations.concat(parts), tuple(processes)
 
 
 def _traces(folder: Path) -> list[Trace]:
@@ -48,15 +66,6 @@ def _traces(folder: Path) -> list[Trace]:
         with contextlib.suppress(InputError):  # cut off in its first line: nothing was traced
             found.append(read_trace_spool(path))
     return found
-
-
-def _renumbered(trace: Trace, machine: Machine) -> Operations:
-    """Operations with the machine's numbers of GPUs instead of the process's own."""
-    numbers = gpu_numbers(trace.visible_devices, machine)
-    columns: dict[str, Any] = {
-        name: _mapped(getattr(trace.operations, name), numbers) for name in _DEVICES
-    }
-    return dataclasses.replace(trace.operations, **columns)
 
 
 def gpu_numbers(visible: str | None, machine: Machine) -> tuple[int, ...]:

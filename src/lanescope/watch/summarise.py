@@ -45,8 +45,8 @@ def summarise(
     ceilings
         What an earlier run measured; shares are of that where it tells.
     """
-    moved = np.unique(timeline.operations.device[timeline.operations.moves])
-    gpus = {c.gpu for c in timeline.counters} | set(moved.tolist())
+    moved = [np.unique(piece.device[piece.moves]) for piece in timeline.operations.pieces()]
+    gpus = {c.gpu for c in timeline.counters}.union(*(found.tolist() for found in moved))
     chosen = {gpu: best_counters(timeline, gpu) for gpu in sorted(gpus)}
     ways = tuple(
         way
@@ -129,8 +129,7 @@ def _unattributed(
     if counted is None or counters is None:
         return None
     code = (Direction.H2D, Direction.D2H)[way]
-    operations = timeline.operations
-    own = operations.rows((operations.device == gpu) & (operations.direction == code))
+    own = timeline.operations.where(lambda o: o.direction == code, "bytes", device=gpu)
     probes = (probe.one_way(way) for probe in timeline.probes if probe.gpu == gpu)
     probed = sum(
         probe.bytes_between(int(counters.end_ns[0]), int(counters.end_ns[-1])) for probe in probes
@@ -157,9 +156,7 @@ def _notes(timeline: Timeline, ways: tuple[WaySummary, ...]) -> tuple[str, ...]:
     if rest:
         size = binary_text(rest)
         notes.append(f"{size} were counted that no traced copy explains: {_CANDIDATES}.")
-    if timeline.operations.direction.size and np.any(
-        timeline.operations.direction == Direction.P2P
-    ):
+    if any(bool(np.any(p.direction == Direction.P2P)) for p in timeline.operations.pieces()):
         notes.append(
             "Copies between GPUs cross the links above only where no NVLink joins the GPUs."
         )

@@ -24,7 +24,7 @@ def find(
 ) -> tuple[Finding, ...]:
     """Return what could be faster, with the largest predicted gain first."""
     operations, seconds = timeline.operations, timeline.seconds
-    gpus = np.unique(operations.device).tolist()
+    gpus = sorted({gpu for p in operations.pieces() for gpu in np.unique(p.device).tolist()})
     limits = {gpu: link_limits(machine, gpu, ceilings) for gpu in gpus}
     found = [
         *pageable_async(operations, limits),
