@@ -11,6 +11,7 @@ from lanescope.report.palette import BETWEEN_GPUS, FROM_GPU, TO_GPU, WITHIN_HOST
 from lanescope.report.timeline_merge import rows_of
 from lanescope.watch.codes import BoolArray, Direction, IntArray, What
 from lanescope.watch.operations import Operations
+from lanescope.watch.tally import groups_of
 
 #: With more streams of one kind on one GPU they share a lane.
 _MOST_STREAMS = 6
@@ -107,8 +108,7 @@ class _Streams:
     def __init__(self, operations: Operations) -> None:
         found: set[tuple[int, ...]] = set()
         for piece in operations.pieces():
-            rows = np.stack([*self._columns(piece)], axis=1)
-            found |= set(map(tuple, np.unique(rows, axis=0).tolist()))
+            found |= set(map(tuple, groups_of(self._columns(piece))[0].tolist()))
         self.pids = {pid for _, _, pid, _, _ in found}
         streams: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         for key in sorted(found):
@@ -128,14 +128,8 @@ class _Streams:
         """Return the lane of each operation."""
         if not len(operations):
             return np.empty(0, np.int64)
-        code = np.zeros(len(operations), np.int64)
-        columns = self._columns(operations)
-        for column in columns:
-            values, place = np.unique(column, return_inverse=True)
-            code = code * values.size + place
-        _, first, group = np.unique(code, return_index=True, return_inverse=True)
-        keys = np.stack([column[first] for column in columns], axis=1).tolist()
-        lanes: IntArray = np.array([self._lanes[tuple(key)] for key in keys], np.int64)[group]
+        keys, group = groups_of(self._columns(operations))
+        lanes: IntArray = np.array([self._lanes[tuple(k)] for k in keys.tolist()], np.int64)[group]
         return lanes
 
     def told(self, lane: int) -> tuple[int, int, int | None]:

@@ -10,7 +10,7 @@ import numpy as np
 from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.watch.codes import UNKNOWN_THREAD, Direction, IntArray, MemoryKind
 from lanescope.watch.operations import Operations
-from lanescope.watch.tally import Tally
+from lanescope.watch.tally import Tally, groups_of
 from lanescope.watch.timeline import Process
 
 #: Programs with copies of every size have as many groups as copies: only so many are kept.
@@ -135,16 +135,11 @@ def _add(tally: dict[tuple[int, ...], list[int]], columns: list[IntArray], moved
     """Add rows and their bytes to counts and sums by the values of some columns."""
     if not moved.size:
         return
-    code = np.zeros(moved.size, np.int64)  # one number for each row of columns sorts quickly
-    for column in columns:
-        values, place = np.unique(column, return_inverse=True)
-        code = code * values.size + place
-    _, first, group = np.unique(code, return_index=True, return_inverse=True)
-    counts = np.bincount(group, minlength=first.size)
-    sums = np.zeros(first.size, np.int64)  # whole numbers: floats lose bytes above 9 PB
+    keys, group = groups_of(columns)
+    counts = np.bincount(group, minlength=len(keys))
+    sums = np.zeros(len(keys), np.int64)  # whole numbers: floats lose bytes above 9 PB
     np.add.at(sums, group, moved)
-    keys = np.stack([column[first] for column in columns], axis=1).tolist()
-    for key, count, total in zip(keys, counts.tolist(), sums.tolist(), strict=True):
+    for key, count, total in zip(keys.tolist(), counts.tolist(), sums.tolist(), strict=True):
         so_far = tally.setdefault(tuple(key), [0, 0])
         so_far[0] += count
         so_far[1] += total

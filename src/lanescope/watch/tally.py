@@ -1,4 +1,4 @@
-"""Sums by a number that tells groups apart, fed piece by piece."""
+"""Groups of rows, by the values of columns, and sums over them, fed piece by piece."""
 
 from __future__ import annotations
 
@@ -10,6 +10,31 @@ from lanescope.watch.codes import IntArray
 
 #: Pieces are brought together when there are so many groups: 32 MB.
 _MOST_PENDING = 1 << 20
+#: Codes below this are told apart by a table, which is ten times quicker than sorting.
+_MOST_CODES = 1 << 18
+
+
+def groups_of(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
+    """Return which combinations of values there are, a row each, and that of each row.
+
+    Columns are not empty.
+    """
+    code, codes = np.zeros(columns[0].size, np.int64), 1
+    for column in columns:
+        least, most = int(column.min()), int(column.max())
+        place = column - least
+        if codes * (most - least + 1) > _MOST_CODES:
+            values, place = np.unique(column, return_inverse=True)
+            least, most = 0, values.size - 1
+        code, codes = code * (most - least + 1) + place, codes * (most - least + 1)
+        if codes > _MOST_CODES:
+            values, code = np.unique(code, return_inverse=True)
+            codes = values.size
+    first = np.full(codes, -1)
+    first[code[::-1]] = np.arange(code.size)[::-1]
+    there = first >= 0
+    keys = np.stack([column[first[there]] for column in columns], axis=1).astype(np.int64)
+    return keys, (np.cumsum(there) - 1)[code]
 
 
 class Tally:
