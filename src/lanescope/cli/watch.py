@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,8 +85,9 @@ def watch(
     from lanescope.machine import discover
     from lanescope.watch.assertions import parse
     from lanescope.watch.durations import parse_ns
+    from lanescope.watch.interrupting import Interrupted
     from lanescope.watch.ladder import Asked, sources_for
-    from lanescope.watch.session import Watch
+    from lanescope.watch.session import Watch, summary_interrupted
     from lanescope.watch.session import watch as run_watch
     from lanescope.watch.told import tell
     from lanescope.watch.waiting import waited_for
@@ -104,15 +105,41 @@ def watch(
         gentle=gentle,
         traceable=waited.traceable,
     )
-    machine = discover()
+    with _interruptible():
+        machine = discover()
     command = shlex.join(["lanescope", *sys.argv[1:]])
     sources = lambda folder: sources_for(machine, asked, folder)  # noqa: E731
     beside = (lambda folder: live_view(folder, machine)) if live else nullcontext
-    run = run_watch(Watch(machine, waited, command, sources, out, beside))
-    told = tell(run)
-    shown = _shown(run, told, json, quiet=quiet)
-    own = (0 if _hold(conditions, told) else 1) if shown else 2
+    with _interruptible():
+        run = run_watch(Watch(machine, waited, command, sources, out, beside))
+        try:
+            told = tell(run)
+            shown = _shown(run, told, json, quiet=quiet)
+            own = (0 if _hold(conditions, told) else 1) if shown else 2
+        except Interrupted as error:
+            assert run.folder is not None, "a watch is always stored"
+            raise summary_interrupted(run.manifest, run.folder, error) from error
     raise ProgramEnded(run.manifest.exit_code or own)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Tell in a sentence that somebody interrupted before anything ran.
+
+    Raises
+    ------
+    NotStoredError
+        In place of the interruption.
+    """
+    from lanescope.watch.interrupting import Interrupted, interruptible
+    from lanescope.watch.session import NotStoredError
+
+    try:
+        with interruptible():
+            yield
+    except Interrupted as error:
+        told = "interrupted before anything was watched; no program was started"
+        raise NotStoredError(told, error.exit_code) from error
 
 
 def _shown(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> bool:

@@ -70,6 +70,11 @@ class WatchFolder:
         with writing_to(self.folder):
             write_atomically(self.folder / MANIFEST, json.dumps(content, indent=2).encode())
 
+    def discard(self) -> None:
+        """Remove the folder: nothing was watched."""
+        self._lock.release()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def finish(self, manifest: WatchManifest) -> WatchRun:
         """Make columns of the spools, remove these, and return the whole watch.
 
