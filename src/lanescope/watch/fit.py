@@ -86,7 +86,7 @@ def fit(timeline: Timeline, counters: Counters, default: WireModel) -> WireModel
     most = MOST_WINDOWS // max(_block_count(counters), 1)
     parts = []
     for edges, found in _blocks(counters):
-        begin = int(np.searchsorted(latest, edges[0], "right"))
+        begin = int(np.searchsorted(latest, edges[0], "left"))
         end = int(np.searchsorted(ordered.start_ns, edges[-1], "right"))
         if begin < end:
             rows = ordered.rows(slice(begin, end))
