@@ -202,3 +202,16 @@ def test_rows_that_a_mask_chooses_have_what_was_asked_for():
     assert len(seen.where(lambda o: o.is_kernel, device=3)) == 0
     assert len(Timeline(0, 1).operations.where(lambda o: o.is_copy)) == 0
     assert operations.COLUMNS == COLUMNS
+
+
+@pytest.mark.usefixtures("all_on_disk")
+def test_halves_of_a_source_are_brought_together_from_long_spools(tmp_path):
+    records = np.zeros(500, RECORD)
+    records["end_ns"] = 10**9 + np.arange(500) * 20 * MS
+    for half, column in (("rx", "rx_bytes"), ("tx", "tx_bytes")):
+        records[column][1:] = 7
+        content = counter_header(f"throughput-{half}", 0, 20 * MS, [column]).encode()
+        (tmp_path / f"throughput-{half}.g0.bin").write_bytes(content + records.tobytes())
+    (both,) = read_spools(tmp_path, MACHINE, 0, None).counters
+    assert both.source == "throughput"
+    assert (both.rx_bytes.sum(), both.tx_bytes.sum()) == (499 * 7, 499 * 7)

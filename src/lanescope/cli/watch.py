@@ -80,32 +80,32 @@ def watch(
     Its input, output and exit code stay its own; the summary goes to standard error. Instead of
     a program the whole machine can be watched, or the time of a process that runs already.
     """
-    from lanescope.cli.live import check_terminal, live_view
-    from lanescope.experiment.sizes import parse_size
-    from lanescope.machine import discover
-    from lanescope.watch.assertions import parse
-    from lanescope.watch.durations import parse_ns
-    from lanescope.watch.interrupting import Interrupted
-    from lanescope.watch.ladder import Asked, sources_for
-    from lanescope.watch.session import Watch, summary_interrupted
-    from lanescope.watch.session import watch as run_watch
-    from lanescope.watch.told import tell
-    from lanescope.watch.waiting import waited_for
-
-    conditions = [parse(text) for text in assertions or ()]
-    waited = waited_for(program or (), everything=everything, pid=pid, seconds=seconds)
-    if live:
-        check_terminal(launches=waited.traceable)
-    names = None if not source else tuple(dict.fromkeys(source))
-    asked = Asked(
-        names,
-        parse_ns(interval, "--interval"),
-        kernels=kernels,
-        chunk_bytes=parse_size(chunk),
-        gentle=gentle,
-        traceable=waited.traceable,
-    )
     with _interruptible():
+        from lanescope.cli.live import check_terminal, live_view
+        from lanescope.experiment.sizes import parse_size
+        from lanescope.machine import discover
+        from lanescope.watch.assertions import parse
+        from lanescope.watch.durations import parse_ns
+        from lanescope.watch.interrupting import Interrupted
+        from lanescope.watch.ladder import Asked, sources_for
+        from lanescope.watch.session import Watch, summary_interrupted
+        from lanescope.watch.session import watch as run_watch
+        from lanescope.watch.told import tell
+        from lanescope.watch.waiting import waited_for
+
+        conditions = [parse(text) for text in assertions or ()]
+        waited = waited_for(program or (), everything=everything, pid=pid, seconds=seconds)
+        if live:
+            check_terminal(launches=waited.traceable)
+        names = None if not source else tuple(dict.fromkeys(source))
+        asked = Asked(
+            names,
+            parse_ns(interval, "--interval"),
+            kernels=kernels,
+            chunk_bytes=parse_size(chunk),
+            gentle=gentle,
+            traceable=waited.traceable,
+        )
         machine = discover()
     command = shlex.join(["lanescope", *sys.argv[1:]])
     sources = lambda folder: sources_for(machine, asked, folder)  # noqa: E731
@@ -132,12 +132,13 @@ def _interruptible() -> Iterator[None]:
         In place of the interruption.
     """
     from lanescope.watch.interrupting import Interrupted, interruptible
-    from lanescope.watch.session import NotStoredError
 
     try:
         with interruptible():
             yield
     except Interrupted as error:
+        from lanescope.watch.session import NotStoredError
+
         told = "interrupted before anything was watched; no program was started"
         raise NotStoredError(told, error.exit_code) from error
 

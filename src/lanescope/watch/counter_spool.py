@@ -19,7 +19,7 @@ import numpy as np
 from lanescope.errors import InputError
 from lanescope.watch.codes import BoolArray, IntArray
 from lanescope.watch.halves import merge_directions
-from lanescope.watch.stored import MOST_IN_MEMORY, with_stored
+from lanescope.watch.stored import MOST_IN_MEMORY, in_memory, with_stored
 from lanescope.watch.stored_records import SpoolRecords
 from lanescope.watch.timeline import Counters
 
@@ -131,7 +131,8 @@ def read_all_counters(folder: Path) -> tuple[Counters, ...]:
         with contextlib.suppress(InputError):
             found.append(read_counters(path))
     whole = [c for c in found if not c.source.endswith(HALVES)]
-    halves = {(c.source, c.gpu): c for c in found if c.source.endswith(HALVES)}
+    # of 50 records a second: ten hours of a GPU take 90 MB
+    halves = {(c.source, c.gpu): in_memory(c) for c in found if c.source.endswith(HALVES)}
     for source, gpu in sorted(halves):
         name = source.removesuffix(HALVES[0])
         other = halves.get((name + HALVES[1], gpu))

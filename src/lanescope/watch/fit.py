@@ -31,9 +31,9 @@ MOST_DIFFERENCE = 0.05
 #: Windows with less traffic are pauses: more than watching causes, less than any use of a link.
 QUIET_BYTES_PER_SECOND = 30e6
 QUIET_WINDOWS = 20
-#: Records and windows (655 s) that are worked on at once.
+#: Records and windows (41 s) that are worked on at once.
 _CHUNK = 1 << 18
-_BLOCK = 1 << 16
+_BLOCK = 1 << 12
 #: A fit takes no more windows than about so many, evenly out of a long watch.
 MOST_WINDOWS = 100_000
 

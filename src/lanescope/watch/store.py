@@ -32,6 +32,7 @@ from lanescope.run.store import MACHINE, MANIFEST
 from lanescope.watch.columns import read_columns, write_columns
 from lanescope.watch.run import WATCH, SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.spool import read_spools
+from lanescope.watch.timeline import Timeline
 
 SPOOL = "spool"
 #: What a spool is called while it is removed.
@@ -86,11 +87,32 @@ class WatchFolder:
             timeline = read_spools(self.spool, manifest.machine, manifest.start_ns, manifest.end_ns)
             write_columns(self.folder, timeline)
             sync_folder(self.folder)
-            timeline = read_columns(self.folder, timeline.start_ns, timeline.end_ns)
+            timeline = _read_back(self.folder, timeline)
             self.spool.rename(self.folder / _REMOVED)
             shutil.rmtree(self.folder / _REMOVED)
         self._lock.release()
         return WatchRun(manifest, timeline, self.folder)
+
+
+def _read_back(folder: Path, written: Timeline) -> Timeline:
+    """Return what was written, from the disk.
+
+    Raises
+    ------
+    OSError, InputError
+        If it cannot be read, or is not all there.
+    """
+    try:
+        timeline = read_columns(folder, written.start_ns, written.end_ns)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"the columns in {folder} cannot be read back: {error}") from error
+    if _lengths(timeline) != _lengths(written):
+        raise InputError(f"the columns in {folder} lack records that were written")
+    return timeline
+
+
+def _lengths(timeline: Timeline) -> list[int]:
+    return [*map(len, timeline.counters), *map(len, timeline.probes), len(timeline.operations)]
 
 
 def read_watch(folder: Path) -> WatchRun:

@@ -27,6 +27,7 @@ from lanescope.watch.codes import (
     What,
 )
 from lanescope.watch.operations import Operations
+from lanescope.watch.stored import in_memory
 from lanescope.watch.timeline import Counters, Timeline
 
 COPIES = "copies.csv"
@@ -107,10 +108,11 @@ def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
 
 
 def _copies(timeline: Timeline) -> Iterator[Sequence[Any]]:
-    places = np.flatnonzero(timeline.operations.moves)
-    places = places[np.argsort(timeline.operations.start_ns[places], kind="stable")]
+    operations = in_memory(timeline.operations)  # they are written in the order of their starts
+    places = np.flatnonzero(operations.moves)
+    places = places[np.argsort(operations.start_ns[places], kind="stable")]
     for begin in range(0, places.size, _CHUNK):
-        rows = timeline.operations.rows(places[begin : begin + _CHUNK])
+        rows = operations.rows(places[begin : begin + _CHUNK])
         yield from _copy_rows(rows, timeline.start_ns)
 
 
