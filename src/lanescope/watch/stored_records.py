@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -69,18 +69,21 @@ class SpoolRecords:
         Makes of records something that has their columns as attributes.
     """
 
+    #: The latest slice of all spools: a watch has one for each GPU, and works on one at a time.
+    _kept: ClassVar[tuple[SpoolRecords, int, int, Any] | None] = None
+
     def __init__(
         self, path: Path, layout: np.dtype[np.void], offset: int, decoded: Callable[[Column], Any]
     ) -> None:
         self._path, self._layout, self._offset, self._decoded = path, layout, offset, decoded
-        self._kept: tuple[int, int, Any] = (0, 0, None)
 
     def read(self, name: str, begin: int, end: int) -> Column:
         """Return consecutive values of a column; raises OSError."""
         # all columns of a slice are asked for, one after the other
-        if self._kept[:2] != (begin, end):
+        found = SpoolRecords._kept
+        if found is None or found[0] is not self or found[1:3] != (begin, end):
             offset = self._offset + begin * self._layout.itemsize
             records = np.fromfile(self._path, self._layout, end - begin, offset=offset)
-            self._kept = (begin, end, self._decoded(records))
-        column: Column = getattr(self._kept[2], name)
+            found = SpoolRecords._kept = (self, begin, end, self._decoded(records))
+        column: Column = getattr(found[3], name)
         return column
