@@ -4,20 +4,17 @@ import dataclasses
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from lanescope.errors import InputError
 from lanescope.run.run import State
-from lanescope.watch.chapters.counted import counted_steps, payload_of, windows, with_others
+from lanescope.watch.chapters.counted import counted_steps, payload_of, windows
 from lanescope.watch.chapters.evaluate import evaluate
 from lanescope.watch.chapters.plan import Way
 from lanescope.watch.chapters.steps import Step, moving
 from lanescope.watch.chapters.store import is_reproduction, read_reproduction
 from lanescope.watch.chapters.told_json import told_json
 from lanescope.watch.store import is_watch, read_watch
-from lanescope.watch.timeline import Timeline
-from lanescope.watch.wire import OBSERVER_PER_SAMPLE, OBSERVER_PER_SECOND, default_model
 from tests.watch.reproductions import CAPTURES, MACHINE, coarser, reproduction, steps_of
 
 
@@ -132,18 +129,6 @@ def test_bytes_of_steps_that_are_not_known_are_not_told():
     found = counted_steps(payload_of(run.timeline, cut, MACHINE), steps)
     assert found is not None
     assert found.bytes is None
-
-
-def test_what_other_sources_cause_is_taken_off():
-    (pm,) = read_watch(CAPTURES / "matmul").timeline.counters
-    other = coarser(pm, 10, "counters")  # every millisecond
-    timeline = Timeline(int(pm.end_ns[0]), int(pm.end_ns[-1]), counters=(pm, other))
-    model = default_model("pm")
-    more = np.subtract(with_others(model, pm, timeline).per_second, model.per_second)
-    assert more == pytest.approx(np.array(OBSERVER_PER_SAMPLE["counters"]) * 1000, rel=0.01)
-    back = np.subtract(with_others(model, other, timeline).per_second, model.per_second)
-    expected = np.array(OBSERVER_PER_SAMPLE["pm"]) * 10_000 + np.array(OBSERVER_PER_SECOND["pm"])
-    assert back == pytest.approx(expected, rel=0.01)
 
 
 def test_windows_of_steps_that_are_near_are_one():

@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from lanescope.watch.fit import fit, model_of, with_observer
+from lanescope.watch.fit import default_of, fit, model_of, with_observer
 from lanescope.watch.timeline import Counters, Operations, Timeline
-from lanescope.watch.wire import default_model
+from lanescope.watch.wire import (
+    OBSERVER_PER_OWN_SECOND,
+    OBSERVER_PER_SAMPLE,
+    OBSERVER_PER_SECOND,
+    default_model,
+)
 
 MS = 1_000_000
 BYTES_A_SAMPLE = 5_000_000
@@ -98,3 +105,23 @@ def test_copies_that_cost_what_packets_are_confirm_their_sizes() -> None:
     model = model_of(seen, seen.counters[0])
     assert model.matrix == default_model("pm").matrix
     assert "as 24 windows of 10 ms with traced copies h2d confirm" in model.source
+
+
+def test_what_other_sources_cause_by_watching_is_taken_off() -> None:
+    seen = timeline(1.05, 0.06)
+    (pm,) = seen.counters
+    every = slice(0, None, 10)  # as read every millisecond
+    other = Counters(
+        "counters", 0, MS, pm.end_ns[every], pm.rx_bytes[every], pm.tx_bytes[every], pm.known[every]
+    )
+    both = Timeline(0, seen.end_ns, (pm, other), seen.operations)
+    told = default_of(both, pm).others_per_second
+    assert told == pytest.approx(np.array(OBSERVER_PER_SAMPLE["counters"]) * 1000, rel=0.01)
+    back = default_of(both, other).others_per_second
+    expected = np.array(OBSERVER_PER_SAMPLE["pm"]) * 10_000 + np.array(OBSERVER_PER_SECOND["pm"])
+    assert back == pytest.approx(expected, rel=0.01)
+    marked = dataclasses.replace(pm, own=np.arange(len(pm)) % 50 == 0)  # 2 % of the time
+    back = default_of(Timeline(0, seen.end_ns, (marked, other)), other).others_per_second
+    expected = np.array(OBSERVER_PER_SAMPLE["pm"]) * 10_000
+    expected += np.array(OBSERVER_PER_OWN_SECOND["pm"]) * 0.02
+    assert back == pytest.approx(expected, rel=0.01)

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from lanescope.errors import NotMeasuredError
 from lanescope.watch.sources import trace
 from lanescope.watch.sources.trace import TraceSource
+from tests.watch.test_trace_spool import text
 
 
 @pytest.fixture(autouse=True)
@@ -71,4 +73,31 @@ def test_what_a_process_could_not_trace_is_told(tmp_path: Path) -> None:
     assert source(tmp_path).stop().reason is None
     note = b"\x06\0\0\0\x18\0\0\0\0\0\0\0\x07\0\0\0nothing\0"
     (tmp_path / "trace.5.bin").write_bytes(header + note)
-    assert source(tmp_path).stop().reason == "nothing"
+    assert source(tmp_path).stop().reason == "nothing (1 of 2 processes.)"
+
+
+def spool(folder: Path, pid: int, *notes: str) -> None:
+    header = {"source": "trace", "version": 1, "pid": pid, "command": ["a"], "start_ns": 5}
+    records = b"".join(text(6, 0, note) for note in notes)
+    (folder / f"trace.{pid}.bin").write_bytes(json.dumps(header).encode() + b"\n" + records)
+
+
+def test_each_note_is_told_once_with_the_processes_it_concerns(tmp_path: Path) -> None:
+    spool(tmp_path, 10)
+    spool(tmp_path, 11, "Rare.")
+    for pid in range(12, 15):
+        spool(tmp_path, pid, "Often.")
+    told = source(tmp_path).stop().reason
+    assert told == "Often. (3 of 5 processes.) Rare. (1 of 5 processes.)"
+
+
+def test_the_note_of_the_only_process_is_told_as_it_is(tmp_path: Path) -> None:
+    spool(tmp_path, 10, "Once.", "Twice.")
+    assert source(tmp_path).stop().reason == "Once. Twice."
+
+
+def test_of_very_many_notes_the_most_frequent_are_told(tmp_path: Path) -> None:
+    spool(tmp_path, 10, *(f"Note {number}." for number in range(8)))
+    told = source(tmp_path).stop().reason or ""
+    assert told.count("Note") == 5
+    assert told.endswith("And 3 more notes.")

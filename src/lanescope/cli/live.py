@@ -67,24 +67,12 @@ def live_view(folder: Path, machine: Machine) -> Iterator[None]:
 
 
 def _draw(watch: LiveWatch, ended: threading.Event) -> None:
-    from rich.console import Console
-    from rich.live import Live
-
     from lanescope.report.live_text import live_text
+    from lanescope.report.terminal import Redrawn
 
-    console = Console(stderr=True, highlight=False)
-    with (
-        suppress(OSError),  # the terminal has gone
-        Live(
-            console=console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        ) as view,
-    ):
+    with suppress(OSError, ValueError), Redrawn(sys.stderr) as view:  # the terminal has gone
         while not ended.wait(_PERIOD_SECONDS):
-            view.update(live_text(watch.look(time.time_ns()), console.width), refresh=True)
+            view.draw(live_text(watch.look(time.time_ns()), view.columns))
 
 
 def _is_terminal(stream: object) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -107,42 +107,70 @@ def watch(
     Its input, output and exit code stay its own; the summary goes to standard error. Instead of
     a program the whole machine can be watched, or the time of a process that runs already.
     """
-    from lanescope.cli.live import check_terminal, live_view
-    from lanescope.experiment.sizes import parse_size
-    from lanescope.machine import discover
-    from lanescope.watch.assertions import parse
-    from lanescope.watch.durations import parse_ns
-    from lanescope.watch.ladder import Asked, sources_for
-    from lanescope.watch.session import Watch
-    from lanescope.watch.session import watch as run_watch
-    from lanescope.watch.told import tell
-    from lanescope.watch.waiting import waited_for
+    with _interruptible():
+        from lanescope.cli.live import check_terminal, live_view
+        from lanescope.experiment.sizes import parse_size
+        from lanescope.machine import discover
+        from lanescope.watch.assertions import parse
+        from lanescope.watch.durations import parse_ns
+        from lanescope.watch.interrupting import Interrupted
+        from lanescope.watch.ladder import Asked, sources_for
+        from lanescope.watch.session import Watch, summary_interrupted
+        from lanescope.watch.session import watch as run_watch
+        from lanescope.watch.told import tell
+        from lanescope.watch.waiting import waited_for
 
-    conditions = [parse(text) for text in assertions or ()]
-    waited = waited_for(program or (), everything=everything, pid=pid, seconds=seconds)
-    if live:
-        check_terminal(launches=waited.traceable)
-    names = None if not source else tuple(dict.fromkeys(source))
-    asked = Asked(
-        names,
-        parse_ns(interval, "--interval"),
-        kernels=kernels,
-        managed=managed,
-        addresses=addresses,
-        hashes=hashes,
-        chunk_bytes=parse_size(chunk),
-        gentle=gentle,
-        traceable=waited.traceable,
-    )
-    machine = discover()
+        conditions = [parse(text) for text in assertions or ()]
+        waited = waited_for(program or (), everything=everything, pid=pid, seconds=seconds)
+        if live:
+            check_terminal(launches=waited.traceable)
+        names = None if not source else tuple(dict.fromkeys(source))
+        asked = Asked(
+            names,
+            parse_ns(interval, "--interval"),
+            kernels=kernels,
+            managed=managed,
+            addresses=addresses,
+            hashes=hashes,
+            chunk_bytes=parse_size(chunk),
+            gentle=gentle,
+            traceable=waited.traceable,
+        )
+        machine = discover()
     command = shlex.join(["lanescope", *sys.argv[1:]])
     sources = lambda folder: sources_for(machine, asked, folder)  # noqa: E731
     beside = (lambda folder: live_view(folder, machine)) if live else nullcontext
-    run = run_watch(Watch(machine, waited, command, sources, out, beside))
-    told = tell(run)
-    shown = _shown(run, told, json, quiet=quiet)
-    own = (0 if _hold(conditions, told) else 1) if shown else 2
+    with _interruptible():
+        run = run_watch(Watch(machine, waited, command, sources, out, beside))
+        try:
+            told = tell(run)
+            shown = _shown(run, told, json, quiet=quiet)
+            own = (0 if _hold(conditions, told) else 1) if shown else 2
+        except Interrupted as error:
+            assert run.folder is not None, "a watch is always stored"
+            raise summary_interrupted(run.manifest, run.folder, error) from error
     raise ProgramEnded(run.manifest.exit_code or own)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Tell in a sentence that somebody interrupted before anything ran.
+
+    Raises
+    ------
+    NotStoredError
+        In place of the interruption.
+    """
+    from lanescope.watch.interrupting import Interrupted, interruptible
+
+    try:
+        with interruptible():
+            yield
+    except Interrupted as error:
+        from lanescope.watch.session import NotStoredError
+
+        told = "interrupted before anything was watched; no program was started"
+        raise NotStoredError(told, error.exit_code) from error
 
 
 def _shown(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> bool:

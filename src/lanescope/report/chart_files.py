@@ -12,6 +12,7 @@ from lanescope.report.chart import Axis, Chart, Curve
 from lanescope.report.chart_plotly import subtitle
 from lanescope.report.chart_style import DASHES, LIMIT_DASH, MARKERS, colour
 from lanescope.report.chart_ticks import axis_title, ticks, x_values, y_values
+from lanescope.report.matplotlib_folder import writable_folder
 from lanescope.report.taruc_charts import taruc_charts
 from lanescope.run.run import Run
 
@@ -67,9 +68,10 @@ def write_charts(run: Run, folder: Path, formats: Sequence[str] = FORMATS) -> li
 
 def _write(chart: Chart, folder: Path, formats: Sequence[str]) -> list[Path]:
     try:
-        import matplotlib
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        with writable_folder():
+            import matplotlib
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
     except ImportError as error:
         raise InputError(
             "picture files need matplotlib, which is not installed: pip install matplotlib"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lanescope.watch.windows import window_text
@@ -52,10 +54,14 @@ def sparkline(values: FloatArray, highest: float) -> str:
     >>> sparkline(np.array([0, 1, 2, np.nan, 4]), 4.0)
     '▁▂▄ █'
     """
+    return _sparkline(values.tolist(), highest)
+
+
+def _sparkline(values: Sequence[float], highest: float) -> str:
     scale = len(_BARS) / highest if highest > 0 else 0.0
     return "".join(
         " " if math.isnan(v) else _BARS[min(max(math.ceil(v * scale) - 1, 0), len(_BARS) - 1)]
-        for v in values.tolist()
+        for v in values
     )
 
 
@@ -73,8 +79,13 @@ def _gbs(gbs: float | None) -> str:
 def _history(way: LiveWay, room: int) -> str:
     history = way.rates.history_gbs
     shown = history[max(history.size - room, 0) :]
-    highest = max([way.limit.gbs or 0.0, *(v for v in shown.tolist() if not math.isnan(v))])
-    return sparkline(shown, highest)
+    return _bars(tuple(shown.tolist()), way.limit.gbs or 0.0)
+
+
+@lru_cache(maxsize=256)  # it changes once a second, and is drawn ten times
+def _bars(values: tuple[float, ...], least: float) -> str:
+    highest = max([least, *(v for v in values if not math.isnan(v))])
+    return _sparkline(values, highest)
 
 
 def _sources(frame: LiveFrame) -> list[str]:

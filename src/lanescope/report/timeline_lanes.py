@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
 from lanescope.report.format import count_text
 from lanescope.report.palette import BETWEEN_GPUS, FROM_GPU, TO_GPU, WITHIN_HOST
-from lanescope.watch.codes import BoolArray, Direction, IntArray, MemoryKind, What
+from lanescope.report.timeline_merge import rows_of
+from lanescope.watch.codes import BoolArray, Direction, IntArray, What
 from lanescope.watch.operations import Operations
+from lanescope.watch.tally import groups_of
 
 #: With more streams of one kind on one GPU they share a lane.
 _MOST_STREAMS = 6
@@ -27,9 +28,6 @@ _COLOURS = {
 #: The driver's own, so that they are not taken for the program's copies.
 _MIGRATION_COLOURS = {**_COLOURS, Direction.H2D: "#7fae3f", Direction.D2H: "#b8577f"}
 _MEMSET_COLOUR, _KERNEL_COLOUR = "#a3855a", "#708090"
-#: Reduced, so many of the rows are the longest and the largest operations; merged runs are
-#: between them and take about as many again.
-_KEPT_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,30 +74,16 @@ class Lanes:
 
 def lanes_of(operations: Operations, most: int) -> Lanes:
     """Return operations in lanes, at most about `most` rows."""
-    group = _groups(operations)
-    stream, streams = _streams(operations, group)
-    key = np.stack([operations.device, group, stream])
-    order = np.lexsort((operations.start_ns, stream, group, operations.device))
-    rows, key = operations.rows(order), key[:, order]
-    changes = np.ones(len(rows), bool)
-    changes[1:] = (key[:, 1:] != key[:, :-1]).any(axis=0)
-    merged = np.ones(len(rows), np.int64)
-    busy = rows.end_ns - rows.start_ns
-    pageable = rows.host_memory == MemoryKind.PAGEABLE
-    if len(rows) > most:
-        kept = _reduced_starts(rows, changes, most)
-        merged = np.diff(np.append(kept, len(rows)))
-        busy, pageable = np.add.reduceat(busy, kept), np.logical_and.reduceat(pageable, kept)
-        rows, changes, key = _merged(rows, kept), changes[kept], key[:, kept]
-    starts = np.flatnonzero(changes)
-    counts = np.diff(np.append(starts, len(rows)))
-    many = np.unique(operations.pid).size > 1
+    streams = _Streams(operations)
+    rows = rows_of(operations, streams.lane_of, most)
+    starts = np.flatnonzero(np.diff(rows.lane, prepend=-1))
+    counts = np.diff(np.append(starts, len(rows.operations)))
     lanes = []
     for first, count in zip(starts.tolist(), counts.tolist(), strict=True):
-        gpu, number, _ = (int(k) for k in key[:, first])
-        shared = streams.get((gpu, number))
-        lanes.append(_lane(rows, gpu, number, shared, first, count, with_pid=many))
-    return Lanes(lanes, rows, merged, busy, pageable, len(operations))
+        gpu, group, shared = streams.told(int(rows.lane[first]))
+        many = len(streams.pids) > 1
+        lanes.append(_lane(rows.operations, gpu, group, shared, first, count, with_pid=many))
+    return Lanes(lanes, rows.operations, rows.merged, rows.busy_ns, rows.pageable, len(operations))
 
 
 def _groups(operations: Operations) -> IntArray:
@@ -117,24 +101,47 @@ def _groups(operations: Operations) -> IntArray:
     return groups
 
 
-def _streams(
-    operations: Operations, group: IntArray
-) -> tuple[IntArray, dict[tuple[int, int], int]]:
-    """A number for each stream, and the count of streams where all share one lane (number 0)."""
-    if not len(operations):
-        return np.empty(0, np.int64), {}
-    of_stream = np.stack([operations.pid, operations.context, operations.stream], axis=1)
-    _, number = np.unique(of_stream, axis=0, return_inverse=True)
-    number = number.reshape(-1)
-    shared: dict[tuple[int, int], int] = {}
-    for gpu in np.unique(operations.device).tolist():
-        for kind in np.unique(group[operations.device == gpu]).tolist():
-            mine = (operations.device == gpu) & (group == kind)
-            count = np.unique(number[mine]).size
-            if count > _MOST_STREAMS:
-                shared[gpu, kind] = count
-                number = np.where(mine, 0, number)
-    return number, shared
+class _Streams:
+    """Numbers of lanes: by GPU, kind from the top down, and stream.
+
+    Where a GPU has many streams of a kind, all of these share a lane.
+    """
+
+    def __init__(self, operations: Operations) -> None:
+        found: set[tuple[int, ...]] = set()
+        for piece in operations.pieces():
+            found |= set(map(tuple, groups_of(self._columns(piece))[0].tolist()))
+        self.pids = {pid for _, _, pid, _, _ in found}
+        streams: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        for key in sorted(found):
+            streams.setdefault(key[:2], []).append(key[2:])
+        self._told: list[tuple[int, int, int | None]] = []
+        self._lanes: dict[tuple[int, ...], int] = {}
+        for (gpu, group), own in streams.items():
+            shared = len(own) if len(own) > _MOST_STREAMS else None
+            for stream in own:
+                self._lanes[gpu, group, *stream] = len(self._told)
+                if shared is None:
+                    self._told.append((gpu, group, None))
+            if shared is not None:
+                self._told.append((gpu, group, shared))
+
+    def lane_of(self, operations: Operations) -> IntArray:
+        """Return the lane of each operation."""
+        if not len(operations):
+            return np.empty(0, np.int64)
+        keys, group = groups_of(self._columns(operations))
+        lanes: IntArray = np.array([self._lanes[tuple(k)] for k in keys.tolist()], np.int64)[group]
+        return lanes
+
+    def told(self, lane: int) -> tuple[int, int, int | None]:
+        """Return a lane's GPU, its group, and how many streams share it; None when one has it."""
+        return self._told[lane]
+
+    @staticmethod
+    def _columns(operations: Operations) -> tuple[IntArray, ...]:
+        o = operations
+        return o.device, _groups(o), o.pid, o.context, o.stream
 
 
 def _lane(
@@ -166,31 +173,3 @@ def _kind(group: int) -> tuple[str, str, str]:
     if group >= _MIGRATIONS:
         return f"migration {direction.label}", "migration", _MIGRATION_COLOURS[direction]
     return direction.label, "copy", _COLOURS[direction]
-
-
-def _reduced_starts(rows: Operations, changes: BoolArray, most: int) -> IntArray:
-    """First rows of the runs that are left: the longest and the largest stay alone.
-
-    The others of a lane are merged where they are neighbours and in the same part of
-    the time.
-    """
-    kept = np.zeros(len(rows), bool)
-    half = max(1, int(most * _KEPT_SHARE / 2))
-    for column in (rows.end_ns - rows.start_ns, np.where(rows.moves, rows.bytes, 0)):
-        kept[np.argpartition(column, -half)[-half:]] = True
-    lanes = int(changes.sum())
-    begin, end = int(rows.start_ns.min()), int(rows.end_ns.max())
-    parts = max(1, int(most * _KEPT_SHARE) // lanes)
-    part = (rows.start_ns - begin) * parts // max(1, end - begin + 1)
-    first = changes | kept
-    first[1:] |= kept[:-1] | (part[1:] != part[:-1])
-    starts: IntArray = np.flatnonzero(first)
-    return starts
-
-
-def _merged(rows: Operations, starts: IntArray) -> Operations:
-    return dataclasses.replace(
-        rows.rows(starts),
-        end_ns=np.maximum.reduceat(rows.end_ns, starts),
-        bytes=np.add.reduceat(rows.bytes, starts),
-    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.watch.codes import BoolArray, IntArray
+from lanescope.watch.stored import in_memory
 from lanescope.watch.timeline import Counters
 
 _BIN_COST = 4
@@ -51,6 +52,7 @@ def rate_series(counters: tuple[Counters, ...], most: int) -> list[RateSeries]:
 
 
 def _whole(counters: Counters) -> RateSeries:
+    counters = in_memory(counters)
     known = counters.known & (counters.end_ns > counters.start_ns)
     return RateSeries(
         counters.source,
@@ -69,38 +71,73 @@ def _whole(counters: Counters) -> RateSeries:
 
 def _binned(counters: Counters, each: int) -> RateSeries:
     """Bins of consecutive records; no bin holds both what is known and what is not."""
-    one = _whole(counters)
-    starts = _bin_starts(one.known, each)
-    lasts = np.append(starts[1:], len(counters)) - 1
-    seconds = np.maximum(counters.end_ns - counters.start_ns, 1) * 1e-9
-
-    def summed(column: IntArray) -> IntArray:
-        sums: IntArray = np.add.reduceat(np.where(one.known, column, 0), starts)
-        return sums
-
-    def peak(column: IntArray) -> IntArray:
-        rates = np.where(one.known, column, 0) / seconds
-        return np.maximum.reduceat(rates, starts).astype(np.int64)
-
+    bins = _Bins(each)
+    for part, start_ns in counters.pieces():
+        columns = (column[part] for column in (counters.rx_bytes, counters.tx_bytes))
+        bins.add(start_ns, counters.end_ns[part], counters.known[part], *columns)
+    ends, sums, peaks, known = bins.columns()
     return RateSeries(
-        one.source,
-        one.link,
-        one.gpu,
-        one.interval_ns,
-        one.end_ns[lasts],
-        summed(one.rx_bytes),
-        summed(one.tx_bytes),
-        one.known[starts],
-        peak(one.rx_bytes),
-        peak(one.tx_bytes),
+        counters.source,
+        counters.link,
+        counters.gpu,
+        counters.interval_ns,
+        ends,
+        sums[0],
+        sums[1],
+        known,
+        peaks[0],
+        peaks[1],
         len(counters),
     )
 
 
-def _bin_starts(known: BoolArray, each: int) -> IntArray:
-    rows = np.arange(known.size)
-    first_of_run = np.ones(known.size, bool)
-    first_of_run[1:] = known[1:] != known[:-1]
-    begin = np.maximum.accumulate(np.where(first_of_run, rows, 0))
-    starts: IntArray = np.flatnonzero((rows - begin) % each == 0)
-    return starts
+class _Bins:
+    """Bins of so many records, fed piece by piece."""
+
+    def __init__(self, each: int) -> None:
+        self._each = each
+        self._known: bool | None = None  # of the last record, and how long its run is
+        self._run = 0
+        self._goes_on = False
+        self._ends: list[IntArray] = []
+        self._found: list[IntArray] = []  # rows: bytes each way, peaks each way, known
+
+    def add(
+        self, start_ns: IntArray, end_ns: IntArray, known: BoolArray, rx: IntArray, tx: IntArray
+    ) -> None:
+        """Add records that follow those before."""
+        known = known & (end_ns > start_ns)
+        starts = self._starts(known)
+        bytes_ = [np.where(known, column, 0) for column in (rx, tx)]
+        seconds = np.maximum(end_ns - start_ns, 1) * 1e-9
+        sums = [np.add.reduceat(column, starts) for column in bytes_]
+        peaks = [np.maximum.reduceat(column / seconds, starts) for column in bytes_]
+        found = np.stack([*sums, *(peak.astype(np.int64) for peak in peaks), known[starts]])
+        ends = end_ns[np.append(starts[1:], known.size) - 1]
+        if self._goes_on:
+            last = self._found[-1][:, -1]
+            last[:2] += found[:2, 0]
+            last[2:4] = np.maximum(last[2:4], found[2:4, 0])
+            self._ends[-1][-1] = ends[0]
+            found, ends = found[:, 1:], ends[1:]
+        if ends.size:
+            self._found.append(found)
+            self._ends.append(ends)
+
+    def columns(self) -> tuple[IntArray, IntArray, IntArray, BoolArray]:
+        """Return the ends of bins, their bytes and their peaks each way, and whether known."""
+        found = np.concatenate(self._found, axis=1)
+        return np.concatenate(self._ends), found[:2], found[2:4], found[4].astype(np.bool_)
+
+    def _starts(self, known: BoolArray) -> IntArray:
+        """Return where bins begin; the first can be the rest of the last one before."""
+        rows = np.arange(known.size)
+        first_of_run = np.ones(known.size, bool)
+        first_of_run[1:] = known[1:] != known[:-1]
+        begin = np.maximum.accumulate(np.where(first_of_run, rows, 0))
+        before = self._run if self._known == known[0] else 0
+        begin[: int(np.argmax(begin > 0)) or begin.size] = -before
+        self._goes_on = before % self._each != 0
+        self._known, self._run = bool(known[-1]), known.size - int(begin[-1])
+        starts: IntArray = np.flatnonzero((rows - begin) % self._each == 0)
+        return starts if starts.size and starts[0] == 0 else np.append(0, starts)

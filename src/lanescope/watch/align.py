@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.watch.codes import Direction, FloatArray, IntArray
-from lanescope.watch.operations import Operations
+from lanescope.watch.operations import KINDS, Operations
+from lanescope.watch.stored import search
 from lanescope.watch.timeline import PCIE, Counters
 
 #: A burst needs whole samples between its edges to know how full a sample is.
@@ -48,7 +49,7 @@ def align(counters: Counters, operations: Operations) -> Alignment | None:
     """
     if counters.link != PCIE:
         return None
-    own = operations.rows(operations.moves & (operations.device == counters.gpu))
+    own = operations.where(lambda o: o.moves, *KINDS, device=counters.gpu)
     if not len(own) or len(counters) < 2:
         return None
     edges = list(_edges(counters, own.rows(alone(own, counters.interval_ns))))
@@ -77,16 +78,17 @@ def alone(own: Operations, interval_ns: int) -> IntArray:
 def _edges(counters: Counters, copies: Operations) -> Iterator[tuple[float, float]]:
     """Yield (burst start - copy start, burst end - copy end) in nanoseconds."""
     guard = GUARD_SAMPLES * counters.interval_ns // 2
-    starts = counters.start_ns
     for start, end, way in zip(copies.start_ns, copies.end_ns, copies.direction, strict=True):
-        first = int(np.searchsorted(counters.end_ns, start - guard, "right"))
-        last = int(np.searchsorted(starts, end + guard, "left"))
+        first = search(counters.end_ns, int(start) - guard, "right")
+        last = min(search(counters.end_ns, int(end) + guard, "left") + 1, len(counters))
         part = slice(first, last)
         if last - first < LEAST_SAMPLES or not counters.known[part].all():
             continue
         wire = counters.rx_bytes if way == Direction.H2D else counters.tx_bytes
-        lasted = (counters.end_ns[part] - starts[part]).astype(np.float64)
-        burst = _burst(starts[part] - start, lasted, wire[part].astype(np.float64))
+        ends = counters.end_ns[part]
+        starts = np.concatenate((counters.end_ns[max(first - 1, 0) : max(first, 1)], ends[:-1]))
+        lasted = (ends - starts).astype(np.float64)
+        burst = _burst(starts - start, lasted, wire[part].astype(np.float64))
         if burst is not None:
             yield burst[0], burst[1] - float(end - start)
 

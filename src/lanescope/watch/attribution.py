@@ -11,10 +11,18 @@ from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.watch.codes import UNKNOWN_THREAD, Direction, IntArray, MemoryKind
 from lanescope.watch.operations import Operations
 from lanescope.watch.ranges import NO_RANGE, Ranges, range_names
+from lanescope.watch.tally import Tally, groups_of
 from lanescope.watch.timeline import Process
 
 #: Programs with copies of every size have as many groups as copies: only so many are kept.
 MOST_GROUPS = 1000
+#: What tells those apart who moved bytes.
+_KEYS = {
+    "process": ("pid",),
+    "stream": ("pid", "context", "stream"),
+    "thread": ("pid", "thread"),
+    "path": ("direction", "host_memory"),
+}
 #: What `Share.by` can be.
 WAYS_TO_ASK = ("process", "stream", "thread", "range", "path")
 
@@ -68,27 +76,30 @@ class Share:
 
 def copy_groups(operations: Operations) -> tuple[CopyGroup, ...]:
     """Return the groups with the most bytes and those with the most copies, by bytes."""
-    found = operations.rows(operations.is_copy)
-    key = ((found.bytes * 8 + found.direction) * 8 + found.host_memory) * 2 + found.asynchronous
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    counts = np.bincount(group, minlength=first.size)
-    seconds = np.bincount(group, found.seconds, first.size)
-    total = found.bytes[first] * counts
-    kept = np.union1d(_largest(total), _largest(counts))
-    first, counts, seconds = first[kept], counts[kept], seconds[kept]
+    tally = Tally()
+    for piece in operations.pieces():
+        found = piece.rows(piece.is_copy)
+        key = ((found.bytes * 8 + found.direction) * 8 + found.host_memory) * 2 + found.asynchronous
+        tally.add(key, (np.ones(len(found), np.int64), found.end_ns - found.start_ns))
+    keys, (counts, lasted_ns) = tally.sums(2)
+    sizes = keys >> 7
+    kept = np.union1d(_largest(sizes * counts), _largest(counts))
     groups = []
-    for row, count, lasted in zip(first.tolist(), counts.tolist(), seconds.tolist(), strict=True):
-        memory, size = MemoryKind(found.host_memory[row]), int(found.bytes[row])
+    for key, count, lasted in zip(
+        *(c[kept].tolist() for c in (keys, counts, lasted_ns)), strict=True
+    ):
+        size, way, memory = key >> 7, key >> 4 & 7, MemoryKind(key >> 1 & 7)
+        seconds = lasted * 1e-9
         groups.append(
             CopyGroup(
-                Direction(found.direction[row]).label,
+                Direction(way).label,
                 memory.label if memory else None,
-                bool(found.asynchronous[row]),
+                bool(key & 1),
                 size,
                 count,
                 size * count,
-                lasted,
-                bandwidth_gbs(size * count, lasted) if lasted > 0 else None,
+                seconds,
+                bandwidth_gbs(size * count, seconds) if lasted > 0 else None,
             )
         )
     return tuple(sorted(groups, key=lambda g: (-g.total_bytes, -g.count, g.bytes)))
@@ -111,67 +122,60 @@ def attribution(
     ranges
         NVTX ranges of the processes; those of one name count as one.
     """
-    found = operations.rows(operations.moves)
     commands = {process.pid: process.command for process in processes}
-    keys: dict[str, tuple[IntArray, ...]] = {
-        "process": (found.pid,),
-        "stream": (found.pid, found.context, found.stream),
-        "thread": (found.pid, found.thread),
-        "path": (found.direction.astype(np.int64), found.host_memory.astype(np.int64)),
-    }
+    tallies: dict[str, dict[tuple[int, ...], list[int]]] = {by: {} for by in _KEYS}
+    for piece in operations.pieces():
+        found = piece.rows(piece.moves)
+        for by, names in _KEYS.items():
+            rows = found.rows(found.thread != UNKNOWN_THREAD) if by == "thread" else found
+            _add(tallies[by], [getattr(rows, name).astype(np.int64) for name in names], rows.bytes)
+    total = sum(moved for _, moved in tallies["process"].values())
     shares: list[Share] = []
-    for by, columns in keys.items():
-        rows = found
-        if by == "thread":
-            known = found.thread != UNKNOWN_THREAD
-            rows, columns = found.rows(known), tuple(column[known] for column in columns)
-        shares += _shares(by, rows, columns, commands, int(found.bytes.sum()))
-    if ranges is not None and len(ranges) and len(found):
-        shares += _range_shares(found, ranges)
-    return tuple(shares)
-
-
-def _range_shares(moved: Operations, ranges: Ranges) -> list[Share]:
-    names, code = range_names(moved, ranges)
-    counts = np.bincount(code, minlength=len(names))
-    sums = np.zeros(len(names), np.int64)
-    np.add.at(sums, code, moved.bytes)
-    total = int(sums.sum())
-    named = [
-        Share(
-            "range", names[i] or NO_RANGE, int(counts[i]), int(sums[i]), int(sums[i]) / (total or 1)
+    for by, tally in tallies.items():
+        shares += sorted(
+            (
+                Share(by, _name(by, key, commands), count, moved, moved / total if total else 0.0)
+                for key, (count, moved) in sorted(tally.items())
+            ),
+            key=lambda share: -share.total_bytes,
         )
-        for i in np.flatnonzero(counts).tolist()
-    ]
-    return sorted(named, key=lambda share: -share.total_bytes)
+    return (*shares, *_range_shares(operations, ranges, total))
 
 
-def _shares(
-    by: str,
-    rows: Operations,
-    columns: tuple[IntArray, ...],
-    commands: dict[int, str],
-    total: int,
-) -> list[Share]:
-    if not len(rows):
+def _range_shares(operations: Operations, ranges: Ranges | None, total: int) -> list[Share]:
+    if ranges is None or not len(ranges) or not total:
         return []
-    code = np.zeros(len(rows), np.int64)  # one number for each row of columns sorts quickly
-    for column in columns:
-        values, place = np.unique(column, return_inverse=True)
-        code = code * values.size + place
-    _, first, group = np.unique(code, return_index=True, return_inverse=True)
-    keys = np.stack([column[first] for column in columns], axis=1)
-    counts = np.bincount(group, minlength=first.size)
-    sums = np.zeros(first.size, np.int64)  # whole numbers: floats lose bytes above 9 PB
-    np.add.at(sums, group, rows.bytes)
+    tally: dict[str, tuple[int, int]] = {}
+    for piece in operations.pieces():
+        found = piece.rows(piece.moves)
+        names, code = range_names(found, ranges)
+        counts, sums = np.bincount(code, minlength=len(names)), np.zeros(len(names), np.int64)
+        np.add.at(sums, code, found.bytes)
+        for i in np.flatnonzero(counts).tolist():
+            name = names[i] or NO_RANGE
+            count, moved = tally.get(name, (0, 0))
+            tally[name] = (count + int(counts[i]), moved + int(sums[i]))
     named = [
-        Share(by, _name(by, key, commands), count, moved, moved / total if total else 0.0)
-        for key, count, moved in zip(keys.tolist(), counts.tolist(), sums.tolist(), strict=True)
+        Share("range", name, count, moved, moved / total) for name, (count, moved) in tally.items()
     ]
     return sorted(named, key=lambda share: -share.total_bytes)
 
 
-def _name(by: str, key: list[int], commands: dict[int, str]) -> str:
+def _add(tally: dict[tuple[int, ...], list[int]], columns: list[IntArray], moved: IntArray) -> None:
+    """Add rows and their bytes to counts and sums by the values of some columns."""
+    if not moved.size:
+        return
+    keys, group = groups_of(columns)
+    counts = np.bincount(group, minlength=len(keys))
+    sums = np.zeros(len(keys), np.int64)  # whole numbers: floats lose bytes above 9 PB
+    np.add.at(sums, group, moved)
+    for key, count, total in zip(keys.tolist(), counts.tolist(), sums.tolist(), strict=True):
+        so_far = tally.setdefault(tuple(key), [0, 0])
+        so_far[0] += count
+        so_far[1] += total
+
+
+def _name(by: str, key: tuple[int, ...], commands: dict[int, str]) -> str:
     if by == "path":
         memory = MemoryKind(key[1])
         return Direction(key[0]).label + (f" {memory.label}" if memory else "")

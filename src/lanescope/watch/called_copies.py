@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lanescope.watch.codes import IntArray
-from lanescope.watch.operations import Operations
+from lanescope.watch.operations import KINDS, Operations
 from lanescope.watch.side_tables import HostCopies
 
 
@@ -16,8 +16,11 @@ def with_addresses(operations: Operations, called: HostCopies) -> tuple[Operatio
     are left out.
     """
     if not len(called):
-        return operations.rows(np.empty(0, np.int64)), called
-    places = np.flatnonzero(operations.is_copy & (operations.correlation > 0))
+        return Operations.empty(), called
+    operations = operations.where(
+        lambda o: o.is_copy & (o.correlation > 0), "pid", "correlation", "bytes", "device", *KINDS
+    )
+    places = np.arange(len(operations))
     key = _key(operations.pid[places], operations.correlation[places])
     alone, first, count = np.unique(key, return_index=True, return_counts=True)
     alone, places = alone[count == 1], places[first[count == 1]]

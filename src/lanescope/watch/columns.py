@@ -6,17 +6,21 @@ import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from lanescope.run.atomic import replace_when_written, write_atomically
+from lanescope.watch.codes import IntArray
 from lanescope.watch.operations import COLUMNS, Operations
 from lanescope.watch.probe import Probe
 from lanescope.watch.ranges import COLUMNS as RANGE_COLUMNS
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed
+from lanescope.watch.stored import MOST_IN_MEMORY, in_memory, pieces_of, with_stored
+from lanescope.watch.stored_records import ParquetRecords
 from lanescope.watch.timeline import Counters, Process, Timeline
 
 if TYPE_CHECKING:
@@ -32,8 +36,6 @@ RANGES = "ranges.parquet"
 #: Are there only if something was traced that they hold.
 MANAGED = "managed.parquet"
 HOST_COPIES = "host_copies.parquet"
-#: Records of a row group, which are in memory at once: 25 MB.
-_PIECE = 1 << 20
 #: Times grow steadily: their differences take a fraction of the bytes.
 _GROWING = ("end_ns", "start_ns", "begin_ns", "call_start_ns", "call_end_ns", "correlation")
 
@@ -110,17 +112,15 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     OSError, ValueError, KeyError, TypeError
         If a file cannot be read or is damaged.
     """
-    import pyarrow.parquet as pq
-
     counters = _read_series(Counters, folder / COUNTERS, _OF_COUNTERS)
-    operations = _operations_of(pq.read_table(folder / OPERATIONS))
+    operations = read_operations(folder / OPERATIONS)
     processes = tuple(Process(**one) for one in json.loads((folder / PROCESSES).read_text()))
     probes: tuple[Probe, ...] = ()
     if (folder / PROBE).exists():
         probes = _read_series(Probe, folder / PROBE, _OF_PROBES)
     ranges = Ranges.empty()
     if (folder / RANGES).exists():
-        ranges = _ranges_of(pq.read_table(folder / RANGES))
+        ranges = _ranges_of(folder / RANGES)
     return Timeline(
         start_ns,
         end_ns or start_ns,
@@ -136,8 +136,7 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
 
 def _pieces(counters: Counters) -> Iterator[Counters]:
     """Yield consecutive records as views, so that nothing is copied but the piece at work."""
-    for begin in range(0, len(counters), _PIECE):
-        part = slice(begin, begin + _PIECE)
+    for part in pieces_of(len(counters)):  # each becomes a row group
         columns = {name: getattr(counters, name)[part] for name in _OF_COUNTERS.records[:-1]}
         own = None if counters.own is None else counters.own[part]
         yield dataclasses.replace(counters, **columns, own=own)
@@ -156,7 +155,7 @@ def _write_series(path: Path, series: Sequence[Series], layout: _Layout) -> None
         for number, one in enumerate(series)
         for piece in one.pieces
     )
-    _write(path, schema, tables)
+    write_tables(path, schema, tables)
 
 
 def _series_table(number: int, piece: Counters | Probe, schema: pa.Schema) -> pa.Table:
@@ -170,47 +169,52 @@ def _series_table(number: int, piece: Counters | Probe, schema: pa.Schema) -> pa
 
 
 def _read_series(kind: type[_OneSeries], path: Path, layout: _Layout) -> tuple[_OneSeries, ...]:
-    """Read the records of all series into arrays of their final size, a piece at a time."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        series = json.loads((file.schema_arrow.metadata or {})[b"series"])
-        rows = file.metadata.num_rows
-        there = [name for name in layout.records if name in file.schema_arrow.names or name != _OWN]
-        columns: dict[str, Any] = {
-            name: np.empty(rows, np.bool_ if name in _FLAGS else np.int64) for name in there
-        }
-        columns["series"] = np.empty(rows, np.int16)
-        begin = 0
-        for batch in file.iter_batches(_PIECE, columns=list(columns)):
-            for name, column in columns.items():
-                part = batch.column(name).to_numpy(zero_copy_only=False)
-                column[begin : begin + batch.num_rows] = part
-            begin += batch.num_rows
-    edges = np.searchsorted(columns["series"], np.arange(len(series) + 1))
-    parts = [slice(*edges[i : i + 2]) for i in range(len(series))]
+    """Return all series: arrays where they are short, else columns that stay in the file."""
+    records = ParquetRecords(path)
+    series = json.loads((records.file.schema_arrow.metadata or {})[b"series"])
+    there = set(records.file.schema_arrow.names)
+    if missing := {*layout.records, "series"} - {_OWN} - there:
+        raise ValueError(f"{path.name} lacks the column {min(missing)}")
+    edges = np.concatenate(([0], np.cumsum(_rows_of_series(records, len(series))))).tolist()
     found = []
-    for told, part in zip(series, parts, strict=True):
-        own = {name: columns[name][part] for name in there}
-        if _OWN in own and own[_OWN].all():  # as it is where nobody tells
-            del own[_OWN]
-        found.append(kind(**told, **own))
+    for told, (begin, end) in zip(series, pairwise(edges), strict=True):
+        none: dict[str, Any] = {
+            name: np.empty(0, np.bool_ if name in _FLAGS else np.int64)
+            for name in layout.records
+            if name in there
+        }
+        one = with_stored(kind(**told, **none), records, begin, end)
+        short = kind is Probe or records.rows <= MOST_IN_MEMORY  # probes are worked on whole
+        found.append(in_memory(one) if short else one)
     return tuple(found)
 
 
+def _rows_of_series(records: ParquetRecords, count: int) -> IntArray:
+    """Return how many records each series has."""
+    rows = np.zeros(count, np.int64)
+    for part in pieces_of(records.rows):
+        numbers = records.read("series", part.start, part.stop).astype(np.int64)
+        if numbers.max() >= count:
+            raise ValueError("a series that nothing is told of")
+        rows += np.bincount(numbers, minlength=count)
+    return rows
+
+
 def _write_operations(path: Path, operations: Operations) -> None:
+    names = {b"names": json.dumps(operations.names).encode()}
+    schema = _table_of(Operations.empty()).schema.with_metadata(names)
+    write_tables(path, schema, (_table_of(piece).cast(schema) for piece in operations.pieces()))
+
+
+def _table_of(operations: Operations) -> pa.Table:
     import pyarrow as pa
 
-    table = pa.table({name: getattr(operations, name) for name in COLUMNS})
-    names = json.dumps(operations.names).encode()
-    table = table.replace_schema_metadata({b"names": names})
-    _write(path, table.schema, (table,))
+    return pa.table({name: getattr(operations, name) for name in COLUMNS})
 
 
-def _operations_of(table: pa.Table) -> Operations:
-    names = json.loads((table.schema.metadata or {})[b"names"])
-    columns = {name: table.column(name).to_numpy() for name in COLUMNS}
-    return Operations.of(tuple(names), **columns)
+def write_operation_pieces(path: Path, pieces: Iterable[Operations]) -> None:
+    """Write operations without their names, for `stored_operations`; raises OSError."""
+    write_tables(path, _table_of(Operations.empty()).schema, map(_table_of, pieces))
 
 
 def _write_ranges(path: Path, ranges: Ranges) -> None:
@@ -218,10 +222,13 @@ def _write_ranges(path: Path, ranges: Ranges) -> None:
 
     table = pa.table({name: getattr(ranges, name) for name in RANGE_COLUMNS})
     table = table.replace_schema_metadata({b"names": json.dumps(ranges.names).encode()})
-    _write(path, table.schema, (table,))
+    write_tables(path, table.schema, (table,))
 
 
-def _ranges_of(table: pa.Table) -> Ranges:
+def _ranges_of(path: Path) -> Ranges:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
     names = json.loads((table.schema.metadata or {})[b"names"])
     return Ranges.of(names, **{name: table.column(name).to_numpy() for name in RANGE_COLUMNS})
 
@@ -230,7 +237,7 @@ def _write_side(path: Path, side: Managed | HostCopies) -> None:
     import pyarrow as pa
 
     table = pa.table({name: getattr(side, name) for name in side.columns()})
-    _write(path, table.schema, (table,))
+    write_tables(path, table.schema, (table,))
 
 
 def _read_side(kind: type[_OneSide], path: Path) -> _OneSide:
@@ -242,7 +249,28 @@ def _read_side(kind: type[_OneSide], path: Path) -> _OneSide:
     return kind.of(**{name: table.column(name).to_numpy() for name in kind.columns()})
 
 
-def _write(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+def read_operations(path: Path) -> Operations:
+    """Return operations with their names: arrays when they are few, else stored columns.
+
+    Raises
+    ------
+    OSError, ValueError, KeyError
+        If the file cannot be read or is damaged.
+    """
+    records = ParquetRecords(path)
+    names = json.loads((records.file.schema_arrow.metadata or {})[b"names"])
+    found = stored_operations(records, tuple(names))
+    return in_memory(found) if len(found) <= MOST_IN_MEMORY else found
+
+
+def stored_operations(records: ParquetRecords, names: tuple[str, ...]) -> Operations:
+    """Return the operations of a file as stored columns; raises KeyError if one is missing."""
+    if missing := set(COLUMNS) - set(records.file.schema_arrow.names):
+        raise KeyError(min(missing))
+    return with_stored(Operations.of(names), records, 0, records.rows)
+
+
+def write_tables(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
     """Write tables of one schema as row groups of one file."""
     import pyarrow.parquet as pq
 

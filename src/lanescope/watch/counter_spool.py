@@ -20,6 +20,8 @@ import numpy as np
 from lanescope.errors import InputError
 from lanescope.watch.codes import BoolArray, IntArray
 from lanescope.watch.halves import merge_directions
+from lanescope.watch.stored import MOST_IN_MEMORY, in_memory, with_stored
+from lanescope.watch.stored_records import SpoolRecords
 from lanescope.watch.timeline import LINKS, PCIE, Counters
 
 __all__ = [
@@ -87,7 +89,8 @@ def sidecar_of(spool: Path) -> Path:
 def read_counters(path: Path) -> Counters:
     """Read a spool of counters, whole or cut off.
 
-    A column that the spool does not have is 0: `merge_directions` brings two such together.
+    Long ones are read as they are used, see `lanescope.watch.stored`. A column that the spool
+    does not have is 0: `merge_directions` brings two such together.
 
     Raises
     ------
@@ -98,13 +101,16 @@ def read_counters(path: Path) -> Counters:
         with path.open("rb") as file:
             header, begin = header_of(path, file.read(LONGEST_HEADER))
             count = (os.fstat(file.fileno()).st_size - begin) // RECORD.itemsize
-            # mapped: the file is not held in memory beside the columns made of it
-            records: RecordArray = np.empty(0, RECORD)
-            if count > 0:
-                records = np.asarray(np.memmap(file, RECORD, "r", begin, (count,)))
+            file.seek(begin)
+            short = count <= MOST_IN_MEMORY
+            records: RecordArray = np.fromfile(file, RECORD, count if short else 0)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    return counters_of(header, records, read_sidecar(path))
+    found = counters_of(header, records, read_sidecar(path))
+    if short:
+        return found
+    stored = SpoolRecords(path, RECORD, begin, lambda part: counters_of(header, part, {}))
+    return with_stored(found, stored, 0, count)
 
 
 def counters_of(
@@ -148,7 +154,8 @@ def read_all_counters(folder: Path) -> tuple[Counters, ...]:
         with contextlib.suppress(InputError):
             found.append(read_counters(path))
     whole = [c for c in found if not c.source.endswith(HALVES)]
-    halves = {(c.source, c.gpu): c for c in found if c.source.endswith(HALVES)}
+    # of 50 records a second: ten hours of a GPU take 90 MB
+    halves = {(c.source, c.gpu): in_memory(c) for c in found if c.source.endswith(HALVES)}
     for source, gpu in sorted(halves):
         name = source.removesuffix(HALVES[0])
         other = halves.get((name + HALVES[1], gpu))

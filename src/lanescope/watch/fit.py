@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from lanescope.machine.pcie import PcieLink
 from lanescope.watch.codes import Direction, FloatArray, IntArray
-from lanescope.watch.operations import Operations
-from lanescope.watch.rectangles import between, rectangles
+from lanescope.watch.operations import KINDS, Operations
+from lanescope.watch.rectangles import between, in_order, rectangles
+from lanescope.watch.stored import pieces_of, search
 from lanescope.watch.timeline import PCIE, Counters, Timeline
-from lanescope.watch.wire import WireModel, default_model
+from lanescope.watch.wire import (
+    NONE,
+    OBSERVER_PER_OWN_SECOND,
+    OBSERVER_PER_SAMPLE,
+    OBSERVER_PER_SECOND,
+    WireModel,
+    default_model,
+)
 
 #: Commands of smaller copies are a thousandth of their bytes and more.
 LARGE_BYTES = 1 << 20
@@ -32,8 +41,11 @@ SAME = 0.002
 #: Windows with less traffic are pauses: more than watching causes, less than any use of a link.
 QUIET_BYTES_PER_SECOND = 30e6
 QUIET_WINDOWS = 20
-#: Records that are worked on at once.
-_CHUNK = 1 << 20
+#: Records and windows (41 s) that are worked on at once.
+_CHUNK = 1 << 18
+_BLOCK = 1 << 12
+#: A fit takes no more windows than about so many, evenly out of a long watch.
+MOST_WINDOWS = 100_000
 
 
 def model_of(timeline: Timeline, counters: Counters, link: PcieLink | None = None) -> WireModel:
@@ -46,9 +58,33 @@ def model_of(timeline: Timeline, counters: Counters, link: PcieLink | None = Non
     """
     if counters.link != PCIE:
         raise ValueError(f"counters of {counters.link} have no model of PCIe packets")
-    told = default_model(counters.source, link, own=counters.own is not None)
-    default = with_observer(told, counters)
+    default = default_of(timeline, counters, link)
     return fit(timeline, counters, default) or default
+
+
+def default_of(timeline: Timeline, counters: Counters, link: PcieLink | None = None) -> WireModel:
+    """Return the model that follows from PCIe's packets, with what watching itself causes.
+
+    It is not fitted to traced copies.
+    """
+    told = default_model(counters.source, link, own=counters.own is not None)
+    return with_observer(_with_others(told, counters, timeline), counters)
+
+
+def _with_others(model: WireModel, counters: Counters, timeline: Timeline) -> WireModel:
+    """Return the model with what other counters of the same GPU cause by watching."""
+    more = np.zeros(2)
+    for other in timeline.over(PCIE):
+        if other.gpu != counters.gpu or other is counters or len(other) < 2:
+            continue
+        seconds = (int(other.end_ns[-1]) - int(other.end_ns[0])) * 1e-9
+        more += np.array(OBSERVER_PER_SAMPLE.get(other.source, NONE)) * (len(other) - 1) / seconds
+        if other.own is None:
+            more += np.array(OBSERVER_PER_SECOND.get(other.source, NONE))
+        else:
+            own = sum(int(other.own[part].sum()) for part, _ in other.pieces()) / len(other)
+            more += np.array(OBSERVER_PER_OWN_SECOND.get(other.source, NONE)) * own
+    return replace(model, others_per_second=(float(more[0]), float(more[1])))
 
 
 def with_observer(model: WireModel, counters: Counters) -> WireModel:
@@ -59,19 +95,23 @@ def with_observer(model: WireModel, counters: Counters) -> WireModel:
     """
     if not any(model.per_sample) or not len(counters):
         return model
-    edges = np.arange(int(counters.end_ns[0]), int(counters.end_ns[-1]), FIT_WINDOW_NS)
-    rx, tx, known, own = _in_windows(counters, edges)
-    if not known.size:
-        return model
     most = QUIET_BYTES_PER_SECOND + sum(model.per_sample) * 1e9 / counters.interval_ns
-    quiet = (known > 0.9 * FIT_WINDOW_NS) & ((rx + tx) < most * known * 1e-9)
-    seconds, own_seconds = (float(x[quiet].sum()) * 1e-9 for x in (known, own))
-    if int(quiet.sum()) < QUIET_WINDOWS or not own_seconds:
+    most += sum(model.others_per_second)
+    windows, sums = 0, np.zeros(4)
+    for _, found in _blocks(counters):
+        rx, tx, known, _ = found
+        quiet = (known > 0.9 * FIT_WINDOW_NS) & ((rx + tx) < most * known * 1e-9)
+        windows += int(quiet.sum())
+        sums += found[:, quiet].sum(axis=1)
+    seconds, own_seconds = (float(x) * 1e-9 for x in sums[2:])
+    if windows < QUIET_WINDOWS or not own_seconds:
         return model
     samples = seconds * 1e9 / counters.interval_ns
     per_second = [
-        min(max((float(wire[quiet].sum()) - each * samples) / own_seconds, 0.0), most_own)
-        for wire, each, most_own in zip((rx, tx), model.per_sample, model.per_second, strict=True)
+        min(max((float(wire) - each * samples - other * seconds) / own_seconds, 0.0), most_own)
+        for wire, each, most_own, other in zip(
+            sums[:2], model.per_sample, model.per_second, model.others_per_second, strict=True
+        )
     ]
     return replace(model, per_second=(per_second[0], per_second[1]))
 
@@ -82,26 +122,47 @@ def fit(timeline: Timeline, counters: Counters, default: WireModel) -> WireModel
     Directions without enough large copies keep the default's figures. None where there
     are none, or where the traced copies do not explain the counters.
     """
-    operations = timeline.operations
-    own = operations.rows(operations.moves & (operations.device == counters.gpu))
-    large = own.rows(own.bytes >= LARGE_BYTES)
-    if not len(large) or len(counters) < 2:
+    if len(counters) < 2:
         return None
-    edges = np.arange(int(counters.end_ns[0]), int(counters.end_ns[-1]), FIT_WINDOW_NS)
+    own = timeline.operations.where(lambda o: o.moves, "bytes", *KINDS, device=counters.gpu)
+    ordered = in_order(own)
+    if not np.any(ordered.bytes >= LARGE_BYTES):
+        return None
+    latest = np.maximum.accumulate(ordered.end_ns)
+    most = MOST_WINDOWS // max(_block_count(counters), 1)
+    parts = []
+    for edges, found in _blocks(counters):
+        begin = int(np.searchsorted(latest, edges[0], "left"))
+        end = int(np.searchsorted(ordered.start_ns, edges[-1], "right"))
+        if begin < end:
+            rows = ordered.rows(slice(begin, end))
+            chosen = _chosen(rows, edges, found, default, counters.interval_ns)
+            parts.append(chosen[:: -(-len(chosen) // most) or 1])
+    if not parts:
+        return None
+    columns = np.concatenate(parts)
+    return _fitted(columns[:, :2], [columns[:, 2], columns[:, 3]], default)
+
+
+def _chosen(
+    own: Operations, edges: IntArray, found: FloatArray, default: WireModel, interval_ns: int
+) -> FloatArray:
+    """Return a row for each window that large copies fill: payload h2d, d2h, and wire rx, tx."""
     payload = _payload_in_windows(own, edges)
-    big = _payload_in_windows(large, edges)
-    rx, tx, known, fetching = _in_windows(counters, edges)
+    big = _payload_in_windows(own.rows(own.bytes >= LARGE_BYTES), edges)
+    rx, tx, known, fetching = found
     total = payload.sum(axis=1)
     counts = np.diff(np.searchsorted(np.sort(own.end_ns), edges))
-    observed = default.observed(known * 1e-9, counters.interval_ns, fetching * 1e-9)
+    observed = default.observed(known * 1e-9, interval_ns, fetching * 1e-9)
     chosen = (
         (known > 0.999 * FIT_WINDOW_NS) & (total >= LEAST_BYTES) & (big.sum(axis=1) >= 0.98 * total)
     )
     wires = [
-        (wire - own_bytes - each * counts)[chosen]
+        wire - own_bytes - each * counts
         for wire, own_bytes, each in zip((rx, tx), observed, default.per_operation, strict=True)
     ]
-    return _fitted(payload[chosen], wires, default)
+    rows: FloatArray = np.column_stack((payload, *wires))[chosen]
+    return rows
 
 
 def _fitted(payload: FloatArray, wires: list[FloatArray], default: WireModel) -> WireModel | None:
@@ -128,11 +189,29 @@ def _fitted(payload: FloatArray, wires: list[FloatArray], default: WireModel) ->
     return replace(default, matrix=(rows[0], rows[1]), source=source, residual=residual)
 
 
-def _in_windows(counters: Counters, edges: IntArray) -> tuple[FloatArray, ...]:
+def _block_count(counters: Counters) -> int:
+    return -(-(int(counters.end_ns[-1]) - int(counters.end_ns[0])) // (FIT_WINDOW_NS * _BLOCK))
+
+
+def _blocks(counters: Counters) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Yield windows from the first to the last record, some at a time: edges, and between them.
+
+    The latter has the rows of `_in_windows`.
+    """
+    begin_ns, end_ns = int(counters.end_ns[0]), int(counters.end_ns[-1])
+    count = (end_ns - begin_ns - 1) // FIT_WINDOW_NS  # whole windows
+    for part in pieces_of(count, _BLOCK):
+        edges = begin_ns + np.arange(part.start, part.stop + 1) * FIT_WINDOW_NS
+        yield edges, _in_windows(counters, edges)
+
+
+def _in_windows(counters: Counters, edges: IntArray) -> FloatArray:
     """Return bytes (rx, tx), known ns and those that may be the sampler's, between edges."""
     found = np.zeros((4, max(edges.size - 1, 0)))
-    for begin in range(0, len(counters) - 1, _CHUNK):
-        part = slice(begin, begin + _CHUNK + 1)  # one record more, as the first has no start
+    first = max(search(counters.end_ns, int(edges[0]), "right") - 1, 0)
+    last = min(search(counters.end_ns, int(edges[-1]), "left") + 1, len(counters))
+    for begin in range(first, last - 1, _CHUNK):
+        part = slice(begin, min(begin + _CHUNK + 1, last))  # the first one has no start
         end, known = counters.end_ns[part], counters.known[part]
         low = max(int(np.searchsorted(edges, end[0], "right")) - 1, 0)
         high = int(np.searchsorted(edges, end[-1], "left")) + 1
@@ -142,7 +221,7 @@ def _in_windows(counters: Counters, edges: IntArray) -> tuple[FloatArray, ...]:
         columns = (counters.rx_bytes[part], counters.tx_bytes[part], lasted, own)
         for row, column in zip(found, columns, strict=True):
             row[low : high - 1] += between(end, np.where(known, column, 0), near)
-    return tuple(found)
+    return found
 
 
 def _payload_in_windows(operations: Operations, edges: IntArray) -> FloatArray:

@@ -25,6 +25,8 @@ _SLOTS_PER_SECOND = _SECOND_NS // SLOT_NS
 _SLOTS = (HISTORY_SECONDS + 1) * _SLOTS_PER_SECOND
 #: Peaks are over windows of 1 ms, or of the first of these that a sample fits into.
 _PEAK_WINDOWS_NS = (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000, SLOT_NS)
+#: The history has a new point each second, which is shown so much later at most.
+_HISTORY_EVERY_NS = 250_000_000
 #: Records come in bursts; what is older than this is not the rate now.
 _LATEST_NS = 1_000_000_000
 #: Rows of what is kept for each slot: payload bytes h2d and d2h, known nanoseconds, and the
@@ -74,6 +76,7 @@ class LiveLink:
         self._slots = np.zeros((5, _SLOTS))
         self._newest = -1
         self._peaks = np.zeros(2)
+        self._told: tuple[int, tuple[FloatArray, ...]] = (-1, ())
 
     @property
     def knows(self) -> bool:
@@ -90,6 +93,11 @@ class LiveLink:
 
     def rates(self, now_ns: int) -> tuple[LiveRates, LiveRates]:
         """Return what both directions (h2d, d2h) carry at a time, nanoseconds since 1970."""
+        if not self.knows:
+            nothing = LiveRates(None, None, None, np.full(HISTORY_SECONDS, np.nan))
+            return nothing, nothing
+        if self._told[0] != now_ns // _HISTORY_EVERY_NS:
+            self._told = (now_ns // _HISTORY_EVERY_NS, self._history(now_ns))
         return self._rates(0, now_ns), self._rates(1, now_ns)
 
     def _count_lost(self, counters: Counters) -> None:
@@ -127,8 +135,6 @@ class LiveLink:
             self._newest = slot
 
     def _rates(self, way: int, now_ns: int) -> LiveRates:
-        if not self.knows:
-            return LiveRates(None, None, None, np.full(HISTORY_SECONDS, np.nan))
         whole = self._newest - 1  # the newest is still being filled
         late = now_ns - (whole + 1) * SLOT_NS > _LATEST_NS
         now = self._slots[:, whole % _SLOTS]
@@ -140,11 +146,11 @@ class LiveLink:
             bandwidth_gbs(payload, now[_KNOWN] * 1e-9) if known else None,
             None if late else peak,
             float(self._peaks[way]),
-            self._history(way, now_ns),
+            self._told[1][way],
         )
 
-    def _history(self, way: int, now_ns: int) -> FloatArray:
-        """Mean over each of the last whole seconds."""
+    def _history(self, now_ns: int) -> tuple[FloatArray, ...]:
+        """Mean over each of the last whole seconds, both ways."""
         first = (now_ns // _SECOND_NS - HISTORY_SECONDS) * _SLOTS_PER_SECOND
         numbers = first + np.arange(HISTORY_SECONDS * _SLOTS_PER_SECOND)
         there = (numbers <= self._newest) & (numbers > self._newest - _SLOTS)
@@ -152,7 +158,8 @@ class LiveLink:
         seconds = chosen.reshape(3, HISTORY_SECONDS, _SLOTS_PER_SECOND).sum(axis=2)
         lasted = seconds[_KNOWN] * 1e-9
         known = lasted >= LEAST_KNOWN
-        history = np.full(HISTORY_SECONDS, math.nan)
-        settled = settle(seconds[0], seconds[1], self._resolution)[way]
-        history[known] = bandwidths_gbs(settled[known], lasted[known])
-        return history
+        history = np.full((2, HISTORY_SECONDS), math.nan)
+        settled = settle(seconds[0], seconds[1], self._resolution)
+        for told, payload in zip(history, settled, strict=True):
+            told[known] = bandwidths_gbs(payload[known], lasted[known])
+        return tuple(history)

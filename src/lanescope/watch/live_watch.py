@@ -17,6 +17,9 @@ from lanescope.watch.spool_tail import HalvesTail, SpoolTail, Tail
 from lanescope.watch.timeline import LINKS, NVLINK, Counters
 from lanescope.watch.wire import default_model
 
+#: How often is looked for new spools.
+_FIND_NS = 500_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class LiveWay:
@@ -82,6 +85,7 @@ class LiveWatch:
     def __init__(self, folder: Path, machine: Machine, ceilings: Ceilings | None = None) -> None:
         self._folder, self._machine, self._ceilings = folder, machine, ceilings
         self._begin_ns: int | None = None
+        self._found_ns = -_FIND_NS
         self._tails: dict[str, Tail] = {}
         self._links: dict[tuple[int, str, str], LiveLink] = {}
         self._limits: dict[tuple[int, str], tuple[LinkLimit, LinkLimit]] = {}
@@ -90,7 +94,9 @@ class LiveWatch:
     def look(self, now_ns: int) -> LiveFrame:
         """Return what is known at a time, nanoseconds since 1970; what cannot be read is told."""
         self._begin_ns = now_ns if self._begin_ns is None else self._begin_ns
-        self._find()
+        if now_ns - self._found_ns >= _FIND_NS:
+            self._find()
+            self._found_ns = now_ns
         for name, tail in list(self._tails.items()):
             try:
                 for counters in tail.read():

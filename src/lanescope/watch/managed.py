@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.watch.codes import Direction, What
+from lanescope.watch.operations import KINDS
 from lanescope.watch.side_tables import ManagedKind
 from lanescope.watch.timeline import Timeline
 
@@ -41,7 +42,8 @@ class ManagedWay:
 
 def managed_ways(timeline: Timeline) -> tuple[ManagedWay, ...]:
     """Return what managed memory moved, by GPU and direction; nothing where nothing was seen."""
-    moved = timeline.operations.rows(np.equal(timeline.operations.what, What.MIGRATION))
+    migrations = lambda o: np.equal(o.what, What.MIGRATION)  # noqa: E731
+    moved = timeline.operations.where(migrations, "bytes", "device", *KINDS)
     found = []
     for gpu in np.unique(moved.device).tolist():
         for way in _WAYS:

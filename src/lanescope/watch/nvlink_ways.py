@@ -71,7 +71,8 @@ def _sum(ways: tuple[WaySummary, ...], direction: str, key: str) -> float:
 
 def _crossing(operations: Operations, machine: Machine | None, counted: set[int]) -> Operations:
     """Return the copies between GPUs that go over NVLink."""
-    between = operations.rows(operations.direction == Direction.P2P)
+    columns = ("bytes", "source_device", "destination_device")
+    between = operations.where(lambda o: o.direction == Direction.P2P, *columns)
     pairs = frozenset() if machine is None else joined(machine)
     if not pairs:
         pairs = frozenset((a, b) for a in counted for b in counted if a != b)

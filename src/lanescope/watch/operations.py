@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -20,8 +20,13 @@ from lanescope.watch.codes import (
     What,
     on_host,
 )
+from lanescope.watch.stored import pieces_of
 
+#: Rows of a piece: 17 MB.
+_PIECE = 1 << 17
 _CODE_COLUMNS = frozenset(("what", "source_kind", "destination_kind"))
+#: What `Operations.direction` follows from.
+KINDS = ("what", "source_kind", "destination_kind", "source_device", "destination_device")
 _DEFAULTS = {"source_device": -1, "destination_device": -1, "thread": UNKNOWN_THREAD}
 
 
@@ -29,7 +34,8 @@ _DEFAULTS = {"source_device": -1, "destination_device": -1, "thread": UNKNOWN_TH
 class Operations:
     """Operations of all processes, one row each; columns of equal length.
 
-    Not slotted, as derived columns are computed once and kept.
+    Of long watches columns are `lanescope.watch.stored.StoredColumn`: work on them by `pieces`,
+    or on what `where` chooses. Not slotted, as derived columns are computed once and kept.
 
     Attributes
     ----------
@@ -121,11 +127,59 @@ class Operations:
         return Operations.of(tuple(numbers), **joined)
 
     def __len__(self) -> int:
-        return int(self.pid.size)
+        return int(self.start_ns.size)
 
-    def rows(self, chosen: BoolArray | IntArray) -> Operations:
-        """Return some rows, by a mask or by their numbers."""
-        return Operations(**{k: getattr(self, k)[chosen] for k in COLUMNS}, names=self.names)
+    def pieces(self, most: int = _PIECE) -> Iterator[Operations]:
+        """Yield consecutive rows with all columns in memory, so many at once."""
+        for part in pieces_of(len(self), most):
+            yield _Piece(self, part)
+
+    def _values(self, column: str) -> list[frozenset[int]]:
+        """Return which values of a column each piece holds."""
+        if column not in self._held:
+            found = (np.unique(getattr(piece, column)) for piece in self.pieces())
+            self._held[column] = [frozenset(values.tolist()) for values in found]
+        return self._held[column]
+
+    @cached_property
+    def _held(self) -> dict[str, list[frozenset[int]]]:
+        return {}
+
+    def where(
+        self, chosen: Callable[[Operations], BoolArray], *columns: str, **only: int
+    ) -> Operations:
+        """Return the rows that a mask chooses, with their times and some other columns.
+
+        What is not named is left empty, and memory is taken only for what is.
+
+        Parameters
+        ----------
+        chosen
+            Returns the mask of a piece that it is given.
+        only
+            Values of columns, such as ``device=0``: pieces without them are not read.
+        """
+        kept: dict[str, list[Any]] = {name: [] for name in ("start_ns", "end_ns", *columns)}
+        for number, piece in enumerate(self.pieces()):
+            if any(value not in self._values(name)[number] for name, value in only.items()):
+                continue
+            mask = chosen(piece)
+            for name, value in only.items():
+                mask = mask & (getattr(piece, name) == value)
+            if mask.any():
+                for name, parts in kept.items():
+                    parts.append(getattr(piece, name)[mask])
+        joined: dict[str, Any] = {name: np.empty(0, _dtype(name)) for name in COLUMNS}
+        joined |= {name: np.concatenate(parts) for name, parts in kept.items() if parts}
+        return Operations(**joined, names=self.names)
+
+    def rows(self, chosen: BoolArray | IntArray | slice) -> Operations:
+        """Return some rows, by a mask, by their numbers, or consecutive ones as views."""
+        columns: dict[str, Any] = {}
+        for name in COLUMNS:
+            column = getattr(self, name)
+            columns[name] = column if column.size == 0 else column[chosen]
+        return Operations(**columns, names=self.names)
 
     @property
     def seconds(self) -> FloatArray:
@@ -185,3 +239,18 @@ def _dtype(column: str) -> type[np.generic]:
 
 #: Every column, in the order of the fields.
 COLUMNS = tuple(field.name for field in fields(Operations) if field.name != "names")
+
+
+class _Piece(Operations):
+    """Consecutive rows of operations; their columns come into memory when they are asked for."""
+
+    def __init__(self, whole: Operations, part: slice) -> None:
+        self.__dict__.update(names=whole.names, _whole=whole, _part=part)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in COLUMNS:
+            raise AttributeError(name)
+        whole = getattr(self.__dict__["_whole"], name)
+        column = whole if whole.size == 0 else whole[self.__dict__["_part"]]
+        self.__dict__[name] = column
+        return column

@@ -10,8 +10,8 @@ from lanescope.watch.codes import FloatArray, IntArray
 from lanescope.watch.timeline import Counters
 from lanescope.watch.wire import WireModel
 
-#: Records that are worked on at once: 100 MB.
-_CHUNK = 1 << 20
+#: Records that are worked on at once: 25 MB.
+_CHUNK = 1 << 18
 
 
 def payload_records(
@@ -32,11 +32,10 @@ def payload_records(
         As for `RateMeter.add_counters`.
     """
     ends = np.empty(0, np.int64) if operation_ends is None else operation_ends
-    for begin in range(0, len(counters), _CHUNK):
-        part = slice(begin, begin + _CHUNK)
+    for part, start_ns in counters.pieces(_CHUNK):
         end_ns = counters.end_ns[part]
-        before = int(counters.end_ns[begin - 1]) if begin else end_before_ns
-        start_ns = np.concatenate(([end_ns[0] if before is None else before], end_ns[:-1]))
+        if not part.start and end_before_ns is not None:
+            start_ns[0] = end_before_ns
         known_ns = np.where(counters.known[part], end_ns - start_ns, 0).astype(np.float64)
         own = None if counters.own is None else np.where(counters.own[part], known_ns, 0.0) * 1e-9
         observed = model.observed(known_ns * 1e-9, counters.interval_ns, own)

@@ -10,7 +10,7 @@ from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.watch.codes import Direction, FloatArray, IntArray
 from lanescope.watch.operations import Operations
 from lanescope.watch.payload import payload_records
-from lanescope.watch.rectangles import rectangles
+from lanescope.watch.rectangles import moved, rectangle_pieces
 from lanescope.watch.timeline import Counters
 from lanescope.watch.windows import WINDOWS_NS, WindowStatistics, WindowSums, window_text
 from lanescope.watch.wire import RESOLUTION, TRACED_RESOLUTION, WireModel, settle
@@ -158,7 +158,7 @@ def counter_rates(
     ends, resolution = None, RESOLUTION
     if operations is not None and len(operations):
         resolution = TRACED_RESOLUTION
-        own = operations.rows(operations.is_copy & (operations.device == counters.gpu))
+        own = operations.where(lambda o: o.is_copy, device=counters.gpu)
         ends = np.sort(own.end_ns)
     meter = RateMeter(span_ns, counters.interval_ns, limits_gbs, resolution)
     meter.add_counters(counters, model, ends)
@@ -176,7 +176,7 @@ def operation_rates(
     Each copy counts with an even rate from its start to its end.
     """
     meter = RateMeter(span_ns, 0, limits_gbs, resolution=0.0)
-    own = operations.rows(operations.device == gpu)
-    ways = [own.rows(own.direction == way) for way in (Direction.H2D, Direction.D2H)]
-    meter.add(*rectangles(ways, span_ns))
+    ways = [moved(operations, gpu, way) for way in (Direction.H2D, Direction.D2H)]
+    for end_ns, columns in rectangle_pieces(ways, span_ns):
+        meter.add(end_ns, columns)
     return meter.rates()

@@ -16,6 +16,7 @@ from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.run.folders import new_run_folder
 from lanescope.run.run import State
+from lanescope.watch.interrupting import Interrupted, deferred
 from lanescope.watch.launcher import Outcome
 from lanescope.watch.link_error_log import LinkErrorLog
 from lanescope.watch.preparing import prepare_all
@@ -34,7 +35,8 @@ class NotStoredError(InputError):
     Attributes
     ----------
     exit_code
-        The program's own, or 2 where that is 0 or there is none.
+        The program's own. Where that is 0 or there is none: 2, or after an interruption 0 and
+        what a shell tells of the signal.
     """
 
     def __init__(self, message: str, exit_code: int) -> None:
@@ -75,6 +77,8 @@ def watch(asked: Watch) -> WatchRun:
 
     Raises
     ------
+    Interrupted
+        If somebody interrupts before it runs; then nothing is left of the watch.
     InputError
         If the program cannot be run, or the run's folder cannot be written; a
         `NotStoredError` if that is so after the program has ended.
@@ -89,30 +93,55 @@ def watch(asked: Watch) -> WatchRun:
         notes=asked.waited.notes,
     )
     folder = WatchFolder(asked.out or new_run_folder(WATCH), begun)
-    errors = LinkErrorLog(folder.folder, asked.machine)
-    sources = list(asked.sources(folder.spool))
-    refused = _started(sources)
-    running = [source for source in sources if refused[source.name] is None]
-    begun = dataclasses.replace(begun, start_ns=time.time_ns())
-    folder.update(begun)
+    running: list[Source] = []
+    ended = None
     try:
-        with asked.beside(folder.spool):
-            outcome = asked.waited.wait(_environment(running))
-        time.sleep(_AFTERWARDS_SECONDS)
-        end_ns = time.time_ns()  # before sources are stopped, which takes them its time
-    finally:
-        records = [_stopped(source, refused[source.name]) for source in sources]
-    ended = _ended(begun, outcome, end_ns, records)
-    try:
-        errors.end()
+        errors = LinkErrorLog(folder.folder, asked.machine)
+        sources = list(asked.sources(folder.spool))
+        refused = _started(sources, running)
+        begun = dataclasses.replace(begun, start_ns=time.time_ns())
+        folder.update(begun)
+        with asked.beside(folder.spool), deferred():
+            try:
+                outcome = asked.waited.wait(_environment(running))
+                time.sleep(_AFTERWARDS_SECONDS)
+                end_ns = time.time_ns()  # before sources are stopped, which takes them its time
+            finally:
+                records = [_stopped(source, refused[source.name]) for source in sources]
+                running.clear()
+            ended = _ended(begun, outcome, end_ns, records)
+            folder.update(ended)
+            errors.end()
         return folder.finish(ended)
     except InputError as error:
+        if ended is None:
+            raise
         kept = f"{error}; what was watched is kept: 'lanescope report {folder.folder}' shows it"
         raise NotStoredError(kept, ended.exit_code or 2) from error
+    except Interrupted as error:
+        if ended is None:  # before anything was run
+            for source in running:
+                source.stop()
+            folder.discard()
+            raise
+        raise summary_interrupted(ended, folder.folder, error) from error
 
 
-def _started(sources: Sequence[Source]) -> dict[str, SourceRecord | None]:
-    """Start all sources; what stands in the way of one is told and harms nobody."""
+def summary_interrupted(ended: WatchManifest, folder: Path, error: Interrupted) -> NotStoredError:
+    """Return what is told when somebody does not wait for the summary."""
+    code = error.exit_code if ended.exit_code is None else ended.exit_code
+    return NotStoredError(
+        "interrupted while the summary was made; what was watched is kept, and "
+        f"'lanescope report {folder}' makes it again",
+        code,
+    )
+
+
+def _started(sources: Sequence[Source], running: list[Source]) -> dict[str, SourceRecord | None]:
+    """Start all sources; what stands in the way of one is told and harms nobody.
+
+    Those that run are added to `running`, also when somebody interrupts.
+    """
     found: dict[str, SourceRecord | None] = {}
     for source, refusal in zip(sources, prepare_all(sources), strict=True):
         found[source.name] = None
@@ -120,6 +149,7 @@ def _started(sources: Sequence[Source]) -> dict[str, SourceRecord | None]:
             if refusal is not None:
                 raise refusal
             source.start()
+            running.append(source)
         except NotMeasuredError as error:
             found[source.name] = SourceRecord(source.name, False, error.reason, error.remedy)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,11 +17,16 @@ from lanescope.watch.operations import Operations
 from lanescope.watch.probe_spool import read_all_probes
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed
-from lanescope.watch.timeline import Process, Timeline
+from lanescope.watch.timeline import Timeline
 from lanescope.watch.trace_spool import Trace, read_trace_spool
+from lanescope.watch.trace_stream import Traced, stream_traces
 
+#: Spools of traces that are longer together are read piece by piece.
+MOST_BYTES_IN_MEMORY = 32 << 20
 #: Columns that hold numbers of GPUs.
 _DEVICES = ("source_device", "destination_device", "device")
+
+_Rows = TypeVar("_Rows", Operations, Managed)
 
 
 def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | None) -> Timeline:
@@ -31,21 +36,39 @@ def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | Non
     """
     counters = read_all_counters(folder)
     probes = read_all_probes(folder)
-    traces = _traces(folder)
-    operations = Operations.concat([_renumbered(trace, machine) for trace in traces])
-    ranges = Ranges.concat([trace.ranges for trace in traces])
-    managed = Managed.concat([_renumbered_managed(trace, machine) for trace in traces])
-    called = HostCopies.concat([trace.host_copies for trace in traces])
-    processes: tuple[Process, ...] = tuple(
-        dataclasses.replace(trace.process, unfinished=trace.unfinished) for trace in traces
-    )
+    traced = _traced(folder, machine)
+    operations = traced.operations
     if end_ns is None:
         ends = [int(c.end_ns[-1]) for c in counters if len(c)]
         ends += [int(p.end_ns[-1]) for p in probes if len(p)]
-        ends += [int(operations.end_ns.max())] if len(operations) else []
+        ends += [int(piece.end_ns.max()) for piece in operations.pieces()]
         end_ns = max([start_ns, *ends])
+    told = (operations, traced.processes, probes)
     return Timeline(
-        start_ns, end_ns, counters, operations, processes, probes, ranges, managed, called
+        start_ns, end_ns, counters, *told, traced.ranges, traced.managed, traced.host_copies
+    )
+
+
+def _traced(folder: Path, machine: Machine) -> Traced:
+    """Return what traces tell, with the machine's numbers of GPUs."""
+
+    def renumbered(rows: _Rows, visible: str | None) -> _Rows:
+        numbers = gpu_numbers(visible, machine)
+        columns: dict[str, Any] = {
+            name: _mapped(getattr(rows, name), numbers) for name in _DEVICES if hasattr(rows, name)
+        }
+        return dataclasses.replace(rows, **columns)
+
+    paths = sorted(folder.glob("trace.*.bin"))
+    if sum(path.stat().st_size for path in paths) > MOST_BYTES_IN_MEMORY:
+        return stream_traces(paths, renumbered)
+    traces = _traces(folder)
+    return Traced(
+        Operations.concat([renumbered(t.operations, t.visible_devices) for t in traces]),
+        tuple(dataclasses.replace(t.process, unfinished=t.unfinished) for t in traces),
+        Ranges.concat([t.ranges for t in traces]),
+        Managed.concat([renumbered(t.managed, t.visible_devices) for t in traces]),
+        HostCopies.concat([t.host_copies for t in traces]),
     )
 
 
@@ -55,20 +78,6 @@ def _traces(folder: Path) -> list[Trace]:
         with contextlib.suppress(InputError):  # cut off in its first line: nothing was traced
             found.append(read_trace_spool(path))
     return found
-
-
-def _renumbered(trace: Trace, machine: Machine) -> Operations:
-    """Operations with the machine's numbers of GPUs instead of the process's own."""
-    numbers = gpu_numbers(trace.visible_devices, machine)
-    columns: dict[str, Any] = {
-        name: _mapped(getattr(trace.operations, name), numbers) for name in _DEVICES
-    }
-    return dataclasses.replace(trace.operations, **columns)
-
-
-def _renumbered_managed(trace: Trace, machine: Machine) -> Managed:
-    numbers = gpu_numbers(trace.visible_devices, machine)
-    return dataclasses.replace(trace.managed, device=_mapped(trace.managed.device, numbers))
 
 
 def gpu_numbers(visible: str | None, machine: Machine) -> tuple[int, ...]:

@@ -37,8 +37,11 @@ from lanescope.watch.columns import read_columns, write_columns
 from lanescope.watch.link_error_log import read_link_errors
 from lanescope.watch.run import WATCH, SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.spool import read_spools
+from lanescope.watch.timeline import Timeline
 
 SPOOL = "spool"
+#: What a spool is called while it is removed.
+_REMOVED = ".spool"
 
 
 class WatchFolder:
@@ -73,16 +76,48 @@ class WatchFolder:
         with writing_to(self.folder):
             write_atomically(self.folder / MANIFEST, json.dumps(content, indent=2).encode())
 
+    def discard(self) -> None:
+        """Remove the folder: nothing was watched."""
+        self._lock.release()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def finish(self, manifest: WatchManifest) -> WatchRun:
-        """Make columns of the spools, remove these, and return the whole watch."""
-        timeline = read_spools(self.spool, manifest.machine, manifest.start_ns, manifest.end_ns)
+        """Make columns of the spools, remove these, and return the whole watch.
+
+        A spool goes only when its columns can be read, and all of them at once: what is left
+        of them when that is interrupted is no watch any more.
+        """
         self.update(manifest)
         with writing_to(self.folder):
+            timeline = read_spools(self.spool, manifest.machine, manifest.start_ns, manifest.end_ns)
             write_columns(self.folder, timeline)
             sync_folder(self.folder)
-            shutil.rmtree(self.spool)
+            timeline = _read_back(self.folder, timeline)
+            self.spool.rename(self.folder / _REMOVED)
+            shutil.rmtree(self.folder / _REMOVED)
         self._lock.release()
         return WatchRun(manifest, timeline, self.folder, read_link_errors(self.folder))
+
+
+def _read_back(folder: Path, written: Timeline) -> Timeline:
+    """Return what was written, from the disk.
+
+    Raises
+    ------
+    OSError, InputError
+        If it cannot be read, or is not all there.
+    """
+    try:
+        timeline = read_columns(folder, written.start_ns, written.end_ns)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"the columns in {folder} cannot be read back: {error}") from error
+    if _lengths(timeline) != _lengths(written):
+        raise InputError(f"the columns in {folder} lack records that were written")
+    return timeline
+
+
+def _lengths(timeline: Timeline) -> list[int]:
+    return [*map(len, timeline.counters), *map(len, timeline.probes), len(timeline.operations)]
 
 
 def read_watch(folder: Path) -> WatchRun:

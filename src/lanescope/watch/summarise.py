@@ -14,7 +14,6 @@ from lanescope.watch.fit import model_of
 from lanescope.watch.limits import WAYS, Ceilings, link_limits, pcie_links
 from lanescope.watch.managed import managed_ways
 from lanescope.watch.nvlink_ways import nvlink_notes, nvlink_ways
-from lanescope.watch.operations import Operations
 from lanescope.watch.probed_notes import probe_notes
 from lanescope.watch.probed_way import probed_ways
 from lanescope.watch.rates import Rates, counter_rates, operation_rates
@@ -47,8 +46,8 @@ def summarise(
     ceilings
         What an earlier run measured; shares are of that where it tells.
     """
-    moved = np.unique(timeline.operations.device[timeline.operations.moves])
-    gpus = {c.gpu for c in timeline.over(PCIE)} | set(moved.tolist())
+    moved = [np.unique(piece.device[piece.moves]) for piece in timeline.operations.pieces()]
+    gpus = {c.gpu for c in timeline.over(PCIE)}.union(*(found.tolist() for found in moved))
     chosen = {gpu: best_counters(timeline, gpu) for gpu in sorted(gpus)}
     ways = tuple(
         way
@@ -123,8 +122,7 @@ def _ways(
         rates = both[i] if both else None
         split = None
         if rest and counters is not None and model is not None:
-            own, explained = _own(timeline, gpu, i)
-            split = unexplained(counters, model, own, explained, i)
+            split = unexplained(counters, model, timeline.operations, i)
         ways.append(
             WaySummary(gpu, direction, told, source, rates, count, trace, rest, limits[i], split)
         )
@@ -136,17 +134,14 @@ def _unattributed(
 ) -> float | None:
     if counted is None or counters is None:
         return None
-    _, explained = _own(timeline, gpu, way)
+    code = (Direction.H2D, Direction.D2H)[way]
+    own = timeline.operations.where(lambda o: o.direction == code, "bytes", device=gpu)
     probes = (probe.one_way(way) for probe in timeline.probes if probe.gpu == gpu)
-    probed = sum(probe.bytes_between(*counters.end_ns[[0, -1]]) for probe in probes)
-    rest = counted - bytes_in_known(explained, counters) - probed
+    probed = sum(
+        probe.bytes_between(int(counters.end_ns[0]), int(counters.end_ns[-1])) for probe in probes
+    )
+    rest = counted - bytes_in_known(own, counters) - probed
     return rest if rest > max(RESOLUTION * counted, _LEAST_UNATTRIBUTED) else 0.0
-
-
-def _own(timeline: Timeline, gpu: int, way: int) -> tuple[Operations, Operations]:
-    """Return a GPU's operations, and those of them whose bytes went one way."""
-    own = timeline.operations.rows(timeline.operations.device == gpu)
-    return own, own.rows(own.direction == (Direction.H2D, Direction.D2H)[way])
 
 
 def _losses(
@@ -178,7 +173,8 @@ def _notes(
         split = split_text([way.unexplained for way in ways if way.unexplained])
         when = f", {split}" if split else ""
         notes.append(f"{size} were counted that no traced copy explains{when}: {_CANDIDATES}.")
-    between = np.any(timeline.operations.direction == Direction.P2P)
+    pieces = timeline.operations.pieces()
+    between = any(bool(np.any(piece.direction == Direction.P2P)) for piece in pieces)
     if between and not nvlinks:
         notes.append(
             "Copies between GPUs cross the links above only where no NVLink joins the GPUs."

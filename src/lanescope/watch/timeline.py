@@ -6,6 +6,7 @@ cannot hold today's time to the nanosecond.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +16,7 @@ from lanescope.watch.operations import Operations
 from lanescope.watch.probe import Probe
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed
+from lanescope.watch.stored import PIECE, pieces_of
 
 __all__ = [
     "NVLINK",
@@ -38,6 +40,9 @@ LINKS = (PCIE, NVLINK)
 @dataclass(frozen=True, slots=True, eq=False)
 class Counters:
     """Bytes that crossed the link of one GPU, on the wire, interval by interval.
+
+    Columns are arrays, or of long watches `lanescope.watch.stored.StoredColumn`: work on them
+    by `pieces`.
 
     Attributes
     ----------
@@ -89,6 +94,18 @@ class Counters:
     def start_ns(self) -> IntArray:
         """Start of each record: the end of the one before; the first starts where it ends."""
         return np.concatenate((self.end_ns[:1], self.end_ns[:-1]))
+
+    def pieces(self, most: int = PIECE) -> Iterator[tuple[slice, IntArray]]:
+        """Yield consecutive records, so many at once, each time with their starts.
+
+        The columns of the records are slices, such as ``counters.end_ns[part]``.
+        """
+        for part in pieces_of(len(self), most):
+            if part.start:
+                yield part, self.end_ns[part.start - 1 : part.stop - 1]
+            else:
+                ends = self.end_ns[part]
+                yield part, np.concatenate((ends[:1], ends[:-1]))
 
     def rows(self, chosen: slice) -> Counters:
         """Return consecutive records; the first has lost its start and so is not known."""

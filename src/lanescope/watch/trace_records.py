@@ -115,10 +115,11 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The places of a spool's whole records by their kind."""
+    """The places of a spool's whole records by their kind, and where the last of them ends."""
 
     content: bytes
     runs: Mapping[int, Sequence[Run]]
+    end: int = 0
 
     @classmethod
     def found_in(cls, content: bytes, begin: int) -> Records:
@@ -133,7 +134,7 @@ class Records:
             run = Run(at, size, _run(content, at, size, end))
             runs.setdefault(kind, []).append(run)
             at += size * run.many
-        return cls(content, runs)
+        return cls(content, runs, at)
 
     def table(self, kind: Kind, layout: np.dtype[np.void]) -> Table:
         """Return the records of a kind that has a fixed layout."""

@@ -90,34 +90,48 @@ def read_trace_spool(path: Path) -> Trace:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    header, begin = _header(path, content)
+    header, begin = trace_header(path, content)
     records = Records.found_in(content, begin)
     operations = records.table(Kind.OPERATION, OPERATIONS)
     timed = (operations["head"]["flags"] & TIMES_UNKNOWN) == 0
     ends = records.table(Kind.END, COUNTS)
-    process = Process(
-        pid=header["pid"],
-        command=shlex.join(header["command"]),
-        start_ns=header["start_ns"],
-        end_ns=int(ends["at_ns"][-1]) if len(ends) else None,
-        complete=len(ends) > 0,
-        lost_records=int(records.table(Kind.LOSS, COUNTS)["records"].sum()),
-    )
+    unfinished = int(len(timed) - np.count_nonzero(timed))
+    lost = int(records.table(Kind.LOSS, COUNTS)["records"].sum())
+    process = process_of(header, ends["at_ns"].tolist(), lost, unfinished)
     strings = dict(records.texts(Kind.STRING))
     return Trace(
-        _operations(
+        operations_of(
             operations[timed],
-            _outermost(records.table(Kind.CALL, CALLS)),
+            outermost(records.table(Kind.CALL, CALLS)),
             strings,
             process.pid,
         ),
         process,
-        unfinished=int(len(timed) - np.count_nonzero(timed)),
+        unfinished=unfinished,
         notes=tuple(text for _, text in records.texts(Kind.NOTE)),
         visible_devices=header.get("visible_devices"),
         ranges=ranges_of(records.table(Kind.RANGE, EDGES), strings, process.pid),
-        managed=_managed(records.table(Kind.MANAGED, MANAGED), process.pid),
-        host_copies=_host_copies(records.table(Kind.HOST_COPY, HOST_COPIES), process.pid),
+        managed=managed_of(records.table(Kind.MANAGED, MANAGED), process.pid),
+        host_copies=host_copies_of(records.table(Kind.HOST_COPY, HOST_COPIES), process.pid),
+    )
+
+
+def process_of(header: Mapping[str, Any], ends: list[int], lost: int, unfinished: int) -> Process:
+    """Return whose spool it is.
+
+    Parameters
+    ----------
+    ends
+        When the trace was ended in order, nanoseconds since 1970; empty when it was cut off.
+    """
+    return Process(
+        pid=header["pid"],
+        command=shlex.join(header["command"]),
+        start_ns=header["start_ns"],
+        end_ns=ends[-1] if ends else None,
+        complete=bool(ends),
+        lost_records=lost,
+        unfinished=unfinished,
     )
 
 
@@ -134,11 +148,12 @@ def read_notes(path: Path) -> tuple[str, ...]:
             content = file.read(_BEGINNING)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    _, begin = _header(path, content)
+    _, begin = trace_header(path, content)
     return tuple(text for _, text in Records.found_in(content, begin).texts(Kind.NOTE))
 
 
-def _header(path: Path, content: bytes) -> tuple[Mapping[str, Any], int]:
+def trace_header(path: Path, content: bytes) -> tuple[Mapping[str, Any], int]:
+    """Return the first line of a spool, and where its records begin; raises InputError."""
     end = content.find(b"\n") + 1
     try:
         header = json.loads(content[:end])
@@ -150,7 +165,7 @@ def _header(path: Path, content: bytes) -> tuple[Mapping[str, Any], int]:
     raise InputError(f"{path} is no trace of this version of lanescope; watch the program again")
 
 
-def _outermost(calls: Table) -> Table:
+def outermost(calls: Table) -> Table:
     """Return one call for each number: of a runtime's call and the driver's in it, the first."""
     order = np.lexsort((calls["start_ns"], calls["correlation"]))
     calls = calls[order]
@@ -161,7 +176,8 @@ def _outermost(calls: Table) -> Table:
     return calls[first]
 
 
-def _operations(rows: Table, calls: Table, strings: Mapping[int, str], pid: int) -> Operations:
+def operations_of(rows: Table, calls: Table, strings: Mapping[int, str], pid: int) -> Operations:
+    """Return records as operations ordered by start; calls are those of `outermost`."""
     if np.any(rows["start_ns"][1:] < rows["start_ns"][:-1]):
         rows = rows[np.argsort(rows["start_ns"], kind="stable")]
     known, match = _matches(rows["correlation"], calls["correlation"])
@@ -189,12 +205,14 @@ def _operations(rows: Table, calls: Table, strings: Mapping[int, str], pid: int)
     )
 
 
-def _managed(rows: Table, pid: int) -> Managed:
+def managed_of(rows: Table, pid: int) -> Managed:
+    """Return what a process's managed memory did."""
     own = {name: rows[name] for name in Managed.columns() if name != "pid"}
     return Managed.of(pid=np.full(len(rows), pid), **own)
 
 
-def _host_copies(rows: Table, pid: int) -> HostCopies:
+def host_copies_of(rows: Table, pid: int) -> HostCopies:
+    """Return what a process's copies were passed."""
     own = {name: rows[name] for name in HostCopies.columns() if name not in ("pid", "hashed")}
     hashed = rows["head"]["flags"] & HASH_KNOWN
     return HostCopies.of(pid=np.full(len(rows), pid), hashed=hashed, **own)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.experiment.sizes import binary_text
-from lanescope.watch.codes import FloatArray, IntArray
+from lanescope.watch.codes import Direction, FloatArray, IntArray
 from lanescope.watch.intervals import union
 from lanescope.watch.operations import Operations
 from lanescope.watch.payload import payload_records
@@ -35,7 +35,7 @@ class Unexplained:
 
 
 def unexplained(
-    counters: Counters, model: WireModel, operations: Operations, explained: Operations, way: int
+    counters: Counters, model: WireModel, operations: Operations, way: int
 ) -> Unexplained | None:
     """Return when the unexplained bytes crossed; None without a copy of this GPU.
 
@@ -45,18 +45,23 @@ def unexplained(
     Parameters
     ----------
     operations
-        All of this GPU.
-    explained
-        Those of them whose bytes went this way (0 h2d, 1 d2h).
+        Of any GPUs.
+    way
+        0 h2d, 1 d2h.
     """
-    moved = operations.rows(operations.moves)
+    gpu = counters.gpu
+    moved = operations.where(lambda o: o.moves, device=gpu)
     if not len(moved) or len(counters) < 2:
         return None
+    code = (Direction.H2D, Direction.D2H)[way]
+    explained = operations.where(lambda o: o.direction == code, "bytes", device=gpu)
+    copies = operations.where(lambda o: o.is_copy, device=gpu)
     first = int(np.clip(moved.start_ns.min(), counters.end_ns[0], counters.end_ns[-1]))
     before = np.array([counters.end_ns[0], first])
-    alone = _kernels_alone(operations, moved, first)
+    kernels = operations.where(lambda o: o.is_kernel & (o.end_ns > first), device=gpu)
+    alone = _kernels_alone(kernels, moved, first)
     sums = np.zeros(2)
-    for end_ns, rest in _rests(counters, model, operations, explained, way):
+    for end_ns, rest in _rests(counters, model, np.sort(copies.end_ns), explained, way):
         sums += [_within(end_ns, rest, edges) for edges in (before, alone)]
     return Unexplained(max(float(sums[0]), 0.0), max(float(sums[1]), 0.0))
 
@@ -72,14 +77,13 @@ def _within(end_ns: IntArray, values: FloatArray, edges: IntArray) -> float:
 
 
 def _rests(
-    counters: Counters, model: WireModel, operations: Operations, explained: Operations, way: int
+    counters: Counters, model: WireModel, ends: IntArray, explained: Operations, way: int
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """Yield ends of records, some at a time, and their payload without what operations explain.
 
     The first of each is the last of those before, so that all but it have a start. Where nothing
     is known, it is 0.
     """
-    ends = np.sort(operations.end_ns[operations.is_copy])
     times, sums = np.array([0]), np.zeros(1)
     if len(explained):
         span = (
@@ -98,9 +102,8 @@ def _rests(
         done, before = done + end_ns.size, end_ns[-1:]
 
 
-def _kernels_alone(operations: Operations, moved: Operations, first: int) -> IntArray:
+def _kernels_alone(kernels: Operations, moved: Operations, first: int) -> IntArray:
     """Begins and ends, in turn, of the times after `first` in which kernels ran and no copy."""
-    kernels = operations.rows(operations.is_kernel & (operations.end_ns > first))
     if not len(kernels):
         return np.empty(0, np.int64)
     busy = union(np.maximum(kernels.start_ns, first), kernels.end_ns)

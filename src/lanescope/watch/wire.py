@@ -43,7 +43,7 @@ OBSERVER_PER_SAMPLE = {"pm": (0.0, 92.0), "counters": (13.5e3, 16.9e3)}
 OBSERVER_PER_SECOND = {"pm": (3.6e6, 4.4e6)}
 #: The same for each second of fetching, where it is known when that was.
 OBSERVER_PER_OWN_SECOND = {"pm": (13e6, 16e6)}
-_NONE = (0.0, 0.0)
+NONE = (0.0, 0.0)
 #: Each copy fetches its commands and writes when it is done (16384 copies of 64 KiB and as
 #: many of 4 KiB cost the same).
 PER_OPERATION = (167.0, 68.0)
@@ -61,6 +61,8 @@ class WireModel:
     per_sample, per_second, per_operation
         Wire bytes (rx, tx) that are no payload: for each sample, for each second in which the
         sampler may have used the link (`Counters.maybe_own`), and for each copy.
+    others_per_second
+        The same for each second, by what else lanescope reads of this GPU meanwhile.
     source
         Where the figures come from.
     residual
@@ -74,6 +76,7 @@ class WireModel:
     per_operation: tuple[float, float] = (0.0, 0.0)
     source: str = "given"
     residual: float | None = None
+    others_per_second: tuple[float, float] = (0.0, 0.0)
 
     def observed(
         self,
@@ -90,8 +93,11 @@ class WireModel:
         """
         samples = np.asarray(seconds, np.float64) * 1e9 / interval_ns
         own = np.asarray(seconds if own_seconds is None else own_seconds)
-        each = zip(self.per_sample, self.per_second, strict=True)
-        return tuple(samples * sample + own * second for sample, second in each)
+        each = zip(self.per_sample, self.per_second, self.others_per_second, strict=True)
+        return tuple(
+            samples * sample + own * second + np.asarray(seconds) * other
+            for sample, second, other in each
+        )
 
     def solve(
         self, rx: FloatArray | float, tx: FloatArray | float
@@ -171,8 +177,8 @@ def default_model(source: str, link: PcieLink | None = None, *, own: bool = Fals
             (1 + (COMPLETION_HEADER_BYTES + framing) / size, 0.0),
             (asked / COPY_REQUEST_BYTES, 1 + asked / size),
         ),
-        OBSERVER_PER_SAMPLE.get(source, _NONE),
-        (OBSERVER_PER_OWN_SECOND if own else OBSERVER_PER_SECOND).get(source, _NONE),
+        OBSERVER_PER_SAMPLE.get(source, NONE),
+        (OBSERVER_PER_OWN_SECOND if own else OBSERVER_PER_SECOND).get(source, NONE),
         PER_OPERATION,
         f"default for PCIe packets of {size} bytes{told}",
     )

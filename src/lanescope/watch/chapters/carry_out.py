@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,9 +13,9 @@ from lanescope.watch.chapters.plan import IDLE_SECONDS, Turn, Way, turns
 from lanescope.watch.chapters.program import Captured, Idle, Stopped, command_of
 from lanescope.watch.chapters.steps import parse_steps
 from lanescope.watch.chapters.store import Asked, Done, ReproductionFolder
-from lanescope.watch.session import Watch
+from lanescope.watch.interrupting import Interrupted
+from lanescope.watch.session import NotStoredError, Watch
 from lanescope.watch.session import watch as run_watch
-from lanescope.watch.signals import handling
 from lanescope.watch.sources.base import Source
 from lanescope.watch.sources.counters import CountersSource
 from lanescope.watch.sources.pm import PmSource
@@ -45,7 +44,7 @@ def carry_out(folder: ReproductionFolder, progress: Progress | None = None) -> i
     asked, stopped = folder.asked, Stopped()
     planned = turns(asked.programs, asked.repetitions)
     done: list[Done] = []
-    with handling((signal.SIGINT, signal.SIGTERM), stopped.ask):
+    with stopped.listening():
         for number, turn in enumerate(planned, 1):
             if stopped.signal is not None:
                 break
@@ -78,15 +77,22 @@ def _run(turn: Turn, place: Path, asked: Asked, stopped: Stopped) -> Done:
     def sources(folder: Path) -> Sequence[Source]:
         return sources_of(turn.way, gpu, folder)
 
+    def watched(waited: Idle | Captured) -> None:
+        try:
+            run_watch(Watch(asked.machine, waited, asked.command, sources, place))
+        except NotStoredError as error:
+            if not isinstance(error.__cause__, Interrupted):
+                raise
+            stopped.signal = error.__cause__.number
+
     if turn.program is None:
-        idle = Idle(IDLE_SECONDS, stopped)
-        run_watch(Watch(asked.machine, idle, asked.command, sources, place))
+        watched(Idle(IDLE_SECONDS, stopped))
         return Done(turn, place)
     program = Captured(command_of(turn.program, asked.gpu), stopped)
     if turn.way is Way.PLAIN:
         program.wait()
     else:
-        run_watch(Watch(asked.machine, program, asked.command, sources, place))
+        watched(program)
     if program.exit_code:
         last = (program.errors.strip().splitlines() or ["it said nothing"])[-1]
         error = f"{turn.program.title} ended with {program.exit_code}: {last}"

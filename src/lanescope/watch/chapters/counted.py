@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,17 +11,13 @@ from lanescope.machine import Machine
 from lanescope.measurement.bandwidth import bandwidths_gbs
 from lanescope.watch.chapters.steps import Step
 from lanescope.watch.codes import FloatArray, IntArray
-from lanescope.watch.fit import with_observer
+from lanescope.watch.fit import default_of
 from lanescope.watch.limits import pcie_links
 from lanescope.watch.payload import payload_records
 from lanescope.watch.rectangles import between
 from lanescope.watch.timeline import Counters, Timeline
 from lanescope.watch.wire import (
-    OBSERVER_PER_SAMPLE,
-    OBSERVER_PER_SECOND,
     RESOLUTION,
-    WireModel,
-    default_model,
     settle,
 )
 
@@ -96,25 +91,12 @@ def payload_of(timeline: Timeline, counters: Counters, machine: Machine) -> Payl
     It is not fitted to traced copies: told and true bytes would agree by themselves.
     """
     links = pcie_links(machine, counters.gpu)
-    default = default_model(counters.source, links[0].pcie if links else None)
-    model = with_others(with_observer(default, counters), counters, timeline)
+    model = default_of(timeline, counters, links[0].pcie if links else None)
     operations = timeline.operations
     own = operations.rows(operations.is_copy & (operations.device == counters.gpu))
     parts = list(payload_records(counters, model, None, np.sort(own.end_ns)))
     rows = np.concatenate([rows for _, rows in parts]) if parts else np.empty((0, 3))
     return Payload(counters.source, counters.end_ns, rows[:, :2].T, rows[:, 2])
-
-
-def with_others(model: WireModel, counters: Counters, timeline: Timeline) -> WireModel:
-    """Return the model with what other counters of the same GPU cause by watching."""
-    more = np.array(model.per_second)
-    for other in timeline.counters:
-        if other.gpu != counters.gpu or other is counters or len(other) < 2:
-            continue
-        per_second = 1e9 / float(np.median(np.diff(other.end_ns)))
-        each = np.array(OBSERVER_PER_SAMPLE.get(other.source, (0.0, 0.0)))
-        more = more + each * per_second + np.array(OBSERVER_PER_SECOND.get(other.source, (0, 0)))
-    return dataclasses.replace(model, per_second=(float(more[0]), float(more[1])))
 
 
 def counted_steps(payload: Payload, steps: Sequence[Step]) -> CountedSteps | None:

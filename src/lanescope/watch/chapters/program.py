@@ -9,12 +9,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
 from lanescope.watch.chapters.plan import Program
+from lanescope.watch.interrupting import ENDING
 from lanescope.watch.launcher import Outcome
+from lanescope.watch.signals import handling
 
 _KILLED = 128
 _LOOK_SECONDS = 0.05
@@ -43,6 +46,10 @@ class Stopped:
         self.signal: int | None = None
         self.running: subprocess.Popen[bytes] | None = None
 
+    def listening(self) -> AbstractContextManager[None]:
+        """Have Ctrl-C and SIGTERM ask for the end; a watch takes them for itself otherwise."""
+        return handling(ENDING, self.ask)
+
     def ask(self, number: int, _: FrameType | None) -> None:
         """Take a signal: the program that runs ends, and no other one begins."""
         self.signal = number
@@ -70,7 +77,8 @@ class Captured:
 
     def wait(self, environment: Mapping[str, str] | None = None) -> Outcome:
         """Run it until it ends; at once, when the end has been asked for already."""
-        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        files = tempfile.TemporaryFile
+        with self.stopped.listening(), files() as output, files() as errors:
             start_ns = time.time_ns()
             running = subprocess.Popen(
                 self.program,
@@ -106,5 +114,6 @@ class Idle:
     def wait(self, environment: Mapping[str, str] | None = None) -> None:
         """Wait for the end of the time."""
         end = time.monotonic() + self.seconds
-        while self.stopped.signal is None and (left := end - time.monotonic()) > 0:
-            time.sleep(min(_LOOK_SECONDS, left))
+        with self.stopped.listening():
+            while self.stopped.signal is None and (left := end - time.monotonic()) > 0:
+                time.sleep(min(_LOOK_SECONDS, left))

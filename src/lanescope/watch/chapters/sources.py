@@ -16,6 +16,7 @@ from lanescope.watch.chapters.told import Pair, SourceTold, pair_of
 from lanescope.watch.codes import Direction
 from lanescope.watch.operations import Operations
 from lanescope.watch.run import SourceRecord, WatchRun
+from lanescope.watch.timeline import PCIE
 
 #: Steps with fewer bytes do not count as copying: a result of a check, say.
 LEAST_BYTES = 1 << 20
@@ -49,7 +50,7 @@ class Watched:
 
 def payloads_of(run: WatchRun, machine: Machine, gpu: int) -> tuple[Payload, ...]:
     """Return payload by each counter of a GPU, the finest source first."""
-    own = [c for c in run.timeline.counters if c.gpu == gpu and len(c) > 1]
+    own = [c for c in run.timeline.over(PCIE) if c.gpu == gpu and len(c) > 1]
     own.sort(key=lambda c: SOURCES.index(c.source) if c.source in SOURCES else len(SOURCES))
     return tuple(payload_of(run.timeline, c, machine) for c in own)
 

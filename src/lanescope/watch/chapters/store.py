@@ -30,6 +30,7 @@ from lanescope.watch.chapters.plan import Program, Turn, turns
 from lanescope.watch.chapters.steps import Step, steps_json, steps_of
 from lanescope.watch.run import WatchRun
 from lanescope.watch.store import is_watch, read_watch
+from lanescope.watch.stored import in_memory
 
 #: The verb of such runs.
 REPRODUCE = "reproduce"
@@ -89,7 +90,14 @@ class Done:
             If it cannot be read.
         """
         there = (self.folder / MANIFEST).is_file()
-        return read_watch(self.folder) if there and is_watch(self.folder) else None
+        if not there or not is_watch(self.folder):
+            return None
+        run = read_watch(self.folder)
+        timeline = run.timeline  # of some seconds
+        counters = tuple(in_memory(one) for one in timeline.counters)
+        operations = in_memory(timeline.operations)
+        whole = replace(timeline, counters=counters, operations=operations)
+        return replace(run, timeline=whole)
 
 
 @dataclass(frozen=True, slots=True)

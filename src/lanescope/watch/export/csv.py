@@ -28,6 +28,7 @@ from lanescope.watch.codes import (
 )
 from lanescope.watch.operations import Operations
 from lanescope.watch.ranges import range_names
+from lanescope.watch.stored import in_memory
 from lanescope.watch.timeline import Counters, Timeline
 
 COPIES = "copies.csv"
@@ -110,14 +111,14 @@ def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
 
 
 def _copies(timeline: Timeline) -> Iterator[Sequence[Any]]:
-    places = np.flatnonzero(timeline.operations.moves)
-    places = places[np.argsort(timeline.operations.start_ns[places], kind="stable")]
-    names, codes = range_names(timeline.operations, timeline.ranges)
+    operations = in_memory(timeline.operations)  # they are written in the order of their starts
+    places = np.flatnonzero(operations.moves)
+    places = places[np.argsort(operations.start_ns[places], kind="stable")]
+    names, codes = range_names(operations, timeline.ranges)
     for begin in range(0, places.size, _CHUNK):
         part = places[begin : begin + _CHUNK]
-        rows = timeline.operations.rows(part)
         in_range = [names[code] for code in codes[part].tolist()]
-        yield from _copy_rows(rows, timeline.start_ns, in_range)
+        yield from _copy_rows(operations.rows(part), timeline.start_ns, in_range)
 
 
 def _copy_rows(rows: Operations, origin: int, in_range: list[str]) -> Iterator[Sequence[Any]]:
@@ -152,10 +153,8 @@ def _copy_rows(rows: Operations, origin: int, in_range: list[str]) -> Iterator[S
 
 def _records(timeline: Timeline) -> Iterator[Sequence[Any]]:
     for counters in timeline.counters:
-        starts = counters.start_ns
-        for begin in range(0, len(counters), _CHUNK):
-            chunk = slice(begin, begin + _CHUNK)
-            yield from _record_rows(counters, chunk, starts[chunk], timeline.start_ns)
+        for chunk, starts in counters.pieces(_CHUNK):
+            yield from _record_rows(counters, chunk, starts, timeline.start_ns)
 
 
 def _record_rows(

@@ -22,6 +22,7 @@ from lanescope.watch.export.slices import CALL, LABELS, annotated, slice_names, 
 from lanescope.watch.export.tracks import MOST_POINTS, counter_track, lanes, unknown_spans
 from lanescope.watch.operations import Operations
 from lanescope.watch.run import WatchRun
+from lanescope.watch.stored import in_memory
 from lanescope.watch.timeline import NVLINK, Counters, Process, Timeline
 
 _ABOUT, _UNKNOWN = "about this trace", "nothing is known"
@@ -51,7 +52,7 @@ def write_perfetto(path: Path, run: WatchRun, most_points: int = MOST_POINTS) ->
 
 def _write(path: Path, run: WatchRun, most_points: int) -> None:
     timeline = run.timeline
-    operations = timeline.operations
+    operations = in_memory(timeline.operations)
     if np.any(operations.start_ns[1:] < operations.start_ns[:-1]):
         operations = operations.rows(np.argsort(operations.start_ns, kind="stable"))
     texts = (_ABOUT, _UNKNOWN, *texts_of(operations), *timeline.ranges.names)

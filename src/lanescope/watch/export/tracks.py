@@ -8,6 +8,7 @@ import numpy as np
 
 from lanescope.measurement.bandwidth import bandwidths_gbs
 from lanescope.watch.codes import FloatArray, IntArray
+from lanescope.watch.stored import PIECE
 from lanescope.watch.timeline import Counters
 
 #: A counter's track holds at most so many points; a screen has some thousand pixels.
@@ -60,30 +61,37 @@ def counter_track(counters: Counters, counted: IntArray, most: int = MOST_POINTS
         So many points at most, before those that repeat their rate are left out.
     """
     many = max(1, -(-len(counters) // most))
-    first = np.arange(0, len(counters), many)
-    start, end = counters.start_ns, counters.end_ns
-    seconds = np.where(counters.known, (end - start).astype(np.float64) * 1e-9, 0.0)
-    moved = np.where(counters.known, counted, 0).astype(np.float64)
-    rates = np.nan_to_num(bandwidths_gbs(moved, seconds))
+    found = [np.empty((3, 0))]
+    begins = [np.empty(0, np.int64)]
+    for part, start in counters.pieces(many * max(1, PIECE // many)):  # whole points
+        first = np.arange(0, start.size, many)
+        known = counters.known[part]
+        seconds = np.where(known, (counters.end_ns[part] - start).astype(np.float64) * 1e-9, 0.0)
+        moved = np.where(known, counted[part], 0).astype(np.float64)
+        rates = np.nan_to_num(bandwidths_gbs(moved, seconds))
+        sums = (np.add.reduceat(column, first) for column in (moved, seconds))
+        found.append(np.stack((*sums, np.maximum.reduceat(rates, first))))
+        begins.append(start[first])
+    (moved, seconds, peak), start = np.concatenate(found, axis=1), np.concatenate(begins)
+    end, mean = counters.end_ns[-1:], np.nan_to_num(bandwidths_gbs(moved, seconds))
     if many == 1:
-        return CounterTrack(_points(start, rates, end), None, 1)
-    mean = bandwidths_gbs(np.add.reduceat(moved, first), np.add.reduceat(seconds, first))
-    return CounterTrack(
-        _points(start[first], np.nan_to_num(mean), end),
-        _points(start[first], np.maximum.reduceat(rates, first), end),
-        many,
-    )
+        return CounterTrack(_points(start, mean, end), None, 1)
+    return CounterTrack(_points(start, mean, end), _points(start, peak, end), many)
 
 
 def unknown_spans(counters: Counters) -> list[tuple[int, int]]:
     """Return where nothing is known between a counter's first and last record, as start and end."""
-    if not len(counters):
-        return []
-    edges = np.diff(np.concatenate(([False], ~counters.known, [False])).astype(np.int8))
-    begins = counters.start_ns[np.flatnonzero(edges == 1)]
-    ends = counters.end_ns[np.flatnonzero(edges == -1) - 1]
-    spans = zip(begins.tolist(), ends.tolist(), strict=True)
-    return [(begin, end) for begin, end in spans if end > begin]
+    spans: list[tuple[int, int]] = []
+    for part, start in counters.pieces():
+        edges = np.diff(np.concatenate(([False], ~counters.known[part], [False])).astype(np.int8))
+        begins = start[np.flatnonzero(edges == 1)]
+        ends = counters.end_ns[part][np.flatnonzero(edges == -1) - 1]
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            if spans and spans[-1][1] == begin:  # goes on from the piece before
+                spans[-1] = (spans[-1][0], end)
+            elif end > begin:
+                spans.append((begin, end))
+    return spans
 
 
 def lanes(start_ns: IntArray, end_ns: IntArray) -> IntArray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.measurement.bandwidth import bandwidths_gbs
-from lanescope.watch.codes import Direction
+from lanescope.watch.codes import BoolArray, Direction
 from lanescope.watch.limits import WAYS, LinkLimit
 from lanescope.watch.operations import Operations
 
@@ -67,9 +67,13 @@ def path_rate(
     enough of them what the link can carry; None when that is unknown too.
     """
     code = (Direction.H2D, Direction.D2H)[way]
-    chosen = operations.is_copy & (operations.device == gpu) & (operations.direction == code)
-    chosen &= (operations.bytes >= LARGE_BYTES) & np.isin(operations.host_memory, kinds)
-    large = operations.rows(chosen & (operations.end_ns > operations.start_ns))
+
+    def is_large(o: Operations) -> BoolArray:
+        chosen: BoolArray = o.is_copy & (o.direction == code) & (o.bytes >= LARGE_BYTES)
+        chosen &= np.isin(o.host_memory, kinds) & (o.end_ns > o.start_ns)
+        return chosen
+
+    large = operations.where(is_large, "bytes", device=gpu)
     if len(large) >= _LEAST_LARGE:
         rate = float(np.median(bandwidths_gbs(large.bytes.astype(np.float64), large.seconds)))
         return PathRate(rate, f"median of {len(large)} large {WAYS[way]} copies of this watch")

@@ -28,7 +28,8 @@ def find(
     """Return what could be faster, with the largest predicted gain first."""
     operations, seconds = timeline.operations, timeline.seconds
     migrated = timeline.managed.device
-    gpus = np.union1d(operations.device, migrated[migrated >= 0]).tolist()
+    found_on = {gpu for p in operations.pieces() for gpu in np.unique(p.device).tolist()}
+    gpus = sorted(found_on.union(migrated[migrated >= 0].tolist()))
     limits = {gpu: link_limits(machine, gpu, ceilings) for gpu in gpus}
     found = [
         *pageable_async(operations, limits),

@@ -19,14 +19,19 @@ MOST_HIDDEN = 0.5
 
 def no_overlap(operations: Operations, watched_seconds: float) -> Iterator[Finding]:
     """Yield a finding for each GPU whose copies and kernels take turns; needs traced kernels."""
-    over_link = np.isin(operations.direction, (Direction.H2D, Direction.D2H))
-    for gpu in np.unique(operations.device[operations.is_kernel]).tolist():
-        here = operations.device == gpu
-        copies = operations.rows(here & operations.is_copy & over_link)
-        kernels = operations.rows(here & operations.is_kernel)
+    gpus = {g for p in operations.pieces() for g in np.unique(p.device[p.is_kernel]).tolist()}
+    for gpu in sorted(gpus):
+        copies, kernels = _of_gpu(operations, gpu)
         finding = _finding(copies, kernels, gpu, watched_seconds)
         if finding is not None:
             yield finding
+
+
+def _of_gpu(operations: Operations, gpu: int) -> tuple[Operations, Operations]:
+    """Return the copies over a GPU's link, and its kernels."""
+    ways = (Direction.H2D, Direction.D2H)
+    copies = operations.where(lambda o: o.is_copy & np.isin(o.direction, ways), device=gpu)
+    return copies, operations.where(lambda o: o.is_kernel, device=gpu)
 
 
 def _finding(copies: Operations, kernels: Operations, gpu: int, watched: float) -> Finding | None:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from lanescope.measurement.bandwidth import bandwidth_gbs
-from lanescope.watch.codes import Direction, MemoryKind
+from lanescope.watch.codes import BoolArray, Direction, MemoryKind
 from lanescope.watch.findings.finding import Finding, Limits, path_rate
 from lanescope.watch.intervals import covered_ns
 from lanescope.watch.limits import WAYS
-from lanescope.watch.operations import Operations
+from lanescope.watch.operations import KINDS, Operations
 
 #: The driver takes small ones into the command itself: they wait for nothing.
 LEAST_BYTES = 64 << 10
@@ -21,14 +21,18 @@ LEAST_SECONDS = 1e-3
 
 def pageable_async(operations: Operations, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each GPU and direction with such copies."""
-    chosen = operations.is_copy & operations.asynchronous & (operations.bytes >= LEAST_BYTES)
-    chosen &= operations.host_memory == MemoryKind.PAGEABLE
-    found = operations.rows(chosen)
+    found = operations.where(_is_one, "device", "bytes", *KINDS)
     for gpu in np.unique(found.device).tolist():
         for way, code in enumerate((Direction.H2D, Direction.D2H)):
             rows = found.rows((found.device == gpu) & (found.direction == code))
             if len(rows) and covered_ns(rows.start_ns, rows.end_ns) * 1e-9 >= LEAST_SECONDS:
                 yield _finding(rows, operations, gpu, way, limits)
+
+
+def _is_one(o: Operations) -> BoolArray:
+    chosen = o.is_copy & o.asynchronous & (o.bytes >= LEAST_BYTES)
+    chosen &= o.host_memory == MemoryKind.PAGEABLE
+    return chosen
 
 
 def _finding(

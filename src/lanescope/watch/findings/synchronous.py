@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from lanescope.watch.codes import BoolArray
 from lanescope.watch.findings.finding import Finding
 from lanescope.watch.intervals import covered_ns
 from lanescope.watch.operations import Operations
@@ -18,13 +19,22 @@ SUBMIT_SECONDS = 10e-6
 
 def synchronous_copies(operations: Operations, watched_seconds: float) -> Iterator[Finding]:
     """Yield a finding for each process that waits for its copies."""
-    found = operations.rows(operations.is_copy & ~operations.asynchronous)
-    for pid in np.unique(found.pid).tolist():
-        rows = found.rows(found.pid == pid)
+    pids = {pid for p in operations.pieces() for pid in np.unique(p.pid[_waits(p)]).tolist()}
+    for pid in sorted(pids):
+        rows = _of_process(operations, pid)
         called = (rows.call_start_ns > 0) & (rows.call_end_ns > rows.call_start_ns)
         finding = _finding(rows, pid, bool(called.all()), watched_seconds)
         if finding is not None:
             yield finding
+
+
+def _of_process(operations: Operations, pid: int) -> Operations:
+    columns = ("bytes", "call_start_ns", "call_end_ns")
+    return operations.where(_waits, *columns, pid=pid)
+
+
+def _waits(o: Operations) -> BoolArray:
+    return o.is_copy & ~o.asynchronous
 
 
 def _finding(rows: Operations, pid: int, called: bool, watched: float) -> Finding | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
-from lanescope.watch.codes import Direction, MemoryKind
+from lanescope.watch.codes import BoolArray, Direction, MemoryKind
 from lanescope.watch.findings.finding import Finding, Limits, path_rate
 from lanescope.watch.limits import WAYS
 from lanescope.watch.operations import Operations
@@ -25,17 +26,31 @@ _HOST = (MemoryKind.PINNED, MemoryKind.PAGEABLE)
 
 def tiny_copies(operations: Operations, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each GPU and direction with many tiny copies in rows."""
-    chosen = operations.is_copy & (operations.bytes <= MOST_BYTES) & (operations.bytes > 0)
-    found = operations.rows(chosen)
-    for gpu in np.unique(found.device).tolist():
+    counts: Counter[tuple[int, int]] = Counter()
+    for piece in operations.pieces():
+        tiny = _is_tiny(piece)
+        counts.update(zip(piece.device[tiny].tolist(), piece.direction[tiny].tolist(), strict=True))
+    for gpu in sorted({gpu for gpu, _ in counts}):
         for way, code in enumerate((Direction.H2D, Direction.D2H)):
-            rows = found.rows((found.device == gpu) & (found.direction == code))
-            if len(rows) < LEAST_COPIES:
+            if counts[gpu, code] < LEAST_COPIES:
                 continue
+            rows = _of_way(operations, gpu, code)
             rate = path_rate(operations, gpu, way, limits, _HOST)
             finding = _finding(rows, gpu, way, None if rate is None else rate.gbs)
             if finding is not None:
                 yield finding
+
+
+def _of_way(operations: Operations, gpu: int, code: int) -> Operations:
+    return operations.where(
+        lambda o: _is_tiny(o) & (o.direction == code),
+        *("bytes", "pid", "context", "stream"),
+        device=gpu,
+    )
+
+
+def _is_tiny(o: Operations) -> BoolArray:
+    return o.is_copy & (o.bytes <= MOST_BYTES) & (o.bytes > 0)
 
 
 def batches(rows: Operations) -> int:

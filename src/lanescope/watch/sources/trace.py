@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lanescope.errors import InputError, NotMeasuredError
@@ -29,6 +29,8 @@ DEFAULT_KINDS = ("copy", "memset", "call", "range")
 #: Programs that are killed lose at most what came since the last flush.
 DEFAULT_FLUSH_MS = 100
 
+#: More kinds of notes than these are only counted.
+_MOST_NOTES = 5
 _LIBRARY = "liblanescope_inject.so"
 # The kernel driver's, and Windows's in WSL.
 _DRIVERS = (Path("/proc/driver/nvidia/version"), Path("/dev/dxg"))
@@ -131,13 +133,8 @@ class TraceSource:
                 "variables of its environment did not reach the one that did.",
                 "Pass on the environment, which sudo, env -i and containers take away.",
             )
-        for spool in spools:
-            try:
-                notes = read_notes(spool)
-            except InputError as error:
-                return SourceReport(str(error))
-            if notes:
-                return SourceReport(notes[0])
+        if told := _told_once(spools):
+            return SourceReport(told)
         if "range" in self._kinds and (other := self._other_nvtx()):
             return SourceReport(
                 f"NVTX ranges were left to another tool: {NVTX_VARIABLE} is {other}.",
@@ -155,6 +152,25 @@ class TraceSource:
         if named:
             return f"{CUPTI_VARIABLE} names {named}, which is no file."
         return "NVIDIA's profiling library libcupti is not installed."
+
+
+def _told_once(spools: Sequence[Path]) -> str:
+    """Return each note of some spools once, with how many processes it concerns."""
+    concerned: dict[str, set[str]] = {}
+    for spool in spools:
+        try:
+            notes = read_notes(spool)
+        except InputError as error:
+            notes = (str(error),)
+        for note in notes:
+            concerned.setdefault(note, set()).add(spool.name.split(".")[1])
+    everybody = len({spool.name.split(".")[1] for spool in spools})
+    told = [
+        note if everybody == 1 else f"{note} ({len(those)} of {everybody} processes.)"
+        for note, those in sorted(concerned.items(), key=lambda item: -len(item[1]))
+    ]
+    more = len(told) - _MOST_NOTES
+    return " ".join(told[:_MOST_NOTES]) + (f" And {more} more notes." if more > 0 else "")
 
 
 def injection_library() -> Path | None:

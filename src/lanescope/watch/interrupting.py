@@ -1,0 +1,68 @@
+"""What Ctrl-C and SIGTERM do to a watch while no program takes them.
+
+The first one ends what is going on in order, by an exception; the second ends lanescope at once,
+as if nothing handled it. What was measured lies on the disk at any time.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from lanescope.watch.signals import handling
+
+ENDING = (signal.SIGINT, signal.SIGTERM)
+_KILLED = 128
+
+
+class Interrupted(KeyboardInterrupt):
+    """Somebody wants lanescope to end.
+
+    Attributes
+    ----------
+    number
+        Of the signal.
+    exit_code
+        As a shell tells it: 130 after Ctrl-C, 143 after SIGTERM.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+        self.exit_code = _KILLED + number
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Have the first signal raise `Interrupted`, and the second end the process."""
+
+    def arrived(number: int, _: FrameType | None) -> None:
+        _end_by_the_next()
+        raise Interrupted(number)
+
+    with handling(ENDING, arrived):
+        yield
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Raise `Interrupted` at the end of the block only: what it holds must be done whole."""
+    told: list[int] = []
+
+    def arrived(number: int, _: FrameType | None) -> None:
+        told.append(number)
+        _end_by_the_next()
+
+    with handling(ENDING, arrived):
+        yield
+    if told:
+        _end_by_the_next()
+        raise Interrupted(told[0])
+
+
+def _end_by_the_next() -> None:
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
