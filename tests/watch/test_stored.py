@@ -20,7 +20,6 @@ from lanescope.watch.spool import read_spools
 from lanescope.watch.stored import StoredColumn, in_memory, search
 from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Counters, Timeline
-from lanescope.watch.unexplained import Unexplained
 from lanescope.watch.windows import WINDOWS_NS
 from tests.watch.test_trace_spool import call, header, operation, text
 from tests.watch.timelines import MS, copies, even_counters, timeline
@@ -89,8 +88,6 @@ def busy():
 
 
 def close(one, other):
-    if isinstance(one, Unexplained):  # small differences of large sums: to a hundred bytes
-        return dataclasses.astuple(one) == pytest.approx(dataclasses.astuple(other), abs=100)
     if dataclasses.is_dataclass(one):
         return type(one) is type(other) and all(
             close(getattr(one, f.name), getattr(other, f.name)) for f in dataclasses.fields(one)
@@ -98,7 +95,8 @@ def close(one, other):
     if isinstance(one, tuple):
         return len(one) == len(other) and all(map(close, one, other))
     if isinstance(one, float) and isinstance(other, float):
-        return one == pytest.approx(other, rel=1e-6, abs=1e-9)
+        # what is unexplained is a small difference of large sums
+        return one == pytest.approx(other, rel=1e-5, abs=1e-9)
     return one == other
 
 
