@@ -67,6 +67,8 @@ std::mutex mutex;
 Requested requested;
 Completed completed;
 bool enabled[64];
+constexpr int kOneSubscriberOnly = 39;
+bool subscribed;
 bool driver_calls[1000], runtime_calls[1000];
 bool driver_callbacks[1000], runtime_callbacks[1000];
 Called called;
@@ -136,15 +138,19 @@ API int cuptiGetResultString(int, const char** text) {
   return 0;
 }
 API int cuptiSubscribe(void*, void* callback, void*) {
-  called = reinterpret_cast<Called>(callback);
-  return failing("cuptiSubscribe");
-}
-API int cuptiUnsubscribe(void*) {
-  return 0;
-}
-API int cuptiSubscribe_v2(void*, void* callback, void*, void* params) {
+  if (subscribed) return kOneSubscriberOnly;
   called = reinterpret_cast<Called>(callback);
   const int code = failing("cuptiSubscribe");
+  subscribed = code == 0;
+  return code;
+}
+API int cuptiUnsubscribe(void*) {
+  called = nullptr;
+  subscribed = false;
+  return 0;
+}
+API int cuptiSubscribe_v2(void* subscriber, void* callback, void* data, void* params) {
+  const int code = cuptiSubscribe(subscriber, callback, data);
   if (code != 0) std::strcpy(static_cast<char**>(params)[2], "CUPTI for another");
   return code;
 }
@@ -217,6 +223,19 @@ API int cuptiActivityFlushAll(uint32_t) {
 }
 
 // ---- what a program does
+
+/// The program begins to trace itself, as PyTorch's profiler does.
+API int mock_profile() {
+  const int code = cuptiSubscribe(nullptr, nullptr, nullptr);
+  if (code != 0) return code;
+  return cuptiActivityRegisterCallbacks(
+      [](uint8_t** place, size_t* size, size_t* most) {
+        *size = 1 << 16;
+        *most = 0;
+        *place = static_cast<uint8_t*>(std::malloc(*size));
+      },
+      [](void*, uint32_t, uint8_t*, size_t, size_t) {});
+}
 
 API void mock_copies(uint32_t count, uint64_t bytes, int copy_kind, int asynchronous, int stream) {
   for (uint32_t number = 0; number < count; ++number) {

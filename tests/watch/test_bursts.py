@@ -10,7 +10,8 @@ import pytest
 
 from lanescope.watch.bursts import bursts
 from lanescope.watch.counter_spool import read_counters
-from lanescope.watch.timeline import Counters
+from lanescope.watch.summarise import summarise
+from lanescope.watch.timeline import Counters, Timeline
 from tests.watch.captures import H200
 
 STEP = 10_000
@@ -58,3 +59,11 @@ def test_what_may_be_the_samplers_or_is_unknown_is_left_out():
     assert len(bursts(counters(rx, known=np.zeros(5, bool)), 0)) == 0
     assert len(bursts(counters([0, 1000, 1000, 1000, 1000, 1000]), 0)) == 0
     assert len(bursts(counters([]), 0)) == 0
+
+
+def test_bursts_are_told_where_nothing_is_traced():
+    seen = counters([0, 4096, 0, 8192, 8192, 0, 5000, 0])
+    told = summarise(Timeline(0, int(seen.end_ns[-1]), (seen,)))
+    (note,) = [n for n in told.notes if "bursts" in n]
+    assert note.startswith("g0: 3 bursts of 4 KiB or more to the GPU, half of them up to 4.88 KiB")
+    assert "the largest 16 KiB" in note

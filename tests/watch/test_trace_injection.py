@@ -226,7 +226,10 @@ def test_many_processes_at_once(cupti: Path, tmp_path: Path) -> None:
     ("variables", "note"),
     [
         ({"LANESCOPE_CUPTI": "/nowhere/libcupti.so"}, "cannot be loaded"),
-        ({"MOCK_CUPTI_FAIL": "cuptiSubscribe:39"}, "another profiler traces this program"),
+        (
+            {"MOCK_CUPTI_FAIL": "cuptiSubscribe:39"},
+            "another profiler (CUPTI for another) traces this program",
+        ),
         ({"MOCK_CUPTI_FAIL": "cuptiSubscribe:1"}, "cuptiSubscribe failed: MOCK_ERROR"),
         ({"MOCK_CUPTI_FAIL": "cuptiActivityRegisterCallbacks:1"}, "cuptiActivityRegisterCallbacks"),
         ({"MOCK_CUPTI_FAIL": "cuptiActivityEnable:1"}, "tracing of copies failed"),
@@ -360,3 +363,18 @@ def test_a_million_copies_are_read_in_seconds(run: Run, tmp_path: Path) -> None:
     assert len(ops) == 1_000_000
     assert (ops.thread == 4242).all()
     assert time.perf_counter() - begin < 20
+
+
+def test_a_profiler_of_the_program_takes_over_and_that_is_told(run: Run, tmp_path: Path) -> None:
+    text = "copies(3, 8)\ntime.sleep(.3)\nprint(cupti.mock_profile())\ncopies(2, 8)"
+    done = run(text, LANESCOPE_TRACE_FLUSH_MS="10")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+    trace = read_one(tmp_path)
+    assert trace.operations.bytes.tolist() == [8, 8, 8]
+    (note,) = trace.notes
+    assert note.endswith("took over: what the program did after that is missing")
+
+
+def test_addresses_keep_other_profilers_away(run: Run) -> None:
+    done = run("print(cupti.mock_profile())", LANESCOPE_TRACE_KINDS="copy,address")
+    assert done.stdout == "39\n"

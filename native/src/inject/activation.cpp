@@ -16,7 +16,10 @@ constexpr int kMostMissing = 64;               // numbers without a name, one af
 }  // namespace
 
 bool Activation::begin(const Callbacks& callbacks) {
-  if (!subscribe(callbacks.called)) return false;
+  if (!subscribe(callbacks.called, "traces this program already")) return false;
+  // Records come without a subscription. Whoever holds one keeps a profiler that the program
+  // starts later, PyTorch's say, from working.
+  if (!settings_.addresses) cupti_.cuptiUnsubscribe(subscriber_);
   set_attributes();
   if (succeeded("cuptiActivityRegisterCallbacks",
                 cupti_.cuptiActivityRegisterCallbacks(callbacks.requested, callbacks.completed)) &&
@@ -24,11 +27,18 @@ bool Activation::begin(const Callbacks& callbacks) {
     if (settings_.addresses) enable_callbacks();
     return true;
   }
-  cupti_.cuptiUnsubscribe(subscriber_);
+  if (settings_.addresses) cupti_.cuptiUnsubscribe(subscriber_);
   return false;
 }
 
-bool Activation::subscribe(CUpti_CallbackFunc called) {
+bool Activation::is_alone(CUpti_CallbackFunc called) {
+  if (settings_.addresses) return true;  // what holds a subscription is
+  if (!subscribe(called, "took over: what the program did after that is missing")) return false;
+  cupti_.cuptiUnsubscribe(subscriber_);
+  return true;
+}
+
+bool Activation::subscribe(CUpti_CallbackFunc called, const char* does) {
   char other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
   CUptiResult result;
   if (cupti_.cuptiSubscribe_v2 != nullptr) {
@@ -44,8 +54,8 @@ bool Activation::subscribe(CUpti_CallbackFunc called) {
   if (result != CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
     return succeeded("cuptiSubscribe", result);
   other[sizeof other - 1] = '\0';
-  notes_.push_back("another profiler traces this program already" +
-                   (other[0] == '\0' ? "" : ": " + std::string(other)));
+  const std::string name = other[0] == '\0' ? "" : " (" + std::string(other) + ")";
+  notes_.push_back("another profiler" + name + " " + does);
   return false;
 }
 

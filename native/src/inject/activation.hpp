@@ -21,7 +21,8 @@ class Activation {
  public:
   Activation(const Cupti& cupti, const Settings& settings) : cupti_(cupti), settings_(settings) {}
 
-  /// Become this process's one profiler and begin.
+  /// Begin, unless another profiler is there. One that comes later takes over what is traced from
+  /// then on, unless addresses are traced: that keeps others away.
   /// @return false if nothing is traced: another profiler is there, or CUPTI refuses.
   bool begin(const Callbacks& callbacks);
 
@@ -32,11 +33,14 @@ class Activation {
   /// Let begin_rest() trace launches, too, where kernels and calls are traced.
   void want_launches();
 
+  /// @return false, with a note, if another profiler has come meanwhile.
+  bool is_alone(CUpti_CallbackFunc called);
+
   /// Sentences on what is not traced, since the last time.
   std::vector<std::string> take_notes();
 
  private:
-  bool subscribe(CUpti_CallbackFunc called);
+  bool subscribe(CUpti_CallbackFunc called, const char* does);
   void enable_callbacks();
   bool enable_kinds();
   CUptiResult enable_calls(bool (*wanted)(std::string_view));

@@ -74,12 +74,23 @@ void Tracer::finish() noexcept {
   }
   stop_changed_.notify_all();
   if (flushing_.try_lock_for(kExitPatience)) {
-    cupti_.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    flush_all();
     flushing_.unlock();
     write_waiting();
     spool_.end();
   } else {
     spool_.note("CUPTI did not answer when the program ended; its last records are missing");
+  }
+}
+
+void Tracer::flush_all() noexcept {
+  // CUPTI brings back what it has borrowed: to us, or to whoever registered callbacks after us,
+  // and may not expect it any more.
+  try {
+    if (activation_.is_alone(callbacks().called))
+      cupti_.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    tell_notes();
+  } catch (...) {  // no memory
   }
 }
 

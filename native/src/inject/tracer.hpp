@@ -49,6 +49,7 @@ class Tracer {
 
  private:
   void begin_rest() noexcept;
+  void flush_all() noexcept;
   void start_flusher();
   void flush_until_stopped() noexcept;
   void flush(std::uint32_t flag) noexcept;

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lanescope.cli.options import JsonOption
 
+if TYPE_CHECKING:
+    from lanescope.machine import Machine
+    from lanescope.watch.doctor import Examined
 
-def doctor(as_json: JsonOption = False) -> None:
+
+def doctor(
+    as_json: JsonOption = False,
+    cost: Annotated[
+        bool,
+        typer.Option("--cost", help="Also measure what tracing costs a program here, in a minute."),
+    ] = False,
+) -> None:
     """Say which sources of watch work on this machine, and for each other why not and what to do.
 
     Each is tried for a moment. The exit code is 0 when at least one works, 1 otherwise.
@@ -17,7 +29,7 @@ def doctor(as_json: JsonOption = False) -> None:
     import tempfile
 
     from lanescope.machine import discover
-    from lanescope.watch.doctor import examine, nvlink_text
+    from lanescope.watch.doctor import examine
 
     machine = discover()
     with tempfile.TemporaryDirectory() as folder:
@@ -28,13 +40,46 @@ def doctor(as_json: JsonOption = False) -> None:
 
         print(json.dumps([dataclasses.asdict(one) for one in found], indent=2))
     else:
-        width = max((len(one.name) for one in found), default=0)
-        for one in found:
-            why = " ".join(filter(None, (one.reason, one.remedy)))
-            word = "works" if one.works else "does not work."
-            print(f"{one.name:{width}}  {word}{' ' + why if why else ''}")
-        if machine.gpus:
-            print(f"NVLink: {nvlink_text(machine)}")
-        else:
-            print("There is no GPU here that the driver knows: nothing can be watched.")
+        _print(machine, found)
+    if cost:
+        _measure_cost(machine, as_json)
     raise typer.Exit(0 if any(one.works for one in found) else 1)
+
+
+def _print(machine: Machine, found: Sequence[Examined]) -> None:
+    from lanescope.watch.doctor import nvlink_text
+
+    width = max((len(one.name) for one in found), default=0)
+    for one in found:
+        why = " ".join(filter(None, (one.reason, one.remedy)))
+        word = "works" if one.works else "does not work."
+        print(f"{one.name:{width}}  {word}{' ' + why if why else ''}")
+    if machine.gpus:
+        print(f"NVLink: {nvlink_text(machine)}")
+    else:
+        print("There is no GPU here that the driver knows: nothing can be watched.")
+
+
+def _measure_cost(machine: Machine, as_json: bool) -> None:
+    """Measure what tracing costs, and keep it for the summaries of watches."""
+    import sys
+
+    from lanescope.errors import InputError, NotMeasuredError
+    from lanescope.report.format import seconds_text
+    from lanescope.watch.tracing_cost import COUNT, TURNS, keep, measure_tracing_cost
+
+    if not machine.gpus:
+        raise InputError("there is no GPU here: what tracing costs cannot be measured")
+    try:
+        told = measure_tracing_cost(machine)
+    except NotMeasuredError as error:
+        raise InputError(f"what tracing costs cannot be measured: {error}") from error
+    path = keep(told)
+    print(
+        f"Tracing: a copy and its call take {seconds_text(told.copy_seconds)} longer "
+        f"({seconds_text(told.copy_low)} to {seconds_text(told.copy_high)}), a kernel "
+        f"{seconds_text(told.kernel_seconds)} ({seconds_text(told.kernel_low)} to "
+        f"{seconds_text(told.kernel_high)}), where the program waits for each: medians and range "
+        f"of {TURNS} turns of {COUNT:,} rounds with and without it. Kept in {path}.",
+        file=sys.stderr if as_json else sys.stdout,
+    )

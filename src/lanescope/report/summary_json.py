@@ -37,6 +37,7 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
             for gpu, found in summary.alignments
         ],
         "managed": [asdict(way) for way in summary.managed],
+        "slowdown": None if summary.slowdown is None else asdict(summary.slowdown),
         "probed": [probed_json(way) for way in summary.probed],
         "notes": list(summary.notes),
         "findings": [_finding(finding) for finding in findings],

@@ -12,6 +12,7 @@ from lanescope.report.probed_text import PROBED, probed_rows
 from lanescope.watch.attribution import WAYS_TO_ASK, CopyGroup
 from lanescope.watch.findings import Finding
 from lanescope.watch.nvlink import NVLINK_WAYS
+from lanescope.watch.slowdown import Slowdown
 from lanescope.watch.summary import Summary, WaySummary
 from lanescope.watch.windows import WindowStatistics, window_text
 
@@ -26,6 +27,10 @@ _MOST_NAME = 60
 NVLINK = "Over NVLink, all links of a GPU together"
 #: Told where there is nothing.
 NOTHING = "Nothing was counted and no copy was traced."
+
+NO_SLOWDOWN = (
+    "Slowdown by tracing: not known; 'lanescope doctor --cost' measures what it costs here."
+)
 
 Row = tuple[str, ...]
 
@@ -199,6 +204,17 @@ def _ends(summary: Summary) -> list[str]:
     return [*(f"- {note}" for note in summary.notes), *end_lines(summary)]
 
 
+def slowdown_text(slowdown: Slowdown) -> str:
+    """Return what tracing may have cost the program, as a sentence."""
+    traced = fmt.count_text(slowdown.copies, "copy", "copies")
+    if slowdown.kernels:
+        traced += f" and {fmt.count_text(slowdown.kernels, 'kernel')}"
+    return (
+        f"Slowdown by tracing, predicted: at most {fmt.percent_text(slowdown.share)} of the time "
+        f"({_seconds(slowdown.seconds)} for {traced}, {slowdown.basis})."
+    )
+
+
 def end_lines(summary: Summary) -> list[str]:
     """Return what was lost, what watching cost, and how well clocks agree; sentences."""
     losses = summary.losses
@@ -219,6 +235,10 @@ def end_lines(summary: Summary) -> list[str]:
     costs = [f"{c.source} {_seconds(c.cpu_seconds)}" for c in summary.costs]
     if costs:
         lines.append(f"Processor time of the sources: {', '.join(costs)}.")
+    if summary.slowdown is not None:
+        lines.append(slowdown_text(summary.slowdown))
+    elif summary.copies:
+        lines.append(NO_SLOWDOWN)
     aligned = [
         f"g{gpu} {fmt.seconds_text(a.residual_p99_ns * 1e-9)} (p99 of {a.copies} copies)"
         for gpu, a in summary.alignments

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lanescope.experiment.sizes import binary_text
 from lanescope.watch.codes import BoolArray, FloatArray, IntArray
 from lanescope.watch.timeline import Counters
 
+#: Sources whose samples show single transfers.
+FINE = ("pm",)
 #: Outside of the sampler's own bursts an idle H200 showed at most 512 bytes in a sample, the
 #: samples themselves on their way to the host; so much counts as traffic.
 LEAST_BYTES = 1024
@@ -51,6 +54,26 @@ def bursts(counters: Counters, way: int) -> Bursts:
     kept = moved >= LEAST_BURST_BYTES
     first, last = first[kept], last[kept]
     return Bursts(counters.start_ns[first], counters.end_ns[last], moved[kept])
+
+
+def burst_notes(counters: Counters) -> tuple[str, ...]:
+    """Return how many bursts there were in each direction, and how large, as sentences.
+
+    One that goes on from one piece of a long watch to the next counts twice.
+    """
+    notes = []
+    for way, words in enumerate(("to the GPU", "from it")):
+        sizes: list[IntArray] = []
+        for part, _ in counters.pieces():
+            sizes.append(bursts(counters.rows(part), way).wire_bytes)
+        found = np.sort(np.concatenate([np.empty(0, np.int64), *sizes]))
+        if found.size:
+            half, most = (binary_text(int(found[i])) for i in (found.size // 2, -1))
+            notes.append(
+                f"g{counters.gpu}: {found.size} bursts of 4 KiB or more {words}, half of them up "
+                f"to {half} and the largest {most} on the wire; transfers without a pause are one."
+            )
+    return tuple(notes)
 
 
 def _runs(active: BoolArray) -> tuple[IntArray, IntArray]:

@@ -9,6 +9,7 @@ from lanescope.machine import Machine
 from lanescope.watch.align import align
 from lanescope.watch.attribution import attribution, copy_groups
 from lanescope.watch.best import best_counters
+from lanescope.watch.bursts import FINE, burst_notes
 from lanescope.watch.codes import Direction
 from lanescope.watch.fit import model_of
 from lanescope.watch.limits import WAYS, Ceilings, link_limits, pcie_links
@@ -181,4 +182,6 @@ def _notes(
         )
     if not _traced(timeline) and timeline.counters:
         notes.append("No process was traced, so that nothing tells who moved the bytes.")
+        for counters in timeline.over(PCIE):
+            notes += burst_notes(counters) if counters.source in FINE else ()
     return tuple(notes)

@@ -11,6 +11,7 @@ from lanescope.watch.link_errors import LinkErrors
 from lanescope.watch.managed import ManagedWay
 from lanescope.watch.probed_way import ProbedWay
 from lanescope.watch.rates import Rates
+from lanescope.watch.slowdown import Slowdown
 from lanescope.watch.unexplained import Unexplained
 
 
@@ -117,6 +118,8 @@ class Summary:
         What probes have seen of each direction.
     managed
         What managed memory moved.
+    slowdown
+        What tracing may have cost the program; None when not known.
     notes
         Plain sentences on what the numbers do not say.
     nvlinks
@@ -137,6 +140,7 @@ class Summary:
     nvlinks: tuple[WaySummary, ...] = ()
     link_errors: tuple[LinkErrors, ...] = ()
     managed: tuple[ManagedWay, ...] = ()
+    slowdown: Slowdown | None = None
 
     def most_frequent(self, count: int) -> tuple[CopyGroup, ...]:
         """Return the groups with the most copies."""

@@ -13,8 +13,10 @@ from lanescope.watch.limits import Ceilings
 from lanescope.watch.link_errors import error_notes
 from lanescope.watch.links import measured_links, measured_nodes
 from lanescope.watch.run import WatchRun
+from lanescope.watch.slowdown import slowdown
 from lanescope.watch.summarise import summarise
 from lanescope.watch.summary import Summary
+from lanescope.watch.tracing_cost import kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,12 @@ def tell(run: WatchRun, runs: Path | None = None) -> Told:
     ceilings = measured_ceilings(machine, runs)
     summary = summarise(run.timeline, machine, ceilings)
     notes = error_notes(run.link_errors) + summary.notes
-    summary = dataclasses.replace(summary, link_errors=run.link_errors, notes=notes)
+    summary = dataclasses.replace(
+        summary,
+        link_errors=run.link_errors,
+        notes=notes,
+        slowdown=slowdown(run.timeline, kept(machine, runs)),
+    )
     return Told(summary, find(run.timeline, summary, machine, ceilings))
 
 

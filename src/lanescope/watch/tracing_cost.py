@@ -1,0 +1,131 @@
+"""What tracing costs a program on this machine: measured once, told of every watch."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from lanescope.errors import NotMeasuredError
+from lanescope.machine import Machine
+from lanescope.run.atomic import write_atomically, writing_to
+from lanescope.run.folders import default_runs_folder
+from lanescope.watch.sources.trace import DEFAULT_KINDS, TraceSource
+
+_FILE = "tracing-cost.json"
+#: Rounds of a copy, a kernel and a wait: half a second to a second.
+COUNT = 50_000
+TURNS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TracingCost:
+    """How much longer a thread takes for each operation that is traced.
+
+    Attributes
+    ----------
+    copy_seconds, copy_low, copy_high
+        For an asynchronous copy with its call: median of the turns, fastest and slowest.
+    kernel_seconds, kernel_low, kernel_high
+        What a kernel takes more where kernels are traced, too.
+    gpu, driver
+        Where it was measured.
+    day
+        When, such as 2026-11-21.
+    """
+
+    copy_seconds: float
+    copy_low: float
+    copy_high: float
+    kernel_seconds: float
+    kernel_low: float
+    kernel_high: float
+    gpu: str
+    driver: str | None
+    day: str
+
+
+def measure_tracing_cost(machine: Machine, turns: int = TURNS, count: int = COUNT) -> TracingCost:
+    """Run ``many-copies`` with and without a trace, in turns.
+
+    Each round of it copies 4 KiB, starts a kernel and waits, so that nothing hides what a call
+    takes more.
+
+    Raises
+    ------
+    NotMeasuredError
+        If programs cannot be traced here, or the program fails.
+    """
+    times: dict[str, list[float]] = {"plain": [], "copies": [], "kernels": []}
+    kinds = {"copies": DEFAULT_KINDS, "kernels": (*DEFAULT_KINDS, "kernel")}
+    for turn in range(turns):
+        for way in list(times)[:: 1 if turn % 2 == 0 else -1]:
+            times[way].append(_seconds_of_a_round(kinds.get(way), count))
+    copy = [b - a for a, b in zip(times["plain"], times["copies"], strict=True)]
+    kernel = [b - a for a, b in zip(times["copies"], times["kernels"], strict=True)]
+    return TracingCost(
+        *_spread(copy),
+        *_spread(kernel),
+        machine.gpus[0].name,
+        machine.driver,
+        f"{date.today():%Y-%m-%d}",
+    )
+
+
+def keep(cost: TracingCost, runs: Path | None = None) -> Path:
+    """Write what was measured beside the runs.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    path = (runs or default_runs_folder()).parent / _FILE
+    with writing_to(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(dataclasses.asdict(cost), indent=1).encode())
+    return path
+
+
+def kept(machine: Machine, runs: Path | None = None) -> TracingCost | None:
+    """Return what was measured on this machine before; None when nothing was."""
+    try:
+        told = json.loads(((runs or default_runs_folder()).parent / _FILE).read_text())
+        cost = TracingCost(**told)
+    except (OSError, ValueError, TypeError):
+        return None
+    here = machine.gpus[0].name if machine.gpus else None
+    return cost if (cost.gpu, cost.driver) == (here, machine.driver) else None
+
+
+def _seconds_of_a_round(kinds: tuple[str, ...] | None, count: int) -> float:
+    program = ["many-copies", "--rate", "0", "--count", str(count), "--json"]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(os.environ)
+        if kinds is not None:
+            source = TraceSource(Path(folder), kinds)
+            source.start()
+            environment |= source.environment()
+        done = subprocess.run(
+            [sys.executable, "-m", "lanescope.examples", *program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        why = done.stderr.strip().splitlines()
+        raise NotMeasuredError(f"the program that copies failed: {why[-1] if why else 'no word'}")
+    (step,) = [s for s in json.loads(done.stdout)["steps"] if s["name"] == "copies"]
+    return float((step["end_ns"] - step["begin_ns"]) * 1e-9 / step["copies"])
+
+
+def _spread(values: list[float]) -> tuple[float, float, float]:
+    return statistics.median(values), min(values), max(values)
