@@ -38,8 +38,8 @@ def test_without_a_period_there_is_a_rest_only_where_the_gpu_is_shared():
     rounds = native.testing.ProgrammedRounds(ROUND, CHUNK)
     rounds.run()
     assert rounds.next_after(60_000) == 60_000
-    assert rounds.next_after(2 * MS) == 3 * MS
-    assert rounds.next_after(4 * MS) == 4 * MS
+    assert rounds.next_after(2 * MS) == 5 * MS
+    assert rounds.next_after(7 * MS) == 7 * MS
 
 
 def test_a_pause_fills_the_period_and_waiting_is_followed_by_rest():

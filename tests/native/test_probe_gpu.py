@@ -93,7 +93,7 @@ def test_copies_of_others_slow_the_probe(source):
 
 def test_a_gentle_probe_takes_little(machine, tmp_path):
     found = probed(usable(machine, ProbeSource(machine.gpus[0], tmp_path, gentle=True)), 1.0)
-    assert 100 < len(found) < 250  # two records each 10 ms
+    assert 20 < len(found) < 60  # two records each 50 ms
     assert all(way.probe_busy_share < 0.01 for way in probed_ways((found,)))
 
 

@@ -10,10 +10,10 @@ namespace lanescope::watch {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
-// A round that waited as long did so for another process's turn on the GPU. Each round then costs
-// that process 0.4 ms: on an H200 412 of them in a second, which is as many as there were turns,
-// slowed a program that computes by 17 %. Rests of up to 2 ms had changed nothing.
-constexpr std::uint64_t kWaitedNs = 1'000'000, kSharedPeriodNs = 3'000'000;
+// A round that waited as long did so for another process's turn on the GPU. On an H200 412 rounds
+// in a second, which is as many as there were turns, slowed a program that computes by 17 %; a
+// round every 3 ms did, too, and one every 5 ms by 7 %.
+constexpr std::uint64_t kWaitedNs = 300'000, kSharedPeriodNs = 5'000'000;
 constexpr std::uint64_t kUnknownNs = std::numeric_limits<std::uint64_t>::max();
 constexpr std::array kWays{ProbeWay::h2d, ProbeWay::d2h};
 

@@ -47,7 +47,7 @@ class ProbeRounds {
   /// How long after a round's begin the next should begin, when the round took `round_ns`.
   ///
   /// Without a period the next round begins at once, but where the GPU was shared with another
-  /// process 3 ms after the last one began.
+  /// process 5 ms after the last one began.
   ///
   /// The fastest chunk so far is what a chunk takes of the link: whatever a slower one took
   /// beyond that, it waited. A round that took most of the period is followed by half a
