@@ -1,6 +1,7 @@
 #include "lanescope/watch/sample_memo.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 
@@ -8,7 +9,8 @@ namespace lanescope::watch {
 
 namespace {
 
-constexpr std::size_t kEntries = 4096;  // a power of two
+// A link in use both ways has some ten thousand different samples of 10 us.
+constexpr std::size_t kMostEntries = 1 << 15, kMostMemory = 4 << 20;
 constexpr std::uint64_t kCheckedEach = 64;
 constexpr std::uint64_t kTrialAnswers = 1000, kTrialValues = 8;
 
@@ -23,8 +25,8 @@ SampleMemo::SampleMemo(std::size_t bytes, std::size_t values)
   mask_.assign(words_, ~std::uint64_t{0});
   raw_.resize(words_);
   bytes_.resize(words_);
-  entries_.resize(kEntries);
-  remembered_.resize(kEntries * words_);
+  entries_.resize(std::bit_floor(std::min(kMostEntries, kMostMemory / (8 * words_))));
+  remembered_.resize(entries_.size() * words_);
 }
 
 const double* SampleMemo::find(const std::uint8_t* sample) {
@@ -73,7 +75,7 @@ std::size_t SampleMemo::place() const noexcept {
     hash = (hash ^ word) * 0xD6E8FEB86659FD93;
     hash ^= hash >> 32;
   }
-  return hash % kEntries;
+  return hash & (entries_.size() - 1);
 }
 
 bool SampleMemo::holds(std::size_t place) const noexcept {
