@@ -127,7 +127,10 @@ void PmSession::learn_layout() {
     sample_bytes_ = two - one;
     before_samples_ = one - sample_bytes_;
   }
-  memo_.emplace(sample_bytes_, settings_.metrics.size());
+  // Bytes on PCIe are counted as such. Payload on NVLink may be a difference of counters, which
+  // move while it is 0: then zeros would not tell which bytes of a sample matter.
+  const bool counts_alone = settings_.metrics.size() == 2;
+  memo_.emplace(counts_alone ? sample_bytes_ : 0, settings_.metrics.size());
 }
 
 CounterImage PmSession::make_image(std::size_t samples) {

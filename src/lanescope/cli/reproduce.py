@@ -79,12 +79,12 @@ def reproduce(
 
 
 def write_page(folder: Path, page: Path | None = None) -> tuple[Told, Path]:
-    """Write the page of a stored reproduction, and its numbers into its folder.
+    """Write the page of a stored reproduction.
 
     Parameters
     ----------
     page
-        Where the page goes; None is into the folder.
+        Where the page goes; None is into the folder, where its numbers go then, too.
 
     Raises
     ------
@@ -101,8 +101,9 @@ def write_page(folder: Path, page: Path | None = None) -> tuple[Told, Path]:
     from lanescope.watch.chapters.told_json import told_json
 
     told = evaluate(read_reproduction(folder))
-    write_text(folder / CHAPTERS, json.dumps(told_json(told), indent=1) + "\n")
-    page = page or folder / PAGE
+    if page is None:
+        page = folder / PAGE
+        write_text(folder / CHAPTERS, json.dumps(told_json(told), indent=1) + "\n")
     write_text(page, chapters_page_html(told))
     return told, page
 

@@ -82,6 +82,7 @@ def _costs(timeline: Timeline) -> tuple[Cost, ...]:
     counters = (
         Cost(f"{c.source} of {'NVLink of ' if c.link == NVLINK else ''}g{c.gpu}", c.cpu_seconds)
         for c in timeline.counters
+        if c.link != NVLINK or c.cpu_seconds is not None  # else the same thread samples PCIe
     )
     probes = (Cost(f"probe of g{p.gpu}", p.cpu_seconds) for p in timeline.probes)
     return (*counters, *probes)

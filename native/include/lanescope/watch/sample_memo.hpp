@@ -14,15 +14,15 @@ namespace lanescope::watch {
 /// 5,057 of a link in use 58 were different. Their bytes are opaque, so that two samples count as
 /// alike only where all bytes agree but those that are known not to matter: their number and
 /// their time. Which these are is learned from samples whose values are all 0: counters do not
-/// go below 0, so that whatever differs between two of these is no counter. It remembers for use
-/// only once many samples, of several values, were asked for and were as remembered.
+/// go below 0, so that whatever differs between two of these is no counter. That takes values
+/// which are counters themselves and no differences of some. It remembers for use only once many
+/// samples, of several values, were asked for and were as remembered.
 class SampleMemo {
  public:
-  static constexpr std::size_t kMostBytes = 4096;
+  static constexpr std::size_t kMostBytes = 4096;  // those of an H200 have 89
   static constexpr std::size_t kMostValues = 4;
 
-  /// For samples of so many bytes and values; of larger ones nothing is remembered. On an H200
-  /// they have 89 bytes, and 1,305 with its NVLinks.
+  /// For samples of so many bytes and values; of larger ones, and of none, nothing is remembered.
   SampleMemo(std::size_t bytes, std::size_t values);
 
   /// The values of such a sample, or null when it is to be asked for. Every so often a known one

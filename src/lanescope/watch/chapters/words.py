@@ -45,7 +45,7 @@ def _source(source: SourceTold, one: ProgramTold, told: Told) -> Iterator[str]:
     ]
     if ways:
         yield (
-            f"{source.source}'s bytes in the steps that copy differ from the program's by "
+            f"Bytes of {source.source} in the steps that copy differ from the program's by "
             f"{' and '.join(ways)}."
         )
     else:
@@ -189,6 +189,6 @@ def _gbs(value: float) -> str:
 
 def _seconds(seconds: float) -> str:
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= scale:
+        if seconds >= scale * 0.9995 * (1 - 1e-9):  # what would be shown as 1000 of the next
             return f"{seconds / scale:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"

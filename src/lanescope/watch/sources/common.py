@@ -52,15 +52,21 @@ def uuid_of(gpu: Gpu) -> str:
     return gpu.uuid
 
 
-def finish(report: native.CounterReport, spool: Path) -> SourceReport:
-    """Write what a sampler tells next to its spool, and return it."""
+def finish(report: native.CounterReport, spool: Path, *, second: bool = False) -> SourceReport:
+    """Write what a sampler tells next to its spool, and return it.
+
+    Parameters
+    ----------
+    second
+        Whether the sampler has another spool, beside which its processor time stands.
+    """
     told = {
         "samples": report.samples,
         "lost_samples": report.lost_samples,
         "gaps": report.gaps,
         "restarts": report.restarts,
         "reads": report.reads,
-        "cpu_seconds": report.cpu_seconds,
+        "cpu_seconds": None if second else report.cpu_seconds,
         "decode_cpu_seconds": report.decode_cpu_seconds,
         "evaluate_cpu_seconds": report.evaluate_cpu_seconds,
         "wall_seconds": report.wall_seconds,

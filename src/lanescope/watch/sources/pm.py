@@ -117,7 +117,7 @@ class PmSource:
         sampler, self._sampler = self._sampler, None
         report = sampler.stop()
         if self.nvlink:
-            finish(report, self._nvlink_spool)
+            finish(report, self._nvlink_spool, second=True)
         return finish(report, self.spool)
 
     def environment(self) -> Mapping[str, str]:
