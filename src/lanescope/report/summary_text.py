@@ -9,6 +9,7 @@ from rich.text import Text
 from lanescope.report import format as fmt
 from lanescope.report.managed_text import MANAGED, managed_rows
 from lanescope.report.probed_text import PROBED, probed_rows
+from lanescope.watch.align import Alignment
 from lanescope.watch.attribution import WAYS_TO_ASK, CopyGroup
 from lanescope.watch.findings import Finding
 from lanescope.watch.nvlink import NVLINK_WAYS
@@ -204,6 +205,17 @@ def _ends(summary: Summary) -> list[str]:
     return [*(f"- {note}" for note in summary.notes), *end_lines(summary)]
 
 
+def _aligned(found: Alignment) -> str:
+    told = [f"p99 of {found.copies} copies"]
+    for one in found.delays:
+        begin, end = (
+            f"{fmt.seconds_text(abs(ns) * 1e-9)} {'after' if ns >= 0 else 'before'}"
+            for ns in (one.begin_ns, one.end_ns)
+        )
+        told.append(f"{one.direction} bursts begin {begin} a copy begins and end {end} it ends")
+    return f"{fmt.seconds_text(found.residual_p99_ns * 1e-9)} ({'; '.join(told)})"
+
+
 def slowdown_text(slowdown: Slowdown) -> str:
     """Return what tracing may have cost the program, as a sentence."""
     traced = fmt.count_text(slowdown.copies, "copy", "copies")
@@ -239,11 +251,7 @@ def end_lines(summary: Summary) -> list[str]:
         lines.append(slowdown_text(summary.slowdown))
     elif summary.copies:
         lines.append(NO_SLOWDOWN)
-    aligned = [
-        f"g{gpu} {fmt.seconds_text(a.residual_p99_ns * 1e-9)} (p99 of {a.copies} copies)"
-        for gpu, a in summary.alignments
-        if a is not None
-    ]
+    aligned = [f"g{gpu} {_aligned(a)}" for gpu, a in summary.alignments if a is not None]
     if aligned:
         lines.append(f"Counters and trace agree in time to: {', '.join(aligned)}.")
     return lines

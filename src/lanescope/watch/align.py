@@ -23,6 +23,22 @@ MOST_COPIES = 1000
 
 
 @dataclass(frozen=True, slots=True)
+class EdgeDelay:
+    """How long a link's bursts are behind the copies of one direction: medians.
+
+    Attributes
+    ----------
+    begin_ns, end_ns
+        From the begin of a copy to that of its burst, and from the end to the end. A copy to
+        the GPU begins with requests to the host's memory, whose answers take their time.
+    """
+
+    direction: str
+    begin_ns: float
+    end_ns: float
+
+
+@dataclass(frozen=True, slots=True)
 class Alignment:
     """Where bursts of counters lie beside traced copies.
 
@@ -32,14 +48,17 @@ class Alignment:
         Add to times of the counters to get those of the trace. The median over all
         edges, so that what a copy waits for its first bytes is halved.
     residual_p99_ns
-        99 % of all edges lie within so much of the copies' after that.
+        99 % of all edges lie within so much of the copies' after that and after `delays`.
     copies
         So many copies were used.
+    delays
+        Of each direction with copies enough.
     """
 
     offset_ns: float
     residual_p99_ns: float
     copies: int
+    delays: tuple[EdgeDelay, ...] = ()
 
 
 def align(counters: Counters, operations: Operations) -> Alignment | None:
@@ -55,11 +74,19 @@ def align(counters: Counters, operations: Operations) -> Alignment | None:
     edges = list(_edges(counters, own.rows(alone(own, counters.interval_ns))))
     if len(edges) < LEAST_COPIES:
         return None
-    found = np.array(edges)
+    found, ways = np.array([edge for edge, _ in edges]), np.array([way for _, way in edges])
     # starts are late and ends early by what packets take: neither is the clock
     offset = -float(np.median(found.mean(axis=1)))
-    residual = float(np.quantile(np.abs(found + offset), 0.99))
-    return Alignment(offset, residual, len(edges))
+    found += offset
+    delays = []
+    for way in (Direction.H2D, Direction.D2H):
+        mine = ways == way
+        if mine.sum() >= LEAST_COPIES:
+            begin, end = np.median(found[mine], axis=0)
+            delays.append(EdgeDelay(way.label, float(begin), float(end)))
+            found[mine] -= (begin, end)
+    residual = float(np.quantile(np.abs(found), 0.99))
+    return Alignment(offset, residual, len(edges), tuple(delays))
 
 
 def alone(own: Operations, interval_ns: int) -> IntArray:
@@ -75,8 +102,10 @@ def alone(own: Operations, interval_ns: int) -> IntArray:
     return chosen[:: max(1, -(-chosen.size // MOST_COPIES))]
 
 
-def _edges(counters: Counters, copies: Operations) -> Iterator[tuple[float, float]]:
-    """Yield (burst start - copy start, burst end - copy end) in nanoseconds."""
+def _edges(
+    counters: Counters, copies: Operations
+) -> Iterator[tuple[tuple[float, float], Direction]]:
+    """Yield (burst start - copy start, burst end - copy end) in nanoseconds, and the direction."""
     guard = GUARD_SAMPLES * counters.interval_ns // 2
     for start, end, way in zip(copies.start_ns, copies.end_ns, copies.direction, strict=True):
         first = search(counters.end_ns, int(start) - guard, "right")
@@ -90,7 +119,7 @@ def _edges(counters: Counters, copies: Operations) -> Iterator[tuple[float, floa
         lasted = (ends - starts).astype(np.float64)
         burst = _burst(starts - start, lasted, wire[part].astype(np.float64))
         if burst is not None:
-            yield burst[0], burst[1] - float(end - start)
+            yield (burst[0], burst[1] - float(end - start)), Direction(way)
 
 
 def _burst(
