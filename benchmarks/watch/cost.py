@@ -21,7 +21,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import binom
+import numpy as np
+
+from lanescope.measurement.statistics import median_interval
 
 WAYS: dict[str, list[str] | None] = {
     "none": None,
@@ -45,13 +47,6 @@ def seconds(program: list[str], way: list[str] | None) -> float:
         sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
     steps = json.loads(done.stdout.strip().splitlines()[-1])["steps"]
     return (steps[-1]["end_ns"] - steps[0]["begin_ns"]) * 1e-9
-
-
-def interval(values: list[float]) -> tuple[float, float]:
-    """Return the 95 % interval of the median, by order statistics."""
-    ordered, n = sorted(values), len(values)
-    lower = int(binom.ppf(0.025, n, 0.5))
-    return ordered[max(lower - 1, 0)], ordered[min(n - lower, n - 1)]
 
 
 def main() -> None:
@@ -80,7 +75,10 @@ def slowdowns(times: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
     found = {}
     for way in (way for way in times if way != "none"):
         ratios = [b / a - 1 for a, b in zip(times["none"], times[way], strict=True)]
-        found[way] = {"median": statistics.median(ratios), "interval": interval(ratios)}
+        found[way] = {
+            "median": statistics.median(ratios),
+            "interval": median_interval(np.array(ratios)),
+        }
     return found
 
 

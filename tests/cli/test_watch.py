@@ -87,3 +87,26 @@ def test_a_stored_watch_makes_its_page_again(lanescope, tmp_path):
     assert lanescope("report", out).stdout.strip() == str(out / "report.html")
     assert json.loads(lanescope("report", out, "--json").stdout)["version"] == 1
     assert "a watch has a page, --json and --export" in lanescope("report", out, "--csv").stderr
+
+
+def test_turns_tell_what_watching_costs(lanescope, tmp_path):
+    told = tmp_path / "told.json"
+    done = lanescope("watch", "--turns", 2, "--json", told, "--", "sh", "-c", "echo once")
+    assert (done.returncode, done.stdout) == (0, "once\n")
+    assert "Slowdown by watching, measured" in done.stderr
+    assert len(json.loads(told.read_text())["turns"]["plain"]) == 2
+
+
+def test_turns_take_a_program(lanescope):
+    done = lanescope("watch", "--turns", 2, "--all", "--seconds", 1)
+    assert done.returncode == 2
+    assert "--turns runs a program again and again" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_program_that_does_not_run_twice_is_told_and_keeps_its_exit_code(lanescope, tmp_path):
+    script = f"test -e {tmp_path}/x && exit 4; touch {tmp_path}/x"
+    done = lanescope("watch", "--turns", 2, "--", "sh", "-c", script)
+    assert done.returncode == 0
+    assert "sh ended with 4 when it was run again for --turns" in done.stderr
+    assert "Watched" in done.stderr

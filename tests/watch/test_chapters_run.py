@@ -10,9 +10,9 @@ import time
 import pytest
 
 from lanescope.run.run import State
+from lanescope.watch.captured import Captured, Stopped
 from lanescope.watch.chapters import carry_out as carrying
 from lanescope.watch.chapters.plan import Way, programs_for, turns
-from lanescope.watch.chapters.program import Captured, Stopped
 from lanescope.watch.chapters.store import Asked, ReproductionFolder, read_reproduction
 from tests.watch.reproductions import MACHINE
 

@@ -17,6 +17,7 @@ from lanescope.errors import InputError
 if TYPE_CHECKING:
     from lanescope.watch.assertions import Assertion
     from lanescope.watch.run import SourceRecord, WatchRun
+    from lanescope.watch.session import Watch
     from lanescope.watch.told import Told
 
 _NO_SOURCE = "No counters work here; 'lanescope doctor' says why, and what to do."
@@ -100,6 +101,16 @@ def watch(
         Path | None,
         typer.Option("--out", metavar="DIR", help="The run's folder; default: a new one."),
     ] = None,
+    turns: Annotated[
+        int,
+        typer.Option(
+            "--turns",
+            min=0,
+            metavar="N",
+            help="Then run the program N times more without and with watching, in turns, and tell "
+            "what watching costs; what it prints then is dropped.",
+        ),
+    ] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
 ) -> None:
     """Run a program, unchanged, and tell what it moved between the host and GPUs.
@@ -122,6 +133,8 @@ def watch(
 
         conditions = [parse(text) for text in assertions or ()]
         waited = waited_for(program or (), everything=everything, pid=pid, seconds=seconds)
+        if turns and not waited.traceable:
+            raise InputError("--turns runs a program again and again; name one after --")
         if live:
             check_terminal(launches=waited.traceable)
         names = None if not source else tuple(dict.fromkeys(source))
@@ -141,8 +154,11 @@ def watch(
     sources = lambda folder: sources_for(machine, asked, folder)  # noqa: E731
     beside = (lambda folder: live_view(folder, machine)) if live else nullcontext
     with _interruptible():
-        run = run_watch(Watch(machine, waited, command, sources, out, beside))
+        what = Watch(machine, waited, command, sources, out, beside)
+        run = run_watch(what)
         try:
+            if turns:
+                run = _in_turns(what, turns, run)
             told = tell(run)
             shown = _shown(run, told, json, quiet=quiet)
             own = (0 if _hold(conditions, told) else 1) if shown else 2
@@ -171,6 +187,20 @@ def _interruptible() -> Iterator[None]:
 
         told = "interrupted before anything was watched; no program was started"
         raise NotStoredError(told, error.exit_code) from error
+
+
+def _in_turns(what: Watch, count: int, run: WatchRun) -> WatchRun:
+    """Return the run with what watching costs its program; what stands in the way is told."""
+    import dataclasses
+
+    from lanescope.watch.turns import take_turns
+
+    assert run.folder is not None, "a watch is always stored"
+    try:
+        return dataclasses.replace(run, turns=take_turns(what, count, run.folder))
+    except InputError as error:
+        print(f"lanescope: {error}", file=sys.stderr)
+        return run
 
 
 def _shown(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> bool:

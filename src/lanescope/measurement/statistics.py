@@ -58,6 +58,16 @@ def half_width(seconds: FloatArray) -> float | None:
     return width / 2 / float(np.median(ordered))
 
 
+def median_interval(values: FloatArray) -> tuple[float, float]:
+    """Return the 95 % confidence interval of the median, between two order statistics.
+
+    Of fewer than six values it is their whole range, which is less sure than that.
+    """
+    ordered = np.sort(values)
+    low = max(_lower_rank(int(values.size)), 0)
+    return float(ordered[low]), float(ordered[values.size - 1 - low])
+
+
 def _lower_rank(n: int) -> int:
     """Largest rank r with P(Binomial(n, 1/2) <= r) of 2.5 % or less, counted from 0."""
     tail, rank = 0, -1

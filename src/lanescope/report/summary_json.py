@@ -10,6 +10,7 @@ from lanescope.report.probed_text import probed_json
 from lanescope.watch.attribution import WAYS_TO_ASK
 from lanescope.watch.findings import Finding
 from lanescope.watch.summary import Summary, WaySummary
+from lanescope.watch.turn_times import Turns
 
 #: Of the values below; it changes when a key changes its meaning or goes.
 SUMMARY_VERSION = 1
@@ -38,6 +39,7 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
         ],
         "managed": [asdict(way) for way in summary.managed],
         "slowdown": None if summary.slowdown is None else asdict(summary.slowdown),
+        "turns": None if summary.turns is None else turns_json(summary.turns),
         "probed": [probed_json(way) for way in summary.probed],
         "notes": list(summary.notes),
         "findings": [_finding(finding) for finding in findings],
@@ -73,6 +75,12 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "preconditions": list(finding.preconditions),
         "evidence": list(finding.evidence),
     }
+
+
+def turns_json(turns: Turns) -> dict[str, Any]:
+    """Return measured slowdowns: seconds of each turn, and shares."""
+    median, low, high = turns.slowdown
+    return {**asdict(turns), "median_share": median, "low_share": low, "high_share": high}
 
 
 def _without(values: dict[str, Any], key: str) -> dict[str, Any]:

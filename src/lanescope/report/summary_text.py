@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from rich.text import Text
@@ -15,6 +16,7 @@ from lanescope.watch.findings import Finding
 from lanescope.watch.nvlink import NVLINK_WAYS
 from lanescope.watch.slowdown import Slowdown
 from lanescope.watch.summary import Summary, WaySummary
+from lanescope.watch.turn_times import FEWEST_FOR_INTERVAL, Turns
 from lanescope.watch.windows import WindowStatistics, window_text
 
 #: With these the first screen stays below 40 lines on a machine with two GPUs.
@@ -216,6 +218,18 @@ def _aligned(found: Alignment) -> str:
     return f"{fmt.seconds_text(found.residual_p99_ns * 1e-9)} ({'; '.join(told)})"
 
 
+def turns_text(turns: Turns) -> str:
+    """Return what watching cost the program, as a sentence."""
+    median, low, high = (f"{100 * share:+.2f} %" for share in turns.slowdown)
+    sure = "95 % interval" if len(turns.plain) >= FEWEST_FOR_INTERVAL else "range"
+    count = fmt.count_text(len(turns.plain), "turn")
+    return (
+        f"Slowdown by watching, measured: {median} ({sure} {low} to {high}) of the program's whole "
+        f"time, {fmt.seconds_text(statistics.median(turns.plain))} unwatched; median of {count} "
+        "with and without watching."
+    )
+
+
 def slowdown_text(slowdown: Slowdown) -> str:
     """Return what tracing may have cost the program, as a sentence."""
     traced = fmt.count_text(slowdown.copies, "copy", "copies")
@@ -247,6 +261,8 @@ def end_lines(summary: Summary) -> list[str]:
     costs = [f"{c.source} {_seconds(c.cpu_seconds)}" for c in summary.costs]
     if costs:
         lines.append(f"Processor time of the sources: {', '.join(costs)}.")
+    if summary.turns is not None:
+        lines.append(turns_text(summary.turns))
     if summary.slowdown is not None:
         lines.append(slowdown_text(summary.slowdown))
     elif summary.copies:

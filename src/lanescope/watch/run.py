@@ -9,6 +9,7 @@ from lanescope.machine import Machine
 from lanescope.run.run import SCHEMA_VERSION, State
 from lanescope.watch.link_errors import LinkErrors
 from lanescope.watch.timeline import Timeline
+from lanescope.watch.turn_times import Turns
 
 #: The verb of such runs.
 WATCH = "watch"
@@ -80,9 +81,12 @@ class WatchRun:
     ----------
     link_errors
         By how much error counters rose, by GPU; empty where nobody looked.
+    turns
+        How long the program took with and without watching; None where that was not asked.
     """
 
     manifest: WatchManifest
     timeline: Timeline
     folder: Path | None = field(default=None)
     link_errors: tuple[LinkErrors, ...] = ()
+    turns: Turns | None = None

@@ -38,6 +38,7 @@ from lanescope.watch.link_error_log import read_link_errors
 from lanescope.watch.run import WATCH, SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.spool import read_spools
 from lanescope.watch.timeline import Timeline
+from lanescope.watch.turn_times import read_turns
 
 SPOOL = "spool"
 #: What a spool is called while it is removed.
@@ -144,12 +145,12 @@ def read_watch(folder: Path) -> WatchRun:
             timeline = read_spools(folder / SPOOL, machine, manifest.start_ns, manifest.end_ns)
         else:
             timeline = read_columns(folder, manifest.start_ns, manifest.end_ns)
-        errors = read_link_errors(folder)
+        errors, turns = read_link_errors(folder), read_turns(folder)
     except OSError as error:
         raise InputError(f"{folder} is not a readable run folder: {error.strerror}") from error
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{folder} is damaged or cut short: {error}; name another run") from error
-    return WatchRun(manifest, timeline, folder, errors)
+    return WatchRun(manifest, timeline, folder, errors, turns)
 
 
 def is_watch(folder: Path) -> bool:

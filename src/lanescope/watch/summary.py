@@ -12,6 +12,7 @@ from lanescope.watch.managed import ManagedWay
 from lanescope.watch.probed_way import ProbedWay
 from lanescope.watch.rates import Rates
 from lanescope.watch.slowdown import Slowdown
+from lanescope.watch.turn_times import Turns
 from lanescope.watch.unexplained import Unexplained
 
 
@@ -120,6 +121,8 @@ class Summary:
         What managed memory moved.
     slowdown
         What tracing may have cost the program; None when not known.
+    turns
+        What watching did cost it, where that was measured.
     notes
         Plain sentences on what the numbers do not say.
     nvlinks
@@ -141,6 +144,7 @@ class Summary:
     link_errors: tuple[LinkErrors, ...] = ()
     managed: tuple[ManagedWay, ...] = ()
     slowdown: Slowdown | None = None
+    turns: Turns | None = None
 
     def most_frequent(self, count: int) -> tuple[CopyGroup, ...]:
         """Return the groups with the most copies."""

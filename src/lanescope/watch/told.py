@@ -44,6 +44,7 @@ def tell(run: WatchRun, runs: Path | None = None) -> Told:
         link_errors=run.link_errors,
         notes=notes,
         slowdown=slowdown(run.timeline, kept(machine, runs)),
+        turns=run.turns,
     )
     return Told(summary, find(run.timeline, summary, machine, ceilings))
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from lanescope.errors import InputError
 from lanescope.machine import Gpu
 from lanescope.run.run import State
+from lanescope.watch.captured import Captured, Stopped
 from lanescope.watch.chapters.plan import IDLE_SECONDS, Turn, Way, turns
-from lanescope.watch.chapters.program import Captured, Idle, Stopped, command_of
+from lanescope.watch.chapters.program import Idle, command_of
 from lanescope.watch.chapters.steps import parse_steps
 from lanescope.watch.chapters.store import Asked, Done, ReproductionFolder
 from lanescope.watch.interrupting import Interrupted

@@ -1,0 +1,60 @@
+"""How long a program took, watched and unwatched."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lanescope.measurement.statistics import median_interval
+from lanescope.run.atomic import write_atomically, writing_to
+
+TURNS = "turns.json"
+#: With fewer turns their whole range is no 95 % interval of the median.
+FEWEST_FOR_INTERVAL = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How long a program took from its start to its end, in seconds, turn by turn.
+
+    Attributes
+    ----------
+    plain, watched
+        Of each turn: without and with watching.
+    """
+
+    plain: tuple[float, ...]
+    watched: tuple[float, ...]
+
+    @property
+    def slowdown(self) -> tuple[float, float, float]:
+        """The median of the turns' slowdowns, and the 95 % interval of it, as shares."""
+        pairs = zip(self.plain, self.watched, strict=True)
+        shares = [watched / plain - 1 for plain, watched in pairs]
+        return (statistics.median(shares), *median_interval(np.array(shares)))
+
+
+def store_turns(folder: Path, turns: Turns) -> None:
+    """Write turns into a run's folder; raises InputError."""
+    with writing_to(folder):
+        write_atomically(folder / TURNS, json.dumps(dataclasses.asdict(turns)).encode())
+
+
+def read_turns(folder: Path) -> Turns | None:
+    """Return the turns of a run; None where it has none.
+
+    Raises
+    ------
+    OSError, ValueError, KeyError
+        If they cannot be read or are damaged.
+    """
+    path = folder / TURNS
+    if not path.exists():
+        return None
+    told = json.loads(path.read_text())
+    return Turns(tuple(told["plain"]), tuple(told["watched"]))

@@ -1,0 +1,83 @@
+"""What watching costs a program, measured: it is run again and again, watched and unwatched."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+
+from lanescope.errors import InputError
+from lanescope.watch.captured import Captured, Stopped
+from lanescope.watch.interrupting import Interrupted
+from lanescope.watch.session import NotStoredError, Watch, watch
+from lanescope.watch.turn_times import Turns, store_turns
+
+
+def take_turns(asked: Watch, count: int, folder: Path) -> Turns | None:
+    """Run a program so often without and with watching, in turns, and store how long it took.
+
+    What it prints is dropped, and it has no input.
+
+    Parameters
+    ----------
+    folder
+        The run's; what was measured is there after each turn.
+
+    Returns
+    -------
+    Turns | None
+        Those that were done when somebody interrupted; None if there was none.
+
+    Raises
+    ------
+    InputError
+        If the program ends with an error, or the folder cannot be written.
+    """
+    plain: list[float] = []
+    watched: list[float] = []
+    stopped = Stopped()
+    told = None
+    with stopped.listening(), tempfile.TemporaryDirectory() as place:
+        for number in range(count):
+            seconds: dict[bool, float] = {}
+            for watching in (False, True) if number % 2 == 0 else (True, False):
+                lasted = _seconds(asked, Path(place) / "run", watching, stopped)
+                if lasted is None:
+                    return told
+                seconds[watching] = lasted
+            plain.append(seconds[False])
+            watched.append(seconds[True])
+            told = Turns(tuple(plain), tuple(watched))
+            store_turns(folder, told)
+    return told
+
+
+def _seconds(asked: Watch, place: Path, watching: bool, stopped: Stopped) -> float | None:
+    """Run the program once; None where somebody asked for the end."""
+    if stopped.signal is not None:
+        return None
+    program = Captured(asked.waited.program, stopped)
+    if watching:
+        again = dataclasses.replace(asked, waited=program, out=place, beside=nullcontext)
+        try:
+            run = watch(again)
+        except NotStoredError as error:
+            if not isinstance(error.__cause__, Interrupted):
+                raise
+            stopped.signal = error.__cause__.number
+            return None
+        assert run.folder is not None
+        shutil.rmtree(run.folder, ignore_errors=True)
+    else:
+        program.wait(os.environ)
+    if stopped.signal is not None:
+        return None
+    if program.exit_code or program.seconds is None:
+        raise InputError(
+            f"{program.program[0]} ended with {program.exit_code} when it was run again for "
+            "--turns: what watching costs can be measured only where it can run again and again"
+        )
+    return program.seconds
