@@ -46,7 +46,7 @@ def seconds(program: list[str], way: list[str] | None) -> float:
     if done.returncode:
         sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
     steps = json.loads(done.stdout.strip().splitlines()[-1])["steps"]
-    return (steps[-1]["end_ns"] - steps[0]["begin_ns"]) * 1e-9
+    return float((steps[-1]["end_ns"] - steps[0]["begin_ns"]) * 1e-9)
 
 
 def main() -> None:
