@@ -126,6 +126,28 @@ def test_a_full_disk_at_the_end_loses_nothing(tmp_path, monkeypatch, own, code):
     assert run.manifest.exit_code == (1 if own == "false" else 0)
 
 
+def test_a_full_disk_before_the_program_stops_the_sources(tmp_path, monkeypatch):
+    told = store.WatchFolder.update
+    seen = []
+
+    def full(self, manifest):
+        seen.append(manifest)
+        if len(seen) == 2:  # when all sources have begun
+            raise InputError("cannot write to run: No space left on device")
+        told(self, manifest)
+
+    monkeypatch.setattr(store.WatchFolder, "update", full)
+    made = []
+
+    def sources(folder):
+        made.append(Pretended(folder))
+        return made
+
+    with pytest.raises(InputError, match="No space left"):
+        watch(Watch(MACHINE, Launched(("true",)), "lanescope watch", sources, tmp_path / "run"))
+    assert made[0].calls == ["prepare", "start", "stop"]
+
+
 def test_a_folder_in_use_is_refused(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mine").touch()

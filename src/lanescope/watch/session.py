@@ -115,6 +115,8 @@ def watch(asked: Watch) -> WatchRun:
         return folder.finish(ended)
     except InputError as error:
         if ended is None:
+            for source in running:  # a full disk, say, between their start and the program's
+                source.stop()
             raise
         kept = f"{error}; what was watched is kept: 'lanescope report {folder.folder}' shows it"
         raise NotStoredError(kept, ended.exit_code or 2) from error
