@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import signal
 import sys
+import tempfile
 import threading
 
 import pytest
@@ -20,6 +22,13 @@ from lanescope.watch.turn_times import Turns, read_turns, store_turns
 from lanescope.watch.turns import take_turns
 from lanescope.watch.waiting import Launched
 from tests.watch.reproductions import MACHINE
+
+
+class Gone(Launched):
+    """A program that was there when it was run first."""
+
+    def __init__(self, program: tuple[str, ...]) -> None:
+        object.__setattr__(self, "program", program)
 
 
 def asked(code: str) -> Watch:
@@ -67,6 +76,35 @@ def test_a_signal_keeps_whole_turns(tmp_path, monkeypatch):
     assert told is not None
     assert len(told.plain) == len(told.watched) == 1
     assert read_turns(tmp_path) == told
+
+
+@pytest.mark.parametrize("at", ["lanescope.watch.store.write_columns", "pathlib.Path.mkdir"])
+def test_a_full_disk_of_temporary_files_is_told_with_what_helps(tmp_path, monkeypatch, at):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(at, full)
+    with pytest.raises(InputError, match=r"temporary files: No space left.*TMPDIR") as caught:
+        take_turns(asked(""), 1, tmp_path)
+    # the folder of the turn is gone, and is not the one that --out names
+    assert "is kept" not in str(caught.value)
+    assert "--out" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["TemporaryDirectory", "TemporaryFile"])
+def test_without_temporary_files_there_is_a_sentence(tmp_path, monkeypatch, kind):
+    def missing(*_, **__):
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, kind, missing)
+    with pytest.raises(InputError, match=r"No usable temporary directory.*TMPDIR"):
+        take_turns(asked(""), 1, tmp_path)
+
+
+def test_a_program_that_has_gone_is_told(tmp_path):
+    gone = dataclasses.replace(asked(""), waited=Gone((str(tmp_path / "gone"),)))
+    with pytest.raises(InputError, match="gone cannot be run.*No such file"):
+        take_turns(gone, 1, tmp_path)
 
 
 def test_slowdowns_are_of_the_turns_own_plain_run():

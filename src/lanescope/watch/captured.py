@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import FrameType
 
+from lanescope.errors import InputError
 from lanescope.watch.interrupting import ENDING
 from lanescope.watch.launcher import Outcome
 from lanescope.watch.signals import handling
@@ -58,7 +59,22 @@ class Captured:
     notes: tuple[str, ...] = field(default=(), init=False)
 
     def wait(self, environment: Mapping[str, str] | None = None) -> Outcome:
-        """Run it until it ends; at once, when the end has been asked for already."""
+        """Run it until it ends; at once, when the end has been asked for already.
+
+        Raises
+        ------
+        InputError
+            If it cannot be run, or there is no place for what it prints.
+        """
+        try:
+            return self._run(environment)
+        except OSError as error:
+            raise InputError(
+                f"{self.program[0]} cannot be run, or its output not be kept in temporary files: "
+                f"{error.strerror}; look at it, and at TMPDIR"
+            ) from error
+
+    def _run(self, environment: Mapping[str, str] | None) -> Outcome:
         files = tempfile.TemporaryFile
         with self.stopped.listening(), files() as output, files() as errors:
             start_ns = time.time_ns()

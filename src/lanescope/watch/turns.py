@@ -6,7 +6,8 @@ import dataclasses
 import os
 import shutil
 import tempfile
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from lanescope.errors import InputError
@@ -34,17 +35,17 @@ def take_turns(asked: Watch, count: int, folder: Path) -> Turns | None:
     Raises
     ------
     InputError
-        If the program ends with an error, or the folder cannot be written.
+        If the program ends with an error, or the folder or temporary files cannot be written.
     """
     plain: list[float] = []
     watched: list[float] = []
     stopped = Stopped()
     told = None
-    with stopped.listening(), tempfile.TemporaryDirectory() as place:
+    with stopped.listening(), _temporary_folder() as place:
         for number in range(count):
             seconds: dict[bool, float] = {}
             for watching in (False, True) if number % 2 == 0 else (True, False):
-                lasted = _seconds(asked, Path(place) / "run", watching, stopped)
+                lasted = _seconds(asked, place / "run", watching, stopped)
                 if lasted is None:
                     return told
                 seconds[watching] = lasted
@@ -53,6 +54,31 @@ def take_turns(asked: Watch, count: int, folder: Path) -> Turns | None:
             told = Turns(tuple(plain), tuple(watched))
             store_turns(folder, told)
     return told
+
+
+def _not_stored(error: InputError) -> InputError:
+    """Return why a turn was not stored: its folder goes, and --out does not name it."""
+    cause = error.__cause__ if isinstance(error, NotStoredError) else error
+    system = getattr(cause, "__cause__", None)
+    if not isinstance(system, OSError):
+        return InputError(f"a turn of --turns could not be stored: {cause}")
+    return InputError(
+        "a turn of --turns could not be stored among temporary files: "
+        f"{system.strerror or system}; name another place by TMPDIR"
+    )
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """Make a folder for the runs of the turns; raises InputError."""
+    try:
+        folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    except OSError as error:
+        raise InputError(
+            f"--turns has no place for temporary files: {error.strerror}; name one by TMPDIR"
+        ) from error
+    with folder as place:
+        yield Path(place)
 
 
 def _seconds(asked: Watch, place: Path, watching: bool, stopped: Stopped) -> float | None:
@@ -64,11 +90,11 @@ def _seconds(asked: Watch, place: Path, watching: bool, stopped: Stopped) -> flo
         again = dataclasses.replace(asked, waited=program, out=place, beside=nullcontext)
         try:
             run = watch(again)
-        except NotStoredError as error:
-            if not isinstance(error.__cause__, Interrupted):
-                raise
-            stopped.signal = error.__cause__.number
-            return None
+        except InputError as error:
+            if isinstance(error, NotStoredError) and isinstance(error.__cause__, Interrupted):
+                stopped.signal = error.__cause__.number
+                return None
+            raise _not_stored(error) from error
         assert run.folder is not None
         shutil.rmtree(run.folder, ignore_errors=True)
     else:
