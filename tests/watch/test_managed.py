@@ -11,6 +11,7 @@ from lanescope.machine import machine_named
 from lanescope.report.summary_html import summary_html
 from lanescope.report.summary_json import summary_json
 from lanescope.report.summary_text import summary_text
+from lanescope.watch.probe import Probe
 from lanescope.watch.side_tables import Managed, ManagedKind
 from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Operations, What
@@ -61,6 +62,25 @@ def test_migrations_explain_what_was_counted() -> None:
     down, _ = summarise(timeline(moved, counters=(even_counters(20.0),)), MACHINE).ways
     assert down.unattributed_bytes == 0.0
     assert down.unexplained is None
+
+
+def test_a_probe_of_ones_own_is_not_told_as_the_start_of_cuda() -> None:
+    # 20 GB/s all the time, half of which is a probe's until the first copy
+    copied = copies(1, 2_000_000_000, start_ns=500 * MS, lasts_ns=100 * MS)
+    begin = np.arange(50) * 10 * MS
+    probe = Probe.of(
+        chunk_bytes=100_000_000,
+        begin_ns=begin,
+        delay_ns=np.full(50, 1000),
+        copy_ns=np.full(50, 5 * MS),
+        direction=np.zeros(50),
+    )
+    seen = timeline(copied, counters=(even_counters(20.0),))
+    origin = int(seen.counters[0].end_ns[0])
+    moved = dataclasses.replace(probe, begin_ns=probe.begin_ns + origin)
+    way = summarise(dataclasses.replace(seen, probes=(moved,)), MACHINE).ways[0]
+    assert way.unattributed_bytes == pytest.approx(13e9, rel=0.02)
+    assert way.unexplained is None  # before the first copy 10e9 were counted, 5e9 of them ours
 
 
 def test_unexplained_bytes_are_told_apart_by_when_they_crossed() -> None:

@@ -123,7 +123,9 @@ def _ways(
         both = counted or traced
         rates = both[i] if both else None
         split = None
-        if rest and counters is not None and model is not None:
+        # when a probe's own bytes crossed is not taken off there: they are no program's start
+        probing = any(probe.gpu == gpu for probe in timeline.probes)
+        if rest and counters is not None and model is not None and not probing:
             split = unexplained(counters, model, timeline.operations, i)
         ways.append(
             WaySummary(gpu, direction, told, source, rates, count, trace, rest, limits[i], split)
