@@ -67,3 +67,9 @@ def test_bursts_are_told_where_nothing_is_traced():
     (note,) = [n for n in told.notes if "bursts" in n]
     assert note.startswith("g0: 3 bursts of 4 KiB or more to the GPU, half of them up to 4.88 KiB")
     assert "the largest 16 KiB" in note
+
+
+def test_a_single_burst_is_told_as_one():
+    told = summarise(Timeline(0, 8 * STEP, (counters([0, 0, 8192, 0]),)))
+    (note,) = [n for n in told.notes if "burst" in n]
+    assert note.startswith("g0: one burst of 4 KiB or more to the GPU, 8 KiB on the wire;")

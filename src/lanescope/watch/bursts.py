@@ -69,10 +69,14 @@ def burst_notes(counters: Counters) -> tuple[str, ...]:
         found = np.sort(np.concatenate([np.empty(0, np.int64), *sizes]))
         if found.size:
             half, most = (binary_text(int(found[i])) for i in (found.size // 2, -1))
-            notes.append(
-                f"g{counters.gpu}: {found.size} bursts of 4 KiB or more {words}, half of them up "
-                f"to {half} and the largest {most} on the wire; transfers without a pause are one."
-            )
+            if found.size == 1:
+                told = f"one burst of 4 KiB or more {words}, {most} on the wire"
+            else:
+                told = (
+                    f"{found.size} bursts of 4 KiB or more {words}, half of them up to {half} and "
+                    f"the largest {most} on the wire"
+                )
+            notes.append(f"g{counters.gpu}: {told}; transfers without a pause are one.")
     return tuple(notes)
 
 
