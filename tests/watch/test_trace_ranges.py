@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lanescope.watch import ranges as module
 from lanescope.watch.attribution import attribution
 from lanescope.watch.columns import read_columns, write_columns
 from lanescope.watch.ranges import NO_RANGE, Ranges, range_names, range_rows
 from lanescope.watch.sources.trace import TraceSource
-from lanescope.watch.timeline import Timeline
+from lanescope.watch.timeline import Operations, Timeline
 from lanescope.watch.trace_spool import Trace
 from tests.watch.injected import compiled, environment, needs_injection, read_one
 from tests.watch.timelines import copies
@@ -289,3 +290,22 @@ def test_another_tool_s_nvtx_is_left_alone(tmp_path: Path) -> None:
         b'{"source": "trace", "version": 1, "pid": 1, "command": [], "start_ns": 0}\n'
     )
     assert "/opt/other.so" in (source.stop().reason or "")
+
+
+def test_ranges_are_gone_through_once_however_long_the_watch_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = []
+    steps = module._steps
+
+    def counted(start_ns: np.ndarray, end_ns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        made.append(len(start_ns))
+        return steps(start_ns, end_ns)
+
+    monkeypatch.setattr(module, "_steps", counted)
+    monkeypatch.setattr(Operations.pieces, "__defaults__", (10,))
+    moved = copies(95, 100, every_ns=1000, lasts_ns=10)
+    pushed = ("step", 0, int(moved.end_ns[-1]) + 1, False)
+    shares = attribution(moved, (), ranges(pushed, pid=7))
+    assert [(s.name, s.count) for s in shares if s.by == "range"] == [("step", 95)]
+    assert made == [1]

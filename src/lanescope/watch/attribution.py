@@ -10,7 +10,7 @@ import numpy as np
 from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.watch.codes import UNKNOWN_THREAD, Direction, IntArray, MemoryKind
 from lanescope.watch.operations import Operations
-from lanescope.watch.ranges import NO_RANGE, Ranges, range_names
+from lanescope.watch.ranges import NO_RANGE, OpenRanges, Ranges
 from lanescope.watch.tally import Tally, groups_of
 from lanescope.watch.timeline import Process
 
@@ -146,9 +146,11 @@ def _range_shares(operations: Operations, ranges: Ranges | None, total: int) -> 
     if ranges is None or not len(ranges) or not total:
         return []
     tally: dict[str, tuple[int, int]] = {}
+    opened = OpenRanges(ranges)
+    names = opened.names
     for piece in operations.pieces():
         found = piece.rows(piece.moves)
-        names, code = range_names(found, ranges)
+        code = opened.codes(found)
         counts, sums = np.bincount(code, minlength=len(names)), np.zeros(len(names), np.int64)
         np.add.at(sums, code, found.bytes)
         for i in np.flatnonzero(counts).tolist():

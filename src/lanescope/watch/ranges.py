@@ -76,6 +76,49 @@ class Ranges:
 COLUMNS = tuple(field.name for field in fields(Ranges) if field.name != "names")
 
 
+class OpenRanges:
+    """Tells which range was open when; made once for all pieces of long watches."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        pushed, started = ranges.pushed, ~ranges.pushed
+        self._pushed = {
+            (pid, thread): _Steps.of(
+                ranges, pushed & (ranges.pid == pid) & (ranges.thread == thread)
+            )
+            for pid, thread in _distinct(ranges.pid[pushed], ranges.thread[pushed])
+        }
+        self._started = {
+            pid: _Steps.of(ranges, started & (ranges.pid == pid))
+            for pid in np.unique(ranges.pid[started]).tolist()
+        }
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(ranges.names), 1)}
+        code = np.array([numbers[name] for name in ranges.names], np.int64)
+        #: Names, of which the first stands for no range.
+        self.names = ["", *numbers]
+        self._told = np.append(code[ranges.name], 0)  # a row of -1 finds the last
+
+    def rows(self, operations: Operations) -> IntArray:
+        """Return what `range_rows` says."""
+        found = np.full(len(operations), -1, np.int64)
+        if not self._pushed and not self._started:
+            return found
+        called = operations.call_start_ns > 0
+        at_ns = np.where(called, operations.call_start_ns, operations.start_ns)
+        by_thread = called & (operations.thread != UNKNOWN_THREAD)
+        for (pid, thread), steps in self._pushed.items():
+            mine = by_thread & (operations.pid == pid) & (operations.thread == thread)
+            found[mine] = steps.open_at(at_ns[mine])
+        for pid, steps in self._started.items():
+            mine = (found < 0) & (operations.pid == pid)
+            found[mine] = steps.open_at(at_ns[mine])
+        return found
+
+    def codes(self, operations: Operations) -> IntArray:
+        """Return the number of each operation's range among `names`."""
+        codes: IntArray = self._told[self.rows(operations)]
+        return codes
+
+
 def range_rows(operations: Operations, ranges: Ranges) -> IntArray:
     """Return the row of the range that each operation was asked for in; -1: none is known.
 
@@ -83,31 +126,13 @@ def range_rows(operations: Operations, ranges: Ranges) -> IntArray:
     call; else the one that any thread of the process started last and had not ended. Of what has
     no known call, such as a migration, only the latter is known, at its own start.
     """
-    found = np.full(len(operations), -1, np.int64)
-    if not len(ranges):
-        return found
-    called = operations.call_start_ns > 0
-    at_ns = np.where(called, operations.call_start_ns, operations.start_ns)
-    by_thread = called & (operations.thread != UNKNOWN_THREAD)
-    for pid, thread in _distinct(ranges.pid[ranges.pushed], ranges.thread[ranges.pushed]):
-        mine = by_thread & (operations.pid == pid) & (operations.thread == thread)
-        own = ranges.pushed & (ranges.pid == pid) & (ranges.thread == thread)
-        _look_up(found, np.flatnonzero(mine), at_ns, ranges, np.flatnonzero(own))
-    started = ~ranges.pushed
-    for pid in np.unique(ranges.pid[started]).tolist():
-        mine = (found < 0) & (operations.pid == pid)
-        own = started & (ranges.pid == pid)
-        _look_up(found, np.flatnonzero(mine), at_ns, ranges, np.flatnonzero(own))
-    return found
+    return OpenRanges(ranges).rows(operations)
 
 
 def range_names(operations: Operations, ranges: Ranges) -> tuple[list[str], IntArray]:
     """Return names, of which the first stands for no range, and each operation's among them."""
-    rows = range_rows(operations, ranges)
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(ranges.names), 1)}
-    code = np.array([numbers[name] for name in ranges.names], np.int64)
-    told = np.append(code[ranges.name], 0)  # a row of -1 finds the last
-    return ["", *numbers], told[rows]
+    found = OpenRanges(ranges)
+    return found.names, found.codes(operations)
 
 
 def _distinct(pid: IntArray, thread: IntArray) -> Iterator[tuple[int, int]]:
@@ -115,16 +140,23 @@ def _distinct(pid: IntArray, thread: IntArray) -> Iterator[tuple[int, int]]:
     yield from (tuple(pair) for pair in pairs.tolist())
 
 
-def _look_up(
-    found: IntArray, wanted: IntArray, at_ns: IntArray, ranges: Ranges, own: IntArray
-) -> None:
-    """Write for the operations `wanted` which of the ranges `own` was open and the last begun."""
-    if not wanted.size or not own.size:
-        return
-    times, inner = _steps(ranges.start_ns[own], ranges.end_ns[own])
-    place = np.searchsorted(times, at_ns[wanted], "right") - 1
-    row = np.where(place >= 0, inner[place], -1)
-    found[wanted] = np.where(row >= 0, own[row], -1)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Steps:
+    """Which row of the ranges begun last is open from each time on; -1: none is."""
+
+    times: IntArray
+    rows: IntArray
+
+    @staticmethod
+    def of(ranges: Ranges, chosen: BoolArray) -> _Steps:
+        own = np.flatnonzero(chosen)
+        times, inner = _steps(ranges.start_ns[own], ranges.end_ns[own])
+        return _Steps(times, np.where(inner >= 0, own[inner], -1))
+
+    def open_at(self, at_ns: IntArray) -> IntArray:
+        place = np.searchsorted(self.times, at_ns, "right") - 1
+        found: IntArray = np.where(place >= 0, self.rows[place], -1)
+        return found
 
 
 def _steps(start_ns: IntArray, end_ns: IntArray) -> tuple[IntArray, IntArray]:
