@@ -40,7 +40,14 @@ main()
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 SOURCE = "tests.watch.test_session"
-EARLY = [("lanescope.machine", "discover"), (SOURCE, "prepare"), (SOURCE, "start")]
+EARLY = [
+    ("lanescope.machine", "discover"),
+    ("lanescope.watch.store", "lock_folder"),
+    ("lanescope.watch.store", "write_atomically"),
+    (SOURCE, "prepare"),
+    (SOURCE, "start"),
+    ("lanescope.watch.session", "_environment"),
+]
 LATE = [
     (SOURCE, "stop"),
     ("lanescope.watch.store", "read_spools"),

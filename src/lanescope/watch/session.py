@@ -101,9 +101,10 @@ def watch(asked: Watch) -> WatchRun:
         refused = _started(sources, running)
         begun = dataclasses.replace(begun, start_ns=time.time_ns())
         folder.update(begun)
+        environment = _environment(running)
         with asked.beside(folder.spool), deferred():
             try:
-                outcome = asked.waited.wait(_environment(running))
+                outcome = asked.waited.wait(environment)
                 time.sleep(_AFTERWARDS_SECONDS)
                 end_ns = time.time_ns()  # before sources are stopped, which takes them its time
             finally:

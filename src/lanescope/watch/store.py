@@ -12,6 +12,7 @@ Layout::
     managed.parquet      a row for each migration and fault of managed memory, where traced
     host_copies.parquet  a row for what each call that copies was passed, where asked for
     link-errors.json     error counters of links, at the start and at the end
+    turns.json           how long the program took, watched and unwatched, where asked for
     probe.parquet        a row for each record of each probe, where there was one
     report.html          the page, when it was written
 
@@ -34,6 +35,7 @@ from lanescope.run.lock import lock_folder
 from lanescope.run.run import SCHEMA_VERSION, State
 from lanescope.run.store import MACHINE, MANIFEST
 from lanescope.watch.columns import read_columns, write_columns
+from lanescope.watch.interrupting import Interrupted
 from lanescope.watch.link_error_log import read_link_errors
 from lanescope.watch.run import WATCH, SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.spool import read_spools
@@ -58,11 +60,15 @@ class WatchFolder:
         with writing_to(folder):
             if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
                 raise InputError(f"{folder} is not empty; name an empty folder with --out")
-            (folder / SPOOL).mkdir(parents=True)
-            self._lock = lock_folder(folder)
-            write_atomically(folder / MACHINE, dumps_machine(manifest.machine).encode())
-        self.folder = folder
-        self.update(manifest)
+            self.folder = folder
+            try:
+                (folder / SPOOL).mkdir(parents=True)
+                self._lock = lock_folder(folder)
+                write_atomically(folder / MACHINE, dumps_machine(manifest.machine).encode())
+                self.update(manifest)
+            except Interrupted:  # whoever makes a folder has none to discard yet
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
 
     @property
     def spool(self) -> Path:
