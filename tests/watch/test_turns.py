@@ -103,7 +103,7 @@ def test_without_temporary_files_there_is_a_sentence(tmp_path, monkeypatch, kind
 
 def test_a_program_that_has_gone_is_told(tmp_path):
     gone = dataclasses.replace(asked(""), waited=Gone((str(tmp_path / "gone"),)))
-    with pytest.raises(InputError, match="gone cannot be run.*No such file"):
+    with pytest.raises(InputError, match=r"gone cannot be run.*No such file"):
         take_turns(gone, 1, tmp_path)
 
 
