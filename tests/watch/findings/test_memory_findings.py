@@ -177,6 +177,13 @@ def test_only_the_same_content_at_just_the_same_place_is_there_already(
     assert sent_again(_called(steps)).tolist() == again
 
 
+def test_copies_of_nothing_leave_places_as_they_are() -> None:
+    steps: list[tuple[int, int, int | None]] = [(10, 8, 1), (10, 0, 2), (12, 0, 3), (10, 8, 1)]
+    assert sent_again(_called(steps)).tolist() == [3]
+    over: list[tuple[int, int, int | None]] = [(10, 0, 2), (5, 30, 4), (5, 30, 4)]
+    assert sent_again(_called([*steps, *over])).tolist() == [3, 6]
+
+
 def _called(steps: list[tuple[int, int, int | None]]) -> HostCopies:
     n = len(steps)
     return HostCopies.of(

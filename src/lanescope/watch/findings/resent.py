@@ -9,7 +9,7 @@ import numpy as np
 
 from lanescope.watch.called_copies import with_addresses
 from lanescope.watch.codes import Direction, IntArray
-from lanescope.watch.findings.finding import Finding
+from lanescope.watch.findings.finding import Finding, copies_text
 from lanescope.watch.intervals import covered_ns
 from lanescope.watch.operations import Operations
 from lanescope.watch.side_tables import HostCopies
@@ -47,6 +47,8 @@ def sent_again(called: HostCopies) -> IntArray:
     for row, (pid, begin, size, content, hashed) in enumerate(
         zip(*(column.tolist() for column in columns), strict=True)
     ):
+        if not size:  # is nowhere, and changes nothing
+            continue
         known = content if hashed else None
         if there.setdefault(pid, _Places()).put(begin, begin + size, known) and hashed:
             again.append(row)
@@ -83,9 +85,9 @@ def _finding(sent: Operations, again: Operations, called: HostCopies, gpu: int) 
     hashed = int(called.bytes[called.hashed > 0].sum())
     return Finding(
         "unchanged-data",
-        f"{len(again)} h2d copies of g{gpu} ({total / 2**20:.4g} MiB, {total / of * 100:.3g} % of "
-        "the bytes sent) brought what the copy before had brought to the same place, by a hash of "
-        f"all bytes. They took {seconds:.3g} s.",
+        f"{copies_text(len(again), 'h2d')} of g{gpu} ({total / 2**20:.4g} MiB, "
+        f"{total / of * 100:.3g} % of the bytes sent) brought what the copy before had brought to "
+        f"the same place, by a hash of all bytes. That took {seconds:.3g} s.",
         seconds,
         "all of the time of these copies",
         (
