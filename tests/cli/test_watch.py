@@ -110,3 +110,11 @@ def test_a_program_that_does_not_run_twice_is_told_and_keeps_its_exit_code(lanes
     assert done.returncode == 0
     assert "sh ended with 4 when it was run again for --turns" in done.stderr
     assert "Watched" in done.stderr
+
+
+def test_turns_before_one_that_fails_are_told(lanescope, tmp_path):
+    told, seen = tmp_path / "told.json", tmp_path / "seen"
+    script = f"echo >> {seen}; test $(wc -l < {seen}) -lt 4"  # the watch and one whole turn
+    done = lanescope("watch", "--turns", 2, "--json", told, "--", "sh", "-c", script)
+    assert "ended with 1 when it was run again for --turns" in done.stderr
+    assert len(json.loads(told.read_text())["turns"]["plain"]) == 1

@@ -193,6 +193,7 @@ def _in_turns(what: Watch, count: int, run: WatchRun) -> WatchRun:
     """Return the run with what watching costs its program; what stands in the way is told."""
     import dataclasses
 
+    from lanescope.watch.turn_times import read_turns
     from lanescope.watch.turns import take_turns
 
     assert run.folder is not None, "a watch is always stored"
@@ -200,7 +201,8 @@ def _in_turns(what: Watch, count: int, run: WatchRun) -> WatchRun:
         return dataclasses.replace(run, turns=take_turns(what, count, run.folder))
     except InputError as error:
         print(f"lanescope: {error}", file=sys.stderr)
-        return run
+        # those that were done are stored, and a report tells them, too
+        return dataclasses.replace(run, turns=read_turns(run.folder))
 
 
 def _shown(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> bool:
