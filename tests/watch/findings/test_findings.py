@@ -46,6 +46,14 @@ def test_pinned_copies_of_the_same_watch_tell_the_rate() -> None:
     assert "median of 10 large h2d copies of this watch" in one.basis
 
 
+def test_one_copy_is_told_as_one() -> None:
+    slow = found(timeline(copies(1, 500_000_000, lasts_ns=50 * MS, host=PAGEABLE)))
+    sentence = slow["pageable-async"].sentence
+    assert sentence.startswith("1 asynchronous h2d copy of g0 (476.8 MiB) uses pageable memory")
+    waited = found(timeline(copies(1, MIB, lasts_ns=50 * MS, asynchronous=False)))
+    assert "in 1 synchronous copy of 1 MiB in sum." in waited["synchronous-copies"].sentence
+
+
 def test_small_pageable_copies_wait_for_nothing() -> None:
     assert found(timeline(copies(100, 4096, host=PAGEABLE))) == {}
 

@@ -9,7 +9,7 @@ import numpy as np
 from lanescope.machine import Machine
 from lanescope.watch.called_copies import with_addresses
 from lanescope.watch.codes import Direction, MemoryKind
-from lanescope.watch.findings.finding import Finding
+from lanescope.watch.findings.finding import Finding, copies_text
 from lanescope.watch.limits import WAYS, Ceilings
 from lanescope.watch.operations import Operations
 from lanescope.watch.side_tables import HostCopies
@@ -57,7 +57,7 @@ def _finding(
     nodes = ", ".join(f"h{node}" for node in np.unique(called.node).tolist())
     return Finding(
         "far-node",
-        f"{total / 2**20:.4g} MiB in {len(far)} {WAYS[way]} copies of g{gpu} "
+        f"{total / 2**20:.4g} MiB in {copies_text(len(far), WAYS[way])} of g{gpu} "
         f"({total / of * 100:.3g} % of those whose node is known) use host memory on {nodes}; "
         f"g{gpu} is at h{home}.",
         gain,

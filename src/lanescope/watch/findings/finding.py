@@ -58,6 +58,15 @@ class PathRate:
     source: str
 
 
+def copies_text(count: int, kind: str) -> str:
+    """Return so many copies of a kind.
+
+    >>> copies_text(1, "h2d"), copies_text(2, "h2d")
+    ('1 h2d copy', '2 h2d copies')
+    """
+    return f"{count} {kind} {'copy' if count == 1 else 'copies'}"
+
+
 def path_rate(
     operations: Operations, gpu: int, way: int, limits: Limits, kinds: tuple[int, ...]
 ) -> PathRate | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.watch.codes import BoolArray, Direction, MemoryKind
-from lanescope.watch.findings.finding import Finding, Limits, path_rate
+from lanescope.watch.findings.finding import Finding, Limits, copies_text, path_rate
 from lanescope.watch.intervals import covered_ns
 from lanescope.watch.limits import WAYS
 from lanescope.watch.operations import KINDS, Operations
@@ -48,9 +48,10 @@ def _finding(
         evidence.append(f"pinned: {rate.gbs:.3g} GB/s, {rate.source}")
     return Finding(
         "pageable-async",
-        f"{len(rows)} asynchronous {WAYS[way]} copies of g{gpu} ({total / 2**20:.4g} MiB) use "
-        f"pageable memory and took {seconds:.3g} s at {bandwidth_gbs(total, seconds):.3g} GB/s: "
-        "the driver stages them through pinned memory, and the call waits for that.",
+        f"{copies_text(len(rows), f'asynchronous {WAYS[way]}')} of g{gpu} "
+        f"({total / 2**20:.4g} MiB) {'uses' if len(rows) == 1 else 'use'} pageable memory and took "
+        f"{seconds:.3g} s at {bandwidth_gbs(total, seconds):.3g} GB/s: the driver stages them "
+        "through pinned memory, and the call waits for that.",
         gain,
         basis,
         (

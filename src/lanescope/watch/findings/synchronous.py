@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from lanescope.watch.codes import BoolArray
-from lanescope.watch.findings.finding import Finding
+from lanescope.watch.findings.finding import Finding, copies_text
 from lanescope.watch.intervals import covered_ns
 from lanescope.watch.operations import Operations
 
@@ -49,7 +49,7 @@ def _finding(rows: Operations, pid: int, called: bool, watched: float) -> Findin
     return Finding(
         "synchronous-copies",
         f"Process {pid} {word} {waited:.3g} s ({waited / watched * 100:.1f} % of the watch) in "
-        f"{len(rows)} synchronous copies of {total:.4g} MiB.",
+        f"{copies_text(len(rows), 'synchronous')} of {total:.4g} MiB in sum.",
         gain,
         f"the thread works on while copies run, but for {SUBMIT_SECONDS * 1e6:g} µs a call",
         (
