@@ -230,6 +230,46 @@ for thread in threads: thread.join()
     assert trace.process.complete
 
 
+@needs_injection
+def test_ranges_before_a_fork_do_not_stop_a_child_of_its_own(run: Run) -> None:
+    trace = run("""
+nvtx.nvtx_begin(); nvtx.nvtx_push(b"parent")
+domain = c_void_p(nvtx.nvtx_domain(b"data"))
+if (child := os.fork()) == 0:
+    nvtx.nvtx_push_in(domain, 1, c_char_p(b"child")); cuda(); copy(1)
+else:
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+""")
+    assert in_ranges(trace) == ["data:child"]
+    assert trace.ranges.names == ("data:child",)
+
+
+@needs_injection
+def test_fork_waits_for_a_lock_that_ranges_are_used_under(run: Run) -> None:
+    trace = run("""
+nvtx.nvtx_lock_at_fork()
+nvtx.nvtx_begin()
+cuda()
+thread = threading.Thread(target=nvtx.nvtx_many_locked, args=(b"a", 300_000))
+thread.start()
+while thread.is_alive():
+    if (child := os.fork()) == 0: os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+""")
+    assert len(trace.ranges) == 300_000
+
+
+@needs_injection
+def test_a_handler_of_a_signal_that_uses_ranges_does_not_hang(run: Run) -> None:
+    trace = run("""
+nvtx.nvtx_begin()
+cuda()
+nvtx.nvtx_many_interrupted(b"a", 300_000)
+""")
+    named = [trace.ranges.names[i] for i in trace.ranges.name.tolist()]
+    assert named.count("a") == 300_000
+
+
 def ranges(*rows: tuple[str, int, int, bool], thread: int = 9, pid: int = 7) -> Ranges:
     names, start, end, pushed = zip(*rows, strict=True)
     return Ranges.of(
