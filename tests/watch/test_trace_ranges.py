@@ -270,6 +270,32 @@ nvtx.nvtx_many_interrupted(b"a", 300_000)
     assert named.count("a") == 300_000
 
 
+@needs_injection
+def test_ranges_of_many_threads_at_once_are_in_the_order_of_time(run: Run) -> None:
+    trace = run("""
+nvtx.nvtx_begin()
+cuda()
+threads = [threading.Thread(target=nvtx.nvtx_many, args=(b"a", 100_000)) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+""")
+    assert trace.process.lost_records == 0
+    assert len(trace.ranges) == 800_000
+    assert (trace.ranges.end_ns >= trace.ranges.start_ns).all()
+
+
+@needs_injection
+def test_launches_are_traced_though_nvtx_begins_while_a_long_flush_goes_on(run: Run) -> None:
+    trace = run(
+        "cuda(); time.sleep(.1); nvtx.nvtx_begin(); nvtx.nvtx_push(b'step'); time.sleep(1); "
+        "cupti.mock_kernel(b'a')",
+        LANESCOPE_TRACE_KINDS="copy,kernel,call,range",
+        LANESCOPE_TRACE_FLUSH_MS="1",
+        MOCK_CUPTI_FLUSH_MS="400",
+    )
+    assert in_ranges(trace) == ["step"]
+
+
 def ranges(*rows: tuple[str, int, int, bool], thread: int = 9, pid: int = 7) -> Ranges:
     names, start, end, pushed = zip(*rows, strict=True)
     return Ranges.of(
