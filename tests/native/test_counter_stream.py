@@ -48,6 +48,16 @@ def test_a_corrected_clock_is_no_gap(shift):
     assert stream.counts() == (2, 0, 0, 0)
 
 
+@pytest.mark.parametrize("unknown", [-1.0, -0.3, float("nan")])
+@pytest.mark.parametrize("known", [10.0, 5e9])
+def test_bytes_that_nobody_knows_stay_unknown_in_each_record(unknown, known):
+    stream = native.testing.CounterStream(100, False)
+    stream.add(1000, 1100, unknown, known)
+    _, *records = stream.take()
+    assert {rx for _, rx, _ in records} == {UNKNOWN}
+    assert sum(tx for *_, tx in records) == known
+
+
 def test_the_first_sample_is_dropped_after_each_start():
     stream = stream_of([(0, 1000), (1000, 1100)], drops_first=True)
     stream.begin_again()

@@ -4,6 +4,8 @@ import gzip
 import struct
 from pathlib import Path
 
+import pytest
+
 from lanescope._core import native
 
 H200 = Path(__file__).parents[1] / "data" / "h200-pm"
@@ -85,6 +87,19 @@ def test_one_contradiction_ends_it():
     asked.count = 0
     assert asked.value(sample(1, 3), 77.0) == 77.0
     assert asked.count == 1
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_a_contradiction_is_found_in_samples_that_take_turns(before):
+    asked = trained()
+    for i in range(before):
+        asked.value(sample(i, 7), 7.0)
+    wrong = 0
+    for i in range(1000):
+        assert asked.value(sample(i, 4), 4.0) == 4.0
+        wrong += asked.value(sample(i, 3), 77.0) != 77.0
+    assert asked.memo.contradictions() == 1
+    assert wrong < 64
 
 
 def test_after_a_new_beginning_other_bytes_may_mean_the_same():

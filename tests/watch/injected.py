@@ -19,11 +19,11 @@ needs_injection = pytest.mark.skipif(
 )
 
 
-def compiled(name: str, folder: Path) -> Path:
+def compiled(name: str, folder: Path, *options: str) -> Path:
     """Compile one of the libraries for tests, such as ``mock_cupti``."""
     library, source = folder / f"lib{name}.so", Path(__file__).with_name(f"{name}.cpp")
     command = ["g++", "-O1", "-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", str(source)]
-    subprocess.run([*command, "-ldl", "-o", str(library)], check=True)
+    subprocess.run([*command, *options, "-ldl", "-o", str(library)], check=True)
     return library
 
 

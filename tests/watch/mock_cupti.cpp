@@ -1,6 +1,9 @@
 // A libcupti for tests: no GPU, the same functions, records as its headers lay them out. A test
 // program calls mock_* where a real one would call CUDA. MOCK_CUPTI_FAIL="function:code" makes a
-// function fail, MOCK_CUPTI_EXIT="code" ends the program while it hands over a buffer.
+// function fail, MOCK_CUPTI_EXIT="code" ends the program while it hands over a buffer,
+// MOCK_CUPTI_FLUSH_MS="milliseconds" makes every flush last so long.
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -217,6 +220,7 @@ API int cuptiActivityGetNumDroppedRecords(void*, uint32_t, size_t* count) {
   return 0;
 }
 API int cuptiActivityFlushAll(uint32_t) {
+  if (const char* ms = std::getenv("MOCK_CUPTI_FLUSH_MS")) usleep(1000 * std::atoi(ms));
   const std::lock_guard lock(mutex);
   deliver();
   return 0;

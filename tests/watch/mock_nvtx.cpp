@@ -1,6 +1,9 @@
 // A program's side of NVTX for tests: loads the library that NVTX_INJECTION64_PATH names and calls
 // its handlers, as the headers of version 3 do it. What no handler was given for does nothing.
 #include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +58,13 @@ Result call(Function function, Result without, Arguments... arguments) {
   return reinterpret_cast<Result (*)(Arguments...)>(function)(arguments...);
 }
 
+pthread_mutex_t held_over_fork = PTHREAD_MUTEX_INITIALIZER;
+
+void push_and_pop(const char* name) {
+  call(core[9], -2, name);
+  call(core[11], -2);
+}
+
 }  // namespace
 
 API int nvtx_begin() {
@@ -92,4 +102,33 @@ API int nvtx_push_in(const void* domain, int kind, const void* message) {
 }
 API int nvtx_pop_in(const void* domain) {
   return call(core2[5], -2, domain);
+}
+/// So many ranges, one after the other.
+API void nvtx_many(const char* name, int count) {
+  for (int i = 0; i < count; ++i) push_and_pop(name);
+}
+/// From now on fork() waits for a lock of the program's.
+API void nvtx_lock_at_fork() {
+  pthread_atfork([] { pthread_mutex_lock(&held_over_fork); },
+                 [] { pthread_mutex_unlock(&held_over_fork); },
+                 [] { pthread_mutex_unlock(&held_over_fork); });
+}
+/// The same as nvtx_many, with that lock.
+API void nvtx_many_locked(const char* name, int count) {
+  for (int i = 0; i < count; ++i) {
+    pthread_mutex_lock(&held_over_fork);
+    push_and_pop(name);
+    pthread_mutex_unlock(&held_over_fork);
+  }
+}
+/// The same as nvtx_many, while a signal's handler does it, too, again and again.
+API void nvtx_many_interrupted(const char* name, int count) {
+  struct sigaction action{};
+  action.sa_handler = [](int) { push_and_pop("signal"); };
+  sigaction(SIGALRM, &action, nullptr);
+  itimerval every{{0, 50}, {0, 50}};
+  setitimer(ITIMER_REAL, &every, nullptr);
+  nvtx_many(name, count);
+  every = {};
+  setitimer(ITIMER_REAL, &every, nullptr);
 }

@@ -104,6 +104,21 @@ for content in (one, two, bytes(144), bytes(143)):
     assert len(set(trace.host_copies.hash.tolist())) == 4
 
 
+def test_memory_that_is_slow_to_read_is_not_hashed(run: Run, tmp_path: Path) -> None:
+    driver = compiled("mock_cuda", tmp_path, "-Wl,-soname,libcuda.so.1")
+    trace = run(
+        f"""
+driver = ctypes.CDLL({str(driver)!r})
+portable, write_combined = 1, 4
+copy(at, 1000)
+for flags in (portable, portable | write_combined):
+    driver.mock_pinned(c_uint64(at), c_uint64(1000), flags); copy(at, 1000)
+""",
+        "copy,hash",
+    )
+    assert trace.host_copies.hashed.tolist() == [1, 1, 0]
+
+
 def test_nodes_of_pages_are_asked_and_can_be_left_out(run: Run, tmp_path: Path) -> None:
     text = """
 fresh = mmap.mmap(-1, 1 << 20)  # never written to: it has no page

@@ -231,6 +231,72 @@ for thread in threads: thread.join()
     assert trace.process.complete
 
 
+@needs_injection
+def test_ranges_before_a_fork_do_not_stop_a_child_of_its_own(run: Run) -> None:
+    trace = run("""
+nvtx.nvtx_begin(); nvtx.nvtx_push(b"parent")
+domain = c_void_p(nvtx.nvtx_domain(b"data"))
+if (child := os.fork()) == 0:
+    nvtx.nvtx_push_in(domain, 1, c_char_p(b"child")); cuda(); copy(1)
+else:
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+""")
+    assert in_ranges(trace) == ["data:child"]
+    assert trace.ranges.names == ("data:child",)
+
+
+@needs_injection
+def test_fork_waits_for_a_lock_that_ranges_are_used_under(run: Run) -> None:
+    trace = run("""
+nvtx.nvtx_lock_at_fork()
+nvtx.nvtx_begin()
+cuda()
+thread = threading.Thread(target=nvtx.nvtx_many_locked, args=(b"a", 300_000))
+thread.start()
+while thread.is_alive():
+    if (child := os.fork()) == 0: os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+""")
+    assert len(trace.ranges) == 300_000
+
+
+@needs_injection
+def test_a_handler_of_a_signal_that_uses_ranges_does_not_hang(run: Run) -> None:
+    trace = run("""
+nvtx.nvtx_begin()
+cuda()
+nvtx.nvtx_many_interrupted(b"a", 300_000)
+""")
+    named = [trace.ranges.names[i] for i in trace.ranges.name.tolist()]
+    assert named.count("a") == 300_000
+
+
+@needs_injection
+def test_ranges_of_many_threads_at_once_are_in_the_order_of_time(run: Run) -> None:
+    trace = run("""
+nvtx.nvtx_begin()
+cuda()
+threads = [threading.Thread(target=nvtx.nvtx_many, args=(b"a", 100_000)) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+""")
+    assert trace.process.lost_records == 0
+    assert len(trace.ranges) == 800_000
+    assert (trace.ranges.end_ns >= trace.ranges.start_ns).all()
+
+
+@needs_injection
+def test_launches_are_traced_though_nvtx_begins_while_a_long_flush_goes_on(run: Run) -> None:
+    trace = run(
+        "cuda(); time.sleep(.1); nvtx.nvtx_begin(); nvtx.nvtx_push(b'step'); time.sleep(1); "
+        "cupti.mock_kernel(b'a')",
+        LANESCOPE_TRACE_KINDS="copy,kernel,call,range",
+        LANESCOPE_TRACE_FLUSH_MS="1",
+        MOCK_CUPTI_FLUSH_MS="400",
+    )
+    assert in_ranges(trace) == ["step"]
+
+
 def ranges(*rows: tuple[str, int, int, bool], thread: int = 9, pid: int = 7) -> Ranges:
     names, start, end, pushed = zip(*rows, strict=True)
     return Ranges.of(

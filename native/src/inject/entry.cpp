@@ -46,9 +46,10 @@ void begin() {
   if (settings.folder.empty()) return;
   auto* tracer = new Tracer(std::move(settings));  // for ever, as its description says
   the_tracer.store(tracer);
-  tracer->begin();
+  // Before it begins: another thread may fork meanwhile.
   pthread_atfork([] { the_tracer.load()->before_fork(); }, [] { the_tracer.load()->after_fork(); },
                  [] { the_tracer.load()->in_child(); });
+  tracer->begin();
   std::atexit(finish);
   at_quick_exit(finish);
 }

@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <type_traits>
 #include <utility>
 
 #include "content_hash.hpp"
@@ -11,28 +12,48 @@ namespace lanescope::inject {
 
 namespace {
 
-using PointerAttribute = CUresult (*)(void*, CUpointer_attribute, CUdeviceptr);
+/// What is asked of the driver; null where it cannot be.
+struct Driver {
+  CUresult (*pointer_attribute)(void*, CUpointer_attribute, CUdeviceptr) = nullptr;
+  CUresult (*host_flags)(unsigned*, void*) = nullptr;
+};
 
-PointerAttribute pointer_attribute() noexcept {
-  static const auto found = [] {
-    void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    void* function = driver == nullptr ? nullptr : dlsym(driver, "cuPointerGetAttribute");
-    return reinterpret_cast<PointerAttribute>(function);
+const Driver& driver() noexcept {
+  static const Driver found = [] {
+    Driver functions;
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (library == nullptr) return functions;
+    const auto find = [&](auto& function, const char* name) {
+      function =
+          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+    };
+    find(functions.pointer_attribute, "cuPointerGetAttribute");
+    find(functions.host_flags, "cuMemHostGetFlags");
+    return functions;
   }();
   return found;
 }
 
-/// @return whether reading host memory that was copied from does nothing but read: memory of a
-/// GPU cannot be read, and managed memory would come back to the host.
+/// @return whether a CPU reads pinned memory past its caches, and so very slowly.
+bool is_write_combined(std::uint64_t address) noexcept {
+  unsigned flags = 0;
+  return driver().host_flags != nullptr &&
+         driver().host_flags(&flags, reinterpret_cast<void*>(address)) == CUDA_SUCCESS &&
+         (flags & CU_MEMHOSTALLOC_WRITECOMBINED) != 0;
+}
+
+/// @return whether reading host memory that was copied from does nothing but read, and is not
+/// slow: memory of a GPU cannot be read, and managed memory would come back to the host.
 bool may_read(std::uint64_t address) noexcept {
-  const PointerAttribute ask = pointer_attribute();
+  const auto ask = driver().pointer_attribute;
   if (ask == nullptr) return true;
   unsigned kind = 0;
   unsigned managed = 0;
   if (ask(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS)
     return true;  // the driver knows nothing of pageable memory
   return kind == CU_MEMORYTYPE_HOST &&
-         ask(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) == CUDA_SUCCESS && managed == 0;
+         ask(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) == CUDA_SUCCESS && managed == 0 &&
+         !is_write_combined(address);
 }
 
 }  // namespace

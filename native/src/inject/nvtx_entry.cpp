@@ -67,6 +67,7 @@ void add(EdgeKind kind, Text* domain, Text* name, std::uint64_t id) noexcept {
 // A domain's handle is its name; the default domain's is null.
 template <class Message>
 int push_in(Text* domain, Message message) noexcept {
+  const SameErrno guard;
   add(EdgeKind::push, domain, text_of(message), 0);
   return nvtx::kNoLevels;
 }
@@ -76,6 +77,7 @@ int pop_in(Text* domain) noexcept {
 }
 template <class Message>
 std::uint64_t start_in(Text* domain, Message message) noexcept {
+  const SameErrno guard;
   const std::uint64_t id = range_log().next_id();
   add(EdgeKind::start, domain, text_of(message), id);
   return id;
@@ -100,10 +102,12 @@ void end(std::uint64_t id) noexcept {
 }
 template <class Letter>
 Text* register_string(Text*, const Letter* text) noexcept {
+  const SameErrno guard;
   return text_of(text);
 }
 template <class Letter>
 Text* create_domain(const Letter* name) noexcept {
+  const SameErrno guard;
   return text_of(name);
 }
 
@@ -150,8 +154,7 @@ void set_handlers(const nvtx::ExportedCallbacks& exported) {
 /// Only once, though each library of the program that has NVTX's headers calls.
 void begin() {
   static const bool begun = [] {
-    pthread_atfork([] { range_log().before_fork(); }, [] { range_log().after_fork(); },
-                   [] { range_log().in_child(); });
+    pthread_atfork(nullptr, nullptr, [] { range_log().in_child(); });
     ranges_begun();
     return true;
   }();

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <new>
 #include <utility>
 
 #include "header.hpp"
@@ -11,8 +12,9 @@ namespace lanescope::inject {
 
 namespace {
 
-const std::string kNoText;
-const std::string kFurther = "(further names)";
+// Never destroyed: a program may use ranges until the very end.
+const std::string& kNoText = *new std::string;
+const std::string& kFurther = *new std::string("(further names)");
 
 std::atomic<std::uint32_t> forks{1};  // behind us: a child's thread has another number
 
@@ -30,6 +32,7 @@ std::uint32_t this_thread() noexcept {
 
 const std::string* RangeLog::text(std::string_view text) noexcept {
   if (text.empty() || stopped_.load(std::memory_order_acquire)) return &kNoText;
+  if (InCallback::is_marked()) return &kFurther;
   const InCallback mark;
   try {
     std::string wanted(text.substr(0, kLongestName));
@@ -47,6 +50,10 @@ const std::string* RangeLog::text(std::string_view text) noexcept {
 bool RangeLog::add(EdgeKind kind, const std::string* domain, const std::string* name,
                    std::uint64_t id) noexcept {
   if (stopped_.load(std::memory_order_acquire)) return false;
+  if (InCallback::is_marked()) {
+    ++lost_;
+    return false;
+  }
   const InCallback mark;
   const Edge edge{realtime_ns(), id, this_thread(), kind, name, domain};
   const std::lock_guard lock(mutex_);
@@ -63,26 +70,18 @@ bool RangeLog::add(EdgeKind kind, const std::string* domain, const std::string* 
 
 std::vector<Edge> RangeLog::take(std::uint64_t& lost) noexcept {
   const std::lock_guard lock(mutex_);
-  lost += std::exchange(lost_, 0);
+  lost += lost_.exchange(0);
   return std::exchange(edges_, {});
-}
-
-void RangeLog::before_fork() noexcept {
-  if (InCallback::is_marked()) return;  // a handler of a signal forks: the lock may be ours
-  mutex_.lock();
-  held_for_fork_ = true;
-}
-
-void RangeLog::after_fork() noexcept {
-  if (std::exchange(held_for_fork_, false)) mutex_.unlock();
 }
 
 void RangeLog::in_child() noexcept {
   ++forks;
-  if (!held_for_fork_) return stop();
-  edges_.clear();
-  lost_ = 0;
-  after_fork();
+  if (InCallback::is_marked()) return stop();  // a handler of a signal forked: this goes on in here
+  const bool stopped = stopped_.load();
+  const std::uint64_t last_id = last_id_.load();
+  new (this) RangeLog;  // what there was stays in memory, as it may be half changed
+  stopped_.store(stopped);
+  last_id_.store(last_id);
 }
 
 RangeLog& range_log() noexcept {

@@ -38,7 +38,8 @@ class RangeLog {
   /// @return a text of the log's that is equal; the same for equal texts.
   const std::string* text(std::string_view text) noexcept;
 
-  /// Note that a range begins or ends on this thread, now.
+  /// Note that a range begins or ends on this thread, now. Within another call of ours, as in a
+  /// handler of a signal, it is counted as lost: the lock may be this thread's.
   /// @return whether so many wait that they should be written.
   bool add(EdgeKind kind, const std::string* domain, const std::string* name,
            std::uint64_t id) noexcept;
@@ -53,19 +54,18 @@ class RangeLog {
   /// Keep nothing any more.
   void stop() noexcept { stopped_.store(true, std::memory_order_release); }
 
-  /// Around fork(): in the child nothing waits, and no lock is held.
-  void before_fork() noexcept;
-  void after_fork() noexcept;
+  /// In a child of fork(), where another thread may have held the lock for ever: nothing waits
+  /// there, and texts are as they were. The lock is not held over fork(): a thread that has a lock
+  /// which fork() waits for may be in here.
   void in_child() noexcept;
 
  private:
   std::mutex mutex_;
   std::unordered_set<std::string> texts_;
   std::vector<Edge> edges_;
-  std::uint64_t lost_ = 0;
+  std::atomic<std::uint64_t> lost_{0};
   std::atomic<std::uint64_t> last_id_{0};
   std::atomic<bool> stopped_{false};
-  bool held_for_fork_ = false;  // the lock's
 };
 
 /// @return the process's one log, which NVTX's handlers have no pointer to.

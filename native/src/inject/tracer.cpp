@@ -35,6 +35,7 @@ void Tracer::begin() {
     return spool_.end();
   }
   if (!settings_.unknown.empty()) spool_.note("'" + settings_.unknown + "' cannot be traced");
+  std::unique_lock using_activation(flushing_);    // NVTX may begin in another thread
   active_.store(true, std::memory_order_release);  // buffers may be asked for at once
   const bool begun = activation_.begin(callbacks());
   tell_notes();
@@ -43,11 +44,12 @@ void Tracer::begin() {
     range_log().stop();
     return spool_.end();
   }
-  if (ranges_in_use()) activation_.want_launches();
   begin_rest();
+  const bool pending = rest_pending_;
+  using_activation.unlock();
   if (settings_.flush_every.count() > 0)
     start_flusher();
-  else if (rest_pending_)
+  else if (pending)
     spool_.note("calls or migrations are not traced: that needs regular flushes");
 }
 
@@ -124,7 +126,7 @@ void Tracer::flush_until_stopped() noexcept {
 
 void Tracer::flush(std::uint32_t flag) noexcept {
   const std::lock_guard lock(flushing_);
-  if (rest_pending_) begin_rest();
+  if (rest_pending_ || ranges_in_use()) begin_rest();
   cupti_.cuptiActivityFlushAll(flag);
   write_waiting();
 }
@@ -132,6 +134,7 @@ void Tracer::flush(std::uint32_t flag) noexcept {
 void Tracer::write_ranges() noexcept {
   if (!is_active()) return;
   const InCallback mark;
+  const std::lock_guard lock(writing_ranges_);
   std::uint64_t lost = 0;
   const std::vector<Edge> edges = range_log().take(lost);
   spool_.add(edges, lost);
@@ -163,14 +166,15 @@ void Tracer::take_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
 
 void Tracer::ranges_begun() noexcept {
   // Kernels have threads only if their launches are traced, which is worth it with ranges only.
+  // Where a flush goes on for long, the next one does it.
   if (!is_active() || !flushing_.try_lock_for(kForkPatience)) return;
-  activation_.want_launches();
   begin_rest();
   flushing_.unlock();
 }
 
 void Tracer::begin_rest() noexcept {
   try {
+    if (ranges_in_use()) activation_.want_launches();
     rest_pending_ = !activation_.begin_rest();
     tell_notes();
   } catch (...) {  // no memory; it is not tried again

@@ -64,8 +64,9 @@ class Tracer {
   HostCopies host_copies_{settings_};
   Activation activation_{cupti_, settings_};
   std::atomic<bool> active_{false};
-  bool rest_pending_ = false;  // the flusher's
-  std::timed_mutex flushing_;
+  bool rest_pending_ = false;  // of whoever holds flushing_
+  std::timed_mutex flushing_;  // also: activation_ is in use
+  std::mutex writing_ranges_;  // batches are written in the order they were taken in
   std::mutex stop_mutex_;
   std::condition_variable stop_changed_;
   bool stopped_ = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace lanescope::watch {
@@ -15,6 +16,11 @@ constexpr double kMostParts = 1024;  // 4 TiB: more is no count
 std::uint32_t stored(double bytes) {
   if (!(bytes >= 0)) return kUnknownBytes;
   return static_cast<std::uint32_t>(std::min(std::round(bytes), kMostBytes));
+}
+
+/// Not a number where nothing is known, as the parts of what is negative can be 0.
+double or_unknown(double bytes) {
+  return bytes >= 0 ? bytes : std::numeric_limits<double>::quiet_NaN();
 }
 
 /// The part of a sum that falls to one of so many equal parts; all of them add up to the sum.
@@ -56,7 +62,8 @@ void CounterStream::add(const CounterSample& sample) {
 }
 
 void CounterStream::put(const CounterSample& sample) {
-  const double most = std::fmax(std::fmax(sample.rx_bytes, sample.tx_bytes), 0);
+  const double rx = or_unknown(sample.rx_bytes), tx = or_unknown(sample.tx_bytes);
+  const double most = std::fmax(std::fmax(rx, tx), 0);
   const auto parts =
       static_cast<std::uint64_t>(std::clamp(std::ceil(most / kMostBytes), 1.0, kMostParts));
   const std::uint64_t begin = *end_ns_, lasted = sample.end_ns - begin;
@@ -64,8 +71,7 @@ void CounterStream::put(const CounterSample& sample) {
   for (std::uint64_t part = 0; part < parts; ++part)
     records_.push_back(
         {(part + 1 == parts ? sample.end_ns : begin + lasted / parts * (part + 1)) | own,
-         stored(part_of(sample.rx_bytes, part, parts)),
-         stored(part_of(sample.tx_bytes, part, parts))});
+         stored(part_of(rx, part, parts)), stored(part_of(tx, part, parts))});
   end_ns_ = sample.end_ns;
 }
 

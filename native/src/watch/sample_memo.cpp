@@ -35,7 +35,9 @@ const double* SampleMemo::find(const std::uint8_t* sample) {
   for (std::size_t i = 0; i < words_; ++i) bytes_[i] = raw_[i] & mask_[i];
   const std::size_t at = place();
   if (!holds(at)) return nullptr;
-  return on_trial() || ++hits_ % kCheckedEach == 0 ? nullptr : entries_[at].values.data();
+  // Of each one for itself: samples that take turns would keep each other from being checked.
+  return on_trial() || ++entries_[at].hits % kCheckedEach == 0 ? nullptr
+                                                               : entries_[at].values.data();
 }
 
 bool SampleMemo::on_trial() const noexcept {
@@ -56,6 +58,7 @@ void SampleMemo::learn(std::span<const double> values) {
   if (known) return;
   ++different_;
   entry.epoch = epoch_;
+  entry.hits = 0;
   std::copy(bytes_.begin(), bytes_.end(),
             remembered_.begin() + static_cast<std::ptrdiff_t>(at * words_));
   std::copy_n(values.begin(), values_, entry.values.begin());

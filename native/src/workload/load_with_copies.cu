@@ -85,6 +85,13 @@ class Load {
 
   void wait() { check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize"); }
 
+  /// Clears the results: those of an earlier launch of as many rounds are the same. Throws `Error`.
+  void clear() {
+    if (!any()) return;
+    check(cudaMemsetAsync(results_->data(), 0, bytes(), stream_.get()), "cudaMemsetAsync");
+    wait();
+  }
+
   /// Results that are not what the rounds give. Throws `Error`.
   std::size_t wrong() const {
     std::vector<std::uint32_t> found(std::size_t{blocks_} * kThreads);
@@ -208,7 +215,10 @@ WorkloadReport load_with_copies(const LoadWithCopiesSpec& spec) {
     load->launch(rounds);
     load->wait();
   });
-  steps.take("fill again", {}, [&] { trips->fill(2); });
+  steps.take("fill again", {}, [&] {
+    trips->fill(2);
+    load->clear();
+  });
   at_once(steps, *load, rounds, *trips, spec.repeats, moved);
   steps.take("check again", {0, load->bytes(), 1},
              [&] { wrong += trips->wrong() + load->wrong(); });

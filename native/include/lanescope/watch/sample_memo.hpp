@@ -42,6 +42,7 @@ class SampleMemo {
   using Bytes = std::vector<std::uint64_t>;
   struct Entry {
     std::uint64_t epoch = 0;  // of no entry when it is 0
+    std::uint64_t hits = 0;
     std::array<double, kMostValues> values{};
   };
 
@@ -55,7 +56,7 @@ class SampleMemo {
   Bytes mask_, raw_, bytes_;  // of the last sample: as it is, and what matters of it
   Bytes zeros_;               // a sample with all values 0
   bool has_zeros_ = false;
-  std::uint64_t epoch_ = 1, hits_ = 0, contradictions_ = 0;
+  std::uint64_t epoch_ = 1, contradictions_ = 0;
   std::uint64_t confirmed_ = 0, different_ = 0;  // on trial: answers as remembered, and other ones
   std::vector<Entry> entries_;
   Bytes remembered_;  // what matters of the samples of all entries
