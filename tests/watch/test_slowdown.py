@@ -15,8 +15,8 @@ from lanescope.report.summary_text import end_lines
 from lanescope.watch import tracing_cost
 from lanescope.watch.slowdown import slowdown
 from lanescope.watch.store import read_watch
-from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Operations, Process, Timeline
+from lanescope.watch.told import tell
 from lanescope.watch.tracing_cost import TracingCost, keep, kept, measure_tracing_cost
 
 COST = TracingCost(2e-6, 1e-6, 3e-6, 5e-7, 4e-7, 6e-7, "NVIDIA H200", "580.1", "2026-11-21")
@@ -98,11 +98,13 @@ def test_the_round_is_the_time_of_a_copy_of_the_step(monkeypatch):
     assert tracing_cost._seconds_of_a_round(None, 4) == pytest.approx(500e-9)
 
 
-def test_the_summary_says_it_or_how_to_know_it():
+def test_the_summary_says_it_or_how_to_know_it(tmp_path, monkeypatch):
     run = read_watch(Path("benchmarks/results/h200-x1/watch/vector-add").resolve())
-    summary = summarise(run.timeline, run.manifest.machine)
-    assert any("lanescope doctor --cost" in line for line in end_lines(summary))
-    known = dataclasses.replace(summary, slowdown=slowdown(run.timeline, COST))
+    unknown = tell(run, tmp_path / "runs").summary
+    assert any("lanescope doctor --cost" in note for note in unknown.notes)
+    monkeypatch.setattr("lanescope.watch.told.kept", lambda machine, runs: COST)
+    known = tell(run, tmp_path / "runs").summary
+    assert not any("lanescope doctor --cost" in note for note in known.notes)
     (line,) = [line for line in end_lines(known) if "Slowdown" in line]
     assert "predicted: at most" in line
     assert "4 copies" in line

@@ -31,10 +31,6 @@ NVLINK = "Over NVLink, all links of a GPU together"
 #: Told where there is nothing.
 NOTHING = "Nothing was counted and no copy was traced."
 
-NO_SLOWDOWN = (
-    "Slowdown by tracing: not known; 'lanescope doctor --cost' measures what it costs here."
-)
-
 Row = tuple[str, ...]
 
 
@@ -265,8 +261,6 @@ def end_lines(summary: Summary) -> list[str]:
         lines.append(turns_text(summary.turns))
     if summary.slowdown is not None:
         lines.append(slowdown_text(summary.slowdown))
-    elif summary.copies:
-        lines.append(NO_SLOWDOWN)
     aligned = [f"g{gpu} {_aligned(a)}" for gpu, a in summary.alignments if a is not None]
     if aligned:
         lines.append(f"Counters and trace agree in time to: {', '.join(aligned)}.")

@@ -18,6 +18,11 @@ from lanescope.watch.summarise import summarise
 from lanescope.watch.summary import Summary
 from lanescope.watch.tracing_cost import kept
 
+_NO_SLOWDOWN = (
+    "What tracing cost the program is not known: 'lanescope doctor --cost' measures what it costs "
+    "here, and --turns what watching costs this program."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
@@ -38,12 +43,15 @@ def tell(run: WatchRun, runs: Path | None = None) -> Told:
     machine = run.manifest.machine
     ceilings = measured_ceilings(machine, runs)
     summary = summarise(run.timeline, machine, ceilings)
+    predicted = slowdown(run.timeline, kept(machine, runs))
     notes = error_notes(run.link_errors) + summary.notes
+    if predicted is None and any(s.used and s.name == "trace" for s in run.manifest.sources):
+        notes += (_NO_SLOWDOWN,)
     summary = dataclasses.replace(
         summary,
         link_errors=run.link_errors,
         notes=notes,
-        slowdown=slowdown(run.timeline, kept(machine, runs)),
+        slowdown=predicted,
         turns=run.turns,
     )
     return Told(summary, find(run.timeline, summary, machine, ceilings))
