@@ -42,13 +42,16 @@ def test_without_a_gpu_it_is_one_sentence(lanescope):
     assert "there is no GPU 0 to run the programs on" in done.stderr
 
 
-def test_report_writes_the_page_and_the_numbers_again(lanescope, tmp_path):
+def test_report_writes_the_page_and_numbers_that_are_missing(lanescope, tmp_path):
     folder = reproduction(tmp_path / "run")
     done = lanescope("report", folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.strip() == str(folder / "report.html")
     assert "Chapter 5" in (folder / "report.html").read_text()
     assert json.loads((folder / "chapters.json").read_text())["state"] == "complete"
+    (folder / "chapters.json").write_text("kept")  # numbers that are there are not changed
+    assert lanescope("report", folder).returncode == 0
+    assert (folder / "chapters.json").read_text() == "kept"
     single = lanescope("report", folder / "matmul/sources-1")
     assert (single.returncode, single.stderr) == (0, "")
 

@@ -68,7 +68,7 @@ def reproduce(
     folder = _folder(machine, gpu, times, chosen, out)
     with _progress() as progress:
         ended = carry_out(folder, progress)
-    told, page = write_page(folder.folder)
+    told, page = write_page(folder.folder, numbers=True)
     _print(told, page)
     if ended == signal.SIGINT:
         raise KeyboardInterrupt
@@ -78,13 +78,18 @@ def reproduce(
         raise InputError(f"no program could be run: {'; '.join(told.reproduction.asked.notes)}")
 
 
-def write_page(folder: Path, page: Path | None = None) -> tuple[Told, Path]:
+def write_page(
+    folder: Path, page: Path | None = None, *, numbers: bool = False
+) -> tuple[Told, Path]:
     """Write the page of a stored reproduction.
 
     Parameters
     ----------
     page
-        Where the page goes; None is into the folder, where its numbers go then, too.
+        Where the page goes; None is into the folder.
+    numbers
+        Whether to write its numbers into the folder, though they are there already: what is
+        stored later than that, or less of it, would change them.
 
     Raises
     ------
@@ -101,9 +106,9 @@ def write_page(folder: Path, page: Path | None = None) -> tuple[Told, Path]:
     from lanescope.watch.chapters.told_json import told_json
 
     told = evaluate(read_reproduction(folder))
-    if page is None:
-        page = folder / PAGE
+    if numbers or (page is None and not (folder / CHAPTERS).exists()):
         write_text(folder / CHAPTERS, json.dumps(told_json(told), indent=1) + "\n")
+    page = page or folder / PAGE
     write_text(page, chapters_page_html(told))
     return told, page
 
