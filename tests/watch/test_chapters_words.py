@@ -48,8 +48,11 @@ COUNTED = SourceTold(
         (COUNTED, "differ from the program's by -1.00 % to the GPU."),
         (COUNTED, "sees the shape of 1 of the 4 steps that copy; the others are shorter"),
         (replace(COUNTED, shaped=4), "sees the shape of all 4 steps that copy."),
-        (replace(COUNTED, highest_gbs=(q(9.0), None)), "9 GB/s, where a step copied at 40 GB/s"),
-        (replace(COUNTED, highest_gbs=(q(55.0), None)), "more than the link carries (50 GB/s)"),
+        (
+            replace(COUNTED, highest_gbs=(q(9.0), None)),
+            "9.00 GB/s, where a step copied at 40.0 GB/s",
+        ),
+        (replace(COUNTED, highest_gbs=(q(55.0), None)), "more than the link carries (50.0 GB/s)"),
         (replace(COUNTED, lost=7), "throughput lost 7 samples of 1,000."),
         (replace(COUNTED, deviation=(None, None)), "does not know enough of the steps that copy"),
         (SourceTold("pm", used=False, reason="No right."), "pm could not watch: No right."),
@@ -76,7 +79,8 @@ def test_what_is_within_the_link_and_not_diluted_is_not_worth_a_sentence(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("delay", "words"), [(20e-6, "and 20 µs during 'compute'"), (6e-6, "in no step more than 6 µs")]
+    ("delay", "words"),
+    [(20e-6, "and 20.0 µs during 'compute'"), (6e-6, "in no step more than 6.00 µs")],
 )
 def test_a_raised_delay_is_told_with_its_step(tmp_path, delay, words):
     steps = (StepTold("compute", 0, 0, 0, {}, probe_delay_seconds=(q(delay), None)),)

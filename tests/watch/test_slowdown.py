@@ -60,10 +60,10 @@ def test_it_is_kept_for_the_same_gpu_and_driver(tmp_path, two_gpus):
     machine = dataclasses.replace(two_gpus, driver="580.1")
     own = dataclasses.replace(COST, gpu=machine.gpus[0].name)
     assert kept(machine, runs) is None
-    assert keep(own, runs) == tmp_path / "tracing-cost.json"
+    assert keep(own, runs) == runs / "tracing-cost.json"
     assert kept(machine, runs) == own
     assert kept(dataclasses.replace(machine, driver="590.1"), runs) is None
-    (tmp_path / "tracing-cost.json").write_text("{")
+    (runs / "tracing-cost.json").write_text("{")
     assert kept(machine, runs) is None
     with pytest.raises(InputError):
         keep(own, Path("/proc/nowhere/runs"))

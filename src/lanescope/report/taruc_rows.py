@@ -13,7 +13,6 @@ from lanescope.model.taruc.contended import Scaling
 from lanescope.model.taruc.words import field_text
 from lanescope.report.format import MISSING, bytes_text, gbs_text, percent_text, seconds_text
 
-_OF_COPIES = (Benchmark.HOST, Benchmark.HOSTDEV, Benchmark.PEER)
 #: What tells the rows of a micro-benchmark apart.
 _FIELDS = {
     Benchmark.OVERHEAD: ("source", "memory", "thread"),

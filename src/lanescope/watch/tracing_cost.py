@@ -80,14 +80,14 @@ def measure_tracing_cost(machine: Machine, turns: int = TURNS, count: int = COUN
 
 
 def keep(cost: TracingCost, runs: Path | None = None) -> Path:
-    """Write what was measured beside the runs.
+    """Write what was measured among the runs.
 
     Raises
     ------
     InputError
         If it cannot be written.
     """
-    path = (runs or default_runs_folder()).parent / _FILE
+    path = (runs or default_runs_folder()) / _FILE
     with writing_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(dataclasses.asdict(cost), indent=1).encode())
@@ -97,7 +97,7 @@ def keep(cost: TracingCost, runs: Path | None = None) -> Path:
 def kept(machine: Machine, runs: Path | None = None) -> TracingCost | None:
     """Return what was measured on this machine before; None when nothing was."""
     try:
-        told = json.loads(((runs or default_runs_folder()).parent / _FILE).read_text())
+        told = json.loads(((runs or default_runs_folder()) / _FILE).read_text())
         cost = TracingCost(**told)
     except (OSError, ValueError, TypeError):
         return None

@@ -9,15 +9,12 @@ from dataclasses import replace
 from lanescope.experiment import Memory, Route
 from lanescope.experiment.sizes import size_text
 from lanescope.experiment.taruc.benchmark import Benchmark
+from lanescope.measurement.words import rate_text
 from lanescope.model.taruc.compare import Comparison, comparisons
 from lanescope.model.taruc.finding import Finding, finding, how_many, worst
 from lanescope.model.taruc.points import Series, Setting
 from lanescope.model.taruc.suite import Suite
-from lanescope.model.taruc.words import (
-    field_text,
-    percent,
-    rate_text,
-)
+from lanescope.model.taruc.words import field_text, percent
 
 #: Waiting for each copy is compared at this size: a small one is all call, a large one none.
 _CALL_BYTES = 128 << 10

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from lanescope.experiment import Operation
 from lanescope.experiment.sizes import size_text
+from lanescope.measurement.words import three_digits
 
 _OPERATIONS = {
     Operation.ALLOCATE: "allocation",
@@ -15,8 +16,6 @@ _OPERATIONS = {
     Operation.CHASE_RANDOM: "dependent loads at random",
     Operation.GATHER: "independent loads",
 }
-_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-
 
 _FIELDS = {
     "source": "place",
@@ -69,23 +68,6 @@ def operation_text(operation: str) -> str:
     return _OPERATIONS.get(Operation(operation), operation)
 
 
-def time_text(seconds: float) -> str:
-    """Return a time in the unit that suits it.
-
-    >>> time_text(0.0142), time_text(3e-10)
-    ('14.2 ms', '0.3 ns')
-    """
-    for scale, unit in _TIMES:
-        if seconds >= scale * 0.9995:
-            return f"{_three(seconds / scale)} {unit}"
-    return f"{seconds * 1e9:.2g} ns"
-
-
-def rate_text(gbs: float) -> str:
-    """Return a bandwidth with its unit, such as ``12.1 GB/s``."""
-    return f"{_three(gbs)} GB/s"
-
-
 def times_text(ratio: float) -> str:
     """Return how much longer: a percentage up to twice, then a factor.
 
@@ -94,17 +76,9 @@ def times_text(ratio: float) -> str:
     """
     if ratio < 2:
         return f"{(ratio - 1) * 100:.0f} % longer than"
-    return f"{_three(ratio)} times as long as"
+    return f"{three_digits(ratio)} times as long as"
 
 
 def percent(share: float) -> str:
     """Return a share as a whole percentage, with a decimal where it is small."""
     return f"{share * 100:.0f} %" if abs(share) >= 0.0995 else f"{share * 100:.1f} %"
-
-
-def _three(value: float) -> str:
-    """Three significant digits, never an exponent."""
-    rounded = float(f"{value:.3g}")
-    if rounded >= 100:
-        return f"{rounded:.0f}"
-    return f"{rounded:.2f}" if rounded < 10 else f"{rounded:.1f}"

@@ -13,7 +13,6 @@ from lanescope.experiment.sizes import parse_size, size_text
 SIZES = ("25MB", "50MB", "100MB", "200MB", "400MB")
 #: The programs of chapter 2.6, then those of the outlook, chapter 7.4.
 NAMES = ("vector-add", "matmul", "concurrent-copies", "load-with-copies")
-REPETITIONS = 3
 #: A probe of the idle link lasts so long.
 IDLE_SECONDS = 1.0
 IDLE = "idle"

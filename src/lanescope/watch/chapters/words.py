@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lanescope.experiment.sizes import binary_text
+from lanescope.measurement.words import rate_text, time_text
 from lanescope.watch.chapters.plan import Way
 from lanescope.watch.chapters.quantity import Quantity
 from lanescope.watch.chapters.told import ProgramTold, Sentences, SourceTold, StepTold, Told
@@ -78,7 +79,7 @@ def _traced(source: SourceTold) -> str:
 def _fineness(source: SourceTold) -> Iterator[str]:
     if source.shaped is None or source.interval_seconds is None or not source.copying:
         return
-    every = _seconds(source.interval_seconds.value)
+    every = time_text(source.interval_seconds.value)
     if source.shaped == source.copying:
         yield (
             f"With a record every {every}, {source.source} sees the shape of all "
@@ -100,13 +101,13 @@ def _rates(source: SourceTold, one: ProgramTold, told: Told) -> Iterator[str]:
             continue
         if highest.value < _DILUTED * true.value:
             yield (
-                f"{source.source}'s fastest record {word} is {_gbs(highest.value)}, where a step "
-                f"copied at {_gbs(true.value)}: its records average over pauses."
+                f"{source.source}'s fastest record {word} is {rate_text(highest.value)}, where a "
+                f"step copied at {rate_text(true.value)}: its records average over pauses."
             )
         if limit is not None and highest.high > _TOO_FAST * limit:
             yield (
-                f"{source.source}'s fastest record {word} is {_gbs(highest.high)}, more than the "
-                f"link carries ({_gbs(limit)}): it holds bytes that moved earlier."
+                f"{source.source}'s fastest record {word} is {rate_text(highest.high)}, more than "
+                f"the link carries ({rate_text(limit)}): it holds bytes that moved earlier."
             )
 
 
@@ -114,7 +115,7 @@ def _probe(one: ProgramTold, told: Told) -> Iterator[str]:
     for noticed, word in zip(one.noticed, _WAY_WORDS, strict=False):
         if noticed.steps:
             wait = noticed.longest_seconds
-            blind = f"; it was blind for up to {_seconds(wait.high)} at a time" if wait else ""
+            blind = f"; it was blind for up to {time_text(wait.high)} at a time" if wait else ""
             yield (
                 f"The probe noticed {noticed.seen} of {noticed.steps} steps that copy {word} by "
                 f"its own copies taking longer, and {_times(noticed.alarms)} took something else "
@@ -128,13 +129,13 @@ def _probe(one: ProgramTold, told: Told) -> Iterator[str]:
         step, most = max(found, key=lambda pair: pair[1].value)
         if most.value > _RAISED * idle.value:
             yield (
-                f"The delay of 4 bytes {word} is {_seconds(idle.value)} on the idle link and "
-                f"{_seconds(most.value)} during '{step.name}', the highest of all steps."
+                f"The delay of 4 bytes {word} is {time_text(idle.value)} on the idle link and "
+                f"{time_text(most.value)} during '{step.name}', the highest of all steps."
             )
         else:
             yield (
-                f"The delay of 4 bytes {word} is {_seconds(idle.value)} on the idle link, and in "
-                f"no step more than {_seconds(most.value)}."
+                f"The delay of 4 bytes {word} is {time_text(idle.value)} on the idle link, and in "
+                f"no step more than {time_text(most.value)}."
             )
 
 
@@ -181,14 +182,3 @@ def _range(share: Quantity) -> str:
 
 def _times(count: int) -> str:
     return "never" if count == 0 else "once" if count == 1 else f"{count} times"
-
-
-def _gbs(value: float) -> str:
-    return f"{value:.3g} GB/s"
-
-
-def _seconds(seconds: float) -> str:
-    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= scale * 0.9995 * (1 - 1e-9):  # what would be shown as 1000 of the next
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"

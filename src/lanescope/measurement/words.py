@@ -1,0 +1,31 @@
+"""Times and rates in sentences."""
+
+from __future__ import annotations
+
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def time_text(seconds: float) -> str:
+    """Return a time in the unit that suits it.
+
+    >>> time_text(0.0142), time_text(3e-10)
+    ('14.2 ms', '0.3 ns')
+    """
+    told = seconds * (1 + 1e-9)  # 999.5 µs is 1.00 ms, though as a float it is a little less
+    for scale, unit in _TIMES:
+        if told >= scale * 0.9995:
+            return f"{three_digits(told / scale)} {unit}"
+    return f"{seconds * 1e9:.2g} ns"
+
+
+def rate_text(gbs: float) -> str:
+    """Return a bandwidth with its unit, such as ``12.1 GB/s``."""
+    return f"{three_digits(gbs)} GB/s"
+
+
+def three_digits(value: float) -> str:
+    """Return three significant digits, never an exponent."""
+    rounded = float(f"{value:.3g}")
+    if rounded >= 100:
+        return f"{rounded:.0f}"
+    return f"{rounded:.2f}" if rounded < 10 else f"{rounded:.1f}"
