@@ -1,0 +1,45 @@
+"""What a program moves and computes again and again, whatever the method by which it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One round: bytes to the GPU, a kernel, bytes back.
+
+    Attributes
+    ----------
+    h2d_bytes, d2h_bytes
+        Of payload in each direction.
+    kernel_seconds
+        What the kernel takes with all of its data in the GPU's memory, in one launch.
+    h2d_arrays, d2h_arrays
+        Into how many arrays the bytes of a direction are divided: as many copies for each stream.
+    most_streams
+        Into how many equal parts it can be cut; None: any number.
+    needs_previous
+        True where a part needs the input of the part before it and of the first one.
+    returns_later
+        How many of the arrays that go back are complete only with the part after theirs.
+    mapped_reads, mapped_writes
+        How often each byte crosses the link when the kernel reads and writes the host's memory in
+        place: 1 or more.
+    flops, device_bytes
+        Operations of the kernel, and bytes that it moves to and from the GPU's memory; for
+        the roofline. None: not known.
+    """
+
+    h2d_bytes: int
+    d2h_bytes: int
+    kernel_seconds: float
+    h2d_arrays: int = 1
+    d2h_arrays: int = 1
+    most_streams: int | None = None
+    needs_previous: bool = False
+    returns_later: int = 0
+    mapped_reads: float = 1.0
+    mapped_writes: float = 1.0
+    flops: float | None = None
+    device_bytes: float | None = None

@@ -1,0 +1,1 @@
+"""What a copy between a host and its GPU takes: parameters, their files, their fit."""

@@ -1,0 +1,90 @@
+"""A number with its interval, and a curve of such numbers over sizes."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number and the 95 % interval in which it lies; the unit is told by its name.
+
+    A published number without an interval has all three the same.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"{self.value:g} is not within {self.low:g} to {self.high:g}")
+
+    @classmethod
+    def exactly(cls, value: float) -> Estimate:
+        """Return a number that nothing is known of besides it."""
+        return cls(value, value, value)
+
+    def map(self, change: Callable[[float], float]) -> Estimate:
+        """Return the estimate of a rising function of this number."""
+        return Estimate(change(self.value), change(self.low), change(self.high))
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Seconds by size, measured at some sizes.
+
+    Attributes
+    ----------
+    sizes
+        Bytes, rising.
+    seconds
+        One for each size.
+    """
+
+    sizes: tuple[int, ...]
+    seconds: tuple[Estimate, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.sizes) != len(self.seconds) or len(self.sizes) < 2:
+            raise ValueError("a curve needs two or more sizes, and as many times")
+        if any(a >= b for a, b in zip(self.sizes, self.sizes[1:], strict=False)):
+            raise ValueError("the sizes of a curve rise")
+
+    def at(self, size: float) -> Estimate:
+        """Return the time of a size in bytes.
+
+        Between two sizes the time is a straight line in the logarithms of both. Below the
+        smallest it is the smallest's; above the largest it grows as from the last but one to it.
+        """
+        if size <= self.sizes[0]:
+            return self.seconds[0]
+        right = min(bisect_right(self.sizes, size), len(self.sizes) - 1)
+        a, b = self.sizes[right - 1], self.sizes[right]
+        left, here = self.seconds[right - 1], self.seconds[right]
+        if size > b:
+            return _beyond(size, (a, left), (b, here))
+        part = log(size / a) / log(b / a)
+        values = (
+            x * (y / x) ** part if min(x, y) > 0 else x + (y - x) * part
+            for x, y in zip(_three(left), _three(here), strict=True)
+        )
+        low, value, high = values
+        return Estimate(value, low, high)
+
+
+def _three(one: Estimate) -> tuple[float, float, float]:
+    return one.low, one.value, one.high
+
+
+def _beyond(
+    size: float, last_but_one: tuple[int, Estimate], last: tuple[int, Estimate]
+) -> Estimate:
+    """Return the time of a size above all, from the slope between the two largest."""
+    (a, left), (b, right) = last_but_one, last
+    more = (right.value - left.value) / (b - a) * (size - b)
+    scale = (right.value + more) / right.value
+    return right.map(lambda seconds: seconds * scale)

@@ -1,0 +1,47 @@
+"""What a transfer of some bytes in some streams takes, from the parameters of its direction."""
+
+from __future__ import annotations
+
+from lanescope.model.transfer.estimate import Estimate
+from lanescope.model.transfer.parameters import Direction
+
+
+def single_seconds(direction: Direction, size: float) -> Estimate:
+    """Return the time of one copy: ``L + o + B * G``, or as measured at such sizes."""
+    if direction.single is not None:
+        return direction.single.at(size)
+    return _line(direction.first, direction.per_byte, size)
+
+
+def next_seconds(direction: Direction, size: float) -> Estimate:
+    """Return what a further copy of that size costs: ``g + B * G``, or as measured."""
+    if direction.next is not None:
+        return direction.next.at(size)
+    return _line(direction.gap, direction.per_byte, size)
+
+
+def transfer_seconds(direction: Direction, size: int, streams: int) -> Estimate:
+    """Return the time of so many bytes, cut into equal copies on as many streams.
+
+    ``L + o + B * G + g * (streams - 1)`` (van Werkhoven et al. 2014, section V), where L + o and
+    g depend on the size of the copies if they were measured so.
+    """
+    if size < 0 or streams < 1:
+        raise ValueError("a transfer has 0 or more bytes and 1 or more streams")
+    first, further = single_seconds(direction, size / streams), Estimate.exactly(0.0)
+    if streams > 1:
+        further = next_seconds(direction, size / streams)
+    more = streams - 1
+    return Estimate(
+        first.value + more * further.value,
+        first.low + more * further.low,
+        first.high + more * further.high,
+    )
+
+
+def _line(start: Estimate, slope: Estimate, size: float) -> Estimate:
+    return Estimate(
+        start.value + size * slope.value,
+        start.low + size * slope.low,
+        start.high + size * slope.high,
+    )
