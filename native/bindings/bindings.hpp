@@ -13,6 +13,7 @@ void bind_pieces(nanobind::module_& module);
 void bind_loads(nanobind::module_& module);
 void bind_allocation(nanobind::module_& module);
 void bind_workload(nanobind::module_& module);
+void bind_tasks(nanobind::module_& module);
 void bind_watch(nanobind::module_& module);
 void bind_probe(nanobind::module_& module);
 void bind_testing(nanobind::module_& module);
