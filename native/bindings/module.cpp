@@ -15,6 +15,7 @@ NB_MODULE(_native, module) {
   bind_loads(module);
   bind_allocation(module);
   bind_workload(module);
+  bind_grid(module);
   bind_watch(module);
   bind_probe(module);
   bind_testing(module);
