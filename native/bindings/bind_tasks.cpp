@@ -11,6 +11,10 @@
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using lanescope::EquationOfState;
+using lanescope::GridKernel;
+using lanescope::GridSpec;
+using lanescope::GridTask;
 using lanescope::TaskArray;
 using lanescope::TaskGraph;
 using lanescope::TaskKernel;
@@ -107,4 +111,25 @@ void bind_tasks(nb::module_& module) {
       "topology"_a, "memory"_a, "tasks"_a, "reads"_a, "writes"_a, "cpus"_a = Cpus(), Release(),
       "A graph whose kernels read so many arrays of the host's memory in place, and write so "
       "many, `count` doubles each.");
+
+  module.def(
+      "grid_graph",
+      [](std::shared_ptr<const Topology> topology, Memory memory, std::vector<TaskSpec> tasks,
+         GridKernel kernel, EquationOfState equation, int nx, int ny, int nz, int outputs,
+         std::vector<double> pressure, std::vector<int> deepest, bool maps_in, bool maps_out,
+         bool columns, Cpus cpus) {
+        auto task = lanescope::grid_task(*memory, {{kernel, equation, nx, ny, nz, outputs},
+                                                   maps_in,
+                                                   maps_out,
+                                                   columns,
+                                                   std::move(pressure),
+                                                   std::move(deepest)});
+        return graph(std::move(topology), std::move(memory), std::move(tasks), std::move(task),
+                     std::move(cpus));
+      },
+      "topology"_a, "memory"_a, "tasks"_a, "kernel"_a, "equation"_a, "nx"_a, "ny"_a, "nz"_a,
+      "outputs"_a, "pressure"_a, "deepest"_a, "maps_in"_a, "maps_out"_a, "columns"_a,
+      "cpus"_a = Cpus(), Release(),
+      "A graph whose kernels compute a grid's levels; what is mapped they read or write in the "
+      "host's memory. With `columns` a thread computes all levels of a point.");
 }

@@ -16,6 +16,7 @@ NB_MODULE(_native, module) {
   bind_allocation(module);
   bind_workload(module);
   bind_tasks(module);
+  bind_grid(module);
   bind_watch(module);
   bind_probe(module);
   bind_testing(module);

@@ -2,6 +2,10 @@
 
 from collections.abc import Sequence
 import enum
+from typing import Annotated
+
+import numpy
+from numpy.typing import NDArray
 
 from lanescope._native import testing as testing
 
@@ -354,6 +358,59 @@ def load_with_copies(load: float, bytes: int, repeats: int, device: int = 0) -> 
 def many_copies(bytes: int, count: int = 0, seconds: float = 1.0, rate: float = 0.0, device: int = 0) -> WorkloadReport:
     """
     Small copies, each with a short kernel and waited for; so many, or for so long.
+    """
+
+class GridKernel(enum.Enum):
+    """What a kernel computes for each point of a grid."""
+
+    state = 0
+
+    buoydiff = 1
+
+    axpy = 2
+
+    convolution = 3
+
+class EquationOfState(enum.Enum):
+    """Equations of state for sea water."""
+
+    mwjf = 0
+
+    jmcd = 1
+
+    linear = 2
+
+class GridOperations:
+    """Operations on doubles for one point."""
+
+    @property
+    def additions(self) -> int:
+        """Subtractions, too."""
+
+    @property
+    def multiplications(self) -> int: ...
+
+    @property
+    def divisions(self) -> int: ...
+
+    @property
+    def roots(self) -> int: ...
+
+    @property
+    def all(self) -> int:
+        """Of all kinds, each counted as one."""
+
+def grid_operations(kernel: GridKernel, equation: EquationOfState = EquationOfState.mwjf, outputs: int = 1) -> GridOperations:
+    """
+    What a kernel does for one point as its source says; comparisons are not counted.
+    """
+
+def sea_pressure(depth: float) -> float:
+    """In bar, of sea water at a depth in m."""
+
+def run_grid_kernel(kernel: GridKernel, equation: EquationOfState, inputs: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu', writable=False)]], outputs: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu')]], pressure: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, deepest: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, first: int = 0, count: int | None = None, threads: int = 1) -> None:
+    """
+    Runs a kernel on the host for `count` levels from `first` on, all that are left if that is None. Arrays of a grid have the shape (nz, ny, nx); `pressure` is in bar, one for each level; `deepest` tells how many levels of a column have water in them.
     """
 
 class CounterReport:
