@@ -360,6 +360,66 @@ def many_copies(bytes: int, count: int = 0, seconds: float = 1.0, rate: float = 
     Small copies, each with a short kernel and waited for; so many, or for so long.
     """
 
+class TaskKind(enum.Enum):
+    """What keeps which part of the machine busy."""
+
+    h2d = 0
+
+    d2h = 1
+
+    kernel = 2
+
+class TaskSpec:
+    """A copy of a part of an array, or a kernel."""
+
+    def __init__(self, kind: TaskKind, stream: int = 0, array: int = 0, offset: int = 0, bytes: int = 0, first: int = 0, count: int = 0, after: Sequence[int] = []) -> None: ...
+
+class TaskMemory:
+    """Arrays that go to a device and arrays that come back."""
+
+    def __init__(self, topology: Topology, device: int, in_bytes: Sequence[int], out_bytes: Sequence[int], pageable: bool = False, cpus: Sequence[int] = []) -> None: ...
+
+    def host_in(self, index: int) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]:
+        """The host's doubles of an array that goes to the device."""
+
+    def host_out(self, index: int) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]:
+        """The host's doubles of an array that comes back."""
+
+class TaskTimes:
+    """Of one run, by the host's clock."""
+
+    @property
+    def call_seconds(self) -> float:
+        """Until the last call had returned."""
+
+    @property
+    def seconds(self) -> float:
+        """Until the host had seen the end of all."""
+
+class TaskGraph:
+    """Copies and kernels with what they wait for, handed over by one thread."""
+
+    def run(self, repetitions: int) -> list[TaskTimes]:
+        """Times of so many runs."""
+
+    def run_held(self, repetitions: int) -> list[float]:
+        """Seconds that the device takes once all is handed over."""
+
+def busy_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], nanoseconds: int = 0, cpus: Sequence[int] = []) -> "std::unique_ptr<lanescope::TaskGraph, std::default_delete<lanescope::TaskGraph> >":
+    """
+    A graph whose kernels keep the device busy for so long; for 0 they do nothing.
+    """
+
+def moving_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], reads: int, writes: int, cpus: Sequence[int] = []) -> "std::unique_ptr<lanescope::TaskGraph, std::default_delete<lanescope::TaskGraph> >":
+    """
+    A graph whose kernels read so many arrays of the host's memory in place, and write so many, `count` doubles each.
+    """
+
+def grid_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], kernel: GridKernel, equation: EquationOfState, nx: int, ny: int, nz: int, outputs: int, pressure: Sequence[float], deepest: Sequence[int], maps_in: bool, maps_out: bool, columns: bool, cpus: Sequence[int] = []) -> "std::unique_ptr<lanescope::TaskGraph, std::default_delete<lanescope::TaskGraph> >":
+    """
+    A graph whose kernels compute a grid's levels; what is mapped they read or write in the host's memory. With `columns` a thread computes all levels of a point.
+    """
+
 class GridKernel(enum.Enum):
     """What a kernel computes for each point of a grid."""
 
