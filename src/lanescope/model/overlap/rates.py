@@ -155,7 +155,11 @@ class Rates:
         # still held.
         recovery = min(fixed, max(0.0, -latency))
         before, after = self._split(latency)
-        early = single - of(next_seconds(direction, size)) if pageable else 0.0
+        early = 0.0
+        if pageable:
+            # The host begins to stage at once; a further copy may follow while this one ends.
+            before, after = 0.0, before + after
+            early = single - of(next_seconds(direction, size))
         return Cost(call, before, fixed - recovery, flowing, recovery, after, early)
 
     def _kernel(self, mapped: bool) -> Cost:

@@ -101,7 +101,7 @@ def error_of(parameters: LinkParameters, method: Method) -> float:
     return PUBLISHED_ERRORS[method]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Replay:
     """The predictor of that name.
 
