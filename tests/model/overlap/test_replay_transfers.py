@@ -149,6 +149,12 @@ def test_copies_in_and_mapped_writes_slow_each_other():
     assert seconds(both, unknown) == pytest.approx(2.5)
 
 
+def test_mapped_reads_and_copies_back_slow_each_other():
+    parameters = link(mapped=mapped(), duplex=duplex(2e-9, 4e-9))
+    both = graph(Task(D2H, 0, 10**9), Task(KERNEL, 1, reads=10**9))
+    assert seconds(both, parameters) == pytest.approx(2.5)
+
+
 def test_pageable_copies_hold_the_host_until_they_are_done():
     slow = direction(0.1, 2e-9)
     parameters = link(pageable_h2d=slow, pageable_d2h=slow)

@@ -101,9 +101,10 @@ def _slice(total: int, first: int, count: int, units: int) -> int:
 
 
 def _copies(
-    workload: Workload, kind: TaskKind, first: int, count: int, units: int
+    workload: Workload, kind: TaskKind, part: tuple[int, int], units: int, stream: int = 0
 ) -> Iterator[Task]:
     """One copy for each array of a direction."""
+    first, count = part
     to_gpu = kind is TaskKind.H2D
     total = workload.h2d_bytes if to_gpu else workload.d2h_bytes
     arrays = workload.h2d_arrays if to_gpu else workload.d2h_arrays
@@ -111,7 +112,7 @@ def _copies(
         return
     for array in range(arrays):
         size = _slice(_slice(total, array, 1, arrays), first, count, units)
-        yield Task(kind, bytes=size, first=first, count=count, array=array)
+        yield Task(kind, stream, size, first=first, count=count, array=array)
 
 
 def _whole(workload: Workload, method: Method, units: int) -> TaskGraph:
@@ -121,9 +122,9 @@ def _whole(workload: Workload, method: Method, units: int) -> TaskGraph:
         writes = round(workload.d2h_bytes * workload.mapped_writes)
         return TaskGraph((replace(kernel, reads=reads, writes=writes),))
     tasks = (
-        *_copies(workload, TaskKind.H2D, 0, units, units),
+        *_copies(workload, TaskKind.H2D, (0, units), units),
         kernel,
-        *_copies(workload, TaskKind.D2H, 0, units, units),
+        *_copies(workload, TaskKind.D2H, (0, units), units),
     )
     if method is Method.PAGEABLE:
         tasks = tuple(replace(t, pageable=t.kind is not TaskKind.KERNEL) for t in tasks)
@@ -156,10 +157,9 @@ class _Parts:
         return TaskGraph(tuple(self.tasks))
 
     def _copy_in(self, part: int) -> None:
-        first, count = self.cut[part]
-        for task in _copies(self.workload, TaskKind.H2D, first, count, self.units):
+        for task in _copies(self.workload, TaskKind.H2D, self.cut[part], self.units, part):
             self.last_copy[part] = len(self.tasks)
-            self.tasks.append(replace(task, stream=part))
+            self.tasks.append(task)
 
     def _compute(self, part: int) -> None:
         first, count = self.cut[part]
@@ -188,12 +188,9 @@ class _Parts:
     def _copy_back(self, part: int) -> None:
         if self.mapped:
             return
-        first, count = self.cut[part]
-        copies = list(_copies(self.workload, TaskKind.D2H, first, count, self.units))
+        copies = list(_copies(self.workload, TaskKind.D2H, self.cut[part], self.units, part))
         later = self.workload.returns_later
         # What is complete goes first: on one stream it would wait behind what is not.
-        for task in copies[later:]:
-            self.tasks.append(replace(task, stream=part))
+        self.tasks += copies[later:]
         after = (self.kernel[part + 1],) if later and part + 1 < len(self.cut) else ()
-        for task in copies[:later]:
-            self.tasks.append(replace(task, stream=part, after=after))
+        self.tasks += [replace(task, after=after) for task in copies[:later]]

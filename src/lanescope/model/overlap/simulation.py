@@ -8,19 +8,19 @@ again. See docs/replay.md for the rules.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from enum import IntEnum
 from math import inf
 
+from lanescope.model.overlap.critical import Cause, critical_path
+from lanescope.model.overlap.flows import Flows, Going
 from lanescope.model.overlap.rates import Cost, Flow, Rates
-from lanescope.model.overlap.replayed import Replayed, Step
+from lanescope.model.overlap.replayed import Replayed
 from lanescope.model.overlap.servers import Server
-from lanescope.model.overlap.shared_links import SharedLinks, share
+from lanescope.model.overlap.shared_links import SharedLinks
 from lanescope.model.overlap.tasks import Task, TaskGraph, TaskKind
 from lanescope.model.transfer.parameters import Way
 
 _WHAT = ("h2d", "d2h", "h2d", "d2h", "kernel")  # by flow
-_WAYS = (Way.H2D, Way.D2H, Way.H2D, Way.D2H)
 
 
 class _Event(IntEnum):
@@ -30,27 +30,15 @@ class _Event(IntEnum):
     READY = 3
 
 
-@dataclass(slots=True, eq=False)
-class _Going:
-    """A flow that goes on: `left` seconds when alone, at `rate` of that pace."""
-
-    task: int
-    kind: Flow
-    left: float
-    speed: float  # bytes a second when alone
-    rate: float = 0.0
-
-
 class Simulation:
     """Replays a graph once; `run` does it."""
 
     def __init__(self, graph: TaskGraph, rates: Rates, links: SharedLinks | None) -> None:
-        self._graph, self._rates, self._links = graph, rates, links
+        self._graph, self._rates = graph, rates
         tasks, count = graph.tasks, len(graph.tasks)
         self._costs = [self._cost(task) for task in tasks]
         self._heap: list[tuple[float, int, int]] = []
-        self._going: dict[int, list[_Going]] = {task.gpu: [] for task in tasks}
-        self._settled, self._next_end = 0.0, inf
+        self._flows = Flows(rates, links)
         self._servers: dict[str, Server] = {}
         self._server = [self._server_of(task) for task in tasks]
         self._called = [0.0] * count
@@ -61,8 +49,8 @@ class Simulation:
         self._open_flows = [0] * count
         self._last_flow = [Flow.COMPUTING] * count
         # The task that decided when each one could begin, and when that was; None: its call.
-        self._because: list[tuple[int | None, float]] = [(None, 0.0)] * count
-        self._held_by: list[tuple[int | None, float]] = [(None, 0.0)] * count
+        self._because: list[Cause] = [(None, 0.0)] * count
+        self._called_since: list[Cause] = [(None, 0.0)] * count
         self._waits = [1] * count  # for its call
         self._dependents: list[list[int]] = [[] for _ in tasks]
         self._followers: list[list[int]] = [[] for _ in tasks]  # in the same queue
@@ -70,19 +58,20 @@ class Simulation:
         self._recorded = [False] * count
         self._link_tasks()
         self._next_call, self._host_free, self._host_busy = 0, 0.0, 0.0
-        self._resumed: tuple[int | None, float] = (None, 0.0)
+        self._resumed: Cause = (None, 0.0)
 
     def run(self) -> Replayed:
         """Return what happened."""
         self._call(0.0, None)
         heap = self._heap
         handlers = (self._finish, self._free, self._flow, self._arrive)
-        while heap or self._next_end < inf:
-            if heap and heap[0][0] < self._next_end:
+        while heap or self._flows.next_end() < inf:
+            ends = self._flows.next_end()
+            if heap and heap[0][0] < ends:
                 now, task, event = heapq.heappop(heap)
                 handlers[event](task, now)
             else:
-                self._end_flow()
+                self._end_flow(ends)
         return self._replayed()
 
     def _cost(self, task: Task) -> Cost:
@@ -154,7 +143,7 @@ class Simulation:
         for i in range(self._next_call, len(tasks)):
             now += event * len(tasks[i].after) + costs[i].call
             self._called[i] = now
-            self._held_by[i] = (resumed_by, began)
+            self._called_since[i] = (resumed_by, began)
             if now + costs[i].before > self._ready[i]:
                 self._ready[i] = now + costs[i].before
                 self._because[i] = (None, now)
@@ -198,84 +187,37 @@ class Simulation:
 
     def _flow(self, i: int, now: float) -> None:
         """Let what task i moves and computes flow from now on."""
-        flows = self._flows(i)
+        flows = self._flows_of(i)
         if not flows:
             heapq.heappush(self._heap, (now, i, _Event.END))
             return
-        self._settle(now)
-        self._going[self._graph.tasks[i].gpu] += flows
+        self._flows.add(flows, now)
         self._open_flows[i] = len(flows)
-        self._set_rates()
 
-    def _flows(self, i: int) -> list[_Going]:
+    def _flows_of(self, i: int) -> list[Going]:
         task = self._graph.tasks[i]
         if task.kind is not TaskKind.KERNEL:
             flowing = self._costs[i].flowing
             if flowing <= 0:
                 return []
             kind = Flow.COPY_IN if task.kind is TaskKind.H2D else Flow.COPY_BACK
-            return [_Going(i, kind, flowing, task.bytes / flowing)]
+            return [Going(i, task.gpu, kind, flowing, task.bytes / flowing)]
         flows = []
         if task.seconds > 0:
-            flows.append(_Going(i, Flow.COMPUTING, task.seconds, 0.0))
+            flows.append(Going(i, task.gpu, Flow.COMPUTING, task.seconds, 0.0))
         if task.reads or task.writes:
             read, write = self._rates.mapped_seconds(task.reads, task.writes)
             if read > 0:
-                flows.append(_Going(i, Flow.READING, read, task.reads / read))
+                flows.append(Going(i, task.gpu, Flow.READING, read, task.reads / read))
             if write > 0:
-                flows.append(_Going(i, Flow.WRITING, write, task.writes / write))
+                flows.append(Going(i, task.gpu, Flow.WRITING, write, task.writes / write))
         return flows
 
-    def _settle(self, now: float) -> None:
-        """Let all flows go on until now."""
-        passed = now - self._settled
-        if passed > 0:
-            for flows in self._going.values():
-                for flow in flows:
-                    flow.left -= passed * flow.rate
-        self._settled = now
-
-    def _set_rates(self) -> None:
-        """Find the rate of each flow among those that go on, and which ends first."""
-        for flows in self._going.values():
-            counts = [0] * len(Flow)
-            for flow in flows:
-                counts[flow.kind] += 1
-            slow_in, slow_back, slow_read, slow_write = self._rates.slowdowns(
-                counts[0] > 0, counts[1] > 0, counts[2] > 0, counts[3] > 0
-            )
-            # Flows the same way share the link, kernels share the SMs.
-            ins, outs = counts[0] + counts[2], counts[1] + counts[3]
-            pace = (slow_in * ins, slow_back * outs, slow_read * ins, slow_write * outs, counts[4])
-            for flow in flows:
-                flow.rate = 1 / pace[flow.kind]
-        if self._links is not None:
-            self._share_links(self._links)
-        ends = (f.left / f.rate for flows in self._going.values() for f in flows)
-        self._next_end = self._settled + max(0.0, min(ends, default=inf))
-
-    def _share_links(self, links: SharedLinks) -> None:
-        moving = [
-            (gpu, flow)
-            for gpu, flows in self._going.items()
-            for flow in flows
-            if flow.kind is not Flow.COMPUTING
-        ]
-        wanted = [(gpu, _WAYS[flow.kind], flow.speed * flow.rate) for gpu, flow in moving]
-        for (_, flow), got in zip(moving, share(links, wanted), strict=True):
-            flow.rate = got / flow.speed
-
-    def _end_flow(self) -> None:
-        """End the flow that ends first."""
-        now = self._next_end
-        self._settle(now)
-        first = min(
-            (f for flows in self._going.values() for f in flows), key=lambda f: f.left / f.rate
-        )
-        i = first.task
-        self._going[self._graph.tasks[i].gpu].remove(first)
-        self._last_flow[i] = first.kind
-        self._set_rates()
+    def _end_flow(self, now: float) -> None:
+        """End the flow that ends next; its task is done if that was the last of it."""
+        flow = self._flows.end_next()
+        i = flow.task
+        self._last_flow[i] = flow.kind
         self._open_flows[i] -= 1
         if self._open_flows[i] == 0:
             self._finish(i, now)
@@ -324,33 +266,15 @@ class Simulation:
             tuple(self._end),
             tuple(self._seen),
             busy,
-            tuple(self._critical(seconds)),
+            critical_path(
+                seconds,
+                self._last_task(seconds),
+                self._resumed,
+                self._because,
+                self._called_since,
+                [self._what(i) for i in range(len(self._seen))],
+            ),
         )
-
-    def _critical(self, seconds: float) -> list[Step]:
-        """Walk back from the end: each step to what let the one after it begin."""
-        steps: list[Step] = []
-
-        def note(task: int | None, what: str, begin: float, end: float) -> None:
-            if end > begin:
-                steps.append(Step(task, what, begin, end))
-
-        until, task = seconds, self._last_task(seconds)
-        if task is None:
-            task, since = self._resumed
-            note(None, "calls", since, until)
-            until = since
-        while task is not None:
-            because, since = self._because[task]
-            note(task, self._what(task), since, until)
-            until = since
-            if because is None:
-                # Its call: the host made calls since a pageable copy let it go, or from the begin.
-                because, since = self._held_by[task]
-                note(None, "calls", since, until)
-                until = since
-            task = because
-        return steps[::-1]
 
     def _last_task(self, seconds: float) -> int | None:
         """The task whose end the host saw last; None where its own calls took longer."""
