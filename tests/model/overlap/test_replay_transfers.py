@@ -213,6 +213,11 @@ def test_gpus_share_the_memory_of_a_node(two_gpus):
     assert not elsewhere.capacity
 
 
+def test_a_shared_link_carries_something():
+    with pytest.raises(ValueError, match="more than 0 bytes"):
+        SharedLinks({"memory": 0.0}, {})
+
+
 def test_a_curve_that_is_inconsistent_is_not_shorter_than_its_call_and_bytes():
     odd = replace(CURVED, single=curve((1024, 1e-6), (1 << 30, 1e-6)))
     one = seconds(graph(Task(H2D, bytes=1 << 20)), link(odd))

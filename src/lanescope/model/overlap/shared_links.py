@@ -31,6 +31,10 @@ class SharedLinks:
     capacity: Mapping[Hashable, float]
     uses: Mapping[tuple[int, Way], Mapping[Hashable, float]]
 
+    def __post_init__(self) -> None:
+        if not all(amount > 0 for amount in self.capacity.values()):
+            raise ValueError("a shared link carries more than 0 bytes a second")
+
 
 def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> SharedLinks:
     """Return what the GPUs of a machine share on their ways to host memory.
