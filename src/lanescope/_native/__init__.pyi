@@ -405,17 +405,17 @@ class TaskGraph:
     def run_held(self, repetitions: int) -> list[float]:
         """Seconds that the device takes once all is handed over."""
 
-def busy_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], nanoseconds: int = 0, cpus: Sequence[int] = []) -> "std::unique_ptr<lanescope::TaskGraph, std::default_delete<lanescope::TaskGraph> >":
+def busy_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], nanoseconds: int = 0, cpus: Sequence[int] = []) -> TaskGraph:
     """
     A graph whose kernels keep the device busy for so long; for 0 they do nothing.
     """
 
-def moving_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], reads: int, writes: int, cpus: Sequence[int] = []) -> "std::unique_ptr<lanescope::TaskGraph, std::default_delete<lanescope::TaskGraph> >":
+def moving_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], reads: int, writes: int, cpus: Sequence[int] = []) -> TaskGraph:
     """
     A graph whose kernels read so many arrays of the host's memory in place, and write so many, `count` doubles each.
     """
 
-def grid_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], kernel: GridKernel, equation: EquationOfState, nx: int, ny: int, nz: int, outputs: int, pressure: Sequence[float], deepest: Sequence[int], maps_in: bool, maps_out: bool, columns: bool, cpus: Sequence[int] = []) -> "std::unique_ptr<lanescope::TaskGraph, std::default_delete<lanescope::TaskGraph> >":
+def grid_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], kernel: GridKernel, equation: EquationOfState, nx: int, ny: int, nz: int, outputs: int, pressure: Sequence[float], deepest: Sequence[int], maps_in: bool, maps_out: bool, columns: bool, cpus: Sequence[int] = []) -> TaskGraph:
     """
     A graph whose kernels compute a grid's levels; what is mapped they read or write in the host's memory. With `columns` a thread computes all levels of a point.
     """
