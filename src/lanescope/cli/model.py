@@ -104,11 +104,12 @@ def predict(
         flops=flops,
         device_bytes=device_bytes,
     )
+    counts, by = parse_streams(streams), predictor_named(predictor)
     answer = ask(
         work,
         named_parameters(machine),
-        predictor_named(predictor),
-        parse_streams(streams),
+        by,
+        counts,
         on=on or (),
         peak_flops=peak_flops,
         memory_gbs=memory_bandwidth,

@@ -150,11 +150,16 @@ def _possible(workload: Workload, streams: Sequence[int]) -> tuple[int, ...]:
 
 
 def closed_form(workload: Workload, parameters: LinkParameters) -> float | None:
-    """Return the number of streams by the paper's section VI, for Streams.
+    """Return the number of streams by the paper's section VI, for Streams; 1 or more.
 
     None where a kernel dominates two copy engines, or one with no implicit synchronisation: there
     the paper has no form. Without a gap there is no largest number.
     """
+    found = _closed_form(workload, parameters)
+    return None if found is None else max(found, 1.0)
+
+
+def _closed_form(workload: Workload, parameters: LinkParameters) -> float | None:
     h2d = workload.h2d_bytes * parameters.h2d.per_byte.value
     d2h = workload.d2h_bytes * parameters.d2h.per_byte.value
     kernel = workload.kernel_seconds

@@ -86,8 +86,8 @@ def _interval(ranking: Ranking) -> str:
     if ranking.parameters.errors is None:
         share = error_share(ranking.parameters, ranking.winner.method)
         told = (
-            f"Its interval, {time_text(low)} to {time_text(high)}, has the {share * 100:.2f} % in it by "
-            "which the paper's own predictions erred at most, as nobody has compared these "
+            f"Its interval, {time_text(low)} to {time_text(high)}, has the {share * 100:.2f} % in "
+            "it by which the paper's own predictions erred at most, as nobody has compared these "
             "parameters with transfers"
         )
     if ranking.decided:

@@ -215,8 +215,8 @@ def named_parameters(name: str | None = None, runs: Path | None = None) -> LinkP
     if name and run.is_dir():
         return _of_run(run)
     near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-    raise InputError(f"no link parameters are named {name!r}; {hint} or name a file or a run")
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}, files and runs"
+    raise InputError(f"no link parameters are named {name!r}; {hint}")
 
 
 def shipped_names() -> list[str]:
