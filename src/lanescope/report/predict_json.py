@@ -9,6 +9,7 @@ from typing import Any
 from lanescope.model.overlap.predictor import Prediction
 from lanescope.model.overlap.question import Answer
 from lanescope.model.overlap.rank import Ranking
+from lanescope.model.overlap.roofline import Bounds
 from lanescope.model.overlap.words import why
 
 _SCHEMA = 1
@@ -16,21 +17,14 @@ _SCHEMA = 1
 
 def predict_json(answer: Answer) -> str:
     """Return an answer as JSON; times are seconds, sizes bytes."""
-    bounds = answer.bounds
     told = {
         "schema": _SCHEMA,
         "predicted": True,
         "predictor": answer.predictor,
         "workload": dataclasses.asdict(answer.ranking.workload),
         **_ranking(answer.ranking),
-        "bounds": {
-            name: {"seconds": seconds, "flops_per_second": bounds.rate(seconds)}
-            for name, seconds in (
-                ("full_overlap", bounds.full_overlap),
-                ("zero_overlap", bounds.zero_overlap),
-                ("mapped", bounds.mapped),
-            )
-        },
+        "bounds": _bounds(answer.bounds),
+        "bounds_as_printed": None if answer.printed is None else _bounds(answer.printed),
         "curves": {
             str(method): [_prediction(one) for one in curve]
             for method, curve in answer.ranking.curves.items()
@@ -52,6 +46,23 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
         "skipped": [{"method": str(s.method), "reason": s.reason} for s in ranking.skipped],
         "closed_form_streams": ranking.closed_form,
         "why": why(ranking),
+    }
+
+
+def _bounds(bounds: Bounds) -> dict[str, Any]:
+    named = (
+        ("full_overlap", bounds.full_overlap),
+        ("zero_overlap", bounds.zero_overlap),
+        ("mapped", bounds.mapped),
+    )
+    return {
+        name: {
+            "seconds": seconds.value,
+            "low_seconds": seconds.low,
+            "high_seconds": seconds.high,
+            "flops_per_second": bounds.rate(seconds),
+        }
+        for name, seconds in named
     }
 
 

@@ -11,7 +11,7 @@ from lanescope.model.overlap.question import Answer
 from lanescope.model.overlap.rank import STREAMED, Ranking
 from lanescope.model.overlap.roofline import Bounds
 from lanescope.model.overlap.words import bound_text, method_text, why
-from lanescope.report.format import bytes_text, seconds_text, time_spread_text
+from lanescope.report.format import bytes_text, gbs_text, seconds_text, time_spread_text
 
 
 def predict_parts(answer: Answer) -> Iterator[Table | str]:
@@ -24,7 +24,9 @@ def predict_parts(answer: Answer) -> Iterator[Table | str]:
     )
     yield workload_text(ranking)
     yield _methods(ranking)
-    yield _bounds(answer.bounds)
+    yield f"Bounds (predicted): {bounds_text(answer.bounds)}"
+    if answer.printed is not None:
+        yield f"With one bandwidth for both directions (predicted): {bounds_text(answer.printed)}"
     yield _best_streams(ranking)
     yield ""
     yield escape(why(ranking))
@@ -66,7 +68,8 @@ def _methods(ranking: Ranking) -> Table:
     return table
 
 
-def _bounds(bounds: Bounds) -> str:
+def bounds_text(bounds: Bounds) -> str:
+    """Return three bounds in one line, each with its interval where it has one."""
     named = (
         ("full overlap", bounds.full_overlap),
         ("no overlap", bounds.zero_overlap),
@@ -74,10 +77,14 @@ def _bounds(bounds: Bounds) -> str:
     )
     told = []
     for name, seconds in named:
-        rate = bounds.rate(seconds)
-        flops = "" if rate is None else f" ({rate / 1e9:.4g} GFLOP/s)"
-        told.append(f"{name} {seconds_text(seconds)}{flops}")
-    return f"Bounds (predicted): {', '.join(told)}"
+        more = []
+        if seconds.low < seconds.high:
+            more.append(time_spread_text(seconds.low, seconds.high))
+        if (rate := bounds.rate(seconds)) is not None:
+            more.append(f"{gbs_text(rate / 1e9)} GFLOP/s")
+        text = f"{name} {seconds_text(seconds.value)}"
+        told.append(f"{text} ({', '.join(more)})" if more else text)
+    return ", ".join(told)
 
 
 def _best_streams(ranking: Ranking) -> str:

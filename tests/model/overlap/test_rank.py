@@ -143,6 +143,10 @@ def test_words_by_category():
 
     assert "copies back wait for all kernels" in streams_text("gtx680")
     assert "not with copies the other way" in streams_text("gtx-titan")
+    assert "A second copy engine would make Streams faster." in streams_text("gtx-titan")
+    long = rank(replace(WORK, kernel_seconds=1.0), named_parameters("gtx-titan"), Equations(), [8])
+    assert "A second copy engine would not make Streams faster." in why(long)
+    assert "second copy engine" not in streams_text("gtx680")
     assert "by two copy engines" in streams_text("k20")
     assert "No other method could be predicted." in streams_text("k20")
     assert "published ones" in streams_text("gtx-titan")

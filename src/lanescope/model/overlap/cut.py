@@ -13,6 +13,8 @@ from lanescope.model.transfer.seconds import next_seconds, single_seconds
 
 #: Which of an estimate's three numbers is taken.
 Pick = Callable[[Estimate], float]
+#: The number itself, and both ends of its interval.
+PICKS: tuple[Pick, ...] = (lambda e: e.value, lambda e: e.low, lambda e: e.high)
 #: G of both directions.
 PerByte = tuple[float, float]
 

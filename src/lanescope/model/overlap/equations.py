@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from lanescope.errors import NotMeasuredError
 from lanescope.model.overlap import forms
-from lanescope.model.overlap.cut import Cut, Pick
+from lanescope.model.overlap.cut import PICKS, Cut, Pick
 from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.predictor import Prediction
 from lanescope.model.overlap.workload import Workload
@@ -32,8 +32,6 @@ PUBLISHED_ERRORS = {
     Method.HYBRID: 0.1075,
     Method.PAGEABLE: 0.1075,
 }
-
-_PICKS: tuple[Pick, ...] = (lambda e: e.value, lambda e: e.low, lambda e: e.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ class Equations:
             raise ValueError("a workload is cut into 1 or more parts")
         streams = streams if method in (Method.STREAMS, Method.HYBRID) else 1
         cut = Cut(workload, parameters, streams)
-        here, low, high = (self._parts(cut, method, pick) for pick in _PICKS)
+        here, low, high = (self._parts(cut, method, pick) for pick in PICKS)
         share = error_share(parameters, method)
         seconds = Estimate(
             here.seconds,

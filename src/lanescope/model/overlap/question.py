@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lanescope.errors import InputError
 from lanescope.model.overlap.predictor import Predictor
 from lanescope.model.overlap.rank import Ranking, rank
-from lanescope.model.overlap.roofline import Bounds, bounds_of
+from lanescope.model.overlap.roofline import Bounds, Peaks, bounds_as_printed, bounds_of
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.links import with_link
 from lanescope.model.transfer.parameters import LinkParameters
@@ -26,6 +26,8 @@ class Answer:
     ----------
     predictor
         By which.
+    printed
+        The bounds as section III prints them; None without the GPU's peaks.
     on
         The same workload with other links, in the order they were named.
     """
@@ -33,6 +35,7 @@ class Answer:
     predictor: str
     ranking: Ranking
     bounds: Bounds
+    printed: Bounds | None = None
     on: tuple[Ranking, ...] = ()
 
 
@@ -53,17 +56,26 @@ def ask(
     InputError
         If the workload is impossible, a link unknown, or a bound lacks what it takes.
     """
-    for name, peak in (("--peak-flops", peak_flops), ("--memory-bandwidth", memory_gbs)):
-        if peak is not None and not 0 < peak < float("inf"):
-            raise InputError(f"{name} {peak:g} is not above zero; give what the GPU can do")
+    peaks = _peaks(peak_flops, memory_gbs)
     others = [with_link(parameters, link) for link in on]
-    bandwidth = None if memory_gbs is None else memory_gbs * 1e9
     return Answer(
         predictor.name,
         rank(workload, parameters, predictor, streams),
-        bounds_of(workload, parameters, peak_flops, bandwidth),
+        bounds_of(workload, parameters, peaks),
+        None if peaks is None else bounds_as_printed(workload, parameters, peaks),
         tuple(rank(workload, other, predictor, streams) for other in others),
     )
+
+
+def _peaks(flops: float | None, memory_gbs: float | None) -> Peaks | None:
+    for name, peak in (("--peak-flops", flops), ("--memory-bandwidth", memory_gbs)):
+        if peak is not None and not 0 < peak < float("inf"):
+            raise InputError(f"{name} {peak:g} is not above zero; give what the GPU can do")
+    if flops is None and memory_gbs is None:
+        return None
+    if flops is None or memory_gbs is None:
+        raise InputError("--peak-flops and --memory-bandwidth belong together; give both or none")
+    return Peaks(flops, memory_gbs * 1e9)
 
 
 def parse_streams(text: str) -> tuple[int, ...]:

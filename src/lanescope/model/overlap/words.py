@@ -5,6 +5,7 @@ from __future__ import annotations
 from lanescope.experiment.sizes import size_text
 from lanescope.measurement.words import time_text
 from lanescope.model.overlap.equations import error_share
+from lanescope.model.overlap.forms import second_engine_helps
 from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.predictor import Prediction
 from lanescope.model.overlap.rank import STREAMED, Ranking
@@ -42,7 +43,7 @@ def bound_text(prediction: Prediction) -> str:
 def why(ranking: Ranking) -> str:
     """Return one paragraph: what is fastest, why, and what speaks against it."""
     sentences = [_winner(ranking), _against(ranking), _interval(ranking)]
-    sentences += _fewer(ranking) + _closed_form(ranking)
+    sentences += _fewer(ranking) + _closed_form(ranking) + _second_engine(ranking)
     sentences += caveats(ranking)
     return " ".join(sentences)
 
@@ -91,7 +92,7 @@ def _interval(ranking: Ranking) -> str:
             "parameters with transfers"
         )
     if ranking.decided:
-        return f"{told}, below that of every other method."
+        return f"{told}; it lies below that of every other method."
     names = " and ".join(method_text(p) for p in ranking.level)
     return f"{told}; it overlaps that of {names}, so it is not decided which is fastest."
 
@@ -116,6 +117,20 @@ def _closed_form(ranking: Ranking) -> list[str]:
         f"For Streams the search takes {best.streams} of up to {curve[-1].streams}; the paper's "
         f"closed form gives {found:.3g}."
     ]
+
+
+def _second_engine(ranking: Ranking) -> list[str]:
+    known, work = ranking.parameters, ranking.workload
+    streams = next((p for p in ranking.best if p.method is Method.STREAMS), None)
+    if streams is None or known.copy_engines > 1 or known.implicit_synchronisation:
+        return []
+    helps = second_engine_helps(
+        work.h2d_bytes * known.h2d.per_byte.value,
+        work.kernel_seconds,
+        work.d2h_bytes * known.d2h.per_byte.value,
+        streams.streams,
+    )
+    return [f"A second copy engine would {'' if helps else 'not '}make Streams faster."]
 
 
 def caveats(ranking: Ranking) -> list[str]:
