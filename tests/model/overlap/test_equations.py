@@ -250,3 +250,23 @@ def test_derived_parameters_say_so():
         name: (m.copy_engines, m.implicit_synchronisation) for name, m in MACHINES.items()
     }
     assert categories == {"gtx680": (1, True), "gtx-titan": (1, False), "k20": (2, False)}
+
+
+def test_mapped_writes_count_for_hybrid_and_implicit():
+    titan = MACHINES["gtx-titan"]
+    work, twice = Workload(1 << 20, 1 << 28, 0.0), Workload(1 << 20, 1 << 28, 0.0, mapped_writes=2)
+    for method, g in ((Method.HYBRID, 1.480396e-10), (Method.IMPLICIT, 7.924734e-11)):
+        before, after = (
+            Equations().predict(w, method, 1, titan).seconds.value for w in (work, twice)
+        )
+        assert after - before == pytest.approx((1 << 28) * g)
+
+
+def test_each_launch_has_its_gap_where_that_is_known():
+    work = Workload(1 << 20, 1 << 20, 0.1)
+    for method in (Method.STREAMS, Method.HYBRID):
+        with_gaps, without = (
+            Equations().predict(work, method, 50, machine).seconds.value
+            for machine in (FITTED, fitted(launching=None))
+        )
+        assert with_gaps - without == pytest.approx(50e-6)

@@ -111,3 +111,18 @@ def test_all_of_a_link_moves():
 def test_a_link_of_another_kind_cannot_be_exchanged():
     with pytest.raises(InputError, match="linked by 'NVLink-C2C', whose payload limit is not"):
         with_link(fitted(link="NVLink-C2C"), "pcie5")
+
+
+def test_kernels_write_in_packets_of_their_own():
+    """Flits of generation 6 pack lines of 128 bytes otherwise than copies' packets."""
+    before, after = fitted(), with_link(fitted(), "pcie6")
+    ratios = [
+        b.value / a.value
+        for a, b in (
+            (before.mapped.write_per_byte, after.mapped.write_per_byte),
+            (before.explicit_mapped.d2h_per_byte, after.explicit_mapped.d2h_per_byte),
+            (before.duplex.d2h_per_byte, after.duplex.d2h_per_byte),
+        )
+    ]
+    assert ratios[0] == pytest.approx(ratios[1])
+    assert abs(ratios[1] / ratios[2] - 1) > 0.005

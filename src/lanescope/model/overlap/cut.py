@@ -27,15 +27,16 @@ class Cut:
     ----------
     work, known, streams
         What is cut, where, and into how many parts.
-    copied
-        Times of copies that have been looked up, first and further ones: they are asked for
-        again for each end of the interval.
+    copied, called
+        Times of copies, first and further ones, and of calls that have been looked up: they are
+        asked for again for each end of the interval.
     """
 
     work: Workload
     known: LinkParameters
     streams: int
     copied: dict[tuple[int, float], tuple[Estimate, Estimate]] = field(default_factory=dict)
+    called: dict[tuple[int, float], Estimate] = field(default_factory=dict)
 
     def slowed(self, duplex: Duplex | None, pick: Pick, *, shared: bool) -> PerByte:
         """Return G of each direction while the other may be busy, too.
@@ -102,7 +103,10 @@ class Cut:
         ):
             if counts and size and direction.call is not None:
                 copies = self.streams * arrays
-                spent += copies * pick(direction.call.at(size / copies))
+                key = id(direction), size / copies
+                if key not in self.called:
+                    self.called[key] = direction.call.at(size / copies)
+                spent += copies * pick(self.called[key])
         return spent
 
     def _transfers(
