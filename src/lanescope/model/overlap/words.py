@@ -83,13 +83,14 @@ def _against(ranking: Ranking) -> str:
 
 def _interval(ranking: Ranking) -> str:
     low, high = ranking.winner.seconds.low, ranking.winner.seconds.high
-    told = f"The time lies between {time_text(low)} and {time_text(high)} with 95 % confidence"
+    name = method_text(ranking.winner)
+    told = f"{name} lies between {time_text(low)} and {time_text(high)} with 95 % confidence"
     if ranking.parameters.errors is None:
         share = error_share(ranking.parameters, ranking.winner.method)
         told = (
-            f"Its interval, {time_text(low)} to {time_text(high)}, has the {share * 100:.2f} % in "
-            "it by which the paper's own predictions erred at most, as nobody has compared these "
-            "parameters with transfers"
+            f"The interval of {name}, {time_text(low)} to {time_text(high)}, has the "
+            f"{share * 100:.2f} % in it by which the paper's own predictions erred at most, "
+            "as nobody has compared these parameters with transfers"
         )
     if ranking.decided:
         return f"{told}; it lies below that of every other method."
