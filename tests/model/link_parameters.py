@@ -3,7 +3,7 @@
 The numbers are of no machine; they are near those of a GPU on PCIe 5.0.
 """
 
-from lanescope.model.transfer.estimate import Curve, Estimate
+from lanescope.model.transfer.estimate import Curve, Estimate, Surface
 from lanescope.model.transfer.parameters import (
     Direction,
     Duplex,
@@ -32,7 +32,7 @@ def direction(per_byte, first=5e-6, gap=0.4e-6, call=1.5e-6):
         within(per_byte),
         within(gap),
         single=curve(first * 1.1, per_byte),
-        next=curve(max(gap, call), per_byte),
+        next=Surface((256,), (curve(max(gap, call), per_byte),)),
         call=curve(call, 0.0),
         engine=curve(gap, per_byte),
     )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lanescope.model.overlap.replay import replay
-from lanescope.model.transfer.estimate import Curve, Estimate
+from lanescope.model.transfer.estimate import Curve, Estimate, Surface
 from lanescope.model.transfer.parameters import (
     Direction,
     Duplex,
@@ -59,7 +59,7 @@ CURVED = Direction(
     exactly(2e-11),
     exactly(1e-6),
     single=curve((1024, 6.1e-6), (1 << 20, 28e-6), (1 << 30, 21.482e-3)),
-    next=curve((1024, 2e-6), (1 << 20, 22.5e-6), (1 << 30, 21.476e-3)),
+    next=Surface((256,), (curve((1024, 2e-6), (1 << 20, 22.5e-6), (1 << 30, 21.476e-3)),)),
     call=curve((1024, 2e-6), (1 << 30, 2e-6)),
     engine=curve((1024, 1.2e-6), (1 << 20, 22.5e-6), (1 << 30, 21.476e-3)),
 )

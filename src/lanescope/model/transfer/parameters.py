@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lanescope.model.transfer.estimate import Curve, Estimate
+from lanescope.model.transfer.estimate import Curve, Estimate, Surface
 
 
 class Way(StrEnum):
@@ -46,9 +46,9 @@ class Direction:
     single
         Seconds from the call to the end of one copy, by size; None: ``first + bytes * per_byte``.
     next
-        Seconds that each further copy of a size costs, when many are queued on streams of
-        their own: the longer of the call and of the engine's work. None: ``gap + bytes *
-        per_byte``.
+        Seconds that each further copy of a size costs, by size and by the number of copies, each
+        on its own stream: the longer of the call and of the engine's work. None: ``gap + bytes
+        * per_byte``.
     call
         o: seconds that the calling thread is held by the call, by size of the copy; None:
         not known, and taken for 0.
@@ -61,7 +61,7 @@ class Direction:
     per_byte: Estimate
     gap: Estimate
     single: Curve | None = None
-    next: Curve | None = None
+    next: Surface | None = None
     call: Curve | None = None
     engine: Curve | None = None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.parameters import Direction
 
@@ -13,10 +15,13 @@ def single_seconds(direction: Direction, size: float) -> Estimate:
     return _line(direction.first, direction.per_byte, size)
 
 
-def next_seconds(direction: Direction, size: float) -> Estimate:
-    """Return what a further copy of that size costs: ``g + B * G``, or as measured."""
+def next_seconds(direction: Direction, size: float, copies: float = inf) -> Estimate:
+    """Return what a further copy of that size costs: ``g + B * G``, or as measured.
+
+    `copies` is how many there are of them; by default as many as were measured.
+    """
     if direction.next is not None:
-        return direction.next.at(size)
+        return direction.next.at(size, copies)
     return _line(direction.gap, direction.per_byte, size)
 
 
@@ -30,7 +35,7 @@ def transfer_seconds(direction: Direction, size: int, streams: int) -> Estimate:
         raise ValueError("a transfer has 0 or more bytes and 1 or more streams")
     first, further = single_seconds(direction, size / streams), Estimate.exactly(0.0)
     if streams > 1:
-        further = next_seconds(direction, size / streams)
+        further = next_seconds(direction, size / streams, streams)
     more = streams - 1
     return Estimate(
         first.value + more * further.value,
