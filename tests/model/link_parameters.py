@@ -11,6 +11,7 @@ from lanescope.model.transfer.parameters import (
     Launching,
     LinkParameters,
     Mapped,
+    Mixture,
     Origin,
     Range,
 )
@@ -55,7 +56,7 @@ def fitted(**changes):
             within(8e-6),
             within(1 / 50e9),
             within(1 / 52e9),
-            Duplex(within(1 / 42e9), within(1 / 41e9)),
+            Mixture((0.5,), (within(1.2),)),
         ),
         "pageable_h2d": Direction(within(8e-6), within(1 / 9e9), within(4e-6)),
         "pageable_d2h": Direction(within(9e-6), within(1 / 7e9), within(4e-6)),

@@ -40,8 +40,8 @@ def duplex(h2d, d2h):
     return Duplex(exactly(h2d), exactly(d2h))
 
 
-def mapped(first=0.0, read=1e-9, write=1e-9, both=None):
-    return Mapped(exactly(first), exactly(read), exactly(write), both)
+def mapped(first=0.0, read=1e-9, write=1e-9, mixture=None):
+    return Mapped(exactly(first), exactly(read), exactly(write), mixture)
 
 
 def launching(first=0.0, call=0.0, gap=0.0, event_call=0.0):

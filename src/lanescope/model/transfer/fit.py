@@ -10,9 +10,12 @@ import numpy as np
 from lanescope.errors import InputError
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.fit_direction import fit_direction, fit_pageable
-from lanescope.model.transfer.fit_together import Together, fitted_duplex
+from lanescope.model.transfer.fit_together import (
+    fit_duplex,
+    fit_explicit_mapped,
+    fit_mixture,
+)
 from lanescope.model.transfer.parameters import (
-    Duplex,
     Errors,
     Launching,
     LinkParameters,
@@ -23,7 +26,7 @@ from lanescope.model.transfer.parameters import (
 )
 from lanescope.model.transfer.points import Kind, Point
 from lanescope.model.transfer.samples import Measured, median_of
-from lanescope.model.transfer.seconds import single_seconds, transfer_seconds
+from lanescope.model.transfer.seconds import transfer_seconds
 
 #: Errors are told of transfers from there on: below, a call's jitter is more than that.
 _COMPARED_BYTES = 64 << 10
@@ -105,8 +108,8 @@ def fit(measured: Sequence[Measured], facts: LinkFacts) -> LinkParameters:
     parameters = replace(parameters, mapped=_mapped(used, parameters))
     parameters = replace(
         parameters,
-        duplex=_duplex(used, parameters),
-        explicit_mapped=_explicit_mapped(used, parameters),
+        duplex=fit_duplex(used, parameters),
+        explicit_mapped=fit_explicit_mapped(used, parameters),
     )
     return replace(parameters, errors=errors_of(residuals(measured, parameters)))
 
@@ -169,48 +172,10 @@ def _mapped(measured: Sequence[Measured], parameters: LinkParameters) -> Mapped 
         return None
     first = launching.first
     read, write = (_per_byte(found[key], first.value) for key in ((1, 0), (0, 1)))
-    pairs = [
-        Together(
-            m.point.h2d_bytes * read.value,
-            m.point.d2h_bytes * write.value,
-            m.whole.map(lambda seconds: seconds - first.value),
-        )
-        for (reads, writes), m in found.items()
-        if reads and writes
-    ]
-    return Mapped(first, read, write, fitted_duplex(pairs, read, write) if pairs else None)
+    mapped = Mapped(first, read, write)
+    return replace(mapped, mixture=fit_mixture(measured, mapped))
 
 
 def _per_byte(measured: Measured, first: float) -> Estimate:
     size = measured.point.bytes
     return measured.whole.map(lambda seconds: max(seconds - first, 0.0) / size)
-
-
-def _duplex(measured: Sequence[Measured], parameters: LinkParameters) -> Duplex | None:
-    pairs = [
-        Together(
-            single_seconds(parameters.h2d, m.point.h2d_bytes).value,
-            single_seconds(parameters.d2h, m.point.d2h_bytes).value,
-            m.whole,
-        )
-        for m in _of_kind(measured, Kind.DUPLEX)
-    ]
-    if not pairs:
-        return None
-    return fitted_duplex(pairs, parameters.h2d.per_byte, parameters.d2h.per_byte)
-
-
-def _explicit_mapped(measured: Sequence[Measured], parameters: LinkParameters) -> Duplex | None:
-    mapped = parameters.mapped
-    found = _of_kind(measured, Kind.EXPLICIT_MAPPED)
-    if mapped is None or not found:
-        return None
-    pairs = [
-        Together(
-            single_seconds(parameters.h2d, m.point.h2d_bytes).value,
-            mapped.first.value + m.point.d2h_bytes * mapped.write_per_byte.value,
-            m.whole,
-        )
-        for m in found
-    ]
-    return fitted_duplex(pairs, parameters.h2d.per_byte, mapped.write_per_byte)

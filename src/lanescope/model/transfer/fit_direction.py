@@ -73,8 +73,7 @@ def fit_pageable(way: Way, measured: Sequence[Measured]) -> Direction | None:
         gap=Estimate.exactly(0.0),
         single=alone,
         next=Surface((2,), (alone,)),
-        call=_curve(_calls(mine, 1)),
-        engine=alone,
+        engine=alone,  # the thread stages what the engine moves: it is held as long
     )
 
 

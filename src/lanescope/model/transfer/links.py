@@ -175,7 +175,6 @@ def _mapped(known: Mapped, exchanges: tuple[Exchange, Exchange]) -> Mapped:
         known,
         read_per_byte=exchanges[0].per_byte(known.read_per_byte),
         write_per_byte=exchanges[1].per_byte(known.write_per_byte),
-        both=None if known.both is None else _duplex(known.both, exchanges),
     )
 
 

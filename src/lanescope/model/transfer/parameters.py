@@ -9,10 +9,11 @@ measured here, L + o, o and g also depend on the size, as in parameterized LogP 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lanescope.model.transfer.estimate import Curve, Estimate, Surface
+from lanescope.model.transfer.estimate import Curve, Estimate, Surface, between
 
 
 class Way(StrEnum):
@@ -81,6 +82,32 @@ class Duplex:
 
 
 @dataclass(frozen=True, slots=True)
+class Mixture:
+    """How much longer a kernel takes that reads and writes than its longer direction alone.
+
+    Attributes
+    ----------
+    shares
+        Rising, each between 0 and 1: what writing takes alone, as a share of what reading and
+        writing take one after the other.
+    factors
+        How many times as long as the longer direction alone, for each share. Beyond the first
+        and the last one they go straight to 1, where a kernel only reads or only writes.
+    """
+
+    shares: tuple[float, ...]
+    factors: tuple[Estimate, ...]
+
+    def at(self, share: float) -> Estimate:
+        """Return the factor of a share."""
+        one = Estimate.exactly(1.0)
+        shares, factors = (0.0, *self.shares, 1.0), (one, *self.factors, one)
+        right = min(bisect_right(shares, share), len(shares) - 1)
+        a, b = shares[right - 1], shares[right]
+        return between(factors[right - 1], factors[right], (share - a) / (b - a))
+
+
+@dataclass(frozen=True, slots=True)
 class Mapped:
     """Host memory that kernels read and write in place.
 
@@ -90,14 +117,14 @@ class Mapped:
         Seconds from the launch to its end as the host sees it, of a kernel that moves nothing.
     read_per_byte, write_per_byte
         G of a kernel that only reads, and of one that only writes.
-    both
-        G of each direction in a kernel that reads and writes as many bytes; None: unslowed.
+    mixture
+        Of one that does both; None: not slower than its longer direction.
     """
 
     first: Estimate
     read_per_byte: Estimate
     write_per_byte: Estimate
-    both: Duplex | None = None
+    mixture: Mixture | None = None
 
 
 @dataclass(frozen=True, slots=True)

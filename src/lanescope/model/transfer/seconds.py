@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from lanescope.model.transfer.estimate import Estimate
-from lanescope.model.transfer.parameters import Direction
+from lanescope.model.transfer.parameters import Direction, Mapped
 
 
 def single_seconds(direction: Direction, size: float) -> Estimate:
@@ -41,6 +41,30 @@ def transfer_seconds(direction: Direction, size: int, streams: int) -> Estimate:
         first.value + more * further.value,
         first.low + more * further.low,
         first.high + more * further.high,
+    )
+
+
+def mapped_seconds(mapped: Mapped, reads: float, writes: float) -> tuple[Estimate, Estimate]:
+    """Return how long so many bytes read and written by one kernel keep each direction busy.
+
+    Both are slower than alone by the same factor, as one thread reads and then writes.
+    """
+    factor = Estimate.exactly(1.0)
+    if mapped.mixture is not None and reads and writes:
+        reading = reads * mapped.read_per_byte.value
+        writing = writes * mapped.write_per_byte.value
+        factor = mapped.mixture.at(writing / (reading + writing))
+    return (
+        _times(mapped.read_per_byte, factor, reads),
+        _times(mapped.write_per_byte, factor, writes),
+    )
+
+
+def _times(per_byte: Estimate, factor: Estimate, size: float) -> Estimate:
+    return Estimate(
+        size * per_byte.value * factor.value,
+        size * per_byte.low * factor.low,
+        size * per_byte.high * factor.high,
     )
 
 
