@@ -11,7 +11,7 @@ from lanescope.backend.task_graph import (
     kernel_task,
     measure_graph,
     native_errors,
-    near_cpus,
+    near_cpu,
 )
 from lanescope.machine import Machine
 from lanescope.model.overlap.tasks import TaskKind
@@ -34,7 +34,7 @@ class TransferBench:
 
     def __init__(self, machine: Machine, gpu: int) -> None:
         self._topology = native.Topology()
-        self._cpus = near_cpus(machine, gpu)
+        self._cpus = near_cpu(machine, gpu)
         with native_errors():
             self._pinned = self._memory(gpu, [MOST_BYTES, *[LONG_BYTES] * 2], pageable=False)
             self._pageable = self._memory(gpu, [LONG_BYTES], pageable=True)
