@@ -170,6 +170,7 @@ void bind_testing(nb::module_& module) {
   testing.def("has_streaming_stores", &lanescope::has_streaming_stores);
   bind_piece_testing(testing);
   bind_scope_testing(testing);
+  bind_grid_testing(testing);
   bind_watch_testing(testing);
   bind_probe_testing(testing);
 }

@@ -15,6 +15,8 @@ NB_MODULE(_native, module) {
   bind_loads(module);
   bind_allocation(module);
   bind_workload(module);
+  bind_tasks(module);
+  bind_grid(module);
   bind_watch(module);
   bind_probe(module);
   bind_testing(module);

@@ -3,8 +3,10 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 from lanescope._core import native
+from lanescope.errors import InputError
 from tests.native.test_gpu import GPUS
 
 with_gpu = pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")
@@ -24,6 +26,12 @@ def example(*arguments):
         (("many-copies", "--seconds", "0"), "--seconds 0 is not above 0"),
         (("many-copies", "--size", "2"), "4 bytes or more"),
         (("load-with-copies", "--gpu", "99"), ""),
+        (("grid", "stat", "--cpu"), "'stat' is none of state, buoydiff, axpy, convolution"),
+        (("grid", "state", "--cpu", "--equation", "eos80"), "'eos80' is none of mwjf, jmcd"),
+        (("grid", "state", "--cpu", "--outputs", "2"), "1 output, or 3"),
+        (("grid", "state", "--cpu", "--size", "10x10"), "'10x10' is no grid"),
+        (("grid", "state", "--cpu", "--size", "10x0x10"), "'10x0x10' is no grid"),
+        (("grid", "state"), "give --cpu"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(arguments, part):
@@ -47,6 +55,47 @@ def test_what_cannot_be_done_is_one_sentence(arguments, part):
 def test_nothing_to_do_is_an_error(call):
     with pytest.raises(native.NativeError):
         call(0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "outputs"),
+    [
+        (("state", "--outputs", "3"), ["RHO", "DRHODT", "DRHODS"]),
+        (("buoydiff", "--equation", "jmcd", "--threads", "2"), ["DBLOC", "DBSFC"]),
+        (("axpy",), ["sum"]),
+        (("convolution",), ["mean"]),
+    ],
+)
+def test_kernels_of_an_ocean_agree_with_numpy(arguments, outputs):
+    done = example("grid", *arguments, "--cpu", "--size", "20x10x5")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *lines = done.stdout.splitlines()
+    assert "20 × 10 × 5 points" in first
+    assert [line.split()[0] for line in lines] == outputs
+
+
+def test_a_kernel_that_computes_something_else_is_told(monkeypatch, capsys):
+    from lanescope.examples.grid import grid
+    from lanescope.grid.case import GridCase
+
+    right = GridCase.on_host
+    monkeypatch.setattr(GridCase, "on_host", lambda *a: tuple(array + 1e-12 for array in right(*a)))
+    with pytest.raises(typer.Exit) as left:
+        grid("state", cpu=True, size="20x10x5", outputs=3)
+    assert left.value.exit_code == 1
+    assert "RHO, DRHODT, DRHODS: beyond" in capsys.readouterr().err
+
+
+def test_a_grid_larger_than_memory_is_one_sentence(monkeypatch):
+    from lanescope.examples.grid import grid
+    from lanescope.grid.case import GridCase
+
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(GridCase, "on_host", full)
+    with pytest.raises(InputError, match="20x10x5 points does not fit"):
+        grid("axpy", cpu=True, size="20x10x5")
 
 
 @pytest.mark.gpu

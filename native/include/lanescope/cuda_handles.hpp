@@ -71,10 +71,16 @@ class Stream {
   int device_;
 };
 
-/// An event that keeps the time; owner. Made on the current device.
+/// Whether an event keeps the time; without, it is cheaper to record and to wait for.
+enum class Timing { kept, none };
+
+/// An event, which keeps the time unless told otherwise; owner. Made on the current device.
 class Event {
  public:
-  Event() { check(cudaEventCreate(&handle_), "cudaEventCreate"); }
+  explicit Event(Timing timing = Timing::kept) {
+    const unsigned flags = timing == Timing::kept ? cudaEventDefault : cudaEventDisableTiming;
+    check(cudaEventCreateWithFlags(&handle_, flags), "cudaEventCreate");
+  }
   ~Event() {
     if (handle_ != nullptr) forgive(cudaEventDestroy(handle_));
   }

@@ -2,6 +2,10 @@
 
 from collections.abc import Sequence
 import enum
+from typing import Annotated
+
+import numpy
+from numpy.typing import NDArray
 
 from lanescope._native import testing as testing
 
@@ -354,6 +358,119 @@ def load_with_copies(load: float, bytes: int, repeats: int, device: int = 0) -> 
 def many_copies(bytes: int, count: int = 0, seconds: float = 1.0, rate: float = 0.0, device: int = 0) -> WorkloadReport:
     """
     Small copies, each with a short kernel and waited for; so many, or for so long.
+    """
+
+class TaskKind(enum.Enum):
+    """What keeps which part of the machine busy."""
+
+    h2d = 0
+
+    d2h = 1
+
+    kernel = 2
+
+class TaskSpec:
+    """A copy of a part of an array, or a kernel."""
+
+    def __init__(self, kind: TaskKind, stream: int = 0, array: int = 0, offset: int = 0, bytes: int = 0, first: int = 0, count: int = 0, after: Sequence[int] = []) -> None: ...
+
+class TaskMemory:
+    """Arrays that go to a device and arrays that come back."""
+
+    def __init__(self, topology: Topology, device: int, in_bytes: Sequence[int], out_bytes: Sequence[int], pageable: bool = False, cpus: Sequence[int] = []) -> None: ...
+
+    def host_in(self, index: int) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]:
+        """The host's doubles of an array that goes to the device."""
+
+    def host_out(self, index: int) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]:
+        """The host's doubles of an array that comes back."""
+
+class TaskTimes:
+    """Of one run, by the host's clock."""
+
+    @property
+    def call_seconds(self) -> float:
+        """Until the last call had returned."""
+
+    @property
+    def seconds(self) -> float:
+        """Until the host had seen the end of all."""
+
+class TaskGraph:
+    """Copies and kernels with what they wait for, handed over by one thread."""
+
+    def run(self, repetitions: int) -> list[TaskTimes]:
+        """Times of so many runs."""
+
+    def run_held(self, repetitions: int) -> list[float]:
+        """Seconds that the device takes once all is handed over."""
+
+def busy_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], nanoseconds: int = 0, cpus: Sequence[int] = []) -> TaskGraph:
+    """
+    A graph whose kernels keep the device busy for so long; for 0 they do nothing.
+    """
+
+def moving_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], reads: int, writes: int, cpus: Sequence[int] = []) -> TaskGraph:
+    """
+    A graph whose kernels read so many arrays of the host's memory in place, and write so many, `count` doubles each.
+    """
+
+def grid_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], kernel: GridKernel, equation: EquationOfState, nx: int, ny: int, nz: int, outputs: int, pressure: Sequence[float], deepest: Sequence[int], maps_in: bool, maps_out: bool, columns: bool, cpus: Sequence[int] = []) -> TaskGraph:
+    """
+    A graph whose kernels compute a grid's levels; what is mapped they read or write in the host's memory. With `columns` a thread computes all levels of a point.
+    """
+
+class GridKernel(enum.Enum):
+    """What a kernel computes for each point of a grid."""
+
+    state = 0
+
+    buoydiff = 1
+
+    axpy = 2
+
+    convolution = 3
+
+class EquationOfState(enum.Enum):
+    """Equations of state for sea water."""
+
+    mwjf = 0
+
+    jmcd = 1
+
+    linear = 2
+
+class GridOperations:
+    """Operations on doubles for one point."""
+
+    @property
+    def additions(self) -> int:
+        """Subtractions, too."""
+
+    @property
+    def multiplications(self) -> int: ...
+
+    @property
+    def divisions(self) -> int: ...
+
+    @property
+    def roots(self) -> int: ...
+
+    @property
+    def all(self) -> int:
+        """Of all kinds, each counted as one."""
+
+def grid_operations(kernel: GridKernel, equation: EquationOfState = EquationOfState.mwjf, outputs: int = 1) -> GridOperations:
+    """
+    What a kernel does for one point as its source says; comparisons are not counted.
+    """
+
+def sea_pressure(depth: float) -> float:
+    """In bar, of sea water at a depth in m."""
+
+def run_grid_kernel(kernel: GridKernel, equation: EquationOfState, inputs: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu', writable=False)]], outputs: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu')]], pressure: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, deepest: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, first: int = 0, count: int | None = None, threads: int = 1) -> None:
+    """
+    Runs a kernel on the host for `count` levels from `first` on, all that are left if that is None. Arrays of a grid have the shape (nz, ny, nx); `pressure` is in bar, one for each level; `deepest` tells how many levels of a column have water in them.
     """
 
 class CounterReport:

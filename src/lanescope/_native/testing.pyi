@@ -1,6 +1,10 @@
 """Parts of the core that only tests reach."""
 
 from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import numpy
+from numpy.typing import NDArray
 
 import lanescope._native
 
@@ -46,6 +50,16 @@ def with_memory_policy(topology: lanescope._native.Topology, node: int, body: Ca
 
 def with_binding(topology: lanescope._native.Topology, cpus: Sequence[int], body: Callable[[], object]) -> object:
     """Calls `body` while this thread is bound to CPUs."""
+
+def run_grid_columns(kernel: lanescope._native.GridKernel, equation: lanescope._native.EquationOfState, inputs: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu', writable=False)]], outputs: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu')]], pressure: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, deepest: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, parts: int = 1) -> None:
+    """
+    Runs on the host what a GPU's threads do for columns, so many parts of the levels after each other; no convolution.
+    """
+
+def run_grid_kernel_on_gpu(kernel: lanescope._native.GridKernel, equation: lanescope._native.EquationOfState, inputs: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu', writable=False)]], outputs: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu')]], pressure: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, deepest: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, columns: bool = True, parts: int = 1, mapped: bool = False, device: int = 0) -> None:
+    """
+    Copies the arrays there, launches the kernel so many times, each for some of the levels, and copies the outputs back.
+    """
 
 class CounterStream:
     """Makes records of samples."""

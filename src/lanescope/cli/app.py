@@ -27,6 +27,7 @@ from lanescope.cli import (
     host,
     hostdev,
     latency,
+    model,
     nurma,
     overhead,
     params,
@@ -76,6 +77,12 @@ for _name, _verb in (
 ):
     bench_app.command(_name, help=_help(_verb))(_verb)
 app.add_typer(bench_app, name="bench")
+model_app = typer.Typer(
+    help="What transfers and overlap with kernels take: a machine's parameters, and predictions.",
+    no_args_is_help=True,
+)
+model_app.command("predict", help=_help(model.predict))(model.predict)
+app.add_typer(model_app, name="model")
 app.command("check", help=_help(check.check))(check.check)
 app.command("copy", help=_help(copy.copy))(copy.copy)
 app.command("topo", help=_help(topo.topo))(topo.topo)

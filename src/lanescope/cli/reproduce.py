@@ -30,6 +30,7 @@ def reproduce(
     programs: Annotated[
         str | None,
         typer.Option(
+            "--programs",
             metavar="NAMES",
             help="Some of vector-add, matmul, concurrent-copies and load-with-copies, with commas "
             "between; default: all.",
@@ -37,10 +38,13 @@ def reproduce(
     ] = None,
     sizes: Annotated[
         str | None,
-        typer.Option(metavar="SIZES", help="Of vector-add's vectors; default: 25MB to 400MB."),
+        typer.Option(
+            "--sizes", metavar="SIZES", help="Of vector-add's vectors; default: 25MB to 400MB."
+        ),
     ] = None,
     repetitions: Annotated[
-        int, typer.Option(metavar="N", help="How often everything is run, in turns.")
+        int,
+        typer.Option("--repetitions", metavar="N", help="How often everything is run, in turns."),
     ] = 3,
     quick: Annotated[bool, typer.Option("--quick", help="One repetition.")] = False,
     gpu: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU.")] = 0,

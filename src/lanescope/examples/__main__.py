@@ -4,7 +4,8 @@
 (Qi, Analysis of data movements over the PCIe bus, 2022, chapter 2.6). ``concurrent-copies`` and
 ``load-with-copies`` are what its outlook asks for (chapter 7.4); ``many-copies`` shows what a
 tool costs a program that copies often. All print when each of their steps began and ended and
-what it moved, so that what a tool saw can be compared with what happened.
+what it moved, so that what a tool saw can be compared with what happened. ``grid`` runs kernels of
+an ocean model instead, and compares them with NumPy.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from lanescope.errors import InputError, LanescopeError
+from lanescope.examples.grid import grid
 from lanescope.experiment.sizes import parse_size
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Small GPU programs to watch.", add_completion=False, pretty_exceptions_enable=False
 )
+
+app.command()(grid)
 
 _STEP_KEYS = ("name", "begin_ns", "end_ns", "bytes", "h2d_bytes", "d2h_bytes", "copies")
 _LONGEST_SECONDS = 3600

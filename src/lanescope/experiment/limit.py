@@ -48,8 +48,8 @@ class Limit:
 def limits(machine: Machine, experiment: Experiment) -> tuple[Limit, ...]:
     """Return the ceiling of each copy of an experiment when all run at once."""
     routes = [route(machine, copy.source.part, copy.destination.part) for copy in experiment.copies]
-    flows = [_usage(copy, path) for copy, path in zip(experiment.copies, routes, strict=True)]
-    shares = max_min_fair(flows, _capacities(machine))
+    flows = [usage(copy, path) for copy, path in zip(experiment.copies, routes, strict=True)]
+    shares = max_min_fair(flows, capacities(machine))
     found = (
         _limit(machine, copy, path, share, sum(share.bottleneck in flow for flow in flows))
         for copy, path, share in zip(experiment.copies, routes, shares, strict=True)
@@ -97,7 +97,8 @@ def _shortest(
     return reached.get(destination)
 
 
-def _capacities(machine: Machine) -> dict[Hashable, float]:
+def capacities(machine: Machine) -> dict[Hashable, float]:
+    """What each link in each direction and each memory carries, in GB/s, where that is known."""
     capacity: dict[Hashable, float] = {}
     for link in machine.links:
         if link.payload_gbs is None:
@@ -116,14 +117,14 @@ def _key(link: Link, forward: bool) -> Hashable:
     return (link.a, link.b, link.kind, forward)
 
 
-def _usage(copy: Copy, path: tuple[Hop, ...] | None) -> dict[Hashable, float]:
+def usage(copy: Copy, path: tuple[Hop, ...] | None) -> dict[Hashable, float]:
     """What one counted byte of the copy takes from each resource."""
-    usage: dict[Hashable, float] = {}
+    taken: dict[Hashable, float] = {}
     if copy.operation.is_latency:
-        return usage  # next to nothing, whatever the bytes
+        return taken  # next to nothing, whatever the bytes
 
     def take(resource: Hashable, amount: float) -> None:
-        usage[resource] = usage.get(resource, 0.0) + amount
+        taken[resource] = taken.get(resource, 0.0) + amount
 
     read, written = 1.0, 1.0
     if copy.engine is Engine.CPU:
@@ -152,7 +153,7 @@ def _usage(copy: Copy, path: tuple[Hop, ...] | None) -> dict[Hashable, float]:
         )
         if forward:  # the device reads: its requests go the other way
             take(_key(link, False), request_wire_factor(best))
-    return usage
+    return taken
 
 
 def _limit(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import types
 import typing
 from enum import StrEnum
@@ -46,7 +47,7 @@ def build(cls: type[T], table: dict[str, Any], name: str = "", number: int | Non
     """
     if not isinstance(table, dict):
         raise FieldError(f"{table!r} is not a table; write [[{name}]]", name)
-    hints = typing.get_type_hints(cls)
+    hints = _hints(typing.cast(Any, cls))
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for key in table:
         if key not in fields:
@@ -67,6 +68,12 @@ def build(cls: type[T], table: dict[str, Any], name: str = "", number: int | Non
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise FieldError(f"field {key!r} is missing", key, name, number)
     return cls(**values)
+
+
+@functools.cache
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    """Return the types of a dataclass's fields; finding them out is slow."""
+    return typing.get_type_hints(cls)
 
 
 def _hint(key: str, known: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,20 @@ def write_charts(run: Run, folder: Path, formats: Sequence[str] = FORMATS) -> li
         raise InputError(
             f"cannot write plots into {folder}: {error.strerror}; name another folder"
         ) from error
+
+
+def write_chart(chart: Chart, path: Path) -> None:
+    """Write one chart to a file whose name ends in one of `FORMATS`.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written, or matplotlib is not installed.
+    """
+    try:
+        _write(replace(chart, key=path.stem), path.parent, (path.suffix.removeprefix("."),))
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; name another place") from error
 
 
 def _write(chart: Chart, folder: Path, formats: Sequence[str]) -> list[Path]:

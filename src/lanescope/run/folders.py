@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 
 from lanescope.errors import InputError
-from lanescope.run.store import MANIFEST
 
 
 def default_runs_folder() -> Path:
@@ -40,6 +39,8 @@ def find_run(name: str) -> Path:
     InputError
         If there is none.
     """
+    from lanescope.run.store import MANIFEST  # slow to load: it reads tables
+
     if (Path(name) / MANIFEST).is_file():
         return Path(name)
     runs = default_runs_folder()

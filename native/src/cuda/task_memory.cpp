@@ -1,0 +1,36 @@
+#include "lanescope/task_memory.hpp"
+
+#include <cstring>
+
+namespace lanescope {
+
+namespace {
+
+std::vector<TaskArray> arrays(int device, const std::vector<std::size_t>& bytes, bool pageable) {
+  std::vector<TaskArray> all;
+  for (const std::size_t one : bytes) all.emplace_back(device, one, pageable);
+  return all;
+}
+
+}  // namespace
+
+TaskArray::TaskArray(int device, std::size_t bytes, bool pageable)
+    : bytes_(bytes), device_(device, bytes) {
+  if (pageable)
+    pageable_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  else
+    pinned_ = std::make_unique<DriverMemory>(DriverMemory::host(bytes, false));
+  std::memset(host(), 0, bytes);
+}
+
+TaskMemory::TaskMemory(const Topology& topology, int gpu, const std::vector<std::size_t>& in_bytes,
+                       const std::vector<std::size_t>& out_bytes, bool not_pinned,
+                       const std::vector<int>& cpus)
+    : device(gpu), pageable(not_pinned) {
+  const ScopedBinding binding(topology, cpus);
+  const ScopedDevice scope(device);
+  in = arrays(device, in_bytes, pageable);
+  out = arrays(device, out_bytes, pageable);
+}
+
+}  // namespace lanescope

@@ -1,0 +1,1 @@
+"""Kernels of an ocean model: equations, a NumPy reference, realistic grids, published values."""

@@ -1,0 +1,126 @@
+"""Bytes that move and kernels that compute: each at some rate, which others slow down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from lanescope.model.overlap.rates import Flow, Rates
+from lanescope.model.overlap.shared_links import SharedLinks, share
+from lanescope.model.transfer.parameters import Way
+
+_WAYS = (Way.H2D, Way.D2H, Way.H2D, Way.D2H)  # by flow, but for computing
+
+
+@dataclass(slots=True, eq=False)
+class Going:
+    """A flow that goes on.
+
+    Attributes
+    ----------
+    task
+        Position in the graph.
+    gpu
+        On which.
+    kind
+        What flows.
+    left
+        Seconds that it would take from now on if nothing else flowed.
+    speed
+        Bytes a second then; 0 for a kernel that computes.
+    rate
+        Share of that pace at which it goes now.
+    """
+
+    task: int
+    gpu: int
+    kind: Flow
+    left: float
+    speed: float
+    rate: float = 0.0
+
+
+class Flows:
+    """All flows that go on at the same time."""
+
+    def __init__(self, rates: Rates, links: SharedLinks | None) -> None:
+        self._rates, self._links = rates, links
+        self._going: dict[int, list[Going]] = {}
+        self._settled = 0.0
+        self._changed = False
+        self._first: Going | None = None
+        self._next_end = inf
+
+    def next_end(self) -> float:
+        """Return when the next one ends; infinite where nothing flows."""
+        if self._changed:
+            self._set_rates()
+        return self._next_end
+
+    def add(self, flows: list[Going], now: float) -> None:
+        """Let flows of one task begin."""
+        self._settle(now)
+        self._going.setdefault(flows[0].gpu, []).extend(flows)
+        self._changed = True
+
+    def end_next(self) -> Going:
+        """End the one that ends next, at `next_end`."""
+        first = self._first
+        if first is None:
+            raise RuntimeError("nothing flows that could end")
+        self._settle(self._next_end)
+        self._going[first.gpu].remove(first)
+        self._changed = True
+        return first
+
+    def _settle(self, now: float) -> None:
+        """Let all go on until now."""
+        if self._changed:
+            self._set_rates()
+        passed = now - self._settled
+        if passed > 0:
+            for flows in self._going.values():
+                for flow in flows:
+                    flow.left -= passed * flow.rate
+        self._settled = now
+
+    def _set_rates(self) -> None:
+        """Find the rate of each among those that go on, and which ends first."""
+        for flows in self._going.values():
+            if flows:
+                self._set_rates_of(flows)
+        if self._links is not None:
+            self._share_links(self._links)
+        self._first, least = None, inf
+        for flows in self._going.values():
+            for flow in flows:
+                left = flow.left / flow.rate
+                if left < least:
+                    self._first, least = flow, left
+        self._next_end = self._settled + max(0.0, least)
+        self._changed = False
+
+    def _set_rates_of(self, flows: list[Going]) -> None:
+        """Set the rates of one GPU's flows; those the same way share its link, kernels its SMs."""
+        counts = [0, 0, 0, 0, 0]
+        for flow in flows:
+            counts[flow.kind] += 1
+        copy_in, copy_back, reading, writing, computing = counts
+        slow_in, slow_back, slow_read, slow_write = self._rates.slowdowns(
+            copy_in > 0, copy_back > 0, reading > 0, writing > 0
+        )
+        ins, outs = copy_in + reading, copy_back + writing
+        pace = (slow_in * ins, slow_back * outs, slow_read * ins, slow_write * outs, computing)
+        for flow in flows:
+            flow.rate = 1 / pace[flow.kind]
+
+    def _share_links(self, links: SharedLinks) -> None:
+        moving = [
+            flow
+            for flows in self._going.values()
+            for flow in flows
+            if flow.kind is not Flow.COMPUTING
+        ]
+        wanted = [(flow.gpu, _WAYS[flow.kind], flow.speed * flow.rate) for flow in moving]
+        for flow, got in zip(moving, share(links, wanted), strict=True):
+            flow.rate = got / flow.speed

@@ -1,0 +1,181 @@
+"""Every method with its best number of streams, fastest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lanescope.errors import InputError, NotMeasuredError
+from lanescope.model.overlap import forms
+from lanescope.model.overlap.methods import Method
+from lanescope.model.overlap.predictor import Prediction, Predictor
+from lanescope.model.overlap.workload import Workload
+from lanescope.model.transfer.parameters import LinkParameters
+
+#: Methods that are cut into streams.
+STREAMED = (Method.STREAMS, Method.HYBRID)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A method that cannot be predicted, and why."""
+
+    method: Method
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The methods of one workload on one machine.
+
+    Attributes
+    ----------
+    workload, parameters
+        Of which it is.
+    best
+        One prediction for each method, with its best number of streams; fastest first.
+    skipped
+        The methods that are not in it.
+    curves
+        For each method its predictions by rising numbers of streams; one for methods without.
+    closed_form
+        The number of streams that the paper's closed forms give for Streams; None where they
+        give none.
+    """
+
+    workload: Workload
+    parameters: LinkParameters
+    best: tuple[Prediction, ...]
+    skipped: tuple[Skipped, ...]
+    curves: dict[Method, tuple[Prediction, ...]]
+    closed_form: float | None = None
+
+    @property
+    def winner(self) -> Prediction:
+        """The fastest."""
+        return self.best[0]
+
+    @property
+    def decided(self) -> bool:
+        """Whether the fastest one's interval lies below the next one's."""
+        return len(self.best) < 2 or self.best[0].seconds.high < self.best[1].seconds.low
+
+    @property
+    def level(self) -> tuple[Prediction, ...]:
+        """The methods behind the first whose intervals overlap its own."""
+        top = self.best[0].seconds.high
+        return tuple(p for p in self.best[1:] if p.seconds.low <= top)
+
+
+def rank(
+    workload: Workload,
+    parameters: LinkParameters,
+    predictor: Predictor,
+    streams: Sequence[int],
+    methods: Sequence[Method] = tuple(Method),
+) -> Ranking:
+    """Predict every method at every number of streams, and sort.
+
+    Of equally fast numbers of streams the smallest is taken; numbers that the workload cannot
+    be cut into are left out.
+
+    Raises
+    ------
+    InputError
+        If nothing of the workload can be done, or not by any of the methods.
+    """
+    require_possible(workload)
+    counts = _possible(workload, streams)
+    curves: dict[Method, tuple[Prediction, ...]] = {}
+    skipped = []
+    for method in methods:
+        tried = counts if method in STREAMED else (1,)
+        try:
+            curves[method] = tuple(
+                predictor.predict(workload, method, n, parameters) for n in tried
+            )
+        except NotMeasuredError as error:
+            skipped.append(Skipped(method, error.reason))
+    if not curves:
+        raise InputError(f"no method can be predicted: {skipped[0].reason}")
+    best = [min(curve, key=lambda p: (p.seconds.value, p.streams)) for curve in curves.values()]
+    best.sort(key=lambda p: p.seconds.value)
+    found = closed_form(workload, parameters)
+    return Ranking(workload, parameters, tuple(best), tuple(skipped), curves, found)
+
+
+def require_possible(workload: Workload) -> None:
+    """Refuse a workload that no machine can do.
+
+    Raises
+    ------
+    InputError
+        If a number is negative or nothing is moved.
+    """
+    told: Iterable[tuple[str, float, float]] = (
+        ("bytes to the GPU", workload.h2d_bytes, 0),
+        ("bytes to the host", workload.d2h_bytes, 0),
+        ("kernel's seconds", workload.kernel_seconds, 0),
+        ("arrays to the GPU", workload.h2d_arrays, 1),
+        ("arrays to the host", workload.d2h_arrays, 1),
+        ("mapped reads of a byte", workload.mapped_reads, 1),
+        ("mapped writes of a byte", workload.mapped_writes, 1),
+    )
+    for what, value, least in told:
+        if not least <= value < float("inf"):
+            raise InputError(f"the workload's {what} are {value:g}; give {least} or more")
+    if not workload.h2d_bytes and not workload.d2h_bytes:
+        raise InputError(
+            "the workload moves no bytes in either direction; give bytes to the GPU or back"
+        )
+
+
+def _possible(workload: Workload, streams: Sequence[int]) -> tuple[int, ...]:
+    moved = [
+        size // arrays
+        for size, arrays in (
+            (workload.h2d_bytes, workload.h2d_arrays),
+            (workload.d2h_bytes, workload.d2h_arrays),
+        )
+        if size
+    ]
+    most = min([*moved, workload.most_streams or min(moved)])
+    counts = tuple(sorted({n for n in streams if 1 <= n <= most}))
+    if not counts:
+        raise InputError(
+            f"the workload cannot be cut into {', '.join(str(n) for n in streams[:3])} parts: "
+            f"{most} at most; give other numbers of streams"
+        )
+    return counts
+
+
+def closed_form(workload: Workload, parameters: LinkParameters) -> float | None:
+    """Return the number of streams by the paper's section VI, for Streams; 1 or more.
+
+    None where a kernel dominates two copy engines, or one with no implicit synchronisation: there
+    the paper has no form. Without a gap there is no largest number.
+    """
+    found = _closed_form(workload, parameters)
+    return None if found is None else max(found, 1.0)
+
+
+def _closed_form(workload: Workload, parameters: LinkParameters) -> float | None:
+    h2d = workload.h2d_bytes * parameters.h2d.per_byte.value
+    d2h = workload.d2h_bytes * parameters.d2h.per_byte.value
+    kernel = workload.kernel_seconds
+    shorter = min(h2d, d2h)
+    longer = parameters.h2d if h2d >= d2h else parameters.d2h
+    both = (parameters.h2d.gap.value + parameters.d2h.gap.value) / 2
+    if parameters.copy_engines > 1:
+        gap = longer.gap.value
+        if kernel > max(h2d, d2h) or not gap:
+            return None
+        return forms.most_streams_5(kernel, shorter, gap)
+    if not parameters.implicit_synchronisation:
+        if kernel > h2d + d2h or not shorter:
+            return None
+        return forms.fewest_streams_4(kernel, shorter, both)
+    if kernel > h2d:
+        gap = parameters.d2h.gap.value
+        return forms.most_streams_1(h2d, gap) if gap else None
+    return forms.most_streams_2(kernel, both) if both else None

@@ -1,0 +1,120 @@
+"""Times the points of a fit on a GPU of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from lanescope._core import native
+from lanescope.backend.task_graph import (
+    TaskTimes,
+    copy_task,
+    kernel_task,
+    measure_graph,
+    native_errors,
+    near_cpus,
+)
+from lanescope.machine import Machine
+from lanescope.model.transfer.points import LONG_BYTES, MOST_BYTES, Kind, Point, pieces
+from lanescope.model.transfer.samples import Measured
+
+_DOUBLE = 8
+
+
+class TransferBench:
+    """The memory and the streams by which points are timed.
+
+    Raises
+    ------
+    NotMeasuredError
+        If the GPU or the host has no room for two arrays of 1 GiB, or does not answer.
+    """
+
+    def __init__(self, machine: Machine, gpu: int) -> None:
+        self._topology = native.Topology()
+        self._cpus = near_cpus(machine, gpu)
+        with native_errors():
+            self._pinned = self._memory(gpu, [MOST_BYTES, LONG_BYTES], pageable=False)
+            self._pageable = self._memory(gpu, [LONG_BYTES], pageable=True)
+
+    def _memory(self, gpu: int, sizes: list[int], *, pageable: bool) -> native.TaskMemory:
+        return native.TaskMemory(
+            self._topology, gpu, sizes, sizes, pageable=pageable, cpus=self._cpus
+        )
+
+    def measure(self, point: Point, budget_seconds: float) -> TaskTimes:
+        """Time a point for about so long.
+
+        Raises
+        ------
+        NotMeasuredError
+            If the GPU does not do it.
+        """
+        with native_errors():
+            return measure_graph(self._graph(point), budget_seconds, held=_is_held(point))
+
+    def _graph(self, point: Point) -> native.TaskGraph:
+        if point.kind in (Kind.EXPLICIT_MAPPED, Kind.MAPPED):
+            tasks = list(_in_place(point))
+            reads, writes = point.reads, max(point.writes, int(point.kind is Kind.EXPLICIT_MAPPED))
+            return native.moving_graph(
+                self._topology, self._pinned, tasks, reads, writes, cpus=self._cpus
+            )
+        memory = self._pageable if point.kind is Kind.PAGEABLE else self._pinned
+        tasks = list(_TASKS[point.kind](point))
+        return native.busy_graph(self._topology, memory, tasks, cpus=self._cpus)
+
+
+def measure_all(
+    bench: TransferBench,
+    points: Sequence[Point],
+    budget_seconds: float,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[Measured]:
+    """Time points, for about so long each."""
+    for done, point in enumerate(points):
+        yield Measured.of(point, bench.measure(point, budget_seconds))
+        if progress is not None:
+            progress(done + 1, len(points))
+
+
+def _is_held(point: Point) -> bool:
+    """Whether the device is timed alone, too: where calls may take longer than it does."""
+    return point.streams > 1 and not point.held_out
+
+
+def _one_way(point: Point) -> Iterator[native.TaskSpec]:
+    for stream, (begin, size) in enumerate(pieces(point.bytes, point.streams)):
+        yield copy_task(point.h2d_bytes > 0, begin, size, stream=stream)
+
+
+def _both_ways(point: Point) -> Iterator[native.TaskSpec]:
+    yield copy_task(True, 0, point.h2d_bytes, stream=0)
+    yield copy_task(False, 0, point.d2h_bytes, stream=1)
+
+
+def _in_place(point: Point) -> Iterator[native.TaskSpec]:
+    arrays = point.reads + point.writes
+    if point.kind is Kind.EXPLICIT_MAPPED:
+        yield copy_task(True, 0, point.h2d_bytes, stream=1)
+        yield kernel_task(0, point.d2h_bytes // _DOUBLE)
+    else:
+        yield kernel_task(0, point.bytes // arrays // _DOUBLE)
+
+
+def _launches(point: Point) -> Iterator[native.TaskSpec]:
+    for _ in range(point.streams):
+        yield kernel_task()
+
+
+def _in_turns(point: Point) -> Iterator[native.TaskSpec]:
+    for place in range(point.streams):
+        yield kernel_task(stream=place % 2, after=[place - 1] if place else [])
+
+
+_TASKS: dict[Kind, Callable[[Point], Iterator[native.TaskSpec]]] = {
+    Kind.COPIES: _one_way,
+    Kind.PAGEABLE: _one_way,
+    Kind.DUPLEX: _both_ways,
+    Kind.LAUNCHES: _launches,
+    Kind.EVENTS: _in_turns,
+}

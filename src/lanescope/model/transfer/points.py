@@ -1,0 +1,143 @@
+"""What is measured to learn what transfers cost, and what is measured to check it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lanescope.model.transfer.parameters import Way
+
+LEAST_BYTES = 8
+MOST_BYTES = 1 << 30
+MOST_STREAMS = 256
+#: Of a long transfer, where the bytes are what matters.
+LONG_BYTES = 256 << 20
+_DOUBLE = 8
+_PAGEABLE_SIZES = tuple(1 << power for power in range(12, 29))
+_MAPPED_BYTES = 256 << 20
+_LAUNCHES = 64
+#: Numbers of streams that the fit uses; those between are for the check.
+_FITTED_STREAMS = (16, 256)
+_CHECKED_STREAMS = (1, 2, 4, 8, 32, 64, 128, 256)
+#: Sizes that lie between the powers of two by which the curves are measured.
+_CHECKED_SIZES = tuple(3 << power for power in range(2, 29, 2))
+#: Arrays that a kernel reads and writes in place, of the same length.
+_MAPPED_ARRAYS = ((1, 0), (0, 1), (1, 1), (2, 1), (1, 2))
+
+
+class Kind(StrEnum):
+    """What is run."""
+
+    COPIES = "copies"
+    """Copies of pinned memory in one direction, each on its own stream."""
+    PAGEABLE = "pageable"
+    """One copy of pageable memory."""
+    DUPLEX = "duplex"
+    """One copy each way, at once."""
+    EXPLICIT_MAPPED = "explicit-mapped"
+    """A copy to the GPU while a kernel writes the host's memory."""
+    MAPPED = "mapped"
+    """A kernel that reads and writes the host's memory."""
+    LAUNCHES = "launches"
+    """Empty kernels on one stream."""
+    EVENTS = "events"
+    """Empty kernels on two streams in turn, each waiting for the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One thing to be timed.
+
+    Attributes
+    ----------
+    kind
+        What is run.
+    h2d_bytes, d2h_bytes
+        That go each way in sum; of pieces all alike, but for the first ones, which have a byte
+        more where they must.
+    streams
+        Into how many copies they are cut; of kernels how many there are.
+    reads, writes
+        Arrays that a kernel reads and writes in place.
+    held_out
+        True where the time is only compared with what the others predict.
+    """
+
+    kind: Kind
+    h2d_bytes: int = 0
+    d2h_bytes: int = 0
+    streams: int = 1
+    reads: int = 0
+    writes: int = 0
+    held_out: bool = False
+
+    @property
+    def way(self) -> Way:
+        """Direction of a transfer that goes one way."""
+        return Way.H2D if self.h2d_bytes else Way.D2H
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of both directions."""
+        return self.h2d_bytes + self.d2h_bytes
+
+
+def plan() -> tuple[Point, ...]:
+    """Return all that a fit measures, what it learns from before what it is checked by."""
+    return (*_learnt_from(), *_checked_by())
+
+
+def _learnt_from() -> Iterator[Point]:
+    for way in Way:
+        for power in range(3, 31):
+            yield one_way(way, 1 << power, 1)
+        for streams in _FITTED_STREAMS:
+            for power in range(3, 27):
+                if LEAST_BYTES <= streams << power <= MOST_BYTES:
+                    yield one_way(way, streams << power, streams)
+        for size in _PAGEABLE_SIZES:
+            yield one_way(way, size, 1, Kind.PAGEABLE)
+    for kind in (Kind.DUPLEX, Kind.EXPLICIT_MAPPED):
+        for down, up in ((1, 1), (2, 1), (1, 2)):
+            yield Point(kind, down * LONG_BYTES // 2, up * LONG_BYTES // 2)
+    for reads, writes in _MAPPED_ARRAYS:
+        yield mapped(reads, writes, _MAPPED_BYTES // 2)
+    for count in (1, _LAUNCHES):
+        yield Point(Kind.LAUNCHES, streams=count)
+    yield Point(Kind.EVENTS, streams=_LAUNCHES)
+
+
+def _checked_by() -> Iterator[Point]:
+    for way in Way:
+        for size in _CHECKED_SIZES:
+            for streams in _CHECKED_STREAMS:
+                if size // streams >= LEAST_BYTES:
+                    yield one_way(way, size, streams, held_out=True)
+
+
+def one_way(
+    way: Way, size: int, streams: int, kind: Kind = Kind.COPIES, *, held_out: bool = False
+) -> Point:
+    """Return a transfer in one direction."""
+    down, up = (size, 0) if way is Way.H2D else (0, size)
+    return Point(kind, down, up, streams, held_out=held_out)
+
+
+def mapped(reads: int, writes: int, array_bytes: int) -> Point:
+    """Return a kernel that reads and writes so many arrays of that size in place."""
+    if array_bytes % _DOUBLE:
+        raise ValueError("an array has whole doubles")
+    return Point(
+        Kind.MAPPED, reads * array_bytes, writes * array_bytes, reads=reads, writes=writes
+    )
+
+
+def pieces(size: int, count: int) -> Sequence[tuple[int, int]]:
+    """Return where the pieces of a transfer begin and how long they are, in bytes."""
+    short, longer = divmod(size, count)
+    sizes = [short + 1] * longer + [short] * (count - longer)
+    begins = [0]
+    for one in sizes:
+        begins.append(begins[-1] + one)
+    return list(zip(begins, sizes, strict=False))

@@ -1,0 +1,110 @@
+"""Times of the points of a fit, and the table in which they are stored."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lanescope.errors import InputError
+from lanescope.measurement.result import FloatArray
+from lanescope.measurement.statistics import median_interval
+from lanescope.model.transfer.estimate import Estimate
+from lanescope.model.transfer.points import Kind, Point
+from lanescope.run.atomic import replace_when_written
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lanescope.backend.task_graph import TaskTimes
+
+#: The table's name in the folder of a fit.
+FILE = "transfers.parquet"
+_TIMES = ("calls", "seconds", "held")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A point with its samples: seconds, of shape (runs,).
+
+    Attributes
+    ----------
+    calls, seconds, held
+        As `lanescope.backend.task_graph.TaskTimes` has them.
+    """
+
+    point: Point
+    calls: FloatArray
+    seconds: FloatArray
+    held: FloatArray | None = None
+
+    @classmethod
+    def of(cls, point: Point, times: TaskTimes) -> Measured:
+        """Join a point with what was measured of it."""
+        return cls(point, times.calls, times.seconds, times.held)
+
+    @property
+    def whole(self) -> Estimate:
+        """Median of the time until the host had seen the end."""
+        return median_of(self.seconds)
+
+
+def median_of(seconds: FloatArray) -> Estimate:
+    """Return the median with its 95 % interval; of fewer than six samples, their range."""
+    low, high = median_interval(seconds)
+    middle = float(np.median(seconds))
+    return Estimate(middle, min(low, middle), max(high, middle))
+
+
+def write_measured(path: Path, measured: Sequence[Measured]) -> None:
+    """Write all samples: a row for each point, its samples as lists of seconds."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [
+        {**dataclasses.asdict(one.point), **{name: getattr(one, name) for name in _TIMES}}
+        for one in measured
+    ]
+    table = pa.Table.from_pylist(rows, schema=_schema())
+    replace_when_written(path, lambda part: pq.write_table(table, part))
+
+
+def read_measured(path: Path) -> tuple[Measured, ...]:
+    """Read what `write_measured` wrote.
+
+    Raises
+    ------
+    InputError
+        If the file is not such a table.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        rows = pq.read_table(path, schema=_schema()).to_pylist()
+        return tuple(_measured(row) for row in rows)
+    except (OSError, pa.ArrowException, ValueError, TypeError, KeyError) as error:
+        raise InputError(
+            f"{path} holds no samples of a fit ({error}); run 'lanescope model fit' again"
+        ) from error
+
+
+def _measured(row: dict[str, Any]) -> Measured:
+    calls, seconds, held = (row.pop(name) for name in _TIMES)
+    point = Point(**{**row, "kind": Kind(row["kind"])})
+    return Measured(
+        point, np.array(calls), np.array(seconds), None if held is None else np.array(held)
+    )
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    whole = {"h2d_bytes": pa.int64(), "d2h_bytes": pa.int64(), "streams": pa.int32()}
+    arrays = {"reads": pa.int32(), "writes": pa.int32(), "held_out": pa.bool_()}
+    times = {name: pa.list_(pa.float64()) for name in _TIMES}
+    return pa.schema({"kind": pa.string(), **whole, **arrays, **times})

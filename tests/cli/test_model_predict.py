@@ -1,0 +1,179 @@
+"""``lanescope model predict`` as a user types it."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lanescope.cli.app import app
+from lanescope.errors import InputError
+from lanescope.machine.discovery import discover
+from lanescope.model.transfer.stored import FILE, machine_key, save
+from tests.model.link_parameters import fitted
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "model.md").read_text()
+PREDICT = DOCUMENT.split("## `predict`")[1].split("\n## ")[0]
+WORK = ("--h2d", "700MB", "--d2h", "350MB", "--kernel", "12ms", "--machine")
+
+
+def predicted(capsys, *arguments):
+    app(["model", "predict", *arguments], standalone_mode=False)
+    return capsys.readouterr().out
+
+
+def as_json(capsys, *arguments):
+    return json.loads(predicted(capsys, *arguments, "--json"))
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    re.findall(r"^```\n\$ lanescope (.+?)\n(.+?)\n```$", PREDICT, re.M | re.S),
+    ids=lambda text: text[:40],
+)
+def test_the_document_shows_what_is_printed(lanescope, command, answer):
+    done = lanescope(*shlex.split(command))
+    printed = done.stderr if answer.startswith("lanescope: ") else done.stdout
+    assert [line.rstrip() for line in printed.splitlines()] == answer.splitlines()
+    assert done.returncode == (2 if answer.startswith("lanescope: ") else 0)
+
+
+def test_the_document_has_every_option(capsys):
+    app(["model", "predict", "--help"], standalone_mode=False)
+    options = set(re.findall(r"--[a-z][a-z0-9-]+", capsys.readouterr().out)) - {"--help"}
+    told = set(re.findall(r"--[a-z][a-z0-9-]+", PREDICT))
+    assert len(options) >= 17
+    assert options == told & options
+
+
+def test_the_program_in_the_document_runs(capsys):
+    (program,) = re.findall(r"^```python\n(.+?)^```", PREDICT, re.M | re.S)
+    exec(program, {})
+    assert capsys.readouterr().out.startswith("Implicit Estimate(value=0.058")
+
+
+def test_what_the_terminal_shows(capsys):
+    text = predicted(capsys, *WORK, "gtx-titan", "--on", "pcie4x8", "--flops", "4e9")
+    assert "Predicted by equations for gtx-titan" in text
+    assert text.count("(predicted)") == 4
+    rows = re.findall(r"^│ (\w+) +│ +(\S+) │ (.+?) │ (.+?) │ .+? │ +(\S+) │$", text, re.M)
+    assert [row[0] for row in rows] == ["Implicit", "Hybrid", "Streams", "Explicit"]
+    assert all(" to " in row[3] for row in rows)
+    assert rows[0][4] == "1.00"
+    assert "GFLOP/s" in text
+    assert "PCIe 4.0 x8" in text
+    assert "Pageable is left out" in text
+
+
+def test_json_has_what_the_terminal_shows_and_the_curves(capsys):
+    told = as_json(capsys, *WORK, "k20", "--on", "pcie3", "--streams", "1..8")
+    assert told["predicted"] is True
+    assert told["workload"]["kernel_seconds"] == 0.012
+    assert told["ranking"][0]["method"] == "Implicit"
+    for row in (*told["ranking"], *told["curves"]["Streams"]):
+        assert row["low_seconds"] < row["seconds"] < row["high_seconds"]
+    assert [row["streams"] for row in told["curves"]["Streams"]] == list(range(1, 9))
+    assert told["on"][0]["link"] == "PCIe 3.0 x16"
+    assert told["on"][0]["ranking"][0]["seconds"] < told["ranking"][0]["seconds"]
+    assert told["skipped"][0]["method"] == "Pageable"
+    assert told["bounds"]["full_overlap"]["seconds"] == pytest.approx(0.1147, abs=1e-4)
+    assert told["why"].startswith("Implicit is predicted to take")
+
+
+def test_options_reach_the_workload(capsys):
+    told = as_json(
+        capsys,
+        *(*WORK, "k20", "--arrays-in", "2", "--arrays-out", "3", "--mapped-reads", "2.5"),
+        *("--mapped-writes", "1.5", "--needs-previous", "--flops", "4e9"),
+        *("--device-bytes", "2GB", "--peak-flops", "1e12", "--memory-bandwidth", "200"),
+    )
+    work = told["workload"]
+    assert (work["h2d_arrays"], work["d2h_arrays"], work["needs_previous"]) == (2, 3, True)
+    assert (work["mapped_reads"], work["mapped_writes"]) == (2.5, 1.5)
+    assert (work["flops"], work["device_bytes"]) == (4e9, 2_000_000_000)
+    # 2 GB at 200 GB/s in place of the kernel's 12 ms
+    bounds = told["bounds"]
+    assert bounds["zero_overlap"]["seconds"] == pytest.approx(0.1147 + 0.0546 + 0.010, abs=2e-4)
+    assert bounds["full_overlap"]["flops_per_second"] == pytest.approx(4e9 / 0.1147, rel=1e-3)
+    assert told["bounds_as_printed"]["full_overlap"]["seconds"] == pytest.approx(0.1693, abs=2e-4)
+    assert "delays streams" in told["why"]
+
+
+def test_one_direction_is_enough(capsys):
+    told = as_json(capsys, "--h2d", "1MiB", "--kernel", "0", "--machine", "k20")
+    assert (told["workload"]["d2h_bytes"], told["workload"]["kernel_seconds"]) == (0, 0)
+    assert told == as_json(
+        capsys, "--h2d", "1MiB", "--d2h", "0", "--kernel", "0", "--machine", "k20"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--h2d 1MB", "the kernel's time is missing"),
+        ("--kernel 1ms", "the workload moves no bytes in either direction"),
+        ("--h2d 0 --d2h 0 --kernel 1ms", "the workload moves no bytes in either direction"),
+        ("--h2d -5 --kernel 1ms", "'-5' is not a size"),
+        ("--h2d 1MB --kernel -5ms", "--kernel '-5ms' is no time"),
+        ("--h2d 1MB --kernel 5", "--kernel '5' is no time"),
+        ("--h2d 1MB --kernel 1ms --streams 0", "--streams '0' is no number of streams"),
+        ("--h2d 1MB --kernel 1ms --on pcie9", "'pcie9' is no link"),
+        ("--h2d 1MB --kernel 1ms --arrays-in 0", "arrays to the GPU are 0"),
+        ("--h2d 1MB --kernel 1ms --mapped-reads nan", "mapped reads of a byte are nan"),
+        (
+            "--h2d 1MB --kernel 1ms --peak-flops 1e12",
+            "--peak-flops and --memory-bandwidth belong together",
+        ),
+        ("--h2d 1MB --kernel 1ms --flops 0", "--flops 0 is not above zero"),
+        ("--h2d 1MB --kernel 1ms --predictor oracle", "no predictor is named 'oracle'"),
+        ("--h2d 1MB --kernel 1ms --plot a.pdf", "--plot 'a.pdf' is no picture file"),
+        ("--h2d 1MB --kernel 1ms --plot /none/a.svg", "cannot write /none/a.svg"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, words):
+    with pytest.raises(InputError) as caught:
+        app(["model", "predict", "--machine", "k20", *arguments.split()], standalone_mode=False)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_a_machine_the_fit_of_this_one_is_taken(lanescope, tmp_path):
+    missing = lanescope("model", "predict", *WORK[:-1])
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert "run 'lanescope model fit'" in missing.stderr
+    assert len(missing.stderr.splitlines()) == 1
+    path = tmp_path / "runs" / "20261121-fit" / FILE
+    save(fitted(machine_key="another"), path)
+    other = lanescope("model", "predict", *WORK[:-1])
+    assert other.returncode == 2
+    assert "is of another machine (another)" in other.stderr
+    assert lanescope("model", "predict", *WORK, "20261121-fit").returncode == 0
+    if (key := machine_key(discover())) is not None:
+        save(fitted(machine_key=key), path)
+        assert lanescope("model", "predict", *WORK[:-1]).returncode == 0
+
+
+@pytest.mark.parametrize(("name", "begin"), [("a.svg", b"<?xml"), ("a.png", b"\x89PNG")])
+def test_plots(capsys, tmp_path, name, begin):
+    predicted(capsys, *WORK, "k20", "--plot", str(tmp_path / name))
+    picture = (tmp_path / name).read_bytes()
+    assert picture.startswith(begin)
+    if name.endswith("svg"):
+        for text in ("Streams", "Hybrid", "Implicit", "Explicit", "fastest: Implicit", "predicted"):
+            assert text.encode() in picture
+
+
+def test_nothing_slow_is_loaded():
+    """The whole command is to end within half a second: what takes long is not imported."""
+    program = (
+        "import sys; from lanescope.cli.app import app\n"
+        "app(['model', 'predict', '--h2d', '1MB', '--kernel', '0', '--machine', 'k20'],"
+        " standalone_mode=False)\n"
+        "print([m for m in ('numpy', 'scipy', 'matplotlib', 'pyarrow', 'plotly')"
+        " if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
