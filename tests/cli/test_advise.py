@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.cli import advise as verb
+from lanescope.model.transfer.stored import save
 from lanescope.run.run import State
 from lanescope.run.store import RunWriter
-from tests.model.advice.made_up import LINK, Simple
+from tests.model.advice.made_up import LINK
 from tests.native.test_gpu import GPUS
 from tests.report import factory
 from tests.watch.nsys_captures import capture
@@ -112,22 +112,40 @@ def test_a_program_that_is_not_there_is_told_as_watch_does(told):
     assert "there is no program nosuch in PATH" in done.stderr
 
 
-def test_what_predicts_is_found_by_its_agreed_name(monkeypatch):
-    asked = []
+@pytest.mark.parametrize("predictor", ["replay", "equations", "equations-shared"])
+def test_each_predictor_advises_the_vector_addition_to_pin(lanescope, tmp_path, predictor):
+    save(LINK, tmp_path / "link.json")
+    done = lanescope(
+        *("advise", WATCHES / "vector-add", "--machine", tmp_path / "link.json"),
+        *("--predictor", predictor, "--json"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert (told["predictor"], told["parameters"]) == (predictor, "made-up")
+    (phase,) = told["phases"]
+    assert phase["described"]
+    assert phase["changes"][0]["steps"][:2] == ["pin", "async"]
+    (pin,) = (c for c in phase["changes"] if c["kind"] == "pin")
+    assert pin["worth"]
+    # 800 MB each way at 55.5 GB/s, of 157 ms
+    assert pin["predicted_seconds"]["value"] == pytest.approx(29e-3, rel=0.05)
 
-    class Module:
-        @staticmethod
-        def named_parameters(name):
-            asked.append(name)
-            return LINK
 
-        @staticmethod
-        def predictor_named(name):
-            asked.append(name)
-            return Simple()
-
-    for name in ("lanescope.model.transfer.stored", "lanescope.model.overlap.predictors"):
-        monkeypatch.setitem(sys.modules, name, Module)
-    assert verb._parameters("k20") is LINK
-    assert verb._predictor("replay").name == "simple"
-    assert asked == ["k20", "replay"]
+def test_parameters_that_are_not_there_and_of_another_machine(lanescope, tmp_path):
+    marker = tmp_path / "ran"
+    for words, part in (
+        ((WATCHES / "matmul",), "no fit of this machine"),
+        (("--", "touch", marker), "no fit of this machine"),
+        ((WATCHES / "matmul", "--machine", tmp_path / "none.json"), "none.json"),
+        ((WATCHES / "matmul", "--machine", "k20", "--predictor", "tea"), "no predictor is named"),
+    ):
+        done = lanescope("advise", *words)
+        assert (done.returncode, done.stdout) == (2, ""), words
+        assert part in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert not marker.exists()  # a program is not run for nothing
+    done = lanescope("advise", WATCHES / "matmul", "--machine", "k20")
+    assert done.returncode == 0
+    assert "The run is of NVIDIA H200, the parameters (k20) are of" in done.stdout
+    assert "The model does not describe this phase" in done.stdout
+    assert "pageable" in done.stdout

@@ -39,7 +39,8 @@ def advise(
         ),
     ] = None,
     predictor: Annotated[
-        str, typer.Option("--predictor", metavar="NAME", help="replay or equations.")
+        str,
+        typer.Option("--predictor", metavar="NAME", help="replay, equations or equations-shared."),
     ] = "replay",
     json: JsonOption = False,
     out: Annotated[
@@ -120,19 +121,15 @@ def _watched(program: tuple[str, ...], out: Path | None) -> WatchRun:
 
 
 def _parameters(name: str | None) -> LinkParameters:
-    from importlib import import_module
+    from lanescope.model.transfer.stored import named_parameters
 
-    # not imported by name as long as the module is not there
-    found: LinkParameters = import_module("lanescope.model.transfer.stored").named_parameters(name)
-    return found
+    return named_parameters(name)
 
 
 def _predictor(name: str) -> Predictor:
-    from importlib import import_module
+    from lanescope.model.overlap.predictors import predictor_named
 
-    predictors = import_module("lanescope.model.overlap.predictors")
-    found: Predictor = predictors.predictor_named(name)
-    return found
+    return predictor_named(name)
 
 
 def _show(

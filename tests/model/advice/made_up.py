@@ -42,7 +42,12 @@ LINK = LinkParameters(
     h2d=direction(55.6),
     d2h=direction(55.4),
     duplex=Duplex(about(1e-9 / 52.3), about(1e-9 / 50.7)),
-    mapped=Mapped(about(9e-6), about(1e-9 / 51.5), about(1e-9 / 52.6)),
+    mapped=Mapped(
+        about(9e-6),
+        about(1e-9 / 51.5),
+        about(1e-9 / 52.6),
+        Duplex(about(1e-9 / 42.4), about(1e-9 / 42.4)),
+    ),
     pageable_h2d=direction(10.0, 12.0, 8.0),
     pageable_d2h=direction(10.0, 12.0, 8.0),
     launching=Launching(about(7e-6), about(3e-6), about(1.2e-6), about(1e-6)),

@@ -8,6 +8,7 @@ from lanescope.errors import InputError
 from lanescope.model.advice.advise import advise
 from lanescope.model.advice.change import Step
 from lanescope.model.overlap.methods import Method
+from lanescope.model.overlap.predictors import predictor_named
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.report.advice_json import advice_json
 from lanescope.report.advice_text import advice_text
@@ -204,6 +205,35 @@ def test_copies_in_turns_gain_by_going_both_ways_at_once():
     best = phase.advised[0]
     assert "both ways at once" in " ".join(c.sentence for c in phase.advised)
     assert best.gain_seconds.value / phase.phase.seconds.value == pytest.approx(0.48, abs=0.05)
+
+
+def test_copies_of_one_direction_alone_have_nothing_to_overlap_with():
+    program = Program()
+    for _ in range(30):
+        for _ in range(5):
+            program.copy(1 * MB, down=True, wait=True)
+        program.host(20_000.0)
+    phase = only(program)
+    assert [c.kind for c in phase.changes] == ["batch", "async"]
+
+
+@pytest.mark.parametrize("name", ["replay", "equations"])
+def test_each_predictor_describes_programs_that_are_as_it_says(name):
+    found = {}
+    for kind, program in (
+        ("pageable", looped(50, 100 * MB, 2000.0, host=PAGEABLE)),
+        ("serial", looped(50, 100 * MB, 2000.0, wait=False)),
+        ("overlapped", overlapped(40, 64, 100 * MB, 8000.0)),
+        ("turns", looped(40, 64 * MB, 0.0, wait=False)),
+    ):
+        (phase,) = advise(run_of(program.operations()), LINK, predictor_named(name)).phases
+        assert abs(phase.error) < 0.02, kind
+        found[kind] = phase
+    assert {c.kind for c in found["pageable"].advised} >= {"pin", "pin+async+streams"}
+    assert {c.kind for c in found["serial"].advised} >= {"streams", "rounds", "mapped"}
+    assert found["overlapped"].advised == ()
+    both = change(found["turns"], "streams").seconds.value
+    assert both == pytest.approx(64e6 / 51.5e9, rel=0.1)
 
 
 def test_several_processes_and_gpus_are_told_to_be_predicted_apart():

@@ -14,6 +14,7 @@ from lanescope.model.advice.sample import MOST_OPERATIONS
 from lanescope.model.advice.state import Predict, predicting
 from lanescope.model.overlap.predictor import Predictor
 from lanescope.model.transfer.parameters import LinkParameters, Way
+from lanescope.model.transfer.stored import machine_key
 from lanescope.watch.codes import What
 from lanescope.watch.findings.far_node import far_by_way
 from lanescope.watch.limits import Ceilings
@@ -180,13 +181,22 @@ def _notes(
 def _other_machine(
     run: WatchRun, parameters: LinkParameters, phases: tuple[Phase, ...]
 ) -> list[str]:
-    """Return that the parameters are not those of the watched GPUs, where that can be told."""
-    names = {gpu.index: gpu.name for gpu in run.manifest.machine.gpus}
-    watched = sorted({names[phase.gpu] for phase in phases if phase.gpu in names})
-    if not watched or watched == [parameters.gpu]:
+    """Return that the parameters are not those of the watched machine, where that can be told.
+
+    Where nothing tells of which machine they are, the names of the GPUs are compared.
+    """
+    machine = run.manifest.machine
+    known = {gpu.index: gpu.name for gpu in machine.gpus}
+    gpus = sorted({phase.gpu for phase in phases} & set(known))
+    keys = sorted({machine_key(machine, gpu) or "" for gpu in gpus})
+    if parameters.machine_key is None:
+        watched, theirs = sorted({known[gpu] for gpu in gpus}), parameters.gpu
+    else:
+        watched, theirs = keys, parameters.machine_key
+    if not watched or watched == [theirs]:
         return []
     return [
-        f"The run is of {', '.join(watched)}, the parameters ({parameters.name}) are of "
-        f"{parameters.gpu}: what is predicted holds for the latter, with kernel times of the "
-        "run. Name the parameters of the run's own machine with --machine."
+        f"The run is of {' and '.join(watched)}, the parameters ({parameters.name}) are of "
+        f"{theirs}: what is predicted holds for the latter, with kernel times of the run. Name "
+        "the parameters of the run's own machine with --machine."
     ]

@@ -135,9 +135,16 @@ def _in_parts(phase: Phase, method: Method) -> Callable[[int], State]:
     return state
 
 
+def _overlaps(phase: Phase) -> bool:
+    """Whether there is what could run at the same time, as far as it was traced."""
+    work = phase.workload
+    busy = (work.h2d_bytes > 0, work.d2h_bytes > 0, work.kernel_seconds > 0)
+    return phase.kernel_seconds is not None and sum(busy) > 1
+
+
 def _streams(phase: Phase, predict: Predict) -> Found:
     """Cut the round into parts that overlap."""
-    if phase.kernel_seconds is None:
+    if not _overlaps(phase):
         return None
     steps, words = _first(phase)
     best = best_streams(predict, _in_parts(phase, Method.STREAMS), phase.workload.most_streams)
@@ -153,7 +160,7 @@ def _streams(phase: Phase, predict: Predict) -> Found:
 def _batch_in_streams(phase: Phase, predict: Predict) -> Found:
     """Gather small copies, and cut what is gathered into parts that overlap."""
     many = _small(phase)
-    if not many or phase.kernel_seconds is None or phase.method is Method.STREAMS:
+    if not many or not _overlaps(phase) or phase.method is Method.STREAMS:
         return None
     steps, words = _first(phase)
     gathered = replace(phase, workload=_gathered(phase, many))
@@ -164,7 +171,7 @@ def _batch_in_streams(phase: Phase, predict: Predict) -> Found:
 
 def _rounds(phase: Phase, predict: Predict) -> Found:
     """Let the next round's data go in while this one is worked on and comes back."""
-    if phase.kernel_seconds is None or phase.rounds < 3 or phase.method is Method.STREAMS:
+    if not _overlaps(phase) or phase.rounds < 3 or phase.method is Method.STREAMS:
         return None
     count = min(phase.rounds, _ROUNDS_TOGETHER)
     work = phase.workload
