@@ -195,6 +195,8 @@ def test_without_kernels_only_copies_are_advised_on_and_what_to_run_is_told():
     assert [c.kind for c in phase.advised] == ["pin"]
     assert phase.advised[0].gain_seconds.value == pytest.approx(16.4e-3, rel=0.02)
     assert "lanescope advise -- PROGRAM" in phase.notes[0]
+    run = run_of(rows.rows(~rows.is_kernel), command="lanescope report it's.sqlite")
+    assert advise(run, LINK, Simple()).phases[0].phase.kernel_seconds is None
     # where kernels were asked for and there are none, their time is known: none
     (phase,) = advise(run_of(rows.rows(~rows.is_kernel)), LINK, Simple()).phases
     assert phase.phase.kernel_seconds.value == 0

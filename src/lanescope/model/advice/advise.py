@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 
 from lanescope.errors import InputError
@@ -67,7 +66,7 @@ def _kernels_traced(operations: Operations, manifest: WatchManifest) -> bool:
     """Whether kernels were traced: there are some, or the command line asked for them."""
     if any(bool(piece.is_kernel.any()) for piece in operations.pieces()):
         return True
-    words = shlex.split(manifest.command)
+    words = manifest.command.split()  # a name in it may have a quote that nothing closes
     words = words[: words.index("--")] if "--" in words else words
     return "--kernels" in words or words[1:2] == ["advise"]
 
