@@ -149,3 +149,4 @@ def test_parameters_that_are_not_there_and_of_another_machine(lanescope, tmp_pat
     assert "The run is of NVIDIA H200, the parameters (k20) are of" in done.stdout
     assert "The model does not describe this phase" in done.stdout
     assert "pageable" in done.stdout
+    assert ".." not in done.stdout.replace("...", "")

@@ -47,7 +47,7 @@ def calibrate(phase: Phase, predict: Predict) -> Calibration:
     try:
         predicted = predict(state)
     except NotMeasuredError as lacking:
-        return Calibration(None, None, str(lacking))
+        return Calibration(None, None, str(lacking).rstrip("."))
     error = predicted.value / measured - 1 if measured > 0 else float("inf")
     if abs(error) <= MOST_ERROR:
         return Calibration(predicted, error, None)
