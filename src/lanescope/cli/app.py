@@ -28,6 +28,7 @@ from lanescope.cli import (
     hostdev,
     latency,
     model,
+    model_fit,
     nurma,
     overhead,
     params,
@@ -82,6 +83,7 @@ model_app = typer.Typer(
     no_args_is_help=True,
 )
 model_app.command("predict", help=_help(model.predict))(model.predict)
+model_app.command("fit", help=_help(model_fit.model_fit))(model_fit.model_fit)
 app.add_typer(model_app, name="model")
 app.command("check", help=_help(check.check))(check.check)
 app.command("copy", help=_help(copy.copy))(copy.copy)
