@@ -105,13 +105,14 @@ void bind_tasks(nb::module_& module) {
   module.def(
       "moving_graph",
       [](std::shared_ptr<const Topology> topology, Memory memory, std::vector<TaskSpec> tasks,
-         int reads, int writes, Cpus cpus) {
+         int reads, int writes, bool reads_copies, Cpus cpus) {
         return graph(std::move(topology), std::move(memory), std::move(tasks),
-                     lanescope::moving_task(reads, writes), std::move(cpus));
+                     lanescope::moving_task(reads, writes, reads_copies), std::move(cpus));
       },
-      "topology"_a, "memory"_a, "tasks"_a, "reads"_a, "writes"_a, "cpus"_a = Cpus(), Release(),
-      "A graph whose kernels read so many arrays of the host's memory in place, and write so "
-      "many, `count` doubles each.");
+      "topology"_a, "memory"_a, "tasks"_a, "reads"_a, "writes"_a, "reads_copies"_a = false,
+      "cpus"_a = Cpus(), Release(),
+      "A graph whose kernels read so many arrays of the host's memory in place, or the copies of "
+      "them, and write so many in place, `count` doubles each.");
 
   module.def(
       "grid_graph",

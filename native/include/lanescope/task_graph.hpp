@@ -35,8 +35,9 @@ class TaskKernel {
 /// Keeps the device busy for so long; for 0, does nothing.
 std::unique_ptr<TaskKernel> busy_task(std::uint64_t nanoseconds);
 
-/// Reads so many of the arrays in, writes so many of those out, in the host's memory.
-std::unique_ptr<TaskKernel> moving_task(int reads, int writes);
+/// Reads so many of the arrays in and writes so many of those out: in the host's memory, or, with
+/// `reads_copies`, reads what was copied to the device.
+std::unique_ptr<TaskKernel> moving_task(int reads, int writes, bool reads_copies);
 
 /// A kernel on a grid, whose arrays lie in the device's or in the host's memory.
 struct GridTask {

@@ -18,7 +18,7 @@ void launch_busy(cudaStream_t stream, std::uint64_t nanoseconds);
 
 /// Arrays of `count` doubles that one thread for each element reads or writes in its turn.
 struct Moves {
-  const double* in[2] = {};
+  const double* in[3] = {};
   double* out[3] = {};
   int reads = 0, writes = 0;  ///< How many of the arrays are used.
   std::size_t count = 0;

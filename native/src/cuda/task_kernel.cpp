@@ -22,9 +22,10 @@ class BusyTask : public TaskKernel {
 
 class MovingTask : public TaskKernel {
  public:
-  MovingTask(int reads, int writes) : reads_(reads), writes_(writes) {
-    if (reads < 0 || reads > 2 || writes < 0 || writes > 3 || reads + writes == 0)
-      throw Error("moving_task", 0, "bad numbers", "0 to 2 arrays are read, 0 to 3 are written");
+  MovingTask(int reads, int writes, bool reads_copies)
+      : reads_(reads), writes_(writes), reads_copies_(reads_copies) {
+    if (reads < 0 || reads > 3 || writes < 0 || writes > 3 || reads + writes == 0)
+      throw Error("moving_task", 0, "bad numbers", "0 to 3 arrays are read, 0 to 3 are written");
   }
 
   void launch(const TaskMemory& memory, const TaskSpec& task, cudaStream_t stream) override {
@@ -37,20 +38,21 @@ class MovingTask : public TaskKernel {
     moves.count = static_cast<std::size_t>(task.count);
     const auto first = static_cast<std::size_t>(task.first);
     for (std::size_t i = 0; i < static_cast<std::size_t>(reads_); ++i)
-      moves.in[i] = doubles(memory.in[i], first, moves.count);
+      moves.in[i] = doubles(memory.in[i], reads_copies_, first, moves.count);
     for (std::size_t i = 0; i < static_cast<std::size_t>(writes_); ++i)
-      moves.out[i] = doubles(memory.out[i], first, moves.count);
+      moves.out[i] = doubles(memory.out[i], false, first, moves.count);
     launch_moves(stream, moves);
   }
 
  private:
-  static double* doubles(const TaskArray& array, std::size_t first, std::size_t count) {
+  static double* doubles(const TaskArray& array, bool copy, std::size_t first, std::size_t count) {
     if ((first + count) * sizeof(double) > array.bytes())
       throw Error("moving_task", 0, "bad numbers", "the kernel leaves its arrays");
-    return static_cast<double*>(array.host()) + first;
+    return static_cast<double*>(copy ? array.device() : array.host()) + first;
   }
 
   int reads_, writes_;
+  bool reads_copies_;
 };
 
 }  // namespace
@@ -59,8 +61,8 @@ std::unique_ptr<TaskKernel> busy_task(std::uint64_t nanoseconds) {
   return std::make_unique<BusyTask>(nanoseconds);
 }
 
-std::unique_ptr<TaskKernel> moving_task(int reads, int writes) {
-  return std::make_unique<MovingTask>(reads, writes);
+std::unique_ptr<TaskKernel> moving_task(int reads, int writes, bool reads_copies) {
+  return std::make_unique<MovingTask>(reads, writes, reads_copies);
 }
 
 }  // namespace lanescope

@@ -59,7 +59,13 @@ class TransferBench:
         tasks = list(_TASKS[point.kind](point))
         if point.kind in (Kind.EXPLICIT_MAPPED, Kind.MAPPED):
             return native.moving_graph(
-                self._topology, self._pinned, tasks, point.reads, point.writes, cpus=self._cpus
+                self._topology,
+                self._pinned,
+                tasks,
+                point.reads,
+                point.writes,
+                reads_copies=point.kind is Kind.EXPLICIT_MAPPED,
+                cpus=self._cpus,
             )
         memory = self._pageable if point.kind is Kind.PAGEABLE else self._pinned
         return native.busy_graph(self._topology, memory, tasks, cpus=self._cpus)

@@ -22,13 +22,22 @@ _LONGEST_PIECE = 64 << 20
 #: Numbers of streams that the fit uses; those between are for the check.
 _FITTED_STREAMS = (2, 4, 16, 64, MOST_STREAMS)
 _CHECKED_STREAMS = (1, 3, 8, 32, 128, MOST_STREAMS)
-#: Where small copies change from one way of moving them to another, the powers of two lie too
-#: far apart.
-_BETWEEN = tuple(size << 10 for size in (6, 12, 20, 24, 28, 48))
+#: Sizes by which the curves are measured: powers of two, from 4 KiB on with one between, and
+#: more where small copies change from one way of moving them to another.
+_SIZES = tuple(
+    sorted(
+        {1 << power for power in range(3, 31)}
+        | {3 << power for power in range(11, 26)}
+        | {size << 10 for size in (10, 14, 20, 28)}
+    )
+)
 #: Sizes that lie between those by which the curves are measured.
 _CHECKED_SIZES = tuple(5 << power for power in range(1, 28, 2))
 #: Arrays that a kernel reads and writes in place, of the same length.
-_MAPPED_ARRAYS = ((1, 0), (0, 1), (1, 1), (2, 1), (2, 3), (1, 2), (1, 3))
+_MAPPED_ARRAYS = (
+    *((1, 0), (0, 1), (3, 1), (2, 1), (3, 2)),
+    *((1, 1), (2, 3), (1, 2), (1, 3)),
+)
 #: Into how many parts transfers are cut that go both ways at once.
 _DUPLEX_STREAMS = (1, 4, 32)
 
@@ -66,7 +75,8 @@ class Point:
     streams
         Into how many copies they are cut; of kernels how many there are.
     reads, writes
-        Arrays that a kernel reads and writes in place.
+        Arrays that a kernel reads and writes: in place, but while copies go the other way it
+        reads what was copied.
     held_out
         True where the time is only compared with what the others predict.
     """
@@ -98,7 +108,7 @@ def plan() -> tuple[Point, ...]:
 def _learnt_from() -> Iterator[Point]:
     for way in Way:
         for streams in (1, *_FITTED_STREAMS):
-            for size in sorted((*(1 << power for power in range(3, 31)), *_BETWEEN)):
+            for size in _SIZES:
                 if streams * size <= MOST_BYTES and (streams == 1 or size <= _LONGEST_PIECE):
                     yield one_way(way, streams * size, streams)
         for size in _PAGEABLE_SIZES:
@@ -107,7 +117,8 @@ def _learnt_from() -> Iterator[Point]:
         for streams in _DUPLEX_STREAMS:
             for down, up in ((1, 1), (2, 1), (1, 2)):
                 sizes = down * LONG_BYTES // 2, up * LONG_BYTES // 2
-                yield Point(kind, *sizes, streams, writes=int(kind is Kind.EXPLICIT_MAPPED))
+                arrays = int(kind is Kind.EXPLICIT_MAPPED)
+                yield Point(kind, *sizes, streams, reads=arrays, writes=arrays)
     for reads, writes in _MAPPED_ARRAYS:
         yield mapped(reads, writes, _MAPPED_BYTES // 2)
     for count in (1, _LAUNCHES):
