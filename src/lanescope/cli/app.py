@@ -27,6 +27,7 @@ from lanescope.cli import (
     hostdev,
     latency,
     model,
+    model_validate,
     nurma,
     overhead,
     params,
@@ -81,6 +82,7 @@ model_app = typer.Typer(
     no_args_is_help=True,
 )
 model_app.command("predict", help=_help(model.predict))(model.predict)
+model_app.command("validate", help=_help(model_validate.validate))(model_validate.validate)
 app.add_typer(model_app, name="model")
 app.command("check", help=_help(check.check))(check.check)
 app.command("copy", help=_help(copy.copy))(copy.copy)

@@ -128,9 +128,7 @@ def mapped(reads: int, writes: int, array_bytes: int) -> Point:
     """Return a kernel that reads and writes so many arrays of that size in place."""
     if array_bytes % _DOUBLE:
         raise ValueError("an array has whole doubles")
-    return Point(
-        Kind.MAPPED, reads * array_bytes, writes * array_bytes, reads=reads, writes=writes
-    )
+    return Point(Kind.MAPPED, reads * array_bytes, writes * array_bytes, reads=reads, writes=writes)
 
 
 def pieces(size: int, count: int) -> Sequence[tuple[int, int]]:
