@@ -87,7 +87,8 @@ def _case(case: ComparedCase) -> dict[str, Any]:
 
 def _largest(compared: Compared, method: Method) -> dict[str, Any]:
     found, picked = compared.largest(method), compared.largest(method, picked=True)
-    assert found is not None and picked is not None
+    assert found is not None
+    assert picked is not None
     paper = None if method is Method.PAGEABLE else PUBLISHED_ERRORS[method]
     return {
         "error": found[1].error,

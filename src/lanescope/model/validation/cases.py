@@ -35,5 +35,7 @@ def case_name(case: GridCase) -> str:
 
 
 def stream_counts(method: Method, levels: int) -> tuple[int, ...]:
-    """Return the numbers of streams to try of a grid with so many levels."""
-    return tuple(n for n in STREAMS if n <= levels) if method in STREAMED else (1,)
+    """Return the numbers of streams to try of a grid with so many levels, its own among them."""
+    if method not in STREAMED:
+        return (1,)
+    return tuple(sorted({*(n for n in STREAMS if n <= levels), min(levels, STREAMS[-1])}))
