@@ -1,6 +1,7 @@
 """How much a kernel reads of mapped memory, against the loads of every thread one by one."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,3 +58,10 @@ def test_a_large_convolution_reads_about_a_tile_with_its_surroundings():
     """64 doubles, which are whole sectors, of 46 rows for 32 by 16 points, less at the edges."""
     found = mapped_reads(GridCase(Kernel.CONVOLUTION), ocean(1024, 1024, 1))
     assert 0.96 < found / (64 * 46 / (32 * 16)) < 1
+
+
+def test_the_tiles_are_those_of_the_core():
+    source = Path(__file__).parents[2] / "native" / "src" / "workload" / "grid_kernels.cu"
+    if not source.is_file():
+        pytest.skip("the core's source is not here")
+    assert "kTileX = 32, kTileY = 16;" in source.read_text()

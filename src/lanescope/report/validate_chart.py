@@ -21,9 +21,9 @@ from lanescope.report.validate_tables import held_out
 _DRAWN = tuple(method for method in Method if method is not Method.PAGEABLE)
 _COLUMNS = 2
 _PANEL_INCHES = (4.4, 2.5)
-_HEAD_INCHES, _FOOT_INCHES = 0.55, 0.95
+_HEAD_INCHES, _LEGEND_INCHES, _LINE_INCHES = 0.55, 0.3, 0.155
 _BAR = 0.38
-_NOTE_COLUMNS = 130
+_NOTE_COLUMNS = 140
 _KINDS = (("measured", -_BAR / 2, 0), ("predicted", _BAR / 2, 1))
 
 
@@ -48,13 +48,15 @@ def write_bars(validation: Validation, compared: Compared, path: Path) -> None:
             "picture files need matplotlib, which is not installed: pip install matplotlib"
         ) from error
     rows = -(-len(compared.cases) // _COLUMNS) or 1
-    inches = _COLUMNS * _PANEL_INCHES[0], rows * _PANEL_INCHES[1] + _HEAD_INCHES + _FOOT_INCHES
+    lines = _notes(compared)
+    foot = _LEGEND_INCHES + _LINE_INCHES * len(lines) + 0.1
+    inches = _COLUMNS * _PANEL_INCHES[0], rows * _PANEL_INCHES[1] + _HEAD_INCHES + foot
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=inches, layout=None)
         FigureCanvasAgg(figure)
         for number, case in enumerate(compared.cases):
             left = (number % _COLUMNS + 0.15) / _COLUMNS
-            below = (rows - 1 - number // _COLUMNS) * _PANEL_INCHES[1] + _FOOT_INCHES + 0.45
+            below = (rows - 1 - number // _COLUMNS) * _PANEL_INCHES[1] + foot + 0.45
             place = (
                 left,
                 below / inches[1],
@@ -62,7 +64,7 @@ def write_bars(validation: Validation, compared: Compared, path: Path) -> None:
                 (_PANEL_INCHES[1] - 0.85) / inches[1],
             )
             _draw(figure.add_axes(place), case)
-        _words(figure, inches[1], validation, compared)
+        _words(figure, inches[1], validation, compared, lines)
         about = {"Date": None} if path.suffix == ".svg" else None
         try:
             figure.savefig(path, dpi=DPI, metadata=about, facecolor="white")
@@ -106,7 +108,14 @@ def _label(row: Row) -> str:
     return f"{name}\n{error}"
 
 
-def _words(figure: Any, height: float, validation: Validation, compared: Compared) -> None:
+def _notes(compared: Compared) -> list[str]:
+    told = f"{held_out(compared)} {Method.PAGEABLE} is not drawn: the paper has no such bars."
+    return textwrap.wrap(told, _NOTE_COLUMNS)
+
+
+def _words(
+    figure: Any, height: float, validation: Validation, compared: Compared, lines: list[str]
+) -> None:
     known = compared.parameters
     sides = " × ".join(map(str, validation.grid))
     figure.text(
@@ -132,16 +141,15 @@ def _words(figure: Any, height: float, validation: Validation, compared: Compare
             handles,
             labels,
             loc="lower left",
-            bbox_to_anchor=(0.015, 0.62 / height),
+            bbox_to_anchor=(0.015, (_LINE_INCHES * len(lines) + 0.1) / height),
             ncols=2,
             frameon=False,
             borderaxespad=0,
         )
-    told = f"{held_out(compared)} {Method.PAGEABLE} is not drawn: the paper has no such bars."
     figure.text(
         0.02,
         0.06 / height,
-        "\n".join(textwrap.wrap(told, _NOTE_COLUMNS)),
+        "\n".join(lines),
         size=8,
         color="#57606a",
         va="bottom",
