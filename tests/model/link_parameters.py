@@ -3,7 +3,7 @@
 The numbers are of no machine; they are near those of a GPU on PCIe 5.0.
 """
 
-from lanescope.model.transfer.estimate import Curve, Estimate
+from lanescope.model.transfer.estimate import Curve, Estimate, Surface
 from lanescope.model.transfer.parameters import (
     Direction,
     Duplex,
@@ -11,6 +11,7 @@ from lanescope.model.transfer.parameters import (
     Launching,
     LinkParameters,
     Mapped,
+    Mixture,
     Origin,
     Range,
 )
@@ -32,7 +33,7 @@ def direction(per_byte, first=5e-6, gap=0.4e-6, call=1.5e-6):
         within(per_byte),
         within(gap),
         single=curve(first * 1.1, per_byte),
-        next=curve(max(gap, call), per_byte),
+        next=Surface((256,), (curve(max(gap, call), per_byte),)),
         call=curve(call, 0.0),
         engine=curve(gap, per_byte),
     )
@@ -55,7 +56,7 @@ def fitted(**changes):
             within(8e-6),
             within(1 / 50e9),
             within(1 / 52e9),
-            Duplex(within(1 / 42e9), within(1 / 41e9)),
+            Mixture((0.5,), (within(1.2),)),
         ),
         "pageable_h2d": Direction(within(8e-6), within(1 / 9e9), within(4e-6)),
         "pageable_d2h": Direction(within(9e-6), within(1 / 7e9), within(4e-6)),

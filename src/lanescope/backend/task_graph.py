@@ -13,8 +13,9 @@ from lanescope.backend.reasons import reason_for
 from lanescope.machine import Machine
 from lanescope.measurement.result import FloatArray
 
-#: A run of this long is repeated often enough by a tenth of it.
 _FEWEST, _MOST = 5, 200
+#: Runs before those that count: the core's own, and one whose time tells how many follow.
+UNCOUNTED_RUNS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,16 @@ class TaskTimes:
     held: FloatArray | None = None
 
 
-def near_cpus(machine: Machine, gpu: int) -> list[int]:
-    """Return the CPUs of the NUMA node next to a GPU, or none where that is not known."""
+def near_cpu(machine: Machine, gpu: int) -> list[int]:
+    """Return one CPU of the NUMA node next to a GPU, or none where no node is known.
+
+    One, as a thread that wanders from core to core makes its calls in two or three different times.
+    The last, as the first ones of a machine often have its interrupts.
+    """
     node = machine.gpu(gpu).node
-    near = next((one for one in machine.nodes if one.index == node), None)
-    return [] if near is None else [cpu for core in near.cores for cpu in core]
+    nodes = [one for one in machine.nodes if one.index == node] or list(machine.nodes)
+    cores = [core for one in nodes for core in one.cores]
+    return [cores[-1][0]] if cores else []
 
 
 def measure_graph(

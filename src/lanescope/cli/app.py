@@ -2,7 +2,7 @@
 
 Exit codes: 0 all is well, 1 a path is slower than it should be, 2 bad input,
 3 something could not be measured and ``--strict``, 130 after Ctrl-C, 143 after
-SIGTERM. ``watch`` ends as its program does.
+SIGTERM. ``watch`` and ``advise`` end as their program does.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import NoReturn
 import typer
 
 from lanescope.cli import (
+    advise,
     bench,
     check,
     contention,
@@ -27,6 +28,7 @@ from lanescope.cli import (
     hostdev,
     latency,
     model,
+    model_fit,
     model_validate,
     nurma,
     overhead,
@@ -82,6 +84,7 @@ model_app = typer.Typer(
     no_args_is_help=True,
 )
 model_app.command("predict", help=_help(model.predict))(model.predict)
+model_app.command("fit", help=_help(model_fit.model_fit))(model_fit.model_fit)
 model_app.command("validate", help=_help(model_validate.validate))(model_validate.validate)
 app.add_typer(model_app, name="model")
 app.command("check", help=_help(check.check))(check.check)
@@ -91,6 +94,7 @@ app.command("topo", help=_help(topo.topo))(topo.topo)
 app.command("watch", help=_help(watch.watch), context_settings={"allow_interspersed_args": False})(
     watch.watch
 )
+app.command("advise", help=_help(advise.advise))(advise.advise)
 app.command("doctor", help=_help(doctor.doctor))(doctor.doctor)
 app.command("reproduce", help=_help(reproduce.reproduce))(reproduce.reproduce)
 app.command("report", help=_help(report.report))(report.report)

@@ -118,7 +118,7 @@ def watch(
     Its input, output and exit code stay its own; the summary goes to standard error. Instead of
     a program the whole machine can be watched, or the time of a process that runs already.
     """
-    with _interruptible():
+    with told_when_interrupted():
         from lanescope.cli.live import check_terminal, live_view
         from lanescope.experiment.sizes import parse_size
         from lanescope.machine import discover
@@ -153,7 +153,7 @@ def watch(
     command = shlex.join(["lanescope", *sys.argv[1:]])
     sources = lambda folder: sources_for(machine, asked, folder)  # noqa: E731
     beside = (lambda folder: live_view(folder, machine)) if live else nullcontext
-    with _interruptible():
+    with told_when_interrupted():
         what = Watch(machine, waited, command, sources, out, beside)
         run = run_watch(what)
         try:
@@ -169,7 +169,7 @@ def watch(
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def told_when_interrupted() -> Iterator[None]:
     """Tell in a sentence that somebody interrupted before anything ran.
 
     Raises

@@ -13,7 +13,7 @@ from lanescope.backend.task_graph import (
     kernel_task,
     measure_graph,
     native_errors,
-    near_cpus,
+    near_cpu,
 )
 from lanescope.grid.case import GridCase
 from lanescope.grid.profiles import FloatArray, OceanGrid
@@ -88,7 +88,7 @@ class GridMemory:
         NotMeasuredError
             If there is no room, or no GPU.
         """
-        topology, cpus = native.Topology(), near_cpus(machine, gpu)
+        topology, cpus = native.Topology(), near_cpu(machine, gpu)
         array = grid.temperature.nbytes
         with native_errors():
             memory = native.TaskMemory(

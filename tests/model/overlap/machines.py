@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lanescope.model.overlap.replay import replay
-from lanescope.model.transfer.estimate import Curve, Estimate
+from lanescope.model.transfer.estimate import Curve, Estimate, Surface
 from lanescope.model.transfer.parameters import (
     Direction,
     Duplex,
@@ -40,8 +40,8 @@ def duplex(h2d, d2h):
     return Duplex(exactly(h2d), exactly(d2h))
 
 
-def mapped(first=0.0, read=1e-9, write=1e-9, both=None):
-    return Mapped(exactly(first), exactly(read), exactly(write), both)
+def mapped(first=0.0, read=1e-9, write=1e-9, mixture=None):
+    return Mapped(exactly(first), exactly(read), exactly(write), mixture)
 
 
 def launching(first=0.0, call=0.0, gap=0.0, event_call=0.0):
@@ -59,7 +59,7 @@ CURVED = Direction(
     exactly(2e-11),
     exactly(1e-6),
     single=curve((1024, 6.1e-6), (1 << 20, 28e-6), (1 << 30, 21.482e-3)),
-    next=curve((1024, 2e-6), (1 << 20, 22.5e-6), (1 << 30, 21.476e-3)),
+    next=Surface((256,), (curve((1024, 2e-6), (1 << 20, 22.5e-6), (1 << 30, 21.476e-3)),)),
     call=curve((1024, 2e-6), (1 << 30, 2e-6)),
     engine=curve((1024, 1.2e-6), (1 << 20, 22.5e-6), (1 << 30, 21.476e-3)),
 )

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from lanescope.model.overlap.rates import Rules
 from lanescope.model.overlap.replay import replay
 from lanescope.model.overlap.tasks import Task, TaskGraph, TaskKind
-from tests.model.overlap.machines import direction, duplex, launching, link, mapped
+from lanescope.model.transfer.parameters import Mixture
+from tests.model.overlap.machines import direction, duplex, exactly, launching, link, mapped
 
 PARAMETERS = link(
     direction(5e-6, 1e-9, 1e-6),
     direction(6e-6, 1.5e-9, 2e-6),
     duplex=duplex(1.4e-9, 1.8e-9),
     explicit_mapped=duplex(1.6e-9, 1.9e-9),
-    mapped=mapped(7e-6, 1.2e-9, 1.3e-9, duplex(1.7e-9, 1.6e-9)),
+    mapped=mapped(7e-6, 1.2e-9, 1.3e-9, Mixture((0.3, 0.6), (exactly(1.2), exactly(1.4)))),
     pageable_h2d=direction(8e-6, 3e-9, 5e-6),
     pageable_d2h=direction(8e-6, 4e-9, 5e-6),
     launching=launching(4e-6, 1e-6, 0.5e-6, 0.3e-6),

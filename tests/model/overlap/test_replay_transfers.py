@@ -9,13 +9,14 @@ from lanescope.model.overlap.graphs import on_gpus
 from lanescope.model.overlap.replay import replay
 from lanescope.model.overlap.shared_links import SharedLinks, shared_links
 from lanescope.model.overlap.tasks import Task, TaskGraph, TaskKind
-from lanescope.model.transfer.parameters import Way
+from lanescope.model.transfer.parameters import Mixture, Way
 from lanescope.model.transfer.seconds import single_seconds, transfer_seconds
 from tests.model.overlap.machines import (
     CURVED,
     curve,
     direction,
     duplex,
+    exactly,
     launching,
     link,
     mapped,
@@ -129,14 +130,15 @@ def test_copies_of_one_stream_are_not_parted():
 
 
 def test_a_mapped_kernel_takes_the_longest_of_its_parts():
-    parameters = link(mapped=mapped(read=2e-9, write=1e-9, both=duplex(3e-9, 2e-9)))
+    mixture = Mixture((1 / 3,), (exactly(1.25),))
+    parameters = link(mapped=mapped(read=2e-9, write=1e-9, mixture=mixture))
     alone = Task(KERNEL, seconds=5.0, reads=10**9)
     assert seconds(graph(alone), parameters) == pytest.approx(5.0)
     assert seconds(graph(replace(alone, seconds=1.0)), parameters) == pytest.approx(2.0)
     both = replace(alone, seconds=1.0, writes=10**9)
-    # writes take 2 s beside the reads, which have a third left then, that takes 2/3 s
+    # writes take a third of what both take in turn: the reads, which take longer, are slowed so
     replayed = replay(graph(both), parameters)
-    assert replayed.seconds == pytest.approx(2 + 2 / 3)
+    assert replayed.seconds == pytest.approx(2 * 1.25)
     assert replayed.busiest == "h2d"
 
 

@@ -104,7 +104,8 @@ def test_all_of_a_link_moves():
         assert new.h2d_per_byte.value == pytest.approx(2 * old.h2d_per_byte.value, rel=0.01)
         assert new.d2h_per_byte.value == pytest.approx(2 * old.d2h_per_byte.value, rel=0.01)
     assert after.mapped.read_per_byte.value > 1.9 * before.mapped.read_per_byte.value
-    assert after.mapped.both.d2h_per_byte.value > 1.9 * before.mapped.both.d2h_per_byte.value
+    assert after.mapped.write_per_byte.value > 1.9 * before.mapped.write_per_byte.value
+    assert after.mapped.mixture == before.mapped.mixture
     assert after.mapped.first == before.mapped.first
 
 

@@ -35,7 +35,7 @@ class Cut:
     work: Workload
     known: LinkParameters
     streams: int
-    copied: dict[tuple[int, float], tuple[Estimate, Estimate]] = field(default_factory=dict)
+    copied: dict[tuple[int, float, int], tuple[Estimate, Estimate]] = field(default_factory=dict)
     called: dict[tuple[int, float], Estimate] = field(default_factory=dict)
 
     def slowed(self, duplex: Duplex | None, pick: Pick, *, shared: bool) -> PerByte:
@@ -75,11 +75,11 @@ class Cut:
         """Return ``L + o + B * G + g * (copies - 1)``, or as measured at such sizes."""
         if not size:
             return 0.0
-        key = id(direction), size / copies
+        key = id(direction), size / copies, copies
         if key not in self.copied:
             self.copied[key] = (
                 single_seconds(direction, size / copies),
-                next_seconds(direction, size / copies),
+                next_seconds(direction, size / copies, copies),
             )
         first, further = self.copied[key]
         return pick(first) + (copies - 1) * pick(further)

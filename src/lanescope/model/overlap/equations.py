@@ -18,7 +18,8 @@ from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.predictor import Prediction
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.estimate import Estimate
-from lanescope.model.transfer.parameters import Direction, Duplex, LinkParameters, Mapped
+from lanescope.model.transfer.parameters import Direction, LinkParameters
+from lanescope.model.transfer.seconds import mapped_seconds
 
 T = TypeVar("T")
 
@@ -150,19 +151,13 @@ def _explicit(cut: Cut, into: Direction, back: Direction, pick: Pick) -> Parts:
 def _implicit(cut: Cut, pick: Pick) -> Parts:
     known, work = cut.known, cut.work
     mapped = _known(known.mapped, known, "what kernels that read and write mapped memory cost")
-    both = mapped.both if work.h2d_bytes and work.d2h_bytes else None
-    read, write = _mapped_per_byte(mapped, both, pick)
-    h2d = work.h2d_bytes * work.mapped_reads * read
-    d2h = work.d2h_bytes * work.mapped_writes * write
+    reading, writing = mapped_seconds(
+        mapped, work.h2d_bytes * work.mapped_reads, work.d2h_bytes * work.mapped_writes
+    )
+    h2d, d2h = pick(reading), pick(writing)
     # what the launch costs from end to end is both L + o in one
     seconds = forms.equation_6(h2d, work.kernel_seconds, d2h, pick(mapped.first), 0.0)
     return Parts(seconds, h2d, work.kernel_seconds, d2h)
-
-
-def _mapped_per_byte(mapped: Mapped, both: Duplex | None, pick: Pick) -> tuple[float, float]:
-    if both is None:
-        return pick(mapped.read_per_byte), pick(mapped.write_per_byte)
-    return pick(both.h2d_per_byte), pick(both.d2h_per_byte)
 
 
 def _known(value: T | None, parameters: LinkParameters, what: str) -> T:

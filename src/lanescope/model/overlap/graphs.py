@@ -157,16 +157,18 @@ class _Parts:
         return TaskGraph(tuple(self.tasks))
 
     def _copy_in(self, part: int) -> None:
+        # A GPU takes copies of different streams in an order of its own (so an H200 did). Where a
+        # part needs the one before, waiting for that one's copies keeps them in order.
+        after: tuple[int, ...] = ()
+        if self.workload.needs_previous and part - 1 in self.last_copy:
+            after = (self.last_copy[part - 1],)
         for task in _copies(self.workload, TaskKind.H2D, self.cut[part], self.units, part):
             self.last_copy[part] = len(self.tasks)
-            self.tasks.append(task)
+            self.tasks.append(replace(task, after=after))
+            after = ()
 
     def _compute(self, part: int) -> None:
         first, count = self.cut[part]
-        needed: set[int] = set()
-        if self.workload.needs_previous and part:
-            # A stream's last copy ends after its others: one event for each part is enough.
-            needed = {self.last_copy[p] for p in (0, part - 1) if p in self.last_copy}
         writes = 0
         if self.mapped:
             total = round(self.workload.d2h_bytes * self.workload.mapped_writes)
@@ -179,7 +181,6 @@ class _Parts:
                 part,
                 seconds=seconds,
                 writes=writes,
-                after=tuple(sorted(needed)),
                 first=first,
                 count=count,
             )

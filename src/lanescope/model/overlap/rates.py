@@ -13,7 +13,7 @@ from functools import lru_cache
 from lanescope.errors import NotMeasuredError
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.parameters import Direction, Duplex, LinkParameters, Mapped, Way
-from lanescope.model.transfer.seconds import next_seconds, single_seconds
+from lanescope.model.transfer.seconds import mapped_seconds, next_seconds, single_seconds
 
 
 class Level(StrEnum):
@@ -134,10 +134,9 @@ class Rates:
         self.slowdowns = lru_cache(maxsize=None)(self._slowdowns)
 
     def mapped_seconds(self, reads: int, writes: int) -> tuple[float, float]:
-        """Return how long a kernel's reads and writes of host memory take, each alone."""
-        mapped = self._mapped()
-        read, write = self._level.of(mapped.read_per_byte), self._level.of(mapped.write_per_byte)
-        return reads * read, writes * write
+        """Return how long a kernel's reads and writes of host memory take, nothing else moving."""
+        reading, writing = mapped_seconds(self._mapped(), reads, writes)
+        return self._level.of(reading), self._level.of(writing)
 
     def _copy(self, way: Way, size: int, pageable: bool) -> Cost:
         direction = self._direction(way, pageable)
@@ -200,8 +199,9 @@ class Rates:
         """How many times as long each flow takes while these flow.
 
         Copies both ways, and mapped reads against copies back, by `LinkParameters.duplex`;
-        copies to the GPU against mapped writes by `explicit_mapped`; mapped reads against
-        mapped writes by `Mapped.both`. Of two that apply the larger.
+        copies to the GPU against mapped writes by `explicit_mapped`. Of two that apply the
+        larger. What a kernel reads and writes itself slows each other already in
+        `mapped_seconds`.
         """
         known = self.parameters
         back_in = self._ratios(known.duplex, known.h2d.per_byte, known.d2h.per_byte)
@@ -210,16 +210,12 @@ class Rates:
             slow_in, slow_back = back_in
         if reading and copy_back:
             slow_read, slow_back = back_in
-        if known.mapped is not None and writing:
-            read, write = known.mapped.read_per_byte, known.mapped.write_per_byte
-            if copy_in:
-                one, other = back_in
-                if known.explicit_mapped is not None:
-                    one, other = self._ratios(known.explicit_mapped, known.h2d.per_byte, write)
-                slow_in, slow_write = max(slow_in, one), max(slow_write, other)
-            if reading:
-                one, other = self._ratios(known.mapped.both, read, write)
-                slow_read, slow_write = max(slow_read, one), max(slow_write, other)
+        if known.mapped is not None and writing and copy_in:
+            one, other = back_in
+            if known.explicit_mapped is not None:
+                write = known.mapped.write_per_byte
+                one, other = self._ratios(known.explicit_mapped, known.h2d.per_byte, write)
+            slow_in, slow_write = max(slow_in, one), max(slow_write, other)
         return slow_in, slow_back, slow_read, slow_write
 
     def _ratios(

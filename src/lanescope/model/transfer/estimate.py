@@ -57,7 +57,7 @@ class Curve:
     def at(self, size: float) -> Estimate:
         """Return the time of a size in bytes.
 
-        Between two sizes the time is a straight line in the logarithms of both. Below the
+        Between two sizes the time is a straight line, as ``L + o + B * G`` is. Below the
         smallest it is the smallest's; above the largest it grows as from the last but one to it.
         """
         if size <= self.sizes[0]:
@@ -67,13 +67,48 @@ class Curve:
         left, here = self.seconds[right - 1], self.seconds[right]
         if size > b:
             return _beyond(size, (a, left), (b, here))
-        part = log(size / a) / log(b / a)
-        values = (
-            x * (y / x) ** part if min(x, y) > 0 else x + (y - x) * part
-            for x, y in zip(_three(left), _three(here), strict=True)
-        )
-        low, value, high = values
-        return Estimate(value, low, high)
+        return between(left, here, (size - a) / (b - a))
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """Seconds by size and number of streams: a curve for each of some numbers.
+
+    Attributes
+    ----------
+    streams
+        Rising.
+    curves
+        One for each number of streams.
+    """
+
+    streams: tuple[int, ...]
+    curves: tuple[Curve, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.streams) != len(self.curves) or not self.streams:
+            raise ValueError("a surface needs a curve for each number of streams")
+        if any(a >= b for a, b in zip(self.streams, self.streams[1:], strict=False)):
+            raise ValueError("the numbers of streams of a surface rise")
+
+    def at(self, size: float, streams: float) -> Estimate:
+        """Return the time of a size in bytes, for so many streams.
+
+        Between two numbers of streams it is a straight line in their logarithm; beyond them it is
+        that of the nearest.
+        """
+        right = bisect_right(self.streams, streams)
+        if right == 0 or right == len(self.streams):
+            return self.curves[max(right - 1, 0)].at(size)
+        a, b = self.streams[right - 1 : right + 1]
+        here, there = (self.curves[place].at(size) for place in (right - 1, right))
+        return between(here, there, log(streams / a) / log(b / a))
+
+
+def between(one: Estimate, other: Estimate, part: float) -> Estimate:
+    """Return what lies between two estimates: the first for a part of 0, the second for 1."""
+    low, value, high = (x + (y - x) * part for x, y in zip(_three(one), _three(other), strict=True))
+    return Estimate(value, min(low, value), max(high, value))
 
 
 def _three(one: Estimate) -> tuple[float, float, float]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lanescope.errors import InputError
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, PcieLink, for_kernels, payload_gbs
-from lanescope.model.transfer.estimate import Curve, Estimate
+from lanescope.model.transfer.estimate import Curve, Estimate, Surface
 from lanescope.model.transfer.parameters import (
     Direction,
     Duplex,
@@ -131,11 +131,13 @@ def _direction(known: Direction, exchange: Exchange) -> Direction:
     def moved(curve: Curve | None) -> Curve | None:
         return None if curve is None else _moved(curve, known.per_byte, per_byte, ratio)
 
+    curves = () if known.next is None else known.next.curves
+    further = tuple(_moved(curve, known.per_byte, per_byte, ratio) for curve in curves)
     return dataclasses.replace(
         known,
         per_byte=per_byte,
         single=moved(known.single),
-        next=moved(known.next),
+        next=None if known.next is None else Surface(known.next.streams, further),
         engine=moved(known.engine),
     )
 
@@ -173,7 +175,6 @@ def _mapped(known: Mapped, exchanges: tuple[Exchange, Exchange]) -> Mapped:
         known,
         read_per_byte=exchanges[0].per_byte(known.read_per_byte),
         write_per_byte=exchanges[1].per_byte(known.write_per_byte),
-        both=None if known.both is None else _duplex(known.both, exchanges),
     )
 
 

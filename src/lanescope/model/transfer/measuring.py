@@ -11,13 +11,16 @@ from lanescope.backend.task_graph import (
     kernel_task,
     measure_graph,
     native_errors,
-    near_cpus,
+    near_cpu,
 )
 from lanescope.machine import Machine
+from lanescope.model.overlap.tasks import TaskKind
+from lanescope.model.transfer.patterns import pattern_of
 from lanescope.model.transfer.points import LONG_BYTES, MOST_BYTES, Kind, Point, pieces
 from lanescope.model.transfer.samples import Measured
 
 _DOUBLE = 8
+_HELD = (Kind.COPIES, Kind.LAUNCHES, Kind.EVENTS)
 
 
 class TransferBench:
@@ -31,9 +34,9 @@ class TransferBench:
 
     def __init__(self, machine: Machine, gpu: int) -> None:
         self._topology = native.Topology()
-        self._cpus = near_cpus(machine, gpu)
+        self._cpus = near_cpu(machine, gpu)
         with native_errors():
-            self._pinned = self._memory(gpu, [MOST_BYTES, LONG_BYTES], pageable=False)
+            self._pinned = self._memory(gpu, [MOST_BYTES, *[LONG_BYTES] * 2], pageable=False)
             self._pageable = self._memory(gpu, [LONG_BYTES], pageable=True)
 
     def _memory(self, gpu: int, sizes: list[int], *, pageable: bool) -> native.TaskMemory:
@@ -53,14 +56,12 @@ class TransferBench:
             return measure_graph(self._graph(point), budget_seconds, held=_is_held(point))
 
     def _graph(self, point: Point) -> native.TaskGraph:
+        tasks = list(_TASKS[point.kind](point))
         if point.kind in (Kind.EXPLICIT_MAPPED, Kind.MAPPED):
-            tasks = list(_in_place(point))
-            reads, writes = point.reads, max(point.writes, int(point.kind is Kind.EXPLICIT_MAPPED))
             return native.moving_graph(
-                self._topology, self._pinned, tasks, reads, writes, cpus=self._cpus
+                self._topology, self._pinned, tasks, point.reads, point.writes, cpus=self._cpus
             )
         memory = self._pageable if point.kind is Kind.PAGEABLE else self._pinned
-        tasks = list(_TASKS[point.kind](point))
         return native.busy_graph(self._topology, memory, tasks, cpus=self._cpus)
 
 
@@ -79,7 +80,7 @@ def measure_all(
 
 def _is_held(point: Point) -> bool:
     """Whether the device is timed alone, too: where calls may take longer than it does."""
-    return point.streams > 1 and not point.held_out
+    return point.streams > 1 and not point.held_out and point.kind in _HELD
 
 
 def _one_way(point: Point) -> Iterator[native.TaskSpec]:
@@ -88,17 +89,20 @@ def _one_way(point: Point) -> Iterator[native.TaskSpec]:
 
 
 def _both_ways(point: Point) -> Iterator[native.TaskSpec]:
-    yield copy_task(True, 0, point.h2d_bytes, stream=0)
-    yield copy_task(False, 0, point.d2h_bytes, stream=1)
+    for task in pattern_of(point).tasks:
+        if task.kind is TaskKind.KERNEL:
+            begin = point.d2h_bytes * task.first // point.streams
+            first, count = begin // _DOUBLE, task.writes // _DOUBLE
+            yield kernel_task(first, count, stream=task.stream, after=task.after)
+        else:
+            down = task.kind is TaskKind.H2D
+            total = point.h2d_bytes if down else point.d2h_bytes
+            begin = total * task.first // point.streams
+            yield copy_task(down, begin, task.bytes, stream=task.stream, after=task.after)
 
 
 def _in_place(point: Point) -> Iterator[native.TaskSpec]:
-    arrays = point.reads + point.writes
-    if point.kind is Kind.EXPLICIT_MAPPED:
-        yield copy_task(True, 0, point.h2d_bytes, stream=1)
-        yield kernel_task(0, point.d2h_bytes // _DOUBLE)
-    else:
-        yield kernel_task(0, point.bytes // arrays // _DOUBLE)
+    yield kernel_task(0, point.bytes // (point.reads + point.writes) // _DOUBLE)
 
 
 def _launches(point: Point) -> Iterator[native.TaskSpec]:
@@ -115,6 +119,8 @@ _TASKS: dict[Kind, Callable[[Point], Iterator[native.TaskSpec]]] = {
     Kind.COPIES: _one_way,
     Kind.PAGEABLE: _one_way,
     Kind.DUPLEX: _both_ways,
+    Kind.EXPLICIT_MAPPED: _both_ways,
+    Kind.MAPPED: _in_place,
     Kind.LAUNCHES: _launches,
     Kind.EVENTS: _in_turns,
 }

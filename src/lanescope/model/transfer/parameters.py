@@ -9,10 +9,11 @@ measured here, L + o, o and g also depend on the size, as in parameterized LogP 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lanescope.model.transfer.estimate import Curve, Estimate
+from lanescope.model.transfer.estimate import Curve, Estimate, Surface, between
 
 
 class Way(StrEnum):
@@ -46,9 +47,9 @@ class Direction:
     single
         Seconds from the call to the end of one copy, by size; None: ``first + bytes * per_byte``.
     next
-        Seconds that each further copy of a size costs, when many are queued on streams of
-        their own: the longer of the call and of the engine's work. None: ``gap + bytes *
-        per_byte``.
+        Seconds that each further copy of a size costs, by size and by the number of copies, each
+        on its own stream: the longer of the call and of the engine's work. None: ``gap + bytes
+        * per_byte``.
     call
         o: seconds that the calling thread is held by the call, by size of the copy; None:
         not known, and taken for 0.
@@ -61,7 +62,7 @@ class Direction:
     per_byte: Estimate
     gap: Estimate
     single: Curve | None = None
-    next: Curve | None = None
+    next: Surface | None = None
     call: Curve | None = None
     engine: Curve | None = None
 
@@ -81,6 +82,32 @@ class Duplex:
 
 
 @dataclass(frozen=True, slots=True)
+class Mixture:
+    """How much longer a kernel takes that reads and writes than its longer direction alone.
+
+    Attributes
+    ----------
+    shares
+        Rising, each between 0 and 1: what writing takes alone, as a share of what reading and
+        writing take one after the other.
+    factors
+        How many times as long as the longer direction alone, for each share. Beyond the first
+        and the last one they go straight to 1, where a kernel only reads or only writes.
+    """
+
+    shares: tuple[float, ...]
+    factors: tuple[Estimate, ...]
+
+    def at(self, share: float) -> Estimate:
+        """Return the factor of a share."""
+        one = Estimate.exactly(1.0)
+        shares, factors = (0.0, *self.shares, 1.0), (one, *self.factors, one)
+        right = min(bisect_right(shares, share), len(shares) - 1)
+        a, b = shares[right - 1], shares[right]
+        return between(factors[right - 1], factors[right], (share - a) / (b - a))
+
+
+@dataclass(frozen=True, slots=True)
 class Mapped:
     """Host memory that kernels read and write in place.
 
@@ -90,14 +117,14 @@ class Mapped:
         Seconds from the launch to its end as the host sees it, of a kernel that moves nothing.
     read_per_byte, write_per_byte
         G of a kernel that only reads, and of one that only writes.
-    both
-        G of each direction in a kernel that reads and writes as many bytes; None: unslowed.
+    mixture
+        Of one that does both; None: not slower than its longer direction.
     """
 
     first: Estimate
     read_per_byte: Estimate
     write_per_byte: Estimate
-    both: Duplex | None = None
+    mixture: Mixture | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,20 @@ _DOUBLE = 8
 _PAGEABLE_SIZES = tuple(1 << power for power in range(12, 29))
 _MAPPED_BYTES = 256 << 20
 _LAUNCHES = 64
+#: Of many copies; of longer ones a further copy costs its bytes and the gap.
+_LONGEST_PIECE = 64 << 20
 #: Numbers of streams that the fit uses; those between are for the check.
-_FITTED_STREAMS = (16, 256)
-_CHECKED_STREAMS = (1, 2, 4, 8, 32, 64, 128, 256)
-#: Sizes that lie between the powers of two by which the curves are measured.
-_CHECKED_SIZES = tuple(3 << power for power in range(2, 29, 2))
+_FITTED_STREAMS = (2, 4, 16, 64, MOST_STREAMS)
+_CHECKED_STREAMS = (1, 3, 8, 32, 128, MOST_STREAMS)
+#: Where small copies change from one way of moving them to another, the powers of two lie too
+#: far apart.
+_BETWEEN = tuple(size << 10 for size in (6, 12, 20, 24, 28, 48))
+#: Sizes that lie between those by which the curves are measured.
+_CHECKED_SIZES = tuple(5 << power for power in range(1, 28, 2))
 #: Arrays that a kernel reads and writes in place, of the same length.
-_MAPPED_ARRAYS = ((1, 0), (0, 1), (1, 1), (2, 1), (1, 2))
+_MAPPED_ARRAYS = ((1, 0), (0, 1), (1, 1), (2, 1), (2, 3), (1, 2), (1, 3))
+#: Into how many parts transfers are cut that go both ways at once.
+_DUPLEX_STREAMS = (1, 4, 32)
 
 
 class Kind(StrEnum):
@@ -90,17 +97,17 @@ def plan() -> tuple[Point, ...]:
 
 def _learnt_from() -> Iterator[Point]:
     for way in Way:
-        for power in range(3, 31):
-            yield one_way(way, 1 << power, 1)
-        for streams in _FITTED_STREAMS:
-            for power in range(3, 27):
-                if LEAST_BYTES <= streams << power <= MOST_BYTES:
-                    yield one_way(way, streams << power, streams)
+        for streams in (1, *_FITTED_STREAMS):
+            for size in sorted((*(1 << power for power in range(3, 31)), *_BETWEEN)):
+                if streams * size <= MOST_BYTES and (streams == 1 or size <= _LONGEST_PIECE):
+                    yield one_way(way, streams * size, streams)
         for size in _PAGEABLE_SIZES:
             yield one_way(way, size, 1, Kind.PAGEABLE)
     for kind in (Kind.DUPLEX, Kind.EXPLICIT_MAPPED):
-        for down, up in ((1, 1), (2, 1), (1, 2)):
-            yield Point(kind, down * LONG_BYTES // 2, up * LONG_BYTES // 2)
+        for streams in _DUPLEX_STREAMS:
+            for down, up in ((1, 1), (2, 1), (1, 2)):
+                sizes = down * LONG_BYTES // 2, up * LONG_BYTES // 2
+                yield Point(kind, *sizes, streams, writes=int(kind is Kind.EXPLICIT_MAPPED))
     for reads, writes in _MAPPED_ARRAYS:
         yield mapped(reads, writes, _MAPPED_BYTES // 2)
     for count in (1, _LAUNCHES):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from lanescope.model.transfer.estimate import Estimate
-from lanescope.model.transfer.parameters import Direction
+from lanescope.model.transfer.parameters import Direction, Mapped
 
 
 def single_seconds(direction: Direction, size: float) -> Estimate:
@@ -13,10 +15,13 @@ def single_seconds(direction: Direction, size: float) -> Estimate:
     return _line(direction.first, direction.per_byte, size)
 
 
-def next_seconds(direction: Direction, size: float) -> Estimate:
-    """Return what a further copy of that size costs: ``g + B * G``, or as measured."""
+def next_seconds(direction: Direction, size: float, copies: float = inf) -> Estimate:
+    """Return what a further copy of that size costs: ``g + B * G``, or as measured.
+
+    `copies` is how many there are of them; by default as many as were measured.
+    """
     if direction.next is not None:
-        return direction.next.at(size)
+        return direction.next.at(size, copies)
     return _line(direction.gap, direction.per_byte, size)
 
 
@@ -30,12 +35,36 @@ def transfer_seconds(direction: Direction, size: int, streams: int) -> Estimate:
         raise ValueError("a transfer has 0 or more bytes and 1 or more streams")
     first, further = single_seconds(direction, size / streams), Estimate.exactly(0.0)
     if streams > 1:
-        further = next_seconds(direction, size / streams)
+        further = next_seconds(direction, size / streams, streams)
     more = streams - 1
     return Estimate(
         first.value + more * further.value,
         first.low + more * further.low,
         first.high + more * further.high,
+    )
+
+
+def mapped_seconds(mapped: Mapped, reads: float, writes: float) -> tuple[Estimate, Estimate]:
+    """Return how long so many bytes read and written by one kernel keep each direction busy.
+
+    Both are slower than alone by the same factor, as one thread reads and then writes.
+    """
+    factor = Estimate.exactly(1.0)
+    if mapped.mixture is not None and reads and writes:
+        reading = reads * mapped.read_per_byte.value
+        writing = writes * mapped.write_per_byte.value
+        factor = mapped.mixture.at(writing / (reading + writing))
+    return (
+        _times(mapped.read_per_byte, factor, reads),
+        _times(mapped.write_per_byte, factor, writes),
+    )
+
+
+def _times(per_byte: Estimate, factor: Estimate, size: float) -> Estimate:
+    return Estimate(
+        size * per_byte.value * factor.value,
+        size * per_byte.low * factor.low,
+        size * per_byte.high * factor.high,
     )
 
 

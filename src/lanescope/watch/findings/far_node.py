@@ -24,6 +24,14 @@ def far_node(
     timeline: Timeline, machine: Machine, ceilings: Ceilings | None = None
 ) -> Iterator[Finding]:
     """Yield a finding for each GPU and direction with much traffic of a far node's memory."""
+    for _, _, finding in far_by_way(timeline, machine, ceilings):
+        yield finding
+
+
+def far_by_way(
+    timeline: Timeline, machine: Machine, ceilings: Ceilings | None = None
+) -> Iterator[tuple[int, str, Finding]]:
+    """Yield the same findings, each with its GPU and its direction (``h2d`` or ``d2h``)."""
     rows, called = with_addresses(timeline.operations, timeline.host_copies)
     homes = {
         gpu.index: machine.nearest_node(gpu).index for gpu in machine.gpus if gpu.node is not None
@@ -38,9 +46,9 @@ def far_node(
             moved, of = int(rows.bytes[far].sum()), int(rows.bytes[known].sum())
             if moved >= max(LEAST_BYTES, LEAST_SHARE * of):
                 unknown = int(rows.bytes[mine].sum()) - of
-                yield _finding(
-                    rows.rows(far), called.rows(far), gpu, way, homes[gpu], (of, unknown), ceilings
-                )
+                node = homes[gpu]
+                told = rows.rows(far), called.rows(far), gpu, way, node, (of, unknown), ceilings
+                yield gpu, WAYS[way], _finding(*told)
 
 
 def _finding(

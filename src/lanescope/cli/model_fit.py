@@ -1,0 +1,104 @@
+"""``lanescope model fit``: measures what transfers between the host and a GPU cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lanescope.cli.options import JsonOption, OutOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lanescope.model.transfer.samples import Measured
+
+#: For each of the points, which are about 560.
+_DEFAULT_BUDGET = 0.03
+
+
+def model_fit(
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help="Fit the samples of this run again; no GPU needed."),
+    ] = None,
+    gpu: Annotated[int, typer.Option("--gpu", min=0, metavar="N", help="Which GPU.")] = 0,
+    budget: Annotated[
+        float,
+        typer.Option("--budget", metavar="SECONDS", help="Sampling time for one point, about."),
+    ] = _DEFAULT_BUDGET,
+    out: OutOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Measure L + o, G and g of a GPU's link, and all else that predictions take.
+
+    Copies of 8 B to 1 GiB on 1 to 256 streams, both ways at once, kernels on mapped memory,
+    pageable memory, launches; a quarter of the points is not fitted but compared.
+
+    The fit is kept for this machine: `predict`, `validate` and `advise` take it.
+    """
+    from lanescope.cli.output import console
+    from lanescope.model.transfer.fit_run import fit_folder
+    from lanescope.model.transfer.stored import dumps, keep
+
+    folder = _stored(run) if run is not None else _measured(gpu, budget, out)
+    parameters, measured = fit_folder(folder)
+    if run is None:
+        keep(parameters)
+    if json:
+        print(dumps(parameters), end="")
+        return
+    from lanescope.report.fit_tables import fit_parts
+
+    screen = console()
+    for part in fit_parts(parameters, measured):
+        screen.print(part, soft_wrap=isinstance(part, str))
+
+
+def _stored(run: str) -> Path:
+    from lanescope.model.transfer.fit_run import FACTS
+    from lanescope.run.folders import default_runs_folder
+
+    for folder in (Path(run), default_runs_folder() / run):
+        if (folder / FACTS).is_file():
+            return folder
+    return Path(run)
+
+
+def _measured(gpu: int, budget: float, out: Path | None) -> Path:
+    import sys
+
+    from lanescope.errors import InputError, NotMeasuredError
+    from lanescope.machine import discover
+    from lanescope.model.transfer.fit_run import facts_of, store_samples
+    from lanescope.run.folders import new_run_folder
+
+    if not 0 < budget <= 60:
+        raise InputError(f"--budget {budget:g} is not above 0 and up to 60 seconds")
+    machine = discover()
+    if gpu not in {one.index for one in machine.gpus}:
+        raise InputError(
+            f"there is no GPU {gpu} here to be measured; 'lanescope model fit RUN' fits stored "
+            "samples again, and 'predict --machine NAME' takes the parameters of another machine"
+        )
+    folder = out or new_run_folder("fit")
+    facts = facts_of(machine, gpu, "lanescope model fit")
+    try:
+        store_samples(folder, machine, facts, _points(machine, gpu, budget))
+    except NotMeasuredError as error:
+        raise InputError(f"g{gpu} cannot be measured: {error}") from error
+    finally:
+        print(f"run:  {folder}", file=sys.stderr)
+    return folder
+
+
+def _points(machine: Machine, gpu: int, budget: float) -> Iterator[Measured]:
+    from lanescope.model.transfer.measuring import TransferBench, measure_all
+    from lanescope.model.transfer.points import plan
+
+    yield from measure_all(TransferBench(machine, gpu), plan(), budget)
+
+
+if TYPE_CHECKING:
+    from lanescope.machine import Machine

@@ -1,0 +1,85 @@
+"""A way of doing the work of a phase, and what it is predicted to take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lanescope.model.overlap.methods import Method
+from lanescope.model.overlap.predictor import Predictor
+from lanescope.model.overlap.workload import Workload
+from lanescope.model.transfer.estimate import Estimate
+from lanescope.model.transfer.parameters import Direction, LinkParameters, Way
+from lanescope.model.transfer.seconds import next_seconds, single_seconds
+
+#: Counts of streams that are tried; each is 1.5 times the one before or less.
+STREAM_COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A workload, and how it is done.
+
+    Attributes
+    ----------
+    waited
+        Directions each of whose copies is waited for before the next is handed over.
+    rounds
+        How many rounds the workload holds: more than one where they overlap each other.
+    """
+
+    workload: Workload
+    method: Method
+    streams: int = 1
+    waited: tuple[Way, ...] = ()
+    rounds: int = 1
+
+
+#: Predicts the time of one round of a state.
+Predict = Callable[[State], Estimate]
+
+
+def predicting(predictor: Predictor, parameters: LinkParameters) -> Predict:
+    """Return what predicts states by a predictor, on a machine with these parameters."""
+
+    def predict(state: State) -> Estimate:
+        told = predictor.predict(state.workload, state.method, state.streams, parameters)
+        waits = _waits(state, parameters)
+        return told.seconds.map(lambda seconds: (seconds + waits) / state.rounds)
+
+    return predict
+
+
+def _waits(state: State, parameters: LinkParameters) -> float:
+    """Return what it takes to wait for each copy of pinned memory, beyond handing all over.
+
+    Each costs as one copy alone does, in place of a further one of many. Copies of pageable
+    memory are waited for by every method that has them.
+    """
+    if state.method is not Method.EXPLICIT:
+        return 0.0
+    work = state.workload
+    moved = {
+        Way.H2D: (work.h2d_bytes, work.h2d_arrays),
+        Way.D2H: (work.d2h_bytes, work.d2h_arrays),
+    }
+    return sum(_waits_of(parameters.direction(way), *moved[way]) for way in state.waited)
+
+
+def _waits_of(direction: Direction, moved: int, count: int) -> float:
+    if not moved:
+        return 0.0
+    size = moved / count
+    alone, further = single_seconds(direction, size).value, next_seconds(direction, size).value
+    return (count - 1) * max(alone - further, 0.0)
+
+
+def best_streams(predict: Predict, states: Callable[[int], State], most: int | None) -> State:
+    """Return the state with the count of streams that is predicted to take the least time.
+
+    Of counts that differ by less than 0.5 % the smallest is taken.
+    """
+    counts = [n for n in STREAM_COUNTS if most is None or n <= most] or [2]
+    found = [(predict(states(n)).value, n) for n in counts]
+    least = min(seconds for seconds, _ in found)
+    return states(min(n for seconds, n in found if seconds <= least * 1.005))

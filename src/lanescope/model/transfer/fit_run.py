@@ -1,0 +1,109 @@
+"""The folder of a fit: its samples, what they were fitted to, and the machine.
+
+Layout::
+
+    fit.json               what is known of the link without timing it
+    machine.toml           the machine, as a machine file
+    transfers.parquet      all samples, also of what the fit does not use
+    link-parameters.json   the parameters
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from datetime import date
+from pathlib import Path
+
+from lanescope.errors import InputError
+from lanescope.machine import Machine
+from lanescope.machine.files import dumps_machine
+from lanescope.model.transfer.fit import LinkFacts, fit
+from lanescope.model.transfer.parameters import LinkParameters
+from lanescope.model.transfer.samples import FILE as SAMPLES
+from lanescope.model.transfer.samples import Measured, read_measured, write_measured
+from lanescope.model.transfer.stored import FILE as PARAMETERS
+from lanescope.model.transfer.stored import link_text, machine_key, save
+from lanescope.run.atomic import write_atomically, writing_to
+
+FACTS = "fit.json"
+MACHINE = "machine.toml"
+#: After so many points the samples are written, so that a kill leaves most of them.
+_POINTS_A_WRITE = 60
+
+
+def facts_of(machine: Machine, gpu: int, command: str) -> LinkFacts:
+    """Return what is known of a GPU's link without timing it."""
+    found = machine.gpu(gpu)
+    return LinkFacts(
+        name=f"{found.name} {found.id}",
+        gpu=found.name,
+        link=link_text(machine, gpu),
+        source=f"{command} on {date.today():%Y-%m-%d}",
+        copy_engines=found.copy_engines or 1,
+        machine_key=machine_key(machine, gpu),
+        day=f"{date.today():%Y-%m-%d}",
+    )
+
+
+def store_samples(
+    folder: Path, machine: Machine, facts: LinkFacts, points: Iterable[Measured]
+) -> list[Measured]:
+    """Write samples as they come, and what is known besides; return them all.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written, or holds something.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty; name an empty folder with --out")
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / MACHINE, dumps_machine(machine).encode())
+        told = json.dumps(dataclasses.asdict(facts), indent=1) + "\n"
+        write_atomically(folder / FACTS, told.encode())
+    measured: list[Measured] = []
+    try:
+        for one in points:
+            measured.append(one)
+            if len(measured) % _POINTS_A_WRITE == 0:
+                _write(folder, measured)
+    finally:
+        if measured:
+            _write(folder, measured)
+    return measured
+
+
+def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[Measured, ...]]:
+    """Fit the samples of a folder, again if that was done before, and write the parameters.
+
+    Raises
+    ------
+    InputError
+        If the folder has no samples, or too few of them, or they contradict each other.
+    """
+    if not (folder / SAMPLES).is_file() or not (folder / FACTS).is_file():
+        raise InputError(
+            f"{folder} holds no fit: it has no {SAMPLES} and {FACTS}; name a run of 'lanescope "
+            "model fit'"
+        )
+    measured = read_measured(folder / SAMPLES)
+    parameters = fit(measured, _facts(folder / FACTS))
+    save(parameters, folder / PARAMETERS)
+    return parameters, measured
+
+
+def _facts(path: Path) -> LinkFacts:
+    try:
+        return LinkFacts(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(
+            f"{path} does not say what was measured ({error}); run 'lanescope model fit' again"
+        ) from error
+
+
+def _write(folder: Path, measured: list[Measured]) -> None:
+    with writing_to(folder):
+        write_measured(folder / SAMPLES, measured)

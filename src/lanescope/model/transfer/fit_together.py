@@ -1,0 +1,137 @@
+"""Fits how much traffic slows other traffic, from how long both took together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lanescope.measurement.result import FloatArray
+from lanescope.model.overlap.replay import replay
+from lanescope.model.transfer.estimate import Estimate
+from lanescope.model.transfer.parameters import Duplex, LinkParameters, Mapped, Mixture
+from lanescope.model.transfer.patterns import pattern_of
+from lanescope.model.transfer.points import Kind
+from lanescope.model.transfer.samples import Measured
+
+#: No traffic makes other traffic slower than so many times.
+_MOST_FACTOR = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Opposing:
+    """Two flows of opposite directions, and how their G is put among the parameters."""
+
+    kind: Kind
+    put: Callable[[LinkParameters, Duplex], LinkParameters]
+    h2d_per_byte: Estimate
+    d2h_per_byte: Estimate
+
+    def at(self, parameters: LinkParameters, factors: FloatArray) -> LinkParameters:
+        """Return the parameters with both slowed so many times."""
+        down, up = (
+            Estimate.exactly(one.value * float(factor))
+            for one, factor in zip((self.h2d_per_byte, self.d2h_per_byte), factors, strict=True)
+        )
+        return self.put(parameters, Duplex(down, up))
+
+
+def fit_duplex(measured: Sequence[Measured], parameters: LinkParameters) -> Duplex | None:
+    """Return G of copies while copies go the other way; None where that was not measured."""
+    one = _Opposing(Kind.DUPLEX, _with_duplex, parameters.h2d.per_byte, parameters.d2h.per_byte)
+    return _fitted(one, measured, parameters)
+
+
+def fit_explicit_mapped(measured: Sequence[Measured], parameters: LinkParameters) -> Duplex | None:
+    """Return G of copies to the GPU and of kernels that write mapped memory, both at once."""
+    if parameters.mapped is None:
+        return None
+    one = _Opposing(
+        Kind.EXPLICIT_MAPPED,
+        _with_explicit_mapped,
+        parameters.h2d.per_byte,
+        parameters.mapped.write_per_byte,
+    )
+    return _fitted(one, measured, parameters)
+
+
+def _with_duplex(parameters: LinkParameters, both: Duplex) -> LinkParameters:
+    return replace(parameters, duplex=both)
+
+
+def _with_explicit_mapped(parameters: LinkParameters, both: Duplex) -> LinkParameters:
+    return replace(parameters, explicit_mapped=both)
+
+
+def fit_mixture(measured: Sequence[Measured], mapped: Mapped) -> Mixture | None:
+    """Return how much longer kernels take that read and write mapped memory; None without any."""
+    factors: dict[float, Estimate] = {}
+    for one in measured:
+        point = one.point
+        if point.kind is not Kind.MAPPED or not (point.reads and point.writes):
+            continue
+        reading = point.h2d_bytes * mapped.read_per_byte.value
+        writing = point.d2h_bytes * mapped.write_per_byte.value
+        share = writing / (reading + writing)
+        factors[share] = _factor(one.whole, mapped.first.value, max(reading, writing))
+    if not factors:
+        return None
+    shares = tuple(sorted(factors))
+    return Mixture(shares, tuple(factors[share] for share in shares))
+
+
+def _factor(whole: Estimate, first: float, alone: float) -> Estimate:
+    return whole.map(lambda seconds: max(seconds - first, 0.0) / alone)
+
+
+def _fitted(
+    one: _Opposing, measured: Sequence[Measured], parameters: LinkParameters
+) -> Duplex | None:
+    """Return the two factors with which the replay comes closest to all points.
+
+    Weighted by the relative error. The interval is that of the least squares, 95 % by Student's
+    distribution.
+    """
+    from scipy.optimize import least_squares
+
+    points = [m for m in measured if m.point.kind is one.kind]
+    if len(points) < 3:
+        return None
+    graphs = [pattern_of(m.point) for m in points]
+    times = np.array([m.whole.value for m in points])
+
+    def errors(factors: FloatArray) -> FloatArray:
+        slowed = one.at(parameters, factors)
+        found = [replay(graph, slowed).seconds for graph in graphs]
+        return np.asarray(np.array(found) / times - 1, dtype=np.float64)
+
+    bounds = ([1.0, 1.0], [_MOST_FACTOR, _MOST_FACTOR])
+    solved = least_squares(errors, [1.2, 1.2], bounds=bounds, diff_step=1e-3)
+    widths = _widths(solved.jac, solved.fun)
+    down, up = (
+        _slowed(per_byte, float(factor), float(width))
+        for per_byte, factor, width in zip(
+            (one.h2d_per_byte, one.d2h_per_byte), solved.x, widths, strict=True
+        )
+    )
+    return Duplex(down, up)
+
+
+def _widths(jacobian: FloatArray, residual: FloatArray) -> FloatArray:
+    """Half-widths of the 95 % intervals of a least squares' solution."""
+    from scipy.stats import t as student
+
+    free = len(residual) - jacobian.shape[1]
+    covariance = np.linalg.pinv(jacobian.T @ jacobian) * float(residual @ residual) / max(free, 1)
+    return np.asarray(student.ppf(0.975, max(free, 1)) * np.sqrt(np.diag(covariance)))
+
+
+def _slowed(per_byte: Estimate, factor: float, width: float) -> Estimate:
+    """Return G times a factor that is known so well; traffic never makes it faster."""
+    low, high = max(factor - width, 1.0), min(factor + width, _MOST_FACTOR)
+    return Estimate(
+        per_byte.value * factor,
+        min(per_byte.low * low, per_byte.value * factor),
+        max(per_byte.high * high, per_byte.value * factor),
+    )

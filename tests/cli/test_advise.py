@@ -1,0 +1,152 @@
+"""``lanescope advise`` as a user meets it, with parameters and a predictor made up for tests."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lanescope.model.transfer.stored import save
+from lanescope.run.run import State
+from lanescope.run.store import RunWriter
+from tests.model.advice.made_up import LINK
+from tests.native.test_gpu import GPUS
+from tests.report import factory
+from tests.watch.nsys_captures import capture
+
+ROOT = Path(__file__).parents[2]
+WATCHES = ROOT / "benchmarks" / "results" / "h200-x1" / "watch"
+no_gpu = pytest.mark.skipif(GPUS > 0, reason="there is a GPU here")
+
+#: Runs the command line with what the tests have made up in place of a machine's fit.
+_WITH_MADE_UP = """
+import sys
+from lanescope.cli import advise, main
+from tests.model.advice.made_up import LINK, Simple
+advise._parameters = lambda name: LINK
+advise._predictor = lambda name: Simple()
+main()
+"""
+
+
+@pytest.fixture
+def told(tmp_path):
+    def run(*words):
+        environment = os.environ | {"LANESCOPE_RUNS": str(tmp_path / "runs"), "COLUMNS": "200"}
+        return subprocess.run(
+            [sys.executable, "-c", _WITH_MADE_UP, "advise", *map(str, words)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=ROOT,
+            timeout=120,
+        )
+
+    return run
+
+
+def test_a_stored_watch_is_told_in_words_and_a_table(told):
+    done = told(WATCHES / "vector-add")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "lanescope.examples vector-add" in done.stdout
+    assert "Measured: 1 round of 157 ms" in done.stdout
+    assert "That is Pageable" in done.stdout
+    assert "Predicted as it is" in done.stdout
+    table = done.stdout[done.stdout.index("round, predicted") :]
+    assert "pin+async+streams" in table
+    assert "Only if:" in table
+
+
+def test_a_stored_watch_as_json_with_the_option_before_or_behind(told):
+    for words in (("--json", WATCHES / "matmul"), (WATCHES / "matmul", "--json")):
+        done = told(*words)
+        assert (done.returncode, done.stderr) == (0, "")
+        (phase,) = json.loads(done.stdout)["phases"]
+        assert phase["described"]
+        assert not any(change["worth"] for change in phase["changes"])
+
+
+def test_a_capture_of_nsys_is_a_watch_too(told, tmp_path):
+    done = told(capture(tmp_path / "capture.sqlite"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "phase 1" in done.stdout
+
+
+@no_gpu
+def test_a_program_keeps_its_output_and_its_exit_code(told, tmp_path):
+    out = tmp_path / "run"
+    done = told("--out", out, "--", "sh", "-c", "echo mine; echo too >&2; exit 9")
+    assert (done.returncode, done.stdout) == (9, "mine\n")
+    assert done.stderr.startswith("too\n")
+    assert "holds no copies: nothing was traced" in done.stderr
+    assert (out / "manifest.json").is_file()
+    # a program that ended well does not hide that there is no advice
+    assert told("--", "true").returncode == 2
+    # its own options are its own
+    assert told("--", "sh", "-c", 'test "$1" = --json', "sh", "--json").returncode == 2
+
+
+def test_bad_input_is_one_sentence(told, tmp_path):
+    writer = RunWriter(tmp_path / "check", factory.check_run().manifest)
+    writer.finish(State.COMPLETE)
+    for words, part in (
+        ((tmp_path / "nowhere",), "no run"),
+        ((tmp_path / "check",), "and no watch"),
+        ((WATCHES / "matmul", WATCHES / "vector-add"), "advise takes one run, not 2"),
+        (("--",), "no program after --"),
+        ((WATCHES / "matmul", "--", "true"), "not both"),
+        ((WATCHES / "matmul", "--out", tmp_path / "x"), "--out is where a program's watch goes"),
+    ):
+        done = told(*words)
+        assert (done.returncode, done.stdout) == (2, ""), words
+        assert part in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+@no_gpu
+def test_a_program_that_is_not_there_is_told_as_watch_does(told):
+    done = told("--", "nosuch")
+    assert (done.returncode, done.stdout) == (127, "")
+    assert "there is no program nosuch in PATH" in done.stderr
+
+
+@pytest.mark.parametrize("predictor", ["replay", "equations", "equations-shared"])
+def test_each_predictor_advises_the_vector_addition_to_pin(lanescope, tmp_path, predictor):
+    save(LINK, tmp_path / "link.json")
+    done = lanescope(
+        *("advise", WATCHES / "vector-add", "--machine", tmp_path / "link.json"),
+        *("--predictor", predictor, "--json"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert (told["predictor"], told["parameters"]) == (predictor, "made-up")
+    (phase,) = told["phases"]
+    assert phase["described"]
+    assert phase["changes"][0]["steps"][:2] == ["pin", "async"]
+    (pin,) = (c for c in phase["changes"] if c["kind"] == "pin")
+    assert pin["worth"]
+    # 800 MB each way at 55.5 GB/s, of 157 ms
+    assert pin["predicted_seconds"]["value"] == pytest.approx(29e-3, rel=0.05)
+
+
+def test_parameters_that_are_not_there_and_of_another_machine(lanescope, tmp_path):
+    marker = tmp_path / "ran"
+    for words, part in (
+        ((WATCHES / "matmul",), "no fit of this machine"),
+        (("--", "touch", marker), "no fit of this machine"),
+        ((WATCHES / "matmul", "--machine", tmp_path / "none.json"), "none.json"),
+        ((WATCHES / "matmul", "--machine", "k20", "--predictor", "tea"), "no predictor is named"),
+    ):
+        done = lanescope("advise", *words)
+        assert (done.returncode, done.stdout) == (2, ""), words
+        assert part in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert not marker.exists()  # a program is not run for nothing
+    done = lanescope("advise", WATCHES / "matmul", "--machine", "k20")
+    assert done.returncode == 0
+    assert "The run is of NVIDIA H200, the parameters (k20) are of" in done.stdout
+    assert "The model does not describe this phase" in done.stdout
+    assert "pageable" in done.stdout
+    assert ".." not in done.stdout.replace("...", "")
