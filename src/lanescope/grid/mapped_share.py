@@ -2,7 +2,8 @@
 
 The version with one thread for each point (see `lanescope.grid.running`) loads a value wherever a
 thread needs it. What crosses the link are sectors of 32 bytes of which some thread needs a value.
-Nothing that was loaded is taken to be kept for another block of threads: these are upper bounds.
+Nothing that was loaded is taken to be kept for another block of threads, and a tile of the
+convolution to be loaded without reading a sector twice.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _BUOYDIFF_LOADS = 6
 
 
 def mapped_reads(case: GridCase, grid: OceanGrid) -> float:
-    """Return bytes read over the link for each byte of input, at most.
+    """Return bytes read over the link for each byte of input.
 
     Below 1 where points are skipped: `state` by an equation that knows no density in rock reads
     nothing there. `buoydiff` reads each level below the first with the one above it and the
