@@ -31,7 +31,12 @@ def example(*arguments):
         (("grid", "state", "--cpu", "--outputs", "2"), "1 output, or 3"),
         (("grid", "state", "--cpu", "--size", "10x10"), "'10x10' is no grid"),
         (("grid", "state", "--cpu", "--size", "10x0x10"), "'10x0x10' is no grid"),
-        (("grid", "state"), "give --cpu"),
+        (("grid", "state"), "give --cpu, or --version"),
+        (("grid", "state", "--cpu", "--version", "streams"), "give --cpu, or --version"),
+        (("grid", "state", "--cpu", "--streams", "3"), "--streams and --gpu are of a GPU"),
+        (("grid", "state", "--version", "stream"), "'stream' is none of explicit, streams"),
+        (("grid", "state", "--version", "explicit", "--streams", "3"), "has no streams"),
+        (("grid", "state", "--version", "hybrid", "--gpu", "99"), "no GPU 99"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(arguments, part):

@@ -29,6 +29,7 @@ from lanescope.cli import (
     latency,
     model,
     model_fit,
+    model_validate,
     nurma,
     overhead,
     params,
@@ -84,6 +85,7 @@ model_app = typer.Typer(
 )
 model_app.command("predict", help=_help(model.predict))(model.predict)
 model_app.command("fit", help=_help(model_fit.model_fit))(model_fit.model_fit)
+model_app.command("validate", help=_help(model_validate.validate))(model_validate.validate)
 app.add_typer(model_app, name="model")
 app.command("check", help=_help(check.check))(check.check)
 app.command("copy", help=_help(copy.copy))(copy.copy)

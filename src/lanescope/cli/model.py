@@ -93,7 +93,7 @@ def predict(
     from lanescope.model.overlap.question import ask, parse_streams
     from lanescope.model.transfer.stored import named_parameters
 
-    _require_picture(plot)
+    require_picture(plot)
     work = _workload(
         h2d,
         d2h,
@@ -174,7 +174,14 @@ def _is_zero(text: str) -> bool:
     return text.strip().lower() in ("0", "0b", "0s", "0ms", "0us")
 
 
-def _require_picture(plot: Path | None) -> None:
+def require_picture(plot: Path | None) -> None:
+    """Refuse a --plot that names no picture file.
+
+    Raises
+    ------
+    InputError
+        If it does not end in .svg or .png.
+    """
     from lanescope.errors import InputError
 
     if plot is not None and plot.suffix not in (".svg", ".png"):

@@ -5,19 +5,26 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
+import numpy as np
 import typer
 
 from lanescope.errors import InputError
 
 if TYPE_CHECKING:
     from lanescope.grid.case import GridCase
+    from lanescope.grid.equations import Array
+    from lanescope.grid.profiles import OceanGrid
+    from lanescope.model.overlap.methods import Method
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 _SIZE = "96x64x42"
+#: Parts that a grid is cut into where nobody says how many, and for how long runs go on.
+_STREAMS, _GPU_SECONDS = 8, 0.3
 
 
 def grid(
@@ -25,31 +32,69 @@ def grid(
         str, typer.Argument(metavar="KERNEL", help="state, buoydiff, axpy or convolution.")
     ],
     cpu: Annotated[bool, typer.Option("--cpu", help="Run on this machine's CPUs.")] = False,
+    version: Annotated[
+        str | None,
+        typer.Option(
+            "--version",
+            metavar="NAME",
+            help="Run on a GPU: explicit, streams, implicit, hybrid or pageable.",
+        ),
+    ] = None,
+    streams: Annotated[
+        int | None,
+        typer.Option(
+            "--streams",
+            min=1,
+            metavar="N",
+            help="Of streams and hybrid; default 8, or fewer levels.",
+        ),
+    ] = None,
+    gpu: Annotated[
+        int | None, typer.Option("--gpu", min=0, metavar="N", help="GPU of --version; default 0.")
+    ] = None,
     equation: Annotated[
-        str, typer.Option(metavar="NAME", help="Equation of state: mwjf, jmcd or linear.")
+        str,
+        typer.Option("--equation", metavar="NAME", help="Equation of state: mwjf, jmcd or linear."),
     ] = "mwjf",
     outputs: Annotated[
-        int, typer.Option(metavar="N", help="Of state: 1, or 3 with its derivatives.")
+        int, typer.Option("--outputs", metavar="N", help="Of state: 1, or 3 with its derivatives.")
     ] = 1,
     size: Annotated[
-        str, typer.Option(metavar="XxYxZ", help="Points from west to east, to north, and levels.")
+        str,
+        typer.Option(
+            "--size", metavar="XxYxZ", help="Points from west to east, to north, and levels."
+        ),
     ] = _SIZE,
     threads: Annotated[
-        int, typer.Option(min=0, metavar="N", help="On the CPUs, 16 at most; 0: one for each CPU.")
+        int,
+        typer.Option(
+            "--threads", min=0, metavar="N", help="On the CPUs, 16 at most; 0: one for each CPU."
+        ),
     ] = 0,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the ocean's eddies.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, metavar="N", help="Of the ocean's eddies.")
+    ] = 0,
 ) -> None:
     """Compute the density of an ocean, or its buoyancy, and compare it with NumPy's."""
     from lanescope.grid.case import GridCase
     from lanescope.grid.equations import Equation
     from lanescope.grid.reference import Kernel
+    from lanescope.grid.sides import parse_sides
 
     case = GridCase(_named(Kernel, kernel), _named(Equation, equation), outputs)
-    sides = _sides(size)
-    if not cpu:
-        raise InputError("it is not said where the kernel runs; give --cpu")
+    sides = parse_sides(size, "--size", _SIZE)
+    if cpu == (version is not None):
+        raise InputError(
+            "it is not said where the kernel runs; give --cpu, or --version and one of "
+            f"{', '.join(_versions())} to run on a GPU"
+        )
+    if cpu and (streams, gpu) != (None, None):
+        raise InputError("--streams and --gpu are of a GPU; give --version in place of --cpu")
     try:
-        _run(case, sides, threads or len(os.sched_getaffinity(0)), seed)
+        if version is None:
+            _run(case, sides, threads or len(os.sched_getaffinity(0)), seed)
+        else:
+            _run_on_gpu(case, sides, _method(version, streams), streams, gpu or 0, seed)
     except MemoryError as error:
         raise InputError(
             f"a grid of {size} points does not fit into this machine's memory; give a smaller one"
@@ -72,6 +117,43 @@ def _run(case: GridCase, sides: tuple[int, int, int], threads: int, seed: int) -
     shape = " × ".join(map(str, sides))
     law = f" ({case.equation})" if case.has_equation else ""
     print(f"{case.kernel}{law} of {shape} points: {seconds_text(took)}, threads: {threads}")
+    _compare(case, water, made)
+
+
+def _run_on_gpu(
+    case: GridCase,
+    sides: tuple[int, int, int],
+    method: Method,
+    streams: int | None,
+    gpu: int,
+    seed: int,
+) -> None:
+    from lanescope.grid.profiles import ocean
+    from lanescope.grid.running import GridMemory, run_case
+    from lanescope.machine import discover
+    from lanescope.model.overlap.methods import Method
+    from lanescope.model.overlap.rank import STREAMED
+    from lanescope.report.format import seconds_text, time_spread_text
+
+    machine = discover()
+    if gpu not in {one.index for one in machine.gpus}:
+        raise InputError(f"this machine has no GPU {gpu}; give --cpu, or another --gpu")
+    cut = (streams or min(_STREAMS, sides[2])) if method in STREAMED else 1
+    water = ocean(*sides, seed=seed)
+    memory = GridMemory.made(machine, gpu, water, pageable=method is Method.PAGEABLE)
+    times = run_case(memory, case, method, cut, _GPU_SECONDS).seconds
+    shape = " × ".join(map(str, sides))
+    law = f" ({case.equation})" if case.has_equation else ""
+    by = f"{method} ({cut})" if method in STREAMED else str(method)
+    print(
+        f"{case.kernel}{law} of {shape} points by {by} on GPU {gpu}: "
+        f"{seconds_text(float(np.median(times)))}, the median of {len(times)} runs "
+        f"({time_spread_text(float(times.min()), float(times.max()))})"
+    )
+    _compare(case, water, memory.outputs(case.output_arrays))
+
+
+def _compare(case: GridCase, water: OceanGrid, made: Sequence[Array]) -> None:
     differences = case.compare(water, made)
     for each in differences:
         unit = f" {each.unit}" if each.unit else ""
@@ -85,16 +167,26 @@ def _run(case: GridCase, sides: tuple[int, int, int], threads: int, seed: int) -
         raise typer.Exit(1)
 
 
+def _versions() -> tuple[str, ...]:
+    from lanescope.model.overlap.methods import Method
+
+    return tuple(method.value.lower() for method in Method)
+
+
+def _method(version: str, streams: int | None) -> Method:
+    from lanescope.model.overlap.methods import Method
+    from lanescope.model.overlap.rank import STREAMED
+
+    if version.lower() not in _versions():
+        raise InputError(f"'{version}' is none of {', '.join(_versions())}; give one of them")
+    method = Method(version.capitalize())
+    if streams is not None and method not in STREAMED:
+        raise InputError(f"--version {version.lower()} has no streams; leave out --streams")
+    return method
+
+
 def _named(choices: type[_Choice], name: str) -> _Choice:
     try:
         return choices(name)
     except ValueError:
         raise InputError(f"'{name}' is none of {', '.join(choices)}; give one of them") from None
-
-
-def _sides(text: str) -> tuple[int, int, int]:
-    parts = text.lower().split("x")
-    if len(parts) != 3 or not all(p.isascii() and p.isdigit() and int(p) > 0 for p in parts):
-        raise InputError(f"--size '{text}' is no grid; give three whole numbers such as {_SIZE}")
-    x, y, z = map(int, parts)
-    return x, y, z

@@ -133,7 +133,7 @@ class GridCase:
         return tuple(
             Difference(name, unit, float(np.max(np.abs(found - expected))), tolerance)
             for (name, unit, tolerance), found, expected in zip(
-                self._outputs(grid), made, self.reference(grid), strict=True
+                self.tolerances(grid), made, self.reference(grid), strict=True
             )
         )
 
@@ -146,12 +146,8 @@ class GridCase:
             getattr(native.EquationOfState, self.equation.value),
         )
 
-    def _operations(self) -> native.GridOperations:
-        from lanescope._core import native
-
-        return native.grid_operations(*self.named(), self.outputs)
-
-    def _outputs(self, grid: OceanGrid) -> tuple[tuple[str, str, float], ...]:
+    def tolerances(self, grid: OceanGrid) -> tuple[tuple[str, str, float], ...]:
+        """Return of each output its name, its unit, and the difference that is allowed."""
         if self.kernel is Kernel.STATE:
             return _STATE[: self.outputs]
         if self.kernel is Kernel.BUOYDIFF:
@@ -160,3 +156,8 @@ class GridCase:
             return (("sum", "", 0.0),)
         largest = float(np.max(np.abs(grid.temperature)))
         return (("mean", "", 2 * _FILTER_ROUNDING * largest),)
+
+    def _operations(self) -> native.GridOperations:
+        from lanescope._core import native
+
+        return native.grid_operations(*self.named(), self.outputs)

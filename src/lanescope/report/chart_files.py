@@ -18,13 +18,13 @@ from lanescope.report.taruc_charts import taruc_charts
 from lanescope.run.run import Run
 
 FORMATS = ("png", "svg")
-_DPI = 150
+DPI = 150
 _INCHES = (8.0, 4.6)
 _LEGEND_ROW_INCHES = 0.22
 _NOTE_COLUMNS = 120
 #: Three, or two, names of so many letters fill a row of the legend.
 _SHORT_NAME, _LONG_NAME = 25, 44
-_STYLE: Any = {
+STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 9.5,
     "axes.spines.top": False,
@@ -96,7 +96,7 @@ def _write(chart: Chart, folder: Path, formats: Sequence[str]) -> list[Path]:
     notes = [line for note in chart.notes for line in textwrap.wrap(note, _NOTE_COLUMNS)]
     below = _LEGEND_ROW_INCHES * -(-entries // columns) + 0.17 * len(notes) + 0.15
     height = _INCHES[1] + below
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(_INCHES[0], height), layout=None)
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0.115, (below + 0.55) / height, 0.86, (_INCHES[1] - 1.2) / height))
@@ -119,7 +119,7 @@ def _write(chart: Chart, folder: Path, formats: Sequence[str]) -> list[Path]:
             path = folder / f"{chart.key}.{name}"
             # the time of drawing says nothing about the measurement
             about = {"Date": None} if name == "svg" else None
-            figure.savefig(path, format=name, dpi=_DPI, metadata=about, facecolor="white")
+            figure.savefig(path, format=name, dpi=DPI, metadata=about, facecolor="white")
             paths.append(path)
     return paths
 

@@ -25,7 +25,7 @@ class Workload:
         How many of the arrays that go back are complete only with the part after theirs.
     mapped_reads, mapped_writes
         How often each byte crosses the link when the kernel reads and writes the host's memory in
-        place: 1 or more.
+        place: 1, more where it does so again, less where it skips some.
     flops, device_bytes
         Operations of the kernel, and bytes that it moves to and from the GPU's memory; for
         the roofline. None: not known.

@@ -1,0 +1,266 @@
+"""Measured cases, and the file in which they are stored with what they were predicted from."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lanescope.errors import InputError
+from lanescope.grid.case import GridCase
+from lanescope.grid.equations import Equation
+from lanescope.grid.reference import Kernel
+from lanescope.machine.typed import FieldError, build
+from lanescope.model.overlap.methods import Method
+from lanescope.model.transfer import stored
+from lanescope.model.transfer.estimate import Estimate
+from lanescope.model.transfer.parameters import LinkParameters
+from lanescope.model.transfer.samples import median_of
+from lanescope.model.validation.cases import case_name
+from lanescope.run.atomic import write_atomically, writing_to
+from lanescope.run.folders import default_runs_folder
+
+#: The file's name in a run folder.
+FILE = "validation.json"
+SCHEMA = 1
+
+_VALIDATE = "'lanescope model validate'"
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A case by a method.
+
+    Attributes
+    ----------
+    streams
+        Into how many parts it was cut; 1 for methods without streams.
+    seconds
+        Of each run, until the host had seen the end of all.
+    """
+
+    method: Method
+    streams: int
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> Estimate:
+        """With its 95 % interval; of fewer than six runs, their range."""
+        return median_of(np.array(self.seconds))
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """5th and 95th percentile of the runs."""
+        low, high = np.percentile(self.seconds, [5, 95])
+        return float(low), float(high)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """An output compared with NumPy's.
+
+    Attributes
+    ----------
+    method, streams
+        By which it was computed.
+    output, unit, tolerance
+        As `lanescope.grid.case.Difference` has them.
+    levels
+        How many of the grid's were compared.
+    largest
+        The largest difference; None where a value is no number.
+    """
+
+    method: Method
+    streams: int
+    output: str
+    unit: str
+    tolerance: float
+    levels: int
+    largest: float | None = None
+
+    @property
+    def right(self) -> bool:
+        """Whether rounding explains it."""
+        return self.largest is not None and self.largest <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCase:
+    """All that was measured of a case.
+
+    Attributes
+    ----------
+    kernel, equation, outputs
+        As `GridCase` has them.
+    mapped_reads
+        Computed, not measured; see `lanescope.grid.mapped_share`.
+    columns, points
+        Seconds of the kernel alone, its data in the GPU's memory, in one launch: the version
+        with one thread for each column, of Explicit and Pageable, and that of the others with
+        one for each point. Of each run.
+    timed
+        Empty methods have not been measured yet.
+    checks
+        One for each output of each method.
+    """
+
+    kernel: Kernel
+    equation: Equation
+    outputs: int
+    mapped_reads: float
+    columns: tuple[float, ...]
+    points: tuple[float, ...]
+    timed: tuple[Timed, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def case(self) -> GridCase:
+        """Return which it is."""
+        return GridCase(self.kernel, self.equation, self.outputs)
+
+    @property
+    def name(self) -> str:
+        """Return it in words."""
+        return case_name(self.case)
+
+    def kernel_of(self, method: Method) -> Estimate:
+        """Return what the kernel's version of a method takes alone."""
+        whole = method in (Method.EXPLICIT, Method.PAGEABLE)
+        return median_of(np.array(self.columns if whole else self.points))
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What one run measured.
+
+    Attributes
+    ----------
+    gpu
+        Its product name.
+    grid
+        Points from west to east, to north, and levels.
+    seed
+        Of the ocean.
+    started
+        As ISO 8601.
+    tool_version
+        Of lanescope.
+    finished
+        False where it was interrupted.
+    cases
+        As far as it came.
+    machine_key
+        As link parameters have it; None: not known.
+    parameters
+        From which it was predicted then; None: not stored.
+    note
+        What else there is to know of it.
+    """
+
+    gpu: str
+    grid: tuple[int, int, int]
+    seed: int
+    started: str
+    tool_version: str
+    finished: bool
+    cases: tuple[MeasuredCase, ...]
+    machine_key: str | None = None
+    parameters: LinkParameters | None = None
+    note: str = ""
+
+    @property
+    def wrong(self) -> tuple[tuple[MeasuredCase, Check], ...]:
+        """Outputs that are not what they should be."""
+        return tuple((case, c) for case in self.cases for c in case.checks if not c.right)
+
+
+def save(validation: Validation, folder: Path) -> Path:
+    """Write the file into a run folder, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    known = validation.parameters
+    told = {"schema": SCHEMA} | dataclasses.asdict(dataclasses.replace(validation, parameters=None))
+    if known is not None:
+        told["parameters"] = json.loads(stored.dumps(known))
+    path = folder / FILE
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, (json.dumps(told, ensure_ascii=False, indent=1) + "\n").encode())
+    return path
+
+
+def find(name: str) -> Path:
+    """Return the file of a run: by the folder's path, its own, or the run's name.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    for path in (Path(name), Path(name) / FILE, default_runs_folder() / name / FILE):
+        if path.is_file():
+            return path
+    raise InputError(
+        f"{name!r} is no run of {_VALIDATE} here or under {default_runs_folder()}: there is no "
+        f"{FILE}; name the folder of one"
+    )
+
+
+def load(path: Path) -> Validation:
+    """Read what `save` wrote.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is no such file.
+    """
+    again = f"name a run of {_VALIDATE}, or run it again"
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON ({error}); {again}") from error
+    if not isinstance(table, dict) or "cases" not in table:
+        raise InputError(f"{path} holds no measured cases; {again}")
+    if table.pop("schema", None) != SCHEMA:
+        raise InputError(f"{path} has another schema than {SCHEMA}, which is read here; {again}")
+    known = table.pop("parameters", None)
+    parameters = None if known is None else stored.parse(json.dumps(known), f"in {path}")
+    try:
+        found = build(Validation, _without_unknown(table))
+        _require_whole(found)
+    except (FieldError, InputError) as error:
+        raise InputError(f"{path}: {error}; {again}") from error
+    return dataclasses.replace(found, parameters=parameters)
+
+
+def _require_whole(found: Validation) -> None:
+    for case in found.cases:
+        _ = case.case  # refuses outputs that there cannot be
+        for what, seconds in (
+            ("columns", case.columns),
+            ("points", case.points),
+            *((f"timed {one.method}", one.seconds) for one in case.timed),
+        ):
+            if not seconds or min(seconds) <= 0:
+                raise FieldError(f"{case.name}: {what} must have times above zero", what)
+    if min(found.grid) < 1:
+        raise FieldError("field 'grid' has no points", "grid")
+
+
+def _without_unknown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_unknown(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [_without_unknown(v) for v in value]
+    return value

@@ -1,0 +1,122 @@
+"""Measures the cases on a GPU of this machine, and compares their outputs with NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import isnan
+
+from lanescope.errors import InputError
+from lanescope.grid.case import Difference, GridCase
+from lanescope.grid.expected import Expected
+from lanescope.grid.mapped_share import mapped_reads
+from lanescope.grid.profiles import OceanGrid
+from lanescope.grid.running import GridMemory, kernel_seconds, run_case
+from lanescope.machine import Machine
+from lanescope.model.overlap.methods import Method
+from lanescope.model.validation.cases import stream_counts
+from lanescope.model.validation.measured import Check, MeasuredCase, Timed
+
+#: Seconds for each method with each number of streams, and for each version of a kernel alone:
+#: seven cases on the paper's grid then stay below a minute, with all that comes with them.
+BUDGET, KERNEL_BUDGET = 0.12, 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class GridBench:
+    """The memory that all cases share."""
+
+    grid: OceanGrid
+    pinned: GridMemory
+    pageable: GridMemory
+
+    @classmethod
+    def made(cls, machine: Machine, gpu: int, grid: OceanGrid) -> GridBench:
+        """Allocate and fill it.
+
+        Raises
+        ------
+        NotMeasuredError
+            If there is no room, or no GPU.
+        """
+        return cls(
+            grid,
+            GridMemory.made(machine, gpu, grid),
+            GridMemory.made(machine, gpu, grid, pageable=True),
+        )
+
+    def memory(self, method: Method) -> GridMemory:
+        """Return the memory by which a method moves its data."""
+        return self.pageable if method is Method.PAGEABLE else self.pinned
+
+
+def require_gpu(machine: Machine, gpu: int) -> None:
+    """Refuse to measure where that GPU is not.
+
+    Raises
+    ------
+    InputError
+        If the machine has none, or not that one.
+    """
+    if not machine.gpus:
+        raise InputError(
+            "no GPU is to be seen on this machine, so nothing can be measured; compare a stored "
+            "run with 'lanescope model validate RUN'"
+        )
+    if gpu not in {one.index for one in machine.gpus}:
+        there = ", ".join(str(one.index) for one in machine.gpus)
+        raise InputError(f"this machine has no GPU {gpu}; there is {there}")
+
+
+def measure_cases(
+    bench: GridBench,
+    cases: Sequence[GridCase],
+    budget_seconds: float = BUDGET,
+    kernel_budget_seconds: float = KERNEL_BUDGET,
+) -> Iterator[MeasuredCase]:
+    """Measure cases, and return each again with every method that is done.
+
+    Raises
+    ------
+    NotMeasuredError
+        If the GPU does not do it.
+    """
+    for case in cases:
+        alone = [
+            tuple(kernel_seconds(bench.pinned, case, method, 1, kernel_budget_seconds).tolist())
+            for method in (Method.EXPLICIT, Method.STREAMS)
+        ]
+        reads = mapped_reads(case, bench.grid)
+        done = MeasuredCase(case.kernel, case.equation, case.outputs, reads, alone[0], alone[1])
+        expected = Expected(case, bench.grid)
+        for method in Method:
+            timed, checks = _measure(bench, case, method, expected, budget_seconds)
+            done = replace(done, timed=done.timed + timed, checks=done.checks + checks)
+            yield done
+
+
+def _measure(
+    bench: GridBench, case: GridCase, method: Method, expected: Expected, budget_seconds: float
+) -> tuple[tuple[Timed, ...], tuple[Check, ...]]:
+    """Time a method; what its largest number of streams left in memory is compared."""
+    memory = bench.memory(method)
+    counts = stream_counts(method, len(bench.grid.pressure))
+    timed = []
+    for streams in counts:
+        last = streams == counts[-1]
+        times = run_case(memory, case, method, streams, budget_seconds, spoil=last)
+        timed.append(Timed(method, streams, tuple(times.seconds.tolist())))
+    found = expected.compare(memory.outputs(case.output_arrays))
+    return tuple(timed), tuple(_check(method, counts[-1], expected.levels, one) for one in found)
+
+
+def _check(method: Method, streams: int, levels: int, found: Difference) -> Check:
+    return Check(
+        method,
+        streams,
+        found.output,
+        found.unit,
+        found.tolerance,
+        levels,
+        None if isnan(found.largest) else found.largest,
+    )

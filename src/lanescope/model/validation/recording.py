@@ -1,0 +1,83 @@
+"""A run that measures the cases and keeps each as soon as it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from lanescope._version import __version__
+from lanescope.errors import InputError
+from lanescope.grid.profiles import ocean
+from lanescope.machine import Machine
+from lanescope.model.overlap.methods import Method
+from lanescope.model.transfer.parameters import LinkParameters
+from lanescope.model.transfer.stored import machine_key
+from lanescope.model.validation.cases import CASES
+from lanescope.model.validation.measured import MeasuredCase, Validation, save
+from lanescope.model.validation.measuring import BUDGET, GridBench, measure_cases, require_gpu
+
+#: Told what is measured next, how much is done, and how much there is.
+Progress = Callable[[str, int, int], None]
+
+_SEED = 0
+
+
+def require_empty(folder: Path) -> None:
+    """Refuse to write into a folder that holds something.
+
+    Raises
+    ------
+    InputError
+        If it does, or is no folder.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is not empty; name an empty folder with --out")
+
+
+def record(
+    machine: Machine,
+    gpu: int,
+    sides: tuple[int, int, int],
+    parameters: LinkParameters,
+    folder: Path,
+    *,
+    budget_seconds: float = BUDGET,
+    progress: Progress | None = None,
+) -> Validation:
+    """Measure all cases, and write the run's file again with every method that is done.
+
+    When interrupted, what was measured stays in the folder before the interruption goes its way.
+
+    Raises
+    ------
+    InputError
+        If the GPU is not there, or the folder cannot be written.
+    NotMeasuredError
+        If there is no room for the grid, or the GPU does not do it.
+    """
+    require_gpu(machine, gpu)
+    require_empty(folder)
+    tell = progress or (lambda *_: None)
+    found = Validation(
+        gpu=machine.gpu(gpu).name,
+        grid=sides,
+        seed=_SEED,
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        tool_version=__version__,
+        finished=False,
+        cases=(),
+        machine_key=machine_key(machine, gpu),
+        parameters=parameters,
+    )
+    total = len(CASES) * len(Method)
+    tell("an ocean", 0, total)
+    bench = GridBench.made(machine, gpu, ocean(*sides, seed=_SEED))
+    done: dict[str, MeasuredCase] = {}
+    for number, case in enumerate(measure_cases(bench, CASES, budget_seconds), start=1):
+        done[case.name] = case
+        found = replace(found, cases=tuple(done.values()), finished=number == total)
+        save(found, folder)
+        tell(case.name, number, total)
+    return found
