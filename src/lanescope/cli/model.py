@@ -75,8 +75,14 @@ def predict(
         float | None, typer.Option(metavar="GB/s", help="Of the GPU's memory, GB/s.")
     ] = None,
     predictor: Annotated[
-        str, typer.Option(metavar="NAME", help="equations, equations-shared or replay.")
-    ] = "equations",
+        str | None,
+        typer.Option(
+            "--predictor",
+            metavar="NAME",
+            help="equations, equations-shared or replay; default: replay with parameters that were "
+            "measured, equations with published ones.",
+        ),
+    ] = None,
     json: JsonOption = False,
     plot: Annotated[
         Path | None,
@@ -89,7 +95,7 @@ def predict(
     parameters of the machine.
     """
     from lanescope.cli.output import console
-    from lanescope.model.overlap.predictors import predictor_named
+    from lanescope.model.overlap.predictors import predictor_for, predictor_named
     from lanescope.model.overlap.question import ask, parse_streams
     from lanescope.model.transfer.stored import named_parameters
 
@@ -104,10 +110,12 @@ def predict(
         flops=flops,
         device_bytes=device_bytes,
     )
-    counts, by = parse_streams(streams), predictor_named(predictor)
+    counts = parse_streams(streams)
+    known = named_parameters(machine)
+    by = predictor_for(known) if predictor is None else predictor_named(predictor)
     answer = ask(
         work,
-        named_parameters(machine),
+        known,
         by,
         counts,
         on=on or (),

@@ -39,12 +39,13 @@ def model_fit(
     The fit is kept for this machine: `predict`, `validate` and `advise` take it.
     """
     from lanescope.cli.output import console
+    from lanescope.model.transfer.fit import is_usable
     from lanescope.model.transfer.fit_run import fit_folder
     from lanescope.model.transfer.stored import dumps, keep
 
     folder = _stored(run) if run is not None else _measured(gpu, budget, out)
     parameters, measured = fit_folder(folder)
-    if run is None:
+    if run is None and is_usable(parameters):
         keep(parameters)
     if json:
         print(dumps(parameters), end="")

@@ -8,9 +8,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from lanescope.model.transfer.estimate import Estimate
-from lanescope.model.transfer.fit import residuals
+from lanescope.model.transfer.fit import USABLE, is_usable, residuals
 from lanescope.model.transfer.parameters import Direction, LinkParameters
 from lanescope.model.transfer.samples import Measured
+from lanescope.model.transfer.settling import SETTLED, disturbed, unsettled
 from lanescope.report.format import bytes_text, gbs_text, seconds_text, time_spread_text
 
 #: So many of the transfers that fit worst are told.
@@ -24,6 +25,8 @@ def fit_parts(parameters: LinkParameters, measured: Sequence[Measured]) -> Itera
     yield _together(parameters)
     yield _kernels(parameters)
     yield from _errors(parameters, measured)
+    yield from _disturbances(measured)
+    yield from _usable(parameters)
 
 
 def _directions(parameters: LinkParameters) -> Table:
@@ -107,6 +110,30 @@ def _errors(parameters: LinkParameters, measured: Sequence[Measured]) -> Iterato
             f"measured {seconds_text(one.measured.value)} "
             f"({time_spread_text(one.measured.low, one.measured.high)}), predicted "
             f"{seconds_text(one.predicted.value)}, {one.error:+.1%}"
+        )
+
+
+def _usable(parameters: LinkParameters) -> Iterator[str]:
+    if is_usable(parameters):
+        return
+    yield (
+        f"More than 5 % of these transfers are off by more than {USABLE:.0%}: something else used "
+        "the link or the host's memory meanwhile, or moved this process. The fit is not kept for "
+        "this machine; leave the machine to it alone and run 'lanescope model fit' again."
+    )
+
+
+def _disturbances(measured: Sequence[Measured]) -> Iterator[str]:
+    left_out, open_ = disturbed(measured), unsettled(measured)
+    if left_out:
+        yield (
+            f"{left_out} of {len(measured)} timings were more than {SETTLED:.0%} slower than "
+            "another one of the same transfer: they were disturbed, and do not count."
+        )
+    if open_:
+        yield (
+            f"Of {len(open_)} transfers no two timings agree: leave the GPU and the host's memory "
+            "to the fit alone, and run 'lanescope model fit' again."
         )
 
 

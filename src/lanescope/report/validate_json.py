@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from lanescope.model.overlap.equations import PUBLISHED_ERRORS
+from lanescope.model.overlap.errors import PUBLISHED_ERRORS
 from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.rank import STREAMED
 from lanescope.model.transfer.estimate import Estimate

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.markup import escape
 from rich.table import Table
 
-from lanescope.model.overlap.equations import PUBLISHED_ERRORS
+from lanescope.model.overlap.errors import PUBLISHED_ERRORS
 from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.rank import STREAMED
 from lanescope.model.transfer.parameters import Origin

@@ -18,6 +18,7 @@ from lanescope.model.transfer.parameters import (
     Launching,
     LinkParameters,
     Mapped,
+    Mixture,
     Origin,
 )
 from lanescope.model.transfer.seconds import transfer_seconds
@@ -46,7 +47,7 @@ LINK = LinkParameters(
         about(9e-6),
         about(1e-9 / 51.5),
         about(1e-9 / 52.6),
-        Duplex(about(1e-9 / 42.4), about(1e-9 / 42.4)),
+        Mixture((0.5,), (about(52.0 / 42.4),)),
     ),
     pageable_h2d=direction(10.0, 12.0, 8.0),
     pageable_d2h=direction(10.0, 12.0, 8.0),

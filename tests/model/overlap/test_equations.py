@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lanescope.errors import NotMeasuredError
-from lanescope.model.overlap.equations import PUBLISHED_ERRORS, Equations
+from lanescope.model.overlap.equations import Equations
+from lanescope.model.overlap.errors import PUBLISHED_ERRORS
 from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.rank import rank
 from lanescope.model.overlap.roofline import bounds_of

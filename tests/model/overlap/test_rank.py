@@ -24,7 +24,7 @@ ALL = range(1, 257)
 class Told:
     """Predicts what it was told: milliseconds with their half-width, by method and streams."""
 
-    name = "told"
+    name, is_slow = "told", False
 
     def __init__(self, **times):
         self.times = times
@@ -47,6 +47,17 @@ def test_fastest_first_each_with_its_fewest_best_streams():
     assert len(ranking.curves[Method.EXPLICIT]) == 1
     assert ranking.decided
     assert ranking.level == ()
+
+
+def test_a_slow_predictor_tries_few_numbers_and_finds_the_best_between_them():
+    told = Told(STREAMS=lambda n: (5.0 + abs(n - 48), 0.1))
+    told.is_slow = True
+    ranking = rank(WORK, fitted(), told, ALL, (Method.STREAMS,))
+    tried = [p.streams for p in ranking.curves[Method.STREAMS]]
+    assert tried == [1, 2, 4, 8, 16, 24, 32, 48, 64, 128, 256]
+    assert ranking.winner.streams == 48
+    few = rank(WORK, fitted(), told, range(40, 50), (Method.STREAMS,))
+    assert len(few.curves[Method.STREAMS]) == 10
 
 
 def test_intervals_that_overlap_decide_nothing():
@@ -86,7 +97,7 @@ def test_parts_are_not_more_than_the_workload_has():
         ({"kernel_seconds": float("nan")}, "kernel's seconds are nan"),
         ({"kernel_seconds": float("inf")}, "kernel's seconds are inf"),
         ({"d2h_arrays": 0}, "arrays to the host are 0; give 1 or more"),
-        ({"mapped_reads": 0.5}, "mapped reads of a byte are 0.5; give 1 or more"),
+        ({"mapped_reads": -0.5}, "mapped reads of a byte are -0.5; give 0 or more"),
     ],
 )
 def test_impossible_workloads(changes, words):

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from lanescope.errors import NotMeasuredError
 from lanescope.model.overlap.compare import compare
+from lanescope.model.overlap.errors import PUBLISHED_ERRORS
 from lanescope.model.overlap.graphs import Order, graph_for
 from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.predictor import Prediction
 from lanescope.model.overlap.rates import Rules
-from lanescope.model.overlap.replay import PUBLISHED_ERRORS, Replay, replay
+from lanescope.model.overlap.replay import Replay, replay
 from lanescope.model.overlap.tasks import TaskKind
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.estimate import Estimate
@@ -109,6 +110,7 @@ class StandIn:
     """Equation 5, for streams only."""
 
     name: str = "equation 5"
+    is_slow: bool = False
 
     def predict(self, workload, method, streams, parameters):
         if method is not Method.STREAMS:

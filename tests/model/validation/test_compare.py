@@ -18,7 +18,7 @@ from tests.model.validation.stored import case, h200, timed, validation
 class Told:
     """Predicts what it was told, in ms by method and streams, and keeps what it was asked."""
 
-    name = "told"
+    name, is_slow = "told", False
 
     def __init__(self, times):
         self.times, self.asked = times, []

@@ -14,6 +14,7 @@ from typing import TypeVar
 from lanescope.errors import NotMeasuredError
 from lanescope.model.overlap import forms
 from lanescope.model.overlap.cut import PICKS, Cut, Pick
+from lanescope.model.overlap.errors import error_share
 from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.predictor import Prediction
 from lanescope.model.overlap.workload import Workload
@@ -22,17 +23,6 @@ from lanescope.model.transfer.parameters import Direction, LinkParameters
 from lanescope.model.transfer.seconds import mapped_seconds
 
 T = TypeVar("T")
-
-#: The largest error of the paper's own predictions, section VII: the half-width of an interval
-#: where nobody has compared the parameters with transfers. Pageable memory is not in the paper;
-#: it gets the largest.
-PUBLISHED_ERRORS = {
-    Method.EXPLICIT: 0.0973,
-    Method.IMPLICIT: 0.0385,
-    Method.STREAMS: 0.0646,
-    Method.HYBRID: 0.1075,
-    Method.PAGEABLE: 0.1075,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +53,8 @@ class Equations:
     each of them. It is widened by `Errors.p95` where the parameters were compared with transfers,
     else by `PUBLISHED_ERRORS`.
     """
+
+    is_slow = False
 
     def __init__(self, *, shared: bool = False) -> None:
         self._shared = shared
@@ -132,12 +124,6 @@ class Equations:
         kernel, calls = cut.kernel(pick), cut.calls(pick, back=False)
         seconds = max(forms.equation_5(h2d, kernel, d2h, cut.streams), calls)
         return Parts(seconds, h2d.whole, kernel, d2h.whole, calls)
-
-
-def error_share(parameters: LinkParameters, method: Method) -> float:
-    """Return by which share an interval is widened beyond those of the parameters."""
-    known = parameters.errors
-    return min(PUBLISHED_ERRORS[method] if known is None else known.p95, 1.0)
 
 
 def _explicit(cut: Cut, into: Direction, back: Direction, pick: Pick) -> Parts:

@@ -57,6 +57,10 @@ class Flows:
             self._set_rates()
         return self._next_end
 
+    def writes(self, gpu: int) -> bool:
+        """Return whether a kernel writes mapped memory now."""
+        return any(flow.kind is Flow.WRITING for flow in self._going.get(gpu, ()))
+
     def add(self, flows: list[Going], now: float) -> None:
         """Let flows of one task begin."""
         self._settle(now)

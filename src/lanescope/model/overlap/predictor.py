@@ -35,9 +35,18 @@ class Prediction:
 
 
 class Predictor(Protocol):
-    """Predicts a workload on a machine that is told by its parameters."""
+    """Predicts a workload on a machine that is told by its parameters.
+
+    Attributes
+    ----------
+    name
+        By which users name it.
+    is_slow
+        Whether to try some numbers of streams takes so long that not all can be tried.
+    """
 
     name: str
+    is_slow: bool
 
     def predict(
         self, workload: Workload, method: Method, streams: int, parameters: LinkParameters

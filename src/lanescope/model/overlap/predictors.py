@@ -6,6 +6,7 @@ import difflib
 
 from lanescope.errors import InputError
 from lanescope.model.overlap.predictor import Predictor
+from lanescope.model.transfer.parameters import LinkParameters, Origin
 
 NAMES = ("equations", "equations-shared", "replay")
 
@@ -23,14 +24,18 @@ def predictor_named(name: str) -> Predictor:
 
         return Equations(shared=name == "equations-shared")
     if name == "replay":
-        from importlib import import_module
+        from lanescope.model.overlap.replay import Replay
 
-        try:
-            replay = import_module("lanescope.model.overlap.replay")
-        except ModuleNotFoundError as error:
-            raise InputError("this lanescope has no predictor 'replay'; use equations") from error
-        predictor: Predictor = replay.Replay()
-        return predictor
+        return Replay()
     near = difflib.get_close_matches(name, NAMES, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}"
     raise InputError(f"no predictor is named {name!r}; {hint}")
+
+
+def predictor_for(parameters: LinkParameters) -> Predictor:
+    """Return the predictor that suits parameters when nobody names one.
+
+    The replay where they were measured, as it takes all that a fit knows; the equations with
+    published ones, which were published for them.
+    """
+    return predictor_named("replay" if parameters.origin is Origin.MEASURED else "equations")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.model.overlap import forms
@@ -11,6 +12,9 @@ from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.predictor import Prediction, Predictor
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.parameters import LinkParameters
+
+#: So many numbers of streams are tried whatever it takes; of more, some so far apart.
+_FEW_COUNTS, _APART = 12, 2
 
 #: Methods that are cut into streams.
 STREAMED = (Method.STREAMS, Method.HYBRID)
@@ -77,7 +81,8 @@ def rank(
     """Predict every method at every number of streams, and sort.
 
     Of equally fast numbers of streams the smallest is taken; numbers that the workload cannot
-    be cut into are left out.
+    be cut into are left out. Of many numbers a slow predictor tries some that are twice as large
+    apart, and one on either side of the best of these.
 
     Raises
     ------
@@ -91,9 +96,7 @@ def rank(
     for method in methods:
         tried = counts if method in STREAMED else (1,)
         try:
-            curves[method] = tuple(
-                predictor.predict(workload, method, n, parameters) for n in tried
-            )
+            curves[method] = _curve(workload, parameters, predictor, method, tried)
         except NotMeasuredError as error:
             skipped.append(Skipped(method, error.reason))
     if not curves:
@@ -102,6 +105,38 @@ def rank(
     best.sort(key=lambda p: p.seconds.value)
     found = closed_form(workload, parameters)
     return Ranking(workload, parameters, tuple(best), tuple(skipped), curves, found)
+
+
+def _curve(
+    workload: Workload,
+    parameters: LinkParameters,
+    predictor: Predictor,
+    method: Method,
+    counts: tuple[int, ...],
+) -> tuple[Prediction, ...]:
+    """Return the predictions of a method, by rising numbers of streams."""
+
+    def at(tried: Iterable[int]) -> dict[int, Prediction]:
+        return {n: predictor.predict(workload, method, n, parameters) for n in tried}
+
+    if not predictor.is_slow or len(counts) <= _FEW_COUNTS:
+        return tuple(at(counts).values())
+    coarse = _coarse(counts)
+    known = at(coarse)
+    place = coarse.index(min(known, key=lambda n: known[n].seconds.value))
+    around = coarse[max(place - 1, 0) : place + 2]
+    between = {(a + b) // 2 for a, b in pairwise(around)} & set(counts)
+    known |= at(between - set(known))
+    return tuple(known[n] for n in sorted(known))
+
+
+def _coarse(counts: tuple[int, ...]) -> list[int]:
+    """Return some of rising counts, each twice the one before or more, and the last."""
+    found = [counts[0]]
+    for count in counts[1:]:
+        if count >= found[-1] * _APART or count == counts[-1]:
+            found.append(count)
+    return found
 
 
 def require_possible(workload: Workload) -> None:
@@ -118,8 +153,8 @@ def require_possible(workload: Workload) -> None:
         ("kernel's seconds", workload.kernel_seconds, 0),
         ("arrays to the GPU", workload.h2d_arrays, 1),
         ("arrays to the host", workload.d2h_arrays, 1),
-        ("mapped reads of a byte", workload.mapped_reads, 1),
-        ("mapped writes of a byte", workload.mapped_writes, 1),
+        ("mapped reads of a byte", workload.mapped_reads, 0),
+        ("mapped writes of a byte", workload.mapped_writes, 0),
     )
     for what, value, least in told:
         if not least <= value < float("inf"):

@@ -138,6 +138,15 @@ class Rates:
         reading, writing = mapped_seconds(self._mapped(), reads, writes)
         return self._level.of(reading), self._level.of(writing)
 
+    def opposed_gap(self, by_kernel: bool) -> float:
+        """Return how much longer a copy holds its engine while bytes go the other way.
+
+        `by_kernel` tells whether only a kernel moves those, in mapped memory.
+        """
+        known = self.parameters
+        both = known.explicit_mapped if by_kernel else known.duplex
+        return 0.0 if both is None or both.gap is None else self._level.of(both.gap)
+
     def _copy(self, way: Way, size: int, pageable: bool) -> Cost:
         direction = self._direction(way, pageable)
         of = self._level.of

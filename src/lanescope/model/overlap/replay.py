@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lanescope.model.overlap.errors import error_share
 from lanescope.model.overlap.graphs import STREAMED, Order, graph_for
 from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.predictor import Prediction
@@ -19,17 +20,6 @@ from lanescope.model.overlap.tasks import TaskGraph
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.parameters import LinkParameters
-
-#: The largest errors of the paper's own predictions (section VII), as shares of the measured
-#: time: how far parameters may be off whose errors nobody compared. The paper has no pageable
-#: memory; the largest of the others stands for it.
-PUBLISHED_ERRORS = {
-    Method.EXPLICIT: 0.0973,
-    Method.IMPLICIT: 0.0385,
-    Method.STREAMS: 0.0646,
-    Method.HYBRID: 0.1075,
-    Method.PAGEABLE: 0.1075,
-}
 
 #: What the parameters do not tell, where nobody says otherwise.
 USUAL = Rules()
@@ -94,13 +84,6 @@ def order_for(parameters: LinkParameters) -> Order:
     return Order.BREADTH if single else Order.DEPTH
 
 
-def error_of(parameters: LinkParameters, method: Method) -> float:
-    """Return by which share of the time predictions with these parameters may be off."""
-    if parameters.errors is not None:
-        return parameters.errors.p95
-    return PUBLISHED_ERRORS[method]
-
-
 @dataclass(slots=True)
 class Replay:
     """The predictor of that name.
@@ -112,6 +95,7 @@ class Replay:
     """
 
     name: str = "replay"
+    is_slow: bool = True
     rules: Rules = USUAL
 
     def predict(
@@ -120,6 +104,6 @@ class Replay:
         """Return the time of one round; see `Predictor.predict`."""
         used = streams if method in STREAMED else 1
         graph = graph_for(workload, method, used, order=order_for(parameters))
-        error = error_of(parameters, method)
+        error = error_share(parameters, method)
         seconds, middle = interval(graph, parameters, error, rules=self.rules)
         return Prediction(method, used, seconds, self.name, middle.busiest)

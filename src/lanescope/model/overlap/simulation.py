@@ -179,11 +179,24 @@ class Simulation:
                 server.released_by, server.released_at = i, now
             for j in self._dependents_of_begin[i]:
                 self._depend(j, i, now, now + self._costs[j].before)
-            fixed = self._costs[i].fixed
+            fixed = self._costs[i].fixed + self._opposed_gap(i)
             if fixed > 0:
                 heapq.heappush(self._heap, (now + fixed, i, _Event.FLOW))
             else:
                 self._flow(i, now)
+
+    def _opposed_gap(self, i: int) -> float:
+        """How much longer a copy holds its engine, as bytes go the other way when it begins."""
+        task = self._graph.tasks[i]
+        if task.kind is TaskKind.KERNEL or task.pageable:
+            return 0.0
+        to_gpu = task.kind is TaskKind.H2D
+        opposite = self._servers.get(f"g{task.gpu} {'d2h' if to_gpu else 'h2d'}")
+        if opposite is not None and opposite.active:
+            return self._rates.opposed_gap(by_kernel=False)
+        if to_gpu and self._flows.writes(task.gpu):
+            return self._rates.opposed_gap(by_kernel=True)
+        return 0.0
 
     def _flow(self, i: int, now: float) -> None:
         """Let what task i moves and computes flow from now on."""

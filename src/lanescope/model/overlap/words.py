@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lanescope.experiment.sizes import size_text
 from lanescope.measurement.words import time_text
-from lanescope.model.overlap.equations import error_share
+from lanescope.model.overlap.errors import error_share
 from lanescope.model.overlap.forms import second_engine_helps
 from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.predictor import Prediction

@@ -27,7 +27,10 @@ from lanescope.model.transfer.parameters import (
 from lanescope.model.transfer.points import Kind, Point
 from lanescope.model.transfer.samples import Measured, median_of
 from lanescope.model.transfer.seconds import transfer_seconds
+from lanescope.model.transfer.settling import settle
 
+#: A fit is of use while 95 % of the transfers that it did not see lie within this share.
+USABLE = 0.1
 #: Errors are told of transfers from there on: below, a call's jitter is more than that.
 _COMPARED_BYTES = 64 << 10
 
@@ -78,6 +81,7 @@ def fit(measured: Sequence[Measured], facts: LinkFacts) -> LinkParameters:
     InputError
         If there are too few points, or they contradict each other.
     """
+    measured = settle(measured)
     used = [m for m in measured if not m.point.held_out]
     copies = [m.point for m in used if m.point.kind is Kind.COPIES]
     if not copies:
@@ -122,9 +126,14 @@ def residuals(measured: Sequence[Measured], parameters: LinkParameters) -> tuple
             m.whole,
             transfer_seconds(parameters.direction(m.point.way), m.point.bytes, m.point.streams),
         )
-        for m in measured
+        for m in settle(measured)
         if m.point.held_out and m.point.kind is Kind.COPIES
     )
+
+
+def is_usable(parameters: LinkParameters) -> bool:
+    """Whether a fit describes transfers that it did not see well enough to predict by it."""
+    return parameters.errors is None or parameters.errors.p95 <= USABLE
 
 
 def errors_of(compared: Sequence[Residual]) -> Errors | None:

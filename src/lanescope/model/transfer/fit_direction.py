@@ -47,7 +47,7 @@ def fit_direction(way: Way, measured: Sequence[Measured]) -> Direction:
     _require_rising(way, single)
     alone = _curve({size: m.whole for size, m in single.items()})
     per_byte = slope_of({s: m for s, m in single.items() if s >= _LONG_BYTES} or single)
-    most = by_count[counts[-1]]
+    most, usual = by_count[counts[-1]], counts[len(counts) // 2]
     further = {n: _further(alone, by_count[n], n) for n in counts[1:]}
     return Direction(
         first=alone.seconds[0],
@@ -55,7 +55,7 @@ def fit_direction(way: Way, measured: Sequence[Measured]) -> Direction:
         gap=_gap(further[counts[-1]], per_byte),
         single=alone,
         next=Surface(tuple(further), tuple(_curve(times) for times in further.values())),
-        call=_curve(_calls(by_count[counts[1]], counts[1])),
+        call=_curve(_calls(by_count[usual], usual)),
         engine=_engine(most, counts[-1], alone),
     )
 

@@ -17,6 +17,10 @@ from lanescope.model.transfer.samples import Measured
 
 #: No traffic makes other traffic slower than so many times.
 _MOST_FACTOR = 8.0
+#: The gap is fitted in these units, so that it is about as large as the factors; seconds.
+_GAP_UNIT, _MOST_GAP = 5e-6, 20.0
+#: As there are three unknowns.
+_FEWEST_POINTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +34,15 @@ class _Opposing:
 
     def at(self, parameters: LinkParameters, factors: FloatArray) -> LinkParameters:
         """Return the parameters with both slowed so many times."""
-        down, up = (
-            Estimate.exactly(one.value * float(factor))
-            for one, factor in zip((self.h2d_per_byte, self.d2h_per_byte), factors, strict=True)
+        down, up, gap = map(float, factors)
+        return self.put(
+            parameters,
+            Duplex(
+                Estimate.exactly(self.h2d_per_byte.value * down),
+                Estimate.exactly(self.d2h_per_byte.value * up),
+                Estimate.exactly(gap * _GAP_UNIT),
+            ),
         )
-        return self.put(parameters, Duplex(down, up))
 
 
 def fit_duplex(measured: Sequence[Measured], parameters: LinkParameters) -> Duplex | None:
@@ -88,7 +96,7 @@ def _factor(whole: Estimate, first: float, alone: float) -> Estimate:
 def _fitted(
     one: _Opposing, measured: Sequence[Measured], parameters: LinkParameters
 ) -> Duplex | None:
-    """Return the two factors with which the replay comes closest to all points.
+    """Return the two factors and the gap with which the replay comes closest to all points.
 
     Weighted by the relative error. The interval is that of the least squares, 95 % by Student's
     distribution.
@@ -96,7 +104,7 @@ def _fitted(
     from scipy.optimize import least_squares
 
     points = [m for m in measured if m.point.kind is one.kind]
-    if len(points) < 3:
+    if len(points) < _FEWEST_POINTS:
         return None
     graphs = [pattern_of(m.point) for m in points]
     times = np.array([m.whole.value for m in points])
@@ -106,16 +114,18 @@ def _fitted(
         found = [replay(graph, slowed).seconds for graph in graphs]
         return np.asarray(np.array(found) / times - 1, dtype=np.float64)
 
-    bounds = ([1.0, 1.0], [_MOST_FACTOR, _MOST_FACTOR])
-    solved = least_squares(errors, [1.2, 1.2], bounds=bounds, diff_step=1e-3)
+    bounds = ([1.0, 1.0, 0.0], [_MOST_FACTOR, _MOST_FACTOR, _MOST_GAP])
+    solved = least_squares(errors, [1.2, 1.2, 1.0], bounds=bounds, diff_step=1e-3)
     widths = _widths(solved.jac, solved.fun)
     down, up = (
         _slowed(per_byte, float(factor), float(width))
         for per_byte, factor, width in zip(
-            (one.h2d_per_byte, one.d2h_per_byte), solved.x, widths, strict=True
+            (one.h2d_per_byte, one.d2h_per_byte), solved.x[:2], widths[:2], strict=True
         )
     )
-    return Duplex(down, up)
+    gap, width = float(solved.x[2]), float(widths[2])
+    known = Estimate(gap, max(gap - width, 0.0), gap + width)
+    return Duplex(down, up, known.map(lambda units: units * _GAP_UNIT))
 
 
 def _widths(jacobian: FloatArray, residual: FloatArray) -> FloatArray:

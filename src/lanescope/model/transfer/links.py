@@ -166,7 +166,9 @@ def _exchanged(
 
 def _duplex(known: Duplex, exchanges: tuple[Exchange, Exchange]) -> Duplex:
     return Duplex(
-        exchanges[0].per_byte(known.h2d_per_byte), exchanges[1].per_byte(known.d2h_per_byte)
+        exchanges[0].per_byte(known.h2d_per_byte),
+        exchanges[1].per_byte(known.d2h_per_byte),
+        known.gap,
     )
 
 

@@ -69,16 +69,20 @@ class Direction:
 
 @dataclass(frozen=True, slots=True)
 class Duplex:
-    """Seconds for each byte of each direction while both are busy.
+    """What transfers cost in each direction while both are busy.
 
     Attributes
     ----------
     h2d_per_byte, d2h_per_byte
-        G of each direction as long as bytes flow in the other, too.
+        G of each direction as long as bytes flow in the other, too; seconds for each byte.
+    gap
+        Seconds that a copy holds its engine more than without traffic the other way, however
+        long it is; None: not known, and taken for 0.
     """
 
     h2d_per_byte: Estimate
     d2h_per_byte: Estimate
+    gap: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)

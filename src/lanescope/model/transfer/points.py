@@ -20,13 +20,14 @@ _LAUNCHES = 64
 #: Of many copies; of longer ones a further copy costs its bytes and the gap.
 _LONGEST_PIECE = 64 << 20
 #: Numbers of streams that the fit uses; those between are for the check.
-_FITTED_STREAMS = (2, 4, 16, 64, MOST_STREAMS)
-_CHECKED_STREAMS = (1, 3, 8, 32, 128, MOST_STREAMS)
+_FITTED_STREAMS = (2, 8, 64, MOST_STREAMS)
+_CHECKED_STREAMS = (1, 4, 16, 128, MOST_STREAMS)
 #: Sizes by which the curves are measured: powers of two, from 4 KiB on with one between, and
 #: more where small copies change from one way of moving them to another.
 _SIZES = tuple(
     sorted(
-        {1 << power for power in range(3, 31)}
+        {8, 32, 128, 512}
+        | {1 << power for power in range(10, 31)}
         | {3 << power for power in range(11, 26)}
         | {size << 10 for size in (10, 14, 20, 28)}
     )
@@ -38,6 +39,8 @@ _MAPPED_ARRAYS = (
     *((1, 0), (0, 1), (3, 1), (2, 1), (3, 2)),
     *((1, 1), (2, 3), (1, 2), (1, 3)),
 )
+#: Each way at once, times one or two: more than the caches of the host hold.
+_BOTH_BYTES = 384 << 20
 #: Into how many parts transfers are cut that go both ways at once.
 _DUPLEX_STREAMS = (1, 4, 32)
 
@@ -116,7 +119,7 @@ def _learnt_from() -> Iterator[Point]:
     for kind in (Kind.DUPLEX, Kind.EXPLICIT_MAPPED):
         for streams in _DUPLEX_STREAMS:
             for down, up in ((1, 1), (2, 1), (1, 2)):
-                sizes = down * LONG_BYTES // 2, up * LONG_BYTES // 2
+                sizes = down * _BOTH_BYTES, up * _BOTH_BYTES
                 arrays = int(kind is Kind.EXPLICIT_MAPPED)
                 yield Point(kind, *sizes, streams, reads=arrays, writes=arrays)
     for reads, writes in _MAPPED_ARRAYS:

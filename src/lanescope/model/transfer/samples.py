@@ -35,17 +35,20 @@ class Measured:
     ----------
     calls, seconds, held
         As `lanescope.backend.task_graph.TaskTimes` has them.
+    round
+        In which round over all points, counted from 0.
     """
 
     point: Point
     calls: FloatArray
     seconds: FloatArray
     held: FloatArray | None = None
+    round: int = 0
 
     @classmethod
-    def of(cls, point: Point, times: TaskTimes) -> Measured:
+    def of(cls, point: Point, times: TaskTimes, round_: int = 0) -> Measured:
         """Join a point with what was measured of it."""
-        return cls(point, times.calls, times.seconds, times.held)
+        return cls(point, times.calls, times.seconds, times.held, round_)
 
     @property
     def whole(self) -> Estimate:
@@ -66,7 +69,11 @@ def write_measured(path: Path, measured: Sequence[Measured]) -> None:
     import pyarrow.parquet as pq
 
     rows = [
-        {**dataclasses.asdict(one.point), **{name: getattr(one, name) for name in _TIMES}}
+        {
+            **dataclasses.asdict(one.point),
+            "round": one.round,
+            **{name: getattr(one, name) for name in _TIMES},
+        }
         for one in measured
     ]
     table = pa.Table.from_pylist(rows, schema=_schema())
@@ -85,7 +92,7 @@ def read_measured(path: Path) -> tuple[Measured, ...]:
     import pyarrow.parquet as pq
 
     try:
-        rows = pq.read_table(path, schema=_schema()).to_pylist()
+        rows = pq.read_table(path).to_pylist()
         return tuple(_measured(row) for row in rows)
     except (OSError, pa.ArrowException, ValueError, TypeError, KeyError) as error:
         raise InputError(
@@ -95,9 +102,14 @@ def read_measured(path: Path) -> tuple[Measured, ...]:
 
 def _measured(row: dict[str, Any]) -> Measured:
     calls, seconds, held = (row.pop(name) for name in _TIMES)
+    round_ = row.pop("round", 0)
     point = Point(**{**row, "kind": Kind(row["kind"])})
     return Measured(
-        point, np.array(calls), np.array(seconds), None if held is None else np.array(held)
+        point,
+        np.array(calls),
+        np.array(seconds),
+        None if held is None else np.array(held),
+        round_,
     )
 
 
@@ -107,4 +119,4 @@ def _schema() -> pa.Schema:
     whole = {"h2d_bytes": pa.int64(), "d2h_bytes": pa.int64(), "streams": pa.int32()}
     arrays = {"reads": pa.int32(), "writes": pa.int32(), "held_out": pa.bool_()}
     times = {name: pa.list_(pa.float64()) for name in _TIMES}
-    return pa.schema({"kind": pa.string(), **whole, **arrays, **times})
+    return pa.schema({"kind": pa.string(), **whole, **arrays, "round": pa.int32(), **times})
