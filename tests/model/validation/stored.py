@@ -7,7 +7,7 @@ from lanescope.grid.reference import Kernel
 from lanescope.model.overlap.methods import Method
 from lanescope.model.validation.measured import Check, MeasuredCase, Timed, Validation, load
 
-FOLDER = Path(__file__).parents[2] / "data" / "h200-model"
+FOLDER = Path(__file__).parents[3] / "benchmarks" / "results" / "h200-x1" / "model" / "validate"
 
 
 def h200():
