@@ -11,6 +11,7 @@ from lanescope.model.overlap.equations import Equations
 from lanescope.model.overlap.errors import PUBLISHED_ERRORS
 from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.rank import rank
+from lanescope.model.overlap.replay import Replay
 from lanescope.model.overlap.roofline import bounds_of
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.parameters import Origin
@@ -90,6 +91,26 @@ def test_hybrid_takes_g_beside_mapped_writes():
     by_hand = h2d / 42 + 0.006 / 42 + d2h + 9.42e-6 + 9.023e-6 + 41 * 2.674e-6
     assert found.seconds.value == pytest.approx(by_hand, rel=1e-9)
     assert found.busiest == "d2h"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_hybrid_with_one_stream_writes_beside_no_copies(shared):
+    """As the replay has it: copies in, and then the longer of the kernel and its writes."""
+    known = fitted(launching=None)
+    for kernel in (1e-4, 0.1):
+        work = Workload(2 * ARRAY, ARRAY, kernel)
+        found = Equations(shared=shared).predict(work, Method.HYBRID, 1, known).seconds
+        by_hand = 2 * ARRAY / 55e9 + max(kernel, ARRAY / 52e9)
+        assert found.value == pytest.approx(by_hand, rel=1e-3)
+        replayed = Replay().predict(work, Method.HYBRID, 1, known).seconds
+        assert found.value == pytest.approx(replayed.value, rel=1e-3)
+        assert found.low < by_hand < found.high
+
+
+def test_hybrid_with_one_stream_without_mapped_memory_takes_gs_of_copies():
+    work = Workload(1 << 30, 1 << 30, 0.0)
+    found = Equations().predict(work, Method.HYBRID, 1, fitted(mapped=None, launching=None))
+    assert found.seconds.value == pytest.approx((1 << 30) * (1 / 55e9 + 1 / 54e9), rel=1e-3)
 
 
 def test_two_engines_take_g_under_traffic_both_ways():
@@ -211,10 +232,10 @@ def test_more_to_do_is_never_faster(machine, work, method, n, predictor, more):
 
 @given(machines, workloads)
 def test_one_stream_is_explicit(machine, work):
-    one = Equations().predict(work, Method.STREAMS, 1, machine).seconds.value
-    assert one == pytest.approx(
-        Equations().predict(work, Method.EXPLICIT, 1, machine).seconds.value
-    )
+    for predictor in (Equations(), Equations(shared=True), Replay()):
+        one = predictor.predict(work, Method.STREAMS, 1, machine).seconds.value
+        explicit = predictor.predict(work, Method.EXPLICIT, 1, machine).seconds.value
+        assert one == pytest.approx(explicit)
 
 
 @given(machines, workloads, counts)
@@ -256,9 +277,13 @@ def test_derived_parameters_say_so():
 def test_mapped_writes_count_for_hybrid_and_implicit():
     titan = MACHINES["gtx-titan"]
     work, twice = Workload(1 << 20, 1 << 28, 0.0), Workload(1 << 20, 1 << 28, 0.0, mapped_writes=2)
-    for method, g in ((Method.HYBRID, 1.480396e-10), (Method.IMPLICIT, 7.924734e-11)):
+    for method, n, g in (
+        (Method.HYBRID, 8, 1.480396e-10),
+        (Method.HYBRID, 1, 7.924734e-11),
+        (Method.IMPLICIT, 1, 7.924734e-11),
+    ):
         before, after = (
-            Equations().predict(w, method, 1, titan).seconds.value for w in (work, twice)
+            Equations().predict(w, method, n, titan).seconds.value for w in (work, twice)
         )
         assert after - before == pytest.approx((1 << 28) * g)
 

@@ -47,7 +47,8 @@ class Equations:
 
     As printed, G under traffic the other way holds for all bytes of Streams and Hybrid.
     With ``shared=True`` it holds only as long as the other direction has bytes to move, which
-    matters where one direction has far fewer.
+    matters where one direction has far fewer. Hybrid with one stream copies, and then computes and
+    writes: nothing is slowed, and the longer of the last two counts.
 
     The interval comes from the low and high ends of all parameters, as every equation rises with
     each of them. It is widened by `Errors.p95` where the parameters were compared with transfers,
@@ -117,13 +118,19 @@ class Equations:
         known = cut.known
         if known.explicit_mapped is None and known.mapped is None:
             raise _missing(known, "what kernels that write mapped memory cost")
-        per_byte = cut.slowed(known.explicit_mapped or known.duplex, pick, shared=self._shared)
         # nothing is copied back, so what small copies cost does not count
         back = Direction(known.d2h.first, known.d2h.per_byte, known.d2h.gap)
-        h2d, d2h = cut.mapped_back(back, per_byte, pick)
         kernel, calls = cut.kernel(pick), cut.calls(pick, back=False)
-        seconds = max(forms.equation_5(h2d, kernel, d2h, cut.streams), calls)
-        return Parts(seconds, h2d.whole, kernel, d2h.whole, calls)
+        if cut.streams == 1:
+            # the kernel begins after the copies: its writes meet none, as those of equation 6
+            write = known.d2h.per_byte if known.mapped is None else known.mapped.write_per_byte
+            h2d, d2h = cut.mapped_back(back, (pick(known.h2d.per_byte), pick(write)), pick)
+            seconds = h2d.whole + max(kernel, d2h.whole)
+        else:
+            per_byte = cut.slowed(known.explicit_mapped or known.duplex, pick, shared=self._shared)
+            h2d, d2h = cut.mapped_back(back, per_byte, pick)
+            seconds = forms.equation_5(h2d, kernel, d2h, cut.streams)
+        return Parts(max(seconds, calls), h2d.whole, kernel, d2h.whole, calls)
 
 
 def _explicit(cut: Cut, into: Direction, back: Direction, pick: Pick) -> Parts:
