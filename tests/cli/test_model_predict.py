@@ -172,7 +172,8 @@ def test_nothing_slow_is_loaded():
         "import sys; from lanescope.cli.app import app\n"
         "app(['model', 'predict', '--h2d', '1MB', '--kernel', '0', '--machine', 'k20'],"
         " standalone_mode=False)\n"
-        "print([m for m in ('numpy', 'scipy', 'matplotlib', 'pyarrow', 'plotly')"
+        "print([m for m in ('numpy', 'scipy', 'matplotlib', 'pyarrow', 'plotly',"
+        " 'lanescope.machine.discovery')"
         " if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

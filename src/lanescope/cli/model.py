@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,6 +95,8 @@ def predict(
     A round is bytes to the GPU, a kernel, and bytes back. Every time is predicted, from a few
     parameters of the machine.
     """
+    # What has been loaded stays to the end: the collector need not look at it again and again.
+    gc.freeze()
     from lanescope.cli.output import console
     from lanescope.model.overlap.predictors import predictor_for, predictor_named
     from lanescope.model.overlap.question import ask, parse_streams

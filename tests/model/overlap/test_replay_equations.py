@@ -17,7 +17,7 @@ from lanescope.model.overlap.replay import Replay, replay
 from lanescope.model.overlap.tasks import TaskKind
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.estimate import Estimate
-from lanescope.model.transfer.parameters import Errors
+from lanescope.model.transfer.parameters import Duplex, Errors
 from tests.model.overlap.machines import (
     direction,
     duplex,
@@ -51,6 +51,16 @@ def close(x):
 @given(times, times, times, counts, st.sampled_from(Order))
 def test_two_engines_are_equation_5(h, e, d, n, order):
     assert streamed(h, e, d, n, link(), order) == close(equation_5(h, e, d, n))
+
+
+@pytest.mark.parametrize("engines", [1, 2])
+def test_a_copy_is_held_longer_beside_one_that_goes_the_other_way(engines):
+    """Only two engines can: by the first copy back, one copy in has begun beside it."""
+    both = Duplex(exactly(1e-9), exactly(1e-9), exactly(1e-3))
+    h, e, d = (2**20,) * 3
+    plain = streamed(h, e, d, 4, link(engines=engines))
+    found = streamed(h, e, d, 4, link(engines=engines, duplex=both))
+    assert (found > plain + 1e6) if engines == 2 else (found == close(plain))
 
 
 @given(times, times, times, counts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lanescope.model.overlap.replayed import Step
 
@@ -17,7 +17,7 @@ def critical_path(
     resumed: Cause,
     because: Sequence[Cause],
     called_since: Sequence[Cause],
-    what: Sequence[str],
+    what: Callable[[int], str],
 ) -> tuple[Step, ...]:
     """Walk back from the end, from each step to what let it begin.
 
@@ -34,7 +34,7 @@ def critical_path(
     called_since
         For each task since when the host made calls without being held, and what had held it.
     what
-        For each task what it is, see `Step`.
+        Tells of each task what it is, see `Step`.
     """
     steps: list[Step] = []
 
@@ -49,7 +49,7 @@ def critical_path(
         until = since
     while task is not None:
         cause, since = because[task]
-        note(task, what[task], since, until)
+        note(task, what(task), since, until)
         until = since
         if cause is None:
             cause, since = called_since[task]

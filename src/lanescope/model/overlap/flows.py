@@ -79,10 +79,10 @@ class Flows:
 
     def _settle(self, now: float) -> None:
         """Let all go on until now."""
-        if self._changed:
-            self._set_rates()
         passed = now - self._settled
         if passed > 0:
+            if self._changed:
+                self._set_rates()
             for flows in self._going.values():
                 for flow in flows:
                     flow.left -= passed * flow.rate
@@ -106,6 +106,9 @@ class Flows:
 
     def _set_rates_of(self, flows: list[Going]) -> None:
         """Set the rates of one GPU's flows; those the same way share its link, kernels its SMs."""
+        if len(flows) == 1:
+            flows[0].rate = 1.0
+            return
         counts = [0, 0, 0, 0, 0]
         for flow in flows:
             counts[flow.kind] += 1

@@ -164,7 +164,7 @@ class _Parts:
             after = (self.last_copy[part - 1],)
         for task in _copies(self.workload, TaskKind.H2D, self.cut[part], self.units, part):
             self.last_copy[part] = len(self.tasks)
-            self.tasks.append(replace(task, after=after))
+            self.tasks.append(replace(task, after=after) if after else task)
             after = ()
 
     def _compute(self, part: int) -> None:
@@ -194,4 +194,4 @@ class _Parts:
         # What is complete goes first: on one stream it would wait behind what is not.
         self.tasks += copies[later:]
         after = (self.kernel[part + 1],) if later and part + 1 < len(self.cut) else ()
-        self.tasks += [replace(task, after=after) for task in copies[:later]]
+        self.tasks += [replace(task, after=after) if after else task for task in copies[:later]]

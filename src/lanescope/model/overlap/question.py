@@ -11,7 +11,6 @@ from lanescope.model.overlap.predictor import Predictor
 from lanescope.model.overlap.rank import Ranking, rank
 from lanescope.model.overlap.roofline import Bounds, Peaks, bounds_as_printed, bounds_of
 from lanescope.model.overlap.workload import Workload
-from lanescope.model.transfer.links import with_link
 from lanescope.model.transfer.parameters import LinkParameters
 
 #: More streams than any machine has use for; each number is a prediction.
@@ -57,7 +56,11 @@ def ask(
         If the workload is impossible, a link unknown, or a bound lacks what it takes.
     """
     peaks = _peaks(peak_flops, memory_gbs)
-    others = [with_link(parameters, link) for link in on]
+    others = []
+    if on:
+        from lanescope.model.transfer.links import with_link
+
+        others = [with_link(parameters, link) for link in on]
     return Answer(
         predictor.name,
         rank(workload, parameters, predictor, streams),

@@ -132,13 +132,15 @@ class Rates:
         self.copy = lru_cache(maxsize=None)(self._copy)
         self.kernel = lru_cache(maxsize=None)(self._kernel)
         self.slowdowns = lru_cache(maxsize=None)(self._slowdowns)
+        self.mapped_seconds = lru_cache(maxsize=None)(self._mapped_seconds)
+        self.opposed_gap = lru_cache(maxsize=None)(self._opposed_gap)
 
-    def mapped_seconds(self, reads: int, writes: int) -> tuple[float, float]:
+    def _mapped_seconds(self, reads: int, writes: int) -> tuple[float, float]:
         """Return how long a kernel's reads and writes of host memory take, nothing else moving."""
         reading, writing = mapped_seconds(self._mapped(), reads, writes)
         return self._level.of(reading), self._level.of(writing)
 
-    def opposed_gap(self, by_kernel: bool) -> float:
+    def _opposed_gap(self, by_kernel: bool) -> float:
         """Return how much longer a copy holds its engine while bytes go the other way.
 
         `by_kernel` tells whether only a kernel moves those, in mapped memory.

@@ -65,10 +65,12 @@ def interval(
     All parameters are taken at the low ends of their intervals together, and at the high ends;
     `error` is the share of the time by which the model may be off even so.
     """
-    low, middle, high = (
-        replay(graph, parameters, level=level, rules=rules, links=links) for level in Level
+    middle = replay(graph, parameters, rules=rules, links=links)
+    low, high = (
+        Simulation(graph, Rates(parameters, level, rules), links).seconds()
+        for level in (Level.LOW, Level.HIGH)
     )
-    times = (low.seconds, middle.seconds, high.seconds)
+    times = (low, middle.seconds, high)
     return (
         Estimate(middle.seconds, min(times) * max(0.0, 1 - error), max(times) * (1 + error)),
         middle,

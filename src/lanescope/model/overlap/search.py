@@ -41,7 +41,7 @@ def best_streams(
     def seconds(place: int) -> float:
         if place not in known:
             graph = graph_for(workload, method, counts[place], order=order)
-            known[place] = Simulation(graph, rates, None).run().seconds
+            known[place] = Simulation(graph, rates, None).seconds()
         return known[place]
 
     places = _powers(counts)

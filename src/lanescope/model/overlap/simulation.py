@@ -40,6 +40,7 @@ class Simulation:
         self._heap: list[tuple[float, int, int]] = []
         self._flows = Flows(rates, links)
         self._servers: dict[str, Server] = {}
+        self._by_kind: dict[tuple[int, TaskKind], Server] = {}
         self._server = [self._server_of(task) for task in tasks]
         self._called = [0.0] * count
         self._ready = [0.0] * count
@@ -61,18 +62,23 @@ class Simulation:
         self._resumed: Cause = (None, 0.0)
 
     def run(self) -> Replayed:
-        """Return what happened."""
+        """Return what happened; once only."""
+        return self._replayed(self.seconds())
+
+    def seconds(self) -> float:
+        """Return how long it took, without the account of it; once only."""
         self._call(0.0, None)
-        heap = self._heap
+        heap, next_end = self._heap, self._flows.next_end
         handlers = (self._finish, self._free, self._flow, self._arrive)
-        while heap or self._flows.next_end() < inf:
-            ends = self._flows.next_end()
+        while True:
+            ends = next_end()
             if heap and heap[0][0] < ends:
                 now, task, event = heapq.heappop(heap)
                 handlers[event](task, now)
-            else:
+            elif ends < inf:
                 self._end_flow(ends)
-        return self._replayed()
+            else:
+                return max([self._host_free, *self._seen])
 
     def _cost(self, task: Task) -> Cost:
         if task.kind is TaskKind.KERNEL:
@@ -81,6 +87,12 @@ class Simulation:
         return self._rates.copy(way, task.bytes, task.pageable)
 
     def _server_of(self, task: Task) -> Server:
+        known = self._by_kind.get((task.gpu, task.kind))
+        if known is None:
+            known = self._by_kind[task.gpu, task.kind] = self._new_server(task)
+        return known
+
+    def _new_server(self, task: Task) -> Server:
         what = task.kind.value
         slots = 1
         if task.kind is TaskKind.KERNEL:
@@ -191,8 +203,8 @@ class Simulation:
         if task.kind is TaskKind.KERNEL or task.pageable:
             return 0.0
         to_gpu = task.kind is TaskKind.H2D
-        opposite = self._servers.get(f"g{task.gpu} {'d2h' if to_gpu else 'h2d'}")
-        if opposite is not None and opposite.active:
+        opposite = self._by_kind.get((task.gpu, TaskKind.D2H if to_gpu else TaskKind.H2D))
+        if opposite is not None and opposite is not self._server[i] and opposite.active:
             return self._rates.opposed_gap(by_kernel=False)
         if to_gpu and self._flows.writes(task.gpu):
             return self._rates.opposed_gap(by_kernel=True)
@@ -267,8 +279,7 @@ class Simulation:
         server.release(i, now)
         self._serve(server, now)
 
-    def _replayed(self) -> Replayed:
-        seconds = max([self._host_free, *self._seen])
+    def _replayed(self, seconds: float) -> Replayed:
         busy = {"calls": self._host_busy}
         busy |= {server.name: server.busy for server in self._servers.values()}
         return Replayed(
@@ -285,7 +296,7 @@ class Simulation:
                 self._resumed,
                 self._because,
                 self._called_since,
-                [self._what(i) for i in range(len(self._seen))],
+                self._what,
             ),
         )
 
