@@ -1,5 +1,6 @@
 """What a fit makes of timed transfers: made-up ones, recorded ones, bad ones."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from lanescope.model.transfer.parameters import (
 from lanescope.model.transfer.points import MOST_BYTES, Kind, plan
 from lanescope.model.transfer.samples import read_measured, write_measured
 from lanescope.model.transfer.seconds import mapped_seconds, transfer_seconds
-from lanescope.model.transfer.stored import named_parameters
+from lanescope.model.transfer.stored import dumps, named_parameters
 from tests.model.transfer.made_up_points import FACTS, measured
 
 RECORDED = Path(__file__).parents[3] / "benchmarks" / "results" / "h200-x1" / "model" / "fit"
@@ -174,13 +175,27 @@ def test_an_h200_is_described(recorded):
 
 
 def test_the_fit_that_ships_comes_from_its_samples(recorded):
-    found, _ = recorded
-    ships = named_parameters("h200")
-    same = {
-        name: getattr(ships, name)
-        for name in ("name", "gpu", "link", "source", "machine_key", "day")
-    }
-    assert replace(found, **same) == ships
+    found, ships = recorded[0], named_parameters("h200")
+    for one, other in zip(numbers_of(found), numbers_of(ships), strict=True):
+        # least squares end a little elsewhere on other processors
+        assert one == pytest.approx(other, rel=2e-3, abs=1e-9)
+
+
+def numbers_of(parameters):
+    """All numbers of parameters, in their order."""
+    told = json.loads(dumps(parameters))
+    return list(_numbers(told))
+
+
+def _numbers(value):
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from _numbers(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _numbers(each)
+    elif isinstance(value, int | float):
+        yield value
 
 
 def test_samples_are_stored_and_read_back(tmp_path):
