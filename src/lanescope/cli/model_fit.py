@@ -10,12 +10,14 @@ import typer
 from lanescope.cli.options import JsonOption, OutOption
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from lanescope.machine import Machine
+    from lanescope.model.transfer.parameters import LinkParameters
     from lanescope.model.transfer.samples import Measured
 
 #: For each of the points, which are about 560.
-_DEFAULT_BUDGET = 0.03
+_DEFAULT_BUDGET = 0.025
 
 
 def model_fit(
@@ -30,6 +32,14 @@ def model_fit(
     ] = _DEFAULT_BUDGET,
     out: OutOption = None,
     json: JsonOption = False,
+    plots: Annotated[
+        Path | None,
+        typer.Option(
+            "--plots",
+            metavar="DIR",
+            help="Draw the transfers that were not fitted, measured and predicted, as SVG.",
+        ),
+    ] = None,
 ) -> None:
     """Measure L + o, G and g of a GPU's link, and all else that predictions take.
 
@@ -47,6 +57,8 @@ def model_fit(
     parameters, measured = fit_folder(folder)
     if run is None and is_usable(parameters):
         keep(parameters)
+    if plots is not None:
+        _draw(parameters, measured, plots)
     if json:
         print(dumps(parameters), end="")
         return
@@ -55,6 +67,18 @@ def model_fit(
     screen = console()
     for part in fit_parts(parameters, measured):
         screen.print(part, soft_wrap=isinstance(part, str))
+
+
+def _draw(parameters: LinkParameters, measured: Sequence[Measured], folder: Path) -> None:
+    from lanescope.model.transfer.parameters import Way
+    from lanescope.report.chart_files import write_chart
+    from lanescope.report.fit_chart import fit_chart
+    from lanescope.run.atomic import writing_to
+
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for way in Way:
+        write_chart(fit_chart(parameters, measured, way), folder / f"fit-{way}.svg")
 
 
 def _stored(run: str) -> Path:
@@ -99,7 +123,3 @@ def _points(machine: Machine, gpu: int, budget: float) -> Iterator[Measured]:
     from lanescope.model.transfer.points import plan
 
     yield from measure_all(TransferBench(machine, gpu), plan(), budget)
-
-
-if TYPE_CHECKING:
-    from lanescope.machine import Machine
