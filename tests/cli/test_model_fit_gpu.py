@@ -13,8 +13,9 @@ from lanescope.grid.running import GridMemory
 from lanescope.machine import discover
 from lanescope.model.transfer.stored import load
 from lanescope.watch.sources.pm import PmSource
+from tests.native.test_gpu import GPUS
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
 
 MOST_SECONDS = 60
 

@@ -10,7 +10,7 @@ import typer
 from lanescope.cli.options import JsonOption, OutOption
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lanescope.machine import Machine
     from lanescope.model.transfer.parameters import LinkParameters
@@ -94,6 +94,7 @@ def _stored(run: str) -> Path:
 def _measured(gpu: int, budget: float, out: Path | None) -> Path:
     import sys
 
+    from lanescope.cli.output import progress_bar
     from lanescope.errors import InputError, NotMeasuredError
     from lanescope.machine import discover
     from lanescope.model.transfer.fit_run import facts_of, store_samples
@@ -110,7 +111,8 @@ def _measured(gpu: int, budget: float, out: Path | None) -> Path:
     folder = out or new_run_folder("fit")
     facts = facts_of(machine, gpu, "lanescope model fit")
     try:
-        store_samples(folder, machine, facts, _points(machine, gpu, budget))
+        with progress_bar("allocating") as show:
+            store_samples(folder, machine, facts, _points(machine, gpu, budget, show))
     except NotMeasuredError as error:
         raise InputError(f"g{gpu} cannot be measured: {error}") from error
     finally:
@@ -118,8 +120,18 @@ def _measured(gpu: int, budget: float, out: Path | None) -> Path:
     return folder
 
 
-def _points(machine: Machine, gpu: int, budget: float) -> Iterator[Measured]:
-    from lanescope.model.transfer.measuring import TransferBench, measure_all
+def _points(
+    machine: Machine,
+    gpu: int,
+    budget: float,
+    show: Callable[[str, int, int | None], None] | None,
+) -> Iterator[Measured]:
+    from lanescope.model.transfer.measuring import ROUNDS, TransferBench, measure_all
     from lanescope.model.transfer.points import plan
 
-    yield from measure_all(TransferBench(machine, gpu), plan(), budget)
+    points = plan()
+    timed = measure_all(TransferBench(machine, gpu), points, budget)
+    for done, one in enumerate(timed, start=1):
+        if show is not None:
+            show(f"{one.point.kind}", done, max(done, ROUNDS * len(points)))
+        yield one
