@@ -122,6 +122,10 @@ def test_one_direction_is_enough(capsys):
         ("--h2d 1MB --kernel 1ms --streams 0", "--streams '0' is no number of streams"),
         ("--h2d 1MB --kernel 1ms --on pcie9", "'pcie9' is no link"),
         ("--h2d 1MB --kernel 1ms --arrays-in 0", "arrays to the GPU are 0"),
+        (
+            "--h2d 1MB --kernel 1ms --arrays-in 100000 --predictor replay",
+            "100002 copies and kernels in each round are too many to be replayed",
+        ),
         ("--h2d 1MB --kernel 1ms --mapped-reads nan", "mapped reads of a byte are nan"),
         (
             "--h2d 1MB --kernel 1ms --peak-flops 1e12",

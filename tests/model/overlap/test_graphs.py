@@ -1,7 +1,7 @@
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.model.overlap.graphs import Order, graph_for, on_gpus
+from lanescope.model.overlap.graphs import MOST_TASKS, Order, graph_for, on_gpus
 from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.tasks import TaskKind
 from lanescope.model.overlap.workload import Workload
@@ -140,3 +140,12 @@ def test_more_parts_than_there_are(streams):
 def test_impossible_workloads(workload, words):
     with pytest.raises(InputError, match=words):
         graph_for(workload, Method.EXPLICIT)
+
+
+def test_more_tasks_than_can_be_replayed_are_refused():
+    many = Workload(1 << 30, 1 << 30, 0.0, h2d_arrays=99, d2h_arrays=100)
+    assert len(graph_for(many, Method.STREAMS, 100).tasks) == MOST_TASKS
+    with pytest.raises(
+        InputError, match="20200 copies and kernels .* give fewer arrays or streams"
+    ):
+        graph_for(many, Method.STREAMS, 101)

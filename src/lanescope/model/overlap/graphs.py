@@ -14,6 +14,9 @@ from lanescope.model.overlap.workload import Workload
 #: Methods that cut a round into parts on streams of their own.
 STREAMED = (Method.STREAMS, Method.HYBRID)
 
+#: More calls than a program hands over in a round, and than are replayed in a few seconds.
+MOST_TASKS = 20_000
+
 
 class Order(StrEnum):
     """In which order the host hands over the parts of a round."""
@@ -48,9 +51,11 @@ def graph_for(
     Raises
     ------
     InputError
-        If the workload is impossible, or cannot be cut into so many parts.
+        If the workload is impossible, cannot be cut into so many parts, or takes more than
+        `MOST_TASKS`.
     """
     _check(workload)
+    _require_few(workload, streams if method in STREAMED else 1)
     if method not in STREAMED:
         return _whole(workload, method, parts or workload.most_streams or 1)
     units = parts or workload.most_streams or streams
@@ -82,6 +87,15 @@ def _check(workload: Workload) -> None:
         raise InputError("the bytes of a direction lie in one array or more")
     if not 0 <= workload.returns_later <= workload.d2h_arrays:
         raise InputError("no more arrays can return later than there are arrays that go back")
+
+
+def _require_few(workload: Workload, streams: int) -> None:
+    tasks = streams * (workload.h2d_arrays + workload.d2h_arrays + 1)
+    if tasks > MOST_TASKS:
+        raise InputError(
+            f"{tasks} copies and kernels in each round are too many to be replayed one by one; "
+            f"give fewer arrays or streams, {MOST_TASKS} in all, or predict by the equations"
+        )
 
 
 def _cut(units: int, streams: int) -> list[tuple[int, int]]:
