@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lanescope.grid.case import GridCase
     from lanescope.grid.equations import Array
     from lanescope.grid.profiles import OceanGrid
-    from lanescope.model.overlap.methods import Method
+    from lanescope.model.overlap.methods import STREAMED, Method
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -132,7 +132,6 @@ def _run_on_gpu(
     from lanescope.grid.running import GridMemory, run_case
     from lanescope.machine import discover
     from lanescope.model.overlap.methods import Method
-    from lanescope.model.overlap.rank import STREAMED
     from lanescope.report.format import seconds_text, time_spread_text
 
     machine = discover()
@@ -174,8 +173,7 @@ def _versions() -> tuple[str, ...]:
 
 
 def _method(version: str, streams: int | None) -> Method:
-    from lanescope.model.overlap.methods import Method
-    from lanescope.model.overlap.rank import STREAMED
+    from lanescope.model.overlap.methods import STREAMED, Method
 
     if version.lower() not in _versions():
         raise InputError(f"'{version}' is none of {', '.join(_versions())}; give one of them")

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from rich.markup import escape
 from rich.table import Table
 
+from lanescope.model.overlap.methods import STREAMED
 from lanescope.model.overlap.question import Answer
-from lanescope.model.overlap.rank import STREAMED, Ranking
+from lanescope.model.overlap.rank import Ranking
 from lanescope.model.overlap.roofline import Bounds
 from lanescope.model.overlap.words import bound_text, method_text, why
 from lanescope.report.format import bytes_text, gbs_text, seconds_text, time_spread_text

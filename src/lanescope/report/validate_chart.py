@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lanescope.errors import InputError
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.rank import STREAMED
+from lanescope.model.overlap.methods import STREAMED, Method
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.validation.compare import Compared, ComparedCase, Row
 from lanescope.model.validation.measured import Validation

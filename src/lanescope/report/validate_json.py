@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lanescope.model.overlap.errors import PUBLISHED_ERRORS
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.rank import STREAMED
+from lanescope.model.overlap.methods import STREAMED, Method
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.validation.compare import Compared, ComparedCase, Row
 from lanescope.model.validation.measured import MeasuredCase, Validation

@@ -8,8 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from lanescope.model.overlap.errors import PUBLISHED_ERRORS
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.rank import STREAMED
+from lanescope.model.overlap.methods import STREAMED, Method
 from lanescope.model.transfer.parameters import Origin
 from lanescope.model.validation.compare import Choice, Compared, ComparedCase, Row
 from lanescope.model.validation.measured import Validation

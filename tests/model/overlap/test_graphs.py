@@ -146,6 +146,6 @@ def test_more_tasks_than_can_be_replayed_are_refused():
     many = Workload(1 << 30, 1 << 30, 0.0, h2d_arrays=99, d2h_arrays=100)
     assert len(graph_for(many, Method.STREAMS, 100).tasks) == MOST_TASKS
     with pytest.raises(
-        InputError, match="20200 copies and kernels .* give fewer arrays or streams"
+        InputError, match=r"20200 copies and kernels .* give fewer arrays or streams"
     ):
         graph_for(many, Method.STREAMS, 101)

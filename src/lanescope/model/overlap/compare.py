@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from typing import cast
 
 from lanescope.errors import NotMeasuredError
-from lanescope.model.overlap.graphs import STREAMED
-from lanescope.model.overlap.methods import Method
+from lanescope.model.overlap.equations import Equations
+from lanescope.model.overlap.methods import STREAMED, Method
 from lanescope.model.overlap.predictor import Prediction, Predictor
 from lanescope.model.overlap.replay import Replay
 from lanescope.model.overlap.workload import Workload
@@ -65,7 +63,7 @@ def compare(
     one, other
         By default the equations and the replay.
     """
-    first = equations() if one is None else one
+    first = Equations() if one is None else one
     second = Replay() if other is None else other
     counts, ways = tuple(streams), tuple(methods)
     return tuple(
@@ -75,12 +73,6 @@ def compare(
         for n in _counts(workload, method, counts)
         for comparison in _compared(name, workload, method, n, parameters, (first, second))
     )
-
-
-def equations() -> Predictor:
-    """Return the predictor by the paper's equations."""
-    module = import_module("lanescope.model.overlap.equations")
-    return cast(Predictor, module.Equations())
 
 
 def _counts(workload: Workload, method: Method, streams: tuple[int, ...]) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from lanescope.errors import NotMeasuredError
 from lanescope.model.overlap import forms
 from lanescope.model.overlap.cut import PICKS, Cut, Pick
 from lanescope.model.overlap.errors import error_share
-from lanescope.model.overlap.methods import Method
+from lanescope.model.overlap.methods import STREAMED, Method
 from lanescope.model.overlap.predictor import Prediction
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.estimate import Estimate
@@ -73,7 +73,7 @@ class Equations:
         """
         if streams < 1:
             raise ValueError("a workload is cut into 1 or more parts")
-        streams = streams if method in (Method.STREAMS, Method.HYBRID) else 1
+        streams = streams if method in STREAMED else 1
         cut = Cut(workload, parameters, streams)
         here, low, high = (self._parts(cut, method, pick) for pick in PICKS)
         share = error_share(parameters, method)

@@ -7,12 +7,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from lanescope.errors import InputError
-from lanescope.model.overlap.methods import Method
+from lanescope.model.overlap.methods import STREAMED, Method
 from lanescope.model.overlap.tasks import Task, TaskGraph, TaskKind
 from lanescope.model.overlap.workload import Workload
-
-#: Methods that cut a round into parts on streams of their own.
-STREAMED = (Method.STREAMS, Method.HYBRID)
 
 #: More calls than a program hands over in a round, and than are replayed in a few seconds.
 MOST_TASKS = 20_000

@@ -18,3 +18,7 @@ class Method(StrEnum):
     """As Streams, but the kernels write mapped host memory."""
     PAGEABLE = "Pageable"
     """As Explicit, but memory is not pinned."""
+
+
+#: Methods that are cut into parts, each on a stream of its own.
+STREAMED = (Method.STREAMS, Method.HYBRID)

@@ -8,16 +8,13 @@ from itertools import pairwise
 
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.model.overlap import forms
-from lanescope.model.overlap.methods import Method
+from lanescope.model.overlap.methods import STREAMED, Method
 from lanescope.model.overlap.predictor import Prediction, Predictor
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.parameters import LinkParameters
 
 #: So many numbers of streams are tried whatever it takes; of more, some so far apart.
 _FEW_COUNTS, _APART = 12, 2
-
-#: Methods that are cut into streams.
-STREAMED = (Method.STREAMS, Method.HYBRID)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lanescope.model.overlap.errors import error_share
-from lanescope.model.overlap.graphs import STREAMED, Order, graph_for
-from lanescope.model.overlap.methods import Method
+from lanescope.model.overlap.graphs import Order, graph_for
+from lanescope.model.overlap.methods import STREAMED, Method
 from lanescope.model.overlap.predictor import Prediction
 from lanescope.model.overlap.rates import Level, Rates, Rules
 from lanescope.model.overlap.replayed import Replayed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import ceil
 
-from lanescope.model.overlap.graphs import STREAMED, graph_for
-from lanescope.model.overlap.methods import Method
+from lanescope.model.overlap.graphs import graph_for
+from lanescope.model.overlap.methods import STREAMED, Method
 from lanescope.model.overlap.rates import Level, Rates
 from lanescope.model.overlap.replay import USUAL, order_for
 from lanescope.model.overlap.simulation import Simulation

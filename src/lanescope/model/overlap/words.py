@@ -6,9 +6,9 @@ from lanescope.experiment.sizes import size_text
 from lanescope.measurement.words import time_text
 from lanescope.model.overlap.errors import error_share
 from lanescope.model.overlap.forms import second_engine_helps
-from lanescope.model.overlap.methods import Method
+from lanescope.model.overlap.methods import STREAMED, Method
 from lanescope.model.overlap.predictor import Prediction
-from lanescope.model.overlap.rank import STREAMED, Ranking
+from lanescope.model.overlap.rank import Ranking
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.parameters import LinkParameters, Origin
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from lanescope.grid.case import GridCase
 from lanescope.grid.equations import Equation
 from lanescope.grid.reference import Kernel
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.rank import STREAMED
+from lanescope.model.overlap.methods import STREAMED, Method
 
 #: `state` with one and three outputs and `buoydiff` are the paper's.
 CASES = (
