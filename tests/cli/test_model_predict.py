@@ -182,3 +182,17 @@ def test_nothing_slow_is_loaded():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+@pytest.mark.parametrize(("verb", "promised"), [("model", False), ("check", True)])
+def test_an_interrupted_model_promises_no_report(verb, promised):
+    program = (
+        "import sys; from lanescope.cli import app\n"
+        f"sys.argv = ['lanescope', {verb!r}]\n"
+        "app.app = lambda **_: 130\n"
+        "app.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.startswith("lanescope: interrupted")
+    assert ("lanescope report latest" in done.stderr) is promised

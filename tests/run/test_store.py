@@ -2,6 +2,7 @@ import dataclasses
 import errno
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -163,3 +164,16 @@ def test_a_described_machine_stays_described(tmp_path, manifest):
     machine = dataclasses.replace(manifest.machine, described=True)
     RunWriter(tmp_path / "run", dataclasses.replace(manifest, machine=machine))
     assert read_run(tmp_path / "run").manifest.machine.described
+
+
+@pytest.mark.parametrize(
+    ("file", "remedy"),
+    [
+        ("validation.json", "'lanescope model validate {}'"),
+        ("link-parameters.json", "'lanescope model predict --machine {}'"),
+    ],
+)
+def test_runs_that_another_verb_shows_are_named(tmp_path, file, remedy):
+    (tmp_path / file).write_text("{}")
+    with pytest.raises(InputError, match=re.escape(remedy.format(tmp_path))):
+        find_run(str(tmp_path))

@@ -123,13 +123,18 @@ _INTERRUPTED = (
 )
 
 
+def _interrupted() -> str:
+    # A model's verbs say themselves where a run is, and 'report' shows none of theirs.
+    return "interrupted" if sys.argv[1:2] == ["model"] else _INTERRUPTED
+
+
 def main() -> NoReturn:
     """Run the command line and exit."""
     signal.signal(signal.SIGTERM, _on_sigterm)
     try:
         code = app(standalone_mode=False)
         if code == 130:  # typer has caught the interruption
-            code = _fail(_INTERRUPTED, 130)
+            code = _fail(_interrupted(), 130)
         if sys.stdout is not None:  # closed by whoever started us
             sys.stdout.flush()  # now, while a failure still has a sentence
     except ProgramEnded as end:
@@ -137,14 +142,14 @@ def main() -> NoReturn:
     except LanescopeError as error:
         code = _fail(str(error), getattr(error, "exit_code", 2))
     except KeyboardInterrupt:
-        code = _fail(_INTERRUPTED, 130)
+        code = _fail(_interrupted(), 130)
     except BrokenPipeError:
         code = _drop_output(0)  # whoever read our output has gone
     except SystemExit as end:
         # typer ends with 1 after a broken pipe, which here means that a path is slow
         if not isinstance(end.__context__, BrokenPipeError):
             if end.code == 128 + signal.SIGTERM:
-                _fail(_INTERRUPTED, 143)
+                _fail(_interrupted(), 143)
             raise
         code = _drop_output(0)
     except OSError as error:

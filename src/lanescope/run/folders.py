@@ -8,6 +8,12 @@ from pathlib import Path
 
 from lanescope.errors import InputError
 
+#: Files of runs that are no table of results, and what reads them.
+_READ_BY = {
+    "validation.json": "'lanescope model validate {}'",
+    "link-parameters.json": "'lanescope model predict --machine {}'",
+}
+
 
 def default_runs_folder() -> Path:
     """Return where runs are kept when no folder is named.
@@ -49,6 +55,12 @@ def find_run(name: str) -> Path:
         return runs / max(known, key=lambda n: (runs / n / MANIFEST).stat().st_mtime)
     if name in known:
         return runs / name
+    for folder in (Path(name), runs / name):
+        for file, remedy in _READ_BY.items():
+            if (folder / file).is_file():
+                raise InputError(
+                    f"{name!r} holds no results of copies; {remedy.format(name)} reads it"
+                )
     if Path(name).is_dir():
         raise InputError(f"{name!r} is not a run folder: it has no {MANIFEST}; name a run's folder")
     raise InputError(f"no run {name!r} here or under {runs}; 'lanescope check' makes one")
