@@ -52,10 +52,13 @@ def test_what_is_not_known_is_not_in_the_file():
 
 
 def test_all_that_ship_can_be_read():
-    assert shipped_names() == ["gtx-titan", "gtx680", "k20"]
+    assert shipped_names() == ["gtx-titan", "gtx680", "h200", "k20"]
     for name in shipped_names():
         parameters = named_parameters(name)
         assert parameters.name == name
+        if name == "h200":
+            assert parameters.origin is Origin.MEASURED
+            continue
         assert parameters.origin in (Origin.PUBLISHED, Origin.DERIVED)
         assert "van Werkhoven" in parameters.source
 
@@ -161,7 +164,7 @@ def test_a_fit_of_another_machine_is_taken_by_name_only(tmp_path):
 def test_without_any_fit_it_says_how_to_make_one(tmp_path):
     with pytest.raises(InputError, match=r"no fit of this machine .* run 'lanescope model fit'"):
         kept(HERE, tmp_path / "none")
-    with pytest.raises(InputError, match="gtx-titan, gtx680, k20"):
+    with pytest.raises(InputError, match="gtx-titan, gtx680, h200, k20"):
         named_parameters(None, tmp_path)
 
 
@@ -174,7 +177,7 @@ def test_names_of_runs_and_folders(tmp_path):
         named_parameters(str(tmp_path / "empty"))
     with pytest.raises(InputError, match="'k21'; did you mean k20"):
         named_parameters("k21", tmp_path)
-    with pytest.raises(InputError, match="there are gtx-titan, gtx680, k20, files and runs"):
+    with pytest.raises(InputError, match="there are gtx-titan, gtx680, h200, k20, files and runs"):
         named_parameters("zzz", tmp_path)
     with pytest.raises(InputError, match="cannot read link parameters"):
         named_parameters(str(tmp_path / "none.json"))

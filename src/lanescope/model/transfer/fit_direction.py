@@ -66,10 +66,11 @@ def fit_pageable(way: Way, measured: Sequence[Measured]) -> Direction | None:
     if len(mine) < _FEWEST_SIZES:
         return None
     alone = _curve({size: m.whole for size, m in mine.items()})
-    longest = dict(list(mine.items())[-_FEWEST_SIZES:])
+    # No straight line fits copies that the thread stages: it tells what the largest one takes.
+    largest = alone.sizes[-1]
     return Direction(
         first=alone.seconds[0],
-        per_byte=slope_of(longest),
+        per_byte=alone.seconds[-1].map(lambda seconds: seconds / largest),
         gap=Estimate.exactly(0.0),
         single=alone,
         next=Surface((2,), (alone,)),

@@ -19,6 +19,8 @@ from lanescope.model.transfer.samples import Measured
 _MOST_FACTOR = 8.0
 #: The gap is fitted in these units, so that it is about as large as the factors; seconds.
 _GAP_UNIT, _MOST_GAP = 5e-6, 20.0
+#: So weakly a gap of none is preferred: where it changes no time, there is none.
+_NO_GAP = 1e-4
 #: As there are three unknowns.
 _FEWEST_POINTS = 4
 
@@ -112,7 +114,7 @@ def _fitted(
     def errors(factors: FloatArray) -> FloatArray:
         slowed = one.at(parameters, factors)
         found = [replay(graph, slowed).seconds for graph in graphs]
-        return np.asarray(np.array(found) / times - 1, dtype=np.float64)
+        return np.append(np.array(found) / times - 1, _NO_GAP * float(factors[2]))
 
     bounds = ([1.0, 1.0, 0.0], [_MOST_FACTOR, _MOST_FACTOR, _MOST_GAP])
     solved = least_squares(errors, [1.2, 1.2, 1.0], bounds=bounds, diff_step=1e-3)

@@ -1,0 +1,81 @@
+"""``lanescope model fit``, on stored samples and where it cannot run."""
+
+import json
+import shutil
+
+import pytest
+
+from lanescope.model.transfer import fit_run
+from lanescope.model.transfer.fit_run import facts_of, store_samples
+from lanescope.model.transfer.samples import read_measured
+from lanescope.model.transfer.stored import kept
+from tests.model.transfer.made_up_points import measured
+from tests.model.transfer.test_fit import RECORDED, TRUE
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A copy of the recorded fit, as a fit writes beside its samples."""
+    return shutil.copytree(RECORDED, tmp_path / "fit")
+
+
+def test_a_stored_fit_needs_no_gpu(lanescope, stored):
+    done = lanescope("model", "fit", str(stored))
+    assert done.returncode == 0
+    assert "L + o, the smallest copy" in done.stdout
+    assert "55.3 GB/s" in done.stdout
+    assert "predicted within" in done.stdout
+    assert (stored / "link-parameters.json").is_file()
+
+
+def test_json_is_a_file_of_parameters(lanescope, stored, tmp_path):
+    done = lanescope("model", "fit", str(stored), "--json")
+    file = tmp_path / "mine.json"
+    file.write_text(done.stdout)
+    told = lanescope(
+        *["model", "predict", "--h2d", "1GB", "--kernel", "1ms", "--json", "--machine"], str(file)
+    )
+    assert json.loads(told.stdout)["predicted"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], "nowhere holds no fit"),
+        (["--budget", "0"], "--budget 0 is not above 0"),
+        (["--gpu", "77"], "there is no GPU 77 here to be measured"),
+    ],
+)
+def test_bad_input_is_one_sentence(lanescope, arguments, words):
+    done = lanescope("model", "fit", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_holds_something_is_refused(tmp_path, two_gpus):
+    (tmp_path / "mine.txt").write_text("not to be lost")
+    machine = two_gpus
+    with pytest.raises(Exception, match="is not empty; name an empty folder"):
+        store_samples(tmp_path, machine, facts_of(machine, 0, "a test"), [])
+
+
+def test_what_was_timed_before_a_kill_is_there(tmp_path, two_gpus, monkeypatch):
+    monkeypatch.setattr(fit_run, "_POINTS_A_WRITE", 1)
+    machine = two_gpus
+
+    def points():
+        yield from measured(TRUE)[:3]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store_samples(tmp_path / "run", machine, facts_of(machine, 0, "a test"), points())
+    assert len(read_measured(tmp_path / "run" / "transfers.parquet")) == 3
+
+
+def test_a_fit_is_found_by_its_machine(tmp_path, two_gpus):
+    machine = two_gpus
+    folder = tmp_path / "20261121-fit"
+    store_samples(folder, machine, facts_of(machine, 0, "a test"), measured(TRUE))
+    fit_run.fit_folder(folder)
+    assert kept(machine, tmp_path).source.startswith("a test on ")

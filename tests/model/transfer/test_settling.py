@@ -1,0 +1,63 @@
+"""Rounds of a fit: which count, and what is told of the others."""
+
+import numpy as np
+
+from lanescope.model.transfer.measuring import measure_all
+from lanescope.model.transfer.parameters import Way
+from lanescope.model.transfer.points import one_way
+from lanescope.model.transfer.samples import Measured
+from lanescope.model.transfer.settling import disturbed, is_settled, settle, unsettled
+
+POINT, OTHER = one_way(Way.H2D, 1 << 20, 1), one_way(Way.D2H, 1 << 20, 4)
+
+
+def timed(seconds, point=POINT, round_=0):
+    return Measured(point, np.full(5, 1e-6), np.full(5, seconds), None, round_)
+
+
+def test_rounds_that_agree_are_joined():
+    one = settle([timed(1.0), timed(1.02, round_=1), timed(2.0, OTHER)])
+    assert [len(m.seconds) for m in one] == [10, 5]
+    assert [m.point for m in one] == [POINT, OTHER]
+
+
+def test_what_was_disturbed_does_not_count():
+    rounds = [timed(1.5), timed(1.0, round_=1), timed(1.01, round_=2)]
+    (one,) = settle(rounds)
+    assert one.seconds.max() == 1.01
+    assert disturbed(rounds) == 1
+    assert unsettled(rounds) == ()
+
+
+def test_rounds_that_never_agree_are_told():
+    rounds = [timed(1.0), timed(1.2, round_=1), timed(1.4, round_=2)]
+    assert unsettled(rounds) == (POINT,)
+    assert not is_settled(rounds)
+    assert unsettled([timed(1.0)]) == ()  # one round, as fits had at first
+
+
+class Bench:
+    """Takes the times that it was told, one after the other."""
+
+    def __init__(self, times):
+        self.times = {point: list(seconds) for point, seconds in times.items()}
+        self.asked = []
+
+    def measure(self, point, budget_seconds):
+        self.asked.append(point)
+        return timed(self.times[point].pop(0), point)
+
+
+def test_only_what_does_not_agree_is_timed_again():
+    bench = Bench({POINT: [1.0, 1.01], OTHER: [3.0, 2.0, 2.01]})
+    found = list(measure_all(bench, [POINT, OTHER], 1.0))
+    assert bench.asked == [POINT, OTHER, OTHER, POINT, OTHER]
+    assert [one.round for one in found] == [0, 0, 1, 1, 2]
+    assert not unsettled(found)
+
+
+def test_it_ends_where_nothing_agrees():
+    bench = Bench({POINT: [4.0, 3.0, 2.0, 1.0]})
+    found = list(measure_all(bench, [POINT], 1.0))
+    assert len(found) == 4
+    assert unsettled(found) == (POINT,)
