@@ -10,12 +10,14 @@ import typer
 from lanescope.cli.options import JsonOption, OutOption
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from lanescope.machine import Machine
+    from lanescope.model.transfer.parameters import LinkParameters
     from lanescope.model.transfer.samples import Measured
 
 #: For each of the points, which are about 560.
-_DEFAULT_BUDGET = 0.03
+_DEFAULT_BUDGET = 0.025
 
 
 def model_fit(
@@ -30,6 +32,14 @@ def model_fit(
     ] = _DEFAULT_BUDGET,
     out: OutOption = None,
     json: JsonOption = False,
+    plots: Annotated[
+        Path | None,
+        typer.Option(
+            "--plots",
+            metavar="DIR",
+            help="Draw the transfers that were not fitted, measured and predicted, as SVG.",
+        ),
+    ] = None,
 ) -> None:
     """Measure L + o, G and g of a GPU's link, and all else that predictions take.
 
@@ -47,6 +57,8 @@ def model_fit(
     parameters, measured = fit_folder(folder)
     if run is None and is_usable(parameters):
         keep(parameters)
+    if plots is not None:
+        _draw(parameters, measured, plots)
     if json:
         print(dumps(parameters), end="")
         return
@@ -55,6 +67,18 @@ def model_fit(
     screen = console()
     for part in fit_parts(parameters, measured):
         screen.print(part, soft_wrap=isinstance(part, str))
+
+
+def _draw(parameters: LinkParameters, measured: Sequence[Measured], folder: Path) -> None:
+    from lanescope.model.transfer.parameters import Way
+    from lanescope.report.chart_files import write_chart
+    from lanescope.report.fit_chart import fit_chart
+    from lanescope.run.atomic import writing_to
+
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for way in Way:
+        write_chart(fit_chart(parameters, measured, way), folder / f"fit-{way}.svg")
 
 
 def _stored(run: str) -> Path:
@@ -70,6 +94,7 @@ def _stored(run: str) -> Path:
 def _measured(gpu: int, budget: float, out: Path | None) -> Path:
     import sys
 
+    from lanescope.cli.output import progress_bar
     from lanescope.errors import InputError, NotMeasuredError
     from lanescope.machine import discover
     from lanescope.model.transfer.fit_run import facts_of, store_samples
@@ -86,7 +111,8 @@ def _measured(gpu: int, budget: float, out: Path | None) -> Path:
     folder = out or new_run_folder("fit")
     facts = facts_of(machine, gpu, "lanescope model fit")
     try:
-        store_samples(folder, machine, facts, _points(machine, gpu, budget))
+        with progress_bar("allocating") as show:
+            store_samples(folder, machine, facts, _points(machine, gpu, budget, show))
     except NotMeasuredError as error:
         raise InputError(f"g{gpu} cannot be measured: {error}") from error
     finally:
@@ -94,12 +120,18 @@ def _measured(gpu: int, budget: float, out: Path | None) -> Path:
     return folder
 
 
-def _points(machine: Machine, gpu: int, budget: float) -> Iterator[Measured]:
-    from lanescope.model.transfer.measuring import TransferBench, measure_all
+def _points(
+    machine: Machine,
+    gpu: int,
+    budget: float,
+    show: Callable[[str, int, int | None], None] | None,
+) -> Iterator[Measured]:
+    from lanescope.model.transfer.measuring import ROUNDS, TransferBench, measure_all
     from lanescope.model.transfer.points import plan
 
-    yield from measure_all(TransferBench(machine, gpu), plan(), budget)
-
-
-if TYPE_CHECKING:
-    from lanescope.machine import Machine
+    points = plan()
+    timed = measure_all(TransferBench(machine, gpu), points, budget)
+    for done, one in enumerate(timed, start=1):
+        if show is not None:
+            show(f"{one.point.kind}", done, max(done, ROUNDS * len(points)))
+        yield one

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +14,6 @@ from lanescope.cli.options import JsonOption, OutOption
 if TYPE_CHECKING:
     from lanescope.model.transfer.parameters import LinkParameters
     from lanescope.model.validation.measured import Validation
-    from lanescope.model.validation.recording import Progress
 
 #: The first one's cases are shown.
 _PREDICTORS = ("replay", "equations")
@@ -133,7 +130,9 @@ def _measured(
     folder = out or new_run_folder("validate")
     require_empty(folder)
     known = named_parameters(machine)  # before anything is measured in vain
-    with _progress() as progress:
+    from lanescope.cli.output import progress_bar
+
+    with progress_bar("an ocean") as progress:
         try:
             return record(here, gpu, sides, known, folder, progress=progress), known
         finally:
@@ -142,25 +141,3 @@ def _measured(
                     f"run: {folder}; 'lanescope model validate {folder}' shows it again",
                     file=sys.stderr,
                 )
-
-
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    """Show progress on standard error when it is a terminal; be quiet otherwise."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (
-        TextColumn("measuring"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("an ocean", total=None)
-        yield lambda what, done, total: bar.update(
-            task, description=what, completed=done, total=total
-        )

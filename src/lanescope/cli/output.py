@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,8 +36,12 @@ def console() -> Console:
 
 
 @contextmanager
-def progress_on_terminal() -> Iterator[Progress | None]:
-    """Show progress on standard error when it is a terminal; be quiet otherwise."""
+def progress_bar(first: str) -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """Show a bar on standard error when it is a terminal; be quiet otherwise.
+
+    What it yields takes what is being done, how much is done, and how much there is. `first` is
+    shown until then.
+    """
     if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
@@ -51,10 +55,22 @@ def progress_on_terminal() -> Iterator[Progress | None]:
         TextColumn("{task.description}"),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("looking at the machine", total=None)
+        task = bar.add_task(first, total=None)
+        yield lambda what, done, total: bar.update(
+            task, description=what, completed=done, total=total
+        )
+
+
+@contextmanager
+def progress_on_terminal() -> Iterator[Progress | None]:
+    """Show the progress of experiments, as `progress_bar` does."""
+    with progress_bar("looking at the machine") as show:
+        if show is None:
+            yield None
+            return
 
         def on_start(experiment: Experiment, number: int, total: int) -> None:
-            bar.update(task, description=experiment.title, completed=number - 1, total=total)
+            show(experiment.title, number - 1, total)
 
         yield on_start
 

@@ -21,7 +21,8 @@ from lanescope.model.transfer.samples import Measured
 from lanescope.model.transfer.settling import is_settled
 
 _DOUBLE = 8
-_MOST_REPEATS = 2
+#: Over all points; and over those on which these do not agree.
+ROUNDS, _MOST_REPEATS = 2, 2
 _HELD = (Kind.COPIES, Kind.LAUNCHES, Kind.EVENTS)
 
 
@@ -82,12 +83,12 @@ def measure_all(
     differ by more than `SETTLED` are timed up to twice more.
     """
     rounds: dict[Point, list[Measured]] = {point: [] for point in points}
-    for round_, order in enumerate((points, points[::-1])):
-        for point in order:
+    for round_ in range(ROUNDS):
+        for point in points[:: 1 if round_ % 2 == 0 else -1]:
             one = Measured.of(point, bench.measure(point, budget_seconds / 2), round_)
             rounds[point].append(one)
             yield one
-    for round_ in range(2, 2 + _MOST_REPEATS):
+    for round_ in range(ROUNDS, ROUNDS + _MOST_REPEATS):
         for point, known in rounds.items():
             if not is_settled(known):
                 one = Measured.of(point, bench.measure(point, budget_seconds / 2), round_)

@@ -1,0 +1,46 @@
+"""``lanescope model fit`` on a GPU, and what predictions make of it."""
+
+import json
+import time
+
+import pytest
+
+from lanescope.grid.case import GridCase
+from lanescope.grid.mapped_traffic import mapped_traffic
+from lanescope.grid.profiles import ocean
+from lanescope.grid.reference import Kernel
+from lanescope.grid.running import GridMemory
+from lanescope.machine import discover
+from lanescope.model.transfer.stored import load
+from lanescope.watch.sources.pm import PmSource
+from tests.native.test_gpu import GPUS
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
+
+MOST_SECONDS = 60
+
+
+def test_a_fit_takes_less_than_a_minute_and_is_found_again(lanescope, tmp_path):
+    began = time.monotonic()
+    done = lanescope("model", "fit", "--out", str(tmp_path / "fit"))
+    took = time.monotonic() - began
+    assert done.returncode == 0, done.stderr
+    assert took < MOST_SECONDS
+    found = load(tmp_path / "fit" / "link-parameters.json")
+    assert found.errors.median < 0.01
+    assert found.h2d.per_byte.value < found.duplex.h2d_per_byte.value
+    assert found.pageable_h2d.per_byte.value > found.h2d.per_byte.value
+    told = lanescope("model", "predict", "--h2d", "1GB", "--kernel", "1ms", "--json")
+    assert json.loads(told.stdout)["parameters"]["name"] == found.name
+
+
+def test_counters_see_each_byte_that_a_kernel_reads_once(tmp_path):
+    machine = discover()
+    if not PmSource(machine.gpus[0], tmp_path).available(machine).ok:
+        pytest.skip("PM sampling does not work here")
+    sea = ocean(512, 512, 42)
+    memory = GridMemory.made(machine, 0, sea)
+    counted = mapped_traffic(machine, 0, memory, GridCase(Kernel.AXPY))
+    read = 2 * sea.temperature.nbytes
+    # reads by kernels have shorter answers than copies have, and so more headers
+    assert counted.h2d_bytes == pytest.approx(read, rel=0.1)
