@@ -50,8 +50,8 @@ void run(GridKernel kernel, EquationOfState equation, const std::vector<GridInpu
          const GridDeepest& deepest, int first, std::optional<int> count, int threads) {
   const BoundGrid grid = grid_of(kernel, equation, inputs, outputs, pressure, deepest);
   const nb::gil_scoped_release released;
-  lanescope::run_grid_kernel(grid.spec, grid.arrays, first, count.value_or(grid.spec.nz - first),
-                             threads);
+  lanescope::run_grid_kernel(grid.spec, grid.arrays, first,
+                             count.value_or(first < 0 ? 0 : grid.spec.nz - first), threads);
 }
 
 }  // namespace

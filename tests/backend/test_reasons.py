@@ -33,3 +33,9 @@ def test_pages_on_another_node_are_told_in_the_cores_words():
     error = reason_for("move_pages", 0, "pages elsewhere", words, "pages.cpp:1").error
     assert error.reason.startswith(words + ".")
     assert "Free memory of that node" in error.remedy
+
+
+def test_what_the_core_refuses_itself_is_told_in_its_words_and_blames_no_system():
+    words = "task 3 copies array 1; of its direction there are 1"
+    error = reason_for("TaskGraph", 0, "bad tasks", words, "task_graph.cpp:1").error
+    assert error.reason.startswith("Task 3 copies array 1; of its direction there are 1. [")

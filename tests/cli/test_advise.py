@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +19,7 @@ from tests.report import factory
 from tests.watch.nsys_captures import capture
 
 ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "docs" / "advise.md").read_text()
 WATCHES = ROOT / "benchmarks" / "results" / "h200-x1" / "watch"
 no_gpu = pytest.mark.skipif(GPUS > 0, reason="there is a GPU here")
 
@@ -150,3 +153,20 @@ def test_parameters_that_are_not_there_and_of_another_machine(lanescope, tmp_pat
     assert "The model does not describe this phase" in done.stdout
     assert "pageable" in done.stdout
     assert ".." not in done.stdout.replace("...", "")
+
+
+def test_the_document_shows_what_is_printed(lanescope):
+    ((command, answer),) = re.findall(
+        r"^```\n\$ lanescope (.+?)\n(.+?)\n```$", DOCUMENT, re.M | re.S
+    )
+    assert "--machine h200" in command
+    done = lanescope(*shlex.split(command), cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.rstrip() for line in done.stdout.splitlines()] == answer.splitlines()
+
+
+def test_the_document_has_every_option(lanescope):
+    told = lanescope("advise", "--help").stdout
+    options = set(re.findall(r"--[a-z]+", told)) - {"--help", "--kernels"}  # the latter of watch
+    assert options == {"--machine", "--predictor", "--json", "--out"}
+    assert options <= set(re.findall(r"--[a-z]+", DOCUMENT))

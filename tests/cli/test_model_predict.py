@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import lanescope.machine as lanescope_machine
 from lanescope.cli.app import app
 from lanescope.errors import InputError
 from lanescope.machine.discovery import discover
@@ -17,6 +18,7 @@ from tests.model.link_parameters import fitted
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "model.md").read_text()
 PREDICT = DOCUMENT.split("## `predict`")[1].split("\n## ")[0]
+FILES = Path(lanescope_machine.__file__).parent / "library"
 WORK = ("--h2d", "700MB", "--d2h", "350MB", "--kernel", "12ms", "--machine")
 
 
@@ -102,6 +104,22 @@ def test_options_reach_the_workload(capsys):
     assert "delays streams" in told["why"]
 
 
+def test_several_gpus_share_what_their_machine_file_tells(capsys, tmp_path):
+    machine = tmp_path / "two.toml"
+    text = (FILES / "h200-x2.toml").read_text()
+    machine.write_text(text.replace("[[nodes]]", "[[nodes]]\nmemory_gbs = 60", 1))
+    more = ("--streams", "8", "--gpus", "2", "--topology")
+    told = as_json(capsys, *WORK, "h200", *more, str(machine))
+    assert told["several"]["shared"] == ["the memory of h0"]
+    alone = {row["method"]: row["seconds"] for row in told["ranking"]}
+    for row in told["several"]["predictions"]:
+        assert row["low_seconds"] < row["seconds"] < row["high_seconds"]
+        assert row["seconds"] > 1.1 * alone[row["method"]]
+    text = predicted(capsys, *WORK, "h200", *more, "h200-x2")
+    assert "On 2 GPUs at once (predicted by replay)" in text
+    assert "give the nodes' memory_gbs" in text
+
+
 def test_one_direction_is_enough(capsys):
     told = as_json(capsys, "--h2d", "1MiB", "--kernel", "0", "--machine", "k20")
     assert (told["workload"]["d2h_bytes"], told["workload"]["kernel_seconds"]) == (0, 0)
@@ -119,6 +137,8 @@ def test_one_direction_is_enough(capsys):
         ("--h2d -5 --kernel 1ms", "'-5' is not a size"),
         ("--h2d 1MB --kernel -5ms", "--kernel '-5ms' is no time"),
         ("--h2d 1MB --kernel 5", "--kernel '5' is no time"),
+        ("--h2d 1MB --kernel 1ms --gpus 9 --topology h200-x2", "--gpus 9: h200-x2 has 2"),
+        ("--h2d 1MB --kernel 1ms --topology h200-x2", "say with --gpus how many"),
         ("--h2d 1MB --kernel 1ms --streams 0", "--streams '0' is no number of streams"),
         ("--h2d 1MB --kernel 1ms --on pcie9", "'pcie9' is no link"),
         ("--h2d 1MB --kernel 1ms --arrays-in 0", "arrays to the GPU are 0"),

@@ -28,15 +28,17 @@ struct TaskSpec {
 class TaskKernel {
  public:
   virtual ~TaskKernel() = default;
+  /// Throws `Error` where it cannot do a task with this memory.
+  virtual void require_fitting(const TaskMemory& memory, const TaskSpec& task) const = 0;
   /// Throws `Error`.
   virtual void launch(const TaskMemory& memory, const TaskSpec& task, cudaStream_t stream) = 0;
 };
 
-/// Keeps the device busy for so long; for 0, does nothing.
+/// Keeps the device busy for so long, 10 s at most; for 0, does nothing. Throws `Error`.
 std::unique_ptr<TaskKernel> busy_task(std::uint64_t nanoseconds);
 
 /// Reads so many of the arrays in and writes so many of those out: in the host's memory, or, with
-/// `reads_copies`, reads what was copied to the device.
+/// `reads_copies`, reads what was copied to the device. Throws `Error`.
 std::unique_ptr<TaskKernel> moving_task(int reads, int writes, bool reads_copies);
 
 /// A kernel on a grid, whose arrays lie in the device's or in the host's memory.
@@ -63,18 +65,24 @@ class TaskGraph {
   TaskGraph(std::shared_ptr<const Topology> topology, std::shared_ptr<const TaskMemory> memory,
             std::vector<TaskSpec> tasks, std::unique_ptr<TaskKernel> kernel, std::vector<int> cpus);
 
-  /// Hands all over and waits, so many times, after a first one that does not count.
+  /// Hands all over and waits, so many times, after a first one that does not count. Throws
+  /// `Error`, when all that was handed over has ended.
   std::vector<TaskTimes> run(int repetitions);
 
   /// The same, but nothing begins before all is handed over: what the device alone takes, in
-  /// seconds, by its own clock.
+  /// seconds, by its own clock. Throws `Error` where a copy of pageable memory would wait for
+  /// what is held back, too.
   std::vector<double> run_held(int repetitions);
 
  private:
   void require_fitting() const;
+  void require_queueing() const;
   void make_streams();
   void submit();
   void copy(const TaskSpec& task, cudaStream_t stream) const;
+  std::vector<const Stream*> all_streams() const;
+  template <typename Once>
+  auto repeated(int repetitions, Once once);
   void warm_up();
   TaskTimes run_once();
   double run_held_once();

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "lanescope/grid_check.hpp"
 #include "lanescope/task_graph.hpp"
 
 namespace lanescope {
@@ -27,6 +28,10 @@ class GridKernelTask : public TaskKernel {
     if (!grid.deepest.empty()) arrays_.deepest = static_cast<int*>(deepest_.data());
   }
 
+  void require_fitting(const TaskMemory&, const TaskSpec& task) const override {
+    check_grid(spec_, arrays_, task.first, task.count);
+  }
+
   void launch(const TaskMemory&, const TaskSpec& task, cudaStream_t stream) override {
     launch_grid_kernel(spec_, arrays_, task.first, task.count, columns_, stream);
   }
@@ -37,6 +42,7 @@ class GridKernelTask : public TaskKernel {
   }
 
   static void require_room(const TaskMemory& memory, const GridTask& grid) {
+    check_sides(grid.spec);
     const auto bytes = grid.spec.level_values() * static_cast<std::size_t>(grid.spec.nz) * 8;
     const auto has_room = [&](const std::vector<TaskArray>& arrays, int wanted) {
       return arrays.size() >= static_cast<std::size_t>(wanted) &&

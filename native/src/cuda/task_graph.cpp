@@ -1,6 +1,7 @@
 #include "lanescope/task_graph.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "lanescope/host_clock.hpp"
@@ -12,9 +13,20 @@ namespace {
 
 // As many as the device takes without a queue of its own kind running full.
 constexpr int kMostStreams = 1024;
+constexpr double kTimeoutS = 60;
 
-[[noreturn]] void throw_bad(const char* what) {
+[[noreturn]] void throw_bad(const std::string& what) {
   throw Error("TaskGraph", 0, "bad tasks", what);
+}
+
+[[noreturn]] void throw_bad(std::size_t place, const std::string& what) {
+  throw_bad("task " + std::to_string(place) + " " + what);
+}
+
+/// An event is made on the current device, and can be recorded on that alone.
+Event event_on(int device) {
+  const ScopedDevice scope(device);
+  return Event();
 }
 
 void wait(const Stream& waiting, const Event& end) {
@@ -37,6 +49,8 @@ TaskGraph::TaskGraph(std::shared_ptr<const Topology> topology,
       cpus_(std::move(cpus)),
       ends_(tasks_.size()),
       main_(memory_->device),
+      begin_(event_on(memory_->device)),
+      end_(event_on(memory_->device)),
       gate_(memory_->device) {
   require_fitting();
   const ScopedDevice scope(memory_->device);
@@ -45,23 +59,37 @@ TaskGraph::TaskGraph(std::shared_ptr<const Topology> topology,
 }
 
 void TaskGraph::require_fitting() const {
-  if (tasks_.empty()) throw_bad("there is none");
+  if (tasks_.empty()) throw_bad("a graph needs a task or more");
   for (std::size_t place = 0; place < tasks_.size(); ++place) {
     const TaskSpec& task = tasks_[place];
-    if (task.stream < 0 || task.stream >= kMostStreams) throw_bad("streams are 0 to 1023");
+    if (task.stream < 0 || task.stream >= kMostStreams)
+      throw_bad(place, "is for stream " + std::to_string(task.stream) + "; there are 0 to " +
+                           std::to_string(kMostStreams - 1));
     for (const int before : task.after)
       if (before < 0 || static_cast<std::size_t>(before) >= place)
-        throw_bad("a task waits for one that does not stand before it");
+        throw_bad(place,
+                  "waits for task " + std::to_string(before) + ", which does not stand before it");
     if (task.kind == TaskKind::kernel) {
-      if (kernel_ == nullptr) throw_bad("there is no kernel to launch");
+      kernel_->require_fitting(*memory_, task);
       continue;
     }
     const auto& arrays = task.kind == TaskKind::h2d ? memory_->in : memory_->out;
     if (task.array < 0 || static_cast<std::size_t>(task.array) >= arrays.size())
-      throw_bad("a copy of an array that is not there");
+      throw_bad(place, "copies array " + std::to_string(task.array) +
+                           "; of its direction there are " + std::to_string(arrays.size()));
     const std::size_t room = arrays[static_cast<std::size_t>(task.array)].bytes();
-    if (task.offset > room || task.bytes > room - task.offset) throw_bad("a copy leaves its array");
+    if (task.offset > room || task.bytes > room - task.offset)
+      throw_bad(place, "copies " + std::to_string(task.bytes) + " B from byte " +
+                           std::to_string(task.offset) + " on, and its array has " +
+                           std::to_string(room) + " B");
   }
+}
+
+/// A call that copies pageable memory returns when the copy has been made, or nearly.
+void TaskGraph::require_queueing() const {
+  const auto copies = [](const TaskSpec& task) { return task.kind != TaskKind::kernel; };
+  if (memory_->pageable && std::any_of(tasks_.begin(), tasks_.end(), copies))
+    throw_bad("copies of pageable memory cannot be held back: their calls wait for them");
 }
 
 void TaskGraph::make_streams() {
@@ -105,10 +133,18 @@ void TaskGraph::copy(const TaskSpec& task, cudaStream_t stream) const {
         "cudaMemcpyAsync");
 }
 
+std::vector<const Stream*> TaskGraph::all_streams() const {
+  std::vector<const Stream*> all{&main_};
+  for (const Stream& stream : streams_) all.push_back(&stream);
+  return all;
+}
+
 TaskTimes TaskGraph::run_once() {
   const auto begin = HostClock::now();
   submit();
   const double called = seconds_since(begin);
+  // Without an end to the waiting, as programs wait: looking at each stream in turn would be
+  // part of what is timed. A GPU that does not answer has shown it in the first run.
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   return {called, seconds_since(begin)};
 }
@@ -128,26 +164,36 @@ double TaskGraph::run_held_once() {
 }
 
 void TaskGraph::warm_up() {
-  if (!warm_) static_cast<void>(run_once());
+  if (warm_) return;
+  submit();
+  wait_for_all(all_streams(), kTimeoutS);
   warm_ = true;
 }
 
-std::vector<TaskTimes> TaskGraph::run(int repetitions) {
+template <typename Once>
+auto TaskGraph::repeated(int repetitions, Once once) {
   const ScopedBinding binding(*topology_, cpus_);
   const ScopedDevice scope(memory_->device);
-  warm_up();
-  std::vector<TaskTimes> times;
-  for (int i = 0; i < repetitions; ++i) times.push_back(run_once());
-  return times;
+  std::vector<decltype(once())> all;
+  try {
+    warm_up();
+    for (int i = 0; i < repetitions; ++i) all.push_back(once());
+  } catch (...) {
+    // What was handed over before the failure must not touch memory that is freed or used by
+    // others next. The first failure is the one to tell.
+    static_cast<void>(drain(all_streams(), kTimeoutS));
+    throw;
+  }
+  return all;
+}
+
+std::vector<TaskTimes> TaskGraph::run(int repetitions) {
+  return repeated(repetitions, [this] { return run_once(); });
 }
 
 std::vector<double> TaskGraph::run_held(int repetitions) {
-  const ScopedBinding binding(*topology_, cpus_);
-  const ScopedDevice scope(memory_->device);
-  warm_up();
-  std::vector<double> seconds;
-  for (int i = 0; i < repetitions; ++i) seconds.push_back(run_held_once());
-  return seconds;
+  require_queueing();
+  return repeated(repetitions, [this] { return run_held_once(); });
 }
 
 }  // namespace lanescope

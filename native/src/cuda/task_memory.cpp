@@ -1,6 +1,8 @@
 #include "lanescope/task_memory.hpp"
 
+#include <cerrno>
 #include <cstring>
+#include <new>
 
 namespace lanescope {
 
@@ -12,12 +14,20 @@ std::vector<TaskArray> arrays(int device, const std::vector<std::size_t>& bytes,
   return all;
 }
 
+/// Not touched yet. Throws `Error` where there is no room.
+std::unique_ptr<std::byte[]> pageable_memory(std::size_t bytes) {
+  std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[bytes]);
+  if (memory != nullptr) return memory;
+  errno = ENOMEM;
+  throw_errno("new");
+}
+
 }  // namespace
 
 TaskArray::TaskArray(int device, std::size_t bytes, bool pageable)
     : bytes_(bytes), device_(device, bytes) {
   if (pageable)
-    pageable_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    pageable_ = pageable_memory(bytes);
   else
     pinned_ = std::make_unique<DriverMemory>(DriverMemory::host(bytes, false));
   std::memset(host(), 0, bytes);

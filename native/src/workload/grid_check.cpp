@@ -1,4 +1,4 @@
-#include "grid_check.hpp"
+#include "lanescope/grid_check.hpp"
 
 #include <limits>
 #include <string>
@@ -15,16 +15,6 @@ constexpr int kMostLevels = 65535;
 [[noreturn]] void refuse(const GridSpec& spec, const char* name, const std::string& detail) {
   constexpr const char* kNames[] = {"state", "buoydiff", "axpy", "convolution"};
   throw Error(kNames[static_cast<int>(spec.kernel)], 0, name, detail);
-}
-
-void check_sides(const GridSpec& spec) {
-  if (spec.nx < 1 || spec.ny < 1 || spec.nz < 1 || spec.nz > kMostLevels)
-    refuse(spec, "no grid",
-           "a grid has 1 point or more on each side and at most " + std::to_string(kMostLevels) +
-               " levels, not " + std::to_string(spec.nx) + " x " + std::to_string(spec.ny) + " x " +
-               std::to_string(spec.nz));
-  if (spec.level_values() > std::numeric_limits<int>::max())
-    refuse(spec, "level too large", "a level has fewer than 2^31 points");
 }
 
 void check_arrays(const GridSpec& spec, const GridArrays& arrays) {
@@ -48,6 +38,16 @@ void check_arrays(const GridSpec& spec, const GridArrays& arrays) {
 }
 
 }  // namespace
+
+void check_sides(const GridSpec& spec) {
+  if (spec.nx < 1 || spec.ny < 1 || spec.nz < 1 || spec.nz > kMostLevels)
+    refuse(spec, "no grid",
+           "a grid has 1 point or more on each side and at most " + std::to_string(kMostLevels) +
+               " levels, not " + std::to_string(spec.nx) + " x " + std::to_string(spec.ny) + " x " +
+               std::to_string(spec.nz));
+  if (spec.level_values() > std::numeric_limits<int>::max())
+    refuse(spec, "level too large", "a level has fewer than 2^31 points");
+}
 
 int grid_inputs(const GridSpec& spec) {
   return spec.kernel == GridKernel::convolution ? 1 : 2;

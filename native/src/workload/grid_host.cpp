@@ -2,10 +2,10 @@
 #include <string>
 #include <vector>
 
-#include "grid_check.hpp"
 #include "grid_filter.hpp"
 #include "grid_points.hpp"
 #include "lanescope/error.hpp"
+#include "lanescope/grid_check.hpp"
 #include "lanescope/grid_testing.hpp"
 #include "lanescope/parallel.hpp"
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "grid_check.hpp"
 #include "grid_filter.hpp"
 #include "grid_points.hpp"
 #include "lanescope/cuda_handles.hpp"
+#include "lanescope/grid_check.hpp"
 
 namespace lanescope {
 

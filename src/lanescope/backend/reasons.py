@@ -63,6 +63,17 @@ _KNOWN = {
     "cudaErrorHostMemoryAlreadyRegistered": ("The host memory is pinned already.", None),
 }
 
+#: What the core refuses before any driver is asked; the detail says why.
+_REFUSED_BY_CORE = {
+    "bad tasks",
+    "bad numbers",
+    "bad memory",
+    "bad grid",
+    "no grid",
+    "level too large",
+    "no such levels",
+}
+
 #: After these the device answers nothing any more in this process.
 _DEVICE_LOST = {
     "cudaErrorTimeout",
@@ -104,6 +115,8 @@ def reason_for(call: str, code: int, name: str, detail: str, where: str) -> Fail
     elif name in _DEVICE_LOST:
         reason = f"The GPU failed in the middle: {detail}."
         remedy = "Look for Xid errors in the kernel log (dmesg); a reset or reboot may be needed."
+    elif name in _REFUSED_BY_CORE:
+        reason, remedy = f"{detail[:1].upper()}{detail[1:]}.", None
     elif name == "errno 12":
         reason, remedy = "The system has not enough memory.", "Take a smaller --size."
     else:

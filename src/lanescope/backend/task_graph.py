@@ -52,10 +52,16 @@ def near_cpu(machine: Machine, gpu: int) -> list[int]:
 def measure_graph(
     graph: native.TaskGraph, budget_seconds: float, *, held: bool = False
 ) -> TaskTimes:
-    """Run a graph again and again for about so long; at least five times, at most 200."""
-    first = graph.run(1)[0].seconds
-    runs = int(np.clip(budget_seconds / max(first, 1e-9), _FEWEST, _MOST))
+    """Run a graph again and again for about so long; at least five times, at most 200.
+
+    Raises
+    ------
+    NotMeasuredError
+        If the GPU fails or does not answer.
+    """
     with native_errors():
+        first = graph.run(1)[0].seconds
+        runs = int(np.clip(budget_seconds / max(first, 1e-9), _FEWEST, _MOST))
         times = graph.run(runs)
         alone = np.array(graph.run_held(runs)) if held else None
     calls = np.array([one.call_seconds for one in times])

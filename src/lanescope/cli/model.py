@@ -11,6 +11,7 @@ import typer
 from lanescope.cli.options import JsonOption
 
 if TYPE_CHECKING:
+    from lanescope.model.overlap.question import Answer
     from lanescope.model.overlap.workload import Workload
 
 ParametersOption = Annotated[
@@ -84,6 +85,22 @@ def predict(
             "measured, equations with published ones.",
         ),
     ] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option(
+            "--gpus",
+            metavar="N",
+            help="Also on so many GPUs at once, which share the host's memory.",
+        ),
+    ] = None,
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            "--topology",
+            metavar="FILE_OR_NAME",
+            help="With --gpus: the machine file that tells what they share; default: this machine.",
+        ),
+    ] = None,
     json: JsonOption = False,
     plot: Annotated[
         Path | None,
@@ -125,6 +142,8 @@ def predict(
         peak_flops=peak_flops,
         memory_gbs=memory_bandwidth,
     )
+    if gpus is not None or topology is not None:
+        answer = _with_several(answer, gpus, topology)
     if plot is not None:
         from lanescope.report.chart_files import write_chart
         from lanescope.report.predict_chart import predict_chart
@@ -140,6 +159,18 @@ def predict(
     out = console()
     for part in predict_parts(answer):
         out.print(part, soft_wrap=isinstance(part, str))
+
+
+def _with_several(answer: Answer, gpus: int | None, topology: str | None) -> Answer:
+    from dataclasses import replace
+
+    from lanescope.errors import InputError
+    from lanescope.model.overlap.several import on_several
+    from lanescope.running import resolve_machine
+
+    if gpus is None:
+        raise InputError("--topology tells what several GPUs share; say with --gpus how many")
+    return replace(answer, several=on_several(answer.ranking, gpus, resolve_machine(topology)))
 
 
 def _workload(

@@ -161,9 +161,13 @@ def _interval(one: Estimate) -> str:
     if one.low == one.high:
         return fmt.seconds_text(one.value)
     if one.low < 0:
-        low, high = (fmt.seconds_text(abs(x)) for x in (one.low, one.high))
-        return f"{fmt.seconds_text(one.value)} (-{low} to {high})"
+        value, low, high = (_signed(seconds) for seconds in (one.value, one.low, one.high))
+        return f"{value} ({low} to {high})"
     return f"{fmt.seconds_text(one.value)} ({fmt.time_spread_text(one.low, one.high)})"
+
+
+def _signed(seconds: float) -> str:
+    return f"{'-' if seconds < 0 else ''}{fmt.seconds_text(abs(seconds))}"
 
 
 def _short(command: str) -> str:

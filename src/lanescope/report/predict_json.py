@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lanescope.model.overlap.predictor import Prediction
 from lanescope.model.overlap.question import Answer
@@ -13,6 +13,9 @@ from lanescope.model.overlap.roofline import Bounds
 from lanescope.model.overlap.words import why
 
 _SCHEMA = 1
+
+if TYPE_CHECKING:
+    from lanescope.model.overlap.several import Several
 
 
 def predict_json(answer: Answer) -> str:
@@ -30,6 +33,7 @@ def predict_json(answer: Answer) -> str:
             for method, curve in answer.ranking.curves.items()
         },
         "on": [_ranking(ranking) for ranking in answer.on],
+        "several": None if answer.several is None else _several(answer.several),
     }
     return json.dumps(told, indent=1, ensure_ascii=False)
 
@@ -46,6 +50,15 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
         "skipped": [{"method": str(s.method), "reason": s.reason} for s in ranking.skipped],
         "closed_form_streams": ranking.closed_form,
         "why": why(ranking),
+    }
+
+
+def _several(several: Several) -> dict[str, Any]:
+    return {
+        "gpus": several.gpus,
+        "machine": several.machine,
+        "shared": list(several.shared),
+        "predictions": [_prediction(one) for one in several.predictions],
     }
 
 

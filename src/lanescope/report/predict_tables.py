@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from rich.table import Table
@@ -13,6 +14,9 @@ from lanescope.model.overlap.rank import Ranking
 from lanescope.model.overlap.roofline import Bounds
 from lanescope.model.overlap.words import bound_text, method_text, why
 from lanescope.report.format import bytes_text, gbs_text, seconds_text, time_spread_text
+
+if TYPE_CHECKING:
+    from lanescope.model.overlap.several import Several
 
 
 def predict_parts(answer: Answer) -> Iterator[Table | str]:
@@ -34,6 +38,10 @@ def predict_parts(answer: Answer) -> Iterator[Table | str]:
     if answer.on:
         yield ""
         yield _links(answer)
+    if answer.several is not None:
+        yield ""
+        yield _several(answer.several, ranking)
+        yield escape(several_text(answer.several))
 
 
 def workload_text(ranking: Ranking) -> str:
@@ -112,3 +120,32 @@ def _links(answer: Answer) -> Table:
             f"{now / best.seconds.value:.2f}",
         )
     return table
+
+
+def _several(several: Several, ranking: Ranking) -> Table:
+    title = f"On {several.gpus} GPUs at once (predicted by replay)"
+    table = Table(title=title, title_justify="left")
+    table.add_column("method")
+    table.add_column("time", justify="right")
+    table.add_column("95 % interval", justify="right")
+    table.add_column("× one GPU", justify="right")
+    alone = {one.method: one.seconds.value for one in ranking.best}
+    for one in sorted(several.predictions, key=lambda p: p.seconds.value):
+        table.add_row(
+            method_text(one),
+            seconds_text(one.seconds.value),
+            time_spread_text(one.seconds.low, one.seconds.high),
+            f"{one.seconds.value / alone[one.method]:.2f}",
+        )
+    return table
+
+
+def several_text(several: Several) -> str:
+    """Return what the GPUs share, in a sentence."""
+    began = f"One thread of {several.machine} begins a round on each GPU; "
+    if not several.shared:
+        return (
+            f"{began}that they share anything whose speed is known, its machine file does not "
+            "tell: give the nodes' memory_gbs where the host's memory may be the limit."
+        )
+    return f"{began}they share {', '.join(several.shared)}, max-min fairly."

@@ -62,7 +62,7 @@ class Program:
 
     def wait(self) -> None:
         """Wait for all that was handed over."""
-        self.now = max(self.now, *self.streams.values())
+        self.now = max((self.now, *self.streams.values()))
 
     def host(self, lasts: float) -> None:
         """Do something else."""

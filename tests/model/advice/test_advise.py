@@ -11,7 +11,7 @@ from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.predictors import predictor_named
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.report.advice_json import advice_json
-from lanescope.report.advice_text import advice_text
+from lanescope.report.advice_text import advice_text, phase_lines
 from lanescope.run.run import State
 from lanescope.watch.limits import Ceilings
 from lanescope.watch.run import SourceRecord
@@ -259,17 +259,84 @@ def test_memory_of_a_far_node_holds_without_the_model():
         bytes=down.bytes, node=[1] * n, hash=[0] * n, hashed=[0] * n,
     )  # fmt: skip
     run = run_of(rows, host_copies=called)
-    rates = {(0, "h2d", 0): 55.0, (0, "h2d", 1): 27.5}
+    rates = {(0, "h2d", 0): 55.0, (0, "h2d", 1): 40.0}
     ceilings = Ceilings({(0, "h2d"): 55.0}, "measured in a run", rates)
     (phase,) = advise(run, replace(LINK, h2d=replace(LINK.h2d, per_byte=Estimate.exactly(1e-12))),
                       Simple(), ceilings).phases  # fmt: skip
     place = change(phase, "place")
-    assert place.gain_seconds.value == pytest.approx(0.1 / 27.5 - 0.1 / 55.0, rel=1e-6)
+    assert place.gain_seconds.value == pytest.approx(0.1 / 40.0 - 0.1 / 55.0, rel=1e-6)
+    assert place.worth
     assert "NUMA node" in place.sentence
     assert "as measured here before" in place.basis
     assert not phase.described
+    # no more than the copies take, whatever other rates are
+    slow = Ceilings({(0, "h2d"): 55.0}, "measured in a run", {**rates, (0, "h2d", 1): 1.0})
+    (phase,) = advise(run, LINK, Simple(), slow).phases
+    place = change(phase, "place")
+    assert place.gain_seconds.value == pytest.approx(phase.phase.h2d_seconds.value)
+    assert place.seconds.low > 0
     (phase,) = advise(run, LINK, Simple()).phases
     assert any("no gain is told" in note.lower() for note in phase.notes)
+
+
+def far_copies(rows):
+    down = rows.rows(rows.is_copy & (rows.source_device == -1))
+    n = len(down)
+    return HostCopies.of(
+        pid=down.pid, correlation=down.correlation, source=[1] * n, destination=[2] * n,
+        bytes=down.bytes, node=[1] * n, hash=[0] * n, hashed=[0] * n,
+    )  # fmt: skip
+
+
+def placed(*programs):
+    rates = {(0, "h2d", 0): 55.0, (0, "h2d", 1): 40.0}
+    rows = Operations.concat([program.operations() for program in programs])
+    run = run_of(rows, host_copies=far_copies(rows))
+    return advise(run, LINK, Simple(), Ceilings({(0, "h2d"): 55.0}, "measured", rates)).phases
+
+
+def test_nearer_memory_of_copies_that_are_hidden_may_gain_nothing():
+    (phase,) = placed(overlapped(40, 16, 100 * MB, 8000.0))
+    place = change(phase, "place")
+    assert place.gain_seconds.low == 0
+    assert not place.worth
+    assert place.seconds.low <= place.seconds.value <= place.seconds.high
+    (text,) = (line for line in phase_lines(phase, "") if line.startswith("  place:"))
+    assert "is within the error" in text
+
+
+def test_phases_that_are_not_told_take_their_part_of_what_nearer_memory_gains():
+    often, once = looped(50, 100 * MB, 1000.0), Program(now=3_000_000.0)
+    once.copy(60 * MB, down=True, wait=True)
+    once._number = 10_000
+    both = Program(rows=[*often.rows, *({**row, "correlation": 9999} for row in once.rows)])
+    (phase,) = placed(both)
+    place = change(phase, "place")
+    assert place.gain_seconds.value == pytest.approx(0.1 / 40.0 - 0.1 / 55.0, rel=1e-6)
+
+
+def test_kernels_too_short_to_have_moved_what_was_copied_are_not_told_to():
+    phase = only(looped(20, 1000 * MB, 50.0, wait=False))
+    assert phase.described
+    assert not {Step.MAPPED, Step.HYBRID} & {s for c in phase.changes for s in c.steps}
+    longer = only(looped(20, 1000 * MB, 500.0, wait=False))
+    assert {Step.MAPPED, Step.HYBRID} <= {s for c in longer.changes for s in c.steps}
+
+
+def test_conditions_on_kernels_are_told_where_there_are_some():
+    without, with_one = (
+        change(only(looped(40, 64 * MB, kernel, wait=False)), "streams").conditions
+        for kernel in (0.0, 1000.0)
+    )
+    assert not any("kernels take" in condition for condition in without)
+    assert any("kernels take as long in parts" in condition for condition in with_one)
+
+
+def test_negative_ends_of_intervals_are_told_with_their_sign():
+    (phase,) = advice_of(looped(20, 100 * MB, 2000.0, host=PAGEABLE)).phases
+    loss = replace(phase.changes[0], gain_seconds=Estimate(-3e-3, -5e-3, -1e-3))
+    lines = phase_lines(replace(phase, changes=(loss,)), "")
+    assert any("-3.00 ms (-5.00 ms to -1.00 ms)" in line for line in lines)
 
 
 def test_a_run_of_another_gpu_is_told():

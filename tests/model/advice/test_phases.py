@@ -1,5 +1,6 @@
 """Phases of programs of which it is known what they do."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -252,3 +253,39 @@ def test_single_copies_of_an_h200_are_rounds_of_their_own():
     (phase,) = (p for p in found if p.workload.h2d_bytes == 4 << 20)
     assert phase.rounds == 50
     assert phase.workload.d2h_bytes == 0
+
+
+def varied(rounds, sizes, back=None):
+    program = Program()
+    for number in range(rounds):
+        program.copy(sizes(number), down=True, wait=True)
+        program.kernel(500.0)
+        program.copy((back or sizes)(number), down=False, wait=True)
+        program.wait()
+        program.host(20.0)
+    return program
+
+
+def test_rounds_whose_sizes_all_differ_are_rounds_all_the_same():
+    # each size has less than 0.5 % of the time, as a flag would
+    (phase,) = phases(varied(400, lambda number: 100 * MB + 1000 * number))
+    assert (phase.rounds, phase.parts) == (400, 1)
+    assert phase.seconds.value == pytest.approx(4.1e-3, rel=0.02)
+
+
+def test_where_no_phase_has_much_of_the_time_the_one_with_the_most_is_told():
+    program = varied(
+        100,
+        lambda number: round(MB * 1.25 ** (number % 10)),
+        lambda number: round(MB * 1.25 ** (number // 10)),
+    )
+    (phase,) = phases(program)
+    assert phase.rounds == 1
+    assert phase.workload.h2d_bytes == phase.workload.d2h_bytes == round(MB * 1.25**9)
+
+
+def test_many_rounds_of_many_kinds_take_no_time_to_speak_of():
+    program = varied(900, lambda number: 1000 * (1 + number * 7919 % 900) ** 2)
+    begun = time.perf_counter()
+    assert phases(program, most=900)
+    assert time.perf_counter() - begun < 20

@@ -14,7 +14,7 @@ from lanescope.model.advice.state import Predict, predicting
 from lanescope.model.overlap.predictor import Predictor
 from lanescope.model.transfer.parameters import LinkParameters, Way
 from lanescope.model.transfer.stored import machine_key
-from lanescope.watch.codes import What
+from lanescope.watch.codes import Direction, What
 from lanescope.watch.findings.far_node import far_by_way
 from lanescope.watch.limits import Ceilings
 from lanescope.watch.operations import Operations
@@ -125,7 +125,8 @@ def _with_places(
     machine = run.manifest.machine
     for gpu, way, finding in far_by_way(run.timeline, machine, ceilings):
         moved = {i: _moved(one.phase, gpu, Way(way)) for i, one in enumerate(found)}
-        total = sum(moved.values())
+        # of the whole run: of what phases that are not told moved, none gains anything
+        total = max(sum(moved.values()), _copied(run.timeline.operations, gpu, Way(way)))
         for i, bytes_ in moved.items():
             if not bytes_:
                 continue
@@ -137,6 +138,7 @@ def _with_places(
             each = finding.gain_seconds * bytes_ / total / one.phase.rounds_in_run
             change = placed(
                 one.phase,
+                Way(way),
                 each,
                 f"allocate the host memory of {way} copies on the GPU's own NUMA node",
                 finding.preconditions,
@@ -144,6 +146,15 @@ def _with_places(
             )
             found[i] = replace(one, changes=in_order([*one.changes, change]))
     return found
+
+
+def _copied(operations: Operations, gpu: int, way: Way) -> int:
+    """Return the bytes that all processes copied over the link of a GPU in a direction."""
+    direction = Direction.H2D if way is Way.H2D else Direction.D2H
+    return sum(
+        int(piece.bytes[(piece.device == gpu) & (piece.direction == direction)].sum())
+        for piece in operations.pieces()
+    )
 
 
 def _moved(phase: Phase, gpu: int, way: Way) -> float:

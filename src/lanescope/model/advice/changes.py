@@ -19,6 +19,9 @@ from lanescope.model.transfer.parameters import Way
 _LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
 #: So many copies of a direction are taken for arrays that can be cut each.
 _FEW_ARRAYS = 8
+#: Bytes per second that the memory of no GPU moves: kernels that took less time than this have
+#: not read and written all that was copied.
+_MOST_RATE = 25e12
 #: So many rounds are predicted together where they overlap each other.
 _ROUNDS_TOGETHER = 16
 
@@ -187,9 +190,15 @@ def _rounds(phase: Phase, predict: Predict) -> Found:
     return (*steps, Step.ROUNDS), f"{words}{what} (two buffers, two streams)", state
 
 
+def _moved_by_kernels(phase: Phase) -> bool:
+    """Whether the kernels took long enough to have read and written all that was copied."""
+    work = phase.workload
+    return work.kernel_seconds * _MOST_RATE > work.h2d_bytes + work.d2h_bytes
+
+
 def _mapped(phase: Phase, predict: Predict) -> Found:
     """Let kernels read and write the host's memory."""
-    if not phase.workload.kernel_seconds:
+    if not _moved_by_kernels(phase):
         return None
     state = State(phase.workload, Method.IMPLICIT)
     predict(state)  # refuses where mapped memory was not measured
@@ -202,7 +211,7 @@ def _mapped(phase: Phase, predict: Predict) -> Found:
 def _hybrid(phase: Phase, predict: Predict) -> Found:
     """Copy in by parts, and let kernels write the host's memory."""
     work = phase.workload
-    if not work.kernel_seconds or not work.d2h_bytes:
+    if not _moved_by_kernels(phase) or not work.d2h_bytes:
         return None
     steps, words = _first(phase)
     best = best_streams(predict, _in_parts(phase, Method.HYBRID), work.most_streams)

@@ -18,7 +18,6 @@ _OF_STEPS = {
     ),
     Step.STREAMS: (
         "The work can be cut into parts that do not need each other's results.",
-        "The kernels take as long in parts as in one, in sum.",
         "Nothing else waits between the copies and kernels of a round.",
     ),
     Step.ROUNDS: (
@@ -49,6 +48,9 @@ def conditions(steps: tuple[Step, ...], phase: Phase) -> tuple[str, ...]:
 def _of_phase(steps: tuple[Step, ...], phase: Phase) -> list[str]:
     found = []
     cut = Step.STREAMS in steps or Step.HYBRID in steps
+    works = phase.kernel_seconds is not None and phase.kernel_seconds.value > 0
+    if cut and works:
+        found.append("The kernels take as long in parts as in one, in sum.")
     if cut and phase.launches > 1:
         found.append(
             f"Each part can go through all {phase.launches} kernels of a round on its own."
@@ -58,7 +60,7 @@ def _of_phase(steps: tuple[Step, ...], phase: Phase) -> list[str]:
             "It ran once: the memory is pinned before, and not for this one round, which would "
             "take longer than it gains."
         )
-    if phase.kernel_seconds is not None and phase.kernel_seconds.value > 0:
+    if works:
         found.append("Kernels take as long as in this run: their time is taken from it.")
     if phase.host_seconds.value > 0.01 * phase.seconds.value:
         found.append("What the host does within a round takes as long as now, and still waits.")

@@ -10,6 +10,7 @@ from lanescope.model.advice.changes import candidates, present
 from lanescope.model.advice.phase import Phase
 from lanescope.model.advice.state import Predict, State
 from lanescope.model.transfer.estimate import Estimate
+from lanescope.model.transfer.parameters import Way
 
 #: A model whose prediction of the phase as it is differs from the measured time by more does
 #: not describe the phase.
@@ -141,10 +142,21 @@ def worth_it(gain: Estimate, before: float) -> tuple[bool, str | None]:
     return True, None
 
 
-def placed(phase: Phase, seconds: float, sentence: str, why: tuple[str, ...], basis: str) -> Change:
-    """Return what nearer memory gains of a round, by rates that were measured."""
-    gain = Estimate(seconds, seconds, seconds)
-    after = phase.seconds.map(lambda before: before - seconds)
+def placed(
+    phase: Phase, way: Way, seconds: float, sentence: str, why: tuple[str, ...], basis: str
+) -> Change:
+    """Return what nearer memory gains of a round, by rates that were measured.
+
+    No more than copies of the direction take now, and less by what is hidden: what runs
+    meanwhile may be what the round waits for.
+    """
+    now = phase.h2d_seconds if way is Way.H2D else phase.d2h_seconds
+    most = min(seconds, now.value)
+    gain = Estimate(most, max(most - phase.hidden_seconds.value, 0.0), most)
+    before = phase.seconds
+    after = Estimate(
+        before.value - gain.value, max(before.low - gain.high, 0.0), before.high - gain.low
+    )
     worth, not_worth = worth_it(gain, phase.seconds.value)
     return Change(
         (Step.PLACE,),

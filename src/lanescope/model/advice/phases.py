@@ -28,7 +28,7 @@ from lanescope.watch.operations import Operations
 MOST_ROUNDS = 300
 #: Of each process and GPU so many phases are told, those with the most time.
 MOST_PHASES = 6
-#: A phase with less of the time of a process on a GPU is not told.
+#: A phase with less of the time of a process on a GPU is not told, unless all have less.
 LEAST_SHARE = 0.02
 #: So much of what could be hidden has to be for rounds to count as overlapped.
 _HIDDEN = 0.1
@@ -36,13 +36,14 @@ _HIDDEN = 0.1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Found:
-    """Like rounds of one lane."""
+    """Like rounds of one lane; `moved` are their median bytes each way."""
 
     lane: Lane
     rounds: Rounds
     which: IntArray
     pid: int
     gpu: int
+    moved: tuple[float, float]
 
 
 def find_phases(
@@ -61,7 +62,8 @@ def find_phases(
     for sample in samples(operations, most):
         mine = _phases_of(sample, kernels=kernels)
         total = sum(phase.run_seconds for phase in mine)
-        told = [phase for phase in mine if phase.run_seconds >= LEAST_SHARE * total]
+        # where no phase has much of the time, the one with the most is told all the same
+        told = [p for p in mine if p.run_seconds >= LEAST_SHARE * total] or mine[:1]
         found += [replace(phase, number=i) for i, phase in enumerate(told[:MOST_PHASES], 1)]
     return tuple(found)
 
@@ -73,7 +75,8 @@ def _phases_of(sample: Sample, *, kernels: bool) -> list[Phase]:
         for place, lane in enumerate(lanes(part, work=kernels)):
             found = rounds(lane)
             for which in like_rounds(lane, found):
-                new = _Found(lane, found, which, sample.pid, sample.gpu)
+                moved = median_copies(lane, found, which)
+                new = _Found(lane, found, which, sample.pid, sample.gpu, moved)
                 _add(groups, new, apart=len(sample.parts) == 1, place=place)
     scale = sample.bytes_in_run / max(sample.bytes_seen, 1)
     phases = [_phase(group, scale, kernels=kernels) for group in groups]
@@ -91,8 +94,8 @@ def _add(groups: list[list[_Found]], new: _Found, *, apart: bool, place: int) ->
 
 
 def _alike(one: _Found, other: _Found) -> bool:
-    here, there = (median_copies(f.lane, f.rounds, f.which) for f in (one, other))
-    return all(abs(a - b) <= 0.1 * max(a, b) for a, b in zip(here, there, strict=True))
+    pairs = zip(one.moved, other.moved, strict=True)
+    return all(abs(a - b) <= 0.1 * max(a, b) for a, b in pairs)
 
 
 def _phase(group: list[_Found], scale: float, *, kernels: bool) -> Phase:

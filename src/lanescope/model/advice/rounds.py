@@ -10,8 +10,9 @@ from lanescope.model.advice.lanes import IN, OUT, Lane
 from lanescope.watch.codes import BoolArray, IntArray
 
 #: Copies of one size and direction with less of the copied time and fewer of its direction's
-#: copies are odd ones: no round begins because of them.
-_ODD_TIME, _ODD_COUNT = 0.005, 0.1
+#: copies are odd ones: no round begins because of them. Where such copies of a direction have
+#: more of the copied time together, sizes just differ from round to round, and none is odd.
+_ODD_TIME, _ODD_COUNT, _ODD_TOGETHER = 0.005, 0.1, 0.05
 #: A program that returns results in fewer rounds than this share is cut where data goes in.
 _LEAST_RETURNING = 0.125
 #: Among copies of one direction a pause this long begins a round if it is also longer
@@ -64,7 +65,8 @@ def _odd(lane: Lane) -> BoolArray:
         _, inverse = np.unique(lane.bytes[mine], return_inverse=True)
         counts, times = np.bincount(inverse), np.bincount(inverse, seconds[mine])
         rare = (times < _ODD_TIME * total) & (counts < _ODD_COUNT * mine.size)
-        odd[mine] = rare[inverse]
+        if float(times[rare].sum()) <= _ODD_TOGETHER * total:
+            odd[mine] = rare[inverse]
     return odd
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lanescope.errors import InputError
 from lanescope.model.overlap.predictor import Predictor
@@ -12,6 +13,9 @@ from lanescope.model.overlap.rank import Ranking, rank
 from lanescope.model.overlap.roofline import Bounds, Peaks, bounds_as_printed, bounds_of
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.parameters import LinkParameters
+
+if TYPE_CHECKING:
+    from lanescope.model.overlap.several import Several
 
 #: More streams than any machine has use for; each number is a prediction.
 _MOST_STREAMS = 4096
@@ -29,6 +33,8 @@ class Answer:
         The bounds as section III prints them; None without the GPU's peaks.
     on
         The same workload with other links, in the order they were named.
+    several
+        The same on several GPUs at once; None where that was not asked for.
     """
 
     predictor: str
@@ -36,6 +42,7 @@ class Answer:
     bounds: Bounds
     printed: Bounds | None = None
     on: tuple[Ranking, ...] = ()
+    several: Several | None = None
 
 
 def ask(

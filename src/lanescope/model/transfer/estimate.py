@@ -120,6 +120,6 @@ def _beyond(
 ) -> Estimate:
     """Return the time of a size above all, from the slope between the two largest."""
     (a, left), (b, right) = last_but_one, last
-    more = (right.value - left.value) / (b - a) * (size - b)
+    more = max(right.value - left.value, 0.0) / (b - a) * (size - b)
     scale = (right.value + more) / right.value
     return right.map(lambda seconds: seconds * scale)

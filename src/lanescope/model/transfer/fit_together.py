@@ -17,8 +17,8 @@ from lanescope.model.transfer.samples import Measured
 
 #: No traffic makes other traffic slower than so many times.
 _MOST_FACTOR = 8.0
-#: The gap is fitted in these units, so that it is about as large as the factors; seconds.
-_GAP_UNIT, _MOST_GAP = 5e-6, 20.0
+#: The gap is fitted in this unit, so that it is about as large as the factors; seconds.
+_GAP_UNIT = 5e-6
 #: So weakly a gap of none is preferred: where it changes no time, there is none.
 _NO_GAP = 1e-4
 #: As there are three unknowns.
@@ -116,8 +116,11 @@ def _fitted(
         found = [replay(graph, slowed).seconds for graph in graphs]
         return np.append(np.array(found) / times - 1, _NO_GAP * float(factors[2]))
 
-    bounds = ([1.0, 1.0, 0.0], [_MOST_FACTOR, _MOST_FACTOR, _MOST_GAP])
-    solved = least_squares(errors, [1.2, 1.2, 1.0], bounds=bounds, diff_step=1e-3)
+    # No copy holds its engine longer beside traffic than one of no bytes takes altogether.
+    most_gap = max(parameters.h2d.first.value, parameters.d2h.first.value) / _GAP_UNIT
+    bounds = ([1.0, 1.0, 0.0], [_MOST_FACTOR, _MOST_FACTOR, most_gap])
+    begin = [1.2, 1.2, most_gap / 4]
+    solved = least_squares(errors, begin, bounds=bounds, diff_step=1e-3)
     widths = _widths(solved.jac, solved.fun)
     down, up = (
         _slowed(per_byte, float(factor), float(width))
@@ -126,7 +129,7 @@ def _fitted(
         )
     )
     gap, width = float(solved.x[2]), float(widths[2])
-    known = Estimate(gap, max(gap - width, 0.0), gap + width)
+    known = Estimate(gap, max(gap - width, 0.0), max(min(gap + width, most_gap), gap))
     return Duplex(down, up, known.map(lambda units: units * _GAP_UNIT))
 
 
