@@ -14,6 +14,7 @@ from pathlib import Path
 from lanescope.backend.task_graph import UNCOUNTED_RUNS
 from lanescope.errors import NotMeasuredError
 from lanescope.grid.case import GridCase
+from lanescope.grid.reference import Kernel
 from lanescope.grid.running import GridMemory, run_case
 from lanescope.machine import Machine
 from lanescope.model.overlap.methods import Method
@@ -71,6 +72,17 @@ def mapped_traffic(
         finally:
             source.stop()
         return _counted(machine, gpu, Path(folder), runs=len(times.seconds))
+
+
+def counted_reads(traffic: MappedTraffic, case: GridCase, once: MappedTraffic) -> float:
+    """Return how often a case reads each byte, from what it moves.
+
+    `once` is what ``axpy`` moves on the same grid, which reads each byte once: kernels' reads are
+    answered in shorter packets than copies, and so by more bytes on the wire than counters
+    take for payload.
+    """
+    arrays = GridCase(Kernel.AXPY).input_arrays / case.input_arrays
+    return traffic.h2d_bytes / once.h2d_bytes * arrays
 
 
 def _counted(machine: Machine, gpu: int, folder: Path, runs: int) -> MappedTraffic:

@@ -42,6 +42,7 @@ def _measured(case: MeasuredCase) -> dict[str, Any]:
         "kernel_by_columns": _estimate(case.kernel_of(Method.EXPLICIT)),
         "kernel_by_points": _estimate(case.kernel_of(Method.STREAMS)),
         "mapped_reads": case.mapped_reads,
+        "counted_reads": case.counted_reads,
         "checks": [dataclasses.asdict(check) | {"right": check.right} for check in case.checks],
     }
 

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from lanescope.errors import InputError
+from lanescope.errors import InputError, NotMeasuredError
+from lanescope.grid.mapped_traffic import MappedTraffic
+from lanescope.grid.reference import Kernel
 from lanescope.model.overlap.methods import Method
 from lanescope.model.validation import measuring
 from lanescope.model.validation.cases import CASES, STREAMS, case_name, stream_counts
@@ -29,8 +31,13 @@ class HostMemory:
 
 @pytest.fixture
 def host(monkeypatch):
-    """Keeps what was run; `spoil` changes outputs, `stop` ends the run by Ctrl-C."""
-    kept = SimpleNamespace(ran=[], alone=[], spoil=lambda case, method, made: None, stop=None)
+    """Keeps what was run; `spoil` changes outputs, `stop` ends the run by Ctrl-C.
+
+    `traffic` tells what a case moves in mapped memory; None: nothing counts.
+    """
+    kept = SimpleNamespace(
+        ran=[], alone=[], spoil=lambda case, method, made: None, stop=None, traffic=None
+    )
 
     def run_case(memory, case, method, streams, budget, *, spoil=True):
         if len(kept.ran) == kept.stop:
@@ -49,10 +56,34 @@ def host(monkeypatch):
         def made(machine, gpu, grid, *, pageable=False):
             return HostMemory(grid, pageable)
 
+    def mapped_traffic(machine, gpu, memory, case, budget):
+        if kept.traffic is None:
+            raise NotMeasuredError("PM sampling does not work here.")
+        return kept.traffic(case)
+
     monkeypatch.setattr(measuring, "GridMemory", Memory)
+    monkeypatch.setattr(measuring, "mapped_traffic", mapped_traffic)
     monkeypatch.setattr(measuring, "run_case", run_case)
     monkeypatch.setattr(measuring, "kernel_seconds", kernel_seconds)
     return kept
+
+
+def test_reads_are_counted_beside_those_of_a_kernel_that_reads_once(host, two_gpus, tmp_path):
+    """axpy's two arrays show as 2.2, so what shows as 11 for one array is 10 reads of a byte."""
+    host.traffic = lambda case: MappedTraffic(2.2 if case.kernel is Kernel.AXPY else 11.0, 1.0, 5)
+    found = record(two_gpus, 0, SIDES, fitted(), tmp_path / "run")
+    reads = {one.kernel: one.reads for one in found.cases}
+    assert reads[Kernel.AXPY] == pytest.approx(1.0)
+    assert reads[Kernel.BUOYDIFF] == pytest.approx(5.0)
+    assert reads[Kernel.CONVOLUTION] == pytest.approx(10.0)
+    back = load(tmp_path / "run" / "validation.json")
+    assert [one.reads for one in back.cases] == [one.reads for one in found.cases]
+
+
+def test_where_nothing_counts_reads_are_computed(host, two_gpus, tmp_path):
+    found = record(two_gpus, 0, SIDES, fitted(), tmp_path / "run")
+    assert all(one.counted_reads is None for one in found.cases)
+    assert all(one.reads == one.mapped_reads for one in found.cases)
 
 
 def test_every_case_is_measured_by_every_method_and_checked(host, two_gpus, tmp_path):

@@ -203,7 +203,7 @@ def _compared(
             measured.case,
             (nz, ny, nx),
             measured.kernel_of(timed.method).value,
-            measured.mapped_reads,
+            measured.reads,
         )
         try:
             found = predictor.predict(workload, timed.method, timed.streams, parameters)

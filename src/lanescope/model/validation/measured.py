@@ -98,7 +98,10 @@ class MeasuredCase:
     kernel, equation, outputs
         As `GridCase` has them.
     mapped_reads
-        Computed, not measured; see `lanescope.grid.mapped_share`.
+        How often each byte is read over the link in mapped memory, as computed; see
+        `lanescope.grid.mapped_share`.
+    counted_reads
+        The same as PM sampling counted it; None where it could not.
     columns, points
         Seconds of the kernel alone, its data in the GPU's memory, in one launch: the version
         with one thread for each column, of Explicit and Pageable, and that of the others with
@@ -117,6 +120,12 @@ class MeasuredCase:
     points: tuple[float, ...]
     timed: tuple[Timed, ...] = ()
     checks: tuple[Check, ...] = ()
+    counted_reads: float | None = None
+
+    @property
+    def reads(self) -> float:
+        """Return how often a mapped byte is read, as counted or else as computed."""
+        return self.mapped_reads if self.counted_reads is None else self.counted_reads
 
     @property
     def case(self) -> GridCase:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
-from lanescope.errors import InputError
+from lanescope.errors import InputError, NotMeasuredError
 from lanescope.grid.case import Difference, GridCase
 from lanescope.grid.expected import Expected
 from lanescope.grid.mapped_share import mapped_reads
+from lanescope.grid.mapped_traffic import MappedTraffic, counted_reads, mapped_traffic
 from lanescope.grid.profiles import OceanGrid
+from lanescope.grid.reference import Kernel
 from lanescope.grid.running import GridMemory, kernel_seconds, run_case
 from lanescope.machine import Machine
 from lanescope.model.overlap.methods import Method
@@ -19,16 +21,25 @@ from lanescope.model.validation.measured import Check, MeasuredCase, Timed
 
 #: Seconds for each method with each number of streams, and for each version of a kernel alone:
 #: seven cases on the paper's grid then stay below a minute, with all that comes with them.
-BUDGET, KERNEL_BUDGET = 0.12, 0.05
+BUDGET, KERNEL_BUDGET = 0.1, 0.05
+_COUNTED_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class GridBench:
-    """The memory that all cases share."""
+    """The memory that all cases share.
+
+    Attributes
+    ----------
+    count
+        Counts what a case's kernel moves when it works on mapped memory; None where nothing
+        counts.
+    """
 
     grid: OceanGrid
     pinned: GridMemory
     pageable: GridMemory
+    count: Callable[[GridCase], MappedTraffic] | None = None
 
     @classmethod
     def made(cls, machine: Machine, gpu: int, grid: OceanGrid) -> GridBench:
@@ -39,10 +50,12 @@ class GridBench:
         NotMeasuredError
             If there is no room, or no GPU.
         """
+        pinned = GridMemory.made(machine, gpu, grid)
         return cls(
             grid,
-            GridMemory.made(machine, gpu, grid),
+            pinned,
             GridMemory.made(machine, gpu, grid, pageable=True),
+            lambda case: mapped_traffic(machine, gpu, pinned, case, _COUNTED_SECONDS),
         )
 
     def memory(self, method: Method) -> GridMemory:
@@ -81,18 +94,37 @@ def measure_cases(
     NotMeasuredError
         If the GPU does not do it.
     """
+    once = _counted(bench, GridCase(Kernel.AXPY))
     for case in cases:
         alone = [
             tuple(kernel_seconds(bench.pinned, case, method, 1, kernel_budget_seconds).tolist())
             for method in (Method.EXPLICIT, Method.STREAMS)
         ]
         reads = mapped_reads(case, bench.grid)
-        done = MeasuredCase(case.kernel, case.equation, case.outputs, reads, alone[0], alone[1])
+        done = MeasuredCase(
+            *(case.kernel, case.equation, case.outputs, reads, alone[0], alone[1]),
+            counted_reads=_counted_reads(bench, case, once),
+        )
         expected = Expected(case, bench.grid)
         for method in Method:
             timed, checks = _measure(bench, case, method, expected, budget_seconds)
             done = replace(done, timed=done.timed + timed, checks=done.checks + checks)
             yield done
+
+
+def _counted_reads(bench: GridBench, case: GridCase, once: MappedTraffic | None) -> float | None:
+    counted = None if once is None else _counted(bench, case)
+    return None if counted is None or once is None else counted_reads(counted, case, once)
+
+
+def _counted(bench: GridBench, case: GridCase) -> MappedTraffic | None:
+    """Return what a kernel moves; None where PM sampling does not work, as for some users."""
+    if bench.count is None:
+        return None
+    try:
+        return bench.count(case)
+    except NotMeasuredError:
+        return None
 
 
 def _measure(
