@@ -208,6 +208,13 @@ def notes(validation: Validation, compared: Compared) -> Iterator[str]:
         fewer = {check.levels for check in case.checks if check.levels < levels}
         if fewer:
             yield f"Of {case.name}, {min(fewer)} of {levels} levels were compared."
+    timed = [one for case in validation.cases for one in case.timed]
+    disturbed = sum(bool(one.disturbed) for one in timed)
+    if disturbed:
+        yield (
+            f"Of {disturbed} of {count_text(len(timed), 'time')} a round was clearly slower than "
+            "another one: it was disturbed, and does not count."
+        )
     key = compared.parameters.machine_key
     if validation.machine_key and key != validation.machine_key:
         yield (

@@ -33,10 +33,16 @@ class HostMemory:
 def host(monkeypatch):
     """Keeps what was run; `spoil` changes outputs, `stop` ends the run by Ctrl-C.
 
-    `traffic` tells what a case moves in mapped memory; None: nothing counts.
+    `traffic` tells what a case moves in mapped memory; None: nothing counts. `slower` tells how
+    many times as long a run takes.
     """
     kept = SimpleNamespace(
-        ran=[], alone=[], spoil=lambda case, method, made: None, stop=None, traffic=None
+        ran=[],
+        alone=[],
+        spoil=lambda case, method, made: None,
+        stop=None,
+        traffic=None,
+        slower=lambda case, method, streams: 1.0,
     )
 
     def run_case(memory, case, method, streams, budget, *, spoil=True):
@@ -45,7 +51,8 @@ def host(monkeypatch):
         kept.ran.append((case, method, streams, memory.pageable, spoil))
         memory.made = case.on_host(memory.grid)
         kept.spoil(case, method, memory.made)
-        return SimpleNamespace(seconds=np.full(5, 1e-3 * streams))
+        times = 1e-3 * streams * kept.slower(case, method, streams)
+        return SimpleNamespace(seconds=np.full(5, times))
 
     def kernel_seconds(memory, case, method, parts, budget):
         kept.alone.append((case, method, parts))
@@ -105,9 +112,34 @@ def test_every_case_is_measured_by_every_method_and_checked(host, two_gpus, tmp_
         (method, method is Method.PAGEABLE) for method in Method
     }
     # what is compared is what the last run left, which overwrites spoiled arrays
-    assert all(spoil == (n == stream_counts(m, 5)[-1]) for _, m, n, _, spoil in host.ran)
-    assert told[0] == ("an ocean", 0, 35)
-    assert told[-1] == ("convolution", 35, 35)
+    half = len(host.ran) // 2
+    assert all(spoil == (n == stream_counts(m, 5)[-1]) for _, m, n, _, spoil in host.ran[:half])
+    assert [ran[:4] for ran in host.ran[half:]] == [ran[:4] for ran in host.ran[:half]]
+    assert not any(spoil for *_, spoil in host.ran[half:])
+    assert told[0] == ("an ocean", 0, 70)
+    assert told[-1] == ("convolution", 70, 70)
+
+
+def test_a_disturbed_round_does_not_count_and_is_kept(host, two_gpus, tmp_path):
+    """The second case's first round takes twice as long as all others."""
+    slow = CASES[1]
+    seen = []
+
+    def slower(case, method, streams):
+        seen.append(case)
+        first = seen.count(case) <= first_round
+        return 2.0 if case == slow and first else 1.0
+
+    first_round = sum(len(stream_counts(method, 5)) for method in Method)
+    host.slower = slower
+    found = record(two_gpus, 0, SIDES, fitted(), tmp_path / "run")
+    (one,) = [each for each in found.cases if each.case == slow]
+    for timed in one.timed:
+        assert set(timed.seconds) == {1e-3 * timed.streams}
+        assert set(timed.disturbed) == {2e-3 * timed.streams}
+    assert load(tmp_path / "run" / "validation.json") == found
+    others = [timed for each in found.cases if each.case != slow for timed in each.timed]
+    assert all(len(timed.seconds) == 10 and not timed.disturbed for timed in others)
 
 
 def test_an_interrupted_run_keeps_what_it_has(host, two_gpus, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from lanescope.model.transfer import stored
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.parameters import LinkParameters
 from lanescope.model.transfer.samples import median_of
+from lanescope.model.transfer.settling import SETTLED
 from lanescope.model.validation.cases import case_name
 from lanescope.run.atomic import write_atomically, writing_to
 from lanescope.run.folders import default_runs_folder
@@ -41,11 +43,14 @@ class Timed:
         Into how many parts it was cut; 1 for methods without streams.
     seconds
         Of each run, until the host had seen the end of all.
+    disturbed
+        The same of rounds that do not count, as another one was clearly faster.
     """
 
     method: Method
     streams: int
     seconds: tuple[float, ...]
+    disturbed: tuple[float, ...] = ()
 
     @property
     def median(self) -> Estimate:
@@ -57,6 +62,14 @@ class Timed:
         """5th and 95th percentile of the runs."""
         low, high = np.percentile(self.seconds, [5, 95])
         return float(low), float(high)
+
+
+def joined(method: Method, streams: int, rounds: Sequence[tuple[float, ...]]) -> Timed:
+    """Join rounds of the same: those whose median is within 3 % of the fastest one's count."""
+    most = min(float(np.median(one)) for one in rounds) * (1 + SETTLED)
+    counts = [one for one in rounds if float(np.median(one)) <= most]
+    others = [one for one in rounds if one not in counts]
+    return Timed(method, streams, sum(counts, ()), sum(others, ()))
 
 
 @dataclass(frozen=True, slots=True)
