@@ -1,1 +1,1 @@
-"""Parameters fitted to results."""
+"""What follows from results: parameters, predictions, findings and advice."""
