@@ -57,9 +57,10 @@ def advise(
     program = _program(named)
     if not program and out is not None:
         raise InputError("--out is where a program's watch goes; name a program after --")
+    stored = None if program else _stored(named)  # a wrong name is told first
     parameters, by = _parameters(machine), _predictor(predictor)
-    if not program:
-        _show(_stored(named), parameters, by, json=json, error=False)
+    if stored is not None:
+        _show(stored, parameters, by, json=json, error=False)
         return
     run = _watched(tuple(program), out)
     own = 0
