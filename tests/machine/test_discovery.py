@@ -9,6 +9,7 @@ from lanescope.experiment.limit import route
 from lanescope.machine import LinkKind
 from lanescope.machine.discovery import discover, machine_from_snapshot
 from lanescope.machine.snapshot import Snapshot
+from lanescope.model.transfer.stored import machine_key
 
 RECORDED = Path(__file__).parent.parent / "data" / "h200-x2"
 
@@ -16,6 +17,14 @@ RECORDED = Path(__file__).parent.parent / "data" / "h200-x2"
 @pytest.fixture
 def h200():
     return Snapshot.load(RECORDED)
+
+
+def test_without_cuda_the_driver_tells_the_same_machine(h200):
+    """Which machine a fit is of is known before CUDA has answered."""
+    told = machine_from_snapshot(dataclasses.replace(h200, cuda={"error": "not asked"}))
+    for gpu in (0, 1):
+        assert machine_key(told, gpu) == machine_key(machine_from_snapshot(h200), gpu)
+    assert machine_key(told) == "NVIDIA H200; Intel(R) Xeon(R) Processor; PCIe 5.0 x16"
 
 
 def test_two_recorded_h200s(h200):

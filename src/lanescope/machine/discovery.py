@@ -27,6 +27,11 @@ def discover() -> Machine:
     return machine_from_snapshot(take_snapshot())
 
 
+def discover_without_cuda() -> Machine:
+    """Return this machine as the driver tells it: sooner, with GPUs that count as unusable."""
+    return machine_from_snapshot(take_snapshot(ask_cuda=False))
+
+
 def machine_from_snapshot(snapshot: Snapshot) -> Machine:
     """Return the machine that a snapshot shows."""
     host = _host(snapshot)

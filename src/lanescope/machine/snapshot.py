@@ -72,8 +72,12 @@ class Snapshot:
         return Snapshot(**content, hwloc_xml=xml)
 
 
-def take_snapshot() -> Snapshot:
-    """Capture this machine. What cannot be read is None; nothing raises."""
+def take_snapshot(*, ask_cuda: bool = True) -> Snapshot:
+    """Capture this machine. What cannot be read is None; nothing raises.
+
+    CUDA takes longest to answer. Without it, GPUs are those that the driver's NVML tells, in the
+    order of their addresses, whatever the process may see of them.
+    """
     import os
     import socket
 
@@ -84,7 +88,7 @@ def take_snapshot() -> Snapshot:
         hwloc_xml=_hwloc_xml(),
         pci=sysfs.pci_devices(),
         nvml={"error": reason} if nvml is None else nvml.describe(),
-        cuda=_cuda(),
+        cuda=_cuda() if ask_cuda else {"error": "not asked"},
         dmi=None if table is None else table.hex(),
         dmi_present=sysfs.has_dmi_table(),
         cpu_model=sysfs.cpu_model(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import importlib.resources
@@ -199,8 +200,10 @@ def named_parameters(name: str | None = None, runs: Path | None = None) -> LinkP
         If there are none, or the file is broken.
     """
     if name is None:
-        from lanescope.machine.discovery import discover
+        from lanescope.machine.discovery import discover, discover_without_cuda
 
+        with contextlib.suppress(InputError):  # where CUDA sees others than the driver
+            return kept(discover_without_cuda(), runs)
         return kept(discover(), runs)
     path = Path(name)
     if path.is_dir():
