@@ -44,8 +44,8 @@ def near_cpu(machine: Machine, gpu: int) -> list[int]:
     The last, as the first ones of a machine often have its interrupts.
     """
     node = machine.gpu(gpu).node
-    nodes = [one for one in machine.nodes if one.index == node] or list(machine.nodes)
-    cores = [core for one in nodes for core in one.cores]
+    alone = len(machine.nodes) == 1
+    cores = [core for one in machine.nodes if alone or one.index == node for core in one.cores]
     return [cores[-1][0]] if cores else []
 
 

@@ -124,13 +124,32 @@ def native_graph(
     NotMeasuredError
         If the core refuses it.
     """
+    _, ny, nx = memory.grid.temperature.shape
+    return _native_graph(
+        memory,
+        case,
+        _specs(graph, ny * nx * _DOUBLE),
+        maps_in=method in _MAPS_IN,
+        maps_out=method in _MAPS_OUT,
+        columns=method in _COLUMNS,
+    )
+
+
+def _native_graph(
+    memory: GridMemory,
+    case: GridCase,
+    specs: list[native.TaskSpec],
+    *,
+    maps_in: bool,
+    maps_out: bool,
+    columns: bool,
+) -> native.TaskGraph:
     nz, ny, nx = memory.grid.temperature.shape
-    level = ny * nx * _DOUBLE
     with native_errors():
         return native.grid_graph(
             memory.topology,
             memory.memory,
-            _specs(graph, level),
+            specs,
             *case.named(),
             nx,
             ny,
@@ -138,9 +157,9 @@ def native_graph(
             case.output_arrays,
             memory.grid.pressure.tolist(),
             memory.deepest,
-            maps_in=method in _MAPS_IN,
-            maps_out=method in _MAPS_OUT,
-            columns=method in _COLUMNS,
+            maps_in=maps_in,
+            maps_out=maps_out,
+            columns=columns,
             cpus=memory.cpus,
         )
 
@@ -175,41 +194,24 @@ def run_case(
 
 
 def kernel_seconds(
-    memory: GridMemory, case: GridCase, method: Method, parts: int, budget_seconds: float
+    memory: GridMemory, case: GridCase, method: Method, budget_seconds: float
 ) -> Seconds:
-    """Return what the kernel takes alone, with its data in the GPU's memory: shape (runs,).
+    """Return what the kernel takes in one launch, its data in the GPU's memory: shape (runs,).
 
     Parameters
     ----------
     method
         Explicit for a thread for each column, another for one for each point.
-    parts
-        Into how many launches it is cut, one behind the other.
+
+    Raises
+    ------
+    NotMeasuredError
+        If the GPU does not do it.
     """
-    shape = memory.grid.temperature.shape
-    workload = workload_of(case, (shape[0], shape[1], shape[2]), 0.0)
-    whole = graph_for(workload, Method.STREAMS, parts)
-    kernels = [task for task in whole.tasks if task.kind is TaskKind.KERNEL]
-    tasks = [kernel_task(task.first, task.count) for task in kernels]
-    nz, ny, nx = shape
-    with native_errors():
-        graph = native.grid_graph(
-            memory.topology,
-            memory.memory,
-            tasks,
-            *case.named(),
-            nx,
-            ny,
-            nz,
-            case.output_arrays,
-            memory.grid.pressure.tolist(),
-            memory.deepest,
-            maps_in=False,
-            maps_out=False,
-            columns=method in _COLUMNS,
-            cpus=memory.cpus,
-        )
-        held = measure_graph(graph, budget_seconds, held=True).held
+    whole = [kernel_task(0, memory.grid.temperature.shape[0])]
+    columns = method in _COLUMNS
+    graph = _native_graph(memory, case, whole, maps_in=False, maps_out=False, columns=columns)
+    held = measure_graph(graph, budget_seconds, held=True).held
     assert held is not None
     return held
 

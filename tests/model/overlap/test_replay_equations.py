@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.errors import NotMeasuredError
-from lanescope.model.overlap.compare import compare
 from lanescope.model.overlap.errors import PUBLISHED_ERRORS
 from lanescope.model.overlap.graphs import Order, graph_for
 from lanescope.model.overlap.methods import Method
@@ -18,6 +17,7 @@ from lanescope.model.overlap.tasks import TaskKind
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.parameters import Duplex, Errors
+from tests.model.overlap.comparing import compare
 from tests.model.overlap.machines import (
     direction,
     duplex,

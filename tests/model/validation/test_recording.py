@@ -54,8 +54,8 @@ def host(monkeypatch):
         times = 1e-3 * streams * kept.slower(case, method, streams)
         return SimpleNamespace(seconds=np.full(5, times))
 
-    def kernel_seconds(memory, case, method, parts, budget):
-        kept.alone.append((case, method, parts))
+    def kernel_seconds(memory, case, method, budget):
+        kept.alone.append((case, method))
         return np.full(3, 1e-4)
 
     class Memory:
@@ -184,7 +184,7 @@ def test_what_cannot_be_measured_is_refused_before_it_begins(host, two_gpus, tmp
 
 def test_the_kernel_alone_is_measured_in_one_launch_of_each_version(host, two_gpus, tmp_path):
     record(two_gpus, 0, SIDES, fitted(), tmp_path / "run")
-    assert host.alone == [(c, m, 1) for c in CASES for m in (Method.EXPLICIT, Method.STREAMS)]
+    assert host.alone == [(c, m) for c in CASES for m in (Method.EXPLICIT, Method.STREAMS)]
 
 
 def test_numbers_of_streams_are_those_that_a_grid_has_levels_for():

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lanescope.measurement.result import FloatArray
-from lanescope.model.overlap.replay import replay
+from lanescope.model.overlap.rates import Level, Rates
+from lanescope.model.overlap.replay import USUAL
+from lanescope.model.overlap.simulation import Simulation
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.parameters import Duplex, LinkParameters, Mapped, Mixture
 from lanescope.model.transfer.patterns import pattern_of
@@ -112,8 +114,8 @@ def _fitted(
     times = np.array([m.whole.value for m in points])
 
     def errors(factors: FloatArray) -> FloatArray:
-        slowed = one.at(parameters, factors)
-        found = [replay(graph, slowed).seconds for graph in graphs]
+        rates = Rates(one.at(parameters, factors), Level.VALUE, USUAL)
+        found = [Simulation(graph, rates, None).seconds() for graph in graphs]
         return np.append(np.array(found) / times - 1, _NO_GAP * float(factors[2]))
 
     # No copy holds its engine longer beside traffic than one of no bytes takes altogether.

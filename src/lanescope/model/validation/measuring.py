@@ -99,7 +99,7 @@ def measure_cases(
     once = _counted(bench, GridCase(Kernel.AXPY))
     for case in cases:
         alone = [
-            tuple(kernel_seconds(bench.pinned, case, method, 1, kernel_budget_seconds).tolist())
+            tuple(kernel_seconds(bench.pinned, case, method, kernel_budget_seconds).tolist())
             for method in (Method.EXPLICIT, Method.STREAMS)
         ]
         reads = mapped_reads(case, bench.grid)
