@@ -45,10 +45,7 @@ def seconds_of(steps: list[dict[str, Any]]) -> float:
 
 def copying_seconds(steps: list[dict[str, Any]]) -> float:
     """Of the steps whose length the number of repeats decides."""
-    return (
-        float(sum(s["end_ns"] - s["begin_ns"] for s in steps if s["name"].startswith("copies")))
-        * 1e-9
-    )
+    return sum(seconds_of([step]) for step in steps if step["name"].startswith("copies"))
 
 
 def output_of(command: list[str]) -> list[dict[str, Any]]:
