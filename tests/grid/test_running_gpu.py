@@ -18,7 +18,9 @@ WAYS = [(method, n) for method in Method for n in ((1, 3, 10) if method in STREA
 @pytest.fixture(scope="module")
 def memories():
     machine, sea = discover(), ocean(64, 48, 10)
-    return {pageable: GridMemory.made(machine, 0, sea, pageable=pageable) for pageable in (0, 1)}
+    return {
+        pageable: GridMemory.made(machine, 0, sea, pageable=pageable) for pageable in (False, True)
+    }
 
 
 @every_case

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lanescope.grid.case import GridCase
     from lanescope.grid.equations import Array
     from lanescope.grid.profiles import OceanGrid
-    from lanescope.model.overlap.methods import STREAMED, Method
+    from lanescope.model.overlap.methods import Method
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -131,7 +131,7 @@ def _run_on_gpu(
     from lanescope.grid.profiles import ocean
     from lanescope.grid.running import GridMemory, run_case
     from lanescope.machine import discover
-    from lanescope.model.overlap.methods import Method
+    from lanescope.model.overlap.methods import STREAMED, Method
     from lanescope.report.format import seconds_text, time_spread_text
 
     machine = discover()
