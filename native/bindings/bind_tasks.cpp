@@ -62,7 +62,15 @@ void bind_tasks(nb::module_& module) {
             new (self) TaskSpec{kind, stream, array, offset, bytes, first, count, std::move(after)};
           },
           "kind"_a, "stream"_a = 0, "array"_a = 0, "offset"_a = 0, "bytes"_a = 0, "first"_a = 0,
-          "count"_a = 0, "after"_a = std::vector<int>());
+          "count"_a = 0, "after"_a = std::vector<int>())
+      .def_ro("kind", &TaskSpec::kind)
+      .def_ro("stream", &TaskSpec::stream)
+      .def_ro("array", &TaskSpec::array)
+      .def_ro("offset", &TaskSpec::offset)
+      .def_ro("bytes", &TaskSpec::bytes)
+      .def_ro("first", &TaskSpec::first)
+      .def_ro("count", &TaskSpec::count)
+      .def_ro("after", &TaskSpec::after);
 
   nb::class_<TaskMemory>(module, "TaskMemory",
                          "Arrays that go to a device and arrays that come back.")

@@ -16,10 +16,12 @@ void launch_nothing(cudaStream_t stream);
 /// Launches a kernel that keeps the whole device busy for about so long. Throws `Error`.
 void launch_busy(cudaStream_t stream, std::uint64_t nanoseconds);
 
+inline constexpr int kMostMoved = 3;
+
 /// Arrays of `count` doubles that one thread for each element reads or writes in its turn.
 struct Moves {
-  const double* in[3] = {};
-  double* out[3] = {};
+  const double* in[kMostMoved] = {};
+  double* out[kMostMoved] = {};
   int reads = 0, writes = 0;  ///< How many of the arrays are used.
   std::size_t count = 0;
 };

@@ -34,7 +34,7 @@ class MovingTask : public TaskKernel {
  public:
   MovingTask(int reads, int writes, bool reads_copies)
       : reads_(reads), writes_(writes), reads_copies_(reads_copies) {
-    if (reads < 0 || reads > 3 || writes < 0 || writes > 3 || reads + writes == 0)
+    if (reads < 0 || reads > kMostMoved || writes < 0 || writes > kMostMoved || reads + writes == 0)
       throw Error("moving_task", 0, "bad numbers",
                   "a kernel reads 0 to 3 arrays and writes 0 to 3, and one at least");
   }

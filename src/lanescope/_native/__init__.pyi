@@ -374,6 +374,30 @@ class TaskSpec:
 
     def __init__(self, kind: TaskKind, stream: int = 0, array: int = 0, offset: int = 0, bytes: int = 0, first: int = 0, count: int = 0, after: Sequence[int] = []) -> None: ...
 
+    @property
+    def kind(self) -> TaskKind: ...
+
+    @property
+    def stream(self) -> int: ...
+
+    @property
+    def array(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def after(self) -> list[int]: ...
+
 class TaskMemory:
     """Arrays that go to a device and arrays that come back."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lanescope.model.transfer.samples import Measured
 
 #: For each of the points, which are about 560.
-_DEFAULT_BUDGET = 0.025
+_DEFAULT_BUDGET = 0.02
 
 
 def model_fit(

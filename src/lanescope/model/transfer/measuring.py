@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
 
 from lanescope._core import native
 from lanescope.backend.task_graph import (
@@ -14,15 +17,24 @@ from lanescope.backend.task_graph import (
     near_cpu,
 )
 from lanescope.machine import Machine
+from lanescope.measurement.result import FloatArray
 from lanescope.model.overlap.tasks import TaskKind
+from lanescope.model.transfer.parameters import Way
 from lanescope.model.transfer.patterns import pattern_of
-from lanescope.model.transfer.points import LONG_BYTES, MOST_BYTES, Kind, Point, pieces
+from lanescope.model.transfer.points import LONG_BYTES, MOST_BYTES, Kind, Point, one_way, pieces
 from lanescope.model.transfer.samples import Measured
 from lanescope.model.transfer.settling import is_settled
 
 _DOUBLE = 8
-#: Over all points; and over those on which these do not agree.
-ROUNDS, _MOST_REPEATS = 2, 2
+_BLOCK = 1 << 20  # doubles
+#: Over all points; over short ones, which a moment's disturbance takes in whole; and over those
+#: on which these do not agree.
+ROUNDS, _SHORT_ROUNDS, _MOST_REPEATS = 2, 4, 2
+_SHORT_SECONDS = 60e-6
+#: Copied before the first point: the CPU writes the bytes of such copies itself, and one that was
+#: idle is slow at first.
+_WARMING = one_way(Way.H2D, 20 << 10, 1)
+_WARMING_SECONDS = 1.0
 _HELD = (Kind.COPIES, Kind.LAUNCHES, Kind.EVENTS)
 
 
@@ -43,9 +55,12 @@ class TransferBench:
             self._pageable = self._memory(gpu, [LONG_BYTES], pageable=True)
 
     def _memory(self, gpu: int, sizes: list[int], *, pageable: bool) -> native.TaskMemory:
-        return native.TaskMemory(
+        memory = native.TaskMemory(
             self._topology, gpu, sizes, sizes, pageable=pageable, cpus=self._cpus
         )
+        for index in range(len(sizes)):
+            _fill(memory.host_in(index))
+        return memory
 
     def measure(self, point: Point, budget_seconds: float) -> TaskTimes:
         """Time a point for about so long.
@@ -57,6 +72,12 @@ class TransferBench:
         """
         with native_errors():
             return measure_graph(self._graph(point), budget_seconds, held=_is_held(point))
+
+    def warm_up(self) -> None:
+        """Copy for a second, so that the CPU and the link are as they are in use."""
+        began = time.monotonic()
+        while time.monotonic() - began < _WARMING_SECONDS:
+            self.measure(_WARMING, _WARMING_SECONDS)
 
     def _graph(self, point: Point) -> native.TaskGraph:
         tasks = list(_TASKS[point.kind](point))
@@ -74,26 +95,41 @@ class TransferBench:
         return native.busy_graph(self._topology, memory, tasks, cpus=self._cpus)
 
 
+def _fill(values: FloatArray) -> None:
+    """Fill an array with numbers as programs have them, of which no two neighbours agree."""
+    some = np.random.default_rng(0).standard_normal(_BLOCK)
+    for begin in range(0, len(values), _BLOCK):
+        values[begin : begin + _BLOCK] = some[: len(values) - begin]
+
+
 def measure_all(
     bench: TransferBench, points: Sequence[Point], budget_seconds: float
 ) -> Iterator[Measured]:
-    """Time points in two rounds, for about so long each in all, the second one backwards.
+    """Time points in rounds, each second one backwards; the first two for about so long in all.
 
-    What others do to the host's memory meanwhile does not last, mostly: points whose rounds
-    differ by more than `SETTLED` are timed up to twice more.
+    What others do to the host's memory meanwhile does not last, mostly: short transfers are timed
+    in two more rounds, and points whose rounds differ by more than `SETTLED` up to twice more.
     """
+    bench.warm_up()
     rounds: dict[Point, list[Measured]] = {point: [] for point in points}
-    for round_ in range(ROUNDS):
-        for point in points[:: 1 if round_ % 2 == 0 else -1]:
-            one = Measured.of(point, bench.measure(point, budget_seconds / 2), round_)
+
+    def again(some: Sequence[Point], round_: int) -> Iterator[Measured]:
+        for point in some[:: 1 if round_ % 2 == 0 else -1]:
+            one = Measured.of(point, bench.measure(point, budget_seconds / ROUNDS), round_)
             rounds[point].append(one)
             yield one
-    for round_ in range(ROUNDS, ROUNDS + _MOST_REPEATS):
-        for point, known in rounds.items():
-            if not is_settled(known):
-                one = Measured.of(point, bench.measure(point, budget_seconds / 2), round_)
-                known.append(one)
-                yield one
+
+    for round_ in range(ROUNDS):
+        yield from again(points, round_)
+    for round_ in range(ROUNDS, _SHORT_ROUNDS):
+        yield from again([point for point, known in rounds.items() if _is_short(known)], round_)
+    for round_ in range(_SHORT_ROUNDS, _SHORT_ROUNDS + _MOST_REPEATS):
+        open_ = [point for point, known in rounds.items() if not is_settled(known)]
+        yield from again(open_, round_)
+
+
+def _is_short(known: Sequence[Measured]) -> bool:
+    return known[0].whole.value < _SHORT_SECONDS
 
 
 def _is_held(point: Point) -> bool:
@@ -109,14 +145,19 @@ def _one_way(point: Point) -> Iterator[native.TaskSpec]:
 def _both_ways(point: Point) -> Iterator[native.TaskSpec]:
     for task in pattern_of(point).tasks:
         if task.kind is TaskKind.KERNEL:
-            begin = point.d2h_bytes * task.first // point.streams
-            first, count = begin // _DOUBLE, task.writes // _DOUBLE
-            yield kernel_task(first, count, stream=task.stream, after=task.after)
+            each = task.writes // max(point.writes, 1)
+            yield kernel_task(
+                task.first * each // _DOUBLE, each // _DOUBLE, stream=task.stream, after=task.after
+            )
         else:
-            down = task.kind is TaskKind.H2D
-            total = point.h2d_bytes if down else point.d2h_bytes
-            begin = total * task.first // point.streams
-            yield copy_task(down, begin, task.bytes, stream=task.stream, after=task.after)
+            yield copy_task(
+                task.kind is TaskKind.H2D,
+                task.first * task.bytes,
+                task.bytes,
+                stream=task.stream,
+                array=task.array,
+                after=task.after,
+            )
 
 
 def _in_place(point: Point) -> Iterator[native.TaskSpec]:

@@ -41,6 +41,8 @@ _MAPPED_ARRAYS = (
 )
 #: Each way at once, times one or two: more than the caches of the host hold.
 _BOTH_BYTES = 384 << 20
+#: Arrays that are copied to the GPU while kernels write others, as programs have them.
+_HYBRID_ARRAYS = ((1, 1), (2, 1), (1, 2), (2, 3))
 #: Into how many parts transfers are cut that go both ways at once.
 _DUPLEX_STREAMS = (1, 4, 32)
 
@@ -78,8 +80,8 @@ class Point:
     streams
         Into how many copies they are cut; of kernels how many there are.
     reads, writes
-        Arrays that a kernel reads and writes: in place, but while copies go the other way it
-        reads what was copied.
+        Arrays of the same length that a kernel reads and writes: in place, but while copies go
+        the other way it reads what was copied.
     held_out
         True where the time is only compared with what the others predict.
     """
@@ -116,12 +118,11 @@ def _learnt_from() -> Iterator[Point]:
                     yield one_way(way, streams * size, streams)
         for size in _PAGEABLE_SIZES:
             yield one_way(way, size, 1, Kind.PAGEABLE)
-    for kind in (Kind.DUPLEX, Kind.EXPLICIT_MAPPED):
-        for streams in _DUPLEX_STREAMS:
-            for down, up in ((1, 1), (2, 1), (1, 2)):
-                sizes = down * _BOTH_BYTES, up * _BOTH_BYTES
-                arrays = int(kind is Kind.EXPLICIT_MAPPED)
-                yield Point(kind, *sizes, streams, reads=arrays, writes=arrays)
+    for streams in _DUPLEX_STREAMS:
+        for down, up in ((1, 1), (2, 1), (1, 2)):
+            yield Point(Kind.DUPLEX, down * _BOTH_BYTES, up * _BOTH_BYTES, streams)
+        for reads, writes in _HYBRID_ARRAYS:
+            yield hybrid(reads, writes, LONG_BYTES, streams)
     for reads, writes in _MAPPED_ARRAYS:
         yield mapped(reads, writes, _MAPPED_BYTES // 2)
     for count in (1, _LAUNCHES):
@@ -150,6 +151,18 @@ def mapped(reads: int, writes: int, array_bytes: int) -> Point:
     if array_bytes % _DOUBLE:
         raise ValueError("an array has whole doubles")
     return Point(Kind.MAPPED, reads * array_bytes, writes * array_bytes, reads=reads, writes=writes)
+
+
+def hybrid(reads: int, writes: int, array_bytes: int, streams: int) -> Point:
+    """Return copies of so many arrays to the GPU while kernels write others in place."""
+    return Point(
+        Kind.EXPLICIT_MAPPED,
+        reads * array_bytes,
+        writes * array_bytes,
+        streams,
+        reads=reads,
+        writes=writes,
+    )
 
 
 def pieces(size: int, count: int) -> Sequence[tuple[int, int]]:
