@@ -151,6 +151,22 @@ def test_copies_in_and_mapped_writes_slow_each_other():
     assert seconds(both, unknown) == pytest.approx(2.5)
 
 
+def test_copies_in_get_what_a_kernel_leaves_that_computes_longer_than_it_writes():
+    # at full pace the copy gets 1/4 and the writes 1: room for 1.25
+    parameters = link(mapped=mapped(), explicit_mapped=duplex(4e-9, 1e-9))
+    kernel = Task(KERNEL, 1, seconds=2.0, writes=10**9)
+    # spread over 2 s the writes take 0.5 of it, and the copy 0.75 until its end
+    replayed = replay(graph(Task(H2D, 0, 10**9), kernel), parameters)
+    assert replayed.end == pytest.approx((1 / 0.75, 2.0))
+    # over 5 s they take 0.2, and leave all that the copy can use
+    slow = replace(kernel, seconds=5.0)
+    assert replay(graph(Task(H2D, 0, 10**9), slow), parameters).end == pytest.approx((1.0, 5.0))
+    # a kernel that computes less than it writes goes at full pace
+    quick = replace(kernel, seconds=0.5)
+    end = replay(graph(Task(H2D, 0, 10**9), quick), parameters).end
+    assert end == pytest.approx((1.0 + 0.75, 1.0))
+
+
 def test_mapped_reads_and_copies_back_slow_each_other():
     parameters = link(mapped=mapped(), duplex=duplex(2e-9, 4e-9))
     both = graph(Task(D2H, 0, 10**9), Task(KERNEL, 1, reads=10**9))

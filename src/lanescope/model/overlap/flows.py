@@ -28,6 +28,9 @@ class Going:
         Seconds that it would take from now on if nothing else flowed.
     speed
         Bytes a second then; 0 for a kernel that computes.
+    most
+        Share of that pace that it never exceeds: below 1 for what a kernel reads and writes that
+        computes longer, as it spreads that over the time.
     rate
         Share of that pace at which it goes now.
     """
@@ -37,6 +40,7 @@ class Going:
     kind: Flow
     left: float
     speed: float
+    most: float = 1.0
     rate: float = 0.0
 
 
@@ -107,19 +111,20 @@ class Flows:
     def _set_rates_of(self, flows: list[Going]) -> None:
         """Set the rates of one GPU's flows; those the same way share its link, kernels its SMs."""
         if len(flows) == 1:
-            flows[0].rate = 1.0
+            flows[0].rate = flows[0].most
             return
-        counts = [0, 0, 0, 0, 0]
+        counts, wanted = [0, 0, 0, 0, 0], 0.0
         for flow in flows:
             counts[flow.kind] += 1
+            wanted += flow.most * (flow.kind is Flow.WRITING)
         copy_in, copy_back, reading, writing, computing = counts
         slow_in, slow_back, slow_read, slow_write = self._rates.slowdowns(
-            copy_in > 0, copy_back > 0, reading > 0, writing > 0
+            copy_in > 0, copy_back > 0, reading > 0, min(wanted, 1.0)
         )
         ins, outs = copy_in + reading, copy_back + writing
         pace = (slow_in * ins, slow_back * outs, slow_read * ins, slow_write * outs, computing)
         for flow in flows:
-            flow.rate = 1 / pace[flow.kind]
+            flow.rate = min(flow.most, 1 / pace[flow.kind])
 
     def _share_links(self, links: SharedLinks) -> None:
         moving = [

@@ -206,13 +206,22 @@ class Rates:
             )
         return self.parameters.mapped
 
-    def _slowdowns(self, copy_in: bool, copy_back: bool, reading: bool, writing: bool) -> Slowdowns:
+    def _slowdowns(
+        self, copy_in: bool, copy_back: bool, reading: bool, writing: float
+    ) -> Slowdowns:
         """How many times as long each flow takes while these flow.
 
         Copies both ways, and mapped reads against copies back, by `LinkParameters.duplex`;
         copies to the GPU against mapped writes by `explicit_mapped`. Of two that apply the
         larger. What a kernel reads and writes itself slows each other already in
         `mapped_seconds`.
+
+        Parameters
+        ----------
+        writing
+            Share of their pace at which mapped writes would go if nothing slowed them. Where that
+            is little, copies to the GPU get what these leave: both together have room for as much
+            as `explicit_mapped` has them move when neither is held back.
         """
         known = self.parameters
         back_in = self._ratios(known.duplex, known.h2d.per_byte, known.d2h.per_byte)
@@ -226,7 +235,8 @@ class Rates:
             if known.explicit_mapped is not None:
                 write = known.mapped.write_per_byte
                 one, other = self._ratios(known.explicit_mapped, known.h2d.per_byte, write)
-            slow_in, slow_write = max(slow_in, one), max(slow_write, other)
+            left = 1 / one + 1 / other - min(writing, 1 / other)
+            slow_in, slow_write = max(slow_in, 1 / min(left, 1.0)), max(slow_write, other)
         return slow_in, slow_back, slow_read, slow_write
 
     def _ratios(

@@ -231,11 +231,12 @@ class Simulation:
         if task.seconds > 0:
             flows.append(Going(i, task.gpu, Flow.COMPUTING, task.seconds, 0.0))
         if task.reads or task.writes:
-            read, write = self._rates.mapped_seconds(task.reads, task.writes)
-            if read > 0:
-                flows.append(Going(i, task.gpu, Flow.READING, read, task.reads / read))
-            if write > 0:
-                flows.append(Going(i, task.gpu, Flow.WRITING, write, task.writes / write))
+            moved = self._rates.mapped_seconds(task.reads, task.writes)
+            kinds = ((Flow.READING, task.reads), (Flow.WRITING, task.writes))
+            for seconds, (kind, size) in zip(moved, kinds, strict=True):
+                if seconds > 0:
+                    most = min(1.0, seconds / task.seconds) if task.seconds > 0 else 1.0
+                    flows.append(Going(i, task.gpu, kind, seconds, size / seconds, most))
         return flows
 
     def _end_flow(self, now: float) -> None:
