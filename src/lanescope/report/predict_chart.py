@@ -20,8 +20,8 @@ _STAR = 7
 def predict_chart(ranking: Ranking) -> Chart:
     """Return a curve for each method with its band, and a star at the fastest."""
     known = ranking.parameters
-    last = max(curve[-1].streams for curve in ranking.curves.values())
-    curves = [_curve(method, curve, last) for method, curve in ranking.curves.items()]
+    last = max(curve.most_streams for curve in ranking.curves.values())
+    curves = [_curve(method, tuple(curve), last) for method, curve in ranking.curves.items()]
     best = ranking.winner
     at = (float(best.streams),)
     time = (best.seconds.value * 1e3,)

@@ -84,6 +84,12 @@ class Equations:
         )
         return Prediction(method, streams, seconds, self.name, here.busiest)
 
+    def value(
+        self, workload: Workload, method: Method, streams: int, parameters: LinkParameters
+    ) -> float:
+        """Return the time of one round; see `Predictor.value`."""
+        return self.predict(workload, method, streams, parameters).seconds.value
+
     def _parts(self, cut: Cut, method: Method, pick: Pick) -> Parts:
         known = cut.known
         match method:

@@ -58,3 +58,14 @@ class Predictor(Protocol):
         NotMeasuredError
             If the parameters lack what the method takes (mapped or pageable memory).
         """
+
+    def value(
+        self, workload: Workload, method: Method, streams: int, parameters: LinkParameters
+    ) -> float:
+        """Return the middle of what `predict` returns, in seconds, for less work if there is one.
+
+        Raises
+        ------
+        NotMeasuredError
+            As `predict` does.
+        """

@@ -10,6 +10,7 @@ from lanescope.errors import InputError, NotMeasuredError
 from lanescope.model.overlap import forms
 from lanescope.model.overlap.methods import STREAMED, Method
 from lanescope.model.overlap.predictor import Prediction, Predictor
+from lanescope.model.overlap.tried import Tried
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.parameters import LinkParameters
 
@@ -48,7 +49,7 @@ class Ranking:
     parameters: LinkParameters
     best: tuple[Prediction, ...]
     skipped: tuple[Skipped, ...]
-    curves: dict[Method, tuple[Prediction, ...]]
+    curves: dict[Method, Tried]
     closed_form: float | None = None
 
     @property
@@ -88,43 +89,48 @@ def rank(
     """
     require_possible(workload)
     counts = _possible(workload, streams)
-    curves: dict[Method, tuple[Prediction, ...]] = {}
+    curves: dict[Method, Tried] = {}
     skipped = []
     for method in methods:
         tried = counts if method in STREAMED else (1,)
         try:
-            curves[method] = _curve(workload, parameters, predictor, method, tried)
+            curves[method] = _tried(workload, parameters, predictor, method, tried)
         except NotMeasuredError as error:
             skipped.append(Skipped(method, error.reason))
     if not curves:
         raise InputError(f"no method can be predicted: {skipped[0].reason}")
-    best = [min(curve, key=lambda p: (p.seconds.value, p.streams)) for curve in curves.values()]
-    best.sort(key=lambda p: p.seconds.value)
+    best = sorted((curve.best for curve in curves.values()), key=lambda p: p.seconds.value)
     found = closed_form(workload, parameters)
     return Ranking(workload, parameters, tuple(best), tuple(skipped), curves, found)
 
 
-def _curve(
+def _tried(
     workload: Workload,
     parameters: LinkParameters,
     predictor: Predictor,
     method: Method,
     counts: tuple[int, ...],
-) -> tuple[Prediction, ...]:
-    """Return the predictions of a method, by rising numbers of streams."""
+) -> Tried:
+    """Try numbers of streams for a method."""
 
-    def at(tried: Iterable[int]) -> dict[int, Prediction]:
-        return {n: predictor.predict(workload, method, n, parameters) for n in tried}
+    def predict(streams: int) -> Prediction:
+        return predictor.predict(workload, method, streams, parameters)
 
-    if not predictor.is_slow or len(counts) <= _FEW_COUNTS:
-        return tuple(at(counts).values())
+    if not predictor.is_slow:
+        told = {n: predict(n) for n in counts}
+        return Tried({n: one.seconds.value for n, one in told.items()}, told.__getitem__)
+
+    def at(tried: Iterable[int]) -> dict[int, float]:
+        return {n: predictor.value(workload, method, n, parameters) for n in tried}
+
+    if len(counts) <= _FEW_COUNTS:
+        return Tried(at(counts), predict)
     coarse = _coarse(counts)
     known = at(coarse)
-    place = coarse.index(min(known, key=lambda n: known[n].seconds.value))
+    place = coarse.index(min(known, key=known.__getitem__))
     around = coarse[max(place - 1, 0) : place + 2]
     between = {(a + b) // 2 for a, b in pairwise(around)} & set(counts)
-    known |= at(between - set(known))
-    return tuple(known[n] for n in sorted(known))
+    return Tried(known | at(between - set(known)), predict)
 
 
 def _coarse(counts: tuple[int, ...]) -> list[int]:

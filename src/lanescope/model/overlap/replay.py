@@ -109,3 +109,11 @@ class Replay:
         error = error_share(parameters, method)
         seconds, middle = interval(graph, parameters, error, rules=self.rules)
         return Prediction(method, used, seconds, self.name, middle.busiest)
+
+    def value(
+        self, workload: Workload, method: Method, streams: int, parameters: LinkParameters
+    ) -> float:
+        """Return the time of one round alone; see `Predictor.value`."""
+        used = streams if method in STREAMED else 1
+        graph = graph_for(workload, method, used, order=order_for(parameters))
+        return Simulation(graph, Rates(parameters, Level.VALUE, self.rules), None).seconds()

@@ -102,10 +102,10 @@ def _fewer(ranking: Ranking) -> list[str]:
     """Return how few streams are nearly as good: each costs memory and calls."""
     best = ranking.winner
     most = best.seconds.value * (1 + _NEARLY)
-    enough = next(p for p in ranking.curves[best.method] if p.seconds.value <= most)
-    if enough.streams == best.streams:
+    enough = ranking.curves[best.method].fewest_streams(most)
+    if enough == best.streams:
         return []
-    return [f"{enough.streams} streams are within {_NEARLY * 100:.0f} % of that."]
+    return [f"{enough} streams are within {_NEARLY * 100:.0f} % of that."]
 
 
 def _closed_form(ranking: Ranking) -> list[str]:
@@ -115,7 +115,7 @@ def _closed_form(ranking: Ranking) -> list[str]:
         return []
     best = next(p for p in ranking.best if p.method is Method.STREAMS)
     return [
-        f"For Streams the search takes {best.streams} of up to {curve[-1].streams}; the paper's "
+        f"For Streams the search takes {best.streams} of up to {curve.most_streams}; the paper's "
         f"closed form gives {found:.3g}."
     ]
 
