@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lanescope/compress/format.hpp"
+
+namespace lanescope::compress {
+
+/// How to compress.
+struct Choice {
+  Codec codec = Codec::raw;
+  Dtype dtype = Dtype::bytes;
+  int dimensionality = 1;  ///< Of GFC, 1 to 32.
+};
+
+/// Throws `Error` where a codec does not take such values, or the dimensionality is out of range.
+void require_possible(const Choice& choice);
+
+/// Most bytes of a stream of so many bytes and dimensions: every block raw.
+std::size_t most_stream_bytes(std::size_t bytes, std::size_t dimensions);
+
+/// Compresses on so many threads (0: as many as there are CPUs at hand, 16 at most) into `out`,
+/// which has room for `most_stream_bytes`, and returns the stream's length. Throws `Error`.
+std::size_t compress_on_host(const Choice& choice, std::span<const std::byte> data,
+                             std::span<const std::uint64_t> shape, std::span<std::byte> out,
+                             int threads);
+
+/// Decompresses a stream whose layout was read from it, into as many bytes as that says. Throws
+/// `Error` that names the block where a payload is not what the stream says.
+void decompress_on_host(const Layout& layout, std::span<const std::byte> stream,
+                        std::span<std::byte> out, int threads);
+
+}  // namespace lanescope::compress
