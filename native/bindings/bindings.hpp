@@ -16,6 +16,7 @@ void bind_workload(nanobind::module_& module);
 void bind_tasks(nanobind::module_& module);
 void bind_grid(nanobind::module_& module);
 void bind_watch(nanobind::module_& module);
+void bind_compress(nanobind::module_& module);
 void bind_probe(nanobind::module_& module);
 void bind_testing(nanobind::module_& module);
 void bind_piece_testing(nanobind::module_& testing);  // called by bind_testing

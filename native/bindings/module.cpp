@@ -18,6 +18,7 @@ NB_MODULE(_native, module) {
   bind_tasks(module);
   bind_grid(module);
   bind_watch(module);
+  bind_compress(module);
   bind_probe(module);
   bind_testing(module);
 }

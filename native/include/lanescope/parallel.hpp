@@ -6,8 +6,10 @@
 namespace lanescope {
 
 /// Calls `part(first, last)` for parts of [0, count) on several threads, each part of
-/// at least `least` items; with as many threads as there are CPUs at hand, 16 at most.
+/// at least `least` items; with so many threads, or for 0 with as many as there are CPUs at hand,
+/// 16 at most.
 void in_parallel(std::size_t count, std::size_t least,
-                 const std::function<void(std::size_t, std::size_t)>& part);
+                 const std::function<void(std::size_t, std::size_t)>& part,
+                 std::size_t threads = 0);
 
 }  // namespace lanescope

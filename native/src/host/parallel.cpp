@@ -16,10 +16,10 @@ constexpr std::size_t kMostThreads = 16;
 }  // namespace
 
 void in_parallel(std::size_t count, std::size_t least,
-                 const std::function<void(std::size_t, std::size_t)>& part) {
-  const std::size_t cpus = std::min<std::size_t>(std::thread::hardware_concurrency(), kMostThreads);
-  const std::size_t threads =
-      std::clamp<std::size_t>(count / least, 1, std::max<std::size_t>(cpus, 1));
+                 const std::function<void(std::size_t, std::size_t)>& part, std::size_t threads) {
+  if (threads == 0)
+    threads = std::min<std::size_t>(std::thread::hardware_concurrency(), kMostThreads);
+  threads = std::clamp<std::size_t>(count / least, 1, std::max<std::size_t>(threads, 1));
   std::exception_ptr failure;
   std::mutex lock;
   auto run = [&](std::size_t number) {

@@ -586,6 +586,87 @@ class NvmlThroughput:
 
     def stop(self) -> CounterReport: ...
 
+class Codec(enum.Enum):
+    """How values are coded in a compressed stream."""
+
+    raw = 0
+
+    gfc = 1
+
+    exponent = 2
+
+    delta = 3
+
+class Dtype(enum.Enum):
+    """What the values of a compressed stream are."""
+
+    bytes = 0
+
+    float16 = 1
+
+    bfloat16 = 2
+
+    float32 = 3
+
+    float64 = 4
+
+    int8 = 5
+
+    int16 = 6
+
+    int32 = 7
+
+    int64 = 8
+
+    uint16 = 9
+
+    uint32 = 10
+
+    uint64 = 11
+
+class StreamLayout:
+    """What a compressed stream says of itself."""
+
+    @property
+    def codec(self) -> Codec: ...
+
+    @property
+    def dtype(self) -> Dtype: ...
+
+    @property
+    def dimensionality(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def stored_bytes(self) -> int: ...
+
+    @property
+    def shape(self) -> list[int]: ...
+
+    @property
+    def blocks_by_mode(self) -> list[int]: ...
+
+def can_compress(codec: Codec, dtype: Dtype) -> bool:
+    """Whether a codec takes values of a type."""
+
+def stream_layout(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> StreamLayout:
+    """Read and check a stream's header."""
+
+def bytes_view(values: object) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)], Dtype]:
+    """
+    The bytes of an array in the host's memory, not copied, and what its values are.
+    """
+
+def compress(values: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+    """
+    Compress the values of an array in the host's memory; returns the stream.
+    """
+
+def decompress(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], out: object, threads: int = 0) -> None:
+    """Decompress a stream into an array of as many bytes."""
+
 class ProbeReport:
     """What a probe tells when it has stopped."""
 

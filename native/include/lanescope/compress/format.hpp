@@ -94,6 +94,9 @@ struct Layout {
 /// Reads and checks all but the payloads. Throws `Error` with one sentence that says what is wrong.
 Layout layout_of(std::span<const std::byte> stream);
 
+/// Puts the checksum into a header that is complete otherwise.
+void seal(Header& header, const std::vector<std::uint64_t>& shape);
+
 /// Bytes of header, shape and descriptors, with the zeros behind them.
 std::size_t front_bytes(std::size_t dimensions, std::size_t blocks);
 

@@ -1,0 +1,181 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+
+#include "bindings.hpp"
+#include "lanescope/compress/host_codec.hpp"
+#include "lanescope/error.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using lanescope::Error;
+using lanescope::compress::BlockMode;
+using lanescope::compress::Choice;
+using lanescope::compress::Codec;
+using lanescope::compress::Dtype;
+using lanescope::compress::Layout;
+
+namespace {
+
+using Values = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+using Room = nb::ndarray<nb::c_contig, nb::device::cpu>;
+using Stream = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using NewStream = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
+
+std::optional<Dtype> dtype_of(nb::dlpack::dtype type) {
+  if (type.lanes != 1) return std::nullopt;
+  const auto of_bits = [&](std::optional<Dtype> one, std::optional<Dtype> two,
+                           std::optional<Dtype> four, std::optional<Dtype> eight) {
+    switch (type.bits) {
+      case 8:
+        return one;
+      case 16:
+        return two;
+      case 32:
+        return four;
+      case 64:
+        return eight;
+    }
+    return std::optional<Dtype>();
+  };
+  switch (static_cast<nb::dlpack::dtype_code>(type.code)) {
+    case nb::dlpack::dtype_code::Int:
+      return of_bits(Dtype::int8, Dtype::int16, Dtype::int32, Dtype::int64);
+    case nb::dlpack::dtype_code::UInt:
+      return of_bits(Dtype::bytes, Dtype::uint16, Dtype::uint32, Dtype::uint64);
+    case nb::dlpack::dtype_code::Float:
+      return of_bits({}, Dtype::float16, Dtype::float32, Dtype::float64);
+    case nb::dlpack::dtype_code::Bfloat:
+      return of_bits({}, Dtype::bfloat16, {}, {});
+    case nb::dlpack::dtype_code::Bool:
+      return of_bits(Dtype::bytes, {}, {}, {});
+    default:
+      return std::nullopt;
+  }
+}
+
+std::span<const std::byte> bytes_of(const Stream& stream) {
+  return {reinterpret_cast<const std::byte*>(stream.data()), stream.nbytes()};
+}
+
+NewStream compress(const Values& values, Codec codec, std::optional<Dtype> dtype,
+                   int dimensionality, int threads) {
+  if (!dtype) dtype = dtype_of(values.dtype());
+  if (!dtype)
+    throw Error("compress", 0, "bad values", "values of this type are none that can be compressed");
+  std::vector<std::uint64_t> shape(values.ndim());
+  for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = values.shape(i);
+  const std::size_t most = lanescope::compress::most_stream_bytes(values.nbytes(), shape.size());
+  void* memory = std::malloc(most);
+  if (memory == nullptr)
+    throw Error("compress", ENOMEM, "no memory", "there is no memory for the stream");
+  std::unique_ptr<void, void (*)(void*)> owner(memory, std::free);
+  std::size_t used = 0;
+  {
+    const nb::gil_scoped_release released;
+    used = lanescope::compress::compress_on_host(
+        {codec, *dtype, dimensionality},
+        {static_cast<const std::byte*>(values.data()), values.nbytes()}, shape,
+        {static_cast<std::byte*>(memory), most}, threads);
+  }
+  if (void* less = std::realloc(owner.get(), used)) {
+    owner.release();
+    owner.reset(less);
+  }
+  void* kept = owner.get();
+  nb::capsule capsule(owner.release(), [](void* at) noexcept { std::free(at); });
+  return NewStream(static_cast<std::uint8_t*>(kept), {used}, capsule);
+}
+
+void decompress(const Stream& stream, const Room& out, int threads) {
+  const auto bytes = bytes_of(stream);
+  const nb::gil_scoped_release released;
+  const Layout layout = lanescope::compress::layout_of(bytes);
+  lanescope::compress::decompress_on_host(
+      layout, bytes, {static_cast<std::byte*>(out.data()), out.nbytes()}, threads);
+}
+
+using View = nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>;
+
+std::pair<View, Dtype> bytes_view(nb::handle values) {
+  Values array;
+  if (!nb::try_cast(values, array, false)) throw nb::type_error("no array in the host's memory");
+  const auto dtype = dtype_of(array.dtype());
+  if (!dtype)
+    throw Error("compress", 0, "bad values", "values of this type are none that can be compressed");
+  return {View(static_cast<const std::uint8_t*>(array.data()), {array.nbytes()}, values), *dtype};
+}
+
+/// How many blocks are stored in which way: raw, constant, coded.
+std::vector<std::size_t> blocks_by_mode(const Layout& layout) {
+  std::vector<std::size_t> counts(3);
+  for (const auto& block : layout.blocks)
+    if (block.mode() < counts.size()) ++counts[block.mode()];
+  return counts;
+}
+
+}  // namespace
+
+void bind_compress(nb::module_& module) {
+  nb::enum_<Codec>(module, "Codec", "How values are coded in a compressed stream.")
+      .value("raw", Codec::raw)
+      .value("gfc", Codec::gfc)
+      .value("exponent", Codec::exponent)
+      .value("delta", Codec::delta);
+  nb::enum_<Dtype>(module, "Dtype", "What the values of a compressed stream are.")
+      .value("bytes", Dtype::bytes)
+      .value("float16", Dtype::float16)
+      .value("bfloat16", Dtype::bfloat16)
+      .value("float32", Dtype::float32)
+      .value("float64", Dtype::float64)
+      .value("int8", Dtype::int8)
+      .value("int16", Dtype::int16)
+      .value("int32", Dtype::int32)
+      .value("int64", Dtype::int64)
+      .value("uint16", Dtype::uint16)
+      .value("uint32", Dtype::uint32)
+      .value("uint64", Dtype::uint64);
+  nb::class_<Layout>(module, "StreamLayout", "What a compressed stream says of itself.")
+      .def_prop_ro("codec", [](const Layout& self) { return self.header.codec; })
+      .def_prop_ro("dtype", [](const Layout& self) { return self.header.dtype; })
+      .def_prop_ro("dimensionality", [](const Layout& self) { return self.header.dimensionality; })
+      .def_prop_ro("bytes", [](const Layout& self) { return self.header.bytes; })
+      .def_prop_ro("stored_bytes", [](const Layout& self) { return self.header.stored_bytes; })
+      .def_ro("shape", &Layout::shape)
+      .def_prop_ro("blocks_by_mode", &blocks_by_mode);
+  module.def(
+      "can_compress",
+      [](Codec codec, Dtype dtype) {
+        try {
+          lanescope::compress::require_possible({codec, dtype, 1});
+        } catch (const Error&) {
+          return false;
+        }
+        return true;
+      },
+      "codec"_a, "dtype"_a, "Whether a codec takes values of a type.");
+  module.def(
+      "stream_layout",
+      [](const Stream& stream) { return lanescope::compress::layout_of(bytes_of(stream)); },
+      "stream"_a, "Read and check a stream's header.");
+  module.def("bytes_view", &bytes_view, "values"_a,
+             nb::sig("def bytes_view(values: object) -> "
+                     "tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)], "
+                     "Dtype]"),
+             "The bytes of an array in the host's memory, not copied, and what its values are.");
+  module.def("compress", &compress, "values"_a.noconvert(), "codec"_a, "dtype"_a = nb::none(),
+             "dimensionality"_a = 1, "threads"_a = 0,
+             nb::sig("def compress(values: object, codec: Codec, dtype: Dtype | None = None, "
+                     "dimensionality: int = 1, threads: int = 0) -> "
+                     "Annotated[NDArray[numpy.uint8], dict(shape=(None,))]"),
+             "Compress the values of an array in the host's memory; returns the stream.");
+  module.def("decompress", &decompress, "stream"_a, "out"_a.noconvert(), "threads"_a = 0,
+             nb::sig("def decompress(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], "
+                     "out: object, threads: int = 0) -> None"),
+             "Decompress a stream into an array of as many bytes.");
+}

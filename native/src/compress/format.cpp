@@ -1,0 +1,124 @@
+#include "lanescope/compress/format.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lanescope/compress/checksum.hpp"
+#include "lanescope/error.hpp"
+
+namespace lanescope::compress {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error("decompress", 0, "bad stream", what);
+}
+
+bool are_zeros(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte one) { return one == std::byte{0}; });
+}
+
+template <typename T>
+T read(std::span<const std::byte> stream, std::size_t offset) {
+  T value;
+  std::memcpy(&value, stream.data() + offset, sizeof value);
+  return value;
+}
+
+std::uint32_t checksum_of_front(Header header, const std::vector<std::uint64_t>& shape) {
+  header.checksum = 0;
+  std::vector<std::byte> front(sizeof header + 8 * shape.size());
+  std::memcpy(front.data(), &header, sizeof header);
+  if (!shape.empty()) std::memcpy(front.data() + sizeof header, shape.data(), 8 * shape.size());
+  return checksum_of(front.data(), front.size());
+}
+
+void check_numbers(const Header& header, std::size_t length) {
+  if (header.magic != kMagic) refuse("it does not begin with LSCZ: these bytes are no stream");
+  if (header.version != kVersion)
+    refuse("it has version " + std::to_string(header.version) + "; this lanescope reads version " +
+           std::to_string(kVersion));
+  if (header.dimensions > kMostDimensions) refuse("its shape has more dimensions than it can have");
+  if (header.stored_bytes != length)
+    refuse("it should have " + std::to_string(header.stored_bytes) + " bytes and has " +
+           std::to_string(length));
+  if (header.blocks != (header.bytes + kBlockBytes - 1) / kBlockBytes)
+    refuse("it has " + std::to_string(header.blocks) + " blocks for " +
+           std::to_string(header.bytes) + " bytes");
+}
+
+void check_meaning(const Layout& layout) {
+  const Header& header = layout.header;
+  if (header.codec > Codec::delta || header.dtype > Dtype::uint64)
+    refuse("its codec or its type of values is none that this lanescope knows");
+  if (header.dimensionality < 1 || header.dimensionality > 32)
+    refuse("its dimensionality is " + std::to_string(header.dimensionality) + " and not 1 to 32");
+  std::uint64_t values = 1, size = bytes_of(header.dtype);
+  for (const std::uint64_t side : layout.shape)
+    if (__builtin_mul_overflow(values, side, &values)) refuse("its shape is too large");
+  if (__builtin_mul_overflow(values, size, &size) || size != header.bytes)
+    refuse("its shape is not of " + std::to_string(header.bytes) + " bytes");
+}
+
+}  // namespace
+
+std::size_t bytes_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::bytes:
+    case Dtype::int8:
+      return 1;
+    case Dtype::float16:
+    case Dtype::bfloat16:
+    case Dtype::int16:
+    case Dtype::uint16:
+      return 2;
+    case Dtype::float32:
+    case Dtype::int32:
+    case Dtype::uint32:
+      return 4;
+    case Dtype::float64:
+    case Dtype::int64:
+    case Dtype::uint64:
+      return 8;
+  }
+  return 1;
+}
+
+std::size_t front_bytes(std::size_t dimensions, std::size_t blocks) {
+  return padded(sizeof(Header) + 8 * dimensions + sizeof(Descriptor) * blocks);
+}
+
+void seal(Header& header, const std::vector<std::uint64_t>& shape) {
+  header.checksum = checksum_of_front(header, shape);
+}
+
+Layout layout_of(std::span<const std::byte> stream) {
+  if (stream.size() < sizeof(Header))
+    refuse("it has " + std::to_string(stream.size()) + " bytes, fewer than a header");
+  Layout layout;
+  layout.header = read<Header>(stream, 0);
+  check_numbers(layout.header, stream.size());
+  const std::size_t front = front_bytes(layout.header.dimensions, layout.header.blocks);
+  if (front > stream.size()) refuse("it ends before its blocks are told");
+  for (std::size_t i = 0; i < layout.header.dimensions; ++i)
+    layout.shape.push_back(read<std::uint64_t>(stream, sizeof(Header) + 8 * i));
+  if (checksum_of_front(layout.header, layout.shape) != layout.header.checksum)
+    refuse("the checksum of its header does not fit");
+  check_meaning(layout);
+  const std::size_t descriptors = sizeof(Header) + 8 * layout.shape.size();
+  std::size_t offset = front;
+  for (std::size_t i = 0; i < layout.header.blocks; ++i) {
+    layout.blocks.push_back(read<Descriptor>(stream, descriptors + sizeof(Descriptor) * i));
+    layout.offsets.push_back(offset);
+    offset += padded(layout.blocks.back().payload_bytes());
+    if (offset > stream.size())
+      refuse("block " + std::to_string(i) + " does not lie within the stream");
+  }
+  if (offset != stream.size()) refuse("there are bytes behind its last block");
+  const std::size_t told = descriptors + sizeof(Descriptor) * layout.blocks.size();
+  if (!are_zeros(stream.subspan(told, front - told)))
+    refuse("there is something between its parts");
+  return layout;
+}
+
+}  // namespace lanescope::compress

@@ -1,0 +1,249 @@
+#include "lanescope/compress/host_codec.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "lanescope/compress/block.hpp"
+#include "lanescope/compress/checksum.hpp"
+#include "lanescope/compress/strips.hpp"
+#include "lanescope/compress/warp.hpp"
+#include "lanescope/error.hpp"
+#include "lanescope/parallel.hpp"
+
+namespace lanescope::compress {
+
+namespace {
+
+constexpr std::size_t kLeastBlocks = 4;  // a thread, which takes some 50 us to begin
+
+struct Stored {
+  BlockMode mode = BlockMode::raw;
+  std::size_t payload_bytes = 0;
+};
+
+using Bytes = std::span<const std::byte>;
+
+Bytes block_of(Bytes data, std::size_t block) {
+  const std::size_t begin = block * kBlockBytes;
+  return data.subspan(begin, std::min(kBlockBytes, data.size() - begin));
+}
+
+/// Memory for the words of a strip: blocks of callers may lie anywhere.
+struct alignas(16) Aligned {
+  std::byte bytes[kBlockBytes];
+};
+
+bool is_constant(Bytes block, std::size_t value_bytes) {
+  return block.size() > value_bytes &&
+         std::memcmp(block.data(), block.data() + value_bytes, block.size() - value_bytes) == 0;
+}
+
+/// Compresses the blocks of one thread.
+class Compressor {
+ public:
+  explicit Compressor(const Choice& choice)
+      : choice_(choice), settings_{choice.dimensionality}, value_bytes_(bytes_of(choice.dtype)) {}
+
+  /// Writes a block's payload to `out`, which has room for the block as it is.
+  Stored store(Bytes block, std::byte* out) {
+    if (is_constant(block, value_bytes_)) {
+      std::memcpy(out, block.data(), value_bytes_);
+      return {BlockMode::constant, value_bytes_};
+    }
+    if (choice_.codec != Codec::raw && block.size() % value_bytes_ == 0) {
+      const std::size_t used = code(block);
+      if (padded(used) < padded(block.size())) {
+        std::memcpy(out, coded_.get(), used);
+        return {BlockMode::coded, used};
+      }
+    }
+    std::memcpy(out, block.data(), block.size());
+    return {BlockMode::raw, block.size()};
+  }
+
+ private:
+  std::size_t code(Bytes block) {
+    std::size_t used = 0;
+    with_strip(choice_.codec, choice_.dtype, [&]<typename Strip>(Strip) {
+      if (coded_ == nullptr) coded_ = std::make_unique<std::byte[]>(most_payload_bytes<Strip>());
+      const std::byte* in = block.data();
+      if (reinterpret_cast<std::uintptr_t>(in) % alignof(Aligned) != 0) {
+        if (copy_ == nullptr) copy_ = std::make_unique<Aligned>();
+        std::memcpy(copy_->bytes, in, block.size());
+        in = copy_->bytes;
+      }
+      used = encode_block<Strip>(HostWarp{}, in, block.size(), settings_, coded_.get());
+    });
+    return used;
+  }
+
+  Choice choice_;
+  Settings settings_;
+  std::size_t value_bytes_;
+  std::unique_ptr<std::byte[]> coded_;
+  std::unique_ptr<Aligned> copy_;
+};
+
+[[noreturn]] void refuse(std::size_t block, const std::string& what) {
+  throw Error("decompress", 0, "bad block", "block " + std::to_string(block) + ": " + what);
+}
+
+/// Decompresses the blocks of one thread.
+class Decompressor {
+ public:
+  explicit Decompressor(const Layout& layout)
+      : layout_(layout), settings_{layout.header.dimensionality} {}
+
+  void restore(std::size_t number, Bytes payload, std::span<std::byte> block) {
+    switch (static_cast<BlockMode>(layout_.blocks[number].mode())) {
+      case BlockMode::raw:
+        if (payload.size() != block.size()) refuse(number, "it is stored as it is, and not whole");
+        std::memcpy(block.data(), payload.data(), block.size());
+        break;
+      case BlockMode::constant:
+        if (payload.size() != bytes_of(layout_.header.dtype) || payload.size() > block.size())
+          refuse(number, "it repeats one value, and its payload is none");
+        fill(payload, block);
+        break;
+      case BlockMode::coded:
+        decode(number, payload, block);
+        break;
+      default:
+        refuse(number, "it is stored in a way that this lanescope does not know");
+    }
+    if (checksum_of(block.data(), block.size()) != layout_.blocks[number].checksum)
+      refuse(number, "its checksum does not fit: it was changed after it was compressed");
+  }
+
+ private:
+  static void fill(Bytes value, std::span<std::byte> block) {
+    // each copy doubles what is there
+    std::memcpy(block.data(), value.data(), value.size());
+    for (std::size_t done = value.size(); done < block.size(); done *= 2)
+      std::memcpy(block.data() + done, block.data(), std::min(done, block.size() - done));
+  }
+
+  void decode(std::size_t number, Bytes payload, std::span<std::byte> block) {
+    const Header& header = layout_.header;
+    bool good = block.size() % bytes_of(header.dtype) == 0;
+    const bool known = with_strip(header.codec, header.dtype, [&]<typename Strip>(Strip) {
+      std::byte* out = block.data();
+      const bool aligned = reinterpret_cast<std::uintptr_t>(out) % alignof(Aligned) == 0;
+      if (!aligned && copy_ == nullptr) copy_ = std::make_unique<Aligned>();
+      if (!aligned) out = copy_->bytes;
+      good = good && decode_block<Strip>(HostWarp{}, payload.data(), payload.size(), settings_, out,
+                                         block.size());
+      if (good && !aligned) std::memcpy(block.data(), out, block.size());
+    });
+    if (!known || !good)
+      refuse(number, "its payload is not what the codec makes of " + std::to_string(block.size()) +
+                         " bytes");
+  }
+
+  const Layout& layout_;
+  Settings settings_;
+  std::unique_ptr<Aligned> copy_;
+};
+
+}  // namespace
+
+void require_possible(const Choice& choice) {
+  if (choice.dimensionality < 1 || choice.dimensionality > kLanes)
+    throw Error("compress", 0, "bad choice",
+                "a dimensionality of " + std::to_string(choice.dimensionality) +
+                    " is not 1 to 32, as GFC has it");
+  if (choice.codec != Codec::raw &&
+      !with_strip(choice.codec, choice.dtype, []<typename Strip>(Strip) {}))
+    throw Error("compress", 0, "bad choice", "this codec does not take values of this type");
+}
+
+std::size_t most_stream_bytes(std::size_t bytes, std::size_t dimensions) {
+  const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
+  return front_bytes(dimensions, blocks) + padded(bytes);
+}
+
+std::size_t compress_on_host(const Choice& choice, std::span<const std::byte> data,
+                             std::span<const std::uint64_t> shape, std::span<std::byte> out,
+                             int threads) {
+  require_possible(choice);
+  if (shape.size() > kMostDimensions)
+    throw Error("compress", 0, "bad shape", "an array has more than 16 dimensions");
+  if (out.size() < most_stream_bytes(data.size(), shape.size()))
+    throw Error("compress", 0, "no room", "the stream has less room than it may need");
+  const std::size_t blocks = (data.size() + kBlockBytes - 1) / kBlockBytes;
+  const std::size_t front = front_bytes(shape.size(), blocks);
+  std::vector<Descriptor> descriptors(blocks);
+  // Each thread packs its own blocks where the first of them would begin at the latest.
+  struct Part {
+    std::size_t first, bytes;
+  };
+  std::vector<Part> parts(blocks, Part{0, 0});
+  in_parallel(
+      blocks, kLeastBlocks,
+      [&](std::size_t first, std::size_t last) {
+        Compressor compressor(choice);
+        std::size_t end = front + first * kBlockBytes;
+        for (std::size_t i = first; i < last; ++i) {
+          const Bytes block = block_of(data, i);
+          const Stored stored = compressor.store(block, out.data() + end);
+          descriptors[i] = Descriptor::of(stored.mode, stored.payload_bytes,
+                                          checksum_of(block.data(), block.size()));
+          const std::size_t whole = padded(stored.payload_bytes);
+          std::memset(out.data() + end + stored.payload_bytes, 0, whole - stored.payload_bytes);
+          end += whole;
+        }
+        if (first < last) parts[first] = {first, end - (front + first * kBlockBytes)};
+      },
+      static_cast<std::size_t>(std::max(threads, 0)));
+  std::size_t end = front;
+  for (const Part& part : parts) {
+    if (part.bytes == 0) continue;
+    const std::byte* packed = out.data() + front + part.first * kBlockBytes;
+    if (packed != out.data() + end) std::memmove(out.data() + end, packed, part.bytes);
+    end += part.bytes;
+  }
+  Header header;
+  header.codec = choice.codec;
+  header.dtype = choice.dtype;
+  header.dimensionality = static_cast<std::uint8_t>(choice.dimensionality);
+  header.bytes = data.size();
+  header.stored_bytes = end;
+  header.blocks = static_cast<std::uint32_t>(blocks);
+  header.dimensions = static_cast<std::uint8_t>(shape.size());
+  seal(header, {shape.begin(), shape.end()});
+  std::memset(out.data(), 0, front);
+  std::memcpy(out.data(), &header, sizeof header);
+  if (!shape.empty()) std::memcpy(out.data() + sizeof header, shape.data(), shape.size_bytes());
+  if (blocks > 0)
+    std::memcpy(out.data() + sizeof header + shape.size_bytes(), descriptors.data(),
+                blocks * sizeof(Descriptor));
+  return end;
+}
+
+void decompress_on_host(const Layout& layout, std::span<const std::byte> stream,
+                        std::span<std::byte> out, int threads) {
+  if (out.size() != layout.header.bytes)
+    throw Error("decompress", 0, "no room",
+                "the stream holds " + std::to_string(layout.header.bytes) +
+                    " bytes, and there is "
+                    "room for " +
+                    std::to_string(out.size()));
+  in_parallel(
+      layout.blocks.size(), kLeastBlocks,
+      [&](std::size_t first, std::size_t last) {
+        Decompressor decompressor(layout);
+        for (std::size_t i = first; i < last; ++i) {
+          const std::size_t begin = i * kBlockBytes, size = layout.blocks[i].payload_bytes();
+          const Bytes whole = stream.subspan(layout.offsets[i], padded(size));
+          for (const std::byte one : whole.subspan(size))
+            if (one != std::byte{0}) refuse(i, "there is something behind its payload");
+          decompressor.restore(i, whole.first(size),
+                               out.subspan(begin, std::min(kBlockBytes, out.size() - begin)));
+        }
+      },
+      static_cast<std::size_t>(std::max(threads, 0)));
+}
+
+}  // namespace lanescope::compress

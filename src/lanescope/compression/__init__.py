@@ -1,0 +1,1 @@
+"""Lossless compression of arrays that cross a link (docs/compression.md)."""

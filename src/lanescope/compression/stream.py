@@ -1,0 +1,127 @@
+"""What a compressed stream says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lanescope._core import native
+from lanescope.errors import InputError
+
+Stream = NDArray[np.uint8]
+_REFUSED = ("bad stream", "bad block")
+
+
+class Codec(StrEnum):
+    """How values are coded."""
+
+    RAW = "raw"
+    """As they are."""
+    GFC = "gfc"
+    """Differences to values shortly before, with their leading zero bytes left out (fp64, fp32)."""
+    EXPONENT = "exponent"
+    """Exponents in 2 to 4 bits (bf16, fp16, fp32)."""
+    DELTA = "delta"
+    """Differences to the value before, in as few bits as 32 of them need."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """What a compressed stream says of itself.
+
+    Attributes
+    ----------
+    codec
+        How its blocks are coded, those that are.
+    dtype
+        Of the values, as NumPy names it; ``bfloat16`` for that.
+    dimensionality
+        Of GFC: from how many values before a value is predicted.
+    shape
+        Of the array.
+    bytes, stored_bytes
+        Of the array, and of the stream.
+    raw_blocks, constant_blocks, coded_blocks
+        Blocks of 64 KiB that are stored as they are, as one value, and coded.
+    """
+
+    codec: Codec
+    dtype: str
+    dimensionality: int
+    shape: tuple[int, ...]
+    bytes: int
+    stored_bytes: int
+    raw_blocks: int
+    constant_blocks: int
+    coded_blocks: int
+
+    @property
+    def ratio(self) -> float:
+        """Bytes of the array over those of the stream."""
+        return self.bytes / self.stored_bytes
+
+
+def describe(stream: Any) -> StreamInfo:
+    """Read and check what a stream says of itself, not its blocks.
+
+    Parameters
+    ----------
+    stream
+        An array of bytes, or anything with Python's buffer interface.
+
+    Raises
+    ------
+    InputError
+        If it is no stream, or cut off.
+    """
+    with input_errors():
+        layout = native.stream_layout(as_bytes(stream))
+    dtype = layout.dtype.name
+    return StreamInfo(
+        Codec(layout.codec.name),
+        "uint8" if dtype == "bytes" else dtype,
+        layout.dimensionality,
+        tuple(layout.shape),
+        layout.bytes,
+        layout.stored_bytes,
+        *layout.blocks_by_mode,
+    )
+
+
+def as_bytes(stream: Any) -> Stream:
+    """Return the bytes of anything with Python's buffer interface, not copied.
+
+    Raises
+    ------
+    InputError
+        If it has none, or does not lie in one piece.
+    """
+    try:
+        return np.frombuffer(memoryview(stream).cast("B"), np.uint8)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "a compressed stream is an array of bytes in one piece, as compress returns it"
+        ) from error
+
+
+@contextmanager
+def input_errors() -> Iterator[None]:
+    """Turn what the core says of streams and values into one sentence.
+
+    Raises
+    ------
+    InputError
+        If the core refused them.
+    """
+    try:
+        yield
+    except native.NativeError as error:
+        _, _, name, detail, _ = error.args
+        said = f"this is no stream that can be read: {detail}" if name in _REFUSED else detail
+        raise InputError(said) from error
