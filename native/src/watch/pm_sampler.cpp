@@ -115,7 +115,7 @@ void PmSampler::complete() {
   report_.counts = spools_.front()->stream().counts();  // all have the same samples
   if (session_.contradictions() > 0)
     report_.errors.push_back(
-        "CUPTI's samples do not lie in memory as expected, so that some may be wrong, up to 64 of "
+        "CUPTI's samples do not lie in memory as expected, so that some may be wrong, up to 256 of "
         "each that look alike.");
 }
 

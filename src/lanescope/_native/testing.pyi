@@ -89,6 +89,13 @@ class SampleMemo:
 
     def contradictions(self) -> int: ...
 
+    def memory_bytes(self) -> int: ...
+
+    def draw(self, samples: int, mean: float, first_sigma: float, second_sigma: float, seed: int) -> tuple[int, int]:
+        """
+        Looks up random samples of 8 bytes; how many it asked for, and told wrongly.
+        """
+
 class OwnTraffic:
     """When a sampler used its link."""
 
