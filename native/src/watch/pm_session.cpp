@@ -174,6 +174,7 @@ void PmSession::evaluate(const CounterImage& image, const Take& take) {
     const double* known = memo_->find(image.data() + before_samples_ + i * sample_bytes_);
     if (known == nullptr) {
       (*api_)(api_->evaluate, value);
+      ++asked_;
       memo_->learn(answered);
     }
     take(time.startTimestamp, time.endTimestamp,
