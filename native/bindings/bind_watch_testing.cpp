@@ -97,8 +97,10 @@ void bind_memo(nb::module_& testing) {
           },
           "sample"_a, "The first value, or None.")
       .def(
-          "learn", [](SampleMemo& self, const std::vector<double>& values) { self.learn(values); },
-          "values"_a)
+          "learn",
+          [](SampleMemo& self, const std::vector<double>& values,
+             const std::vector<std::uint64_t>& times) { self.learn(values, times); },
+          "values"_a, "times"_a = std::vector<std::uint64_t>())
       .def("forget", &SampleMemo::forget)
       .def("contradictions", &SampleMemo::contradictions)
       .def("memory_bytes", &SampleMemo::memory_bytes)

@@ -22,6 +22,7 @@ class Asked:
 
     def __init__(self, bytes_=BYTES, values=1):
         self.memo = SampleMemo(bytes_, values)
+        self.times = []
         self.count = 0
 
     def value(self, raw, *truth):
@@ -29,7 +30,7 @@ class Asked:
         if found is not None:
             return found
         self.count += 1
-        self.memo.learn(list(truth))
+        self.memo.learn(list(truth), self.times)
         return truth[0]
 
 
@@ -41,10 +42,14 @@ def trained(rounds=300):
     return asked
 
 
-def test_samples_of_an_h200_are_asked_for_once():
+def h200():
     raw = gzip.decompress((H200 / "samples.bin.gz").read_bytes())
     lines = gzip.decompress((H200 / "values.csv.gz").read_bytes()).split()
-    truth = [tuple(map(float, line.split(b","))) for line in lines]
+    return raw, [tuple(map(float, line.split(b","))) for line in lines]
+
+
+def test_samples_of_an_h200_are_asked_for_once():
+    raw, truth = h200()
     asked = Asked(89, 2)
     for _ in range(4):
         for i, values in enumerate(truth):
@@ -77,6 +82,34 @@ def test_what_differs_while_all_is_zero_does_not_matter_and_nothing_else():
         assert asked.value(sample(i, 4, i + 1), 5.0 + i) == 5.0 + i
     assert asked.memo.contradictions() == 0
     assert asked.count == 50
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_samples_of_an_h200_are_found_hours_later(told):
+    raw, truth = h200()
+    asked, later = Asked(89, 2), []
+    for i, values in enumerate(4 * truth):
+        one = bytearray(raw[89 * (i % len(truth)) :][:89])
+        times = struct.unpack_from("<QQ", one, 73)
+        asked.times = list(times) if told else [0, 0]
+        asked.value(bytes(one), *values)
+        struct.pack_into("<QQ", one, 73, *(time + (1 << 45) for time in times))  # ten hours
+        later.append((bytes(one), values))
+    asked.count = 0
+    in_use = [(one, values) for one, values in later[: len(truth)] if values != (0, 0)]
+    for one, values in in_use:  # no sample of zeros has shown that high bytes do not matter
+        assert asked.value(one, *values) == values[0]
+    assert (asked.count < 0.03 * len(in_use)) == told
+    assert asked.memo.contradictions() == 0
+
+
+def test_a_time_of_few_bytes_could_be_a_counter():
+    asked = trained()
+    asked.times = [0, 0]  # as are the bytes of counters in samples of zeros
+    asked.value(sample(0, 0, time=1 << 50), 0.0)
+    for i in range(1, 4):
+        assert asked.value(sample(1, 3, i), 12.0 + i) == 12 + i
+    assert asked.memo.contradictions() == 0
 
 
 def test_one_contradiction_ends_it():

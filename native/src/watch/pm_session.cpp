@@ -175,7 +175,7 @@ void PmSession::evaluate(const CounterImage& image, const Take& take) {
     if (known == nullptr) {
       (*api_)(api_->evaluate, value);
       ++asked_;
-      memo_->learn(answered);
+      memo_->learn(answered, std::array{time.startTimestamp, time.endTimestamp});
     }
     take(time.startTimestamp, time.endTimestamp,
          known == nullptr ? answered : std::span(known, answered.size()));

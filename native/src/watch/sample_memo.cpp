@@ -17,12 +17,18 @@ constexpr std::size_t kSet = 4;
 constexpr std::size_t kFewestEntries = 1 << 10, kMostEntries = 1 << 18;
 constexpr std::size_t kGrowth = 4;
 constexpr std::uint16_t kCheckedEach = 64, kSureAfter = 4, kSureCheckedEach = 256;
+// Since 1970, in all eight bytes; a time of few bytes could be a counter.
+constexpr std::uint64_t kFewestNs = std::uint64_t{1} << 56;
 constexpr std::uint64_t kTrialAnswers = 1000, kTrialValues = 8;
 
 /// Spreads what differs over all bits; no two become the same.
 constexpr std::uint64_t mixed(std::uint64_t word, std::uint64_t factor, int shift) noexcept {
   word *= factor;  // odd
   return word ^ (word >> shift);
+}
+
+std::uint8_t byte_of(const std::vector<std::uint64_t>& words, std::size_t byte) noexcept {
+  return static_cast<std::uint8_t>(words[byte / 8] >> (byte % 8 * 8));
 }
 
 }  // namespace
@@ -86,12 +92,12 @@ bool SampleMemo::on_trial() const noexcept {
   return confirmed_ < kTrialAnswers || different_ < kTrialValues;
 }
 
-void SampleMemo::learn(std::span<const double> values) {
+void SampleMemo::learn(std::span<const double> values, std::span<const std::uint64_t> times) {
   if (!usable_) return;
-  if (found_ != nullptr)
-    check(values);
-  else
-    enter(values);
+  if (found_ != nullptr) return check(values);
+  enter(values);
+  if (std::all_of(values.begin(), values.end(), [](double value) { return value == 0; }))
+    learn_zeros(times);
 }
 
 void SampleMemo::check(std::span<const double> values) {
@@ -116,8 +122,6 @@ void SampleMemo::enter(std::span<const double> values) {
     pushed_out_ += entry.until_check > 0;
   entry = {.fingerprint = fingerprint_, .last = now_, .until_check = kCheckedEach};
   std::copy_n(values.begin(), values_, entry.values.begin());
-  if (std::all_of(values.begin(), values.end(), [](double value) { return value == 0; }))
-    learn_zeros();
   if (pushed_out_ > entries_.size() / 8 && entries_.size() < kMostEntries) grow();
 }
 
@@ -140,20 +144,27 @@ void SampleMemo::clear() {
   pushed_out_ = 0;
 }
 
-void SampleMemo::learn_zeros() {
-  if (!has_zeros_) {
-    zeros_ = raw_;
-    has_zeros_ = true;
-    return;
-  }
+void SampleMemo::learn_zeros(std::span<const std::uint64_t> times) {
   bool more = false;
-  for (std::size_t byte = 0; byte < size_; ++byte) {
-    const std::uint64_t whole = std::uint64_t{0xFF} << (byte % 8 * 8);
-    if (((raw_[byte / 8] ^ zeros_[byte / 8]) & mask_[byte / 8] & whole) == 0) continue;
-    mask_[byte / 8] &= ~whole;
-    more = true;
+  if (!has_zeros_) zeros_ = raw_;
+  has_zeros_ = true;
+  for (std::size_t byte = 0; byte < size_; ++byte)
+    if (byte_of(raw_, byte) != byte_of(zeros_, byte)) more |= ignore(byte);
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(raw_.data());
+  for (std::size_t byte = 0; byte + 8 <= size_; ++byte) {
+    std::uint64_t told = 0;
+    std::memcpy(&told, bytes + byte, 8);
+    if (told < kFewestNs || std::find(times.begin(), times.end(), told) == times.end()) continue;
+    for (std::size_t i = 0; i < 8; ++i) more |= ignore(byte + i);
   }
   if (more) clear();  // what was remembered was told apart by bytes that do not matter
+}
+
+bool SampleMemo::ignore(std::size_t byte) {
+  const std::uint64_t whole = std::uint64_t{0xFF} << (byte % 8 * 8);
+  const bool mattered = (mask_[byte / 8] & whole) != 0;
+  mask_[byte / 8] &= ~whole;
+  return mattered;
 }
 
 }  // namespace lanescope::watch

@@ -40,8 +40,10 @@ class SampleMemo {
   /// is asked for all the same, so that what is remembered is checked for as long as it lasts.
   const double* find(const std::uint8_t* sample);
 
-  /// Takes what was answered for the sample that `find` was last called with.
-  void learn(std::span<const double> values);
+  /// Takes what was answered for the sample that `find` was last called with, and its times. Of
+  /// those the high bytes, which other samples would show not to matter only seconds or minutes
+  /// later, are told by the low ones: eight bytes that are one of the times are that time.
+  void learn(std::span<const double> values, std::span<const std::uint64_t> times = {});
 
   /// Forgets all, as after a new beginning of sampling.
   void forget();
@@ -73,7 +75,8 @@ class SampleMemo {
   void check(std::span<const double> values);
   void enter(std::span<const double> values);
   void grow();
-  void learn_zeros();
+  void learn_zeros(std::span<const std::uint64_t> times);
+  bool ignore(std::size_t byte);
   void clear();
 
   std::size_t size_, words_, values_;
