@@ -20,8 +20,9 @@ namespace lanescope::watch {
 /// remembered.
 ///
 /// In place of the bytes that matter it keeps 128 bits that are mixed of them. Two samples that
-/// differ have the same ones in 1 of 2^128 cases. In 10^12 samples, 116 days at 100 kHz, each
-/// beside 2^18 others, one is taken for another with a chance of about 1 in 10^21.
+/// differ have the same ones in 1 of 2^128 cases, as their bytes know nothing of the mixing. In
+/// 10^12 samples, 116 days at 100 kHz, each beside 2^18 others, one is taken for another with a
+/// chance of less than 1 in 10^21.
 ///
 /// So a wrong value can only come of a byte that was taken for one that does not matter. That
 /// shows in whatever samples it changes, and each one that is remembered is checked for ever: 1 in
@@ -40,9 +41,9 @@ class SampleMemo {
   /// is asked for all the same, so that what is remembered is checked for as long as it lasts.
   const double* find(const std::uint8_t* sample);
 
-  /// Takes what was answered for the sample that `find` was last called with, and its times. Of
-  /// those the high bytes, which other samples would show not to matter only seconds or minutes
-  /// later, are told by the low ones: eight bytes that are one of the times are that time.
+  /// Takes what was answered for the sample that `find` was last called with, and its times
+  /// (CLOCK_REALTIME, ns): eight bytes of a sample of zeros that are one of them do not matter, not
+  /// even those that move only every 4.3 s or 18 min, when there may be no zeros to learn it from.
   void learn(std::span<const double> values, std::span<const std::uint64_t> times = {});
 
   /// Forgets all, as after a new beginning of sampling.
