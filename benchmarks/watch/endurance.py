@@ -7,7 +7,8 @@
 Watches ``lanescope.examples concurrent-copies`` with ``pm`` and ``counters`` at once: copies of
 64 MiB to the GPU, then from it, then both ways, for about as long as was asked. FILE gets what
 was lost, the processor time of each source, and the payload that each tells beside what the
-program says to have moved. The wire model is the default one, and nothing is traced.
+program says to have moved, and of each source what it said at the end and, of ``pm``, how many
+samples CUPTI was asked for. The wire model is the default one, and nothing is traced.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ def main() -> None:
         run = read_watch(Path(folder) / "run")
         moved = {way: sum(step[f"{way}_bytes"] for step in steps) for way in WAYS}
         found = [counted(run, counters, moved) for counters in run.timeline.over(PCIE)]
-    told = {"seconds": seconds_of(steps), "repeats": repeats, "moved_bytes": moved}
+    said = {s.name: {"asked": s.asked, "reason": s.reason} for s in run.manifest.sources}
+    told = {"seconds": seconds_of(steps), "repeats": repeats, "moved_bytes": moved, "said": said}
     arguments.out.write_text(json.dumps({**told, "sources": found}, indent=1) + "\n")
     print(json.dumps({**told, "sources": found}, indent=1))
 

@@ -37,6 +37,8 @@ void bind_report(nb::module_& module) {
       .def_prop_ro("gaps", [](const CounterReport& r) { return r.counts.gaps; })
       .def_ro("restarts", &CounterReport::restarts)
       .def_ro("reads", &CounterReport::reads)
+      .def_ro("asked", &CounterReport::asked)
+      .def_ro("contradictions", &CounterReport::contradictions)
       .def_ro("cpu_seconds", &CounterReport::cpu_seconds)
       .def_ro("decode_cpu_seconds", &CounterReport::decode_cpu_seconds)
       .def_ro("evaluate_cpu_seconds", &CounterReport::evaluate_cpu_seconds)

@@ -1,12 +1,18 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <optional>
+#include <random>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bindings.hpp"
@@ -54,6 +60,32 @@ void bind_stream(nb::module_& testing) {
           "Samples, lost ones, gaps, repeated ones.");
 }
 
+/// Looks up samples of two 4-byte counts, both normally distributed, and tells the memo what it
+/// asks for: of how many that was, and how many it told wrongly.
+std::pair<std::uint64_t, std::uint64_t> draw(SampleMemo& memo, std::uint64_t samples, double mean,
+                                             double first_sigma, double second_sigma,
+                                             std::uint64_t seed) {
+  std::mt19937_64 generator(seed);
+  std::normal_distribution<double> normal;
+  const auto count = [&](double sigma) {
+    return static_cast<std::uint32_t>(std::round(std::fmax(mean + sigma * normal(generator), 0)));
+  };
+  std::uint64_t asked = 0, wrong = 0;
+  for (std::uint64_t i = 0; i < samples; ++i) {
+    const std::array counts{count(first_sigma), count(second_sigma)};
+    const std::array<double, 2> values{static_cast<double>(counts[0]),
+                                       static_cast<double>(counts[1])};
+    const double* found = memo.find(std::bit_cast<std::array<std::uint8_t, 8>>(counts).data());
+    if (found == nullptr) {
+      ++asked;
+      memo.learn(values);
+    } else {
+      wrong += found[0] != values[0] || found[1] != values[1];
+    }
+  }
+  return {asked, wrong};
+}
+
 void bind_memo(nb::module_& testing) {
   nb::class_<SampleMemo>(testing, "SampleMemo", "Values of samples, found by their bytes.")
       .def(nb::init<std::size_t, std::size_t>(), "bytes"_a, "values"_a)
@@ -65,10 +97,15 @@ void bind_memo(nb::module_& testing) {
           },
           "sample"_a, "The first value, or None.")
       .def(
-          "learn", [](SampleMemo& self, const std::vector<double>& values) { self.learn(values); },
-          "values"_a)
+          "learn",
+          [](SampleMemo& self, const std::vector<double>& values,
+             const std::vector<std::uint64_t>& times) { self.learn(values, times); },
+          "values"_a, "times"_a = std::vector<std::uint64_t>())
       .def("forget", &SampleMemo::forget)
-      .def("contradictions", &SampleMemo::contradictions);
+      .def("contradictions", &SampleMemo::contradictions)
+      .def("memory_bytes", &SampleMemo::memory_bytes)
+      .def("draw", &draw, "samples"_a, "mean"_a, "first_sigma"_a, "second_sigma"_a, "seed"_a,
+           "Looks up random samples of 8 bytes; how many it asked for, and told wrongly.");
   nb::class_<OwnTraffic>(testing, "OwnTraffic", "When a sampler used its link.")
       .def(nb::init<>())
       .def("add", &OwnTraffic::add, "begin_ns"_a, "end_ns"_a)

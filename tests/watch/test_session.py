@@ -54,7 +54,7 @@ class Pretended:
 
     def stop(self):
         self.calls.append("stop")
-        return SourceReport(samples=1, lost_samples=0, cpu_seconds=0.5)
+        return SourceReport(samples=1, lost_samples=0, asked=2, cpu_seconds=0.5)
 
     def environment(self):
         return {"SEEN_BY_PROGRAM": self.name}
@@ -96,7 +96,7 @@ def test_a_source_that_refuses_harms_nobody(tmp_path):
 
     run, (first, second) = watched(tmp_path, ["true"], Pretended, refusing)
     used, refused = run.manifest.sources
-    assert (used.used, used.samples, used.cpu_seconds) == (True, 1, 0.5)
+    assert (used.used, used.samples, used.asked, used.cpu_seconds) == (True, 1, 2, 0.5)
     assert (refused.used, refused.reason, refused.remedy) == (
         False,
         "It is taken.",

@@ -64,10 +64,15 @@ void CounterStream::add(const CounterSample& sample) {
 void CounterStream::put(const CounterSample& sample) {
   const double rx = or_unknown(sample.rx_bytes), tx = or_unknown(sample.tx_bytes);
   const double most = std::fmax(std::fmax(rx, tx), 0);
+  const std::uint64_t own = sample.own ? kOwnTraffic : 0;
+  if (most <= kMostBytes) {  // nearly always
+    records_.push_back({sample.end_ns | own, stored(rx), stored(tx)});
+    end_ns_ = sample.end_ns;
+    return;
+  }
   const auto parts =
       static_cast<std::uint64_t>(std::clamp(std::ceil(most / kMostBytes), 1.0, kMostParts));
   const std::uint64_t begin = *end_ns_, lasted = sample.end_ns - begin;
-  const std::uint64_t own = sample.own ? kOwnTraffic : 0;
   for (std::uint64_t part = 0; part < parts; ++part)
     records_.push_back(
         {(part + 1 == parts ? sample.end_ns : begin + lasted / parts * (part + 1)) | own,

@@ -113,9 +113,11 @@ void PmSampler::flush() {
 void PmSampler::complete() {
   for (const auto& spool : spools_) spool->complete(report_);
   report_.counts = spools_.front()->stream().counts();  // all have the same samples
-  if (session_.contradictions() > 0)
+  report_.asked = session_.asked();
+  report_.contradictions = session_.contradictions();
+  if (report_.contradictions > 0)
     report_.errors.push_back(
-        "CUPTI's samples do not lie in memory as expected, so that some may be wrong, up to 64 of "
+        "CUPTI's samples do not lie in memory as expected, so that some may be wrong, up to 256 of "
         "each that look alike.");
 }
 

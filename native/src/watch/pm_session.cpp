@@ -10,7 +10,7 @@ namespace lanescope::watch {
 
 namespace {
 
-constexpr std::size_t kMostMetrics = SampleMemo::kMostValues;
+constexpr std::size_t kMostMetrics = 4;
 constexpr std::uint64_t kLongestIntervalNs = 50'000'000;  // 2^32 bytes take 67 ms at 64 GB/s
 
 }  // namespace
@@ -174,7 +174,8 @@ void PmSession::evaluate(const CounterImage& image, const Take& take) {
     const double* known = memo_->find(image.data() + before_samples_ + i * sample_bytes_);
     if (known == nullptr) {
       (*api_)(api_->evaluate, value);
-      memo_->learn(answered);
+      ++asked_;
+      memo_->learn(answered, std::array{time.startTimestamp, time.endTimestamp});
     }
     take(time.startTimestamp, time.endTimestamp,
          known == nullptr ? answered : std::span(known, answered.size()));

@@ -83,11 +83,18 @@ class SampleMemo:
     def find(self, sample: bytes) -> float | None:
         """The first value, or None."""
 
-    def learn(self, values: Sequence[float]) -> None: ...
+    def learn(self, values: Sequence[float], times: Sequence[int] = []) -> None: ...
 
     def forget(self) -> None: ...
 
     def contradictions(self) -> int: ...
+
+    def memory_bytes(self) -> int: ...
+
+    def draw(self, samples: int, mean: float, first_sigma: float, second_sigma: float, seed: int) -> tuple[int, int]:
+        """
+        Looks up random samples of 8 bytes; how many it asked for, and told wrongly.
+        """
 
 class OwnTraffic:
     """When a sampler used its link."""

@@ -27,6 +27,8 @@ class SourceRecord:
         Why it did not, or what went wrong on the way, and what to do; None when all is well.
     samples, lost_samples
         Of counters; None for other sources.
+    asked
+        Samples of ``pm`` whose values CUPTI was asked for; None of older runs.
     cpu_seconds
         Processor time that it took beside the program; None when unknown.
     """
@@ -37,6 +39,7 @@ class SourceRecord:
     remedy: str | None = None
     samples: int | None = None
     lost_samples: int | None = None
+    asked: int | None = None
     cpu_seconds: float | None = None
 
 

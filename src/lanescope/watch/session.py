@@ -169,6 +169,7 @@ def _stopped(source: Source, refused: SourceRecord | None) -> SourceRecord:
         remedy=report.remedy,
         samples=report.samples,
         lost_samples=report.lost_samples,
+        asked=report.asked,
         cpu_seconds=report.cpu_seconds,
     )
 

@@ -63,6 +63,9 @@ class PmSession {
   /// `SampleMemo`.
   std::uint64_t contradictions() const noexcept { return memo_->contradictions(); }
 
+  /// Of how many samples CUPTI was asked for the values.
+  std::uint64_t asked() const noexcept { return asked_; }
+
   const std::string& chip() const noexcept { return chip_; }
   const PmSettings& settings() const noexcept { return settings_; }
 
@@ -81,6 +84,7 @@ class PmSession {
   std::shared_ptr<CUpti_PmSampling_Object> object_;    // gives the GPU back
   std::size_t before_samples_ = 0, sample_bytes_ = 0;  // in an image; 0 where that is not known
   std::optional<SampleMemo> memo_;
+  std::uint64_t asked_ = 0;
 };
 
 }  // namespace lanescope::watch

@@ -36,6 +36,8 @@ class SourceReport:
     samples, lost_samples, gaps
         Of counters: records with known bytes, intervals of which nothing is known, and
         runs of those; None for other sources.
+    asked
+        Samples whose values CUPTI was asked for, as none like them was remembered.
     cpu_seconds
         Processor time of its threads; None when unknown.
     wall_seconds
@@ -47,6 +49,7 @@ class SourceReport:
     samples: int | None = None
     lost_samples: int | None = None
     gaps: int | None = None
+    asked: int | None = None
     cpu_seconds: float | None = None
     wall_seconds: float | None = None
 

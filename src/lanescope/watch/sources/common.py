@@ -66,6 +66,8 @@ def finish(report: native.CounterReport, spool: Path, *, second: bool = False) -
         "gaps": report.gaps,
         "restarts": report.restarts,
         "reads": report.reads,
+        "asked": report.asked,
+        "contradictions": report.contradictions,
         "cpu_seconds": None if second else report.cpu_seconds,
         "decode_cpu_seconds": report.decode_cpu_seconds,
         "evaluate_cpu_seconds": report.evaluate_cpu_seconds,
@@ -79,6 +81,7 @@ def finish(report: native.CounterReport, spool: Path, *, second: bool = False) -
         samples=report.samples,
         lost_samples=report.lost_samples,
         gaps=report.gaps,
+        asked=report.asked,
         cpu_seconds=report.cpu_seconds,
         wall_seconds=report.wall_seconds,
     )
@@ -91,6 +94,7 @@ def together(reports: list[SourceReport]) -> SourceReport:
         samples=sum(r.samples or 0 for r in reports),
         lost_samples=sum(r.lost_samples or 0 for r in reports),
         gaps=sum(r.gaps or 0 for r in reports),
+        asked=sum(r.asked or 0 for r in reports),
         cpu_seconds=sum(r.cpu_seconds or 0.0 for r in reports),
         wall_seconds=max((r.wall_seconds or 0.0 for r in reports), default=None),
     )
