@@ -15,7 +15,8 @@ namespace lanescope::compress {
 ///   2 bytes  0
 ///   1 byte   for each group of 32 values (64 of 16 bits): the width of its differences, in bits;
 ///            zeros up to a multiple of 4
-///   for each group, `width` words of 32 bits: word p holds bit p of 32 differences (of 64 values of
+///   for each group, `width` words of 32 bits: word p holds bit p of 32 differences (of 64 values
+///   of
 ///            16 bits, first those of the first 32, then those of the others)
 ///
 /// Differences wrap around and are zigzag-coded (0, -1, 1, -2, ...); before the strip lie zeros.
@@ -96,7 +97,8 @@ struct DeltaStrip {
   using Lanes = typename Warp::template Lanes<T>;
 
   static constexpr std::uint32_t kBits = 8 * sizeof(Word);
-  static constexpr std::uint32_t kParts = sizeof(Word) == 2 ? 2 : 1;  // 32 x 16 bits twice: one transposition.
+  static constexpr std::uint32_t kParts =
+      sizeof(Word) == 2 ? 2 : 1;  // 32 x 16 bits twice: one transposition.
   static constexpr std::uint32_t kGroup = kLanes * kParts;
   static constexpr std::uint32_t kHeader = 4;
   static constexpr std::uint32_t kLags = 10;
@@ -175,8 +177,7 @@ struct DeltaStrip {
 
   /// The lag, turned or not, with which a few groups become smallest.
   template <typename Warp>
-  LANESCOPE_LANES static Predictor best_predictor(Warp warp, const Word* in,
-                                                  std::uint32_t values) {
+  LANESCOPE_LANES static Predictor best_predictor(Warp warp, const Word* in, std::uint32_t values) {
     const std::uint32_t groups = groups_of(values);
     const std::uint32_t samples = groups < kSamples ? groups : kSamples;
     Predictor best{1, 0};

@@ -24,7 +24,8 @@ struct Float32 {
 };
 
 /// Exponents in 2 to 4 bits. Most exponents of a strip lie close together: codes 0, 1, ... stand
-/// for `base`, `base + 1`, ..., and the last code for an exponent that is stored in full, an escape.
+/// for `base`, `base + 1`, ..., and the last code for an exponent that is stored in full, an
+/// escape.
 ///
 /// Values are taken 256 at a time, a slice, of which each lane has 8; four slices are a chunk. A
 /// word of a lane is the lane's one of 32 words in a row. A strip is
@@ -48,8 +49,8 @@ struct ExponentStrip {
   using Word = typename Format::Word;
 
   LANESCOPE_LANES static constexpr std::uint32_t bound(std::uint32_t values) {
-    const std::uint32_t most = codes_at(values) + chunks_of(values) * kMostWidth * kRow +
-                               parts_of(values, 4) * 4;
+    const std::uint32_t most =
+        codes_at(values) + chunks_of(values) * kMostWidth * kRow + parts_of(values, 4) * 4;
     return most < kHistogramBytes ? kHistogramBytes : most;
   }
 
@@ -67,7 +68,8 @@ struct ExponentStrip {
       for (int slice = 0; slice < kSlices; ++slice)
         take_slice(warp, in, values, chunk * kSlices + static_cast<std::uint32_t>(slice), window,
                    out, codes[slice], tops[slice]);
-      if constexpr (kTopBits) store_nibbles(warp, tops, 3, out + tops_at(values) + chunk * 3 * kRow);
+      if constexpr (kTopBits)
+        store_nibbles(warp, tops, 3, out + tops_at(values) + chunk * 3 * kRow);
       store_nibbles(warp, codes, window.width,
                     out + codes_at(values) + chunk * window.width * kRow);
       escapes += store_escapes(warp, in, chunk, codes, window, out + escapes_at + escapes);
@@ -150,8 +152,8 @@ struct ExponentStrip {
     return tops_at(values) + (kTopBits ? chunks_of(values) * 3 * kRow : 0);
   }
 
-  /// Where a lane's value `number` of a slice, 0 to 7, lies. Two that are four apart share a word of
-  /// a lane, or would if values had 16 bits.
+  /// Where a lane's value `number` of a slice, 0 to 7, lies. Two that are four apart share a word
+  /// of a lane, or would if values had 16 bits.
   LANESCOPE_LANES static constexpr std::uint32_t place_of(std::uint32_t number, int lane) {
     const auto l = static_cast<std::uint32_t>(lane);
     return kPairs ? 2 * kLanes * (number & 3) + 2 * l + (number >> 2) : kLanes * number + l;
@@ -504,8 +506,8 @@ struct ExponentStrip {
            (load_word(from + 2 * kRow) >> 24) << 16;
   }
 
-  /// The window that makes a strip smallest, judged by up to 64 values of each slice. The counts are
-  /// made where the strip comes to lie later.
+  /// The window that makes a strip smallest, judged by up to 64 values of each slice. The counts
+  /// are made where the strip comes to lie later.
   template <typename Warp>
   LANESCOPE_LANES static Window best_window(Warp warp, const Word* in, std::uint32_t values,
                                             std::uint32_t* counts) {

@@ -30,7 +30,7 @@ inline constexpr int kLanes = 32;
 struct HostWarp {
   template <typename T>
   struct Lanes {
-    std::array<T, kLanes> at{};
+    std::array<T, kLanes> at;  // Holds nothing until it is written, as a register.
     T& operator[](int lane) { return at[static_cast<std::size_t>(lane)]; }
     const T& operator[](int lane) const { return at[static_cast<std::size_t>(lane)]; }
   };
@@ -87,17 +87,13 @@ struct HostWarp {
   /// Here each step takes lanes 16 apart and puts them side by side after it: so all five look the
   /// same to a vectorising compiler, and lanes are in order again at the end.
   Lanes<std::uint32_t> transpose(Lanes<std::uint32_t> rows) const {
-    std::uint32_t mask = 0x0000FFFF;
-    for (int apart = 16; apart != 0; apart >>= 1, mask ^= mask << apart) {
-      Lanes<std::uint32_t> next;
-      for (int i = 0; i < 16; ++i) {
-        const std::uint32_t swapped = ((rows[i] >> apart) ^ rows[i + 16]) & mask;
-        next[2 * i] = rows[i] ^ (swapped << apart);
-        next[2 * i + 1] = rows[i + 16] ^ swapped;
-      }
-      rows = next;
-    }
-    return rows;
+    Lanes<std::uint32_t> next;
+    swap_blocks<16>(rows, next, 0x0000FFFF);
+    swap_blocks<8>(next, rows, 0x00FF00FF);
+    swap_blocks<4>(rows, next, 0x0F0F0F0F);
+    swap_blocks<2>(next, rows, 0x33333333);
+    swap_blocks<1>(rows, next, 0x55555555);
+    return next;
   }
 
   /// Each lane's value added to that of the lane `lag` before it, after that one's was; the first
@@ -133,6 +129,18 @@ struct HostWarp {
 
   /// Waits until what lanes wrote to memory can be read by the others.
   void sync() const {}
+
+ private:
+  template <int apart>
+  static void swap_blocks(const Lanes<std::uint32_t>& rows, Lanes<std::uint32_t>& next,
+                          std::uint32_t mask) {
+#pragma GCC unroll 1  // GCC would unroll all 16 steps before it vectorises.
+    for (int i = 0; i < 16; ++i) {
+      const std::uint32_t swapped = ((rows[i] >> apart) ^ rows[i + 16]) & mask;
+      next[2 * i] = rows[i] ^ (swapped << apart);
+      next[2 * i + 1] = rows[i + 16] ^ swapped;
+    }
+  }
 };
 
 }  // namespace lanescope::compress
