@@ -18,6 +18,13 @@
 #define LANESCOPE_UNROLL
 #endif
 
+// Before short loops that GCC has to leave as they are in order to vectorise them.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define LANESCOPE_ROLLED _Pragma("GCC unroll 1")
+#else
+#define LANESCOPE_ROLLED
+#endif
+
 namespace lanescope::compress {
 
 inline constexpr int kLanes = 32;
@@ -134,7 +141,7 @@ struct HostWarp {
   template <int apart>
   static void swap_blocks(const Lanes<std::uint32_t>& rows, Lanes<std::uint32_t>& next,
                           std::uint32_t mask) {
-#pragma GCC unroll 1  // GCC would unroll all 16 steps before it vectorises.
+    LANESCOPE_ROLLED  // GCC would unroll all 16 steps before it looks for vectors.
     for (int i = 0; i < 16; ++i) {
       const std::uint32_t swapped = ((rows[i] >> apart) ^ rows[i + 16]) & mask;
       next[2 * i] = rows[i] ^ (swapped << apart);
