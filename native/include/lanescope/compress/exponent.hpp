@@ -37,8 +37,9 @@ struct Float32 {
 ///            lower 8 of 11 bits), 6 a lane of float32
 ///   for each chunk, only of float16, 3 words a lane: the upper 3 of those 11 bits
 ///   for each chunk, `width` words a lane: the codes
-///   1 byte   for each escape: the exponent; those of each chunk in order of lanes; zeros up to a
-///            multiple of 4
+///   1 byte   for each escape: the exponent; those of each chunk in order of lanes, of each lane in
+///            order of its eight values and for each of these of the slices; zeros up to a multiple
+///            of 4
 ///
 /// What the last slice and chunk have too much is coded as `base` with a mantissa of 0.
 /// Of 16-bit values, lane l has the pairs l, l + 32, l + 64 and l + 96 of a slice, and of 32-bit
@@ -363,19 +364,32 @@ struct ExponentStrip {
     return ~other & 0x11111111;
   }
 
-  /// Each lane's number of escapes in a chunk, 0 to 32, from bits of each slice's.
+  /// A lane's escapes in a chunk: bit 4 v + s for its value v of slice s.
   template <typename Warp>
-  LANESCOPE_LANES static Lanes<Warp, std::uint32_t> count_escapes(
+  LANESCOPE_LANES static Lanes<Warp, std::uint32_t> find_escapes(
       Warp warp, const Lanes<Warp, std::uint32_t>* codes, std::uint32_t escape) {
-    Lanes<Warp, std::uint32_t> counts;
+    Lanes<Warp, std::uint32_t> found;
     warp.each([&](int lane) {
-      std::uint32_t sum = escapes_in(codes[0][lane], escape) + escapes_in(codes[1][lane], escape) +
-                          escapes_in(codes[2][lane], escape) + escapes_in(codes[3][lane], escape);
-      sum = (sum & 0x0F0F0F0F) + (sum >> 4 & 0x0F0F0F0F);
-      sum += sum >> 16;
-      counts[lane] = (sum + (sum >> 8)) & 0xFF;
+      found[lane] = escapes_in(codes[0][lane], escape) | escapes_in(codes[1][lane], escape) << 1 |
+                    escapes_in(codes[2][lane], escape) << 2 |
+                    escapes_in(codes[3][lane], escape) << 3;
     });
+    return found;
+  }
+
+  /// How many bits of each lane are set.
+  template <typename Warp>
+  LANESCOPE_LANES static Lanes<Warp, std::uint32_t> count_bits(
+      Warp warp, const Lanes<Warp, std::uint32_t>& bits) {
+    Lanes<Warp, std::uint32_t> counts;
+    warp.each([&](int lane) { counts[lane] = bits_set(bits[lane]); });
     return counts;
+  }
+
+  /// Where the value lies in its chunk that has the lowest bit of what `find_escapes` found.
+  LANESCOPE_LANES static std::uint32_t place_of_lowest(std::uint32_t found, int lane) {
+    const std::uint32_t bit = lowest_bit(found);
+    return bit % 4 * kSlice + place_of(bit / 4, lane);
   }
 
   /// Stores a chunk's exponents that have no code, and returns their number.
@@ -383,23 +397,15 @@ struct ExponentStrip {
   LANESCOPE_LANES static std::uint32_t store_escapes(Warp warp, const Word* in, std::uint32_t chunk,
                                                      const Lanes<Warp, std::uint32_t>* codes,
                                                      Window window, std::uint8_t* out) {
-    const auto counts = count_escapes(warp, codes, window.escape());
+    const auto found = find_escapes(warp, codes, window.escape());
     std::uint32_t total = 0;
-    const auto places = warp.sum_before(counts, total);
+    const auto places = warp.sum_before(count_bits(warp, found), total);
     if (total == 0) return 0;
     const Word* from = in + chunk * kChunk;
     warp.each([&](int lane) {
-      if (counts[lane] == 0) return;
       std::uint8_t* to = out + places[lane];
-      LANESCOPE_UNROLL
-      for (int slice = 0; slice < kSlices; ++slice) {
-        std::uint32_t bits = escapes_in(codes[slice][lane], window.escape());
-        for (; bits != 0; bits &= bits - 1) {
-          const std::uint32_t i = place_of(lowest_bit(bits) / 4, lane);
-          *to++ = static_cast<std::uint8_t>(
-              exponent_of(from[static_cast<std::uint32_t>(slice) * kSlice + i]));
-        }
-      }
+      for (std::uint32_t left = found[lane]; left != 0; left &= left - 1)
+        *to++ = static_cast<std::uint8_t>(exponent_of(from[place_of_lowest(left, lane)]));
     });
     return total;
   }
@@ -411,26 +417,20 @@ struct ExponentStrip {
                                            std::uint32_t values, std::uint32_t chunk,
                                            const Lanes<Warp, std::uint32_t>* codes, Window window,
                                            Word* out, std::uint32_t& taken) {
-    const auto counts = count_escapes(warp, codes, window.escape());
+    const auto found = find_escapes(warp, codes, window.escape());
     std::uint32_t total = 0;
-    const auto places = warp.sum_before(counts, total);
-    if (total == 0) return true;
+    const auto places = warp.sum_before(count_bits(warp, found), total);
     if (total > left) return false;
     taken += total;
+    if (total == 0) return true;
     constexpr std::uint32_t kExponentMask = (kExponents - 1) << kMantissaBits;
     warp.each([&](int lane) {
-      if (counts[lane] == 0) return;
       const std::uint8_t* from = in + places[lane];
-      LANESCOPE_UNROLL
-      for (int slice = 0; slice < kSlices; ++slice) {
-        std::uint32_t bits = escapes_in(codes[slice][lane], window.escape());
-        for (; bits != 0; bits &= bits - 1) {
-          const std::uint32_t i = chunk * kChunk + static_cast<std::uint32_t>(slice) * kSlice +
-                                  place_of(lowest_bit(bits) / 4, lane);
-          const std::uint32_t exponent = *from++ & (kExponents - 1);
-          if (i < values)
-            out[i] = static_cast<Word>((out[i] & ~kExponentMask) | exponent << kMantissaBits);
-        }
+      for (std::uint32_t rest = found[lane]; rest != 0; rest &= rest - 1) {
+        const std::uint32_t i = chunk * kChunk + place_of_lowest(rest, lane);
+        const std::uint32_t exponent = *from++ & (kExponents - 1);
+        if (i < values)
+          out[i] = static_cast<Word>((out[i] & ~kExponentMask) | exponent << kMantissaBits);
       }
     });
     return true;

@@ -44,6 +44,18 @@ LANESCOPE_LANES inline std::uint32_t lowest_bit(std::uint32_t bits) {
 #endif
 }
 
+LANESCOPE_LANES inline std::uint32_t bits_set(std::uint32_t bits) {
+#ifdef __CUDA_ARCH__
+  return static_cast<std::uint32_t>(__popc(bits));
+#else
+  bits -= bits >> 1 & 0x55555555;  // Steps that vectorise without an instruction for it.
+  bits = (bits & 0x33333333) + (bits >> 2 & 0x33333333);
+  bits = (bits + (bits >> 4)) & 0x0F0F0F0F;
+  bits += bits >> 8;
+  return (bits + (bits >> 16)) & 0x3F;
+#endif
+}
+
 LANESCOPE_LANES constexpr std::uint32_t parts_of(std::uint32_t count, std::uint32_t size) {
   return (count + size - 1) / size;
 }
