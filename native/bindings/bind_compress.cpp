@@ -1,6 +1,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdlib>
@@ -68,6 +69,10 @@ NewStream compress(const Values& values, Codec codec, std::optional<Dtype> dtype
   if (!dtype) dtype = dtype_of(values.dtype());
   if (!dtype)
     throw Error("compress", 0, "bad values", "values of this type are none that can be compressed");
+  if (lanescope::compress::bytes_of(*dtype) != values.itemsize())
+    throw Error("compress", 0, "bad values",
+                "values of " + std::to_string(values.itemsize()) + " bytes are not " +
+                    nb::cast<std::string>(nb::cast(*dtype).attr("name")));
   std::vector<std::uint64_t> shape(values.ndim());
   for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = values.shape(i);
   const std::size_t most = lanescope::compress::most_stream_bytes(values.nbytes(), shape.size());
@@ -102,13 +107,18 @@ void decompress(const Stream& stream, const Room& out, int threads) {
 
 using View = nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>;
 
-std::pair<View, Dtype> bytes_view(nb::handle values) {
-  Values array;
-  if (!nb::try_cast(values, array, false)) throw nb::type_error("no array in the host's memory");
-  const auto dtype = dtype_of(array.dtype());
+std::tuple<View, Dtype, std::size_t> bytes_view(nb::handle values) {
+  // The view keeps this import of the array alive, and with it the memory: what exports it may
+  // make a copy for each import, or move its memory once nobody uses it.
+  auto array = std::make_unique<Values>();
+  if (!nb::try_cast(values, *array, false)) throw nb::type_error("no array in the host's memory");
+  const auto dtype = dtype_of(array->dtype());
   if (!dtype)
     throw Error("compress", 0, "bad values", "values of this type are none that can be compressed");
-  return {View(static_cast<const std::uint8_t*>(array.data()), {array.nbytes()}, values), *dtype};
+  const auto* data = static_cast<const std::uint8_t*>(array->data());
+  const std::size_t size = array->nbytes(), each = array->itemsize();
+  nb::capsule owner(array.release(), [](void* at) noexcept { delete static_cast<Values*>(at); });
+  return {View(data, {size}, owner), *dtype, each};
 }
 
 /// How many blocks are stored in which way: raw, constant, coded.
@@ -166,8 +176,9 @@ void bind_compress(nb::module_& module) {
   module.def("bytes_view", &bytes_view, "values"_a,
              nb::sig("def bytes_view(values: object) -> "
                      "tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)], "
-                     "Dtype]"),
-             "The bytes of an array in the host's memory, not copied, and what its values are.");
+                     "Dtype, int]"),
+             "The bytes of an array in the host's memory, not copied, what its values are, and the "
+             "bytes of each.");
   module.def("compress", &compress, "values"_a.noconvert(), "codec"_a, "dtype"_a = nb::none(),
              "dimensionality"_a = 1, "threads"_a = 0,
              nb::sig("def compress(values: object, codec: Codec, dtype: Dtype | None = None, "

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "lanescope/compress/delta.hpp"
+#include "lanescope/compress/exponent.hpp"
 #include "lanescope/compress/format.hpp"
 #include "lanescope/compress/gfc.hpp"
 #include "lanescope/compress/strip_codec.hpp"
@@ -350,6 +352,12 @@ struct Entry {
 constexpr Entry kCodecs[] = {
     {"gfc64", fuzz<GfcStrip<std::uint64_t>, Codings::one>},
     {"gfc32", fuzz<GfcStrip<std::uint32_t>, Codings::one>},
+    {"bfloat16", fuzz<ExponentStrip<Bfloat16>, Codings::several>},
+    {"float16", fuzz<ExponentStrip<Float16>, Codings::several>},
+    {"float32", fuzz<ExponentStrip<Float32>, Codings::several>},
+    {"delta16", fuzz<DeltaStrip<std::uint16_t>, Codings::several>},
+    {"delta32", fuzz<DeltaStrip<std::uint32_t>, Codings::several>},
+    {"delta64", fuzz<DeltaStrip<std::uint64_t>, Codings::several>},
 };
 
 [[noreturn]] void refuse(const char* what) {

@@ -114,7 +114,7 @@ def test_what_is_behind_a_stream_is_refused():
     ("values", "sentence"),
     [
         ("text", "only an array in the host's memory"),
-        (np.zeros((8, 8))[:, ::2], "only an array in the host's memory and in C order"),
+        (np.zeros((8, 8))[:, ::2], "only an array in the host's memory, in C order"),
         (np.zeros(3, complex), "of this type are none that can be compressed"),
     ],
 )

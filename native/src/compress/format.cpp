@@ -38,11 +38,15 @@ void check_numbers(const Header& header, std::size_t length) {
   if (header.version != kVersion)
     refuse("it has version " + std::to_string(header.version) + "; this lanescope reads version " +
            std::to_string(kVersion));
+  const bool zeros = std::all_of(std::begin(header.reserved), std::end(header.reserved),
+                                 [](std::uint8_t one) { return one == 0; });
+  if (!zeros || header.unused != 0)
+    refuse("bytes of its header are used that version 1 leaves zero");
   if (header.dimensions > kMostDimensions) refuse("its shape has more dimensions than it can have");
   if (header.stored_bytes != length)
     refuse("it should have " + std::to_string(header.stored_bytes) + " bytes and has " +
            std::to_string(length));
-  if (header.blocks != (header.bytes + kBlockBytes - 1) / kBlockBytes)
+  if (header.blocks != header.bytes / kBlockBytes + (header.bytes % kBlockBytes != 0))
     refuse("it has " + std::to_string(header.blocks) + " blocks for " +
            std::to_string(header.bytes) + " bytes");
 }

@@ -660,9 +660,9 @@ def can_compress(codec: Codec, dtype: Dtype) -> bool:
 def stream_layout(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> StreamLayout:
     """Read and check a stream's header."""
 
-def bytes_view(values: object) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)], Dtype]:
+def bytes_view(values: object) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)], Dtype, int]:
     """
-    The bytes of an array in the host's memory, not copied, and what its values are.
+    The bytes of an array in the host's memory, not copied, what its values are, and the bytes of each.
     """
 
 def compress(values: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:

@@ -44,7 +44,7 @@ def model_fit(
     """Measure L + o, G and g of a GPU's link, and all else that predictions take.
 
     Copies of 8 B to 1 GiB on 1 to 256 streams, both ways at once, kernels on mapped memory,
-    pageable memory, launches; a quarter of the points is not fitted but compared.
+    pageable memory, launches; a fifth of the points is not fitted but compared.
 
     The fit is kept for this machine: `predict`, `validate` and `advise` take it.
     """

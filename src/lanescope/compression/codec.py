@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,11 @@ _BLOCK_BYTES = 64 << 10
 _SAMPLED_BLOCKS = 8
 _DIMENSIONALITIES = range(1, 33)
 _NO_ARRAY = (
-    "only an array in the host's memory and in C order can be compressed; make one with "
-    "numpy.ascontiguousarray, or .contiguous().cpu() of a tensor"
+    "only an array in the host's memory, in C order and of numbers in this machine's byte order "
+    "can be compressed; make one with numpy.ascontiguousarray, or .contiguous().cpu() of a tensor"
 )
 _NO_ROOM = "values can be put only into a writable array in the host's memory and in C order"
+_MOST_THREADS = 1024
 #: A codec that saves less costs more than it gains.
 _LEAST_SAVED = 0.01
 
@@ -41,7 +43,7 @@ def compress(
     ----------
     values
         In the host's memory, in C order, by DLPack or Python's buffer interface: of NumPy, PyTorch
-        and others. Integers, fp16, bf16, fp32 and fp64.
+        and others. Integers, fp16, bf16, fp32 and fp64; bool comes back as uint8.
     codec
         A name of `Codec`, or ``auto``: the one that makes some blocks of the array smallest.
     dtype
@@ -62,6 +64,7 @@ def compress(
         If the array is none, or the codec does not take its values.
     """
     kind = None if dtype is None else _dtype_named(dtype)
+    dimensionality, threads = index(dimensionality), _threads(threads)
     chosen = None if codec == AUTO else _codec_named(codec)
     with input_errors(), _type_errors(_NO_ARRAY):
         if chosen is None:
@@ -89,6 +92,7 @@ def decompress(stream: Any, *, out: Any = None, framework: str = "numpy", thread
     InputError
         If the stream was cut off or changed: the block is named. `out` then holds some of it.
     """
+    threads = _threads(threads)
     data = as_bytes(stream)
     info = describe(data)
     if out is None:
@@ -107,13 +111,27 @@ def _type_errors(sentence: str) -> Iterator[None]:
 
 
 def _new(shape: tuple[int, ...], dtype: str, framework: str) -> Any:
-    if framework == "torch":
+    if framework not in ("numpy", "torch"):
+        raise InputError(f"there is no framework {framework}; give numpy or torch")
+    try:
+        if framework == "numpy":
+            return np.empty(shape, np.uint16 if dtype == "bfloat16" else np.dtype(dtype))
         import torch
 
         return torch.empty(shape, dtype=getattr(torch, dtype))
-    if framework != "numpy":
-        raise InputError(f"there is no framework {framework}; give numpy or torch")
-    return np.empty(shape, np.uint16 if dtype == "bfloat16" else np.dtype(dtype))
+    except ImportError as error:
+        raise InputError(f"PyTorch cannot be loaded ({error}); give framework numpy") from error
+    except AttributeError as error:
+        raise InputError(f"this PyTorch has no {dtype}; give framework numpy") from error
+    except (ValueError, MemoryError, RuntimeError) as error:
+        sides = " × ".join(map(str, shape))
+        raise InputError(f"an array of {sides} {dtype} cannot be made: {error}") from error
+
+
+def _threads(threads: int) -> int:
+    if not 0 <= index(threads) <= _MOST_THREADS:
+        raise InputError(f"{threads} threads are not 0 to {_MOST_THREADS}")
+    return index(threads)
 
 
 def _codec_named(name: str) -> Codec:
@@ -134,31 +152,40 @@ def _dtype_named(name: str) -> native.Dtype:
 
 def _best(values: Any, dtype: native.Dtype | None) -> tuple[Codec, int]:
     """Return the codec, and its dimensionality, that makes some blocks of an array smallest."""
-    sample, kind = _sample(values, dtype)
+    sample, kind, word = _sample(values, dtype)
 
     def size(codec: Codec, dimensionality: int, data: NDArray[np.uint8]) -> int:
-        return len(native.compress(data, native.Codec[codec], kind, dimensionality, 1))
+        chosen = native.Codec[codec]
+        return len(native.compress(data.view(word), chosen, kind, dimensionality, 1))
 
     tried = {}
     for codec in (Codec.EXPONENT, Codec.DELTA, Codec.GFC):
         if native.can_compress(native.Codec[codec], kind):
             dimensionality = 1
             if codec is Codec.GFC:  # one block tells from how far back to predict
-                one = sample[-_BLOCK_BYTES:]
+                one = _least_even(sample)
                 dimensionality = min(_DIMENSIONALITIES, key=lambda d: size(Codec.GFC, d, one))
             tried[codec, dimensionality] = size(codec, dimensionality, sample)
     best = min(tried, key=tried.__getitem__, default=(Codec.RAW, 1))
-    if tried.get(best, 0) >= sample.nbytes * (1 - _LEAST_SAVED):
+    if tried.get(best, 0) >= size(Codec.RAW, 1, sample) * (1 - _LEAST_SAVED):
         return Codec.RAW, 1
     return best
 
 
-def _sample(values: Any, dtype: native.Dtype | None) -> tuple[NDArray[np.uint8], native.Dtype]:
-    """Return some blocks of an array as bytes, and what its values are."""
-    view, kind = native.bytes_view(values)
-    kind = dtype or kind
+def _least_even(sample: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the block whose bytes differ most often from those eight before: most to predict."""
+    blocks = [sample[begin : begin + _BLOCK_BYTES] for begin in range(0, len(sample), _BLOCK_BYTES)]
+    return max(blocks, key=lambda one: np.count_nonzero(one[8:] != one[:-8]), default=sample)
+
+
+def _sample(
+    values: Any, dtype: native.Dtype | None
+) -> tuple[NDArray[np.uint8], native.Dtype, np.dtype[Any]]:
+    """Return some blocks of an array as bytes, what its values are, and words of their size."""
+    view, kind, size = native.bytes_view(values)
+    word = np.dtype(f"u{size}")
     blocks = len(view) // _BLOCK_BYTES
-    if blocks <= _SAMPLED_BLOCKS:
-        return view, kind
-    begins = np.linspace(0, blocks - 1, _SAMPLED_BLOCKS).astype(int) * _BLOCK_BYTES
-    return np.concatenate([view[begin : begin + _BLOCK_BYTES] for begin in begins]), kind
+    if blocks > _SAMPLED_BLOCKS:
+        begins = np.linspace(0, blocks - 1, _SAMPLED_BLOCKS).astype(int) * _BLOCK_BYTES
+        view = np.concatenate([view[begin : begin + _BLOCK_BYTES] for begin in begins])
+    return view, dtype or kind, word

@@ -11,6 +11,7 @@ from lanescope.model.overlap.predictor import Prediction
 from lanescope.model.overlap.predictors import NAMES, predictor_named
 from lanescope.model.overlap.question import ask, parse_streams
 from lanescope.model.overlap.rank import closed_form, rank
+from lanescope.model.overlap.replay import Replay
 from lanescope.model.overlap.words import why
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.estimate import Estimate
@@ -36,6 +37,18 @@ class Told:
 
     def value(self, workload, method, streams, parameters):
         return self.times[method.name](streams)[0]
+
+
+@pytest.mark.parametrize("predictor", [Replay(), Equations()], ids=lambda one: one.name)
+@pytest.mark.parametrize("method", Method)
+def test_a_search_goes_by_what_is_predicted(predictor, method):
+    for name in ("h200", "gtx680"):
+        parameters = named_parameters(name)
+        if method is Method.PAGEABLE and parameters.pageable_h2d is None:
+            continue
+        for streams in (1, 7):
+            told = predictor.predict(WORK, method, streams, parameters).seconds.value
+            assert predictor.value(WORK, method, streams, parameters) == told
 
 
 def test_fastest_first_each_with_its_fewest_best_streams():

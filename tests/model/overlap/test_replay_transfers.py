@@ -9,7 +9,7 @@ from lanescope.model.overlap.graphs import on_gpus
 from lanescope.model.overlap.replay import replay
 from lanescope.model.overlap.shared_links import SharedLinks, shared_links
 from lanescope.model.overlap.tasks import Task, TaskGraph, TaskKind
-from lanescope.model.transfer.parameters import Mixture, Way
+from lanescope.model.transfer.parameters import Duplex, Mixture, Way
 from lanescope.model.transfer.seconds import single_seconds, transfer_seconds
 from tests.model.overlap.machines import (
     CURVED,
@@ -165,6 +165,40 @@ def test_copies_in_get_what_a_kernel_leaves_that_computes_longer_than_it_writes(
     quick = replace(kernel, seconds=0.5)
     end = replay(graph(Task(H2D, 0, 10**9), quick), parameters).end
     assert end == pytest.approx((1.0 + 0.75, 1.0))
+
+
+def test_copies_back_get_what_mapped_reads_leave():
+    parameters = link(mapped=mapped(), duplex=duplex(2e-9, 2e-9))
+    slow = Task(KERNEL, 1, seconds=5.0, reads=10**9)
+    # of room for 1.0 in all the reads want 0.2
+    assert replay(graph(Task(D2H, 0, 10**9), slow), parameters).end == pytest.approx((1.25, 5.0))
+
+
+def test_what_a_kernel_spreads_over_its_time_is_not_what_it_is_bound_by():
+    parameters = link(mapped=mapped(), explicit_mapped=duplex(4e-9, 1e-9))
+    for writes in (8, 10**9):
+        kernel = Task(KERNEL, seconds=2.0, writes=writes, reads=8)
+        assert replay(graph(kernel), parameters).busiest == "kernel"
+    long = Task(KERNEL, seconds=0.5, writes=10**9)
+    assert replay(graph(long), parameters).busiest == "d2h"
+
+
+def test_a_gap_beside_few_writes_is_small():
+    both = Duplex(exactly(1e-9), exactly(1e-9), exactly(0.1))
+    parameters = link(mapped=mapped(), explicit_mapped=both)
+    copies = [Task(H2D, 0, 10**8) for _ in range(10)]
+    kernel = Task(KERNEL, 1, seconds=5.0, writes=10**9)
+    # each of ten copies takes 0.1 s and a fifth of the gap
+    end = replay(graph(kernel, *copies), parameters).end
+    assert end[-1] == pytest.approx(10 * (0.1 + 0.02), rel=1e-3)
+
+
+def test_flows_the_same_way_share_a_link_fairly():
+    parameters = link(mapped=mapped())
+    kernel = Task(KERNEL, 1, seconds=10.0, writes=10**9)
+    # the writes want a tenth of the link, and the copy gets the rest
+    end = replay(graph(Task(D2H, 0, 10**9), kernel), parameters).end
+    assert end == pytest.approx((1 / 0.9, 10.0))
 
 
 def test_mapped_reads_and_copies_back_slow_each_other():

@@ -2,10 +2,11 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from lanescope._core import native
-from lanescope.model.transfer.measuring import _TASKS
+from lanescope.model.transfer.measuring import _TASKS, _fill
 from lanescope.model.transfer.points import LONG_BYTES, MOST_BYTES, Kind, plan
 
 ROOM = (MOST_BYTES, LONG_BYTES, LONG_BYTES)
@@ -31,6 +32,13 @@ def test_tasks_move_what_the_point_says(kind):
             assert down == (point.h2d_bytes if kind is Kind.EXPLICIT_MAPPED else 0)
         else:
             assert (down, up) == (point.h2d_bytes, point.d2h_bytes)
+
+
+def test_what_goes_to_the_gpu_is_random():
+    values = np.zeros(5 * (1 << 19) + 3)
+    _fill(values)
+    assert np.count_nonzero(np.diff(values) == 0) == 0
+    assert values[-1] != 0
 
 
 def test_parts_of_an_array_do_not_overlap():

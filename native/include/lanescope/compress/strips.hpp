@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "lanescope/compress/delta.hpp"
+#include "lanescope/compress/exponent.hpp"
 #include "lanescope/compress/format.hpp"
 #include "lanescope/compress/gfc.hpp"
 
@@ -15,9 +17,17 @@ bool with_strip(Codec codec, Dtype dtype, Go go) {
       if (dtype == Dtype::float64) return go(GfcStrip<std::uint64_t>{}), true;
       if (dtype == Dtype::float32) return go(GfcStrip<std::uint32_t>{}), true;
       return false;
-    case Codec::raw:
     case Codec::exponent:
+      if (dtype == Dtype::bfloat16) return go(ExponentStrip<Bfloat16>{}), true;
+      if (dtype == Dtype::float16) return go(ExponentStrip<Float16>{}), true;
+      if (dtype == Dtype::float32) return go(ExponentStrip<Float32>{}), true;
+      return false;
     case Codec::delta:
+      if (bytes_of(dtype) == 2) return go(DeltaStrip<std::uint16_t>{}), true;
+      if (bytes_of(dtype) == 4) return go(DeltaStrip<std::uint32_t>{}), true;
+      if (bytes_of(dtype) == 8) return go(DeltaStrip<std::uint64_t>{}), true;
+      return false;
+    case Codec::raw:
       return false;
   }
   return false;

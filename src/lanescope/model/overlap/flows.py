@@ -61,9 +61,10 @@ class Flows:
             self._set_rates()
         return self._next_end
 
-    def writes(self, gpu: int) -> bool:
-        """Return whether a kernel writes mapped memory now."""
-        return any(flow.kind is Flow.WRITING for flow in self._going.get(gpu, ()))
+    def writing(self, gpu: int) -> float:
+        """Return the share of their pace at which kernels want to write mapped memory now."""
+        flows = self._going.get(gpu, ())
+        return min(1.0, sum(flow.most for flow in flows if flow.kind is Flow.WRITING))
 
     def add(self, flows: list[Going], now: float) -> None:
         """Let flows of one task begin."""
@@ -113,18 +114,18 @@ class Flows:
         if len(flows) == 1:
             flows[0].rate = flows[0].most
             return
-        counts, wanted = [0, 0, 0, 0, 0], 0.0
+        wanted: list[list[float]] = [[], [], [], [], []]
         for flow in flows:
-            counts[flow.kind] += 1
-            wanted += flow.most * (flow.kind is Flow.WRITING)
-        copy_in, copy_back, reading, writing, computing = counts
-        slow_in, slow_back, slow_read, slow_write = self._rates.slowdowns(
-            copy_in > 0, copy_back > 0, reading > 0, min(wanted, 1.0)
+            wanted[flow.kind].append(flow.most)
+        copy_in, copy_back, reading, writing, computing = wanted
+        slowed = self._rates.slowdowns(
+            bool(copy_in), bool(copy_back), min(1.0, sum(reading)), min(1.0, sum(writing))
         )
-        ins, outs = copy_in + reading, copy_back + writing
-        pace = (slow_in * ins, slow_back * outs, slow_read * ins, slow_write * outs, computing)
+        into, back = _fair([*copy_in, *reading]), _fair([*copy_back, *writing])
+        paces = [level / slow for level, slow in zip((into, back) * 2, slowed, strict=True)]
+        paces.append(1 / max(len(computing), 1))
         for flow in flows:
-            flow.rate = min(flow.most, 1 / pace[flow.kind])
+            flow.rate = min(flow.most, paces[flow.kind])
 
     def _share_links(self, links: SharedLinks) -> None:
         moving = [
@@ -136,3 +137,16 @@ class Flows:
         wanted = [(flow.gpu, _WAYS[flow.kind], flow.speed * flow.rate) for flow in moving]
         for flow, got in zip(moving, share(links, wanted), strict=True):
             flow.rate = got / flow.speed
+
+
+def _fair(wanted: list[float]) -> float:
+    """Return the most that any of some flows gets of a link: the same for all that want more."""
+    if len(wanted) < 2:
+        return 1.0
+    left, rest = 1.0, len(wanted)
+    for one in sorted(wanted):
+        if one * rest >= left:
+            return left / rest
+        left -= one
+        rest -= 1
+    return 1.0

@@ -207,7 +207,7 @@ class Rates:
         return self.parameters.mapped
 
     def _slowdowns(
-        self, copy_in: bool, copy_back: bool, reading: bool, writing: float
+        self, copy_in: bool, copy_back: bool, reading: float, writing: float
     ) -> Slowdowns:
         """How many times as long each flow takes while these flow.
 
@@ -218,10 +218,10 @@ class Rates:
 
         Parameters
         ----------
-        writing
-            Share of their pace at which mapped writes would go if nothing slowed them. Where that
-            is little, copies to the GPU get what these leave: both together have room for as much
-            as `explicit_mapped` has them move when neither is held back.
+        reading, writing
+            Shares of their pace at which mapped reads and writes would go if nothing slowed them.
+            Where that is little, copies the other way get what these leave: both together have
+            room for as much as they move when neither is held back.
         """
         known = self.parameters
         back_in = self._ratios(known.duplex, known.h2d.per_byte, known.d2h.per_byte)
@@ -229,14 +229,14 @@ class Rates:
         if copy_in and copy_back:
             slow_in, slow_back = back_in
         if reading and copy_back:
-            slow_read, slow_back = back_in
+            slow_read, other = back_in
+            slow_back = max(slow_back, _beside(other, slow_read, reading))
         if known.mapped is not None and writing and copy_in:
             one, other = back_in
             if known.explicit_mapped is not None:
                 write = known.mapped.write_per_byte
                 one, other = self._ratios(known.explicit_mapped, known.h2d.per_byte, write)
-            left = 1 / one + 1 / other - min(writing, 1 / other)
-            slow_in, slow_write = max(slow_in, 1 / min(left, 1.0)), max(slow_write, other)
+            slow_in, slow_write = max(slow_in, _beside(one, other, writing)), max(slow_write, other)
         return slow_in, slow_back, slow_read, slow_write
 
     def _ratios(
@@ -249,6 +249,12 @@ class Rates:
             _ratio(of(duplex.h2d_per_byte), of(h2d_alone)),
             _ratio(of(duplex.d2h_per_byte), of(d2h_alone)),
         )
+
+
+def _beside(slow: float, slow_mapped: float, share: float) -> float:
+    """How many times as long copies take beside mapped traffic that wants a share of its pace."""
+    left = 1 / slow + 1 / slow_mapped - min(share, 1 / slow_mapped)
+    return 1 / min(left, 1.0)
 
 
 def _ratio(both: float, alone: float) -> float:

@@ -20,6 +20,8 @@ from lanescope.model.overlap.shared_links import SharedLinks
 from lanescope.model.overlap.tasks import Task, TaskGraph, TaskKind
 from lanescope.model.transfer.parameters import Way
 
+#: Ends that differ by no larger share are the same, but for rounding.
+_SAME = 1e-9
 _WHAT = ("h2d", "d2h", "h2d", "d2h", "kernel")  # by flow
 
 
@@ -49,6 +51,7 @@ class Simulation:
         self._seen = [0.0] * count
         self._open_flows = [0] * count
         self._last_flow = [Flow.COMPUTING] * count
+        self._computed = [0.0] * count  # when that flow of a kernel ended
         # The task that decided when each one could begin, and when that was; None: its call.
         self._because: list[Cause] = [(None, 0.0)] * count
         self._called_since: list[Cause] = [(None, 0.0)] * count
@@ -206,9 +209,8 @@ class Simulation:
         opposite = self._by_kind.get((task.gpu, TaskKind.D2H if to_gpu else TaskKind.H2D))
         if opposite is not None and opposite is not self._server[i] and opposite.active:
             return self._rates.opposed_gap(by_kernel=False)
-        if to_gpu and self._flows.writes(task.gpu):
-            return self._rates.opposed_gap(by_kernel=True)
-        return 0.0
+        writing = self._flows.writing(task.gpu) if to_gpu else 0.0
+        return writing * self._rates.opposed_gap(by_kernel=True) if writing else 0.0
 
     def _flow(self, i: int, now: float) -> None:
         """Let what task i moves and computes flow from now on."""
@@ -243,7 +245,10 @@ class Simulation:
         """End the flow that ends next; its task is done if that was the last of it."""
         flow = self._flows.end_next()
         i = flow.task
-        self._last_flow[i] = flow.kind
+        if flow.most == 1 or now > self._computed[i] * (1 + _SAME):
+            self._last_flow[i] = flow.kind
+        if flow.kind is Flow.COMPUTING:  # what is spread over that time ends with it
+            self._last_flow[i], self._computed[i] = flow.kind, now
         self._open_flows[i] -= 1
         if self._open_flows[i] == 0:
             self._finish(i, now)

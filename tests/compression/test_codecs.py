@@ -1,0 +1,142 @@
+"""Every codec gives back every bit, of any values, of any length, and reaches its ratio."""
+
+import numpy as np
+import pytest
+
+import lanescope
+from lanescope.compression.stream import Codec, describe
+from lanescope.errors import InputError
+
+#: By codec the types of values that it takes, and the words that hold their bits.
+TAKES = {
+    "gfc": {"float64": np.uint64, "float32": np.uint32},
+    "exponent": {"bfloat16": np.uint16, "float16": np.uint16, "float32": np.uint32},
+    "delta": {
+        **dict.fromkeys(("float64", "int64", "uint64"), np.uint64),
+        **dict.fromkeys(("float32", "int32", "uint32"), np.uint32),
+        **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), np.uint16),
+    },
+}
+ALL = [(codec, dtype, word) for codec, takes in TAKES.items() for dtype, word in takes.items()]
+every_codec = pytest.mark.parametrize(("codec", "dtype", "word"), ALL, ids=lambda v: str(v)[-20:])
+RANDOM = np.random.default_rng(5)
+
+
+def bf16(values):
+    return (np.asarray(values, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def there_and_back(words, codec, dtype, **how):
+    stream = lanescope.compress(words, codec, dtype=dtype, **how)
+    back = lanescope.decompress(stream)
+    assert np.array_equal(back.view(words.dtype), words)
+    return describe(stream)
+
+
+def special(word):
+    """Signed zeros, infinities, quiet and signalling NaNs with payloads, denormals, extremes."""
+    bits = np.dtype(word).itemsize * 8
+    exponents = {16: (7, 10), 32: (23,), 64: (52,)}[bits]
+    found = [0, 1, 2, (1 << bits) - 1, 1 << bits - 1, (1 << bits - 1) - 1]
+    for mantissa in exponents:
+        infinity = (1 << bits - 1) - (1 << mantissa)
+        for sign in (0, 1 << bits - 1):
+            found += [sign | infinity | low for low in (0, 1, 5, 1 << mantissa - 1)]
+            found += [sign | low for low in (1, 3, (1 << mantissa) - 1, 1 << mantissa)]
+    return np.array(found, word)
+
+
+@every_codec
+@pytest.mark.parametrize("length", [1, 2, 31, 32, 33, 1000, 8191, 8193, 40_000])
+def test_any_length_and_any_bits_come_back(codec, dtype, word, length):
+    bits = np.dtype(word).itemsize * 8
+    smooth = np.cumsum(RANDOM.integers(-3, 4, length)).astype(word)
+    specials = RANDOM.choice(special(word), length)
+    mixed = np.where(RANDOM.random(length) < 0.01, specials, smooth)
+    for words in (smooth, specials, mixed, RANDOM.integers(0, 1 << bits, length, dtype=word)):
+        there_and_back(words, codec, dtype)
+
+
+@pytest.mark.parametrize("dimensionality", [1, 2, 7, 31, 32])
+@pytest.mark.parametrize("word", [np.uint64, np.uint32])
+def test_gfc_predicts_from_any_distance(dimensionality, word):
+    dtype = np.dtype(word).name.replace("uint", "float")
+    words = np.tile(special(word), 700)
+    info = there_and_back(words, "gfc", dtype, dimensionality=dimensionality)
+    assert info.dimensionality == dimensionality
+
+
+def test_arrays_that_lie_anywhere_come_back():
+    noise = RANDOM.normal(size=20_000).astype(np.float32)
+    for shift in (0, 1, 4, 8, 17):
+        values = np.ndarray(20_000, np.float32, bytearray(80_032), shift)
+        values[:] = noise
+        stream = lanescope.compress(values, "exponent")
+        assert describe(stream).coded_blocks == 2
+        room = np.ndarray(20_000, np.float32, bytearray(80_032), shift)
+        assert lanescope.decompress(stream, out=room) is room
+        assert np.array_equal(room, noise)
+
+
+@pytest.mark.parametrize(
+    ("words", "codec", "dtype", "least"),
+    [
+        (bf16(RANDOM.normal(size=1 << 19)), "exponent", "bfloat16", 1.42),
+        (RANDOM.normal(size=1 << 18).astype(np.float32), "exponent", "float32", 1.17),
+        (np.sin(np.arange(1 << 17) / 5e3) + 3, "delta", "float64", 1.3),
+        (np.arange(1 << 18, dtype=np.int32) // 3, "delta", "int32", 10),
+        (np.repeat(RANDOM.normal(size=1 << 10), 256), "gfc", "float64", 5),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_ratios(words, codec, dtype, least):
+    assert there_and_back(words, codec, dtype).ratio > least
+
+
+def test_what_is_not_made_smaller_is_stored_as_it_is():
+    words = RANDOM.integers(0, 1 << 64, 1 << 17, dtype=np.uint64)
+    for codec in ("gfc", "delta"):
+        info = there_and_back(words, codec, "float64")
+        assert info.raw_blocks == 16
+        assert info.stored_bytes < info.bytes * 1.0002
+
+
+def test_auto_takes_what_is_smallest():
+    noise = RANDOM.integers(0, 256, 1 << 18, dtype=np.uint8)
+    weights = bf16(RANDOM.normal(size=1 << 18))
+    found = {
+        Codec.EXPONENT: lanescope.compress(weights, dtype="bfloat16"),
+        Codec.DELTA: lanescope.compress(np.arange(1 << 17)),
+        Codec.RAW: lanescope.compress(noise.view(np.float64)),
+    }
+    for codec, stream in found.items():
+        assert describe(stream).codec == codec
+    assert describe(lanescope.compress(noise)).codec == Codec.RAW
+
+
+def test_a_codec_says_what_it_does_not_take():
+    bytes_ = np.arange(3, dtype=np.uint8)
+    for codec, values in (("gfc", np.arange(8)), ("exponent", np.arange(8.0)), ("delta", bytes_)):
+        with pytest.raises(InputError, match="does not take values of this type"):
+            lanescope.compress(values, codec)
+
+
+def test_a_type_of_another_size_is_refused():
+    with pytest.raises(InputError, match="values of 4 bytes are not float64"):
+        lanescope.compress(np.arange(8, dtype=np.float32), "delta", dtype="float64")
+
+
+@every_codec
+def test_a_changed_block_is_refused_or_the_same(codec, dtype, word):
+    """A bit that fills up a strip may change without a change of what is decoded."""
+    words = np.cumsum(RANDOM.integers(0, 9, 3000)).astype(word)
+    stream = lanescope.compress(words, codec, dtype=dtype)
+    refused = 0
+    for place in RANDOM.integers(0, len(stream) * 8, 200):
+        changed = stream.copy()
+        changed[place // 8] ^= 1 << place % 8
+        try:
+            assert np.array_equal(lanescope.decompress(changed).view(word), words)
+        except InputError:
+            refused += 1
+    assert refused > 190
