@@ -352,7 +352,7 @@ def _require_same(values: Values, out: Values, entry: Entry, choice: Choice, thr
         return
     wrong: Any = np.flatnonzero(before != after)
     raise MismatchError(
-        f"DATA WERE CHANGED: {len(wrong)} bytes of {entry.name} did not come back from "
+        f"DATA WERE CHANGED: {len(wrong)} of {len(before)} bytes of {entry.name} did not come back from "
         f"{choice.name} on {threads} threads as they were, the first at {int(wrong[0])}; do not "
         "use this codec, and report it with the file"
     )

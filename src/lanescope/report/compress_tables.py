@@ -26,7 +26,7 @@ from lanescope.report.format import MISSING, bytes_text, count_text, gbs_text, p
 #: Of so many arrays, the largest, each is shown; the others are in the file.
 _MOST_ARRAYS = 16
 #: What must not be cut on a narrow terminal: a word, and an interval.
-_CODEC_WIDTH, _SPEED_WIDTH = 10, 11
+_CODEC_WIDTH, _SPEED_WIDTH = 8, 13
 
 
 def compress_tables(
@@ -61,13 +61,13 @@ def _array_table(result: ArrayResult, asked: Asked) -> Table:
         table.add_column(header, justify="right", min_width=_SPEED_WIDTH)
     table.add_column("pays below", justify="right", min_width=len("below"))
     if asked.link is not None:
-        table.add_column("over the link", justify="right", min_width=_SPEED_WIDTH)
+        table.add_column("over the link", justify="right", min_width=len("the link"))
     for one in result.codecs:
         for row in _rows(one, result, asked):
             table.add_row(*row)
     if asked.link is not None and result.codecs:
         raw = predict(result.bytes, rates_of(result.codecs[0]), asked.link, asked.slab_bytes)
-        table.add_row("not compressed", *[MISSING] * 6, gbs_text(raw.raw_gbs))
+        table.add_row("raw", *[MISSING] * 6, gbs_text(raw.raw_gbs))
     return table
 
 
@@ -88,7 +88,7 @@ def _rows(one: Measured, result: ArrayResult, asked: Asked) -> Iterator[tuple[st
             predicted[0] = gbs_text(below)
             if asked.link is not None:
                 over = predict(result.bytes, rates, asked.link, asked.slab_bytes)
-                predicted[1] = _estimate(over.gbs)
+                predicted[1] = gbs_text(over.gbs.value)
         shown = predicted if asked.link is not None else predicted[:1]
         yield told[0], str(timing.threads), *told[1:], *speeds, *shown
         told = ["", "", ""]
@@ -140,15 +140,18 @@ def ratio_text(ratio: float) -> str:
 def _explanation(asked: Asked) -> str:
     return (
         "ratio: bytes of the array over bytes of the stream; saving: 1 - 1/ratio (the data rate "
-        "saving of Anton 2015, equation 1); on: threads; in, out: compressing and decompressing, GB/s of the "
-        "array, median and 95 % interval; every byte came back as it was. pays below: GB/s of the fastest "
-        f"link on which compressing takes at most {MARGIN} of the time, predicted from the speeds "
-        f"with the most threads at both ends and slabs of {bytes_text(asked.slab_bytes)}."
-        + _link_text(asked.link)
+        "saving of Anton 2015, equation 1); on: threads; in, out: compressing and decompressing, "
+        "GB/s of the array, median and 95 % interval; every byte came back as it was. pays below: "
+        f"GB/s of the fastest link on which compressing takes at most {MARGIN} of the time, "
+        "predicted from the speeds with the most threads at both ends and slabs of "
+        f"{bytes_text(asked.slab_bytes)}." + _link_text(asked.link)
     )
 
 
 def _link_text(link: Link | None) -> str:
     if link is None:
         return ""
-    return f" Over the link: GB/s over {link.name}, {gbs_text(link.gbs)} GB/s; predicted, not measured."
+    return (
+        f" over the link: GB/s over {link.name} ({gbs_text(link.gbs)} GB/s); predicted, not "
+        "measured."
+    )
