@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from lanescope.compression.measuring import ArrayResult, Choice, Measured, Timing
+from lanescope.compression.device import Choice
+from lanescope.compression.results import ArrayResult, Measured, Timing
 from lanescope.compression.stream import Codec
 
 SIZE = 256 << 20

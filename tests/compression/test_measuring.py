@@ -5,8 +5,9 @@ import pytest
 
 from lanescope.compression import measuring
 from lanescope.compression.arrays import Entry
+from lanescope.compression.device import Choice, HostDevice
 from lanescope.compression.examples import example_arrays
-from lanescope.compression.measuring import Choice, HostDevice, MismatchError, measure_array
+from lanescope.compression.measuring import MismatchError, measure_array
 from lanescope.compression.stream import Codec
 from lanescope.compression.sums import sums_by_dtype
 from tests.compression.made_up import FakeDevice, array_result, measured

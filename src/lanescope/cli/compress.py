@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lanescope.compression.advice import Link
     from lanescope.compression.arrays import Opened
-    from lanescope.compression.measuring import ArrayResult
+    from lanescope.compression.results import ArrayResult
     from lanescope.report.compress_json import Asked
 
 #: In a run folder.
@@ -188,7 +188,8 @@ def _measured(
     out: Path | None,
 ) -> tuple[ArrayResult, ...]:
     from lanescope.cli.output import progress_bar
-    from lanescope.compression.measuring import HostDevice, measure_array
+    from lanescope.compression.device import HostDevice
+    from lanescope.compression.measuring import measure_array
     from lanescope.report.compress_json import compress_json
     from lanescope.run.atomic import write_atomically, writing_to
 

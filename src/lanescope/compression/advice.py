@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lanescope.compression.measuring import ArrayResult, Measured
+from lanescope.compression.results import ArrayResult, Measured
 from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.model.transfer.estimate import Estimate
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lanescope.compression.measuring import ArrayResult
+from lanescope.compression.results import ArrayResult
 from lanescope.errors import InputError
 from lanescope.report.chart import Axis, Chart, Curve
 

@@ -17,7 +17,7 @@ from lanescope.compression.advice import (
     rates_of,
     recommendation,
 )
-from lanescope.compression.measuring import ArrayResult, Measured, Timing
+from lanescope.compression.results import ArrayResult, Measured, Timing
 from lanescope.compression.sums import Sum, sums_by_dtype
 from lanescope.machine.sysfs import cpu_model
 from lanescope.model.transfer.estimate import Estimate

@@ -17,7 +17,7 @@ from lanescope.compression.advice import (
     rates_of,
     recommendation,
 )
-from lanescope.compression.measuring import ArrayResult, Measured
+from lanescope.compression.results import ArrayResult, Measured
 from lanescope.compression.sums import Sum, sums_by_dtype
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.report.compress_json import Asked
