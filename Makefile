@@ -2,6 +2,7 @@
 # make test       everything that can be tested here: style, types, tests
 # make gpu-test   the same on an offline machine with a GPU, with evidence
 # make format     lay the code out
+# make fuzz       throw data and damaged strips at the codecs; INPUTS=10000000 SEED=7 for more
 # make stubs      write the core's type stubs again, after a change of its bindings
 # make clean      remove what these made
 
@@ -10,7 +11,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -name '*.pyc')
 
-.PHONY: all check test lint gpu-test format stubs clean
+.PHONY: all check test lint gpu-test fuzz format stubs clean
 
 all: check
 
@@ -53,6 +54,16 @@ stubs: $(VENV)/installed-test
 # Nothing can be fetched there: build with what is installed, for the GPU that is in it.
 gpu-test:
 	benchmarks/gpu-test.sh
+
+build/compress_fuzz: native/tests/compress_fuzz.cpp $(wildcard native/include/lanescope/compress/*.hpp)
+	@mkdir -p build
+	$(CXX) -std=c++20 -O2 -g -Wall -Wextra -Wpedantic -fsanitize=address,undefined \
+	  -fno-sanitize-recover=all -Inative/include $< -o $@
+
+INPUTS ?= 500000
+SEED   ?= 1
+fuzz: build/compress_fuzz
+	build/compress_fuzz --inputs $(INPUTS) --seed $(SEED)
 
 clean:
 	rm -rf build $(VENV)

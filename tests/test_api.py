@@ -18,8 +18,8 @@ def test_public_names():
     assert lanescope.__all__ == [
         *("Copy", "Engine", "Experiment", "InputError", "LanescopeError", "Machine", "Memory"),
         *("NotMeasuredError", "Operation", "Place", "Plan", "Result", "Run", "Timing"),
-        *("__version__", "bench", "check", "copy", "discover", "latency", "load_machine"),
-        *("measure", "read_run", "small", "sms", "sweep", "taruc"),
+        *("__version__", "bench", "check", "compress", "copy", "decompress", "discover"),
+        *("latency", "load_machine", "measure", "read_run", "small", "sms", "sweep", "taruc"),
     ]
     for name in lanescope.__all__:
         assert getattr(lanescope, name) is not None

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lanescope.api import small as small
     from lanescope.api import sms as sms
     from lanescope.api import sweep as sweep
+    from lanescope.compression.codec import compress as compress
+    from lanescope.compression.codec import decompress as decompress
     from lanescope.errors import InputError as InputError
     from lanescope.errors import LanescopeError as LanescopeError
     from lanescope.errors import NotMeasuredError as NotMeasuredError
@@ -52,6 +54,8 @@ _HOME = {
     "small": "api",
     "sms": "api",
     "sweep": "api",
+    "compress": "compression.codec",
+    "decompress": "compression.codec",
     "InputError": "errors",
     "LanescopeError": "errors",
     "NotMeasuredError": "errors",

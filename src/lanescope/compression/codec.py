@@ -17,8 +17,7 @@ AUTO = "auto"
 _BLOCK_BYTES = 64 << 10
 #: Blocks that ``auto`` looks at, spread over the array.
 _SAMPLED_BLOCKS = 8
-#: From how far back GFC predicts when ``auto`` tries it.
-_DIMENSIONALITIES = (1, 2, 3, 4, 8, 16, 32)
+_DIMENSIONALITIES = range(1, 33)
 _NO_ARRAY = (
     "only an array in the host's memory and in C order can be compressed; make one with "
     "numpy.ascontiguousarray, or .contiguous().cpu() of a tensor"
@@ -136,17 +135,20 @@ def _dtype_named(name: str) -> native.Dtype:
 def _best(values: Any, dtype: native.Dtype | None) -> tuple[Codec, int]:
     """Return the codec, and its dimensionality, that makes some blocks of an array smallest."""
     sample, kind = _sample(values, dtype)
-    tried = [
-        (codec, dimensionality)
-        for codec in (Codec.EXPONENT, Codec.DELTA, Codec.GFC)
-        if native.can_compress(native.Codec[codec], kind)
-        for dimensionality in (_DIMENSIONALITIES if codec is Codec.GFC else (1,))
-    ]
-    sizes = {
-        one: len(native.compress(sample, native.Codec[one[0]], kind, one[1], 1)) for one in tried
-    }
-    best = min(sizes, key=sizes.__getitem__, default=(Codec.RAW, 1))
-    if sizes.get(best, 0) >= sample.nbytes * (1 - _LEAST_SAVED):
+
+    def size(codec: Codec, dimensionality: int, data: NDArray[np.uint8]) -> int:
+        return len(native.compress(data, native.Codec[codec], kind, dimensionality, 1))
+
+    tried = {}
+    for codec in (Codec.EXPONENT, Codec.DELTA, Codec.GFC):
+        if native.can_compress(native.Codec[codec], kind):
+            dimensionality = 1
+            if codec is Codec.GFC:  # one block tells from how far back to predict
+                one = sample[-_BLOCK_BYTES:]
+                dimensionality = min(_DIMENSIONALITIES, key=lambda d: size(Codec.GFC, d, one))
+            tried[codec, dimensionality] = size(codec, dimensionality, sample)
+    best = min(tried, key=tried.__getitem__, default=(Codec.RAW, 1))
+    if tried.get(best, 0) >= sample.nbytes * (1 - _LEAST_SAVED):
         return Codec.RAW, 1
     return best
 

@@ -21,7 +21,7 @@ inline constexpr int kLanes = 32;
 struct HostWarp {
   template <typename T>
   struct Lanes {
-    std::array<T, kLanes> at{};
+    std::array<T, kLanes> at;  // Holds nothing until it is written, as a register.
     T& operator[](int lane) { return at[static_cast<std::size_t>(lane)]; }
     const T& operator[](int lane) const { return at[static_cast<std::size_t>(lane)]; }
   };

@@ -206,7 +206,7 @@ def named_parameters(name: str | None = None, runs: Path | None = None) -> LinkP
             return kept(discover_without_cuda(), runs)
         return kept(discover(), runs)
     path = Path(name)
-    if path.is_dir():
+    if name and path.is_dir():
         return _of_run(path)
     if path.suffix == ".json" or path.is_file() or os.sep in name:
         return load(path)
