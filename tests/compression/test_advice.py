@@ -98,6 +98,14 @@ def test_the_fastest_codec_is_recommended_and_not_the_smallest():
     assert recommendation(result, Link("x", 1.0)).startswith("use gfc dim 5")
 
 
+def test_a_codec_that_saves_nothing_is_not_compared_however_fast_it_is():
+    result = array_result(
+        measured("raw", ratio=1.0, compress=500.0, decompress=500.0),
+        measured("delta", ratio=1.5, compress=5.0, decompress=5.0),
+    )
+    assert "with delta and" in recommendation(result, SLOW)
+
+
 def test_without_a_link_it_says_which_links_would_gain():
     result = array_result(measured("delta", ratio=2.0, compress=4.0, decompress=5.0))
     told = recommendation(result, None)

@@ -10,6 +10,7 @@ from lanescope.compression.examples import example_arrays
 from lanescope.compression.measuring import MismatchError, measure_array
 from lanescope.compression.stream import Codec
 from lanescope.compression.sums import sums_by_dtype
+from lanescope.errors import InputError
 from tests.compression.made_up import FakeDevice, array_result, measured
 
 
@@ -77,6 +78,14 @@ def test_what_changes_only_after_many_times_is_found_as_well():
 
     with pytest.raises(MismatchError):
         measure_array(entry(VALUES), FakeDevice(change=flip_later), (1,), 0.1)
+
+
+def test_no_memory_is_one_sentence():
+    def load():
+        raise MemoryError
+
+    with pytest.raises(InputError, match="no memory to compress the 8000 bytes of x"):
+        measure_array(Entry("x", "float64", (1000,), load), FakeDevice(), (1,), 0.1)
 
 
 def test_zeros_of_another_sign_are_not_the_same():

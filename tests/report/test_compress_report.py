@@ -104,5 +104,5 @@ def test_the_picture_has_the_ratio_by_dimensionality(tmp_path):
 
 
 def test_without_fp64_or_fp32_there_is_no_picture():
-    with pytest.raises(InputError, match="leave out --plot"):
+    with pytest.raises(InputError, match="cannot be drawn"):
         compress_chart([array_result()])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from lanescope.compression.advice import Link
     from lanescope.compression.arrays import Opened
+    from lanescope.compression.device import Device
     from lanescope.compression.results import ArrayResult
     from lanescope.report.compress_json import Asked
 
@@ -86,16 +87,23 @@ def compress(
     Speeds are those of this host's CPUs, one thread and all; every array is decompressed and
     compared. What a link would gain is predicted from them.
     """
-    from lanescope.compression.advice import DEFAULT_SLAB_BYTES
+    from lanescope.compression.device import HostDevice
+    from lanescope.compression.stream import Codec
     from lanescope.experiment.sizes import parse_size
     from lanescope.report.compress_json import Asked, compress_json
 
     wanted = _dimensionalities(dimensionality)
-    slab_bytes = parse_size(slab) if slab else DEFAULT_SLAB_BYTES
-    asked = Asked(_link(link_speed, machine), slab_bytes)
+    asked = Asked(_link(link_speed, machine), parse_size(slab))
     _check_plot(plot)
+    seconds = parse_budget(budget)
     opened = _opened(files or [], dtype, size)
-    results = _measured(opened, wanted, parse_budget(budget), threads, asked, out)
+    device = HostDevice(threads)
+    if plot is not None and not any(device.takes(Codec.GFC, one.dtype) for one in opened.entries):
+        raise InputError(
+            "--plot draws what GFC makes of fp64 and fp32 by its dimensionality, and there is no "
+            "such array; give one, or leave out --plot"
+        )
+    results = _measured(opened, device, wanted, seconds, asked, out)
     if plot is not None:
         from lanescope.report.chart_files import write_chart
         from lanescope.report.compress_chart import compress_chart
@@ -139,7 +147,7 @@ def _link(speed: float | None, machine: str | None) -> Link | None:
             raise InputError(
                 f"--link-speed {speed:g} is no bandwidth in GB/s; give for example 55.5"
             )
-        return Link(f"{speed:g} GB/s", speed)
+        return Link(f"a link of {speed:g} GB/s", speed)
     if machine is None:
         return None
     from lanescope.measurement.bandwidth import bandwidth_gbs
@@ -147,7 +155,7 @@ def _link(speed: float | None, machine: str | None) -> Link | None:
 
     found = named_parameters(machine)
     speed = bandwidth_gbs(1, found.h2d.per_byte.value)
-    return Link(f"{found.name}, {found.link}", speed, found.h2d.first.value)
+    return Link(f"{found.name}, {found.link} ({speed:.1f} GB/s)", speed, found.h2d.first.value)
 
 
 def _check_plot(plot: Path | None) -> None:
@@ -181,19 +189,17 @@ def _opened(files: Sequence[Path], dtype: str | None, size: str | None) -> Opene
 
 def _measured(
     opened: Opened,
+    device: Device,
     dimensionalities: Sequence[int],
     budget: float,
-    threads: int,
     asked: Asked,
     out: Path | None,
 ) -> tuple[ArrayResult, ...]:
     from lanescope.cli.output import progress_bar
-    from lanescope.compression.device import HostDevice
     from lanescope.compression.measuring import measure_array
     from lanescope.report.compress_json import compress_json
     from lanescope.run.atomic import write_atomically, writing_to
 
-    device = HostDevice(threads)
     folder = _new_folder(out)
     results: list[ArrayResult] = []
     total = len(opened.entries)

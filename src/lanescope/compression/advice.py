@@ -147,31 +147,23 @@ def break_even_gbs(size: int, rates: Rates, slab: int = DEFAULT_SLAB_BYTES) -> f
     return min(by_codec, by_ratio) if by_ratio > 0 else None
 
 
-def best(
-    result: ArrayResult, link: Link, slab: int = DEFAULT_SLAB_BYTES
-) -> tuple[Measured, Prediction] | None:
-    """Return the codec that is predicted to be fastest across a link, whether it pays or not."""
-    known = [(one, predict(result.bytes, rates_of(one), link, slab)) for one in result.codecs]
-    return min(known, key=lambda pair: pair[1].seconds.value, default=None)
-
-
 def recommendation(result: ArrayResult, link: Link | None, slab: int = DEFAULT_SLAB_BYTES) -> str:
     """Return in a sentence what to do with an array, and why."""
     if not result.codecs:
         return "leave it raw: no codec takes it"
-    smallest = max(result.codecs, key=lambda one: one.ratio)
-    if smallest.ratio * MARGIN <= 1:
+    smaller = [one for one in result.codecs if one.ratio * MARGIN > 1]
+    if not smaller:
+        smallest = max(result.codecs, key=lambda one: one.ratio)
         return (
             f"leave it raw: no codec makes it 5 % smaller (at best {smallest.ratio:.2f}, by "
             f"{smallest.choice.name})"
         )
     if link is None:
-        return _without_link(result.codecs, result.bytes, slab)
-    found = best(result, link, slab)
-    assert found is not None, "there is a codec"
-    measured, prediction = found
+        return _without_link(smaller, result.bytes, slab)
+    predicted = [(one, predict(result.bytes, rates_of(one), link, slab)) for one in smaller]
+    measured, prediction = min(predicted, key=lambda pair: pair[1].seconds.value)
     name = measured.choice.name
-    sure = "" if prediction.certain else "; its interval leaves that open"
+    sure = "" if prediction.certain else "; the interval of its speeds leaves that open"
     if prediction.pays:
         return (
             f"use {name}: predicted {prediction.gbs.value:.3g} GB/s instead of "

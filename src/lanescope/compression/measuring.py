@@ -48,7 +48,25 @@ def measure_array(
     ------
     MismatchError
         If an array does not come back as it was.
+    InputError
+        If there is no memory for it.
     """
+    try:
+        return _measure(entry, device, dimensionalities, budget_seconds, on_codec)
+    except MemoryError as error:
+        raise InputError(
+            f"there is no memory to compress the {entry.bytes} bytes of {entry.name} and to get "
+            "them back beside them; give a smaller array"
+        ) from error
+
+
+def _measure(
+    entry: Entry,
+    device: Device,
+    dimensionalities: Sequence[int],
+    budget_seconds: float,
+    on_codec: Callable[[str], object],
+) -> ArrayResult:
     values = entry.load()
     codecs: list[Measured] = []
     tried: tuple[Measured, ...] = ()

@@ -23,8 +23,8 @@ def compress_chart(results: Sequence[ArrayResult]) -> Chart:
     known = [one for one in results if one.dimensionalities]
     if not known:
         raise InputError(
-            "--plot draws what GFC makes of fp64 and fp32 by its dimensionality, and no such array "
-            "was measured; give one, or leave out --plot"
+            "what GFC makes of arrays cannot be drawn: none of them was of a type that it takes; "
+            "give one of fp64 or fp32"
         )
     drawn = sorted(known, key=lambda one: -one.bytes)[:_MOST_CURVES]
     more = len(known) - len(drawn)

@@ -151,7 +151,4 @@ def _explanation(asked: Asked) -> str:
 def _link_text(link: Link | None) -> str:
     if link is None:
         return ""
-    return (
-        f" over the link: GB/s over {link.name} ({gbs_text(link.gbs)} GB/s); predicted, not "
-        "measured."
-    )
+    return f" over the link: GB/s over {link.name}; predicted, not measured."
