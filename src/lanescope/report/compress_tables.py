@@ -21,7 +21,14 @@ from lanescope.compression.results import ArrayResult, Measured
 from lanescope.compression.sums import Sum, sums_by_dtype
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.report.compress_json import Asked
-from lanescope.report.format import MISSING, bytes_text, count_text, gbs_text, percent_text
+from lanescope.report.format import (
+    MISSING,
+    bytes_text,
+    count_text,
+    gbs_text,
+    percent_text,
+    sum_text,
+)
 
 #: Of so many arrays, the largest, each is shown; the others are in the file.
 _MOST_ARRAYS = 16
@@ -123,8 +130,8 @@ def _sums_table(sums: Sequence[Sum]) -> Table:
             one.dtype,
             "constant blocks" if one.codec == "raw" else str(one.codec),
             str(one.arrays),
-            bytes_text(one.bytes),
-            bytes_text(one.stored_bytes),
+            sum_text(one.bytes),
+            sum_text(one.stored_bytes),
             ratio_text(one.ratio),
             gbs_text(one.compress_gbs),
             gbs_text(one.decompress_gbs),
