@@ -1,12 +1,28 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 
 #ifdef __CUDACC__
 #define LANESCOPE_LANES __host__ __device__
 #else
 #define LANESCOPE_LANES
+#endif
+
+// Before loops over arrays of lanes' values, which a GPU keeps in registers only so.
+#ifdef __CUDA_ARCH__
+#define LANESCOPE_UNROLL _Pragma("unroll")
+#else
+#define LANESCOPE_UNROLL
+#endif
+
+// Before short loops that GCC has to leave as they are in order to vectorise them.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define LANESCOPE_ROLLED _Pragma("GCC unroll 1")
+#else
+#define LANESCOPE_ROLLED
 #endif
 
 namespace lanescope::compress {
@@ -67,8 +83,71 @@ struct HostWarp {
     return got;
   }
 
+  /// The largest one of all lanes.
+  std::uint32_t most(const Lanes<std::uint32_t>& values) const {
+    return *std::max_element(values.at.begin(), values.at.end());
+  }
+
+  /// 32 x 32 bits turned over: bit l of lane p is what bit p of lane l was. On a GPU five steps of
+  /// shuffles, each of which swaps blocks of half the size.
+  ///
+  /// Here each step takes lanes 16 apart and puts them side by side after it: so all five look the
+  /// same to a vectorising compiler, and lanes are in order again at the end.
+  Lanes<std::uint32_t> transpose(Lanes<std::uint32_t> rows) const {
+    Lanes<std::uint32_t> next;
+    swap_blocks<16>(rows, next, 0x0000FFFF);
+    swap_blocks<8>(next, rows, 0x00FF00FF);
+    swap_blocks<4>(rows, next, 0x0F0F0F0F);
+    swap_blocks<2>(next, rows, 0x33333333);
+    swap_blocks<1>(rows, next, 0x55555555);
+    return next;
+  }
+
+  /// Each lane's value added to that of the lane `lag` before it, after that one's was; the first
+  /// ones to the last ones of `before`. 1 <= lag <= 32. On a GPU a scan: steps of lag, 2 lag, ...
+  template <typename T>
+  Lanes<T> add_up(const Lanes<T>& values, const Lanes<T>& before, int lag) const {
+    Lanes<T> sums;
+    if (lag == 1) {
+      T sum = before[kLanes - 1];
+      for (int lane = 0; lane < kLanes; ++lane)
+        sums[lane] = sum = static_cast<T>(sum + values[lane]);
+      return sums;
+    }
+    for (int lane = 0; lane < lag; ++lane)
+      sums[lane] = static_cast<T>(values[lane] + before[kLanes - lag + lane]);
+    for (int lane = lag; lane < kLanes; ++lane)
+      sums[lane] = static_cast<T>(values[lane] + sums[lane - lag]);
+    return sums;
+  }
+
+  /// Stores lanes `first` to `first + count - 1` in a row; `at` is a multiple of 4.
+  void store_some(void* at, const Lanes<std::uint32_t>& words, int first, int count) const {
+    std::memcpy(at, words.at.data() + first, static_cast<std::size_t>(count) * 4);
+  }
+
+  /// Loads what `store_some` stored into the same lanes of `words`.
+  void load_some(const void* at, Lanes<std::uint32_t>& words, int first, int count) const {
+    std::memcpy(words.at.data() + first, at, static_cast<std::size_t>(count) * 4);
+  }
+
+  /// Counts one more where other lanes may do so, too. On a GPU atomic.
+  void count_one(std::uint32_t* at) const { ++*at; }
+
   /// Waits until what lanes wrote to memory can be read by the others.
   void sync() const {}
+
+ private:
+  template <int apart>
+  static void swap_blocks(const Lanes<std::uint32_t>& rows, Lanes<std::uint32_t>& next,
+                          std::uint32_t mask) {
+    LANESCOPE_ROLLED  // GCC would unroll all 16 steps before it looks for vectors.
+    for (int i = 0; i < 16; ++i) {
+      const std::uint32_t swapped = ((rows[i] >> apart) ^ rows[i + 16]) & mask;
+      next[2 * i] = rows[i] ^ (swapped << apart);
+      next[2 * i + 1] = rows[i + 16] ^ swapped;
+    }
+  }
 };
 
 }  // namespace lanescope::compress

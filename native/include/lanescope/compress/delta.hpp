@@ -1,0 +1,276 @@
+#pragma once
+
+#include <cstdint>
+
+#include "lanescope/compress/strip_codec.hpp"
+#include "lanescope/compress/warp.hpp"
+#include "lanescope/compress/words.hpp"
+
+namespace lanescope::compress {
+
+/// Differences of neighbours, packed to the bits that they need. A strip is
+///
+///   1 byte   lag: how many values back the one lies that a value's difference is taken to, 1 to 32
+///   1 byte   turned: 1 where the sign was moved from the top to the bottom first, else 0
+///   2 bytes  0
+///   1 byte   for each group of 32 values (64 of 16 bits): the width of its differences, in bits;
+///            zeros up to a multiple of 4
+///   for each group, `width` words of 32 bits: word p holds bit p of 32 differences (of 64 values
+///   of
+///            16 bits, first those of the first 32, then those of the others)
+///
+/// Differences wrap around and are zigzag-coded (0, -1, 1, -2, ...); before the strip lie zeros.
+/// Values are taken as bits, so floating-point ones come back to the bit. Turning pays where signs
+/// change from value to value: values of about one size are then close to each other whatever
+/// their signs, for one bit more.
+template <typename W>
+struct DeltaStrip {
+  using Word = W;
+
+  LANESCOPE_LANES static constexpr std::uint32_t bound(std::uint32_t values) {
+    return planes_at(groups_of(values)) + groups_of(values) * kBits * kParts * 4;
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static std::uint32_t encode(Warp warp, const Word* in, std::uint32_t values,
+                                              const Settings&, std::uint8_t* out) {
+    const Predictor predictor = best_predictor(warp, in, values);
+    const std::uint32_t groups = groups_of(values);
+    std::uint32_t at = planes_at(groups);
+    warp.each([&](int lane) {
+      if (lane == 0) {
+        store_word(out + at - 4, 0);  // For zeros behind the last width; widths come later.
+        store_word(out, predictor.lag | predictor.turned << 8);
+      }
+    });
+    warp.sync();
+    for (std::uint32_t group = 0; group < groups; ++group) {
+      Lanes<Warp, Word> parts[kParts];
+      Word bits = 0;
+      LANESCOPE_UNROLL
+      for (std::uint32_t part = 0; part < kParts; ++part) {
+        const std::uint32_t first = group * kGroup + part * kLanes;
+        parts[part] = differences(warp, in, first, values, predictor);
+        bits = static_cast<Word>(bits | warp.any_bits(parts[part]));
+      }
+      const std::uint32_t width = width_of(bits);
+      warp.each([&](int lane) {
+        if (lane == 0) out[kHeader + group] = static_cast<std::uint8_t>(width);
+      });
+      store_planes(warp, parts, static_cast<int>(width), out + at);
+      at += width * kParts * 4;
+    }
+    warp.sync();
+    return at;
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static bool decode(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
+                                     const Settings&, Word* out, std::uint32_t values) {
+    const std::uint32_t groups = groups_of(values);
+    std::uint32_t at = planes_at(groups);
+    if (bytes < at) return false;
+    const std::uint32_t header = load_word(in);
+    const Predictor predictor{header & 0xFF, header >> 8};
+    if (predictor.lag < 1 || predictor.lag > kLanes || predictor.turned > 1) return false;
+
+    Lanes<Warp, Word> before;
+    warp.each([&](int lane) { before[lane] = 0; });
+    for (std::uint32_t group = 0; group < groups; ++group) {
+      const std::uint32_t width = in[kHeader + group];
+      if (width > kBits || bytes - at < width * kParts * 4) return false;
+      Lanes<Warp, Word> parts[kParts];
+      load_planes(warp, in + at, static_cast<int>(width), parts);
+      at += width * kParts * 4;
+      LANESCOPE_UNROLL
+      for (std::uint32_t part = 0; part < kParts; ++part) {
+        before = warp.add_up(parts[part], before, static_cast<int>(predictor.lag));
+        const std::uint32_t first = group * kGroup + part * kLanes;
+        store_values(warp, before, predictor.turned, out, first, values);
+      }
+    }
+    return at == bytes;
+  }
+
+ private:
+  template <typename Warp, typename T>
+  using Lanes = typename Warp::template Lanes<T>;
+
+  static constexpr std::uint32_t kBits = 8 * sizeof(Word);
+  static constexpr std::uint32_t kParts =
+      sizeof(Word) == 2 ? 2 : 1;  // 32 x 16 bits twice: one transposition.
+  static constexpr std::uint32_t kGroup = kLanes * kParts;
+  static constexpr std::uint32_t kHeader = 4;
+  static constexpr std::uint32_t kLags = 10;
+  static constexpr std::uint32_t kSamples = 8;
+
+  struct Predictor {
+    std::uint32_t lag;
+    std::uint32_t turned;  // 0 or 1
+  };
+
+  LANESCOPE_LANES static constexpr std::uint32_t groups_of(std::uint32_t values) {
+    return parts_of(values, kGroup);
+  }
+
+  LANESCOPE_LANES static constexpr std::uint32_t planes_at(std::uint32_t groups) {
+    return kHeader + parts_of(groups, 4) * 4;
+  }
+
+  /// The lags that are tried: 1 to 8, 16 and 32.
+  LANESCOPE_LANES static constexpr std::uint32_t lag_of(std::uint32_t number) {
+    return number < 8 ? number + 1 : 16U << (number - 8);
+  }
+
+  LANESCOPE_LANES static std::uint32_t width_of(Word bits) {
+    if constexpr (sizeof(Word) == 8) {
+      const auto high = static_cast<std::uint32_t>(bits >> 32);
+      return high != 0 ? 32 + bit_length(high) : bit_length(static_cast<std::uint32_t>(bits));
+    } else {
+      return bit_length(bits);
+    }
+  }
+
+  LANESCOPE_LANES static Word turn(Word value, std::uint32_t turned) {
+    return static_cast<Word>((value << turned) | ((value >> (kBits - 1)) & turned));
+  }
+
+  LANESCOPE_LANES static Word turn_back(Word value, std::uint32_t turned) {
+    return static_cast<Word>((value >> turned) |
+                             (static_cast<Word>(value & turned) << (kBits - 1)));
+  }
+
+  LANESCOPE_LANES static Word zigzag(Word difference) {
+    const Word negative = static_cast<Word>(difference >> (kBits - 1));
+    return static_cast<Word>(static_cast<Word>(difference << 1) ^ static_cast<Word>(0 - negative));
+  }
+
+  LANESCOPE_LANES static Word zigzag_back(Word code) {
+    return static_cast<Word>((code >> 1) ^ static_cast<Word>(0 - static_cast<Word>(code & 1)));
+  }
+
+  /// Of the values from `first` on; 0 for those that are not there.
+  template <typename Warp>
+  LANESCOPE_LANES static Lanes<Warp, Word> differences(Warp warp, const Word* in,
+                                                       std::uint32_t first, std::uint32_t values,
+                                                       Predictor predictor) {
+    Lanes<Warp, Word> codes;
+    const std::uint32_t turned = predictor.turned;
+    if (first >= kLanes && first + kLanes <= values) {
+      const Word* from = in + first;
+      const Word* earlier = from - predictor.lag;
+      warp.each([&](int lane) {
+        codes[lane] =
+            zigzag(static_cast<Word>(turn(from[lane], turned) - turn(earlier[lane], turned)));
+      });
+    } else {
+      warp.each([&](int lane) {
+        const std::uint32_t i = first + static_cast<std::uint32_t>(lane);
+        const Word value = i < values ? turn(in[i], turned) : Word{0};
+        const Word earlier =
+            i < values && i >= predictor.lag ? turn(in[i - predictor.lag], turned) : Word{0};
+        codes[lane] = zigzag(static_cast<Word>(value - earlier));
+      });
+    }
+    return codes;
+  }
+
+  /// The lag, turned or not, with which a few groups become smallest.
+  template <typename Warp>
+  LANESCOPE_LANES static Predictor best_predictor(Warp warp, const Word* in, std::uint32_t values) {
+    const std::uint32_t groups = groups_of(values);
+    const std::uint32_t samples = groups < kSamples ? groups : kSamples;
+    Predictor best{1, 0};
+    std::uint32_t least = ~std::uint32_t{0};
+    for (std::uint32_t number = 0; number < kLags; ++number) {
+      for (std::uint32_t turned = 0; turned < 2; ++turned) {
+        const Predictor tried{lag_of(number), turned};
+        std::uint32_t widths = 0;
+        for (std::uint32_t sample = 0; sample < samples; ++sample) {
+          const std::uint32_t group = (2 * sample + 1) * groups / (2 * samples);
+          const auto codes = differences(warp, in, group * kGroup, values, tried);
+          widths += width_of(warp.any_bits(codes));
+        }
+        if (widths < least) {
+          least = widths;
+          best = tried;
+        }
+      }
+    }
+    return best;
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static void store_planes(Warp warp, const Lanes<Warp, Word>* parts, int width,
+                                           std::uint8_t* out) {
+    Lanes<Warp, std::uint32_t> words;
+    if constexpr (sizeof(Word) == 2) {
+      warp.each([&](int lane) {
+        words[lane] = parts[0][lane] | static_cast<std::uint32_t>(parts[1][lane]) << 16;
+      });
+      words = warp.transpose(words);
+      warp.store_some(out, words, 0, width);
+      warp.store_some(out + 4 * width, words, 16, width);
+    } else {
+      warp.each([&](int lane) { words[lane] = static_cast<std::uint32_t>(parts[0][lane]); });
+      words = warp.transpose(words);
+      warp.store_some(out, words, 0, width < kLanes ? width : kLanes);
+    }
+    if constexpr (sizeof(Word) == 8) {
+      if (width <= kLanes) return;
+      warp.each([&](int lane) { words[lane] = static_cast<std::uint32_t>(parts[0][lane] >> 32); });
+      words = warp.transpose(words);
+      warp.store_some(out + 4 * kLanes, words, 0, width - kLanes);
+    }
+  }
+
+  /// The differences of a group, of which the planes were stored.
+  template <typename Warp>
+  LANESCOPE_LANES static void load_planes(Warp warp, const std::uint8_t* in, int width,
+                                          Lanes<Warp, Word>* parts) {
+    Lanes<Warp, std::uint32_t> words;
+    warp.each([&](int lane) { words[lane] = 0; });
+    if constexpr (sizeof(Word) == 2) {
+      warp.load_some(in, words, 0, width);
+      warp.load_some(in + 4 * width, words, 16, width);
+      words = warp.transpose(words);
+      warp.each([&](int lane) {
+        parts[0][lane] = zigzag_back(static_cast<Word>(words[lane]));
+        parts[1][lane] = zigzag_back(static_cast<Word>(words[lane] >> 16));
+      });
+    } else {
+      warp.load_some(in, words, 0, width < kLanes ? width : kLanes);
+      words = warp.transpose(words);
+    }
+    if constexpr (sizeof(Word) == 4)
+      warp.each([&](int lane) { parts[0][lane] = zigzag_back(words[lane]); });
+    if constexpr (sizeof(Word) == 8) {
+      Lanes<Warp, std::uint32_t> high;
+      warp.each([&](int lane) { high[lane] = 0; });
+      if (width > kLanes) {
+        warp.load_some(in + 4 * kLanes, high, 0, width - kLanes);
+        high = warp.transpose(high);
+      }
+      warp.each([&](int lane) {
+        parts[0][lane] = zigzag_back(static_cast<Word>(high[lane]) << 32 | words[lane]);
+      });
+    }
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static void store_values(Warp warp, const Lanes<Warp, Word>& sums,
+                                           std::uint32_t turned, Word* out, std::uint32_t first,
+                                           std::uint32_t values) {
+    if (first + kLanes <= values) {
+      Word* to = out + first;
+      warp.each([&](int lane) { to[lane] = turn_back(sums[lane], turned); });
+    } else {
+      warp.each([&](int lane) {
+        const std::uint32_t i = first + static_cast<std::uint32_t>(lane);
+        if (i < values) out[i] = turn_back(sums[lane], turned);
+      });
+    }
+  }
+};
+
+}  // namespace lanescope::compress

@@ -1,0 +1,588 @@
+#pragma once
+
+#include <cstdint>
+
+#include "lanescope/compress/strip_codec.hpp"
+#include "lanescope/compress/warp.hpp"
+#include "lanescope/compress/words.hpp"
+
+namespace lanescope::compress {
+
+struct Float16 {
+  using Word = std::uint16_t;
+  static constexpr std::uint32_t kExponentBits = 5;
+};
+
+struct Bfloat16 {
+  using Word = std::uint16_t;
+  static constexpr std::uint32_t kExponentBits = 8;
+};
+
+struct Float32 {
+  using Word = std::uint32_t;
+  static constexpr std::uint32_t kExponentBits = 8;
+};
+
+/// Exponents in 2 to 4 bits. Most exponents of a strip lie close together: codes 0, 1, ... stand
+/// for `base`, `base + 1`, ..., and the last code for an exponent that is stored in full, an
+/// escape.
+///
+/// Values are taken 256 at a time, a slice, of which each lane has 8; four slices are a chunk. A
+/// word of a lane is the lane's one of 32 words in a row. A strip is
+///
+///   1 byte   width of a code, in bits
+///   1 byte   base
+///   2 bytes  number of escapes
+///   for each slice, words of sign and mantissa: 2 a lane of 16-bit values (of float16 only the
+///            lower 8 of 11 bits), 6 a lane of float32
+///   for each chunk, only of float16, 3 words a lane: the upper 3 of those 11 bits
+///   for each chunk, `width` words a lane: the codes
+///   1 byte   for each escape: the exponent; those of each chunk in order of lanes, of each lane in
+///            order of its eight values and for each of these of the slices; zeros up to a multiple
+///            of 4
+///
+/// What the last slice and chunk have too much is coded as `base` with a mantissa of 0.
+/// Of 16-bit values, lane l has the pairs l, l + 32, l + 64 and l + 96 of a slice, and of 32-bit
+/// ones l, l + 32, and so on: so lanes load and store words side by side. The words for signs,
+/// mantissas and codes need no exchange between lanes.
+template <typename Format>
+struct ExponentStrip {
+  using Word = typename Format::Word;
+
+  LANESCOPE_LANES static constexpr std::uint32_t bound(std::uint32_t values) {
+    const std::uint32_t most =
+        codes_at(values) + chunks_of(values) * kMostWidth * kRow + parts_of(values, 4) * 4;
+    return most < kHistogramBytes ? kHistogramBytes : most;
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static std::uint32_t encode(Warp warp, const Word* in, std::uint32_t values,
+                                              const Settings&, std::uint8_t* out) {
+    const Window window = best_window(warp, in, values, reinterpret_cast<std::uint32_t*>(out));
+    const std::uint32_t chunks = chunks_of(values);
+    const std::uint32_t escapes_at = codes_at(values) + chunks * window.width * kRow;
+    std::uint32_t escapes = 0;
+    for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
+      Lanes<Warp, std::uint32_t> codes[kSlices];
+      Lanes<Warp, std::uint32_t> tops[kSlices];
+      LANESCOPE_UNROLL
+      for (int slice = 0; slice < kSlices; ++slice)
+        take_slice(warp, in, values, chunk * kSlices + static_cast<std::uint32_t>(slice), window,
+                   out, codes[slice], tops[slice]);
+      if constexpr (kTopBits)
+        store_nibbles(warp, tops, 3, out + tops_at(values) + chunk * 3 * kRow);
+      store_nibbles(warp, codes, window.width,
+                    out + codes_at(values) + chunk * window.width * kRow);
+      escapes += store_escapes(warp, in, chunk, codes, window, out + escapes_at + escapes);
+    }
+    const std::uint32_t end = parts_of(escapes_at + escapes, 4) * 4;
+    warp.each([&](int lane) {
+      if (lane == 0) store_word(out, window.width | window.base << 8 | escapes << 16);
+      const std::uint32_t at = escapes_at + escapes + static_cast<std::uint32_t>(lane);
+      if (at < end) out[at] = 0;
+    });
+    warp.sync();
+    return end;
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static bool decode(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
+                                     const Settings&, Word* out, std::uint32_t values) {
+    if (bytes < kHeader) return false;
+    const std::uint32_t header = load_word(in);
+    const Window window{header & 0xFF, header >> 8 & 0xFF};
+    const std::uint32_t escapes = header >> 16;
+    if (window.width < kLeastWidth || window.width > kMostWidth) return false;
+    if (window.base + window.escape() >= kExponents) return false;
+    const std::uint32_t chunks = chunks_of(values);
+    const std::uint32_t escapes_at = codes_at(values) + chunks * window.width * kRow;
+    if (escapes > values || bytes != escapes_at + parts_of(escapes, 4) * 4) return false;
+
+    std::uint32_t taken = 0;
+    for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
+      Lanes<Warp, std::uint32_t> codes[kSlices];
+      Lanes<Warp, std::uint32_t> tops[kSlices];
+      load_nibbles(warp, in + codes_at(values) + chunk * window.width * kRow, window.width, codes);
+      if constexpr (kTopBits) load_nibbles(warp, in + tops_at(values) + chunk * 3 * kRow, 3, tops);
+      LANESCOPE_UNROLL
+      for (int slice = 0; slice < kSlices; ++slice)
+        give_slice(warp, in, values, chunk * kSlices + static_cast<std::uint32_t>(slice), window,
+                   codes[slice], tops[slice], out);
+      const std::uint8_t* from = in + escapes_at + taken;
+      if (!load_escapes(warp, from, escapes - taken, values, chunk, codes, window, out, taken))
+        return false;
+    }
+    return taken == escapes;
+  }
+
+ private:
+  template <typename Warp, typename T>
+  using Lanes = typename Warp::template Lanes<T>;
+
+  static constexpr bool kPairs = sizeof(Word) == 2;
+  static constexpr std::uint32_t kExponentBits = Format::kExponentBits;
+  static constexpr std::uint32_t kMantissaBits = 8 * sizeof(Word) - 1 - kExponentBits;
+  static constexpr std::uint32_t kExponents = 1U << kExponentBits;
+  static constexpr bool kTopBits = kPairs && kMantissaBits > 7;
+  static constexpr std::uint32_t kSlice = 256;
+  static constexpr int kSlices = 4;
+  static constexpr std::uint32_t kChunk = kSlice * kSlices;
+  static constexpr std::uint32_t kHeader = 4;
+  static constexpr std::uint32_t kRow = kLanes * 4;
+  static constexpr std::uint32_t kSliceBytes = (kPairs ? 2 : 6) * kRow;
+  static constexpr std::uint32_t kLeastWidth = 2;
+  static constexpr std::uint32_t kMostWidth = 4;
+  static constexpr std::uint32_t kHistogramBytes = (kExponents + 1) * 4;
+  static constexpr std::uint32_t kBoth = 0x00010001;  // Times x: x in both halves of a word.
+
+  struct Window {
+    std::uint32_t width;
+    std::uint32_t base;
+    LANESCOPE_LANES std::uint32_t escape() const { return (1U << width) - 1; }
+  };
+
+  LANESCOPE_LANES static constexpr std::uint32_t chunks_of(std::uint32_t values) {
+    return parts_of(values, kChunk);
+  }
+
+  LANESCOPE_LANES static constexpr std::uint32_t tops_at(std::uint32_t values) {
+    return kHeader + parts_of(values, kSlice) * kSliceBytes;
+  }
+
+  LANESCOPE_LANES static constexpr std::uint32_t codes_at(std::uint32_t values) {
+    return tops_at(values) + (kTopBits ? chunks_of(values) * 3 * kRow : 0);
+  }
+
+  /// Where a lane's value `number` of a slice, 0 to 7, lies. Two that are four apart share a word
+  /// of a lane, or would if values had 16 bits.
+  LANESCOPE_LANES static constexpr std::uint32_t place_of(std::uint32_t number, int lane) {
+    const auto l = static_cast<std::uint32_t>(lane);
+    return kPairs ? 2 * kLanes * (number & 3) + 2 * l + (number >> 2) : kLanes * number + l;
+  }
+
+  LANESCOPE_LANES static std::uint32_t exponent_of(Word value) {
+    return (value >> kMantissaBits) & (kExponents - 1);
+  }
+
+  /// A lane's two values `number` and `number + 4` of a slice: as they lie there in a word, or each
+  /// in one of its own.
+  struct Two {
+    std::uint32_t first;
+    std::uint32_t second;  // Of 32-bit values only.
+  };
+
+  LANESCOPE_LANES static Two load_two(const Word* slice, std::uint32_t number, int lane) {
+    const Word* at = slice + place_of(number, lane);
+    if constexpr (kPairs)
+      return {load_word(at), 0};
+    else
+      return {at[0], at[4 * kLanes]};
+  }
+
+  /// The same of a slice of which only `there` values are there.
+  LANESCOPE_LANES static Two load_two(const Word* slice, std::uint32_t number, int lane,
+                                      std::uint32_t there, std::uint32_t filler) {
+    const std::uint32_t i = place_of(number, lane);
+    const std::uint32_t j = place_of(number + 4, lane);
+    const std::uint32_t first = i < there ? slice[i] : filler;
+    const std::uint32_t second = j < there ? slice[j] : filler;
+    if constexpr (kPairs)
+      return {first | second << 16, 0};
+    else
+      return {first, second};
+  }
+
+  /// The two exponents, in halves of a word.
+  LANESCOPE_LANES static std::uint32_t exponents_of(Two two) {
+    if constexpr (kPairs)
+      return (two.first >> kMantissaBits) & ((kExponents - 1) * kBoth);
+    else
+      return ((two.first >> 23) & 0xFF) | ((two.second >> 7) & 0xFF0000);
+  }
+
+  /// The codes of two exponents in halves of a word, `base` and `escape` being in both.
+  LANESCOPE_LANES static std::uint32_t codes_of(std::uint32_t exponents, std::uint32_t base,
+                                                std::uint32_t escape) {
+    // Each half is the distance from the base, raised by so much that its bit kExponentBits is 1
+    // from 0 on, 0 below, and that nothing is borrowed from the other half.
+    const std::uint32_t raised = exponents + 3 * kExponents * kBoth - base;
+    const std::uint32_t outside = ((~raised | (raised - escape)) >> kExponentBits) & kBoth;
+    return (raised | ((outside << 4) - outside)) & escape;
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static void take_slice(Warp warp, const Word* in, std::uint32_t values,
+                                         std::uint32_t slice, Window window, std::uint8_t* out,
+                                         Lanes<Warp, std::uint32_t>& codes,
+                                         Lanes<Warp, std::uint32_t>& tops) {
+    const Word* from = in + slice * kSlice;
+    std::uint8_t* to = out + kHeader + slice * kSliceBytes;
+    const std::uint32_t base = window.base * kBoth;
+    const std::uint32_t escape = window.escape() * kBoth;
+    if ((slice + 1) * kSlice <= values) {
+      warp.each([&](int lane) {
+        const Two a = load_two(from, 0, lane), b = load_two(from, 1, lane);
+        const Two c = load_two(from, 2, lane), d = load_two(from, 3, lane);
+        take_eight(a, b, c, d, base, escape, lane, to, codes[lane], tops[lane]);
+      });
+    } else if (slice * kSlice < values) {
+      const std::uint32_t there = values - slice * kSlice;
+      const std::uint32_t filler = window.base << kMantissaBits;
+      warp.each([&](int lane) {
+        const Two a = load_two(from, 0, lane, there, filler);
+        const Two b = load_two(from, 1, lane, there, filler);
+        const Two c = load_two(from, 2, lane, there, filler);
+        const Two d = load_two(from, 3, lane, there, filler);
+        take_eight(a, b, c, d, base, escape, lane, to, codes[lane], tops[lane]);
+      });
+    } else {
+      warp.each([&](int lane) { codes[lane] = tops[lane] = 0; });
+    }
+  }
+
+  /// Makes eight codes, and stores signs and mantissas.
+  LANESCOPE_LANES static void take_eight(Two a, Two b, Two c, Two d, std::uint32_t base,
+                                         std::uint32_t escape, int lane, std::uint8_t* to,
+                                         std::uint32_t& codes, std::uint32_t& tops) {
+    codes = codes_of(exponents_of(a), base, escape) | codes_of(exponents_of(b), base, escape) << 4 |
+            codes_of(exponents_of(c), base, escape) << 8 |
+            codes_of(exponents_of(d), base, escape) << 12;
+    to += 4 * lane;
+    if constexpr (kPairs) {
+      const std::uint32_t p = rest_of(a.first), q = rest_of(b.first);
+      const std::uint32_t r = rest_of(c.first), s = rest_of(d.first);
+      constexpr std::uint32_t kLow = 0xFF * kBoth;
+      store_word(to, (p & kLow) | (q & kLow) << 8);
+      store_word(to + kRow, (r & kLow) | (s & kLow) << 8);
+      if constexpr (kTopBits)
+        tops = (p >> 8 & 7 * kBoth) | (q >> 8 & 7 * kBoth) << 4 | (r >> 8 & 7 * kBoth) << 8 |
+               (s >> 8 & 7 * kBoth) << 12;
+      else
+        tops = 0;
+    } else {
+      store_four(rest_of(a.first), rest_of(b.first), rest_of(c.first), rest_of(d.first), to);
+      store_four(rest_of(a.second), rest_of(b.second), rest_of(c.second), rest_of(d.second),
+                 to + 3 * kRow);
+      tops = 0;
+    }
+  }
+
+  /// The sign on top of the mantissa; of a pair, in halves of a word.
+  LANESCOPE_LANES static std::uint32_t rest_of(std::uint32_t word) {
+    constexpr std::uint32_t kOnes = kPairs ? kBoth : 1;
+    constexpr std::uint32_t kMantissa = ((1U << kMantissaBits) - 1) * kOnes;
+    constexpr std::uint32_t kSign = (1U << kMantissaBits) * kOnes;
+    return (word & kMantissa) | ((word >> kExponentBits) & kSign);
+  }
+
+  /// What `rest_of` and exponents, raised by `kMantissaBits`, were made of.
+  LANESCOPE_LANES static std::uint32_t word_of(std::uint32_t rest, std::uint32_t exponents) {
+    constexpr std::uint32_t kOnes = kPairs ? kBoth : 1;
+    constexpr std::uint32_t kMantissa = ((1U << kMantissaBits) - 1) * kOnes;
+    constexpr std::uint32_t kSign = (1U << kMantissaBits) * kOnes;
+    return (rest & kMantissa) | (rest & kSign) << kExponentBits | exponents;
+  }
+
+  /// Four times 24 bits in three words.
+  LANESCOPE_LANES static void store_four(std::uint32_t a, std::uint32_t b, std::uint32_t c,
+                                         std::uint32_t d, std::uint8_t* to) {
+    store_word(to, a | d << 24);
+    store_word(to + kRow, b | (d << 16 & 0xFF000000));
+    store_word(to + 2 * kRow, c | (d << 8 & 0xFF000000));
+  }
+
+  /// Four words of eight codes each in 4, 3 or 2 words.
+  template <typename Warp>
+  LANESCOPE_LANES static void store_nibbles(Warp warp, const Lanes<Warp, std::uint32_t>* nibbles,
+                                            std::uint32_t width, std::uint8_t* out) {
+    const auto& a = nibbles[0];
+    const auto& b = nibbles[1];
+    const auto& c = nibbles[2];
+    const auto& d = nibbles[3];
+    if (width == 4) {
+      warp.each([&](int lane) {
+        store_word(out + 4 * lane, a[lane]);
+        store_word(out + 4 * lane + kRow, b[lane]);
+        store_word(out + 4 * lane + 2 * kRow, c[lane]);
+        store_word(out + 4 * lane + 3 * kRow, d[lane]);
+      });
+    } else if (width == 3) {
+      warp.each([&](int lane) {
+        store_word(out + 4 * lane, a[lane] | (d[lane] & 0x11111111) << 3);
+        store_word(out + 4 * lane + kRow, b[lane] | (d[lane] & 0x22222222) << 2);
+        store_word(out + 4 * lane + 2 * kRow, c[lane] | (d[lane] & 0x44444444) << 1);
+      });
+    } else {
+      warp.each([&](int lane) {
+        store_word(out + 4 * lane, a[lane] | b[lane] << 2);
+        store_word(out + 4 * lane + kRow, c[lane] | d[lane] << 2);
+      });
+    }
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static void load_nibbles(Warp warp, const std::uint8_t* in, std::uint32_t width,
+                                           Lanes<Warp, std::uint32_t>* nibbles) {
+    auto& a = nibbles[0];
+    auto& b = nibbles[1];
+    auto& c = nibbles[2];
+    auto& d = nibbles[3];
+    if (width == 4) {
+      warp.each([&](int lane) {
+        a[lane] = load_word(in + 4 * lane);
+        b[lane] = load_word(in + 4 * lane + kRow);
+        c[lane] = load_word(in + 4 * lane + 2 * kRow);
+        d[lane] = load_word(in + 4 * lane + 3 * kRow);
+      });
+    } else if (width == 3) {
+      warp.each([&](int lane) {
+        const std::uint32_t x = load_word(in + 4 * lane);
+        const std::uint32_t y = load_word(in + 4 * lane + kRow);
+        const std::uint32_t z = load_word(in + 4 * lane + 2 * kRow);
+        a[lane] = x & 0x77777777;
+        b[lane] = y & 0x77777777;
+        c[lane] = z & 0x77777777;
+        d[lane] = (x >> 3 & 0x11111111) | (y >> 2 & 0x22222222) | (z >> 1 & 0x44444444);
+      });
+    } else {
+      warp.each([&](int lane) {
+        const std::uint32_t x = load_word(in + 4 * lane);
+        const std::uint32_t y = load_word(in + 4 * lane + kRow);
+        a[lane] = x & 0x33333333;
+        b[lane] = x >> 2 & 0x33333333;
+        c[lane] = y & 0x33333333;
+        d[lane] = y >> 2 & 0x33333333;
+      });
+    }
+  }
+
+  /// The lowest bit of each nibble that is an escape.
+  LANESCOPE_LANES static std::uint32_t escapes_in(std::uint32_t codes, std::uint32_t escape) {
+    std::uint32_t other = codes ^ escape * 0x11111111;
+    other |= other >> 1;
+    other |= other >> 2;
+    return ~other & 0x11111111;
+  }
+
+  /// A lane's escapes in a chunk: bit 4 v + s for its value v of slice s.
+  template <typename Warp>
+  LANESCOPE_LANES static Lanes<Warp, std::uint32_t> find_escapes(
+      Warp warp, const Lanes<Warp, std::uint32_t>* codes, std::uint32_t escape) {
+    Lanes<Warp, std::uint32_t> found;
+    warp.each([&](int lane) {
+      found[lane] = escapes_in(codes[0][lane], escape) | escapes_in(codes[1][lane], escape) << 1 |
+                    escapes_in(codes[2][lane], escape) << 2 |
+                    escapes_in(codes[3][lane], escape) << 3;
+    });
+    return found;
+  }
+
+  /// How many bits of each lane are set.
+  template <typename Warp>
+  LANESCOPE_LANES static Lanes<Warp, std::uint32_t> count_bits(
+      Warp warp, const Lanes<Warp, std::uint32_t>& bits) {
+    Lanes<Warp, std::uint32_t> counts;
+    warp.each([&](int lane) { counts[lane] = bits_set(bits[lane]); });
+    return counts;
+  }
+
+  /// Where the value lies in its chunk that has the lowest bit of what `find_escapes` found.
+  LANESCOPE_LANES static std::uint32_t place_of_lowest(std::uint32_t found, int lane) {
+    const std::uint32_t bit = lowest_bit(found);
+    return bit % 4 * kSlice + place_of(bit / 4, lane);
+  }
+
+  /// Stores a chunk's exponents that have no code, and returns their number.
+  template <typename Warp>
+  LANESCOPE_LANES static std::uint32_t store_escapes(Warp warp, const Word* in, std::uint32_t chunk,
+                                                     const Lanes<Warp, std::uint32_t>* codes,
+                                                     Window window, std::uint8_t* out) {
+    const auto found = find_escapes(warp, codes, window.escape());
+    std::uint32_t total = 0;
+    const auto places = warp.sum_before(count_bits(warp, found), total);
+    if (total == 0) return 0;
+    const Word* from = in + chunk * kChunk;
+    warp.each([&](int lane) {
+      std::uint8_t* to = out + places[lane];
+      for (std::uint32_t left = found[lane]; left != 0; left &= left - 1)
+        *to++ = static_cast<std::uint8_t>(exponent_of(from[place_of_lowest(left, lane)]));
+    });
+    return total;
+  }
+
+  /// Puts a chunk's exponents that have no code into its values, and adds their number to `taken`.
+  /// False where there are more than the `left` ones that are stored.
+  template <typename Warp>
+  LANESCOPE_LANES static bool load_escapes(Warp warp, const std::uint8_t* in, std::uint32_t left,
+                                           std::uint32_t values, std::uint32_t chunk,
+                                           const Lanes<Warp, std::uint32_t>* codes, Window window,
+                                           Word* out, std::uint32_t& taken) {
+    const auto found = find_escapes(warp, codes, window.escape());
+    std::uint32_t total = 0;
+    const auto places = warp.sum_before(count_bits(warp, found), total);
+    if (total > left) return false;
+    taken += total;
+    if (total == 0) return true;
+    constexpr std::uint32_t kExponentMask = (kExponents - 1) << kMantissaBits;
+    warp.each([&](int lane) {
+      const std::uint8_t* from = in + places[lane];
+      for (std::uint32_t rest = found[lane]; rest != 0; rest &= rest - 1) {
+        const std::uint32_t i = chunk * kChunk + place_of_lowest(rest, lane);
+        const std::uint32_t exponent = *from++ & (kExponents - 1);
+        if (i < values)
+          out[i] = static_cast<Word>((out[i] & ~kExponentMask) | exponent << kMantissaBits);
+      }
+    });
+    return true;
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static void give_slice(Warp warp, const std::uint8_t* in, std::uint32_t values,
+                                         std::uint32_t slice, Window window,
+                                         const Lanes<Warp, std::uint32_t>& codes,
+                                         const Lanes<Warp, std::uint32_t>& tops, Word* out) {
+    if (slice * kSlice >= values) return;
+    const std::uint8_t* from = in + kHeader + slice * kSliceBytes;
+    Word* to = out + slice * kSlice;
+    const std::uint32_t there = values - slice * kSlice;
+    if (there >= kSlice) {
+      warp.each([&](int lane) {
+        give_eight(from, lane, codes[lane], tops[lane], window.base,
+                   [&](std::uint32_t number, std::uint32_t first, std::uint32_t second) {
+                     Word* at = to + place_of(number, lane);
+                     if constexpr (kPairs) {
+                       store_word(at, first);
+                     } else {
+                       at[0] = first;
+                       at[4 * kLanes] = second;
+                     }
+                   });
+      });
+    } else {
+      warp.each([&](int lane) {
+        give_eight(from, lane, codes[lane], tops[lane], window.base,
+                   [&](std::uint32_t number, std::uint32_t first, std::uint32_t second) {
+                     if constexpr (kPairs) second = first >> 16;
+                     const std::uint32_t i = place_of(number, lane);
+                     const std::uint32_t j = place_of(number + 4, lane);
+                     if (i < there) to[i] = static_cast<Word>(first);
+                     if (j < there) to[j] = static_cast<Word>(second);
+                   });
+      });
+    }
+  }
+
+  /// Calls `give(number, first, second)` for values `number` and `number + 4`, 0 to 3.
+  template <typename Give>
+  LANESCOPE_LANES static void give_eight(const std::uint8_t* from, int lane, std::uint32_t codes,
+                                         std::uint32_t tops, std::uint32_t base, Give give) {
+    from += 4 * lane;
+    const std::uint32_t bases = base * kBoth;
+    if constexpr (kPairs) {
+      LANESCOPE_UNROLL
+      for (std::uint32_t number = 0; number < 4; ++number) {
+        const std::uint32_t bytes = load_word(from + number / 2 * kRow) >> (number % 2 * 8);
+        std::uint32_t rest = bytes & 0xFF * kBoth;
+        if constexpr (kTopBits) rest |= (tops >> 4 * number & 7 * kBoth) << 8;
+        const std::uint32_t exponents = (codes >> 4 * number & 15 * kBoth) + bases;
+        // An escape's exponent is put right later; here it may not spill.
+        give(number, word_of(rest, exponents << kMantissaBits), 0);
+      }
+    } else {
+      LANESCOPE_UNROLL
+      for (std::uint32_t number = 0; number < 4; ++number) {
+        const std::uint32_t exponents = (codes >> 4 * number & 15 * kBoth) + bases;
+        const std::uint32_t first = rest_at(from, number);
+        const std::uint32_t second = rest_at(from + 3 * kRow, number);
+        give(number, word_of(first, exponents << 23), word_of(second, exponents >> 16 << 23));
+      }
+    }
+  }
+
+  /// One of the 24 bits that `store_four` stored.
+  LANESCOPE_LANES static std::uint32_t rest_at(const std::uint8_t* from, std::uint32_t number) {
+    if (number < 3) return load_word(from + number * kRow) & 0xFFFFFF;
+    return load_word(from) >> 24 | (load_word(from + kRow) >> 24) << 8 |
+           (load_word(from + 2 * kRow) >> 24) << 16;
+  }
+
+  /// The window that makes a strip smallest, judged by up to 64 values of each slice. The counts
+  /// are made where the strip comes to lie later.
+  template <typename Warp>
+  LANESCOPE_LANES static Window best_window(Warp warp, const Word* in, std::uint32_t values,
+                                            std::uint32_t* counts) {
+    warp.each([&](int lane) {
+      for (auto i = static_cast<std::uint32_t>(lane); i <= kExponents; i += kLanes) counts[i] = 0;
+    });
+    warp.sync();
+    for (std::uint32_t first = 0; first < values; first += kSlice) {
+      warp.each([&](int lane) {
+        const std::uint32_t i = first + 2 * static_cast<std::uint32_t>(lane);
+        if (i < values) warp.count_one(counts + exponent_of(in[i]));
+        if (i + 1 < values) warp.count_one(counts + exponent_of(in[i + 1]));
+      });
+    }
+    warp.sync();
+    const std::uint32_t sampled = sum_counts(warp, counts);
+    Window best{kMostWidth, 0};
+    std::uint32_t least = ~std::uint32_t{0};
+    for (std::uint32_t width = kLeastWidth; width <= kMostWidth; ++width) {
+      std::uint32_t covered = 0;
+      const Window window{width, best_base(warp, counts, width, covered)};
+      const std::uint32_t bits = sampled * width + (sampled - covered) * 8;
+      if (bits < least) {
+        least = bits;
+        best = window;
+      }
+    }
+    warp.sync();
+    return best;
+  }
+
+  /// Makes each count the sum of those before it, and returns that of all.
+  template <typename Warp>
+  LANESCOPE_LANES static std::uint32_t sum_counts(Warp warp, std::uint32_t* counts) {
+    constexpr std::uint32_t kEach = kExponents / kLanes;
+    Lanes<Warp, std::uint32_t> sums;
+    warp.each([&](int lane) {
+      sums[lane] = 0;
+      for (std::uint32_t i = 0; i < kEach; ++i)
+        sums[lane] += counts[static_cast<std::uint32_t>(lane) * kEach + i];
+    });
+    std::uint32_t total = 0;
+    const auto before = warp.sum_before(sums, total);
+    warp.each([&](int lane) {
+      std::uint32_t sum = before[lane];
+      for (std::uint32_t i = 0; i < kEach; ++i) {
+        std::uint32_t& count = counts[static_cast<std::uint32_t>(lane) * kEach + i];
+        const std::uint32_t one = count;
+        count = sum;
+        sum += one;
+      }
+      if (lane == kLanes - 1) counts[kExponents] = sum;
+    });
+    warp.sync();
+    return total;
+  }
+
+  /// The lowest base whose window has most exponents, and how many. A window ends below the largest
+  /// exponent, so that base and any code add up to one that exists.
+  template <typename Warp>
+  LANESCOPE_LANES static std::uint32_t best_base(Warp warp, const std::uint32_t* before,
+                                                 std::uint32_t width, std::uint32_t& covered) {
+    const std::uint32_t size = (1U << width) - 1;
+    Lanes<Warp, std::uint32_t> best;
+    warp.each([&](int lane) {
+      best[lane] = 0;
+      for (auto i = static_cast<std::uint32_t>(lane); i + size < kExponents; i += kLanes) {
+        const std::uint32_t key = (before[i + size] - before[i]) << 8 | (0xFF - i);
+        best[lane] = key > best[lane] ? key : best[lane];
+      }
+    });
+    const std::uint32_t key = warp.most(best);
+    covered = key >> 8;
+    return 0xFF - (key & 0xFF);
+  }
+};
+
+}  // namespace lanescope::compress
