@@ -21,6 +21,7 @@ from lanescope.cli import (
     advise,
     bench,
     check,
+    compress,
     contention,
     copy,
     doctor,
@@ -68,6 +69,7 @@ bench_app.command("sweep", help=_help(sweep.sweep))(sweep.sweep)
 bench_app.command("latency", help=_help(latency.latency))(latency.latency)
 bench_app.command("small", help=_help(small.small))(small.small)
 bench_app.command("sms", help=_help(sms.sms))(sms.sms)
+bench_app.command("compress", help=_help(compress.compress))(compress.compress)
 for _name, _verb in (
     ("overhead", overhead.overhead),
     ("host", host.host),
@@ -124,8 +126,9 @@ _INTERRUPTED = (
 
 
 def _interrupted() -> str:
-    # A model's verbs say themselves where a run is, and 'report' shows none of theirs.
-    return "interrupted" if sys.argv[1:2] == ["model"] else _INTERRUPTED
+    # These verbs say themselves where a run is, and 'report' shows none of theirs.
+    by_itself = sys.argv[1:2] == ["model"] or sys.argv[1:3] == ["bench", "compress"]
+    return "interrupted" if by_itself else _INTERRUPTED
 
 
 def main() -> NoReturn:

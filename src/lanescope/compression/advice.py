@@ -1,0 +1,194 @@
+"""Whether compressing what crosses a link pays: predicted from measured ratios and speeds.
+
+An array of B bytes crosses the link in slabs of S bytes, each compressed, sent and decompressed
+while the others are at another of these steps. With C and D, the speeds of compressing and
+decompressing, r, the ratio, and L, the link's bandwidth, it takes
+
+    T_raw = a + B/L
+    T_z = a + S (1/C + 1/D) + max(B/C, B/(r L), B/D)
+
+The second is never too short: the link's part of the first slab is counted twice where the link
+is not the slowest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lanescope.compression.results import ArrayResult, Measured
+from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.model.transfer.estimate import Estimate
+
+#: Compressing shall save so much time at least that a small error does not make it a loss.
+MARGIN = 0.95
+DEFAULT_SLAB_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What arrays cross.
+
+    Attributes
+    ----------
+    name
+        As the user named it.
+    gbs
+        L, in GB/s.
+    first_seconds
+        a: what a transfer takes besides its bytes.
+    """
+
+    name: str
+    gbs: float
+    first_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a codec does to an array: r, and C and D in GB/s of the array."""
+
+    ratio: float
+    compress_gbs: Estimate
+    decompress_gbs: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What an array takes across a link.
+
+    Attributes
+    ----------
+    raw_seconds, seconds
+        T_raw, and T_z with the interval that those of the speeds lead to.
+    slowest
+        What limits a long array: ``compressing``, ``the link`` or ``decompressing``.
+    """
+
+    bytes: int
+    raw_seconds: float
+    seconds: Estimate
+    slowest: str
+
+    @property
+    def gbs(self) -> Estimate:
+        """Effective bandwidth: GB/s of the array."""
+        times = (self.seconds.value, self.seconds.high, self.seconds.low)
+        return Estimate(*(bandwidth_gbs(self.bytes, one) for one in times))
+
+    @property
+    def raw_gbs(self) -> float:
+        """GB/s of the array as it is."""
+        return bandwidth_gbs(self.bytes, self.raw_seconds)
+
+    @property
+    def speedup(self) -> float:
+        """How many times as fast as the array as it is."""
+        return self.raw_seconds / self.seconds.value
+
+    @property
+    def pays(self) -> bool:
+        """Whether the rule says so."""
+        return self.seconds.value < MARGIN * self.raw_seconds
+
+    @property
+    def certain(self) -> bool:
+        """Whether both ends of the interval lead to the same answer."""
+        limit = MARGIN * self.raw_seconds
+        return (self.seconds.low < limit) == (self.seconds.high < limit)
+
+
+def rates_of(measured: Measured) -> Rates:
+    """Return the rates with the most threads."""
+    timing = measured.timings[-1]
+    return Rates(measured.ratio, timing.compress_gbs, timing.decompress_gbs)
+
+
+def predict(size: int, rates: Rates, link: Link, slab: int = DEFAULT_SLAB_BYTES) -> Prediction:
+    """Predict what an array of `size` bytes takes; `slab` in bytes."""
+    values = [
+        _seconds(size, slab, c, d, rates.ratio, link)
+        for c, d in (
+            (rates.compress_gbs.value, rates.decompress_gbs.value),
+            (rates.compress_gbs.high, rates.decompress_gbs.high),
+            (rates.compress_gbs.low, rates.decompress_gbs.low),
+        )
+    ]
+    speeds = {
+        "compressing": rates.compress_gbs.value,
+        "the link": rates.ratio * link.gbs,
+        "decompressing": rates.decompress_gbs.value,
+    }
+    return Prediction(
+        size,
+        link.first_seconds + size / link.gbs / 1e9,
+        Estimate(*values),
+        min(speeds, key=speeds.__getitem__),
+    )
+
+
+def _seconds(
+    size: int, slab: int, compress: float, decompress: float, ratio: float, link: Link
+) -> float:
+    fill = min(slab, size) * (1 / compress + 1 / decompress)
+    longest = max(size / compress, size / (ratio * link.gbs), size / decompress)
+    return link.first_seconds + (fill + longest) / 1e9
+
+
+def break_even_gbs(size: int, rates: Rates, slab: int = DEFAULT_SLAB_BYTES) -> float | None:
+    """Return the bandwidth in GB/s of the fastest link on which compressing pays, or None.
+
+    Where T_z is `MARGIN` of T_raw, with a = 0.
+    """
+    c, d = rates.compress_gbs.value, rates.decompress_gbs.value
+    fill = min(slab, size) * (1 / c + 1 / d)
+    by_codec = MARGIN * size / (fill + size * max(1 / c, 1 / d))
+    by_ratio = size * (MARGIN - 1 / rates.ratio) / fill
+    return min(by_codec, by_ratio) if by_ratio > 0 else None
+
+
+def recommendation(result: ArrayResult, link: Link | None, slab: int = DEFAULT_SLAB_BYTES) -> str:
+    """Return in a sentence what to do with an array, and why."""
+    if not result.codecs:
+        return "leave it raw: no codec takes it"
+    smaller = [one for one in result.codecs if one.ratio * MARGIN > 1]
+    if not smaller:
+        smallest = max(result.codecs, key=lambda one: one.ratio)
+        return (
+            f"leave it raw: no codec makes it 5 % smaller (at best {smallest.ratio:.2f}, by "
+            f"{smallest.choice.name})"
+        )
+    if link is None:
+        return _without_link(smaller, result.bytes, slab)
+    predicted = [(one, predict(result.bytes, rates_of(one), link, slab)) for one in smaller]
+    measured, prediction = min(predicted, key=lambda pair: pair[1].seconds.value)
+    name = measured.choice.name
+    sure = "" if prediction.certain else "; the interval of its speeds leaves that open"
+    if prediction.pays:
+        return (
+            f"use {name}: predicted {prediction.gbs.value:.3g} GB/s instead of "
+            f"{prediction.raw_gbs:.3g}, {prediction.speedup:.2f} times as fast{sure}"
+        )
+    return (
+        f"leave it raw: predicted {prediction.gbs.value:.3g} GB/s with {name} and "
+        f"{prediction.raw_gbs:.3g} without; {_why(measured, prediction)}{sure}"
+    )
+
+
+def _without_link(codecs: Sequence[Measured], size: int, slab: int) -> str:
+    limits = [(break_even_gbs(size, rates_of(one), slab) or 0.0, one) for one in codecs]
+    limit, measured = max(limits, key=lambda pair: pair[0])
+    return (
+        f"{measured.choice.name} pays on links slower than {limit:.3g} GB/s (predicted); name one "
+        "with --link-speed or --machine"
+    )
+
+
+def _why(measured: Measured, prediction: Prediction) -> str:
+    rates = rates_of(measured)
+    match prediction.slowest:
+        case "compressing":
+            return f"compressing at {rates.compress_gbs.value:.3g} GB/s is too slow for it"
+        case "decompressing":
+            return f"decompressing at {rates.decompress_gbs.value:.3g} GB/s is too slow for it"
+    return "compressing the first slab and decompressing the last take what the smaller size saves"

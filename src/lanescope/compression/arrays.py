@@ -1,0 +1,231 @@
+"""Arrays that users have: in files, each told before any of it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lanescope.errors import InputError
+
+Values = NDArray[Any]
+
+#: What the values of files without a header are, by the end of the file's name.
+SUFFIXES = {
+    ".f64": "float64",
+    ".f32": "float32",
+    ".f16": "float16",
+    ".bf16": "bfloat16",
+    ".i8": "int8",
+    ".i16": "int16",
+    ".i32": "int32",
+    ".i64": "int64",
+    ".u8": "uint8",
+    ".u16": "uint16",
+    ".u32": "uint32",
+    ".u64": "uint64",
+}
+#: Types that can be compressed.
+DTYPES = tuple(SUFFIXES.values())
+_NETCDF = (".nc", ".cdf", ".nc3", ".nc4")
+#: What is told of arrays whose bytes were of another order.
+TURNED = "byte order turned"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One array that is to be compressed.
+
+    Attributes
+    ----------
+    name
+        By which the user knows it: the file, and the array in it where it holds several.
+    dtype
+        One of `DTYPES`.
+    load
+        Returns the values in C order and this machine's byte order, bf16 as uint16; where that
+        can be, they are mapped from the file and not copied.
+    made_up
+        Whether it is an example of lanescope's own.
+    note
+        What was done to the file's bytes; empty where nothing was.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    load: Callable[[], Values]
+    made_up: bool = False
+    note: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """Of all its values."""
+        return prod(self.shape) * storage(self.dtype).itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a file holds.
+
+    Attributes
+    ----------
+    left_out
+        A sentence for each array that cannot be compressed, and why.
+    """
+
+    entries: tuple[Entry, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def open_arrays(path: Path, dtype: str | None = None) -> Opened:
+    """Return the arrays of a file.
+
+    Parameters
+    ----------
+    path
+        ``.npy``, ``.safetensors``, classic NetCDF, or values one after the other without a
+        header, in this machine's byte order.
+    dtype
+        One of `DTYPES`: what such values are; or ``bfloat16`` of a ``.npy`` of two-byte values.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or holds nothing that can be compressed.
+    """
+    if dtype is not None and dtype not in DTYPES:
+        raise InputError(f"--dtype {dtype!r} is not known; give one of {', '.join(DTYPES)}")
+    try:
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; name the files in it")
+        size = path.stat().st_size
+        return _opened(path, size, dtype)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"cannot read {path}: {reason}; name a file of arrays") from error
+
+
+def _opened(path: Path, size: int, dtype: str | None) -> Opened:
+    if size == 0:
+        raise InputError(f"{path} is empty; name a file that holds values")
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        return Opened((_npy(path, size, dtype),))
+    if suffix in (".safetensors", *_NETCDF) and dtype is not None:
+        raise InputError(f"{path} tells its types itself; leave out --dtype")
+    if suffix == ".safetensors":
+        from lanescope.compression.safetensors_files import safetensors_arrays
+
+        return _some(path, safetensors_arrays(path))
+    if suffix in _NETCDF:
+        from lanescope.compression.netcdf_files import netcdf_arrays
+
+        return _some(path, netcdf_arrays(path))
+    kind = dtype or SUFFIXES.get(suffix)
+    if kind is None:
+        raise InputError(
+            f"{path} is of no kind that is known by its name: give .npy, .safetensors, .nc, "
+            f"{', '.join(SUFFIXES)}, or say with --dtype what its bytes are"
+        )
+    return Opened((_raw(path, size, kind),))
+
+
+def _some(path: Path, opened: Opened) -> Opened:
+    if not opened.entries:
+        why = opened.left_out[0] if opened.left_out else "it holds no arrays"
+        raise InputError(f"{path} holds nothing that can be compressed: {why}")
+    return opened
+
+
+def storage(dtype: str) -> np.dtype[Any]:
+    """Return the NumPy type in which values lie; there is none for bf16."""
+    return np.dtype(np.uint16 if dtype == "bfloat16" else dtype)
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str | None:
+    """Return the type of `DTYPES` that a NumPy type is, whatever its byte order, or None."""
+    if dtype.kind == "b":
+        return "uint8"
+    return dtype.newbyteorder("=").name if dtype.newbyteorder("=").name in DTYPES else None
+
+
+def _raw(path: Path, size: int, dtype: str) -> Entry:
+    item = storage(dtype).itemsize
+    if size % item:
+        raise InputError(
+            f"{path} has {size} bytes, no whole number of {dtype} values of {item}; say with "
+            "--dtype what they are"
+        )
+    shape = (size // item,)
+    return Entry(str(path), dtype, shape, lambda: np.memmap(path, storage(dtype), "r", shape=shape))
+
+
+def _npy(path: Path, size: int, dtype: str | None) -> Entry:
+    shape, fortran, kind, offset = _npy_header(path)
+    name = _npy_dtype(path, kind, dtype)
+    if 0 in shape:
+        raise InputError(f"{path} holds an array of shape {shape}, without values; name another")
+    needed = offset + prod(shape) * kind.itemsize
+    if size < needed:
+        raise InputError(
+            f"{path} is cut off: it has {size} bytes and its header tells of {needed}; copy or "
+            "write it again"
+        )
+    told = shape[::-1] if fortran else shape
+    swapped = not kind.isnative
+
+    def load() -> Values:
+        values = np.memmap(path, kind, "r", offset=offset, shape=told or (1,)).reshape(told)
+        if swapped:
+            return values.astype(kind.newbyteorder("="))
+        return values.view(storage(name)) if values.dtype != storage(name) else values
+
+    notes = ["in Fortran order: transposed"] if fortran and len(shape) > 1 else []
+    notes += [TURNED] if swapped else []
+    return Entry(str(path), name, told, load, note=", ".join(notes))
+
+
+def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    form = np.lib.format
+    with path.open("rb") as file:
+        try:
+            version = form.read_magic(file)
+            read = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
+            shape, fortran, kind = read(file)
+        except ValueError as error:
+            raise InputError(f"{path} is no array of NumPy: {_first(error)}") from error
+        return shape, fortran, kind, file.tell()
+
+
+def _npy_dtype(path: Path, kind: np.dtype[Any], dtype: str | None) -> str:
+    if kind.hasobject:
+        raise InputError(
+            f"{path} holds Python objects, which are no values that can be compressed; convert "
+            "them, as with astype('float64')"
+        )
+    if dtype is not None:
+        if storage(dtype).itemsize != kind.itemsize:
+            raise InputError(
+                f"{path} holds {kind}, which cannot be {dtype}: its values have another size; "
+                "leave out --dtype"
+            )
+        return dtype
+    name = dtype_name(kind)
+    if name is None:
+        if kind.kind == "V" and kind.itemsize == 2 and kind.fields is None:
+            raise InputError(f"{path} holds values of 2 bytes; say --dtype bfloat16 if they are")
+        remedy = "view it as real numbers" if kind.kind == "c" else "give another type"
+        raise InputError(
+            f"{path} holds {kind}, which no codec takes; {remedy}: {', '.join(DTYPES)}"
+        )
+    return name
+
+
+def _first(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,111 @@
+"""What codecs made of arrays: sizes, raw times, and speeds from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lanescope.compression.device import Choice
+from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.measurement.statistics import median_interval
+from lanescope.model.transfer.estimate import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Raw times of one number of threads.
+
+    Attributes
+    ----------
+    bytes
+        Of the array, or of its first part, that were compressed each time.
+    compress_seconds, decompress_seconds
+        Every sample, in order.
+    """
+
+    threads: int
+    bytes: int
+    compress_seconds: tuple[float, ...]
+    decompress_seconds: tuple[float, ...]
+
+    @property
+    def compress_gbs(self) -> Estimate:
+        """GB/s of the array: the median, and its 95 % interval."""
+        return _speed(self.bytes, self.compress_seconds)
+
+    @property
+    def decompress_gbs(self) -> Estimate:
+        """GB/s of the array: the median, and its 95 % interval."""
+        return _speed(self.bytes, self.decompress_seconds)
+
+
+def _speed(size: int, seconds: Sequence[float]) -> Estimate:
+    times = np.array(seconds)
+    low, high = median_interval(times)
+    parts = (float(np.median(times)), high, low)
+    return Estimate(*(bandwidth_gbs(size, one) for one in parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One codec on one array, every byte of which came back.
+
+    Attributes
+    ----------
+    device
+        Where, such as ``cpu``.
+    bytes, stored_bytes
+        Of the array, and of the stream.
+    coded_blocks, blocks
+        Blocks of 64 KiB in the stream that are coded, and all; the others are as they are or of
+        one value.
+    timings
+        By number of threads; empty where only the ratio was asked for.
+    """
+
+    device: str
+    choice: Choice
+    bytes: int
+    stored_bytes: int
+    coded_blocks: int
+    blocks: int
+    timings: tuple[Timing, ...] = ()
+
+    @property
+    def ratio(self) -> float:
+        """Bytes of the array over those of the stream."""
+        return self.bytes / self.stored_bytes
+
+    @property
+    def data_rate_saving(self) -> float:
+        """Share of the bytes that need not cross a link; negative where it is more of them.
+
+        Anton, Bandwidth enhancement between GPUs on the PCI bus (2015), equation 1: 1 -
+        compressed data rate / uncompressed data rate. The paper's -6.15 % of random data is
+        this; what its text calls a DRS of 1.29 is the ratio.
+        """
+        return 1 - self.stored_bytes / self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayResult:
+    """All codecs on one array.
+
+    Attributes
+    ----------
+    codecs
+        One for each codec, timed; of GFC the dimensionality that makes the array smallest.
+    dimensionalities
+        GFC's others and the best one, in order, not timed; empty where GFC takes no such values.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+    made_up: bool
+    note: str
+    codecs: tuple[Measured, ...]
+    dimensionalities: tuple[Measured, ...]

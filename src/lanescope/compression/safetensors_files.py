@@ -1,0 +1,88 @@
+"""Tensors of ``.safetensors`` files, mapped and not copied.
+
+The package checks the file; its bytes are then taken from where the header says they lie, as the
+package gives NumPy no bf16.
+"""
+
+from __future__ import annotations
+
+import json
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lanescope.compression.arrays import Entry, Opened, Values, storage
+from lanescope.errors import InputError
+
+#: What the format calls types (github.com/huggingface/safetensors, README, "Format").
+_DTYPES = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U64": "uint64",
+    "U32": "uint32",
+    "U16": "uint16",
+    "U8": "uint8",
+    "BOOL": "uint8",
+    "F8_E4M3": "uint8",
+    "F8_E5M2": "uint8",
+}
+#: Where a header begins: behind its length.
+_HEADER = 8
+
+
+def safetensors_arrays(path: Path) -> Opened:
+    """Return every tensor of a file as an entry of its own.
+
+    Raises
+    ------
+    InputError
+        If the package is not installed, or the file is broken.
+    """
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise InputError(
+            f"reading {path} needs safetensors: pip install 'lanescope[safetensors]'"
+        ) from error
+    try:
+        with safe_open(path, framework="np"):  # refuses what is cut off, overlaps or has gaps
+            pass
+    except SafetensorError as error:
+        raise InputError(
+            f"{path} is no whole file of safetensors: {error}; copy or write it again"
+        ) from error
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(_HEADER), "little")
+        header = json.loads(file.read(length))
+    entries, left_out = [], []
+    for name, told in header.items():
+        if name == "__metadata__":
+            continue
+        dtype = _DTYPES.get(told["dtype"])
+        if dtype is None:
+            left_out.append(f"{name} holds {told['dtype']}, which no codec takes")
+        elif 0 in told["shape"]:
+            left_out.append(f"{name} holds no values")
+        else:
+            entries.append(_entry(path, name, dtype, told, _HEADER + length))
+    return Opened(tuple(entries), tuple(left_out))
+
+
+def _entry(path: Path, name: str, dtype: str, told: dict[str, Any], data: int) -> Entry:
+    shape = tuple(told["shape"])
+    begin = data + told["data_offsets"][0]
+
+    def load() -> Values:
+        flat = np.memmap(path, storage(dtype), "r", offset=begin, shape=(prod(shape),))
+        return flat.reshape(shape)
+
+    note = "fp8 as bytes" if told["dtype"].startswith("F8") else ""
+    return Entry(f"{path}:{name}", dtype, shape, load, note=note)

@@ -1,0 +1,145 @@
+"""What codecs made of arrays as JSON: every sample, and what follows from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lanescope._version import __version__
+from lanescope.compression.advice import (
+    MARGIN,
+    Link,
+    Prediction,
+    break_even_gbs,
+    predict,
+    rates_of,
+    recommendation,
+)
+from lanescope.compression.results import ArrayResult, Measured, Timing
+from lanescope.compression.sums import Sum, sums_by_dtype
+from lanescope.machine.sysfs import cpu_model
+from lanescope.model.transfer.estimate import Estimate
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What predictions are made for.
+
+    Attributes
+    ----------
+    link
+        None: no link was named.
+    slab_bytes
+        Of the pieces that are compressed, sent and decompressed at the same time.
+    """
+
+    link: Link | None
+    slab_bytes: int
+
+
+def compress_json(
+    results: Sequence[ArrayResult], asked: Asked, left_out: Sequence[str], *, complete: bool = True
+) -> str:
+    """Return results as JSON; sizes are bytes, times seconds, speeds GB/s of the array."""
+    link = asked.link
+    told = {
+        "schema": SCHEMA,
+        "lanescope": __version__,
+        "cpu": cpu_model(),
+        "complete": complete,
+        "link": None
+        if link is None
+        else {"name": link.name, "gbs": link.gbs, "first_seconds": link.first_seconds},
+        "slab_bytes": asked.slab_bytes,
+        "margin": MARGIN,
+        "arrays": [_array(one, asked) for one in results],
+        "by_dtype": [_sum(one) for one in sums_by_dtype(results)],
+        "left_out": list(left_out),
+    }
+    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+
+
+def _array(result: ArrayResult, asked: Asked) -> dict[str, Any]:
+    return {
+        "name": result.name,
+        "dtype": result.dtype,
+        "shape": list(result.shape),
+        "bytes": result.bytes,
+        "made_up": result.made_up,
+        "note": result.note,
+        "codecs": [_codec(one, result, asked) for one in result.codecs],
+        "dimensionalities": [_measured(one) for one in result.dimensionalities],
+        "recommendation": recommendation(result, asked.link, asked.slab_bytes),
+    }
+
+
+def _codec(one: Measured, result: ArrayResult, asked: Asked) -> dict[str, Any]:
+    rates = rates_of(one)
+    told = _measured(one) | {
+        "timings": [_timing(timing) for timing in one.timings],
+        "predicted_break_even_gbs": break_even_gbs(result.bytes, rates, asked.slab_bytes),
+    }
+    if asked.link is not None:
+        predicted = predict(result.bytes, rates, asked.link, asked.slab_bytes)
+        told["predicted"] = _prediction(predicted)
+    return told
+
+
+def _measured(one: Measured) -> dict[str, Any]:
+    return {
+        "device": one.device,
+        "codec": str(one.choice.codec),
+        "dimensionality": one.choice.dimensionality,
+        "stored_bytes": one.stored_bytes,
+        "ratio": one.ratio,
+        "data_rate_saving": one.data_rate_saving,
+        "coded_blocks": one.coded_blocks,
+        "blocks": one.blocks,
+        "verified": True,  # what does not come back is an error, and no result
+    }
+
+
+def _timing(timing: Timing) -> dict[str, Any]:
+    return {
+        "threads": timing.threads,
+        "timed_bytes": timing.bytes,
+        "compress_gbs": _estimate(timing.compress_gbs),
+        "decompress_gbs": _estimate(timing.decompress_gbs),
+        "compress_seconds": list(timing.compress_seconds),
+        "decompress_seconds": list(timing.decompress_seconds),
+    }
+
+
+def _prediction(one: Prediction) -> dict[str, Any]:
+    return {
+        "raw_seconds": one.raw_seconds,
+        "seconds": _estimate(one.seconds),
+        "raw_gbs": one.raw_gbs,
+        "gbs": _estimate(one.gbs),
+        "speedup": one.speedup,
+        "slowest": one.slowest,
+        "pays": one.pays,
+        "certain": one.certain,
+    }
+
+
+def _sum(one: Sum) -> dict[str, Any]:
+    return {
+        "dtype": one.dtype,
+        "device": one.device,
+        "codec": str(one.codec),
+        "arrays": one.arrays,
+        "bytes": one.bytes,
+        "stored_bytes": one.stored_bytes,
+        "ratio": one.ratio,
+        "compress_gbs": one.compress_gbs,
+        "decompress_gbs": one.decompress_gbs,
+    }
+
+
+def _estimate(one: Estimate) -> dict[str, float]:
+    return {"median": one.value, "low": one.low, "high": one.high}

@@ -1,0 +1,131 @@
+"""``lanescope bench compress`` as a user meets it."""
+
+import json
+import signal
+import time
+
+import numpy as np
+import pytest
+
+QUICK = ("bench", "compress", "--budget", "0.001", "--threads", "1")
+
+
+def sentence(done):
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.fixture
+def array(tmp_path):
+    path = tmp_path / "heat.npy"
+    np.save(path, np.full((100, 300), 2.5, np.float32))
+    return path
+
+
+def test_a_file_of_the_users(lanescope, array, tmp_path):
+    done = lanescope(*QUICK, array, "--out", tmp_path / "run", "--link-speed", "0.001")
+    assert done.returncode == 0, done.stderr
+    assert "float32 100×300, 120 kB" in done.stdout
+    assert "→ use " in done.stdout  # constant blocks, or another codec: they do the same here
+    assert "made up" not in done.stdout
+    assert str(tmp_path / "run" / "compress.json") in done.stderr
+    stored = json.loads((tmp_path / "run" / "compress.json").read_text())
+    assert stored["complete"] is True
+    (told,) = stored["arrays"]
+    assert told["codecs"][0]["ratio"] > 100
+    assert told["codecs"][0]["predicted"]["pays"] is True
+
+
+def test_json_is_what_is_stored(lanescope, array, tmp_path):
+    done = lanescope(*QUICK, array, "--json", "--machine", "h200", "--out", tmp_path / "run")
+    assert done.stdout == (tmp_path / "run" / "compress.json").read_text()
+    assert json.loads(done.stdout)["link"]["gbs"] == pytest.approx(55, abs=2)
+
+
+def test_examples_are_labelled_as_made_up(lanescope):
+    done = lanescope(*QUICK, "--size", "64KiB", "--dimensionality", "1", "--json")
+    told = json.loads(done.stdout)["arrays"]
+    assert len(told) >= 6
+    assert all(one["made_up"] for one in told)
+    assert {one["dtype"] for one in told} == {"float32", "float64", "bfloat16", "int32"}
+
+
+def test_the_picture(lanescope, tmp_path):
+    (tmp_path / "a.f64").write_bytes(np.linspace(0, 1, 9000).tobytes())
+    picture = tmp_path / "a.svg"
+    done = lanescope(*QUICK, tmp_path / "a.f64", "--dimensionality", "1-3", "--plot", picture)
+    assert done.returncode == 0, done.stderr
+    assert "Compression ratio by GFC" in picture.read_text()
+    assert "gfc by dimensionality: 1: " in done.stdout
+    (tmp_path / "a.i16").write_bytes(bytes(100))
+    told = sentence(lanescope(*QUICK, tmp_path / "a.i16", "--plot", picture))
+    assert "leave out --plot" in told
+
+
+def test_several_files_are_summed_up_by_type(lanescope, tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.bf16").write_bytes(bytes(5000))
+    done = lanescope(*QUICK, tmp_path / "a.bf16", tmp_path / "b.bf16", "--json")
+    sums = json.loads(done.stdout)["by_dtype"]
+    assert sums[0]["dtype"] == "bfloat16"
+    assert (sums[0]["arrays"], sums[0]["bytes"]) == (2, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nowhere.npy",), "cannot read nowhere.npy: No such file"),
+        (("--dimensionality", "0"), "numbers from 1 to 32"),
+        (("--dimensionality", "1-33"), "numbers from 1 to 32"),
+        (("--dimensionality", "5-1"), "numbers from 1 to 32"),
+        (("--dimensionality", "x"), "numbers from 1 to 32"),
+        (("--link-speed", "0"), "no bandwidth in GB/s"),
+        (("--link-speed", "nan"), "no bandwidth in GB/s"),
+        (("--link-speed", "5", "--machine", "h200"), "give one of them"),
+        (("--machine", "h2000"), "did you mean h200"),
+        (("--slab", "none"), "not a size"),
+        (("--size", "none"), "not a size"),
+        (("--dtype", "float32"), "--dtype is that of files"),
+        (("--plot", "x.pdf"), "name a .svg or .png"),
+        (("--plot", "nowhere/x.svg"), "there is no folder nowhere"),
+    ],
+)
+def test_bad_input_is_one_sentence(lanescope, arguments, words):
+    assert words in sentence(lanescope(*QUICK, *arguments))
+
+
+def test_budget_and_size_with_files(lanescope, array):
+    assert "between 0 and 3600" in sentence(lanescope("bench", "compress", "--budget", "0"))
+    assert "leave it out with files" in sentence(lanescope(*QUICK, array, "--size", "1MiB"))
+
+
+def test_a_bad_file_is_told_before_any_is_measured(lanescope, array, tmp_path):
+    (tmp_path / "bad.f64").write_bytes(b"123")
+    told = sentence(lanescope(*QUICK, array, tmp_path / "bad.f64", "--out", tmp_path / "run"))
+    assert "no whole number of float64" in told
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_holds_something_is_kept(lanescope, array, tmp_path):
+    assert "is not empty" in sentence(lanescope(*QUICK, array, "--out", tmp_path))
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_what_was_measured_before_the_end_is_there(lanescope, tmp_path, sent, code):
+    run = tmp_path / "run"
+    process = lanescope.start(
+        "bench", "compress", "--budget", "0.5", "--size", "8MiB", "--out", run
+    )
+    deadline = time.monotonic() + 60
+    while not (run / "compress.json").is_file() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(sent)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == code, stderr
+    assert "Traceback" not in stderr
+    stored = json.loads((run / "compress.json").read_text())
+    assert stored["complete"] is False
+    assert stored["arrays"][0]["name"] == "constant fp32"
