@@ -26,6 +26,7 @@ namespace {
 using Values = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using Room = nb::ndarray<nb::c_contig, nb::device::cpu>;
 using Stream = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using StreamRoom = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using NewStream = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 
 std::optional<Dtype> dtype_of(nb::dlpack::dtype type) {
@@ -64,8 +65,15 @@ std::span<const std::byte> bytes_of(const Stream& stream) {
   return {reinterpret_cast<const std::byte*>(stream.data()), stream.nbytes()};
 }
 
-NewStream compress(const Values& values, Codec codec, std::optional<Dtype> dtype,
-                   int dimensionality, int threads) {
+std::vector<std::uint64_t> shape_of(const Values& values) {
+  std::vector<std::uint64_t> shape(values.ndim());
+  for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = values.shape(i);
+  return shape;
+}
+
+/// Compresses into so much memory, without the interpreter's lock; returns the stream's length.
+std::size_t compress_into(const Values& values, Codec codec, std::optional<Dtype> dtype,
+                          int dimensionality, int threads, std::span<std::byte> out) {
   if (!dtype) dtype = dtype_of(values.dtype());
   if (!dtype)
     throw Error("compress", 0, "bad values", "values of this type are none that can be compressed");
@@ -73,21 +81,21 @@ NewStream compress(const Values& values, Codec codec, std::optional<Dtype> dtype
     throw Error("compress", 0, "bad values",
                 "values of " + std::to_string(values.itemsize()) + " bytes are not " +
                     nb::cast<std::string>(nb::cast(*dtype).attr("name")));
-  std::vector<std::uint64_t> shape(values.ndim());
-  for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = values.shape(i);
-  const std::size_t most = lanescope::compress::most_stream_bytes(values.nbytes(), shape.size());
-  void* memory = std::malloc(most);
-  if (memory == nullptr)
+  const nb::gil_scoped_release released;
+  return lanescope::compress::compress_on_host(
+      {codec, *dtype, dimensionality},
+      {static_cast<const std::byte*>(values.data()), values.nbytes()}, shape_of(values), out,
+      threads);
+}
+
+NewStream compress(const Values& values, Codec codec, std::optional<Dtype> dtype,
+                   int dimensionality, int threads) {
+  const std::size_t most = lanescope::compress::most_stream_bytes(values.nbytes(), values.ndim());
+  std::unique_ptr<void, void (*)(void*)> owner(std::malloc(most), std::free);
+  if (owner == nullptr)
     throw Error("compress", ENOMEM, "no memory", "there is no memory for the stream");
-  std::unique_ptr<void, void (*)(void*)> owner(memory, std::free);
-  std::size_t used = 0;
-  {
-    const nb::gil_scoped_release released;
-    used = lanescope::compress::compress_on_host(
-        {codec, *dtype, dimensionality},
-        {static_cast<const std::byte*>(values.data()), values.nbytes()}, shape,
-        {static_cast<std::byte*>(memory), most}, threads);
-  }
+  const std::size_t used = compress_into(values, codec, dtype, dimensionality, threads,
+                                         {static_cast<std::byte*>(owner.get()), most});
   if (void* less = std::realloc(owner.get(), used)) {
     owner.release();
     owner.reset(less);
@@ -185,6 +193,20 @@ void bind_compress(nb::module_& module) {
                      "dimensionality: int = 1, threads: int = 0) -> "
                      "Annotated[NDArray[numpy.uint8], dict(shape=(None,))]"),
              "Compress the values of an array in the host's memory; returns the stream.");
+  module.def("most_stream_bytes", &lanescope::compress::most_stream_bytes, "bytes"_a,
+             "dimensions"_a, "Most bytes of the stream of an array.");
+  module.def(
+      "compress_into",
+      [](const Values& values, const StreamRoom& out, Codec codec, std::optional<Dtype> dtype,
+         int dimensionality, int threads) {
+        return compress_into(values, codec, dtype, dimensionality, threads,
+                             {reinterpret_cast<std::byte*>(out.data()), out.nbytes()});
+      },
+      "values"_a.noconvert(), "out"_a.noconvert(), "codec"_a, "dtype"_a = nb::none(),
+      "dimensionality"_a = 1, "threads"_a = 0,
+      nb::sig("def compress_into(values: object, out: object, codec: Codec, "
+              "dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> int"),
+      "Compress into memory that is there; returns the stream's length.");
   module.def("decompress", &decompress, "stream"_a, "out"_a.noconvert(), "threads"_a = 0,
              nb::sig("def decompress(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], "
                      "out: object, threads: int = 0) -> None"),

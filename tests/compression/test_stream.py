@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lanescope.compression.codec import compress, decompress
+from lanescope.compression.codec import compress, decompress, most_bytes
 from lanescope.compression.stream import Codec, describe
 from lanescope.errors import InputError
 
@@ -133,6 +133,16 @@ def test_names_that_do_not_exist_are_refused():
         decompress(compress(noise(8)), framework="jax")
     with pytest.raises(InputError, match="dimensionality of 33 is not 1 to 32"):
         compress(np.zeros(9), "raw", dimensionality=33)
+
+
+def test_a_stream_is_put_into_memory_that_is_there():
+    values = noise(3 * BLOCK + 1)
+    room = np.full(most_bytes(values.nbytes), 255, np.uint8)
+    stream = compress(values, "raw", out=room)
+    assert np.shares_memory(stream, room)
+    assert stream.tobytes() == compress(values, "raw").tobytes()
+    with pytest.raises(InputError, match="less room than it may need"):
+        compress(values, "raw", out=room[:-16])
 
 
 def test_values_are_put_into_an_array_that_fits_alone():

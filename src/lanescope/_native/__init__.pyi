@@ -670,6 +670,12 @@ def compress(values: object, codec: Codec, dtype: Dtype | None = None, dimension
     Compress the values of an array in the host's memory; returns the stream.
     """
 
+def most_stream_bytes(bytes: int, dimensions: int) -> int:
+    """Most bytes of the stream of an array."""
+
+def compress_into(values: object, out: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> int:
+    """Compress into memory that is there; returns the stream's length."""
+
 def decompress(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], out: object, threads: int = 0) -> None:
     """Decompress a stream into an array of as many bytes."""
 

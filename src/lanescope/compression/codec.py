@@ -36,6 +36,7 @@ def compress(
     dtype: str | None = None,
     dimensionality: int = 1,
     threads: int = 0,
+    out: Stream | None = None,
 ) -> Stream:
     """Compress an array without loss.
 
@@ -52,11 +53,13 @@ def compress(
         Of GFC: from how many values before a value is predicted, 1 to 32. ``auto`` tries some.
     threads
         0: as many as there are CPUs at hand, 16 at most.
+    out
+        Memory for the stream, `most_bytes` of it, in place of new memory, which costs time.
 
     Returns
     -------
     Stream
-        Bytes that describe themselves: shape (n,), uint8.
+        Bytes that describe themselves: shape (n,), uint8; the first ones of `out` if given.
 
     Raises
     ------
@@ -69,7 +72,15 @@ def compress(
     with input_errors(), _type_errors(_NO_ARRAY):
         if chosen is None:
             chosen, dimensionality = _best(values, kind)
-        return native.compress(values, native.Codec[chosen], kind, dimensionality, threads)
+        coded = native.Codec[chosen]
+        if out is None:
+            return native.compress(values, coded, kind, dimensionality, threads)
+        return out[: native.compress_into(values, out, coded, kind, dimensionality, threads)]
+
+
+def most_bytes(array_bytes: int, dimensions: int = 1) -> int:
+    """Return the most bytes that the stream of an array can have."""
+    return native.most_stream_bytes(array_bytes, dimensions)
 
 
 def decompress(stream: Any, *, out: Any = None, framework: str = "numpy", threads: int = 0) -> Any:

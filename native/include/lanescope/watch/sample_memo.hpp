@@ -25,7 +25,7 @@ namespace lanescope::watch {
 /// chance of less than 1 in 10^21.
 ///
 /// So a wrong value can only come of a byte that was taken for one that does not matter. That
-/// shows in whatever samples it changes, and each one that is remembered is checked for ever: 1 in
+/// shows in whatever samples it changes, and each one that stays is checked for ever: 1 in
 /// 64 that are found, and 1 in 256 once some checks went well.
 class SampleMemo {
  public:
