@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "lanescope/compress/exponent_window.hpp"
+#include "lanescope/compress/nibbles.hpp"
 #include "lanescope/compress/strip_codec.hpp"
 #include "lanescope/compress/warp.hpp"
 #include "lanescope/compress/words.hpp"
@@ -51,14 +53,17 @@ struct ExponentStrip {
 
   LANESCOPE_LANES static constexpr std::uint32_t bound(std::uint32_t values) {
     const std::uint32_t most =
-        codes_at(values) + chunks_of(values) * kMostWidth * kRow + parts_of(values, 4) * 4;
+        codes_at(values) + chunks_of(values) * kMostCodeBits * kRow + parts_of(values, 4) * 4;
     return most < kHistogramBytes ? kHistogramBytes : most;
   }
 
   template <typename Warp>
   LANESCOPE_LANES static std::uint32_t encode(Warp warp, const Word* in, std::uint32_t values,
                                               const Settings&, std::uint8_t* out) {
-    const Window window = best_window(warp, in, values, reinterpret_cast<std::uint32_t*>(out));
+    // the counts lie where the strip comes to lie later
+    const Window window = ExponentWindows<kExponents>::best_window(
+        warp, values, [&](std::uint32_t i) { return exponent_of(in[i]); },
+        reinterpret_cast<std::uint32_t*>(out));
     const std::uint32_t chunks = chunks_of(values);
     const std::uint32_t escapes_at = codes_at(values) + chunks * window.width * kRow;
     std::uint32_t escapes = 0;
@@ -92,7 +97,7 @@ struct ExponentStrip {
     const std::uint32_t header = load_word(in);
     const Window window{header & 0xFF, header >> 8 & 0xFF};
     const std::uint32_t escapes = header >> 16;
-    if (window.width < kLeastWidth || window.width > kMostWidth) return false;
+    if (window.width < kLeastCodeBits || window.width > kMostCodeBits) return false;
     if (window.base + window.escape() >= kExponents) return false;
     const std::uint32_t chunks = chunks_of(values);
     const std::uint32_t escapes_at = codes_at(values) + chunks * window.width * kRow;
@@ -119,6 +124,8 @@ struct ExponentStrip {
   template <typename Warp, typename T>
   using Lanes = typename Warp::template Lanes<T>;
 
+  using Window = ExponentWindow;
+
   static constexpr bool kPairs = sizeof(Word) == 2;
   static constexpr std::uint32_t kExponentBits = Format::kExponentBits;
   static constexpr std::uint32_t kMantissaBits = 8 * sizeof(Word) - 1 - kExponentBits;
@@ -128,18 +135,10 @@ struct ExponentStrip {
   static constexpr int kSlices = 4;
   static constexpr std::uint32_t kChunk = kSlice * kSlices;
   static constexpr std::uint32_t kHeader = 4;
-  static constexpr std::uint32_t kRow = kLanes * 4;
+  static constexpr std::uint32_t kRow = kRowBytes;
   static constexpr std::uint32_t kSliceBytes = (kPairs ? 2 : 6) * kRow;
-  static constexpr std::uint32_t kLeastWidth = 2;
-  static constexpr std::uint32_t kMostWidth = 4;
   static constexpr std::uint32_t kHistogramBytes = (kExponents + 1) * 4;
   static constexpr std::uint32_t kBoth = 0x00010001;  // Times x: x in both halves of a word.
-
-  struct Window {
-    std::uint32_t width;
-    std::uint32_t base;
-    LANESCOPE_LANES std::uint32_t escape() const { return (1U << width) - 1; }
-  };
 
   LANESCOPE_LANES static constexpr std::uint32_t chunks_of(std::uint32_t values) {
     return parts_of(values, kChunk);
@@ -291,71 +290,6 @@ struct ExponentStrip {
     store_word(to + 2 * kRow, c | (d << 8 & 0xFF000000));
   }
 
-  /// Four words of eight codes each in 4, 3 or 2 words.
-  template <typename Warp>
-  LANESCOPE_LANES static void store_nibbles(Warp warp, const Lanes<Warp, std::uint32_t>* nibbles,
-                                            std::uint32_t width, std::uint8_t* out) {
-    const auto& a = nibbles[0];
-    const auto& b = nibbles[1];
-    const auto& c = nibbles[2];
-    const auto& d = nibbles[3];
-    if (width == 4) {
-      warp.each([&](int lane) {
-        store_word(out + 4 * lane, a[lane]);
-        store_word(out + 4 * lane + kRow, b[lane]);
-        store_word(out + 4 * lane + 2 * kRow, c[lane]);
-        store_word(out + 4 * lane + 3 * kRow, d[lane]);
-      });
-    } else if (width == 3) {
-      warp.each([&](int lane) {
-        store_word(out + 4 * lane, a[lane] | (d[lane] & 0x11111111) << 3);
-        store_word(out + 4 * lane + kRow, b[lane] | (d[lane] & 0x22222222) << 2);
-        store_word(out + 4 * lane + 2 * kRow, c[lane] | (d[lane] & 0x44444444) << 1);
-      });
-    } else {
-      warp.each([&](int lane) {
-        store_word(out + 4 * lane, a[lane] | b[lane] << 2);
-        store_word(out + 4 * lane + kRow, c[lane] | d[lane] << 2);
-      });
-    }
-  }
-
-  template <typename Warp>
-  LANESCOPE_LANES static void load_nibbles(Warp warp, const std::uint8_t* in, std::uint32_t width,
-                                           Lanes<Warp, std::uint32_t>* nibbles) {
-    auto& a = nibbles[0];
-    auto& b = nibbles[1];
-    auto& c = nibbles[2];
-    auto& d = nibbles[3];
-    if (width == 4) {
-      warp.each([&](int lane) {
-        a[lane] = load_word(in + 4 * lane);
-        b[lane] = load_word(in + 4 * lane + kRow);
-        c[lane] = load_word(in + 4 * lane + 2 * kRow);
-        d[lane] = load_word(in + 4 * lane + 3 * kRow);
-      });
-    } else if (width == 3) {
-      warp.each([&](int lane) {
-        const std::uint32_t x = load_word(in + 4 * lane);
-        const std::uint32_t y = load_word(in + 4 * lane + kRow);
-        const std::uint32_t z = load_word(in + 4 * lane + 2 * kRow);
-        a[lane] = x & 0x77777777;
-        b[lane] = y & 0x77777777;
-        c[lane] = z & 0x77777777;
-        d[lane] = (x >> 3 & 0x11111111) | (y >> 2 & 0x22222222) | (z >> 1 & 0x44444444);
-      });
-    } else {
-      warp.each([&](int lane) {
-        const std::uint32_t x = load_word(in + 4 * lane);
-        const std::uint32_t y = load_word(in + 4 * lane + kRow);
-        a[lane] = x & 0x33333333;
-        b[lane] = x >> 2 & 0x33333333;
-        c[lane] = y & 0x33333333;
-        d[lane] = y >> 2 & 0x33333333;
-      });
-    }
-  }
-
   /// The lowest bit of each nibble that is an escape.
   LANESCOPE_LANES static std::uint32_t escapes_in(std::uint32_t codes, std::uint32_t escape) {
     std::uint32_t other = codes ^ escape * 0x11111111;
@@ -504,84 +438,6 @@ struct ExponentStrip {
     if (number < 3) return load_word(from + number * kRow) & 0xFFFFFF;
     return load_word(from) >> 24 | (load_word(from + kRow) >> 24) << 8 |
            (load_word(from + 2 * kRow) >> 24) << 16;
-  }
-
-  /// The window that makes a strip smallest, judged by up to 64 values of each slice. The counts
-  /// are made where the strip comes to lie later.
-  template <typename Warp>
-  LANESCOPE_LANES static Window best_window(Warp warp, const Word* in, std::uint32_t values,
-                                            std::uint32_t* counts) {
-    warp.each([&](int lane) {
-      for (auto i = static_cast<std::uint32_t>(lane); i <= kExponents; i += kLanes) counts[i] = 0;
-    });
-    warp.sync();
-    for (std::uint32_t first = 0; first < values; first += kSlice) {
-      warp.each([&](int lane) {
-        const std::uint32_t i = first + 2 * static_cast<std::uint32_t>(lane);
-        if (i < values) warp.count_one(counts + exponent_of(in[i]));
-        if (i + 1 < values) warp.count_one(counts + exponent_of(in[i + 1]));
-      });
-    }
-    warp.sync();
-    const std::uint32_t sampled = sum_counts(warp, counts);
-    Window best{kMostWidth, 0};
-    std::uint32_t least = ~std::uint32_t{0};
-    for (std::uint32_t width = kLeastWidth; width <= kMostWidth; ++width) {
-      std::uint32_t covered = 0;
-      const Window window{width, best_base(warp, counts, width, covered)};
-      const std::uint32_t bits = sampled * width + (sampled - covered) * 8;
-      if (bits < least) {
-        least = bits;
-        best = window;
-      }
-    }
-    warp.sync();
-    return best;
-  }
-
-  /// Makes each count the sum of those before it, and returns that of all.
-  template <typename Warp>
-  LANESCOPE_LANES static std::uint32_t sum_counts(Warp warp, std::uint32_t* counts) {
-    constexpr std::uint32_t kEach = kExponents / kLanes;
-    Lanes<Warp, std::uint32_t> sums;
-    warp.each([&](int lane) {
-      sums[lane] = 0;
-      for (std::uint32_t i = 0; i < kEach; ++i)
-        sums[lane] += counts[static_cast<std::uint32_t>(lane) * kEach + i];
-    });
-    std::uint32_t total = 0;
-    const auto before = warp.sum_before(sums, total);
-    warp.each([&](int lane) {
-      std::uint32_t sum = before[lane];
-      for (std::uint32_t i = 0; i < kEach; ++i) {
-        std::uint32_t& count = counts[static_cast<std::uint32_t>(lane) * kEach + i];
-        const std::uint32_t one = count;
-        count = sum;
-        sum += one;
-      }
-      if (lane == kLanes - 1) counts[kExponents] = sum;
-    });
-    warp.sync();
-    return total;
-  }
-
-  /// The lowest base whose window has most exponents, and how many. A window ends below the largest
-  /// exponent, so that base and any code add up to one that exists.
-  template <typename Warp>
-  LANESCOPE_LANES static std::uint32_t best_base(Warp warp, const std::uint32_t* before,
-                                                 std::uint32_t width, std::uint32_t& covered) {
-    const std::uint32_t size = (1U << width) - 1;
-    Lanes<Warp, std::uint32_t> best;
-    warp.each([&](int lane) {
-      best[lane] = 0;
-      for (auto i = static_cast<std::uint32_t>(lane); i + size < kExponents; i += kLanes) {
-        const std::uint32_t key = (before[i + size] - before[i]) << 8 | (0xFF - i);
-        best[lane] = key > best[lane] ? key : best[lane];
-      }
-    });
-    const std::uint32_t key = warp.most(best);
-    covered = key >> 8;
-    return 0xFF - (key & 0xFF);
   }
 };
 

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+
+#include "lanescope/compress/warp.hpp"
+
+namespace lanescope::compress {
+
+inline constexpr std::uint32_t kLeastCodeBits = 2, kMostCodeBits = 4;
+
+/// The exponents that have a code of their own: those from `base` on, one less than codes of so
+/// many bits can tell. The last code is the escape.
+struct ExponentWindow {
+  std::uint32_t width;  ///< Of a code, in bits.
+  std::uint32_t base;
+  LANESCOPE_LANES std::uint32_t escape() const { return (1U << width) - 1; }
+};
+
+/// Finds the window for exponents from 0 to `kExponents` - 1.
+template <std::uint32_t kExponents>
+struct ExponentWindows {
+  /// The window that makes a strip smallest, judged by the first 64 of each 256 values.
+  /// `exponent_of(i)` tells the exponent of value i; `counts` has room for one more than there are
+  /// exponents.
+  template <typename Warp, typename ExponentOf>
+  LANESCOPE_LANES static ExponentWindow best_window(Warp warp, std::uint32_t values,
+                                                    ExponentOf exponent_of, std::uint32_t* counts) {
+    warp.each([&](int lane) {
+      for (auto i = static_cast<std::uint32_t>(lane); i <= kExponents; i += kLanes) counts[i] = 0;
+    });
+    warp.sync();
+    for (std::uint32_t first = 0; first < values; first += kSampledEach) {
+      warp.each([&](int lane) {
+        const std::uint32_t i = first + 2 * static_cast<std::uint32_t>(lane);
+        if (i < values) warp.count_one(counts + exponent_of(i));
+        if (i + 1 < values) warp.count_one(counts + exponent_of(i + 1));
+      });
+    }
+    warp.sync();
+    const std::uint32_t sampled = sum_counts(warp, counts);
+    ExponentWindow best{kMostCodeBits, 0};
+    std::uint32_t least = ~std::uint32_t{0};
+    for (std::uint32_t width = kLeastCodeBits; width <= kMostCodeBits; ++width) {
+      std::uint32_t covered = 0;
+      const ExponentWindow window{width, best_base(warp, counts, width, covered)};
+      const std::uint32_t bits = sampled * width + (sampled - covered) * 8;
+      if (bits < least) {
+        least = bits;
+        best = window;
+      }
+    }
+    warp.sync();
+    return best;
+  }
+
+ private:
+  static constexpr std::uint32_t kSampledEach = 256;
+
+  /// Makes each count the sum of those before it, and returns that of all.
+  template <typename Warp>
+  LANESCOPE_LANES static std::uint32_t sum_counts(Warp warp, std::uint32_t* counts) {
+    constexpr std::uint32_t kEach = kExponents / kLanes;
+    typename Warp::template Lanes<std::uint32_t> sums;
+    warp.each([&](int lane) {
+      sums[lane] = 0;
+      for (std::uint32_t i = 0; i < kEach; ++i)
+        sums[lane] += counts[static_cast<std::uint32_t>(lane) * kEach + i];
+    });
+    std::uint32_t total = 0;
+    const auto before = warp.sum_before(sums, total);
+    warp.each([&](int lane) {
+      std::uint32_t sum = before[lane];
+      for (std::uint32_t i = 0; i < kEach; ++i) {
+        std::uint32_t& count = counts[static_cast<std::uint32_t>(lane) * kEach + i];
+        const std::uint32_t one = count;
+        count = sum;
+        sum += one;
+      }
+      if (lane == kLanes - 1) counts[kExponents] = sum;
+    });
+    warp.sync();
+    return total;
+  }
+
+  /// The lowest base whose window has most exponents, and how many. A window ends below the largest
+  /// exponent, so that base and any code add up to one that exists.
+  template <typename Warp>
+  LANESCOPE_LANES static std::uint32_t best_base(Warp warp, const std::uint32_t* before,
+                                                 std::uint32_t width, std::uint32_t& covered) {
+    const std::uint32_t size = (1U << width) - 1;
+    typename Warp::template Lanes<std::uint32_t> best;
+    warp.each([&](int lane) {
+      best[lane] = 0;
+      for (auto i = static_cast<std::uint32_t>(lane); i + size < kExponents; i += kLanes) {
+        const std::uint32_t key = (before[i + size] - before[i]) << 8 | (0xFF - i);
+        best[lane] = key > best[lane] ? key : best[lane];
+      }
+    });
+    const std::uint32_t key = warp.most(best);
+    covered = key >> 8;
+    return 0xFF - (key & 0xFF);
+  }
+};
+
+}  // namespace lanescope::compress
