@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import lanescope
+from lanescope._core import native
 from lanescope.compression.stream import Codec, describe
 from lanescope.errors import InputError
+from tests.compression.test_stream import checksum
 
 #: By codec the types of values that it takes, and the words that hold their bits.
 TAKES = {
@@ -140,3 +142,52 @@ def test_a_changed_block_is_refused_or_the_same(codec, dtype, word):
         except InputError:
             refused += 1
     assert refused > 190
+
+
+class MadeAnew:
+    """Lends new memory each time that it is asked, and keeps none."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __dlpack__(self, **how):
+        return np.arange(self.count, dtype=np.float64).__dlpack__(**how)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def test_memory_that_is_lent_lives_as_long_as_it_is_looked_at():
+    stream = lanescope.compress(MadeAnew(1 << 20))
+    assert np.array_equal(lanescope.decompress(stream), np.arange(1 << 20))
+    view, dtype, size = native.bytes_view(MadeAnew(1 << 20))
+    assert (dtype, size) == (native.Dtype.float64, 8)
+    assert np.array_equal(view.view(np.float64), np.arange(1 << 20))
+    held = bytearray(100)
+    looked, _, _ = native.bytes_view(held)
+    with pytest.raises(BufferError):
+        held.clear()
+    assert not looked.any()
+
+
+@pytest.mark.parametrize("shape", [(0, 1 << 63), (0, 1 << 40, 1 << 30)])
+def test_a_shape_that_no_array_has_is_refused(shape):
+    stream = lanescope.compress(np.zeros((0,) * len(shape)))
+    with pytest.raises(InputError, match="cannot be made"):
+        lanescope.decompress(forged(stream, shape))
+
+
+def forged(stream, shape):
+    """The stream of an empty array with another shape, and a checksum that fits."""
+    front = stream.copy()
+    front[36:40] = 0
+    front[40 : 40 + 8 * len(shape)] = np.array(shape, np.uint64).view(np.uint8)
+    front[36:40] = np.array([checksum(front[: 40 + 8 * len(shape)])], np.uint32).view(np.uint8)
+    return front
+
+
+def test_threads_and_memory_are_said_rightly():
+    with pytest.raises(InputError, match="5000 threads are not 0 to 1024"):
+        lanescope.compress(np.arange(4), threads=5000)
+    with pytest.raises(TypeError, match="float"):
+        lanescope.compress(np.arange(4), threads=1.5)
