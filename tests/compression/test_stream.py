@@ -143,6 +143,13 @@ def test_a_stream_is_put_into_memory_that_is_there():
     assert stream.tobytes() == compress(values, "raw").tobytes()
     with pytest.raises(InputError, match="less room than it may need"):
         compress(values, "raw", out=room[:-16])
+    for wrong in (
+        bytearray(len(room)),
+        np.zeros(len(room)),
+        np.zeros(2 * len(room), np.uint8)[::2],
+    ):
+        with pytest.raises(InputError, match="only into a writable NumPy array of uint8"):
+            compress(values, "raw", out=wrong)
 
 
 def test_values_are_put_into_an_array_that_fits_alone():

@@ -75,7 +75,16 @@ def compress(
         coded = native.Codec[chosen]
         if out is None:
             return native.compress(values, coded, kind, dimensionality, threads)
+        _require_bytes(out)
         return out[: native.compress_into(values, out, coded, kind, dimensionality, threads)]
+
+
+def _require_bytes(out: Any) -> None:
+    fits = isinstance(out, np.ndarray) and out.ndim == 1 and out.dtype == np.uint8
+    if not fits or not out.flags.writeable or not out.flags.c_contiguous:
+        raise InputError(
+            "a stream can be put only into a writable NumPy array of uint8 in one piece"
+        )
 
 
 def most_bytes(array_bytes: int, dimensions: int = 1) -> int:

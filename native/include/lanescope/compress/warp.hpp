@@ -48,14 +48,6 @@ struct HostWarp {
     for (int lane = 0; lane < kLanes; ++lane) step(lane);
   }
 
-  /// A bit for each lane.
-  std::uint32_t ballot(const Lanes<bool>& flags) const {
-    std::uint32_t bits = 0;
-    for (int lane = 0; lane < kLanes; ++lane)
-      bits |= static_cast<std::uint32_t>(flags[lane]) << lane;
-    return bits;
-  }
-
   /// All lanes' bits together.
   template <typename T>
   T any_bits(const Lanes<T>& values) const {

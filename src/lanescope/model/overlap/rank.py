@@ -116,14 +116,10 @@ def _tried(
     def predict(streams: int) -> Prediction:
         return predictor.predict(workload, method, streams, parameters)
 
-    if not predictor.is_slow:
-        told = {n: predict(n) for n in counts}
-        return Tried({n: one.seconds.value for n, one in told.items()}, told.__getitem__)
-
     def at(tried: Iterable[int]) -> dict[int, float]:
         return {n: predictor.value(workload, method, n, parameters) for n in tried}
 
-    if len(counts) <= _FEW_COUNTS:
+    if not predictor.is_slow or len(counts) <= _FEW_COUNTS:
         return Tried(at(counts), predict)
     coarse = _coarse(counts)
     known = at(coarse)
