@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+# Now, and not at the first example: a Ctrl-C while NumPy loads this part of it is lost in there.
+from numpy.random import Generator, default_rng
+
 from lanescope.compression.arrays import Entry, Values, storage
 
 SEED = 7
@@ -34,8 +37,8 @@ def _later(make: Callable[[int], Values], count: int) -> Callable[[], Values]:
     return lambda: make(count)
 
 
-def _random() -> np.random.Generator:
-    return np.random.default_rng(SEED)
+def _random() -> Generator:
+    return default_rng(SEED)
 
 
 def _random_bits(count: int) -> Values:
