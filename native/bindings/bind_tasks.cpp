@@ -113,14 +113,15 @@ void bind_tasks(nb::module_& module) {
   module.def(
       "moving_graph",
       [](std::shared_ptr<const Topology> topology, Memory memory, std::vector<TaskSpec> tasks,
-         int reads, int writes, bool reads_copies, Cpus cpus) {
+         int reads, int writes, bool reads_copies, int work, Cpus cpus) {
         return graph(std::move(topology), std::move(memory), std::move(tasks),
-                     lanescope::moving_task(reads, writes, reads_copies), std::move(cpus));
+                     lanescope::moving_task(reads, writes, reads_copies, work), std::move(cpus));
       },
       "topology"_a, "memory"_a, "tasks"_a, "reads"_a, "writes"_a, "reads_copies"_a = false,
-      "cpus"_a = Cpus(), Release(),
+      "work"_a = 0, "cpus"_a = Cpus(), Release(),
       "A graph whose kernels read so many arrays of the host's memory in place, or the copies of "
-      "them, and write so many in place, `count` doubles each.");
+      "them, and write so many in place, `count` doubles each; `work` steps of computing for "
+      "each.");
 
   module.def(
       "grid_graph",

@@ -74,6 +74,40 @@ def test_a_kernel_that_only_reads_and_one_of_nothing_end(topology):
     assert np.isnan(memory.host_out(0)).all()
 
 
+def test_a_kernel_computes_as_many_steps_as_it_is_told_before_it_writes(topology):
+    memory = filled(topology, 1)
+    native.moving_graph(topology, memory, [kernel_task(0, COUNT)], 0, 1, work=3).run(1)
+    step = np.float32(0.999)
+    expected = (step * (step * np.float32(1) + 1)) + 1  # from 0 on
+    assert np.allclose(memory.host_out(0), expected, rtol=1e-6)
+
+    def seconds(work):
+        graph = native.moving_graph(topology, memory, [kernel_task(0, COUNT)], 0, 1, work=work)
+        return min(one.seconds for one in graph.run(20))
+
+    assert seconds(100_000) > 3 * seconds(10_000)
+    with pytest.raises(native.NativeError, match="0 to 100000 steps"):
+        seconds(100_001)
+
+
+def test_graphs_of_the_same_memory_share_streams(topology):
+    memory = filled(topology, 1)
+    for parts in (16, 2, 64, 1):
+        each = COUNT // parts
+        tasks = []
+        for part in range(parts):
+            tasks.append(copy_task(True, part * each * 8, each * 8, stream=part))
+            tasks.append(kernel_task(part * each, each, stream=part))
+        graph = native.moving_graph(topology, memory, tasks, 1, 1, reads_copies=True)
+        for number in range(3):
+            memory.host_in(0)[:] = np.arange(COUNT) + number
+            graph.run(1)
+            assert np.array_equal(memory.host_out(0), memory.host_in(0))
+            memory.host_in(0)[:] = number
+            graph.run_held(1)
+            assert np.array_equal(memory.host_out(0), memory.host_in(0))
+
+
 def test_kernels_wait_for_copies_on_other_streams_in_every_run(topology):
     memory = filled(topology, 1, 16 * BYTES)
     parts, count = 16, 16 * COUNT // 16

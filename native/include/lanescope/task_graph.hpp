@@ -38,8 +38,9 @@ class TaskKernel {
 std::unique_ptr<TaskKernel> busy_task(std::uint64_t nanoseconds);
 
 /// Reads so many of the arrays in and writes so many of those out: in the host's memory, or, with
-/// `reads_copies`, reads what was copied to the device. Throws `Error`.
-std::unique_ptr<TaskKernel> moving_task(int reads, int writes, bool reads_copies);
+/// `reads_copies`, reads what was copied to the device. For each element it makes `work` steps of
+/// computing first. Throws `Error`.
+std::unique_ptr<TaskKernel> moving_task(int reads, int writes, bool reads_copies, int work = 0);
 
 /// A kernel on a grid, whose arrays lie in the device's or in the host's memory.
 struct GridTask {
@@ -77,7 +78,7 @@ class TaskGraph {
  private:
   void require_fitting() const;
   void require_queueing() const;
-  void make_streams();
+  void require_streams();
   void submit();
   void copy(const TaskSpec& task, cudaStream_t stream) const;
   std::vector<const Stream*> all_streams() const;
@@ -92,9 +93,8 @@ class TaskGraph {
   std::vector<TaskSpec> tasks_;
   std::unique_ptr<TaskKernel> kernel_;
   std::vector<int> cpus_;
-  std::vector<Stream> streams_;
+  std::size_t stream_count_ = 0;            // of those of the memory
   std::vector<std::optional<Event>> ends_;  // of the tasks that others wait for
-  std::vector<Event> stream_ends_;
   Stream main_;
   Event begin_, end_;
   Gate gate_;

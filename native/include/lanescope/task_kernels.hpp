@@ -24,6 +24,7 @@ struct Moves {
   double* out[kMostMoved] = {};
   int reads = 0, writes = 0;  ///< How many of the arrays are used.
   std::size_t count = 0;
+  int work = 0;  ///< Multiplications and additions of each thread, one after the other.
 };
 
 /// Launches a kernel that reads and writes as an element-wise kernel does: neighbouring threads

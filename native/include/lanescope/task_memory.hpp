@@ -26,6 +26,23 @@ class TaskArray {
   DeviceMemory device_;
 };
 
+/// Streams of a device, each with an event for its end. They are made as they are needed and kept,
+/// as making 256 takes longer than much of what they are made for. Of one graph at a time.
+class TaskStreams {
+ public:
+  explicit TaskStreams(int device) : device_(device) {}
+
+  /// Makes streams until there are so many. Throws `Error`.
+  void require(std::size_t count);
+  const Stream& at(std::size_t i) const { return streams_[i]; }
+  const Event& end_of(std::size_t i) const { return ends_[i]; }
+
+ private:
+  int device_;
+  std::vector<Stream> streams_;
+  std::vector<Event> ends_;
+};
+
 /// What a workload takes to a device, and what it takes back.
 struct TaskMemory {
   /// Arrays of so many bytes in each direction; allocated by a thread on `cpus`. Throws `Error`.
@@ -38,6 +55,7 @@ struct TaskMemory {
   int device;
   bool pageable;
   std::vector<TaskArray> in, out;
+  std::shared_ptr<TaskStreams> streams;  ///< Of the graphs on this memory.
 };
 
 }  // namespace lanescope

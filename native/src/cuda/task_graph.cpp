@@ -55,7 +55,7 @@ TaskGraph::TaskGraph(std::shared_ptr<const Topology> topology,
   require_fitting();
   const ScopedDevice scope(memory_->device);
   preload_task_kernels();
-  make_streams();
+  require_streams();
 }
 
 void TaskGraph::require_fitting() const {
@@ -92,7 +92,7 @@ void TaskGraph::require_queueing() const {
     throw_bad("copies of pageable memory cannot be held back: their calls wait for them");
 }
 
-void TaskGraph::make_streams() {
+void TaskGraph::require_streams() {
   int most = 0;
   for (const TaskSpec& task : tasks_) {
     most = std::max(most, task.stream);
@@ -101,16 +101,14 @@ void TaskGraph::make_streams() {
       if (!end) end.emplace(Timing::none);
     }
   }
-  for (int i = 0; i <= most; ++i) {
-    streams_.emplace_back(memory_->device);
-    stream_ends_.emplace_back(Timing::none);
-  }
+  stream_count_ = static_cast<std::size_t>(most) + 1;
+  memory_->streams->require(stream_count_);
 }
 
 void TaskGraph::submit() {
   for (std::size_t place = 0; place < tasks_.size(); ++place) {
     const TaskSpec& task = tasks_[place];
-    const Stream& stream = streams_[static_cast<std::size_t>(task.stream)];
+    const Stream& stream = memory_->streams->at(static_cast<std::size_t>(task.stream));
     for (const int before : task.after) wait(stream, *ends_[static_cast<std::size_t>(before)]);
     if (task.kind == TaskKind::kernel)
       kernel_->launch(*memory_, task, stream.get());
@@ -135,7 +133,7 @@ void TaskGraph::copy(const TaskSpec& task, cudaStream_t stream) const {
 
 std::vector<const Stream*> TaskGraph::all_streams() const {
   std::vector<const Stream*> all{&main_};
-  for (const Stream& stream : streams_) all.push_back(&stream);
+  for (std::size_t i = 0; i < stream_count_; ++i) all.push_back(&memory_->streams->at(i));
   return all;
 }
 
@@ -151,12 +149,13 @@ TaskTimes TaskGraph::run_once() {
 
 double TaskGraph::run_held_once() {
   gate_.run({&main_}, [this] {
+    const TaskStreams& streams = *memory_->streams;
     record(begin_, main_);
-    for (const Stream& stream : streams_) wait(stream, begin_);
+    for (std::size_t i = 0; i < stream_count_; ++i) wait(streams.at(i), begin_);
     submit();
-    for (std::size_t i = 0; i < streams_.size(); ++i) {
-      record(stream_ends_[i], streams_[i]);
-      wait(main_, stream_ends_[i]);
+    for (std::size_t i = 0; i < stream_count_; ++i) {
+      record(streams.end_of(i), streams.at(i));
+      wait(main_, streams.end_of(i));
     }
     record(end_, main_);
   });

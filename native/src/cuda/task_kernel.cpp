@@ -9,6 +9,7 @@ namespace {
 
 // A GPU does not stop a kernel whose process was killed: none may keep it for long.
 constexpr std::uint64_t kMostBusyNs = 10'000'000'000;
+constexpr int kMostWork = 100'000;
 
 class BusyTask : public TaskKernel {
  public:
@@ -32,11 +33,14 @@ class BusyTask : public TaskKernel {
 
 class MovingTask : public TaskKernel {
  public:
-  MovingTask(int reads, int writes, bool reads_copies)
-      : reads_(reads), writes_(writes), reads_copies_(reads_copies) {
+  MovingTask(int reads, int writes, bool reads_copies, int work)
+      : reads_(reads), writes_(writes), reads_copies_(reads_copies), work_(work) {
     if (reads < 0 || reads > kMostMoved || writes < 0 || writes > kMostMoved || reads + writes == 0)
       throw Error("moving_task", 0, "bad numbers",
                   "a kernel reads 0 to 3 arrays and writes 0 to 3, and one at least");
+    if (work < 0 || work > kMostWork)
+      throw Error("moving_task", 0, "bad numbers",
+                  "a kernel makes 0 to " + std::to_string(kMostWork) + " steps for each element");
   }
 
   void require_fitting(const TaskMemory& memory, const TaskSpec& task) const override {
@@ -59,6 +63,7 @@ class MovingTask : public TaskKernel {
     Moves moves;
     moves.reads = reads_;
     moves.writes = writes_;
+    moves.work = work_;
     moves.count = static_cast<std::size_t>(task.count);
     const auto first = static_cast<std::size_t>(task.first);
     for (std::size_t i = 0; i < static_cast<std::size_t>(reads_); ++i)
@@ -85,6 +90,7 @@ class MovingTask : public TaskKernel {
 
   int reads_, writes_;
   bool reads_copies_;
+  int work_;
 };
 
 }  // namespace
@@ -93,8 +99,8 @@ std::unique_ptr<TaskKernel> busy_task(std::uint64_t nanoseconds) {
   return std::make_unique<BusyTask>(nanoseconds);
 }
 
-std::unique_ptr<TaskKernel> moving_task(int reads, int writes, bool reads_copies) {
-  return std::make_unique<MovingTask>(reads, writes, reads_copies);
+std::unique_ptr<TaskKernel> moving_task(int reads, int writes, bool reads_copies, int work) {
+  return std::make_unique<MovingTask>(reads, writes, reads_copies, work);
 }
 
 }  // namespace lanescope

@@ -26,6 +26,11 @@ __global__ void moves_kernel(Moves moves) {
 #pragma unroll
   for (int array = 0; array < kMostMoved; ++array)
     if (array < moves.reads) sum += moves.in[array][i];
+  if (moves.work > 0) {
+    auto x = static_cast<float>(sum);
+    for (int step = 0; step < moves.work; ++step) x = fmaf(x, 0.999F, 1.0F);
+    sum += static_cast<double>(x);
+  }
 #pragma unroll
   for (int array = 0; array < kMostMoved; ++array)
     if (array < moves.writes) moves.out[array][i] = sum + array;

@@ -33,10 +33,18 @@ TaskArray::TaskArray(int device, std::size_t bytes, bool pageable)
   std::memset(host(), 0, bytes);
 }
 
+void TaskStreams::require(std::size_t count) {
+  const ScopedDevice scope(device_);
+  while (ends_.size() < count) {
+    if (streams_.size() == ends_.size()) streams_.emplace_back(device_);
+    ends_.emplace_back(Timing::none);
+  }
+}
+
 TaskMemory::TaskMemory(const Topology& topology, int gpu, const std::vector<std::size_t>& in_bytes,
                        const std::vector<std::size_t>& out_bytes, bool not_pinned,
                        const std::vector<int>& cpus)
-    : device(gpu), pageable(not_pinned) {
+    : device(gpu), pageable(not_pinned), streams(std::make_shared<TaskStreams>(gpu)) {
   const ScopedBinding binding(topology, cpus);
   const ScopedDevice scope(device);
   in = arrays(device, in_bytes, pageable);

@@ -434,9 +434,9 @@ def busy_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec]
     A graph whose kernels keep the device busy for so long; for 0 they do nothing.
     """
 
-def moving_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], reads: int, writes: int, reads_copies: bool = False, cpus: Sequence[int] = []) -> TaskGraph:
+def moving_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], reads: int, writes: int, reads_copies: bool = False, work: int = 0, cpus: Sequence[int] = []) -> TaskGraph:
     """
-    A graph whose kernels read so many arrays of the host's memory in place, or the copies of them, and write so many in place, `count` doubles each.
+    A graph whose kernels read so many arrays of the host's memory in place, or the copies of them, and write so many in place, `count` doubles each; `work` steps of computing for each.
     """
 
 def grid_graph(topology: Topology, memory: TaskMemory, tasks: Sequence[TaskSpec], kernel: GridKernel, equation: EquationOfState, nx: int, ny: int, nz: int, outputs: int, pressure: Sequence[float], deepest: Sequence[int], maps_in: bool, maps_out: bool, columns: bool, cpus: Sequence[int] = []) -> TaskGraph:

@@ -57,6 +57,16 @@ def _together(parameters: LinkParameters) -> Table:
     ):
         if both is not None:
             table.add_row(name, _rate(both.h2d_per_byte), _rate(both.d2h_per_byte))
+    paced = parameters.paced
+    if paced is not None:
+        for share, copies, kernel in zip(
+            paced.shares, paced.h2d_factors, paced.kernel_factors, strict=True
+        ):
+            table.add_row(
+                f"copies in, kernels write {share:.0%} of their time",
+                _slower(copies),
+                f"kernel {_slower(kernel)}",
+            )
     mapped = parameters.mapped
     if mapped is not None:
         table.add_row(
@@ -152,6 +162,10 @@ def _time(one: Estimate) -> str:
 def _rate(per_byte: Estimate) -> str:
     value, high, low = (1e-9 / g for g in (per_byte.value, per_byte.low, per_byte.high))
     return f"{gbs_text(value)} GB/s ({gbs_text(low)} to {gbs_text(high)})"
+
+
+def _slower(factor: Estimate) -> str:
+    return f"× {factor.value:.2f} as long ({factor.low:.2f} to {factor.high:.2f})"
 
 
 def _call(direction: Direction, size: int) -> str:

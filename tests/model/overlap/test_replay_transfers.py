@@ -9,7 +9,7 @@ from lanescope.model.overlap.graphs import on_gpus
 from lanescope.model.overlap.replay import replay
 from lanescope.model.overlap.shared_links import SharedLinks, shared_links
 from lanescope.model.overlap.tasks import Task, TaskGraph, TaskKind
-from lanescope.model.transfer.parameters import Duplex, Mixture, Way
+from lanescope.model.transfer.parameters import Duplex, Mixture, Paced, Way
 from lanescope.model.transfer.seconds import single_seconds, transfer_seconds
 from tests.model.overlap.machines import (
     CURVED,
@@ -191,6 +191,15 @@ def test_a_gap_beside_few_writes_is_small():
     # each of ten copies takes 0.1 s and a fifth of the gap
     end = replay(graph(kernel, *copies), parameters).end
     assert end[-1] == pytest.approx(10 * (0.1 + 0.02), rel=1e-3)
+
+
+def test_copies_beside_a_kernel_that_writes_some_of_its_time_take_as_long_as_was_measured():
+    paced = Paced((0.5,), (exactly(1.25),), (exactly(1.1),))
+    parameters = link(mapped=mapped(), explicit_mapped=duplex(4e-9, 2e-9), paced=paced)
+    kernel = Task(KERNEL, 1, seconds=2.0, writes=10**9)
+    end = replay(graph(Task(H2D, 0, 10**9), kernel), parameters).end
+    # the kernel does 1.25 s of itself more slowly
+    assert end == pytest.approx((1.25, 2.0 + 1.25 * (1 - 1 / 1.1)))
 
 
 def test_flows_the_same_way_share_a_link_fairly():

@@ -3,6 +3,7 @@
 import numpy as np
 
 from lanescope.model.overlap.replay import replay
+from lanescope.model.overlap.tasks import Task, TaskGraph, TaskKind
 from lanescope.model.transfer.fit import LinkFacts
 from lanescope.model.transfer.patterns import pattern_of
 from lanescope.model.transfer.points import Kind, plan
@@ -12,6 +13,8 @@ from lanescope.model.transfer.seconds import transfer_seconds
 FACTS = LinkFacts("made up", "Some GPU", "PCIe 4.0 x16", "a test", 2, "a key", "2026-11-21")
 RUNS = 9
 CALL = 1e-6
+#: Of the computing of a paced kernel, for each byte that it writes.
+SECONDS_A_STEP = 9e-15
 
 
 def measured(parameters, points=None, *, noise=0.0, seed=0):
@@ -32,6 +35,8 @@ def _timed(point, parameters, noise, random):
         whole = 5e-6 + point.bytes / 10e9
     elif point.kind in (Kind.DUPLEX, Kind.EXPLICIT_MAPPED):
         whole = replay(pattern_of(point), parameters).seconds
+    elif point.kind is Kind.PACED:
+        whole = replay(_paced(point, parameters), parameters).seconds
     elif point.kind is Kind.MAPPED:
         whole = _mapped(point, parameters.mapped)
     else:
@@ -48,6 +53,13 @@ def _timed(point, parameters, noise, random):
         whole * spread,
         None if held is None else np.full(RUNS, held),
     )
+
+
+def _paced(point, parameters):
+    computing = point.work * point.d2h_bytes * SECONDS_A_STEP
+    kernel = Task(TaskKind.KERNEL, 1, seconds=computing, writes=point.d2h_bytes)
+    copies = [Task(TaskKind.H2D, bytes=point.h2d_bytes)] if point.h2d_bytes else []
+    return TaskGraph((*copies, kernel))
 
 
 def _mapped(point, mapped):

@@ -19,9 +19,10 @@ from lanescope.model.transfer.parameters import (
     LinkParameters,
     Mapped,
     Origin,
+    Paced,
     Way,
 )
-from lanescope.model.transfer.points import MOST_BYTES, Kind, plan
+from lanescope.model.transfer.points import _PACES, MOST_BYTES, Kind, plan
 from lanescope.model.transfer.samples import read_measured, write_measured
 from lanescope.model.transfer.seconds import mapped_seconds, transfer_seconds
 from lanescope.model.transfer.stored import dumps, named_parameters
@@ -50,6 +51,11 @@ TRUE = LinkParameters(
     d2h=direction(7e-6, 26.0, 2.0e-6),
     duplex=Duplex(exactly(1e-9 / 22), exactly(1e-9 / 21), exactly(1.5e-6)),
     explicit_mapped=Duplex(exactly(1e-9 / 12), exactly(1e-9 / 20), exactly(0.0)),
+    paced=Paced(
+        (0.4, 0.8, 0.95),
+        (exactly(1.05), exactly(1.2), exactly(1.9)),
+        (exactly(1.0), exactly(1.02), exactly(1.1)),
+    ),
     mapped=Mapped(exactly(8e-6), exactly(1e-9 / 23), exactly(1e-9 / 24)),
     launching=Launching(exactly(8e-6), exactly(2e-6), exactly(1e-6), exactly(3e-7)),
 )
@@ -89,6 +95,23 @@ def test_traffic_both_ways_is_found_again(fitted):
         assert found.d2h_per_byte.value == pytest.approx(true.d2h_per_byte.value, rel=0.02)
     assert fitted.duplex.gap.value == pytest.approx(1.5e-6, rel=0.1)
     assert fitted.explicit_mapped.gap.value == pytest.approx(0, abs=2e-7)
+
+
+def test_kernels_that_compute_longer_than_they_write_are_found_again(fitted):
+    full = exactly(2.0)
+    assert [round(share, 2) for share in fitted.paced.shares] == [0.51, 0.71, 0.89]
+    for share in fitted.paced.shares:
+        copies, kernel = fitted.paced.h2d_at(share, full), fitted.paced.kernel_at(share, full)
+        assert copies.value == pytest.approx(TRUE.paced.h2d_at(share, full).value, rel=5e-3)
+        assert kernel.value == pytest.approx(TRUE.paced.kernel_at(share, full).value, rel=5e-3)
+    assert fitted.paced.h2d_at(1.0, full) == full
+    assert fitted.paced.h2d_at(0.0, full).value == 1
+
+
+def test_kernels_that_write_nearly_all_of_their_time_tell_nothing_of_less():
+    points = [p for p in plan() if p.kind is not Kind.PACED or p.work == min(_PACES)]
+    known = replace(TRUE, mapped=replace(TRUE.mapped, write_per_byte=exactly(1e-9 / 20)))
+    assert fit(measured(known, points), FACTS).paced is None
 
 
 def test_kernels_are_found_again(fitted):
@@ -156,7 +179,7 @@ def test_a_fit_that_describes_nothing_is_not_usable():
 def test_missing_kinds_are_unknown_and_not_zero():
     points = [p for p in plan() if p.kind is Kind.COPIES]
     found = fit(measured(TRUE, points), FACTS)
-    for name in ("duplex", "explicit_mapped", "mapped", "pageable_h2d", "launching"):
+    for name in ("duplex", "explicit_mapped", "paced", "mapped", "pageable_h2d", "launching"):
         assert getattr(found, name) is None
 
 

@@ -10,7 +10,7 @@ from lanescope.model.transfer.measuring import _TASKS, _fill
 from lanescope.model.transfer.points import LONG_BYTES, MOST_BYTES, Kind, plan
 
 ROOM = (MOST_BYTES, LONG_BYTES, LONG_BYTES)
-IN_PLACE = (Kind.MAPPED, Kind.EXPLICIT_MAPPED)
+IN_PLACE = (Kind.MAPPED, Kind.EXPLICIT_MAPPED, Kind.PACED)
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -29,7 +29,7 @@ def test_tasks_move_what_the_point_says(kind):
             doubles = sum(task.count for task in kernels)
             assert max(task.first + task.count for task in kernels) * 8 <= LONG_BYTES
             assert doubles * 8 * point.writes == point.d2h_bytes
-            assert down == (point.h2d_bytes if kind is Kind.EXPLICIT_MAPPED else 0)
+            assert down == (0 if kind is Kind.MAPPED else point.h2d_bytes)
         else:
             assert (down, up) == (point.h2d_bytes, point.d2h_bytes)
 

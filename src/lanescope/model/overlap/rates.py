@@ -236,8 +236,22 @@ class Rates:
             if known.explicit_mapped is not None:
                 write = known.mapped.write_per_byte
                 one, other = self._ratios(known.explicit_mapped, known.h2d.per_byte, write)
-            slow_in, slow_write = max(slow_in, _beside(one, other, writing)), max(slow_write, other)
+            one, other = self._beside_writes(one, other, writing)
+            slow_in, slow_write = max(slow_in, one), max(slow_write, other)
         return slow_in, slow_back, slow_read, slow_write
+
+    def _beside_writes(self, one: float, other: float, share: float) -> tuple[float, float]:
+        """How many times as long copies in and mapped writes take that want a share of their pace.
+
+        `one` and `other` are those of a share of 1.
+        """
+        paced = self.parameters.paced
+        if paced is None:
+            return _beside(one, other, share), other
+        copies = paced.h2d_at(share, Estimate.exactly(one))
+        kernel = paced.kernel_at(share, Estimate.exactly(other))
+        # A kernel that takes so much longer writes at so much less than its share of the pace.
+        return max(1.0, self._level.of(copies)), max(1.0, self._level.of(kernel) / share)
 
     def _ratios(
         self, duplex: Duplex | None, h2d_alone: Estimate, d2h_alone: Estimate

@@ -10,6 +10,7 @@ import numpy as np
 from lanescope.errors import InputError
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.fit_direction import fit_direction, fit_pageable
+from lanescope.model.transfer.fit_paced import fit_paced
 from lanescope.model.transfer.fit_together import (
     fit_duplex,
     fit_explicit_mapped,
@@ -114,6 +115,7 @@ def fit(measured: Sequence[Measured], facts: LinkFacts) -> LinkParameters:
         parameters,
         duplex=fit_duplex(used, parameters),
         explicit_mapped=fit_explicit_mapped(used, parameters),
+        paced=fit_paced(used, parameters),
     )
     return replace(parameters, errors=errors_of(residuals(measured, parameters)))
 

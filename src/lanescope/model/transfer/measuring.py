@@ -27,10 +27,12 @@ from lanescope.model.transfer.settling import is_settled
 
 _DOUBLE = 8
 _BLOCK = 1 << 20  # doubles
-#: Over all points; over short ones, which a moment's disturbance takes in whole; and over those
-#: on which these do not agree.
-ROUNDS, _SHORT_ROUNDS, _MOST_REPEATS = 2, 4, 2
-_SHORT_SECONDS = 60e-6
+#: Over all points; with short ones, of which a moment's disturbance takes all samples of a round;
+#: and with those on which these do not agree.
+ROUNDS, _SHORT_ROUNDS, _MOST_ROUNDS = 2, 6, 12
+_SHORT_SECONDS = 2e-3
+#: After so long no further round takes place, and the one that goes on ends.
+_ENOUGH_SECONDS = 42.0
 #: Copied before the first point: the CPU writes the bytes of such copies itself, and one that was
 #: idle is slow at first.
 _WARMING = one_way(Way.H2D, 20 << 10, 1)
@@ -81,7 +83,7 @@ class TransferBench:
 
     def _graph(self, point: Point) -> native.TaskGraph:
         tasks = list(_TASKS[point.kind](point))
-        if point.kind in (Kind.EXPLICIT_MAPPED, Kind.MAPPED):
+        if point.kind in (Kind.EXPLICIT_MAPPED, Kind.PACED, Kind.MAPPED):
             return native.moving_graph(
                 self._topology,
                 self._pinned,
@@ -89,6 +91,7 @@ class TransferBench:
                 point.reads,
                 point.writes,
                 reads_copies=point.kind is Kind.EXPLICIT_MAPPED,
+                work=point.work,
                 cpus=self._cpus,
             )
         memory = self._pageable if point.kind is Kind.PAGEABLE else self._pinned
@@ -105,31 +108,34 @@ def _fill(values: FloatArray) -> None:
 def measure_all(
     bench: TransferBench, points: Sequence[Point], budget_seconds: float
 ) -> Iterator[Measured]:
-    """Time points in rounds, each second one backwards; the first two for about so long in all.
+    """Time points in rounds, each for about so long in all.
 
-    What others do to the host's memory meanwhile does not last, mostly: short transfers are timed
-    in two more rounds, and points whose rounds differ by more than `SETTLED` up to twice more.
+    What others do to the host's cores and memory comes and goes by seconds. So each round has its
+    own order, the same in every fit, short transfers are timed in more rounds, and points whose
+    rounds differ by more than `SETTLED` in some more, as far as `_ENOUGH_SECONDS` go.
     """
+    began = time.monotonic()
     bench.warm_up()
     rounds: dict[Point, list[Measured]] = {point: [] for point in points}
 
-    def again(some: Sequence[Point], round_: int) -> Iterator[Measured]:
-        for point in some[:: 1 if round_ % 2 == 0 else -1]:
-            one = Measured.of(point, bench.measure(point, budget_seconds / ROUNDS), round_)
+    for round_ in range(_MOST_ROUNDS):
+        some = [point for point, known in rounds.items() if _is_due(known, round_)]
+        for place in np.random.default_rng(round_).permutation(len(some)):
+            if round_ >= ROUNDS and time.monotonic() - began > _ENOUGH_SECONDS:
+                return
+            point = some[place]
+            one = Measured.of(point, bench.measure(point, budget_seconds / _SHORT_ROUNDS), round_)
             rounds[point].append(one)
             yield one
 
-    for round_ in range(ROUNDS):
-        yield from again(points, round_)
-    for round_ in range(ROUNDS, _SHORT_ROUNDS):
-        yield from again([point for point, known in rounds.items() if _is_short(known)], round_)
-    for round_ in range(_SHORT_ROUNDS, _SHORT_ROUNDS + _MOST_REPEATS):
-        open_ = [point for point, known in rounds.items() if not is_settled(known)]
-        yield from again(open_, round_)
 
-
-def _is_short(known: Sequence[Measured]) -> bool:
-    return known[0].whole.value < _SHORT_SECONDS
+def _is_due(known: Sequence[Measured], round_: int) -> bool:
+    """Whether a point is timed in a round, by its times in those before."""
+    if round_ < ROUNDS:
+        return True
+    if round_ < _SHORT_ROUNDS:
+        return known[0].whole.value < _SHORT_SECONDS
+    return not is_settled(known)
 
 
 def _is_held(point: Point) -> bool:
@@ -160,6 +166,12 @@ def _both_ways(point: Point) -> Iterator[native.TaskSpec]:
             )
 
 
+def _paced(point: Point) -> Iterator[native.TaskSpec]:
+    if point.h2d_bytes:
+        yield copy_task(True, 0, point.h2d_bytes)
+    yield kernel_task(0, point.d2h_bytes // _DOUBLE, stream=1)
+
+
 def _in_place(point: Point) -> Iterator[native.TaskSpec]:
     yield kernel_task(0, point.bytes // (point.reads + point.writes) // _DOUBLE)
 
@@ -179,6 +191,7 @@ _TASKS: dict[Kind, Callable[[Point], Iterator[native.TaskSpec]]] = {
     Kind.PAGEABLE: _one_way,
     Kind.DUPLEX: _both_ways,
     Kind.EXPLICIT_MAPPED: _both_ways,
+    Kind.PACED: _paced,
     Kind.MAPPED: _in_place,
     Kind.LAUNCHES: _launches,
     Kind.EVENTS: _in_turns,

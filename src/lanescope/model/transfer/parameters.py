@@ -104,11 +104,45 @@ class Mixture:
 
     def at(self, share: float) -> Estimate:
         """Return the factor of a share."""
-        one = Estimate.exactly(1.0)
-        shares, factors = (0.0, *self.shares, 1.0), (one, *self.factors, one)
-        right = min(bisect_right(shares, share), len(shares) - 1)
-        a, b = shares[right - 1], shares[right]
-        return between(factors[right - 1], factors[right], (share - a) / (b - a))
+        return _along(self.shares, self.factors, share, Estimate.exactly(1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """How copies to the GPU and a kernel slow each other that computes longer than it writes.
+
+    Attributes
+    ----------
+    shares
+        Rising, each between 0 and 1: what its writes of the host's memory take alone, as a share
+        of the time that the kernel takes alone.
+    h2d_factors
+        How many times as long as alone copies take beside it, for each share.
+    kernel_factors
+        How many times as long as alone the kernel takes beside copies, for each share.
+    """
+
+    shares: tuple[float, ...]
+    h2d_factors: tuple[Estimate, ...]
+    kernel_factors: tuple[Estimate, ...]
+
+    def h2d_at(self, share: float, full: Estimate) -> Estimate:
+        """Return the factor of copies beside a share, straight to `full` for one of 1."""
+        return _along(self.shares, self.h2d_factors, share, full)
+
+    def kernel_at(self, share: float, full: Estimate) -> Estimate:
+        """Return the factor of a kernel with a share, straight to `full` for one of 1."""
+        return _along(self.shares, self.kernel_factors, share, full)
+
+
+def _along(
+    shares: tuple[float, ...], factors: tuple[Estimate, ...], share: float, last: Estimate
+) -> Estimate:
+    """Return the factor of a share: 1 for none, `last` for all, straight between those known."""
+    known, values = (0.0, *shares, 1.0), (Estimate.exactly(1.0), *factors, last)
+    right = min(bisect_right(known, share), len(known) - 1)
+    a, b = known[right - 1], known[right]
+    return between(values[right - 1], values[right], (share - a) / (b - a))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +247,8 @@ class LinkParameters:
         Copies both ways at once; None: not known, and taken for unslowed.
     explicit_mapped
         Copies to the GPU, while kernels write the host's memory; None: as `duplex`.
+    paced
+        The same where the kernels compute longer than they write; None: not known.
     mapped
         Kernels that read and write the host's memory; None: not known.
     pageable_h2d, pageable_d2h
@@ -240,6 +276,7 @@ class LinkParameters:
     d2h: Direction
     duplex: Duplex | None = None
     explicit_mapped: Duplex | None = None
+    paced: Paced | None = None
     mapped: Mapped | None = None
     pageable_h2d: Direction | None = None
     pageable_d2h: Direction | None = None

@@ -117,7 +117,8 @@ def _schema() -> pa.Schema:
     import pyarrow as pa
 
     whole = {"h2d_bytes": pa.int64(), "d2h_bytes": pa.int64(), "streams": pa.int32()}
-    arrays = {"reads": pa.int32(), "writes": pa.int32(), "held_out": pa.bool_()}
+    arrays = {name: pa.int32() for name in ("reads", "writes", "work")}
     # Single precision keeps a ten-millionth of a time.
     times = {name: pa.list_(pa.float32()) for name in _TIMES}
-    return pa.schema({"kind": pa.string(), **whole, **arrays, "round": pa.int32(), **times})
+    of_point = {"kind": pa.string(), **whole, **arrays, "held_out": pa.bool_()}
+    return pa.schema({**of_point, "round": pa.int32(), **times})
