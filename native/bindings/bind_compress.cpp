@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "bindings.hpp"
+#include "compress_values.hpp"
 #include "lanescope/compress/host_codec.hpp"
 #include "lanescope/error.hpp"
 
@@ -29,61 +30,17 @@ using Stream = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::de
 using StreamRoom = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using NewStream = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 
-std::optional<Dtype> dtype_of(nb::dlpack::dtype type) {
-  if (type.lanes != 1) return std::nullopt;
-  const auto of_bits = [&](std::optional<Dtype> one, std::optional<Dtype> two,
-                           std::optional<Dtype> four, std::optional<Dtype> eight) {
-    switch (type.bits) {
-      case 8:
-        return one;
-      case 16:
-        return two;
-      case 32:
-        return four;
-      case 64:
-        return eight;
-    }
-    return std::optional<Dtype>();
-  };
-  switch (static_cast<nb::dlpack::dtype_code>(type.code)) {
-    case nb::dlpack::dtype_code::Int:
-      return of_bits(Dtype::int8, Dtype::int16, Dtype::int32, Dtype::int64);
-    case nb::dlpack::dtype_code::UInt:
-      return of_bits(Dtype::bytes, Dtype::uint16, Dtype::uint32, Dtype::uint64);
-    case nb::dlpack::dtype_code::Float:
-      return of_bits({}, Dtype::float16, Dtype::float32, Dtype::float64);
-    case nb::dlpack::dtype_code::Bfloat:
-      return of_bits({}, Dtype::bfloat16, {}, {});
-    case nb::dlpack::dtype_code::Bool:
-      return of_bits(Dtype::bytes, {}, {}, {});
-    default:
-      return std::nullopt;
-  }
-}
-
 std::span<const std::byte> bytes_of(const Stream& stream) {
   return {reinterpret_cast<const std::byte*>(stream.data()), stream.nbytes()};
-}
-
-std::vector<std::uint64_t> shape_of(const Values& values) {
-  std::vector<std::uint64_t> shape(values.ndim());
-  for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = values.shape(i);
-  return shape;
 }
 
 /// Compresses into so much memory, without the interpreter's lock; returns the stream's length.
 std::size_t compress_into(const Values& values, Codec codec, std::optional<Dtype> dtype,
                           int dimensionality, int threads, std::span<std::byte> out) {
-  if (!dtype) dtype = dtype_of(values.dtype());
-  if (!dtype)
-    throw Error("compress", 0, "bad values", "values of this type are none that can be compressed");
-  if (lanescope::compress::bytes_of(*dtype) != values.itemsize())
-    throw Error("compress", 0, "bad values",
-                "values of " + std::to_string(values.itemsize()) + " bytes are not " +
-                    nb::cast<std::string>(nb::cast(*dtype).attr("name")));
+  const Dtype taken = taken_dtype(values, dtype);
   const nb::gil_scoped_release released;
   return lanescope::compress::compress_on_host(
-      {codec, *dtype, dimensionality},
+      {codec, taken, dimensionality},
       {static_cast<const std::byte*>(values.data()), values.nbytes()}, shape_of(values), out,
       threads);
 }

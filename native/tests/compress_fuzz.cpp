@@ -272,15 +272,16 @@ class Fuzz {
     Exact<std::uint8_t> out(bound);
     std::memset(out.begin(), junk, bound);
     const std::uint32_t used =
-        Strip::encode(HostWarp{}, values.data.get(), count, settings, out.begin());
+        Strip::encode(HostWarp{}, values.data.get(), count, settings, out.begin(), bound);
     require(used <= bound, "no more bytes than bound");
     return Coded(out.begin(), out.begin() + (used + 3) / 4 * 4);
   }
 
   bool decode(const Coded& coded, const Settings& settings, Exact<Word>& values) {
     const Exact<std::uint8_t> in(coded.data(), coded.size());
+    ValuesOut<Word> out{values.begin()};
     return Strip::decode(HostWarp{}, in.data.get(), static_cast<std::uint32_t>(in.size), settings,
-                         values.begin(), static_cast<std::uint32_t>(values.size));
+                         out, static_cast<std::uint32_t>(values.size));
   }
 
   Coded round_trip(Random& random) {

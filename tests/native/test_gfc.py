@@ -24,7 +24,7 @@ int code(int dimensionality) {
   using Strip = lanescope::compress::GfcStrip<Word>;
   std::vector<std::uint8_t> out(Strip::bound(count));
   const auto used = Strip::encode(lanescope::compress::HostWarp{}, values.data(), count,
-                                  {dimensionality}, out.data());
+                                  {dimensionality}, out.data(), Strip::bound(count));
   return std::fwrite(out.data(), 1, used, stdout) == used ? 0 : 1;
 }
 

@@ -96,14 +96,24 @@ void seal(Header& header, const std::vector<std::uint64_t>& shape) {
   header.checksum = checksum_of_front(header, shape);
 }
 
+std::size_t front_length(std::span<const std::byte> header, std::size_t length) {
+  if (length < sizeof(Header))
+    refuse("it has " + std::to_string(length) + " bytes, fewer than a header");
+  const auto told = read<Header>(header, 0);
+  check_numbers(told, length);
+  const std::size_t front = front_bytes(told.dimensions, told.blocks);
+  if (front > length) refuse("it ends before its blocks are told");
+  return front;
+}
+
 Layout layout_of(std::span<const std::byte> stream) {
-  if (stream.size() < sizeof(Header))
-    refuse("it has " + std::to_string(stream.size()) + " bytes, fewer than a header");
+  return layout_of(stream, stream.size());
+}
+
+Layout layout_of(std::span<const std::byte> stream, std::size_t length) {
+  const std::size_t front = front_length(stream, length);
   Layout layout;
   layout.header = read<Header>(stream, 0);
-  check_numbers(layout.header, stream.size());
-  const std::size_t front = front_bytes(layout.header.dimensions, layout.header.blocks);
-  if (front > stream.size()) refuse("it ends before its blocks are told");
   for (std::size_t i = 0; i < layout.header.dimensions; ++i)
     layout.shape.push_back(read<std::uint64_t>(stream, sizeof(Header) + 8 * i));
   if (checksum_of_front(layout.header, layout.shape) != layout.header.checksum)
@@ -115,10 +125,9 @@ Layout layout_of(std::span<const std::byte> stream) {
     layout.blocks.push_back(read<Descriptor>(stream, descriptors + sizeof(Descriptor) * i));
     layout.offsets.push_back(offset);
     offset += padded(layout.blocks.back().payload_bytes());
-    if (offset > stream.size())
-      refuse("block " + std::to_string(i) + " does not lie within the stream");
+    if (offset > length) refuse("block " + std::to_string(i) + " does not lie within the stream");
   }
-  if (offset != stream.size()) refuse("there are bytes behind its last block");
+  if (offset != length) refuse("there are bytes behind its last block");
   const std::size_t told = descriptors + sizeof(Descriptor) * layout.blocks.size();
   if (!are_zeros(stream.subspan(told, front - told)))
     refuse("there is something between its parts");

@@ -96,6 +96,15 @@ class Decompressor {
   explicit Decompressor(const Layout& layout)
       : layout_(layout), settings_{layout.header.dimensionality} {}
 
+  /// The payload comes with what fills it up.
+  void restore_padded(std::size_t number, Bytes whole, std::span<std::byte> block) {
+    const std::size_t size = layout_.blocks[number].payload_bytes();
+    for (const std::byte one : whole.subspan(size))
+      if (one != std::byte{0}) refuse(number, "there is something behind its payload");
+    restore(number, whole.first(size), block);
+  }
+
+ private:
   void restore(std::size_t number, Bytes payload, std::span<std::byte> block) {
     switch (static_cast<BlockMode>(layout_.blocks[number].mode())) {
       case BlockMode::raw:
@@ -117,7 +126,6 @@ class Decompressor {
       refuse(number, "its checksum does not fit: it was changed after it was compressed");
   }
 
- private:
   static void fill(Bytes value, std::span<std::byte> block) {
     // each copy doubles what is there
     std::memcpy(block.data(), value.data(), value.size());
@@ -222,25 +230,30 @@ std::size_t compress_on_host(const Choice& choice, std::span<const std::byte> da
   return end;
 }
 
+void require_room(const Layout& layout, std::size_t bytes) {
+  if (bytes == layout.header.bytes) return;
+  throw Error("decompress", 0, "no room",
+              "the stream holds " + std::to_string(layout.header.bytes) +
+                  " bytes, and there is room for " + std::to_string(bytes));
+}
+
+void restore_block(const Layout& layout, std::size_t block, std::span<const std::byte> payload,
+                   std::span<std::byte> out) {
+  Decompressor(layout).restore_padded(block, payload, out);
+}
+
 void decompress_on_host(const Layout& layout, std::span<const std::byte> stream,
                         std::span<std::byte> out, int threads) {
-  if (out.size() != layout.header.bytes)
-    throw Error("decompress", 0, "no room",
-                "the stream holds " + std::to_string(layout.header.bytes) +
-                    " bytes, and there is "
-                    "room for " +
-                    std::to_string(out.size()));
+  require_room(layout, out.size());
   in_parallel(
       layout.blocks.size(), kLeastBlocks,
       [&](std::size_t first, std::size_t last) {
         Decompressor decompressor(layout);
         for (std::size_t i = first; i < last; ++i) {
-          const std::size_t begin = i * kBlockBytes, size = layout.blocks[i].payload_bytes();
-          const Bytes whole = stream.subspan(layout.offsets[i], padded(size));
-          for (const std::byte one : whole.subspan(size))
-            if (one != std::byte{0}) refuse(i, "there is something behind its payload");
-          decompressor.restore(i, whole.first(size),
-                               out.subspan(begin, std::min(kBlockBytes, out.size() - begin)));
+          const std::size_t begin = i * kBlockBytes;
+          decompressor.restore_padded(
+              i, stream.subspan(layout.offsets[i], padded(layout.blocks[i].payload_bytes())),
+              out.subspan(begin, std::min(kBlockBytes, out.size() - begin)));
         }
       },
       static_cast<std::size_t>(std::max(threads, 0)));

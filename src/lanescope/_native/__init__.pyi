@@ -679,6 +679,44 @@ def compress_into(values: object, out: object, codec: Codec, dtype: Dtype | None
 def decompress(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], out: object, threads: int = 0) -> None:
     """Decompress a stream into an array of as many bytes."""
 
+class DeviceEncoding:
+    """
+    An array in a GPU's memory, coded there, in the order of a CUDA stream.
+    """
+
+    def __init__(self, values: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, stream: int = 0, sms: int = 0) -> None: ...
+
+    @property
+    def stream_bytes(self) -> int: ...
+
+    def write(self, out: object) -> None:
+        """Put the compressed stream to memory of the same GPU."""
+
+def device_stream_layout(compressed: object, stream: int = 0) -> StreamLayout:
+    """Read and check the header of a compressed stream in a GPU's memory."""
+
+def decompress_on_device(compressed: object, out: object, stream: int = 0, sms: int = 0) -> None:
+    """
+    Decompress a stream in a GPU's memory into an array of as many bytes there.
+    """
+
+class DeviceTimes:
+    """How long kernels took, in seconds."""
+
+    @property
+    def encode_s(self) -> list[float]: ...
+
+    @property
+    def decode_s(self) -> list[float]: ...
+
+    @property
+    def payload_bytes(self) -> int: ...
+
+def time_device_codec(values: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, sms: int = 0, repeats: int = 9) -> DeviceTimes:
+    """
+    Time the kernels that encode and decode an array within a GPU's memory.
+    """
+
 class ProbeReport:
     """What a probe tells when it has stopped."""
 

@@ -1,4 +1,4 @@
-"""Compress arrays in the host's memory, and get them back bit by bit."""
+"""Compress arrays in the host's or a GPU's memory, and get them back bit by bit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lanescope._core import native
-from lanescope.compression.stream import Codec, Stream, as_bytes, describe, input_errors
+from lanescope.compression import gpu
+from lanescope.compression.stream import Codec, as_bytes, describe, input_errors
 from lanescope.errors import InputError
 
 AUTO = "auto"
@@ -36,15 +37,16 @@ def compress(
     dtype: str | None = None,
     dimensionality: int = 1,
     threads: int = 0,
-    out: Stream | None = None,
-) -> Stream:
-    """Compress an array without loss.
+    out: Any = None,
+) -> Any:
+    """Compress an array without loss, where it lies.
 
     Parameters
     ----------
     values
-        In the host's memory, in C order, by DLPack or Python's buffer interface: of NumPy, PyTorch
-        and others. Integers, fp16, bf16, fp32 and fp64; bool comes back as uint8.
+        In C order, by DLPack or Python's buffer interface: of NumPy, PyTorch and others, in the
+        host's memory; of PyTorch, CuPy and others with DLPack, in a GPU's. Integers, fp16, bf16,
+        fp32 and fp64; bool comes back as uint8.
     codec
         A name of `Codec`, or ``auto``: the one that makes some blocks of the array smallest.
     dtype
@@ -52,14 +54,17 @@ def compress(
     dimensionality
         Of GFC: from how many values before a value is predicted, 1 to 32. ``auto`` tries some.
     threads
-        0: as many as there are CPUs at hand, 16 at most.
+        Of the host; 0: as many as there are CPUs at hand, 16 at most.
     out
         Memory for the stream, `most_bytes` of it, in place of new memory, which costs time.
 
     Returns
     -------
     Stream
-        Bytes that describe themselves: shape (n,), uint8; the first ones of `out` if given.
+        Bytes that describe themselves: shape (n,), uint8; the first ones of `out` if given. Of an
+        array in a GPU's memory they lie in the same memory, an array of PyTorch or CuPy, and are
+        those that the host makes, to the bit. Kernels run in the caller's current stream of that
+        library, after what is there, and are done when this returns.
 
     Raises
     ------
@@ -69,6 +74,11 @@ def compress(
     kind = None if dtype is None else _dtype_named(dtype)
     dimensionality, threads = index(dimensionality), _threads(threads)
     chosen = None if codec == AUTO else _codec_named(codec)
+    if gpu.on_gpu(values):
+        with input_errors(), _type_errors(gpu.NO_ARRAY):
+            if chosen is None:
+                chosen, dimensionality = _best(values, kind)
+            return gpu.compress(values, native.Codec[chosen], kind, dimensionality, out)
     with input_errors(), _type_errors(_NO_ARRAY):
         if chosen is None:
             chosen, dimensionality = _best(values, kind)
@@ -98,12 +108,13 @@ def decompress(stream: Any, *, out: Any = None, framework: str = "numpy", thread
     Parameters
     ----------
     stream
-        As `compress` returned it, or the same bytes.
+        As `compress` returned it, or the same bytes, on the host or in a GPU's memory.
     out
-        An array in the host's memory, in C order, that gets the values in place of a new one;
-        it has as many bytes.
+        An array where the stream lies, in C order, that gets the values in place of a new one; it
+        has as many bytes.
     framework
-        Of a new array: ``numpy``, where bf16 comes as uint16, or ``torch``.
+        Of a new array: ``numpy``, where bf16 comes as uint16, or ``torch``; for a stream in a GPU's
+        memory ``torch`` or ``cupy``, else what the stream is of.
     threads
         0: as many as there are CPUs at hand, 16 at most.
 
@@ -113,6 +124,10 @@ def decompress(stream: Any, *, out: Any = None, framework: str = "numpy", thread
         If the stream was cut off or changed: the block is named. `out` then holds some of it.
     """
     threads = _threads(threads)
+    if gpu.on_gpu(stream):
+        info = describe(stream)
+        with input_errors(), _type_errors(gpu.NO_ROOM):
+            return gpu.decompress(stream, out, info.shape, info.dtype, framework)
     data = as_bytes(stream)
     info = describe(data)
     if out is None:
@@ -202,6 +217,10 @@ def _sample(
     values: Any, dtype: native.Dtype | None
 ) -> tuple[NDArray[np.uint8], native.Dtype, np.dtype[Any]]:
     """Return some blocks of an array as bytes, what its values are, and words of their size."""
+    if gpu.on_gpu(values):
+        view, name, size = gpu.sample(values, _BLOCK_BYTES, _SAMPLED_BLOCKS)
+        kind = dtype or _dtype_named("uint8" if name == "bool" else name)
+        return view, kind, np.dtype(f"u{size}")
     view, kind, size = native.bytes_view(values)
     word = np.dtype(f"u{size}")
     blocks = len(view) // _BLOCK_BYTES

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lanescope._core import native
+from lanescope.compression import gpu
 from lanescope.errors import InputError
 
 Stream = NDArray[np.uint8]
@@ -73,7 +74,8 @@ def describe(stream: Any) -> StreamInfo:
     Parameters
     ----------
     stream
-        An array of bytes, or anything with Python's buffer interface.
+        An array of bytes, on the host or in a GPU's memory, or anything with Python's buffer
+        interface.
 
     Raises
     ------
@@ -81,7 +83,8 @@ def describe(stream: Any) -> StreamInfo:
         If it is no stream, or cut off.
     """
     with input_errors():
-        layout = native.stream_layout(as_bytes(stream))
+        on_gpu = gpu.on_gpu(stream)
+        layout = gpu.layout(stream) if on_gpu else native.stream_layout(as_bytes(stream))
     dtype = layout.dtype.name
     return StreamInfo(
         Codec(layout.codec.name),

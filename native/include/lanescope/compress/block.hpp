@@ -27,8 +27,8 @@ std::size_t encode_block(Warp warp, const std::byte* in, std::size_t bytes,
     const std::size_t size = std::min(kStripBytes, bytes - strip * kStripBytes);
     const auto* values = reinterpret_cast<const Word*>(in + strip * kStripBytes);
     auto* to = reinterpret_cast<std::uint8_t*>(out + end);
-    std::uint32_t used =
-        Strip::encode(warp, values, static_cast<std::uint32_t>(size / sizeof(Word)), settings, to);
+    const auto count = static_cast<std::uint32_t>(size / sizeof(Word));
+    std::uint32_t used = Strip::encode(warp, values, count, settings, to, Strip::bound(count));
     while (used % kStripUnit != 0) to[used++] = 0;
     units[strip] = static_cast<std::uint16_t>(used / kStripUnit);
     end += used;
@@ -50,9 +50,9 @@ bool decode_block(Warp warp, const std::byte* payload, std::size_t payload_bytes
     const std::size_t size = std::min(kStripBytes, bytes - strip * kStripBytes);
     const std::size_t used = units[strip] * kStripUnit;
     if (begin + used > payload_bytes) return false;
+    ValuesOut<Word> to{reinterpret_cast<Word*>(out + strip * kStripBytes)};
     if (!Strip::decode(warp, reinterpret_cast<const std::uint8_t*>(payload + begin),
-                       static_cast<std::uint32_t>(used), settings,
-                       reinterpret_cast<Word*>(out + strip * kStripBytes),
+                       static_cast<std::uint32_t>(used), settings, to,
                        static_cast<std::uint32_t>(size / sizeof(Word))))
       return false;
     begin += used;

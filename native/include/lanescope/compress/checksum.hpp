@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "lanescope/compress/warp.hpp"
+#include "lanescope/compress/lanes.hpp"
 
 namespace lanescope::compress {
 
@@ -17,6 +17,11 @@ LANESCOPE_LANES constexpr std::uint64_t checksum_part(std::uint64_t word, std::u
   return x ^ (x >> 29);
 }
 
+/// The part of the number of bytes.
+LANESCOPE_LANES constexpr std::uint64_t checksum_begin(std::uint64_t bytes) {
+  return checksum_part(bytes, ~std::uint64_t{0} - 1);
+}
+
 /// 32 bits of a sum of parts.
 LANESCOPE_LANES constexpr std::uint32_t checksum_end(std::uint64_t sum) {
   return static_cast<std::uint32_t>((sum * 0x9E3779B97F4A7C15U) >> 32);
@@ -25,7 +30,7 @@ LANESCOPE_LANES constexpr std::uint32_t checksum_end(std::uint64_t sum) {
 /// Of bytes, as 8-byte words of which the last one is filled up with zeros; their number counts.
 inline std::uint32_t checksum_of(const void* data, std::size_t bytes) {
   const auto* from = static_cast<const unsigned char*>(data);
-  std::uint64_t sum = checksum_part(bytes, ~std::uint64_t{0} - 1);
+  std::uint64_t sum = checksum_begin(bytes);
   const std::size_t words = bytes / 8;
   for (std::size_t i = 0; i < words; ++i) {
     std::uint64_t word;

@@ -26,14 +26,19 @@ namespace lanescope::compress {
 template <typename W>
 struct DeltaStrip {
   using Word = W;
+  static constexpr std::uint32_t kRow = kLanes;
 
   LANESCOPE_LANES static constexpr std::uint32_t bound(std::uint32_t values) {
     return planes_at(groups_of(values)) + groups_of(values) * kBits * kParts * 4;
   }
 
+  LANESCOPE_LANES static constexpr std::uint32_t least_room(std::uint32_t values) {
+    return bound(values);
+  }
+
   template <typename Warp>
   LANESCOPE_LANES static std::uint32_t encode(Warp warp, const Word* in, std::uint32_t values,
-                                              const Settings&, std::uint8_t* out) {
+                                              const Settings&, std::uint8_t* out, std::uint32_t) {
     const Predictor predictor = best_predictor(warp, in, values);
     const std::uint32_t groups = groups_of(values);
     std::uint32_t at = planes_at(groups);
@@ -44,49 +49,63 @@ struct DeltaStrip {
       }
     });
     warp.sync();
-    for (std::uint32_t group = 0; group < groups; ++group) {
-      Lanes<Warp, Word> parts[kParts];
-      Word bits = 0;
+    Lanes<Warp, Word> last;  // Values before those that are coded.
+    warp.each([&](int lane) { last[lane] = 0; });
+    for (std::uint32_t group = 0; group < groups; group += kAtOnce) {
+      Lanes<Warp, Word> codes[kAtOnce * kParts];
+      take_rows(warp, in, group * kGroup, values, predictor, last, codes);
+      std::uint32_t widths = 0;
       LANESCOPE_UNROLL
-      for (std::uint32_t part = 0; part < kParts; ++part) {
-        const std::uint32_t first = group * kGroup + part * kLanes;
-        parts[part] = differences(warp, in, first, values, predictor);
-        bits = static_cast<Word>(bits | warp.any_bits(parts[part]));
+      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+        Word bits = warp.any_bits(codes[k * kParts]);
+        if constexpr (kParts == 2)
+          bits = static_cast<Word>(bits | warp.any_bits(codes[k * kParts + 1]));
+        widths |= width_of(bits) << 8 * k;
       }
-      const std::uint32_t width = width_of(bits);
-      warp.each([&](int lane) {
-        if (lane == 0) out[kHeader + group] = static_cast<std::uint8_t>(width);
-      });
-      store_planes(warp, parts, static_cast<int>(width), out + at);
-      at += width * kParts * 4;
+      store_widths(warp, widths, out + kHeader + group);
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+        const std::uint32_t width = widths >> 8 * k & 0xFF;
+        store_planes(warp, codes + k * kParts, static_cast<int>(width), out + at);
+        at += width * kParts * 4;
+      }
     }
     warp.sync();
     return at;
   }
 
-  template <typename Warp>
+  template <typename Warp, typename Out>
   LANESCOPE_LANES static bool decode(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
-                                     const Settings&, Word* out, std::uint32_t values) {
+                                     const Settings&, Out& out, std::uint32_t values) {
     const std::uint32_t groups = groups_of(values);
     std::uint32_t at = planes_at(groups);
     if (bytes < at) return false;
     const std::uint32_t header = load_word(in);
     const Predictor predictor{header & 0xFF, header >> 8};
     if (predictor.lag < 1 || predictor.lag > kLanes || predictor.turned > 1) return false;
+    const auto back = warp.lag_of(predictor.lag);
 
     Lanes<Warp, Word> before;
     warp.each([&](int lane) { before[lane] = 0; });
-    for (std::uint32_t group = 0; group < groups; ++group) {
-      const std::uint32_t width = in[kHeader + group];
-      if (width > kBits || bytes - at < width * kParts * 4) return false;
-      Lanes<Warp, Word> parts[kParts];
-      load_planes(warp, in + at, static_cast<int>(width), parts);
-      at += width * kParts * 4;
+    for (std::uint32_t group = 0; group < groups; group += kAtOnce) {
+      const std::uint32_t widths = load_widths(in + kHeader + group, groups - group);
+      Lanes<Warp, Word> rows[kAtOnce * kParts];
       LANESCOPE_UNROLL
-      for (std::uint32_t part = 0; part < kParts; ++part) {
-        before = warp.add_up(parts[part], before, static_cast<int>(predictor.lag));
-        const std::uint32_t first = group * kGroup + part * kLanes;
-        store_values(warp, before, predictor.turned, out, first, values);
+      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+        const std::uint32_t width = widths >> 8 * k & 0xFF;
+        if (width > kBits || bytes - at < width * kParts * 4) return false;
+        load_planes(warp, in + at, static_cast<int>(width), rows + k * kParts);
+        at += width * kParts * 4;
+      }
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k)
+        rows[k] = before = warp.add_up(rows[k], before, back);
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k) {
+        const std::uint32_t first = group * kGroup + k * kLanes;
+        if (first >= values) break;
+        store_values(warp, rows[k], predictor.turned, out.at(first), values - first);
+        out.done(warp, first + kLanes);
       }
     }
     return at == bytes;
@@ -103,6 +122,11 @@ struct DeltaStrip {
   static constexpr std::uint32_t kHeader = 4;
   static constexpr std::uint32_t kLags = 10;
   static constexpr std::uint32_t kSamples = 8;
+#ifdef LANESCOPE_ON_DEVICE
+  static constexpr std::uint32_t kAtOnce = 4;  // Groups whose steps overlap; a word of widths.
+#else
+  static constexpr std::uint32_t kAtOnce = 1;
+#endif
 
   struct Predictor {
     std::uint32_t lag;
@@ -149,6 +173,69 @@ struct DeltaStrip {
     return static_cast<Word>((code >> 1) ^ static_cast<Word>(0 - static_cast<Word>(code & 1)));
   }
 
+  /// Codes of the differences of `kAtOnce` groups from value `first` on. `last` has the 32 values
+  /// before, and then the last ones.
+  template <typename Warp>
+  LANESCOPE_LANES static void take_rows(Warp warp, const Word* in, std::uint32_t first,
+                                        std::uint32_t values, Predictor predictor,
+                                        Lanes<Warp, Word>& last, Lanes<Warp, Word>* codes) {
+#ifdef LANESCOPE_ON_DEVICE
+    const auto back = warp.lag_of(predictor.lag);
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k)
+      codes[k] = load_row(warp, in, first + k * kLanes, values);
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k) {
+      Lanes<Warp, Word> row;
+      warp.each([&](int lane) { row[lane] = turn(codes[k][lane], predictor.turned); });
+      const auto earlier = warp.back(last, row, back);
+      warp.each([&](int lane) {
+        const std::uint32_t i = first + k * kLanes + static_cast<std::uint32_t>(lane);
+        const Word code = zigzag(static_cast<Word>(row[lane] - earlier[lane]));
+        codes[k][lane] = i < values ? code : Word{0};
+      });
+      last = row;
+    }
+#else
+    static_cast<void>(last);
+    for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k)
+      codes[k] = differences(warp, in, first + k * kLanes, values, predictor);
+#endif
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static void store_widths(Warp warp, std::uint32_t widths, std::uint8_t* out) {
+    warp.each([&](int lane) {
+      if (lane != 0) return;
+      if constexpr (kAtOnce == 4)
+        store_word(out, widths);
+      else
+        *out = static_cast<std::uint8_t>(widths);
+    });
+  }
+
+  /// Widths of the next `kAtOnce` of `left` groups, 0 where there are none.
+  LANESCOPE_LANES static std::uint32_t load_widths(const std::uint8_t* in, std::uint32_t left) {
+    if constexpr (kAtOnce == 4) {
+      const std::uint32_t widths = load_word(in);
+      return left >= 4 ? widths : widths & ((1U << 8 * left) - 1);
+    } else {
+      return *in;
+    }
+  }
+
+  /// 32 values from `first` on, 0 for those that are not there.
+  template <typename Warp>
+  LANESCOPE_LANES static Lanes<Warp, Word> load_row(Warp warp, const Word* in, std::uint32_t first,
+                                                    std::uint32_t values) {
+    Lanes<Warp, Word> row;
+    warp.each([&](int lane) {
+      const std::uint32_t i = first + static_cast<std::uint32_t>(lane);
+      row[lane] = i < values ? in[i] : Word{0};
+    });
+    return row;
+  }
+
   /// Of the values from `first` on; 0 for those that are not there.
   template <typename Warp>
   LANESCOPE_LANES static Lanes<Warp, Word> differences(Warp warp, const Word* in,
@@ -180,23 +267,56 @@ struct DeltaStrip {
   LANESCOPE_LANES static Predictor best_predictor(Warp warp, const Word* in, std::uint32_t values) {
     const std::uint32_t groups = groups_of(values);
     const std::uint32_t samples = groups < kSamples ? groups : kSamples;
+    const auto first_of = [&](std::uint32_t sample) {
+      return (2 * sample + 1) * groups / (2 * samples) * kGroup;
+    };
     Predictor best{1, 0};
     std::uint32_t least = ~std::uint32_t{0};
+    const auto judge = [&](std::uint32_t lag, std::uint32_t turned, std::uint32_t widths) {
+      if (widths >= least) return;
+      least = widths;
+      best = {lag, turned};
+    };
+#ifdef LANESCOPE_ON_DEVICE
+    Lanes<Warp, Word> rows[kSamples], before[kSamples];
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kSamples; ++k) {
+      const std::uint32_t first = k < samples ? first_of(k) : values;  // or nothing
+      rows[k] = load_row(warp, in, first, values);
+      before[k] = load_row(warp, in, first - kLanes, first >= kLanes && k < samples ? values : 0);
+    }
+    for (std::uint32_t number = 0; number < kLags; ++number) {
+      const auto back = warp.lag_of(lag_of(number));
+      std::uint32_t widths[2] = {0, 0};
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kSamples; ++k) {
+        const std::uint32_t first = k < samples ? first_of(k) : values;
+        const auto earlier = warp.back(before[k], rows[k], back);
+        LANESCOPE_UNROLL
+        for (std::uint32_t turned = 0; turned < 2; ++turned) {
+          Lanes<Warp, Word> codes;
+          warp.each([&](int lane) {
+            const Word code = zigzag(
+                static_cast<Word>(turn(rows[k][lane], turned) - turn(earlier[lane], turned)));
+            codes[lane] = first + static_cast<std::uint32_t>(lane) < values ? code : Word{0};
+          });
+          widths[turned] += width_of(warp.any_bits(codes));
+        }
+      }
+      judge(lag_of(number), 0, widths[0]);
+      judge(lag_of(number), 1, widths[1]);
+    }
+#else
     for (std::uint32_t number = 0; number < kLags; ++number) {
       for (std::uint32_t turned = 0; turned < 2; ++turned) {
         const Predictor tried{lag_of(number), turned};
         std::uint32_t widths = 0;
-        for (std::uint32_t sample = 0; sample < samples; ++sample) {
-          const std::uint32_t group = (2 * sample + 1) * groups / (2 * samples);
-          const auto codes = differences(warp, in, group * kGroup, values, tried);
-          widths += width_of(warp.any_bits(codes));
-        }
-        if (widths < least) {
-          least = widths;
-          best = tried;
-        }
+        for (std::uint32_t sample = 0; sample < samples; ++sample)
+          widths += width_of(warp.any_bits(differences(warp, in, first_of(sample), values, tried)));
+        judge(tried.lag, turned, widths);
       }
     }
+#endif
     return best;
   }
 
@@ -217,7 +337,9 @@ struct DeltaStrip {
       warp.store_some(out, words, 0, width < kLanes ? width : kLanes);
     }
     if constexpr (sizeof(Word) == 8) {
+#ifndef LANESCOPE_ON_DEVICE  // where a branch would keep the steps of groups apart
       if (width <= kLanes) return;
+#endif
       warp.each([&](int lane) { words[lane] = static_cast<std::uint32_t>(parts[0][lane] >> 32); });
       words = warp.transpose(words);
       warp.store_some(out + 4 * kLanes, words, 0, width - kLanes);
@@ -247,7 +369,10 @@ struct DeltaStrip {
     if constexpr (sizeof(Word) == 8) {
       Lanes<Warp, std::uint32_t> high;
       warp.each([&](int lane) { high[lane] = 0; });
-      if (width > kLanes) {
+#ifndef LANESCOPE_ON_DEVICE
+      if (width > kLanes)
+#endif
+      {
         warp.load_some(in + 4 * kLanes, high, 0, width - kLanes);
         high = warp.transpose(high);
       }
@@ -259,15 +384,12 @@ struct DeltaStrip {
 
   template <typename Warp>
   LANESCOPE_LANES static void store_values(Warp warp, const Lanes<Warp, Word>& sums,
-                                           std::uint32_t turned, Word* out, std::uint32_t first,
-                                           std::uint32_t values) {
-    if (first + kLanes <= values) {
-      Word* to = out + first;
-      warp.each([&](int lane) { to[lane] = turn_back(sums[lane], turned); });
+                                           std::uint32_t turned, Word* out, std::uint32_t there) {
+    if (there >= kLanes) {
+      warp.each([&](int lane) { out[lane] = turn_back(sums[lane], turned); });
     } else {
       warp.each([&](int lane) {
-        const std::uint32_t i = first + static_cast<std::uint32_t>(lane);
-        if (i < values) out[i] = turn_back(sums[lane], turned);
+        if (static_cast<std::uint32_t>(lane) < there) out[lane] = turn_back(sums[lane], turned);
       });
     }
   }

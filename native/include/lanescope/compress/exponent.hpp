@@ -50,22 +50,30 @@ struct Float32 {
 template <typename Format>
 struct ExponentStrip {
   using Word = typename Format::Word;
+  static constexpr std::uint32_t kRow = 1024;
 
   LANESCOPE_LANES static constexpr std::uint32_t bound(std::uint32_t values) {
     const std::uint32_t most =
-        codes_at(values) + chunks_of(values) * kMostCodeBits * kRow + parts_of(values, 4) * 4;
+        codes_at(values) + chunks_of(values) * kMostCodeBits * kRowBytes + parts_of(values, 4) * 4;
     return most < kHistogramBytes ? kHistogramBytes : most;
+  }
+
+  /// All but escapes.
+  LANESCOPE_LANES static constexpr std::uint32_t least_room(std::uint32_t values) {
+    const std::uint32_t codes = codes_at(values) + chunks_of(values) * kMostCodeBits * kRowBytes;
+    return codes < kHistogramBytes ? kHistogramBytes : codes;
   }
 
   template <typename Warp>
   LANESCOPE_LANES static std::uint32_t encode(Warp warp, const Word* in, std::uint32_t values,
-                                              const Settings&, std::uint8_t* out) {
+                                              const Settings&, std::uint8_t* out,
+                                              std::uint32_t room) {
     // the counts lie where the strip comes to lie later
     const Window window = ExponentWindows<kExponents>::best_window(
-        warp, values, [&](std::uint32_t i) { return exponent_of(in[i]); },
+        warp, values, [&](std::uint32_t i) { return exponents_at(in, i, values); },
         reinterpret_cast<std::uint32_t*>(out));
     const std::uint32_t chunks = chunks_of(values);
-    const std::uint32_t escapes_at = codes_at(values) + chunks * window.width * kRow;
+    const std::uint32_t escapes_at = codes_at(values) + chunks * window.width * kRowBytes;
     std::uint32_t escapes = 0;
     for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
       Lanes<Warp, std::uint32_t> codes[kSlices];
@@ -75,24 +83,25 @@ struct ExponentStrip {
         take_slice(warp, in, values, chunk * kSlices + static_cast<std::uint32_t>(slice), window,
                    out, codes[slice], tops[slice]);
       if constexpr (kTopBits)
-        store_nibbles(warp, tops, 3, out + tops_at(values) + chunk * 3 * kRow);
+        store_nibbles(warp, tops, 3, out + tops_at(values) + chunk * 3 * kRowBytes);
       store_nibbles(warp, codes, window.width,
-                    out + codes_at(values) + chunk * window.width * kRow);
-      escapes += store_escapes(warp, in, chunk, codes, window, out + escapes_at + escapes);
+                    out + codes_at(values) + chunk * window.width * kRowBytes);
+      const std::uint32_t at = escapes_at + escapes;
+      escapes += store_escapes(warp, in, chunk, codes, window, out + at, at < room ? room - at : 0);
     }
     const std::uint32_t end = parts_of(escapes_at + escapes, 4) * 4;
     warp.each([&](int lane) {
       if (lane == 0) store_word(out, window.width | window.base << 8 | escapes << 16);
       const std::uint32_t at = escapes_at + escapes + static_cast<std::uint32_t>(lane);
-      if (at < end) out[at] = 0;
+      if (at < end && end <= room) out[at] = 0;
     });
     warp.sync();
     return end;
   }
 
-  template <typename Warp>
+  template <typename Warp, typename Out>
   LANESCOPE_LANES static bool decode(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
-                                     const Settings&, Word* out, std::uint32_t values) {
+                                     const Settings&, Out& out, std::uint32_t values) {
     if (bytes < kHeader) return false;
     const std::uint32_t header = load_word(in);
     const Window window{header & 0xFF, header >> 8 & 0xFF};
@@ -100,22 +109,26 @@ struct ExponentStrip {
     if (window.width < kLeastCodeBits || window.width > kMostCodeBits) return false;
     if (window.base + window.escape() >= kExponents) return false;
     const std::uint32_t chunks = chunks_of(values);
-    const std::uint32_t escapes_at = codes_at(values) + chunks * window.width * kRow;
+    const std::uint32_t escapes_at = codes_at(values) + chunks * window.width * kRowBytes;
     if (escapes > values || bytes != escapes_at + parts_of(escapes, 4) * 4) return false;
 
     std::uint32_t taken = 0;
     for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
       Lanes<Warp, std::uint32_t> codes[kSlices];
       Lanes<Warp, std::uint32_t> tops[kSlices];
-      load_nibbles(warp, in + codes_at(values) + chunk * window.width * kRow, window.width, codes);
-      if constexpr (kTopBits) load_nibbles(warp, in + tops_at(values) + chunk * 3 * kRow, 3, tops);
+      load_nibbles(warp, in + codes_at(values) + chunk * window.width * kRowBytes, window.width,
+                   codes);
+      if constexpr (kTopBits)
+        load_nibbles(warp, in + tops_at(values) + chunk * 3 * kRowBytes, 3, tops);
+      Word* to = out.at(chunk * kChunk);
       LANESCOPE_UNROLL
       for (int slice = 0; slice < kSlices; ++slice)
         give_slice(warp, in, values, chunk * kSlices + static_cast<std::uint32_t>(slice), window,
-                   codes[slice], tops[slice], out);
+                   codes[slice], tops[slice], to + static_cast<std::uint32_t>(slice) * kSlice);
       const std::uint8_t* from = in + escapes_at + taken;
-      if (!load_escapes(warp, from, escapes - taken, values, chunk, codes, window, out, taken))
-        return false;
+      const std::uint32_t there = values - chunk * kChunk;
+      if (!load_escapes(warp, from, escapes - taken, there, codes, window, to, taken)) return false;
+      out.done(warp, (chunk + 1) * kChunk);
     }
     return taken == escapes;
   }
@@ -133,10 +146,10 @@ struct ExponentStrip {
   static constexpr bool kTopBits = kPairs && kMantissaBits > 7;
   static constexpr std::uint32_t kSlice = 256;
   static constexpr int kSlices = 4;
-  static constexpr std::uint32_t kChunk = kSlice * kSlices;
+  static constexpr std::uint32_t kChunk = kRow;
+  static_assert(kChunk == kSlice * kSlices);
   static constexpr std::uint32_t kHeader = 4;
-  static constexpr std::uint32_t kRow = kRowBytes;
-  static constexpr std::uint32_t kSliceBytes = (kPairs ? 2 : 6) * kRow;
+  static constexpr std::uint32_t kSliceBytes = (kPairs ? 2 : 6) * kRowBytes;
   static constexpr std::uint32_t kHistogramBytes = (kExponents + 1) * 4;
   static constexpr std::uint32_t kBoth = 0x00010001;  // Times x: x in both halves of a word.
 
@@ -149,7 +162,7 @@ struct ExponentStrip {
   }
 
   LANESCOPE_LANES static constexpr std::uint32_t codes_at(std::uint32_t values) {
-    return tops_at(values) + (kTopBits ? chunks_of(values) * 3 * kRow : 0);
+    return tops_at(values) + (kTopBits ? chunks_of(values) * 3 * kRowBytes : 0);
   }
 
   /// Where a lane's value `number` of a slice, 0 to 7, lies. Two that are four apart share a word
@@ -161,6 +174,20 @@ struct ExponentStrip {
 
   LANESCOPE_LANES static std::uint32_t exponent_of(Word value) {
     return (value >> kMantissaBits) & (kExponents - 1);
+  }
+
+  /// Those of the values i and i + 1, i being even; `kExponents` for those that are not there.
+  LANESCOPE_LANES static ExponentPair exponents_at(const Word* in, std::uint32_t i,
+                                                   std::uint32_t values) {
+    if (i + 1 < values) {
+      if constexpr (kPairs) {
+        const std::uint32_t pair = load_word(in + i);
+        return {exponent_of(static_cast<Word>(pair)), exponent_of(static_cast<Word>(pair >> 16))};
+      } else {
+        return {exponent_of(in[i]), exponent_of(in[i + 1])};
+      }
+    }
+    return {i < values ? exponent_of(in[i]) : kExponents, kExponents};
   }
 
   /// A lane's two values `number` and `number + 4` of a slice: as they lie there in a word, or each
@@ -252,7 +279,7 @@ struct ExponentStrip {
       const std::uint32_t r = rest_of(c.first), s = rest_of(d.first);
       constexpr std::uint32_t kLow = 0xFF * kBoth;
       store_word(to, (p & kLow) | (q & kLow) << 8);
-      store_word(to + kRow, (r & kLow) | (s & kLow) << 8);
+      store_word(to + kRowBytes, (r & kLow) | (s & kLow) << 8);
       if constexpr (kTopBits)
         tops = (p >> 8 & 7 * kBoth) | (q >> 8 & 7 * kBoth) << 4 | (r >> 8 & 7 * kBoth) << 8 |
                (s >> 8 & 7 * kBoth) << 12;
@@ -261,7 +288,7 @@ struct ExponentStrip {
     } else {
       store_four(rest_of(a.first), rest_of(b.first), rest_of(c.first), rest_of(d.first), to);
       store_four(rest_of(a.second), rest_of(b.second), rest_of(c.second), rest_of(d.second),
-                 to + 3 * kRow);
+                 to + 3 * kRowBytes);
       tops = 0;
     }
   }
@@ -286,8 +313,8 @@ struct ExponentStrip {
   LANESCOPE_LANES static void store_four(std::uint32_t a, std::uint32_t b, std::uint32_t c,
                                          std::uint32_t d, std::uint8_t* to) {
     store_word(to, a | d << 24);
-    store_word(to + kRow, b | (d << 16 & 0xFF000000));
-    store_word(to + 2 * kRow, c | (d << 8 & 0xFF000000));
+    store_word(to + kRowBytes, b | (d << 16 & 0xFF000000));
+    store_word(to + 2 * kRowBytes, c | (d << 8 & 0xFF000000));
   }
 
   /// The lowest bit of each nibble that is an escape.
@@ -326,15 +353,16 @@ struct ExponentStrip {
     return bit % 4 * kSlice + place_of(bit / 4, lane);
   }
 
-  /// Stores a chunk's exponents that have no code, and returns their number.
+  /// Stores a chunk's exponents that have no code, if there is room, and returns their number.
   template <typename Warp>
   LANESCOPE_LANES static std::uint32_t store_escapes(Warp warp, const Word* in, std::uint32_t chunk,
                                                      const Lanes<Warp, std::uint32_t>* codes,
-                                                     Window window, std::uint8_t* out) {
+                                                     Window window, std::uint8_t* out,
+                                                     std::uint32_t room) {
     const auto found = find_escapes(warp, codes, window.escape());
     std::uint32_t total = 0;
     const auto places = warp.sum_before(count_bits(warp, found), total);
-    if (total == 0) return 0;
+    if (total == 0 || total > room) return total;
     const Word* from = in + chunk * kChunk;
     warp.each([&](int lane) {
       std::uint8_t* to = out + places[lane];
@@ -344,11 +372,12 @@ struct ExponentStrip {
     return total;
   }
 
-  /// Puts a chunk's exponents that have no code into its values, and adds their number to `taken`.
+  /// Puts a chunk's exponents that have no code into those values of it that are there, and adds
+  /// their number to `taken`.
   /// False where there are more than the `left` ones that are stored.
   template <typename Warp>
   LANESCOPE_LANES static bool load_escapes(Warp warp, const std::uint8_t* in, std::uint32_t left,
-                                           std::uint32_t values, std::uint32_t chunk,
+                                           std::uint32_t there,
                                            const Lanes<Warp, std::uint32_t>* codes, Window window,
                                            Word* out, std::uint32_t& taken) {
     const auto found = find_escapes(warp, codes, window.escape());
@@ -361,9 +390,9 @@ struct ExponentStrip {
     warp.each([&](int lane) {
       const std::uint8_t* from = in + places[lane];
       for (std::uint32_t rest = found[lane]; rest != 0; rest &= rest - 1) {
-        const std::uint32_t i = chunk * kChunk + place_of_lowest(rest, lane);
+        const std::uint32_t i = place_of_lowest(rest, lane);
         const std::uint32_t exponent = *from++ & (kExponents - 1);
-        if (i < values)
+        if (i < there)
           out[i] = static_cast<Word>((out[i] & ~kExponentMask) | exponent << kMantissaBits);
       }
     });
@@ -374,10 +403,9 @@ struct ExponentStrip {
   LANESCOPE_LANES static void give_slice(Warp warp, const std::uint8_t* in, std::uint32_t values,
                                          std::uint32_t slice, Window window,
                                          const Lanes<Warp, std::uint32_t>& codes,
-                                         const Lanes<Warp, std::uint32_t>& tops, Word* out) {
+                                         const Lanes<Warp, std::uint32_t>& tops, Word* to) {
     if (slice * kSlice >= values) return;
     const std::uint8_t* from = in + kHeader + slice * kSliceBytes;
-    Word* to = out + slice * kSlice;
     const std::uint32_t there = values - slice * kSlice;
     if (there >= kSlice) {
       warp.each([&](int lane) {
@@ -415,7 +443,7 @@ struct ExponentStrip {
     if constexpr (kPairs) {
       LANESCOPE_UNROLL
       for (std::uint32_t number = 0; number < 4; ++number) {
-        const std::uint32_t bytes = load_word(from + number / 2 * kRow) >> (number % 2 * 8);
+        const std::uint32_t bytes = load_word(from + number / 2 * kRowBytes) >> (number % 2 * 8);
         std::uint32_t rest = bytes & 0xFF * kBoth;
         if constexpr (kTopBits) rest |= (tops >> 4 * number & 7 * kBoth) << 8;
         const std::uint32_t exponents = (codes >> 4 * number & 15 * kBoth) + bases;
@@ -427,7 +455,7 @@ struct ExponentStrip {
       for (std::uint32_t number = 0; number < 4; ++number) {
         const std::uint32_t exponents = (codes >> 4 * number & 15 * kBoth) + bases;
         const std::uint32_t first = rest_at(from, number);
-        const std::uint32_t second = rest_at(from + 3 * kRow, number);
+        const std::uint32_t second = rest_at(from + 3 * kRowBytes, number);
         give(number, word_of(first, exponents << 23), word_of(second, exponents >> 16 << 23));
       }
     }
@@ -435,9 +463,9 @@ struct ExponentStrip {
 
   /// One of the 24 bits that `store_four` stored.
   LANESCOPE_LANES static std::uint32_t rest_at(const std::uint8_t* from, std::uint32_t number) {
-    if (number < 3) return load_word(from + number * kRow) & 0xFFFFFF;
-    return load_word(from) >> 24 | (load_word(from + kRow) >> 24) << 8 |
-           (load_word(from + 2 * kRow) >> 24) << 16;
+    if (number < 3) return load_word(from + number * kRowBytes) & 0xFFFFFF;
+    return load_word(from) >> 24 | (load_word(from + kRowBytes) >> 24) << 8 |
+           (load_word(from + 2 * kRowBytes) >> 24) << 16;
   }
 };
 

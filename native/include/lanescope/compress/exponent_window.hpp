@@ -16,25 +16,40 @@ struct ExponentWindow {
   LANESCOPE_LANES std::uint32_t escape() const { return (1U << width) - 1; }
 };
 
+/// The exponents of two values side by side.
+struct ExponentPair {
+  std::uint32_t first;
+  std::uint32_t second;
+};
+
 /// Finds the window for exponents from 0 to `kExponents` - 1.
 template <std::uint32_t kExponents>
 struct ExponentWindows {
   /// The window that makes a strip smallest, judged by the first 64 of each 256 values.
-  /// `exponent_of(i)` tells the exponent of value i; `counts` has room for one more than there are
-  /// exponents.
-  template <typename Warp, typename ExponentOf>
+  /// `exponents_at(i)` tells the exponents of values i and i + 1, i being even, and `kExponents` of
+  /// those that are not there; `counts` has room for one more than there are exponents.
+  template <typename Warp, typename ExponentsAt>
   LANESCOPE_LANES static ExponentWindow best_window(Warp warp, std::uint32_t values,
-                                                    ExponentOf exponent_of, std::uint32_t* counts) {
+                                                    ExponentsAt exponents_at,
+                                                    std::uint32_t* counts) {
     warp.each([&](int lane) {
       for (auto i = static_cast<std::uint32_t>(lane); i <= kExponents; i += kLanes) counts[i] = 0;
     });
     warp.sync();
-    for (std::uint32_t first = 0; first < values; first += kSampledEach) {
-      warp.each([&](int lane) {
-        const std::uint32_t i = first + 2 * static_cast<std::uint32_t>(lane);
-        if (i < values) warp.count_one(counts + exponent_of(i));
-        if (i + 1 < values) warp.count_one(counts + exponent_of(i + 1));
-      });
+    for (std::uint32_t first = 0; first < values; first += kAtOnce * kSampledEach) {
+      typename Warp::template Lanes<ExponentPair> found[kAtOnce];
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kAtOnce; ++k)
+        warp.each([&](int lane) {
+          found[k][lane] =
+              exponents_at(first + k * kSampledEach + 2 * static_cast<std::uint32_t>(lane));
+        });
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kAtOnce; ++k)
+        warp.each([&](int lane) {
+          warp.count_one(counts + found[k][lane].first);
+          warp.count_one(counts + found[k][lane].second);
+        });
     }
     warp.sync();
     const std::uint32_t sampled = sum_counts(warp, counts);
@@ -55,6 +70,11 @@ struct ExponentWindows {
 
  private:
   static constexpr std::uint32_t kSampledEach = 256;
+#ifdef LANESCOPE_ON_DEVICE
+  static constexpr std::uint32_t kAtOnce = 8;  // Loads under way.
+#else
+  static constexpr std::uint32_t kAtOnce = 1;
+#endif
 
   /// Makes each count the sum of those before it, and returns that of all.
   template <typename Warp>

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lanescope/compress/lanes.hpp"
+
 namespace lanescope::compress {
 
 // The stream, all numbers little-endian (docs/compression.md tells it in full):
@@ -74,12 +76,15 @@ struct Descriptor {
   std::uint32_t size_and_mode = 0;  ///< Bytes of the payload without padding, and the mode on top.
   std::uint32_t checksum = 0;       ///< Of the block as it was: `checksum_of`.
 
-  static Descriptor of(BlockMode mode, std::size_t payload_bytes, std::uint32_t checksum) {
+  LANESCOPE_LANES static Descriptor of(BlockMode mode, std::size_t payload_bytes,
+                                       std::uint32_t checksum) {
     return {static_cast<std::uint32_t>(payload_bytes) | static_cast<std::uint32_t>(mode) << 24,
             checksum};
   }
-  std::size_t payload_bytes() const { return size_and_mode & 0xFFFFFF; }
-  std::uint8_t mode() const { return static_cast<std::uint8_t>(size_and_mode >> 24); }
+  LANESCOPE_LANES std::size_t payload_bytes() const { return size_and_mode & 0xFFFFFF; }
+  LANESCOPE_LANES std::uint8_t mode() const {
+    return static_cast<std::uint8_t>(size_and_mode >> 24);
+  }
 };
 static_assert(sizeof(Descriptor) == 8);
 
@@ -94,13 +99,20 @@ struct Layout {
 /// Reads and checks all but the payloads. Throws `Error` with one sentence that says what is wrong.
 Layout layout_of(std::span<const std::byte> stream);
 
+/// The same of a stream of so many bytes, of which the `front_length` ones are there.
+Layout layout_of(std::span<const std::byte> front, std::size_t length);
+
+/// Bytes in front of the payloads of a stream of so many bytes, of which the header is there, or
+/// all where there are fewer. Throws `Error`.
+std::size_t front_length(std::span<const std::byte> header, std::size_t length);
+
 /// Puts the checksum into a header that is complete otherwise.
 void seal(Header& header, const std::vector<std::uint64_t>& shape);
 
 /// Bytes of header, shape and descriptors, with the zeros behind them.
 std::size_t front_bytes(std::size_t dimensions, std::size_t blocks);
 
-constexpr std::size_t padded(std::size_t bytes) {
+LANESCOPE_LANES constexpr std::size_t padded(std::size_t bytes) {
   return (bytes + kPayloadAlignment - 1) / kPayloadAlignment * kPayloadAlignment;
 }
 

@@ -37,7 +37,7 @@ struct GfcResidual {
 
  private:
   LANESCOPE_LANES static constexpr std::uint32_t top_bit(Word word) {
-#ifdef __CUDA_ARCH__
+#ifdef LANESCOPE_ON_DEVICE
     return kWide ? 63 - __clzll(static_cast<long long>(word)) : 31 - __clz(static_cast<int>(word));
 #else
     return static_cast<std::uint32_t>(kBits - 1) ^
@@ -52,7 +52,7 @@ template <typename Word>
 struct GfcBytes {
   /// Puts `count` bytes to `out`. On the host it may write a whole word.
   LANESCOPE_LANES static void put(std::uint8_t* out, Word word, std::uint32_t count) {
-#ifdef __CUDA_ARCH__
+#ifdef LANESCOPE_ON_DEVICE
 #pragma unroll
     for (std::uint32_t i = 0; i < sizeof(Word); ++i)
       if (i < count) out[i] = static_cast<std::uint8_t>(word >> 8 * i);
@@ -66,7 +66,7 @@ struct GfcBytes {
   LANESCOPE_LANES static Word get(const std::uint8_t* in, std::uint32_t bytes, std::uint32_t at,
                                   std::uint32_t count) {
     Word word = 0;
-#ifdef __CUDA_ARCH__
+#ifdef LANESCOPE_ON_DEVICE
     const auto* granules = reinterpret_cast<const std::uint32_t*>(in);
     const auto granule = [&](std::uint32_t i) { return 4 * i < bytes ? granules[i] : 0; };
     const std::uint32_t first = at / 4;
@@ -86,7 +86,7 @@ struct GfcBytes {
 
  private:
   LANESCOPE_LANES static Word low_bytes(std::uint32_t count) {
-#ifdef __CUDA_ARCH__
+#ifdef LANESCOPE_ON_DEVICE
     return count == 0 ? 0 : static_cast<Word>(~Word{0}) >> 8 * (sizeof(Word) - count);
 #else
     static constexpr std::uint64_t kMasks[] = {
@@ -115,14 +115,20 @@ template <typename Value>
 struct GfcStrip {
   static_assert(std::is_same_v<Value, std::uint32_t> || std::is_same_v<Value, std::uint64_t>);
   using Word = Value;
+  static constexpr std::uint32_t kRow = kLanes;
 
   LANESCOPE_LANES static constexpr std::uint32_t bound(std::uint32_t values) {
     return (values + kLanes - 1) / kLanes * kNibbles + values * sizeof(Word);
   }
 
+  LANESCOPE_LANES static constexpr std::uint32_t least_room(std::uint32_t values) {
+    return bound(values);
+  }
+
   template <typename Warp>
   LANESCOPE_LANES static std::uint32_t encode(Warp warp, const Word* in, std::uint32_t values,
-                                              const Settings& settings, std::uint8_t* out) {
+                                              const Settings& settings, std::uint8_t* out,
+                                              std::uint32_t) {
     const auto source = sources(warp, settings.dimensionality);
     std::uint32_t end = 0;
     for (std::uint32_t first = 0; first < values; first += kLanes) {
@@ -140,9 +146,9 @@ struct GfcStrip {
     return end + padding;
   }
 
-  template <typename Warp>
+  template <typename Warp, typename Out>
   LANESCOPE_LANES static bool decode(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
-                                     const Settings& settings, Word* out, std::uint32_t values) {
+                                     const Settings& settings, Out& out, std::uint32_t values) {
     const int dimensionality = settings.dimensionality;
     if (bytes % 4 != 0 || dimensionality < 1 || dimensionality > kLanes) return false;
     const auto source = sources(warp, dimensionality);
@@ -152,10 +158,11 @@ struct GfcStrip {
     for (std::uint32_t first = 0; first < values; first += kLanes) {
       const bool fits =
           values - first >= kLanes
-              ? decode_lanes<true>(warp, in, bytes, at, source, last, wrong, out + first, kLanes)
-              : decode_lanes<false>(warp, in, bytes, at, source, last, wrong, out + first,
+              ? decode_lanes<true>(warp, in, bytes, at, source, last, wrong, out.at(first), kLanes)
+              : decode_lanes<false>(warp, in, bytes, at, source, last, wrong, out.at(first),
                                     values - first);
       if (!fits) return false;
+      out.done(warp, first + kLanes);
     }
     if (bytes - at > 3) return false;
     warp.each([&](int lane) {

@@ -28,6 +28,14 @@ std::size_t compress_on_host(const Choice& choice, std::span<const std::byte> da
                              std::span<const std::uint64_t> shape, std::span<std::byte> out,
                              int threads);
 
+/// Throws `Error` where an array of so many bytes is not what a stream holds.
+void require_room(const Layout& layout, std::size_t bytes);
+
+/// Decompresses one block, of which the payload is there with what fills it up. Throws `Error` that
+/// names the block where the payload is not what the stream says.
+void restore_block(const Layout& layout, std::size_t block, std::span<const std::byte> payload,
+                   std::span<std::byte> out);
+
 /// Decompresses a stream whose layout was read from it, into as many bytes as that says. Throws
 /// `Error` that names the block where a payload is not what the stream says.
 void decompress_on_host(const Layout& layout, std::span<const std::byte> stream,

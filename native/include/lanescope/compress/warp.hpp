@@ -5,25 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#ifdef __CUDACC__
-#define LANESCOPE_LANES __host__ __device__
-#else
-#define LANESCOPE_LANES
-#endif
-
-// Before loops over arrays of lanes' values, which a GPU keeps in registers only so.
-#ifdef __CUDA_ARCH__
-#define LANESCOPE_UNROLL _Pragma("unroll")
-#else
-#define LANESCOPE_UNROLL
-#endif
-
-// Before short loops that GCC has to leave as they are in order to vectorise them.
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
-#define LANESCOPE_ROLLED _Pragma("GCC unroll 1")
-#else
-#define LANESCOPE_ROLLED
-#endif
+#include "lanescope/compress/lanes.hpp"
 
 namespace lanescope::compress {
 
@@ -95,10 +77,17 @@ struct HostWarp {
     return next;
   }
 
+  /// How far back `add_up` adds, 1 to 32. On a GPU also what has to be found out but once.
+  struct Lag {
+    int lag;
+  };
+  Lag lag_of(std::uint32_t lag) const { return {static_cast<int>(lag)}; }
+
   /// Each lane's value added to that of the lane `lag` before it, after that one's was; the first
-  /// ones to the last ones of `before`. 1 <= lag <= 32. On a GPU a scan: steps of lag, 2 lag, ...
+  /// ones to the last ones of `before`. On a GPU a scan: steps of lag, 2 lag, ...
   template <typename T>
-  Lanes<T> add_up(const Lanes<T>& values, const Lanes<T>& before, int lag) const {
+  Lanes<T> add_up(const Lanes<T>& values, const Lanes<T>& before, Lag back) const {
+    const int lag = back.lag;
     Lanes<T> sums;
     if (lag == 1) {
       T sum = before[kLanes - 1];

@@ -9,7 +9,7 @@ namespace lanescope::compress {
 
 /// 4 bytes at a multiple of 4, whatever lies there: one load on a GPU, too.
 LANESCOPE_LANES inline std::uint32_t load_word(const void* at) {
-#ifdef __CUDA_ARCH__
+#ifdef LANESCOPE_ON_DEVICE
   return *static_cast<const std::uint32_t*>(at);
 #else
   std::uint32_t word;
@@ -19,7 +19,7 @@ LANESCOPE_LANES inline std::uint32_t load_word(const void* at) {
 }
 
 LANESCOPE_LANES inline void store_word(void* at, std::uint32_t word) {
-#ifdef __CUDA_ARCH__
+#ifdef LANESCOPE_ON_DEVICE
   *static_cast<std::uint32_t*>(at) = word;
 #else
   std::memcpy(at, &word, sizeof(word));
@@ -28,7 +28,7 @@ LANESCOPE_LANES inline void store_word(void* at, std::uint32_t word) {
 
 /// Bits up to the highest one that is set.
 LANESCOPE_LANES inline std::uint32_t bit_length(std::uint32_t bits) {
-#ifdef __CUDA_ARCH__
+#ifdef LANESCOPE_ON_DEVICE
   return 32 - static_cast<std::uint32_t>(__clz(static_cast<int>(bits)));
 #else
   return bits == 0 ? 0 : 32 - static_cast<std::uint32_t>(__builtin_clz(bits));
@@ -37,7 +37,7 @@ LANESCOPE_LANES inline std::uint32_t bit_length(std::uint32_t bits) {
 
 /// The place of the lowest bit of `bits`, which are not all 0.
 LANESCOPE_LANES inline std::uint32_t lowest_bit(std::uint32_t bits) {
-#ifdef __CUDA_ARCH__
+#ifdef LANESCOPE_ON_DEVICE
   return static_cast<std::uint32_t>(__ffs(static_cast<int>(bits))) - 1;
 #else
   return static_cast<std::uint32_t>(__builtin_ctz(bits));
@@ -45,7 +45,7 @@ LANESCOPE_LANES inline std::uint32_t lowest_bit(std::uint32_t bits) {
 }
 
 LANESCOPE_LANES inline std::uint32_t bits_set(std::uint32_t bits) {
-#ifdef __CUDA_ARCH__
+#ifdef LANESCOPE_ON_DEVICE
   return static_cast<std::uint32_t>(__popc(bits));
 #else
   bits -= bits >> 1 & 0x55555555;  // Steps that vectorise without an instruction for it.

@@ -1,0 +1,137 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+
+#include "bindings.hpp"
+#include "compress_values.hpp"
+#include "lanescope/compress/device_codec.hpp"
+#include "lanescope/compress/device_timing.hpp"
+#include "lanescope/cuda_handles.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using lanescope::ScopedDevice;
+using lanescope::compress::Codec;
+using lanescope::compress::DeviceEncoding;
+using lanescope::compress::DeviceTimes;
+using lanescope::compress::Dtype;
+using lanescope::compress::Layout;
+
+namespace {
+
+using Values = nb::ndarray<nb::ro, nb::c_contig, nb::device::cuda>;
+using Room = nb::ndarray<nb::c_contig, nb::device::cuda>;
+using Stream = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cuda>;
+using StreamRoom = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cuda>;
+
+template <typename Array>
+std::span<const std::byte> bytes_of(const Array& array) {
+  return {reinterpret_cast<const std::byte*>(array.data()), array.nbytes()};
+}
+
+/// A CUDA stream by the number that frameworks tell.
+cudaStream_t stream_of(std::uintptr_t number) {
+  return reinterpret_cast<cudaStream_t>(number);
+}
+
+/// An encoding with the device that it lies on, which is current while it is made, used and freed.
+class Encoding {
+ public:
+  Encoding(const Values& values, Codec codec, std::optional<Dtype> dtype, int dimensionality,
+           std::uintptr_t stream, int sms)
+      : device_(values.device_id()) {
+    const Dtype taken = taken_dtype(values, dtype);
+    const nb::gil_scoped_release released;
+    const ScopedDevice scope(device_);
+    encoding_ = std::make_unique<DeviceEncoding>(
+        lanescope::compress::Choice{codec, taken, dimensionality}, bytes_of(values),
+        shape_of(values), sms, stream_of(stream));
+  }
+  ~Encoding() {
+    try {
+      const ScopedDevice scope(device_);
+      encoding_.reset();
+    } catch (const lanescope::Error&) {  // There is no such device any more.
+    }
+  }
+  Encoding(const Encoding&) = delete;
+  Encoding& operator=(const Encoding&) = delete;
+
+  std::size_t stream_bytes() const { return encoding_->stream_bytes(); }
+
+  void write(const StreamRoom& out) const {
+    if (out.device_id() != device_)
+      throw lanescope::Error("compress", 0, "bad values", "the stream's memory is another GPU's");
+    const nb::gil_scoped_release released;
+    const ScopedDevice scope(device_);
+    encoding_->write({reinterpret_cast<std::byte*>(out.data()), out.nbytes()});
+  }
+
+ private:
+  int device_;
+  std::unique_ptr<DeviceEncoding> encoding_;
+};
+
+Layout layout(const Stream& compressed, std::uintptr_t stream) {
+  const auto bytes = bytes_of(compressed);
+  const nb::gil_scoped_release released;
+  const ScopedDevice scope(compressed.device_id());
+  return lanescope::compress::layout_on_device(bytes, stream_of(stream));
+}
+
+void decompress(const Stream& compressed, const Room& out, std::uintptr_t stream, int sms) {
+  if (out.device_id() != compressed.device_id())
+    throw lanescope::Error("decompress", 0, "no room", "the stream lies on another GPU");
+  const auto bytes = bytes_of(compressed);
+  const nb::gil_scoped_release released;
+  const ScopedDevice scope(compressed.device_id());
+  const Layout told = lanescope::compress::layout_on_device(bytes, stream_of(stream));
+  lanescope::compress::decompress_on_device(
+      told, bytes, {static_cast<std::byte*>(out.data()), out.nbytes()}, stream_of(stream), sms);
+}
+
+DeviceTimes time_codec(const Values& values, Codec codec, std::optional<Dtype> dtype,
+                       int dimensionality, int sms, int repeats) {
+  const Dtype taken = taken_dtype(values, dtype);
+  const nb::gil_scoped_release released;
+  return lanescope::compress::time_on_device(values.device_id(), {codec, taken, dimensionality},
+                                             bytes_of(values), sms, repeats);
+}
+
+}  // namespace
+
+void bind_device_compress(nb::module_& module) {
+  nb::class_<Encoding>(module, "DeviceEncoding",
+                       "An array in a GPU's memory, coded there, in the order of a CUDA stream.")
+      .def(nb::init<const Values&, Codec, std::optional<Dtype>, int, std::uintptr_t, int>(),
+           "values"_a.noconvert(), "codec"_a, "dtype"_a = nb::none(), "dimensionality"_a = 1,
+           "stream"_a = 0, "sms"_a = 0,
+           nb::sig("def __init__(self, values: object, codec: Codec, dtype: Dtype | None = None, "
+                   "dimensionality: int = 1, stream: int = 0, sms: int = 0) -> None"))
+      .def_prop_ro("stream_bytes", &Encoding::stream_bytes)
+      .def("write", &Encoding::write, "out"_a.noconvert(),
+           nb::sig("def write(self, out: object) -> None"),
+           "Put the compressed stream to memory of the same GPU.");
+  module.def("device_stream_layout", &layout, "compressed"_a, "stream"_a = 0,
+             nb::sig("def device_stream_layout(compressed: object, stream: int = 0) -> "
+                     "StreamLayout"),
+             "Read and check the header of a compressed stream in a GPU's memory.");
+  module.def("decompress_on_device", &decompress, "compressed"_a, "out"_a.noconvert(),
+             "stream"_a = 0, "sms"_a = 0,
+             nb::sig("def decompress_on_device(compressed: object, out: object, stream: int = 0, "
+                     "sms: int = 0) -> None"),
+             "Decompress a stream in a GPU's memory into an array of as many bytes there.");
+  nb::class_<DeviceTimes>(module, "DeviceTimes", "How long kernels took, in seconds.")
+      .def_ro("encode_s", &DeviceTimes::encode_s)
+      .def_ro("decode_s", &DeviceTimes::decode_s)
+      .def_ro("payload_bytes", &DeviceTimes::payload_bytes);
+  module.def("time_device_codec", &time_codec, "values"_a.noconvert(), "codec"_a,
+             "dtype"_a = nb::none(), "dimensionality"_a = 1, "sms"_a = 0, "repeats"_a = 9,
+             nb::sig("def time_device_codec(values: object, codec: Codec, "
+                     "dtype: Dtype | None = None, dimensionality: int = 1, sms: int = 0, "
+                     "repeats: int = 9) -> DeviceTimes"),
+             "Time the kernels that encode and decode an array within a GPU's memory.");
+}

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lanescope/compress/device_kernels.hpp"
+#include "lanescope/compress/format.hpp"
+#include "lanescope/compress/host_codec.hpp"
+
+namespace lanescope::compress {
+
+/// Memory of the current device that lives as long as this, in the order of a stream; owner.
+class StreamMemory {
+ public:
+  /// Throws `Error`.
+  StreamMemory(std::size_t bytes, cudaStream_t stream);
+  ~StreamMemory();
+  StreamMemory(const StreamMemory&) = delete;
+  StreamMemory& operator=(const StreamMemory&) = delete;
+
+  std::byte* data() const noexcept { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  cudaStream_t stream_;
+};
+
+/// An array in the current device's memory, coded there. The stream of it is the one that the host
+/// makes, to the bit; it can be written once its length is known and there is memory for it.
+class DeviceEncoding {
+ public:
+  /// Codes on so many SMs (0: all), after what was put into `stream` before, and waits for it.
+  /// Throws `Error`.
+  DeviceEncoding(const Choice& choice, std::span<const std::byte> data,
+                 std::span<const std::uint64_t> shape, int sms, cudaStream_t stream);
+
+  std::size_t stream_bytes() const noexcept { return header_.stored_bytes; }
+
+  /// Puts the stream to device memory, aligned to 16 bytes; returns when it is there. Throws
+  /// `Error` where there is less room.
+  void write(std::span<std::byte> out) const;
+
+ private:
+  std::vector<std::uint64_t> shape_;
+  std::size_t blocks_;
+  cudaStream_t stream_;
+  StreamMemory entries_;
+  StreamMemory payloads_;
+  Header header_;
+};
+
+/// Compresses as `compress_on_host` does, from and into memory of the current device, of which
+/// `out` has `most_stream_bytes`, in the order of a stream; returns the length of what it made when
+/// that is there. Throws `Error`.
+std::size_t compress_on_device(const Choice& choice, std::span<const std::byte> data,
+                               std::span<const std::uint64_t> shape, std::span<std::byte> out,
+                               cudaStream_t stream, int sms = 0);
+
+/// The layout of a stream in the current device's memory. Throws `Error` as `layout_of`.
+Layout layout_on_device(std::span<const std::byte> compressed, cudaStream_t stream);
+
+/// Decompresses as `decompress_on_host` does, within the current device's memory, and waits for it.
+/// Throws `Error` that names the block where a payload is not what the stream says.
+void decompress_on_device(const Layout& layout, std::span<const std::byte> compressed,
+                          std::span<std::byte> out, cudaStream_t stream, int sms = 0);
+
+}  // namespace lanescope::compress

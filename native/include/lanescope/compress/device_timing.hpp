@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "lanescope/compress/host_codec.hpp"
+
+namespace lanescope::compress {
+
+/// How long the kernels took, each time, by events of the device.
+struct DeviceTimes {
+  std::vector<double> encode_s;
+  std::vector<double> decode_s;
+  std::size_t payload_bytes = 0;  ///< Of all blocks, padded.
+};
+
+/// Encodes and decodes an array in a device's memory so many times, on so many SMs (0: all), after
+/// a first time that does not count. Throws `Error`, also where what comes back has a fault.
+DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std::byte> data,
+                           int sms, int repeats);
+
+}  // namespace lanescope::compress

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lanescope/compress/device_kernels.hpp"
+
+namespace lanescope::compress {
+
+/// Puts the descriptors of entries side by side, and finds how far from the first one each payload
+/// begins in a stream, which has them in the order of blocks. Returns at once. Throws `Error`.
+void order_entries(const Entry* entries, std::size_t blocks, Descriptor* descriptors,
+                   std::uint64_t* offsets, cudaStream_t stream);
+
+/// Copies each payload to its place. Returns at once. Throws `Error`.
+void gather_payloads(const Entry* entries, std::size_t blocks, const std::byte* payloads,
+                     const std::uint64_t* offsets, std::byte* out, cudaStream_t stream);
+
+}  // namespace lanescope::compress

@@ -1,0 +1,27 @@
+#pragma once
+
+// Before functions of codecs, which run on the host and on GPUs.
+#ifdef __CUDACC__
+#define LANESCOPE_LANES __host__ __device__
+#else
+#define LANESCOPE_LANES
+#endif
+
+// Where code is compiled for a GPU, or for the test that stands in for one.
+#if defined(__CUDA_ARCH__) || defined(LANESCOPE_EMULATED)
+#define LANESCOPE_ON_DEVICE
+#endif
+
+// Before loops over arrays of lanes' values, which a GPU keeps in registers only so.
+#ifdef __CUDA_ARCH__
+#define LANESCOPE_UNROLL _Pragma("unroll")
+#else
+#define LANESCOPE_UNROLL
+#endif
+
+// Before short loops that GCC has to leave as they are in order to vectorise them.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define LANESCOPE_ROLLED _Pragma("GCC unroll 1")
+#else
+#define LANESCOPE_ROLLED
+#endif

@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <string>
+
+#include "lanescope/compress/device_decode.cuh"
+#include "lanescope/compress/device_encode.cuh"
+#include "lanescope/compress/device_kernels.hpp"
+#include "lanescope/compress/strips.hpp"
+#include "lanescope/cuda_handles.hpp"
+
+namespace lanescope::compress {
+
+namespace {
+
+extern __shared__ uint4 shared_memory[];
+
+__device__ std::uint32_t bytes_of_block(std::size_t bytes, std::size_t block) {
+  const std::size_t left = bytes - block * kBlockBytes;
+  return static_cast<std::uint32_t>(left < kBlockBytes ? left : kBlockBytes);
+}
+
+/// Calls `step(block)` for the blocks of a group. All SMs get one before any gets a second one.
+template <typename Step>
+__device__ __forceinline__ void for_blocks(int group, std::size_t bytes, Step step) {
+  const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
+  const std::size_t groups = blockDim.x / kGroupThreads;
+  for (std::size_t block = group * gridDim.x + blockIdx.x; block < blocks;
+       block += groups * gridDim.x)
+    step(block);
+}
+
+template <typename Strip>
+__global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThreads, 1)
+    encode_kernel(const std::byte* data, std::size_t bytes, Sink sink, Settings settings,
+                  std::uint32_t value_bytes) {
+  __shared__ GroupShared groups[kMostGroups];
+  const Group group = Group::mine(groups);
+  auto* staging = reinterpret_cast<std::byte*>(shared_memory) +
+                  group.number * static_cast<int>(DeviceShape<Strip>::kEncodeRoom * kStrips);
+  GroupEncoder<Strip> encoder{group, staging, sink, settings, value_bytes};
+  for_blocks(group.number, bytes, [&](std::size_t block) {
+    encoder.encode(data + block * kBlockBytes, bytes_of_block(bytes, block), sink.entries + block);
+  });
+}
+
+/// Counts a block that is wrong, and keeps the lowest one. `what` is a lock meanwhile.
+__device__ void report(Fault* fault, unsigned int block, Wrong what) {
+  constexpr unsigned int kLocked = 0x80000000;
+  atomicAdd(&fault->blocks, 1U);
+  unsigned int seen = atomicExch(&fault->what, kLocked);
+  for (; seen == kLocked; seen = atomicExch(&fault->what, kLocked)) __nanosleep(100);
+  __threadfence();
+  const unsigned int first = atomicAdd(&fault->first_block, 0U);
+  if (first == 0 || block + 1 < first) {
+    atomicExch(&fault->first_block, block + 1);
+    seen = static_cast<unsigned int>(what);
+  }
+  __threadfence();
+  atomicExch(&fault->what, seen);
+}
+
+template <typename Strip>
+__global__ void __launch_bounds__(DeviceShape<Strip>::kDecodeGroups* kGroupThreads, 1)
+    decode_kernel(const Entry* entries, const std::byte* payloads, std::size_t room, std::byte* out,
+                  std::size_t bytes, Fault* fault, Settings settings, std::uint32_t value_bytes) {
+  using Shape = DeviceShape<Strip>;
+  __shared__ GroupShared groups[kMostGroups];
+  const Group group = Group::mine(groups);
+  auto* staging = reinterpret_cast<std::byte*>(shared_memory) +
+                  static_cast<int>(threadIdx.x) / kLanes *
+                      static_cast<int>(Shape::kDecodeRoom + Shape::kTileBytes);
+  GroupDecoder<Strip> decoder{group, staging, payloads, room, settings, value_bytes, 0};
+  for_blocks(group.number, bytes, [&](std::size_t block) {
+    const Wrong wrong =
+        decoder.decode(entries[block], out + block * kBlockBytes, bytes_of_block(bytes, block));
+    if (group.leads() && wrong != Wrong::nothing)
+      report(fault, static_cast<unsigned int>(block), wrong);
+  });
+}
+
+/// How a kernel is laid out over the current device.
+struct Launch {
+  unsigned int sms;
+  unsigned int threads;
+  std::size_t shared_bytes;
+};
+
+/// Lays out a kernel whose groups of warps take so much shared memory each. Throws `Error`.
+template <typename Kernel>
+Launch launch_of(Kernel kernel, std::size_t bytes, int sms, int groups, std::size_t shared_bytes) {
+  int device = 0, all = 0, most = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, device),
+        "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "cudaDeviceGetAttribute");
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+  const std::size_t there = static_cast<std::size_t>(most) - attributes.sharedSizeBytes;
+  if (shared_bytes > 0) groups = std::min(groups, static_cast<int>(there / shared_bytes));
+  if (groups < 1)
+    throw Error("compress", 0, "bad choice",
+                "the SMs of this GPU have " + std::to_string(most) +
+                    " bytes of shared memory, too few for this codec; compress on the host");
+  const std::size_t taken = shared_bytes * static_cast<std::size_t>(groups);
+  if (taken > 0)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(taken)),
+          "cudaFuncSetAttribute");
+  const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
+  const std::size_t wanted = static_cast<std::size_t>(sms > 0 ? std::min(sms, all) : all);
+  return {static_cast<unsigned int>(std::min(wanted, blocks)),
+          static_cast<unsigned int>(groups * kGroupThreads), taken};
+}
+
+/// Calls `go` with an object of the class that codes such values, `NoStrip` where none does.
+template <typename Go>
+void with_any_strip(const Choice& choice, Go go) {
+  require_possible(choice);
+  if (!with_strip(choice.codec, choice.dtype, go)) go(NoStrip{});
+}
+
+void require_aligned(const void* memory) {
+  if (reinterpret_cast<std::uintptr_t>(memory) % 16 != 0)
+    throw Error("compress", 0, "bad values",
+                "an array in a GPU's memory has to begin at a multiple of 16 bytes");
+}
+
+}  // namespace
+
+void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
+                   int sms, cudaStream_t stream) {
+  require_aligned(data);
+  require_aligned(sink.payloads);
+  with_any_strip(choice, [&]<typename Strip>(Strip) {
+    using Shape = DeviceShape<Strip>;
+    if (bytes == 0) return;
+    const Launch launch = launch_of(encode_kernel<Strip>, bytes, sms, Shape::kEncodeGroups,
+                                    Shape::kEncodeRoom * kStrips);
+    encode_kernel<Strip><<<launch.sms, launch.threads, launch.shared_bytes, stream>>>(
+        data, bytes, sink, Settings{choice.dimensionality},
+        static_cast<std::uint32_t>(bytes_of(choice.dtype)));
+    check(cudaGetLastError(), "encode_kernel");
+  });
+}
+
+void decode_blocks(const Choice& choice, const Entry* entries, const std::byte* payloads,
+                   std::size_t room, std::byte* out, std::size_t bytes, Fault* fault, int sms,
+                   cudaStream_t stream) {
+  require_aligned(payloads);
+  require_aligned(out);
+  with_any_strip(choice, [&]<typename Strip>(Strip) {
+    using Shape = DeviceShape<Strip>;
+    if (bytes == 0) return;
+    const Launch launch = launch_of(decode_kernel<Strip>, bytes, sms, Shape::kDecodeGroups,
+                                    (Shape::kDecodeRoom + Shape::kTileBytes) * kStrips);
+    decode_kernel<Strip><<<launch.sms, launch.threads, launch.shared_bytes, stream>>>(
+        entries, payloads, room, out, bytes, fault, Settings{choice.dimensionality},
+        static_cast<std::uint32_t>(bytes_of(choice.dtype)));
+    check(cudaGetLastError(), "decode_kernel");
+  });
+}
+
+}  // namespace lanescope::compress

@@ -1,0 +1,54 @@
+#include "lanescope/compress/device_timing.hpp"
+
+#include <string>
+
+#include "lanescope/compress/device_kernels.hpp"
+#include "lanescope/cuda_handles.hpp"
+
+namespace lanescope::compress {
+
+DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std::byte> data,
+                           int sms, int repeats) {
+  const ScopedDevice scope(device);
+  const std::size_t blocks = (data.size() + kBlockBytes - 1) / kBlockBytes;
+  const std::size_t room = padded(data.size());
+  const DeviceMemory entries(device, blocks * sizeof(Entry) + 1), payloads(device, room + 1);
+  const DeviceMemory out(device, room + 1), used(device, sizeof(unsigned long long));
+  const DeviceMemory fault(device, sizeof(Fault));
+  const Stream stream(device);
+  const Event begin, encoded, decoding, decoded;
+  auto* told = static_cast<Entry*>(entries.data());
+  auto* coded = static_cast<std::byte*>(payloads.data());
+
+  DeviceTimes times;
+  check(cudaMemsetAsync(fault.data(), 0, sizeof(Fault), stream.get()), "cudaMemsetAsync");
+  for (int i = 0; i <= repeats; ++i) {
+    check(cudaMemsetAsync(used.data(), 0, sizeof(unsigned long long), stream.get()),
+          "cudaMemsetAsync");
+    check(cudaEventRecord(begin.get(), stream.get()), "cudaEventRecord");
+    encode_blocks(choice, data.data(), data.size(),
+                  {told, coded, room, static_cast<unsigned long long*>(used.data())}, sms,
+                  stream.get());
+    check(cudaEventRecord(encoded.get(), stream.get()), "cudaEventRecord");
+    check(cudaEventRecord(decoding.get(), stream.get()), "cudaEventRecord");
+    decode_blocks(choice, told, coded, room, static_cast<std::byte*>(out.data()), data.size(),
+                  static_cast<Fault*>(fault.data()), sms, stream.get());
+    check(cudaEventRecord(decoded.get(), stream.get()), "cudaEventRecord");
+    check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+    if (i == 0) continue;
+    times.encode_s.push_back(encoded.seconds_since(begin));
+    times.decode_s.push_back(decoded.seconds_since(decoding));
+  }
+  unsigned long long bytes = 0;
+  check(cudaMemcpy(&bytes, used.data(), sizeof bytes, cudaMemcpyDefault), "cudaMemcpy");
+  times.payload_bytes = bytes;
+  Fault found{};
+  check(cudaMemcpy(&found, fault.data(), sizeof found, cudaMemcpyDefault), "cudaMemcpy");
+  if (found.blocks > 0)
+    throw Error("decode_blocks", static_cast<int>(found.what), "bad block",
+                "block " + std::to_string(found.first_block - 1) + " and " +
+                    std::to_string(found.blocks - 1) + " others do not come back");
+  return times;
+}
+
+}  // namespace lanescope::compress

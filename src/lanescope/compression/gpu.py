@@ -1,0 +1,228 @@
+"""Compress arrays in a GPU's memory, there, in the order of the caller's CUDA stream."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lanescope._core import native
+from lanescope.errors import InputError
+
+_DLPACK_CUDA = 2
+NO_ARRAY = (
+    "only an array in C order and of numbers can be compressed in a GPU's memory; make one with "
+    ".contiguous() of a tensor, or cupy.ascontiguousarray"
+)
+NO_ROOM = "values can be put only into an array in the same GPU's memory and in C order"
+
+
+def on_gpu(array: Any) -> bool:
+    """Return whether an array lies in a GPU's memory, as far as DLPack tells."""
+    tell = getattr(array, "__dlpack_device__", None)
+    return tell is not None and int(tell()[0]) == _DLPACK_CUDA
+
+
+class Framework(Protocol):
+    """What is needed of a library of arrays in GPUs' memory."""
+
+    def own(self, array: Any) -> Any:
+        """Return an array as one of this library, ordered after what makes it."""
+
+    def device_of(self, array: Any) -> AbstractContextManager[Any]:
+        """Return a scope in which an array's GPU is the current one."""
+
+    def stream_of(self, array: Any) -> int:
+        """Return the caller's current CUDA stream on an array's GPU."""
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """Return a new array in the current GPU's memory."""
+
+    def type_of(self, array: Any) -> tuple[str, int]:
+        """Return the name of its values' type, and the bytes of each."""
+
+    def as_bytes(self, array: Any) -> Any:
+        """Return its bytes, not copied; raises `TypeError` if they do not lie in C order."""
+
+    def on_host(self, data: Any) -> NDArray[np.uint8]:
+        """Return a copy of bytes."""
+
+
+class Torch:
+    """PyTorch."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._torch = torch
+
+    def own(self, array: Any) -> Any:
+        """Return an array as a tensor, ordered after what makes it."""
+        if isinstance(array, self._torch.Tensor):
+            return array.detach()
+        return self._torch.from_dlpack(array)
+
+    def device_of(self, array: Any) -> AbstractContextManager[Any]:
+        """Return a scope in which a tensor's GPU is the current one."""
+        scope: AbstractContextManager[Any] = self._torch.cuda.device(array.device)
+        return scope
+
+    def stream_of(self, array: Any) -> int:
+        """Return the caller's current CUDA stream on a tensor's GPU."""
+        return int(self._torch.cuda.current_stream(array.device).cuda_stream)
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """Return a new tensor in the current GPU's memory."""
+        return self._torch.empty(shape, dtype=getattr(self._torch, dtype), device="cuda")
+
+    def type_of(self, array: Any) -> tuple[str, int]:
+        """Return the name of its values' type, and the bytes of each."""
+        return str(array.dtype).removeprefix("torch."), array.element_size()
+
+    def as_bytes(self, array: Any) -> Any:
+        """Return its bytes, not copied."""
+        if not array.is_contiguous():
+            raise TypeError("not contiguous")
+        return array.reshape(-1).view(self._torch.uint8)
+
+    def on_host(self, data: Any) -> NDArray[np.uint8]:
+        """Return a copy of bytes."""
+        copied: NDArray[np.uint8] = data.cpu().numpy()
+        return copied
+
+
+class Cupy:
+    """CuPy, where bf16 comes as uint16."""
+
+    def __init__(self) -> None:
+        import cupy
+
+        self._cupy = cupy
+
+    def own(self, array: Any) -> Any:
+        """Return an array as one of CuPy, ordered after what makes it."""
+        if isinstance(array, self._cupy.ndarray):
+            return array
+        return self._cupy.from_dlpack(array)
+
+    def device_of(self, array: Any) -> AbstractContextManager[Any]:
+        """Return a scope in which an array's GPU is the current one."""
+        scope: AbstractContextManager[Any] = array.device
+        return scope
+
+    def stream_of(self, array: Any) -> int:
+        """Return the caller's current CUDA stream on an array's GPU."""
+        with self.device_of(array):
+            return int(self._cupy.cuda.get_current_stream().ptr)
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """Return a new array in the current GPU's memory."""
+        return self._cupy.empty(shape, dtype="uint16" if dtype == "bfloat16" else dtype)
+
+    def type_of(self, array: Any) -> tuple[str, int]:
+        """Return the name of its values' type, and the bytes of each."""
+        return str(array.dtype), array.itemsize
+
+    def as_bytes(self, array: Any) -> Any:
+        """Return its bytes, not copied."""
+        if not array.flags.c_contiguous:
+            raise TypeError("not contiguous")
+        return array.reshape(-1).view("uint8")
+
+    def on_host(self, data: Any) -> NDArray[np.uint8]:
+        """Return a copy of bytes."""
+        copied: NDArray[np.uint8] = data.get()
+        return copied
+
+
+def framework_of(array: Any, name: str | None = None) -> Framework:
+    """Return the library that takes an array: its own, else PyTorch if that is loaded, or CuPy.
+
+    Raises
+    ------
+    InputError
+        If there is neither, or none of that name.
+    """
+    if name is None:
+        own = type(array).__module__.partition(".")[0]
+        name = own if own in ("torch", "cupy") else "torch" if "torch" in sys.modules else "cupy"
+    if name not in ("torch", "cupy"):
+        raise InputError(f"arrays of {name} do not lie in a GPU's memory; give torch or cupy")
+    try:
+        return Torch() if name == "torch" else Cupy()
+    except ImportError as error:
+        raise InputError(
+            f"{name} cannot be loaded ({error}), and an array in a GPU's memory needs it"
+        ) from error
+
+
+def compress(
+    values: Any, codec: native.Codec, dtype: native.Dtype | None, dimensionality: int, out: Any
+) -> Any:
+    """Return the stream of an array in a GPU's memory, there: of the same library, uint8.
+
+    It is `out`'s first bytes if that is given. Work is put into the caller's current stream of
+    that library, after what is there, and is done when this returns.
+    """
+    framework = framework_of(values)
+    array = framework.own(values)
+    with framework.device_of(array):
+        stream = framework.stream_of(array)
+        encoding = native.DeviceEncoding(array, codec, dtype, dimensionality, stream)
+        length = encoding.stream_bytes
+        if out is None:
+            out = framework.empty((length,), "uint8")
+        elif not on_gpu(out):
+            raise InputError("the stream of an array in a GPU's memory is put into such memory")
+        encoding.write(out)
+    return out[:length]
+
+
+def layout(compressed: Any) -> native.StreamLayout:
+    """Read and check what a stream in a GPU's memory says of itself, not its blocks."""
+    framework = framework_of(compressed)
+    array = framework.own(compressed)
+    return native.device_stream_layout(array, framework.stream_of(array))
+
+
+def decompress(compressed: Any, out: Any, shape: tuple[int, ...], dtype: str, name: str) -> Any:
+    """Return the array of a stream in a GPU's memory, in the same memory.
+
+    It is put into `out` if that is given, else into a new array of the library of that `name`, or
+    with ``numpy`` of the stream's own. Work is put into the caller's current stream, and done when
+    this returns.
+    """
+    framework = framework_of(compressed, None if name == "numpy" else name)
+    array = framework.own(compressed)
+    with framework.device_of(array):
+        if out is None:
+            try:
+                out = framework.empty(shape, dtype)
+            except AttributeError as error:
+                raise InputError(f"{name} has no {dtype}; give out= or framework cupy") from error
+        elif not on_gpu(out):
+            raise InputError(
+                "the stream lies in a GPU's memory and out= does not; copy the stream to the host"
+            )
+        native.decompress_on_device(array, out, framework.stream_of(array))
+    return out
+
+
+def sample(values: Any, block_bytes: int, count: int) -> tuple[NDArray[np.uint8], str, int]:
+    """Return blocks of an array in a GPU's memory, up to `count`, spread over it.
+
+    They come as bytes on the host, with the name of the values' type and the bytes of each.
+    """
+    framework = framework_of(values)
+    array = framework.own(values)
+    with framework.device_of(array):
+        data = framework.as_bytes(array)
+        blocks = len(data) // block_bytes
+        if blocks <= count:
+            return framework.on_host(data), *framework.type_of(array)
+        begins = np.linspace(0, blocks - 1, count).astype(int) * block_bytes
+        parts = [framework.on_host(data[begin : begin + block_bytes]) for begin in begins]
+    return np.concatenate(parts), *framework.type_of(array)
