@@ -19,6 +19,7 @@ NB_MODULE(_native, module) {
   bind_grid(module);
   bind_watch(module);
   bind_compress(module);
+  bind_channel(module);
   bind_probe(module);
   bind_testing(module);
 }

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lanescope/compress/format.hpp"
+#include "lanescope/compress/host_codec.hpp"
+
+namespace lanescope::compress {
+
+// What the kernels of a GPU make of an array: for each block of 64 KiB an entry, and payloads,
+// which lie one behind another in the order in which blocks happened to be ready. The payload of a
+// block is the one that its stream would have, to the bit; only the place differs.
+
+/// A block on its way: how it is stored, and where its payload begins.
+struct Entry {
+  Descriptor descriptor;
+  std::uint64_t offset = 0;  ///< Bytes from the first payload on, a multiple of 16.
+};
+static_assert(sizeof(Entry) == 16);
+
+/// Where payloads go: memory that the encoding device can write, which may be its own, a peer's, or
+/// mapped memory of the host.
+struct Sink {
+  Entry* entries;            ///< One for each block.
+  std::byte* payloads;       ///< Aligned to 16 bytes; `room` bytes.
+  std::size_t room;          ///< `padded(bytes)` is always enough: blocks may all be raw.
+  unsigned long long* used;  ///< In the encoding device's own memory; 0 before, and after it the
+                             ///< bytes of all payloads, each padded.
+};
+
+/// What a decoder found wrong; in the decoding device's own memory, all zeros before.
+struct Fault {
+  unsigned int blocks;       ///< How many blocks are wrong.
+  unsigned int first_block;  ///< 1 + the lowest block that is wrong; 0 where none is.
+  unsigned int what;         ///< Of that block: 1 payload, 2 checksum, 3 mode.
+};
+
+/// Codes `bytes` bytes at `data` (aligned to 16) on so many SMs (0: all) of the current device.
+/// Returns at once; throws `Error` where the launch fails or the choice is impossible.
+void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
+                   int sms, cudaStream_t stream);
+
+/// Decodes what `encode_blocks` made, wherever it lies now, into `bytes` bytes at `out` (aligned to
+/// 16), and compares checksums. Never reads outside of the first `room` bytes of `payloads`, nor
+/// writes outside of `out`, whatever entries and payloads hold.
+void decode_blocks(const Choice& choice, const Entry* entries, const std::byte* payloads,
+                   std::size_t room, std::byte* out, std::size_t bytes, Fault* fault, int sms,
+                   cudaStream_t stream);
+
+}  // namespace lanescope::compress
