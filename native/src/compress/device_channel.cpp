@@ -316,13 +316,15 @@ std::shared_ptr<Ticket> DeviceChannel::send(const std::byte* source, std::byte* 
   TransferFacts facts;
   facts.route = "from " + gpu(state.from) + " to " + gpu(state.to);
   facts.bytes = facts.wire_bytes = bytes;
-  if (choice && bytes > 0) facts.why_raw = state.hindrance(source, target);
-  facts.compressed = choice && bytes > 0 && facts.why_raw.empty();
-  facts.encodes = facts.decodes = facts.compressed;
   facts.part_blocks = state.options.slab_bytes / kBlockBytes;
   facts.parts = (bytes + state.options.slab_bytes - 1) / state.options.slab_bytes;
   std::unique_ptr<Report> report;
-  if (facts.compressed) report = state.reports.lend(facts.parts);
+  if (choice && bytes > 0) {
+    facts.why_raw = state.hindrance(source, target);
+    if (facts.why_raw.empty()) report = state.reports.lend(facts.parts);
+    if (facts.why_raw.empty() && !report) facts.why_raw = "a GPU has no memory left";
+  }
+  facts.compressed = facts.encodes = facts.decodes = report != nullptr;
   const auto ticket = state.open(std::move(facts), std::move(report));
   if (bytes == 0) {
     ticket->settle_now();

@@ -209,12 +209,16 @@ HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t b
   const std::lock_guard lock(state.mutex);
   state.in_flight.reap();
   TransferFacts facts = state.facts("to the host from GPU ", bytes);
-  if (choice && !is_aligned(source)) facts.why_raw = "the array is not aligned to 16 bytes";
-  facts.compressed = facts.encodes = choice && bytes > 0 && facts.why_raw.empty();
+  std::unique_ptr<Report> report;
+  if (choice && bytes > 0) {
+    if (is_aligned(source)) report = state.reports.lend(1);
+    if (!report)
+      facts.why_raw = is_aligned(source) ? "the GPU has no memory left"
+                                         : "the array is not aligned to 16 bytes";
+  }
+  facts.compressed = facts.encodes = report != nullptr;
   const auto parcel = std::make_shared<Parcel>(state.arena, bytes, state.options().slab_bytes,
                                                facts.compressed ? choice : std::optional<Choice>());
-  std::unique_ptr<Report> report;
-  if (facts.compressed) report = state.reports.lend(1);
   const auto ticket = std::make_shared<Ticket>(std::move(facts), state.gpu, std::move(report));
   parcel->offload_ = ticket;
   parcel->patience_s_ = state.options().patience_s;
@@ -258,6 +262,8 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
   if (staged) facts.parts = parcel->pieces_.size();
   std::unique_ptr<Report> report;
   if (facts.compressed) report = state.reports.lend(facts.parts);
+  if (facts.compressed && !report)
+    throw Error("restore", cudaErrorMemoryAllocation, "no memory", "the GPU has no memory left");
   const auto ticket = std::make_shared<Ticket>(std::move(facts), state.gpu, std::move(report));
   if (parcel->bytes_ == 0) {
     ticket->settle_now();

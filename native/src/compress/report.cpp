@@ -59,12 +59,18 @@ std::span<const Fault> Report::brought_faults() const noexcept {
 std::unique_ptr<Report> ReportPool::lend(std::size_t parts) {
   const auto enough = [&](const auto& one) { return one->parts() >= parts; };
   const auto found = std::find_if(kept_.begin(), kept_.end(), enough);
-  if (found == kept_.end())
+  if (found != kept_.end()) {
+    auto report = std::move(*found);
+    kept_.erase(found);
+    return report;
+  }
+  try {
     return std::make_unique<Report>(encoder_, decoder_,
                                     std::bit_ceil(std::max(parts, kLeastParts)));
-  auto report = std::move(*found);
-  kept_.erase(found);
-  return report;
+  } catch (const Error& error) {
+    if (error.code() != cudaErrorMemoryAllocation) throw;
+    return nullptr;
+  }
 }
 
 void ReportPool::take_back(std::unique_ptr<Report> report) {

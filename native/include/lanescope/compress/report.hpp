@@ -44,7 +44,7 @@ class ReportPool {
  public:
   ReportPool(int encoder, int decoder) : encoder_(encoder), decoder_(decoder) {}
 
-  /// Throws `Error`.
+  /// Null where a device has no memory for it. Throws `Error`.
   std::unique_ptr<Report> lend(std::size_t parts);
   void take_back(std::unique_ptr<Report> report);
 
