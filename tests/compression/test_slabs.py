@@ -1,5 +1,7 @@
 """What channels reckon without a GPU: slabs, where payloads lie, and who holds pinned memory."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,9 +49,7 @@ def test_each_byte_crosses_once_and_each_payload_is_in_its_piece(made, slab_bloc
         assert begin <= offset
         assert offset + padded(size) <= end <= used
         assert rebased[number] == offset - begin
-    for (begin, _, end), (next_begin, next_carried, next_end) in zip(
-        pieces, pieces[1:], strict=False
-    ):
+    for (begin, _, end), (next_begin, next_carried, next_end) in pairwise(pieces):
         assert begin <= next_begin <= next_carried <= next_end
         assert next_carried == max(next_begin, end)  # what lies before is in the piece before
         assert end <= next_end
@@ -121,7 +121,7 @@ def test_all_of_it_comes_together_again(steps):
         one = arena.take(size)
         if one is not None:
             ends = [(begin, begin + length) for _, begin, length in [*taken, one]]
-            assert all(a[1] <= b[0] for a, b in zip(sorted(ends), sorted(ends)[1:], strict=False))
+            assert all(a[1] <= b[0] for a, b in pairwise(sorted(ends)))
             taken.append(one)
     assert arena.free_bytes + sum(length for *_, length in taken) == arena.bytes
     assert (arena.drop_free_piece() is None) == bool(taken)
