@@ -3,6 +3,7 @@
 # make gpu-test   the same on an offline machine with a GPU, with evidence
 # make format     lay the code out
 # make fuzz       throw data and damaged strips at the codecs; INPUTS=10000000 SEED=7 for more
+# make simulate  send arrays through channels over a pretended CUDA; ROUNDS=10000 SEED=7 for more
 # make stubs      write the core's type stubs again, after a change of its bindings
 # make clean      remove what these made
 
@@ -11,7 +12,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -name '*.pyc')
 
-.PHONY: all check test lint gpu-test fuzz format stubs clean
+.PHONY: all check test lint gpu-test fuzz simulate format stubs clean
 
 all: check
 
@@ -64,6 +65,19 @@ INPUTS ?= 500000
 SEED   ?= 1
 fuzz: build/compress_fuzz
 	build/compress_fuzz --inputs $(INPUTS) --seed $(SEED)
+
+CUDA_HEADERS ?= $(shell $(BIN)/python -c 'import nvidia.cu13 as p; print(p.__path__[0])')/include
+CHANNEL := $(addprefix native/src/compress/,device_channel.cpp format.cpp host_channel.cpp \
+  host_codec.cpp in_flight.cpp parcel.cpp pinned_arena.cpp range_arena.cpp report.cpp slabs.cpp \
+  ticket.cpp) native/src/cuda/peer.cpp native/src/error.cpp native/src/host/parallel.cpp
+build/channel_simulation: native/tests/channel_simulation.cpp native/tests/pretended_cuda.cpp $(CHANNEL)
+	@mkdir -p build
+	$(CXX) -std=c++20 -O1 -g -Wall -Wextra -pthread -fsanitize=address,undefined \
+	  -fno-sanitize-recover=all -Inative/include -isystem $(CUDA_HEADERS) $^ -o $@
+
+ROUNDS ?= 1000
+simulate: build/channel_simulation
+	build/channel_simulation $(ROUNDS) $(SEED)
 
 clean:
 	rm -rf build $(VENV)

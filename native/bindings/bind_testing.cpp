@@ -169,6 +169,7 @@ void bind_testing(nb::module_& module) {
               "span_bytes"_a);
   testing.def("has_streaming_stores", &lanescope::has_streaming_stores);
   bind_piece_testing(testing);
+  bind_channel_testing(testing);
   bind_scope_testing(testing);
   bind_grid_testing(testing);
   bind_watch_testing(testing);

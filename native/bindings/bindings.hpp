@@ -16,6 +16,7 @@ void bind_workload(nanobind::module_& module);
 void bind_tasks(nanobind::module_& module);
 void bind_grid(nanobind::module_& module);
 void bind_watch(nanobind::module_& module);
+void bind_channel(nanobind::module_& module);
 void bind_compress(nanobind::module_& module);
 void bind_device_compress(nanobind::module_& module);  // after bind_compress
 void bind_probe(nanobind::module_& module);
@@ -23,5 +24,6 @@ void bind_testing(nanobind::module_& module);
 void bind_piece_testing(nanobind::module_& testing);  // called by bind_testing
 void bind_scope_testing(nanobind::module_& testing);
 void bind_grid_testing(nanobind::module_& testing);
+void bind_channel_testing(nanobind::module_& testing);
 void bind_watch_testing(nanobind::module_& testing);
 void bind_probe_testing(nanobind::module_& testing);

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lanescope.api import small as small
     from lanescope.api import sms as sms
     from lanescope.api import sweep as sweep
+    from lanescope.compression.channel import Channel as Channel
     from lanescope.compression.codec import compress as compress
     from lanescope.compression.codec import decompress as decompress
     from lanescope.errors import InputError as InputError
@@ -54,6 +55,7 @@ _HOME = {
     "small": "api",
     "sms": "api",
     "sweep": "api",
+    "Channel": "compression.channel",
     "compress": "compression.codec",
     "decompress": "compression.codec",
     "InputError": "errors",

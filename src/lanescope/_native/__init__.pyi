@@ -717,6 +717,101 @@ def time_device_codec(values: object, codec: Codec, dtype: Dtype | None = None, 
     Time the kernels that encode and decode an array within a GPU's memory.
     """
 
+class Ticket:
+    """A transfer on its way, and what became of it."""
+
+    def done(self) -> bool:
+        """Whether it has ended, well or not."""
+
+    def wait(self, patience_s: float) -> None:
+        """Return when it has ended; an error if a block came in damaged."""
+
+    def damage(self) -> str:
+        """What came in damaged, once it is done; or ''."""
+
+    @property
+    def seconds(self) -> float:
+        """By the device's clock, once it is done."""
+
+    @property
+    def wire_bytes(self) -> int:
+        """What crossed the link, once it is done."""
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def compressed(self) -> bool: ...
+
+    @property
+    def why_raw(self) -> str: ...
+
+class DeviceChannel:
+    """Arrays from one GPU to another, compressed."""
+
+    def __init__(self, source: int, target: int, slab_bytes: int, slots: int, sms: int, lanes: int, patience_s: float) -> None: ...
+
+    def send(self, source: int, target: int, bytes: int, codec: Codec | None, dtype: Dtype, dimensionality: int, source_stream: int, target_stream: int) -> Ticket:
+        """Send bytes between addresses, ordered behind and before two streams."""
+
+    def damage_next(self, block: int) -> None:
+        """For tests: damage a block of the next array."""
+
+    def close(self) -> None:
+        """Wait for what is under way, and end the channel."""
+
+class RestoreBy(enum.Enum):
+    """How compressed arrays come back."""
+
+    mapped = 0
+
+    staged = 1
+
+class Parcel:
+    """An array in pinned memory of the host, maybe compressed."""
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def compressed(self) -> bool: ...
+
+    def stored_bytes(self) -> int:
+        """Bytes of what is stored; waits for the end of the offload."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Pinned memory that it holds."""
+
+    def damage(self, block: int) -> None:
+        """For tests: damage a block."""
+
+class HostChannel:
+    """Arrays to pinned memory of the host and back."""
+
+    def __init__(self, gpu: int, slab_bytes: int, slots: int, sms: int, patience_s: float, piece_bytes: int, restore_by: RestoreBy) -> None: ...
+
+    def offload(self, source: int, bytes: int, codec: Codec | None, dtype: Dtype, dimensionality: int, stream: int) -> tuple[Parcel, Ticket]:
+        """Take an array away; returns it and its ticket."""
+
+    def restore(self, parcel: Parcel, target: int, stream: int) -> Ticket:
+        """Bring an array back."""
+
+    def prepare(self, bytes: int) -> None:
+        """Pin memory beforehand."""
+
+    @property
+    def pinned_bytes(self) -> int: ...
+
+    @property
+    def taken_bytes(self) -> int: ...
+
+    def close(self) -> None:
+        """Wait for what is under way, and end the channel."""
+
+def read_device(gpu: int, source: int, begins: Sequence[int], each: int, stream: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+    """Bytes of some ranges of an array in a GPU's memory."""
+
 class ProbeReport:
     """What a probe tells when it has stopped."""
 

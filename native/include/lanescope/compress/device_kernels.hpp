@@ -10,9 +10,9 @@
 
 namespace lanescope::compress {
 
-// What the kernels of a GPU make of an array: for each block of 64 KiB an entry, and payloads, which
-// lie one behind another in the order in which blocks happened to be ready. The payload of a block
-// is the one that its stream would have, to the bit; only the place differs.
+// What the kernels of a GPU make of an array: for each block of 64 KiB an entry, and payloads,
+// which lie one behind another in the order in which blocks happened to be ready. The payload of a
+// block is the one that its stream would have, to the bit; only the place differs.
 
 /// A block on its way: how it is stored, and where its payload begins.
 struct Entry {
@@ -24,11 +24,11 @@ static_assert(sizeof(Entry) == 16);
 /// Where payloads go: memory that the encoding device can write, which may be its own, a peer's, or
 /// mapped memory of the host.
 struct Sink {
-  Entry* entries;                ///< One for each block.
-  std::byte* payloads;           ///< Aligned to 16 bytes; `room` bytes.
-  std::size_t room;              ///< `padded(bytes)` is always enough: blocks may all be raw.
-  unsigned long long* used;      ///< In the encoding device's own memory; 0 before, and after it the
-                                 ///< bytes of all payloads, each padded.
+  Entry* entries;            ///< One for each block.
+  std::byte* payloads;       ///< Aligned to 16 bytes; `room` bytes.
+  std::size_t room;          ///< `padded(bytes)` is always enough: blocks may all be raw.
+  unsigned long long* used;  ///< In the encoding device's own memory; 0 before, and after it the
+                             ///< bytes of all payloads, each padded.
 };
 
 /// What a decoder found wrong; in the decoding device's own memory, all zeros before.

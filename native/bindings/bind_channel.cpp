@@ -1,0 +1,201 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "bindings.hpp"
+#include "lanescope/compress/channel.hpp"
+#include "lanescope/compress/host_channel.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using lanescope::Error;
+using lanescope::compress::ChannelOptions;
+using lanescope::compress::Choice;
+using lanescope::compress::Codec;
+using lanescope::compress::DeviceChannel;
+using lanescope::compress::Dtype;
+using lanescope::compress::HostChannel;
+using lanescope::compress::HostChannelOptions;
+using lanescope::compress::Parcel;
+using lanescope::compress::RestoreBy;
+using lanescope::compress::Ticket;
+
+namespace {
+
+using Released = nb::call_guard<nb::gil_scoped_release>;
+
+/// A channel until it is closed. The last call that uses it ends it, without the interpreter's
+/// lock where that is `close`.
+template <typename Channel>
+class Closable {
+ public:
+  explicit Closable(std::shared_ptr<Channel> channel) : channel_(std::move(channel)) {}
+
+  std::shared_ptr<Channel> get() const {
+    if (!channel_) throw Error("channel", 0, "closed", "the channel is closed; make a new one");
+    return channel_;
+  }
+  void close() {
+    auto last = std::move(channel_);
+    const nb::gil_scoped_release released;
+    last.reset();
+  }
+
+ private:
+  std::shared_ptr<Channel> channel_;
+};
+
+using Devices = Closable<DeviceChannel>;
+using Host = Closable<HostChannel>;
+
+template <typename T>
+T* pointer_of(std::uintptr_t address) {
+  return reinterpret_cast<T*>(address);
+}
+
+std::optional<Choice> choice_of(std::optional<Codec> codec, Dtype dtype, int dimensionality) {
+  if (!codec) return std::nullopt;
+  return Choice{*codec, dtype, dimensionality};
+}
+
+std::shared_ptr<Ticket> send(const Devices& self, std::uintptr_t source, std::uintptr_t target,
+                             std::size_t bytes, std::optional<Codec> codec, Dtype dtype,
+                             int dimensionality, std::uintptr_t source_stream,
+                             std::uintptr_t target_stream) {
+  const auto channel = self.get();
+  const nb::gil_scoped_release released;
+  return channel->send(pointer_of<const std::byte>(source), pointer_of<std::byte>(target), bytes,
+                       choice_of(codec, dtype, dimensionality),
+                       pointer_of<CUstream_st>(source_stream),
+                       pointer_of<CUstream_st>(target_stream));
+}
+
+std::pair<std::shared_ptr<Parcel>, std::shared_ptr<Ticket>> offload(
+    const Host& self, std::uintptr_t source, std::size_t bytes, std::optional<Codec> codec,
+    Dtype dtype, int dimensionality, std::uintptr_t stream) {
+  const auto channel = self.get();
+  const nb::gil_scoped_release released;
+  auto [parcel, ticket] =
+      channel->offload(pointer_of<const std::byte>(source), bytes,
+                       choice_of(codec, dtype, dimensionality), pointer_of<CUstream_st>(stream));
+  return {std::move(parcel), std::move(ticket)};
+}
+
+std::shared_ptr<Ticket> restore(const Host& self, const std::shared_ptr<Parcel>& parcel,
+                                std::uintptr_t target, std::uintptr_t stream) {
+  const auto channel = self.get();
+  const nb::gil_scoped_release released;
+  return channel->restore(parcel, pointer_of<std::byte>(target), pointer_of<CUstream_st>(stream));
+}
+
+using Sample = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
+
+/// Some ranges of an array in a GPU's memory, behind what is on the stream.
+Sample read_device(int gpu, std::uintptr_t source, const std::vector<std::size_t>& begins,
+                   std::size_t each, std::uintptr_t stream) {
+  auto data = std::make_unique<std::uint8_t[]>(begins.size() * each);
+  {
+    const nb::gil_scoped_release released;
+    const lanescope::ScopedDevice scope(gpu);
+    const auto on = pointer_of<CUstream_st>(stream);
+    for (std::size_t i = 0; i < begins.size(); ++i)
+      lanescope::check(
+          cudaMemcpyAsync(data.get() + i * each, pointer_of<const std::uint8_t>(source) + begins[i],
+                          each, cudaMemcpyDeviceToHost, on),
+          "cudaMemcpyAsync");
+    lanescope::check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
+  }
+  std::uint8_t* kept = data.get();
+  nb::capsule owner(data.release(),
+                    [](void* at) noexcept { delete[] static_cast<std::uint8_t*>(at); });
+  return Sample(kept, {begins.size() * each}, owner);
+}
+
+void bind_ticket(nb::module_& module) {
+  nb::class_<Ticket>(module, "Ticket", "A transfer on its way, and what became of it.")
+      .def("done", &Ticket::done, Released(), "Whether it has ended, well or not.")
+      .def("wait", &Ticket::wait, "patience_s"_a, Released(),
+           "Return when it has ended; an error if a block came in damaged.")
+      .def("damage", &Ticket::damage, Released(), "What came in damaged, once it is done; or ''.")
+      .def_prop_ro("seconds", &Ticket::seconds, "By the device's clock, once it is done.")
+      .def_prop_ro("wire_bytes", &Ticket::wire_bytes, "What crossed the link, once it is done.")
+      .def_prop_ro("bytes", [](const Ticket& self) { return self.facts().bytes; })
+      .def_prop_ro("compressed", [](const Ticket& self) { return self.facts().compressed; })
+      .def_prop_ro("why_raw", [](const Ticket& self) { return self.facts().why_raw; });
+}
+
+void bind_device_channel(nb::module_& module) {
+  nb::class_<Devices>(module, "DeviceChannel", "Arrays from one GPU to another, compressed.")
+      .def(
+          "__init__",
+          [](Devices* self, int source, int target, std::size_t slab_bytes, int slots, int sms,
+             int lanes, double patience_s) {
+            const nb::gil_scoped_release released;
+            new (self) Devices(std::make_shared<DeviceChannel>(
+                source, target, ChannelOptions{slab_bytes, slots, sms, lanes, patience_s}));
+          },
+          "source"_a, "target"_a, "slab_bytes"_a, "slots"_a, "sms"_a, "lanes"_a, "patience_s"_a)
+      .def("send", &send, "source"_a, "target"_a, "bytes"_a, "codec"_a.none(), "dtype"_a,
+           "dimensionality"_a, "source_stream"_a, "target_stream"_a,
+           "Send bytes between addresses, ordered behind and before two streams.")
+      .def(
+          "damage_next",
+          [](const Devices& self, std::size_t block) { self.get()->damage_next(block); }, "block"_a,
+          "For tests: damage a block of the next array.")
+      .def("close", &Devices::close, "Wait for what is under way, and end the channel.");
+}
+
+void bind_host_channel(nb::module_& module) {
+  nb::enum_<RestoreBy>(module, "RestoreBy", "How compressed arrays come back.")
+      .value("mapped", RestoreBy::mapped)
+      .value("staged", RestoreBy::staged);
+  nb::class_<Parcel>(module, "Parcel", "An array in pinned memory of the host, maybe compressed.")
+      .def_prop_ro("bytes", &Parcel::bytes)
+      .def_prop_ro("compressed", [](const Parcel& self) { return self.choice().has_value(); })
+      .def("stored_bytes", &Parcel::stored_bytes, Released(),
+           "Bytes of what is stored; waits for the end of the offload.")
+      .def_prop_ro("held_bytes", &Parcel::held_bytes, "Pinned memory that it holds.")
+      .def("damage", &Parcel::damage, "block"_a, Released(), "For tests: damage a block.");
+  nb::class_<Host>(module, "HostChannel", "Arrays to pinned memory of the host and back.")
+      .def(
+          "__init__",
+          [](Host* self, int gpu, std::size_t slab_bytes, int slots, int sms, double patience_s,
+             std::size_t piece_bytes, RestoreBy restore_by) {
+            const nb::gil_scoped_release released;
+            const HostChannelOptions options{
+                {slab_bytes, slots, sms, 1, patience_s}, piece_bytes, restore_by};
+            new (self) Host(std::make_shared<HostChannel>(gpu, options));
+          },
+          "gpu"_a, "slab_bytes"_a, "slots"_a, "sms"_a, "patience_s"_a, "piece_bytes"_a,
+          "restore_by"_a)
+      .def("offload", &offload, "source"_a, "bytes"_a, "codec"_a.none(), "dtype"_a,
+           "dimensionality"_a, "stream"_a, "Take an array away; returns it and its ticket.")
+      .def("restore", &restore, "parcel"_a, "target"_a, "stream"_a, "Bring an array back.")
+      .def(
+          "prepare", [](const Host& self, std::size_t bytes) { self.get()->prepare(bytes); },
+          "bytes"_a, "Pin memory beforehand.")
+      .def_prop_ro("pinned_bytes",
+                   [](const Host& self) { return self.get()->arena().pinned_bytes(); })
+      .def_prop_ro("taken_bytes",
+                   [](const Host& self) { return self.get()->arena().taken_bytes(); })
+      .def("close", &Host::close, "Wait for what is under way, and end the channel.");
+}
+
+}  // namespace
+
+void bind_channel(nb::module_& module) {
+  bind_ticket(module);
+  bind_device_channel(module);
+  bind_host_channel(module);
+  module.def("read_device", &read_device, "gpu"_a, "source"_a, "begins"_a, "each"_a, "stream"_a,
+             "Bytes of some ranges of an array in a GPU's memory.");
+}

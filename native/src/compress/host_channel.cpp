@@ -1,0 +1,300 @@
+#include "lanescope/compress/host_channel.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "lanescope/compress/in_flight.hpp"
+#include "lanescope/compress/stream_order.hpp"
+
+namespace lanescope::compress {
+
+namespace {
+
+/// The next slab's payloads begin in the slot of the one before: it has room for two slabs.
+constexpr std::size_t kSlabsInSlot = 2;
+constexpr int kLeastSlots = 2;
+constexpr std::size_t kMostPieceBytes = std::size_t{1} << 40;
+
+/// Room for the payloads of a slab on the device.
+struct Slot {
+  Slot(int gpu, std::size_t bytes)
+      : memory(gpu, bytes), full(event_on(gpu, Timing::none)), free(event_on(gpu, Timing::none)) {}
+
+  std::byte* data() const { return static_cast<std::byte*>(memory.data()); }
+
+  DeviceMemory memory;
+  Event full, free;
+};
+
+bool is_aligned(const void* at) {
+  return reinterpret_cast<std::uintptr_t>(at) % kPayloadAlignment == 0;
+}
+
+}  // namespace
+
+struct HostChannel::State {
+  State(int device, const HostChannelOptions& given);
+
+  const ChannelOptions& options() const { return given.channel; }
+  TransferFacts facts(const char* way, std::size_t bytes) const;
+  void begin_behind(cudaStream_t caller, const Stream& first, const Stream& second);
+  void encode(Ticket& ticket, const Parcel& parcel, const std::byte* source);
+  void copy(Ticket& ticket, void* to, const void* from, cudaMemcpyKind kind, const Stream& stream);
+  bool can_stage(Parcel& parcel);
+  bool has_slots();
+  void decode_mapped(Ticket& ticket, const Parcel& parcel, std::byte* target);
+  void decode_staged(Ticket& ticket, Parcel& parcel, std::byte* target);
+  void stage(Ticket& ticket, Parcel& parcel, const Slab& slab, std::size_t part, std::byte* target);
+  void settle(Ticket& ticket, const Stream& stream, cudaStream_t caller);
+
+  std::mutex mutex;
+  int gpu;
+  HostChannelOptions given;
+  std::size_t slot_bytes;
+  Stream out, copying, in;
+  Event caller_ready, begun, ended;
+  std::vector<Slot> slots;
+  std::size_t next_slot = 0;
+  bool no_memory = false;  // for slots
+  std::shared_ptr<PinnedArena> arena;
+  ReportPool reports;
+  InFlight in_flight;
+};
+
+HostChannel::State::State(int device, const HostChannelOptions& options)
+    : gpu(device),
+      given(options),
+      slot_bytes(kSlabsInSlot * options.channel.slab_bytes),
+      out(gpu),
+      copying(gpu),
+      in(gpu),
+      caller_ready(event_on(gpu, Timing::none)),
+      begun(event_on(gpu, Timing::none)),
+      ended(event_on(gpu, Timing::none)),
+      arena(std::make_shared<PinnedArena>(RangeArena::rounded(options.piece_bytes))),
+      reports(gpu, gpu),
+      in_flight(reports) {}
+
+TransferFacts HostChannel::State::facts(const char* way, std::size_t bytes) const {
+  TransferFacts facts;
+  facts.route = way + std::to_string(gpu);
+  facts.bytes = facts.wire_bytes = bytes;
+  facts.part_blocks = options().slab_bytes / kBlockBytes;
+  facts.parts = 1;
+  return facts;
+}
+
+void HostChannel::State::begin_behind(cudaStream_t caller, const Stream& first,
+                                      const Stream& second) {
+  record(caller_ready, caller);
+  let_wait(first.get(), caller_ready);
+  let_wait(second.get(), caller_ready);
+}
+
+void HostChannel::State::copy(Ticket& ticket, void* to, const void* from, cudaMemcpyKind kind,
+                              const Stream& stream) {
+  ticket.begin(stream.get());
+  check(cudaMemcpyAsync(to, from, ticket.facts().bytes, kind, stream.get()), "cudaMemcpyAsync");
+  ticket.end(stream.get());
+}
+
+void HostChannel::State::encode(Ticket& ticket, const Parcel& parcel, const std::byte* source) {
+  const Report& report = ticket.report();
+  report.clear_used(1, out.get());
+  ticket.begin(out.get());
+  const Sink sink{parcel.entries(), parcel.payloads(), parcel.room_, report.used(0)};
+  encode_blocks(*parcel.choice_, source, parcel.bytes_, sink, options().sms, out.get());
+  ticket.end(out.get());
+  report.bring_used(1, out.get());
+}
+
+bool HostChannel::State::can_stage(Parcel& parcel) {
+  if (given.restore_by != RestoreBy::staged || !has_slots()) return false;
+  const auto& pieces = parcel.pieces();
+  return std::all_of(pieces.begin(), pieces.end(),
+                     [&](const Piece& piece) { return piece.end - piece.begin <= slot_bytes; });
+}
+
+/// Asked for once: what failed would fail again, and cost time.
+bool HostChannel::State::has_slots() {
+  if (!slots.empty() || no_memory) return !no_memory;
+  try {
+    for (int i = 0; i < std::max(kLeastSlots, options().slots); ++i)
+      slots.emplace_back(gpu, slot_bytes);
+  } catch (const Error& error) {
+    slots.clear();
+    no_memory = error.code() == cudaErrorMemoryAllocation;
+    if (!no_memory) throw;
+  }
+  return !no_memory;
+}
+
+void HostChannel::State::decode_mapped(Ticket& ticket, const Parcel& parcel, std::byte* target) {
+  const Report& report = ticket.report();
+  report.clear_faults(1, in.get());
+  ticket.begin(in.get());
+  decode_blocks(*parcel.choice_, parcel.entries(), parcel.payloads(), parcel.room_, target,
+                parcel.bytes_, report.fault(0), options().sms, in.get());
+  ticket.end(in.get());
+  report.bring_faults(1, in.get());
+}
+
+void HostChannel::State::decode_staged(Ticket& ticket, Parcel& parcel, std::byte* target) {
+  const Report& report = ticket.report();
+  report.clear_faults(ticket.facts().parts, in.get());
+  record(begun, in.get());
+  let_wait(copying.get(), begun);
+  ticket.begin(copying.get());
+  const auto slabs = cut(parcel.bytes_, parcel.slab_bytes_);
+  for (std::size_t part = 0; part < slabs.size(); ++part)
+    stage(ticket, parcel, slabs[part], part, target);
+  ticket.end(in.get());
+  report.bring_faults(ticket.facts().parts, in.get());
+}
+
+/// Brings over what the slot before does not hold of a slab's payloads, and carries over what it
+/// holds: it is free only then.
+void HostChannel::State::stage(Ticket& ticket, Parcel& parcel, const Slab& slab, std::size_t part,
+                               std::byte* target) {
+  const Piece& piece = parcel.pieces_[part];
+  const Slot& slot = slots[next_slot];
+  const Slot& before = slots[(next_slot + slots.size() - 1) % slots.size()];
+  next_slot = (next_slot + 1) % slots.size();
+  const std::size_t carried = piece.carried_end - piece.begin;
+  let_wait(copying.get(), slot.free);
+  if (piece.end > piece.carried_end)
+    check(cudaMemcpyAsync(slot.data() + carried, parcel.payloads() + piece.carried_end,
+                          piece.end - piece.carried_end, cudaMemcpyHostToDevice, copying.get()),
+          "cudaMemcpyAsync");
+  record(slot.full, copying.get());
+  let_wait(in.get(), slot.full);
+  if (carried > 0) {
+    const std::size_t at = piece.begin - parcel.pieces_[part - 1].begin;
+    check(cudaMemcpyAsync(slot.data(), before.data() + at, carried, cudaMemcpyDeviceToDevice,
+                          in.get()),
+          "cudaMemcpyAsync");
+  }
+  if (part > 0) record(before.free, in.get());
+  decode_blocks(*parcel.choice_, parcel.rebased() + slab.first_block, slot.data(),
+                piece.end - piece.begin, target + slab.begin, slab.bytes,
+                ticket.report().fault(part), options().sms, in.get());
+  if (part + 1 == ticket.facts().parts) record(slot.free, in.get());
+}
+
+void HostChannel::State::settle(Ticket& ticket, const Stream& stream, cudaStream_t caller) {
+  record(ended, stream.get());
+  let_wait(caller, ended);
+  ticket.settle_behind(stream.get());
+}
+
+HostChannel::HostChannel(int gpu, const HostChannelOptions& options) {
+  require_possible(options.channel);
+  if (options.piece_bytes == 0 || options.piece_bytes > kMostPieceBytes)
+    throw Error("channel", 0, "bad options", "pinned memory does not grow by so many bytes");
+  state_ = std::make_unique<State>(gpu, options);
+}
+
+HostChannel::~HostChannel() {
+  // Memory that kernels may still write to is lost rather than given to somebody else.
+  if (state_ && !state_->in_flight.all_end_within(state_->options().patience_s)) state_.release();
+}
+
+HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t bytes,
+                                          const std::optional<Choice>& choice,
+                                          cudaStream_t source_stream) {
+  if (choice) require_possible(*choice);
+  State& state = *state_;
+  const std::lock_guard lock(state.mutex);
+  state.in_flight.reap();
+  TransferFacts facts = state.facts("to the host from GPU ", bytes);
+  std::unique_ptr<Report> report;
+  if (choice && bytes > 0) {
+    if (is_aligned(source)) report = state.reports.lend(1);
+    if (!report)
+      facts.why_raw = is_aligned(source) ? "the GPU has no memory left"
+                                         : "the array is not aligned to 16 bytes";
+  }
+  facts.compressed = facts.encodes = report != nullptr;
+  const auto parcel = std::make_shared<Parcel>(state.arena, bytes, state.options().slab_bytes,
+                                               facts.compressed ? choice : std::optional<Choice>());
+  const auto ticket = std::make_shared<Ticket>(std::move(facts), state.gpu, std::move(report));
+  parcel->offload_ = ticket;
+  parcel->patience_s_ = state.options().patience_s;
+  if (bytes == 0) {
+    ticket->settle_now();
+    return {parcel, ticket};
+  }
+  // The parcel stays until then, whatever becomes of its holder.
+  ticket->when_done([parcel](std::span<const unsigned long long> used) {
+    if (!used.empty()) parcel->shrink(used[0]);
+  });
+  state.in_flight.add(ticket);
+  const ScopedDevice scope(state.gpu);
+  try {
+    state.begin_behind(source_stream, state.out, state.out);
+    if (parcel->choice_)
+      state.encode(*ticket, *parcel, source);
+    else
+      state.copy(*ticket, parcel->payloads(), source, cudaMemcpyDeviceToHost, state.out);
+  } catch (const Error&) {
+    state.settle(*ticket, state.out, source_stream);
+    throw;
+  }
+  state.settle(*ticket, state.out, source_stream);
+  return {parcel, ticket};
+}
+
+std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parcel,
+                                             std::byte* target, cudaStream_t target_stream) {
+  const std::size_t stored = parcel->stored_bytes();
+  if (parcel->choice_ && !is_aligned(target))
+    throw Error("restore", 0, "bad values", "the array is not aligned to 16 bytes");
+  State& state = *state_;
+  const std::lock_guard lock(state.mutex);
+  state.in_flight.reap();
+  TransferFacts facts = state.facts("from the host to GPU ", parcel->bytes_);
+  facts.wire_bytes = stored;
+  facts.compressed = facts.decodes = parcel->choice_.has_value();
+  const bool staged = facts.compressed && state.can_stage(*parcel);
+  facts.part_blocks = parcel->slab_bytes_ / kBlockBytes;
+  if (staged) facts.parts = parcel->pieces_.size();
+  std::unique_ptr<Report> report;
+  if (facts.compressed) report = state.reports.lend(facts.parts);
+  if (facts.compressed && !report)
+    throw Error("restore", cudaErrorMemoryAllocation, "no memory", "the GPU has no memory left");
+  const auto ticket = std::make_shared<Ticket>(std::move(facts), state.gpu, std::move(report));
+  if (parcel->bytes_ == 0) {
+    ticket->settle_now();
+    return ticket;
+  }
+  ticket->when_done([parcel](std::span<const unsigned long long>) {});
+  state.in_flight.add(ticket);
+  const ScopedDevice scope(state.gpu);
+  const Stream& last = parcel->choice_ ? state.in : state.copying;
+  try {
+    state.begin_behind(target_stream, state.in, state.copying);
+    if (staged)
+      state.decode_staged(*ticket, *parcel, target);
+    else if (parcel->choice_)
+      state.decode_mapped(*ticket, *parcel, target);
+    else
+      state.copy(*ticket, target, parcel->payloads(), cudaMemcpyHostToDevice, state.copying);
+  } catch (const Error&) {
+    state.settle(*ticket, last, target_stream);
+    throw;
+  }
+  state.settle(*ticket, last, target_stream);
+  return ticket;
+}
+
+void HostChannel::prepare(std::size_t bytes) {
+  state_->arena->prepare(bytes);
+}
+
+const PinnedArena& HostChannel::arena() const noexcept {
+  return *state_->arena;
+}
+
+}  // namespace lanescope::compress

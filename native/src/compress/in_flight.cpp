@@ -1,0 +1,30 @@
+#include "lanescope/compress/in_flight.hpp"
+
+#include <chrono>
+#include <thread>
+
+namespace lanescope::compress {
+
+void InFlight::reap() {
+  for (std::size_t i = tickets_.size(); i-- > 0;) {
+    if (!tickets_[i]->done()) continue;
+    reports_.take_back(tickets_[i]->take_report());
+    tickets_.erase(tickets_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+bool InFlight::all_end_within(double patience_s) noexcept {
+  using Clock = std::chrono::steady_clock;
+  const auto late = Clock::now() + std::chrono::duration<double>(patience_s);
+  try {
+    for (reap(); !tickets_.empty(); reap()) {
+      if (Clock::now() > late) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  } catch (const Error&) {  // a device that failed has nothing under way that could be waited for
+    return false;
+  }
+  return true;
+}
+
+}  // namespace lanescope::compress

@@ -1,0 +1,134 @@
+#include "lanescope/compress/ticket.hpp"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "lanescope/compress/slabs.hpp"
+#include "lanescope/compress/stream_order.hpp"
+
+namespace lanescope::compress {
+
+namespace {
+
+/// As long as a transfer may last until a look at it is worth less than the CPU.
+constexpr int kEagerLooks = 2000;
+constexpr std::chrono::microseconds kPause(50);
+
+std::string damage_told(const Fault& fault, std::size_t part, const TransferFacts& facts) {
+  const char* what = fault.what == 1   ? "its payload is none of this codec"
+                     : fault.what == 2 ? "its checksum is another"
+                                       : "how it is stored is not known";
+  const std::size_t block = part * facts.part_blocks + fault.first_block - 1;
+  return "block " + std::to_string(block) + " of " + std::to_string(blocks_in(facts.bytes)) +
+         " of the array that went " + facts.route + " came in damaged: " + what;
+}
+
+}  // namespace
+
+Ticket::Ticket(TransferFacts facts, int timing_device, std::unique_ptr<Report> report)
+    : facts_(std::move(facts)),
+      begin_(event_on(timing_device, Timing::kept)),
+      end_(event_on(timing_device, Timing::kept)),
+      settled_(event_on(timing_device, Timing::none)),
+      report_(std::move(report)) {}
+
+void Ticket::begin(cudaStream_t stream) {
+  record(begin_, stream);
+  begun_ = true;
+}
+
+void Ticket::end(cudaStream_t stream) {
+  record(end_, stream);
+  ended_ = true;
+}
+
+void Ticket::settle_behind(cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  record(settled_, stream);
+  stage_ = Stage::under_way;
+}
+
+void Ticket::settle_now() {
+  const std::lock_guard lock(mutex_);
+  stage_ = Stage::done;
+  if (action_) std::exchange(action_, nullptr)({});
+}
+
+void Ticket::when_done(std::function<void(std::span<const unsigned long long>)> action) {
+  action_ = std::move(action);
+}
+
+bool Ticket::done() {
+  const std::lock_guard lock(mutex_);
+  if (stage_ == Stage::preparing) return false;
+  if (stage_ == Stage::done) return true;
+  const cudaError_t status = cudaEventQuery(settled_.get());
+  if (status == cudaErrorNotReady) {
+    forgive(status);
+    return false;
+  }
+  check(status, "cudaEventQuery");
+  finish();
+  return true;
+}
+
+void Ticket::finish() {
+  if (begun_ && ended_) seconds_ = end_.seconds_since(begin_);
+  wire_bytes_ = facts_.wire_bytes;
+  if (report_ && facts_.encodes) {
+    wire_bytes_ = blocks_in(facts_.bytes) * sizeof(Entry);
+    for (const auto used : report_->brought_used().first(facts_.parts)) wire_bytes_ += used;
+  }
+  if (report_ && facts_.decodes) {
+    const auto faults = report_->brought_faults().first(facts_.parts);
+    for (std::size_t part = 0; part < faults.size() && damage_.empty(); ++part)
+      if (faults[part].blocks != 0) damage_ = damage_told(faults[part], part, facts_);
+  }
+  stage_ = Stage::done;
+  if (!action_) return;
+  const auto action = std::exchange(action_, nullptr);
+  if (report_ && facts_.encodes)
+    action(report_->brought_used().first(facts_.parts));
+  else
+    action({});
+}
+
+void Ticket::wait(double patience_s) {
+  using Clock = std::chrono::steady_clock;
+  const auto late = Clock::now() + std::chrono::duration<double>(patience_s);
+  for (int looks = 0; !done(); ++looks) {
+    if (Clock::now() > late)
+      throw Error("wait", 0, "too late",
+                  "the transfer " + facts_.route + " has not ended after " +
+                      std::to_string(patience_s) + " s");
+    if (looks < kEagerLooks)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(kPause);
+  }
+  const std::string damaged = damage();
+  if (!damaged.empty()) throw Error("wait", 0, "bad block", damaged);
+}
+
+std::string Ticket::damage() {
+  const std::lock_guard lock(mutex_);
+  return damage_;
+}
+
+double Ticket::seconds() {
+  const std::lock_guard lock(mutex_);
+  return seconds_;
+}
+
+std::size_t Ticket::wire_bytes() {
+  const std::lock_guard lock(mutex_);
+  return wire_bytes_;
+}
+
+std::unique_ptr<Report> Ticket::take_report() {
+  const std::lock_guard lock(mutex_);
+  return std::move(report_);
+}
+
+}  // namespace lanescope::compress

@@ -1,0 +1,281 @@
+// Sends arrays through channels over a pretended CUDA runtime, whose streams go on in any order
+// that events allow, with kernels that do the same for a simple codec, block by block. What comes
+// out is compared, so that a wait that is missing, or memory that is used again too early, shows.
+// It is built with the sanitizers. `make simulate` runs it.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "lanescope/compress/channel.hpp"
+#include "lanescope/compress/checksum.hpp"
+#include "lanescope/compress/host_channel.hpp"
+#include "pretended_cuda.hpp"
+
+namespace lanescope::compress {
+namespace {
+
+std::uint64_t now_seed = 0;
+
+void require(bool holds, const std::string& what) {
+  if (holds) return;
+  std::fprintf(stderr, "seed %llu: %s\n", static_cast<unsigned long long>(now_seed), what.c_str());
+  std::exit(1);
+}
+
+/// Codes a block as what it begins with, if zeros follow.
+void encode_one(const std::byte* data, std::size_t bytes, const Sink& sink, std::size_t block) {
+  std::size_t size = bytes;
+  while (size > 0 && data[size - 1] == std::byte{0}) --size;
+  const std::size_t offset = *sink.used;
+  require(offset + padded(size) <= sink.room, "payloads outrun their room");
+  std::memcpy(sink.payloads + offset, data, size);
+  std::memset(sink.payloads + offset + size, 0, padded(size) - size);
+  sink.entries[block] = {Descriptor::of(BlockMode::coded, size, checksum_of(data, bytes)), offset};
+  *sink.used = offset + padded(size);
+}
+
+void decode_one(const Entry& entry, const std::byte* payloads, std::size_t room, std::byte* out,
+                std::size_t bytes, Fault* fault, unsigned block) {
+  const std::size_t size = entry.descriptor.payload_bytes();
+  unsigned what = 0;
+  if (size > bytes || entry.offset > room || padded(size) > room - entry.offset) {
+    what = 1;
+  } else {
+    std::memcpy(out, payloads + entry.offset, size);
+    std::memset(out + size, 0, bytes - size);
+    if (checksum_of(out, bytes) != entry.descriptor.checksum) what = 2;
+  }
+  if (what == 0) return;
+  ++fault->blocks;
+  if (fault->first_block == 0 || block + 1 < fault->first_block) {
+    fault->first_block = block + 1;
+    fault->what = what;
+  }
+}
+
+}  // namespace
+
+void encode_blocks(const Choice&, const std::byte* data, std::size_t bytes, const Sink& sink, int,
+                   cudaStream_t stream) {
+  std::vector<std::size_t> order(blocks_in(bytes));
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const std::size_t window = 1 + pretended::draw() % 40;  // how far blocks overtake each other
+  for (std::size_t i = 0; i < order.size(); ++i)
+    std::swap(order[i], order[std::min(order.size() - 1, i + pretended::draw() % window)]);
+  for (const std::size_t block : order) {
+    const std::size_t begin = block * kBlockBytes;
+    pretended::put(stream, [=] {
+      encode_one(data + begin, std::min(kBlockBytes, bytes - begin), sink, block);
+    });
+  }
+}
+
+void decode_blocks(const Choice&, const Entry* entries, const std::byte* payloads, std::size_t room,
+                   std::byte* out, std::size_t bytes, Fault* fault, int, cudaStream_t stream) {
+  for (std::size_t block = 0; block < blocks_in(bytes); ++block) {
+    const std::size_t begin = block * kBlockBytes;
+    pretended::put(stream, [=] {
+      decode_one(entries[block], payloads, room, out + begin, std::min(kBlockBytes, bytes - begin),
+                 fault, static_cast<unsigned>(block));
+    });
+  }
+}
+
+namespace {
+
+using Array = std::vector<std::byte>;
+
+std::mt19937_64 bits;
+
+Array made_up(std::size_t bytes) {
+  Array array(bytes);
+  for (std::size_t begin = 0; begin < bytes; begin += kBlockBytes) {
+    const std::size_t block = std::min(kBlockBytes, bytes - begin);
+    const std::size_t filled = bits() % 4 == 0 ? block : bits() % (block + 1);
+    for (std::size_t i = 0; i < filled; i += 8) {
+      const std::uint64_t word = bits();
+      std::memcpy(array.data() + begin + i, &word, std::min<std::size_t>(8, filled - i));
+    }
+  }
+  return array;
+}
+
+std::size_t some_size() {
+  constexpr std::size_t sizes[] = {0, 1, kBlockBytes, kBlockBytes + 1, (1 << 20) + 3, 3 << 20};
+  return sizes[bits() % std::size(sizes)];
+}
+
+ChannelOptions some_options() {
+  return {(1 + bits() % 6) * kBlockBytes, static_cast<int>(1 + bits() % 4), 4,
+          static_cast<int>(1 + bits() % 3), 5};
+}
+
+std::optional<Choice> some_choice() {
+  if (bits() % 4 == 0) return std::nullopt;
+  return Choice{Codec::delta, Dtype::float32, 1};
+}
+
+struct Sending {
+  Array source, target;
+  std::shared_ptr<Ticket> ticket;
+  Array expected;
+  long damaged = -1;
+};
+
+void require_same(const Sending& one, bool limited) {
+  if (one.damaged < 0 || !one.ticket->facts().compressed) {
+    one.ticket->wait(10);
+    require(one.target == one.expected, "an array came out different");
+    require(one.ticket->facts().compressed || limited || one.ticket->facts().why_raw.empty(),
+            "an array went raw: " + one.ticket->facts().why_raw);
+    require(one.ticket->wire_bytes() <= one.expected.size() + 16 * 64 ||
+                one.ticket->wire_bytes() <= one.expected.size() * 1.01,
+            "more crossed the link than can");
+    return;
+  }
+  std::string said;
+  try {
+    one.ticket->wait(10);
+  } catch (const Error& error) {
+    said = error.detail();
+  }
+  require(said.starts_with("block " + std::to_string(one.damaged) + " of "),
+          "damage to block " + std::to_string(one.damaged) + " was told as: " + said);
+}
+
+/// Many arrays under way at a time, whose memory is overwritten by what comes behind on the
+/// caller's streams; both devices, or one.
+void send_between(int from, int to) {
+  const bool limited = bits() % 8 == 0;
+  pretended::limit_device_memory(limited ? kBlockBytes : std::size_t{1} << 40);
+  std::vector<std::unique_ptr<Sending>> all;
+  const Stream sending(from), receiving(to);
+  {
+    DeviceChannel channel(from, to, some_options());
+    for (auto count = 1 + bits() % 8; count > 0; --count) {
+      auto& one = *all.emplace_back(std::make_unique<Sending>());
+      const std::size_t bytes = some_size();
+      one.expected = made_up(bytes);
+      one.source.resize(bytes);
+      one.target.assign(bytes, std::byte{0x55});
+      // The values are made on the stream, at some time, and overwritten behind the sending.
+      pretended::put(sending.get(), [&one] { one.source = one.expected; });
+      pretended::put(receiving.get(),
+                     [&one] { std::fill(one.target.begin(), one.target.end(), std::byte{1}); });
+      const auto choice = some_choice();
+      if (choice && bytes > 0 && bits() % 4 == 0) {
+        one.damaged = static_cast<long>(bits() % blocks_in(bytes));
+        channel.damage_next(static_cast<std::size_t>(one.damaged));
+      }
+      // A vector's memory stays where it is when it gets as many values again.
+      one.ticket = channel.send(one.source.data(), one.target.data(), bytes, choice, sending.get(),
+                                receiving.get());
+      if (!one.ticket->facts().compressed && one.damaged >= 0) {
+        one.damaged = -1;
+        channel.damage_next(std::size_t{1} << 40);
+      }
+      pretended::put(sending.get(),
+                     [&one] { std::fill(one.source.begin(), one.source.end(), std::byte{0x77}); });
+      if (bits() % 4 == 0) one.ticket->done();
+    }
+    if (bits() % 2 == 0)
+      for (const auto& one : all) require_same(*one, limited);
+  }
+  for (const auto& one : all) require_same(*one, limited);
+  pretended::let_all_happen();
+}
+
+/// Offloads and restores under way together, from parcels of two channels.
+void bring_to_host_and_back() {
+  const bool limited = bits() % 8 == 0;
+  pretended::limit_device_memory(limited ? 4096 : std::size_t{1} << 40);
+  const auto options = [] {
+    return HostChannelOptions{some_options(), (1 + bits() % 64) * kBlockBytes,
+                              bits() % 2 == 0 ? RestoreBy::staged : RestoreBy::mapped};
+  };
+  auto first = std::make_unique<HostChannel>(0, options());
+  HostChannel second(static_cast<int>(bits() % 2), options());
+  const Stream caller(0);
+  struct Case {
+    Array source, expected;
+    HostChannel::Offload offload;
+    std::vector<std::unique_ptr<Sending>> restores;
+  };
+  std::vector<std::unique_ptr<Case>> cases;
+  for (auto count = 1 + bits() % 6; count > 0; --count) {
+    auto& one = *cases.emplace_back(std::make_unique<Case>());
+    one.expected = made_up(some_size());
+    one.source.resize(one.expected.size());
+    pretended::put(caller.get(), [&one] { one.source = one.expected; });
+    one.offload = first->offload(one.source.data(), one.source.size(), some_choice(), caller.get());
+    pretended::put(caller.get(),
+                   [&one] { std::fill(one.source.begin(), one.source.end(), std::byte{0x77}); });
+    if (bits() % 3 == 0) one.offload = {};  // dropped while it is under way
+  }
+  for (const auto& one : cases) {
+    if (!one->offload.parcel) continue;
+    long damaged = -1;
+    if (one->offload.parcel->choice() && !one->source.empty() && bits() % 4 == 0) {
+      damaged = static_cast<long>(bits() % blocks_in(one->source.size()));
+      one->offload.parcel->damage(static_cast<std::size_t>(damaged));
+    }
+    for (auto times = bits() % 3; times > 0; --times) {
+      auto& back = *one->restores.emplace_back(std::make_unique<Sending>());
+      back.expected = one->expected;
+      back.damaged = damaged;
+      back.target.assign(back.expected.size(), std::byte{0x55});
+      HostChannel& channel = bits() % 2 == 0 ? *first : second;
+      try {
+        back.ticket = channel.restore(one->offload.parcel, back.target.data(), nullptr);
+      } catch (const Error& error) {
+        require(limited && error.name() == "no memory", error.what());
+        one->restores.pop_back();
+      }
+    }
+  }
+  if (bits() % 2 == 0) first.reset();
+  for (const auto& one : cases)
+    for (const auto& back : one->restores) require_same(*back, true);
+  if (first) {
+    for (const auto& one : cases) {
+      if (!one->offload.parcel) continue;
+      const std::size_t stored = one->offload.parcel->stored_bytes();
+      const std::size_t most = stored + blocks_in(one->source.size()) * sizeof(Entry) + 512;
+      require(one->offload.parcel->held_bytes() <= RangeArena::rounded(most),
+              "a parcel holds more than it stores");
+    }
+    for (const auto& one : cases) one->offload = {};
+    pretended::let_all_happen();
+    first->offload(nullptr, 0, std::nullopt, caller.get());  // which reaps
+    require(first->arena().taken_bytes() == 0, "parcels that are gone hold memory");
+  }
+  pretended::let_all_happen();
+}
+
+}  // namespace
+}  // namespace lanescope::compress
+
+int main(int count, char** words) {
+  using namespace lanescope::compress;
+  const std::uint64_t rounds = count > 1 ? std::strtoull(words[1], nullptr, 10) : 300;
+  const std::uint64_t first = count > 2 ? std::strtoull(words[2], nullptr, 10) : 1;
+  for (now_seed = first; now_seed < first + rounds; ++now_seed) {
+    bits.seed(now_seed);
+    pretended::seed(now_seed);
+    try {
+      send_between(0, 1);
+      send_between(0, 0);
+      bring_to_host_and_back();
+    } catch (const lanescope::Error& error) {
+      require(false, error.what());
+    }
+  }
+  std::printf("%llu rounds came out as they went in\n", static_cast<unsigned long long>(rounds));
+}

@@ -1,0 +1,228 @@
+// The part of the CUDA runtime that channels use, without a GPU. What is put on a stream happens
+// later, in an order that a seed draws among all that streams and events allow: each query of an
+// event lets some of it happen. All memory is the host's.
+
+#include "pretended_cuda.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <vector>
+
+struct CUevent_st {
+  int device;
+  std::size_t recorded = 0;
+  std::set<std::size_t> happened = {0};  // a stream waits for one record, and no other
+};
+
+struct CUstream_st {
+  struct Step {
+    std::function<void()> action;
+    CUevent_st* waits_for = nullptr;
+    std::size_t version = 0;
+  };
+  int device;
+  std::deque<Step> steps;
+};
+
+namespace pretended {
+namespace {
+
+std::recursive_mutex mutex;
+std::mt19937_64 random_bits;
+std::set<CUstream_st*> streams;
+std::map<int, CUstream_st> default_streams;
+std::map<void*, std::size_t> device_memory;
+std::size_t most_device_bytes = std::size_t{1} << 40;
+thread_local int current_device = 0;
+
+CUstream_st& on(cudaStream_t stream) {
+  if (stream != nullptr) return *stream;
+  return default_streams.try_emplace(current_device, CUstream_st{current_device, {}}).first->second;
+}
+
+/// Lets one thing happen; false where nothing can.
+bool happen() {
+  std::vector<CUstream_st*> able;
+  const auto look = [&](CUstream_st& stream) {
+    if (stream.steps.empty()) return;
+    const auto& step = stream.steps.front();
+    if (step.waits_for == nullptr || step.waits_for->happened.contains(step.version))
+      able.push_back(&stream);
+  };
+  for (CUstream_st* stream : streams) look(*stream);
+  for (auto& [device, stream] : default_streams) look(stream);
+  if (able.empty()) return false;
+  CUstream_st& chosen = *able[random_bits() % able.size()];
+  const auto step = std::move(chosen.steps.front());
+  chosen.steps.pop_front();
+  if (step.action) step.action();
+  return true;
+}
+
+void happen_all() {
+  while (happen()) {
+  }
+}
+
+}  // namespace
+
+void seed(std::uint64_t seed) {
+  random_bits.seed(seed);
+}
+std::uint64_t draw() {
+  const std::lock_guard lock(mutex);
+  return random_bits();
+}
+void let_all_happen() {
+  const std::lock_guard lock(mutex);
+  happen_all();
+}
+void limit_device_memory(std::size_t bytes) {
+  most_device_bytes = bytes;
+}
+void put(cudaStream_t stream, std::function<void()> action) {
+  const std::lock_guard lock(mutex);
+  on(stream).steps.push_back({std::move(action)});
+}
+
+}  // namespace pretended
+
+using namespace pretended;
+
+extern "C" {
+
+cudaError_t cudaGetLastError() {
+  return cudaSuccess;
+}
+const char* cudaGetErrorName(cudaError_t) {
+  return "pretended";
+}
+const char* cudaGetErrorString(cudaError_t) {
+  return "pretended";
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_device;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device > 1) return cudaErrorInvalidDevice;
+  current_device = device;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  *can = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceDisablePeerAccess(int) {
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int*, int*) {
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+  const std::lock_guard lock(mutex);
+  *stream = new CUstream_st{current_device, {}};
+  streams.insert(*stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const std::lock_guard lock(mutex);
+  happen_all();
+  streams.erase(stream);
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new CUevent_st{current_device};
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const std::lock_guard lock(mutex);
+  happen_all();
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const std::lock_guard lock(mutex);
+  if (on(stream).device != event->device) return cudaErrorInvalidResourceHandle;
+  const std::size_t version = ++event->recorded;
+  on(stream).steps.push_back({[=] { event->happened.insert(version); }});
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const std::lock_guard lock(mutex);
+  on(stream).steps.push_back({{}, event, event->recorded});
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const std::lock_guard lock(mutex);
+  for (auto steps = random_bits() % 16; steps > 0 && happen(); --steps) {
+  }
+  return event->happened.contains(event->recorded) ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (begin->device != end->device || begin->recorded == 0 || end->recorded == 0)
+    return cudaErrorInvalidResourceHandle;
+  *milliseconds = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  const std::lock_guard lock(mutex);
+  std::size_t taken = 0;
+  for (const auto& [at, size] : device_memory) taken += size;
+  if (taken + bytes > most_device_bytes) return cudaErrorMemoryAllocation;
+  *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  std::memset(*data, 0xEE, bytes);
+  device_memory[*data] = bytes;
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* data) {
+  const std::lock_guard lock(mutex);
+  happen_all();
+  device_memory.erase(data);
+  std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
+  *data = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  std::memset(*data, 0xEE, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocManaged(void**, std::size_t, unsigned) {
+  return cudaErrorNotSupported;
+}
+cudaError_t cudaMemAdvise(const void*, std::size_t, cudaMemoryAdvise, cudaMemLocation) {
+  return cudaErrorNotSupported;
+}
+cudaError_t cudaFreeHost(void* data) {
+  const std::lock_guard lock(mutex);
+  happen_all();
+  std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
+  put(stream, [=] { std::memset(data, value, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  put(stream, [=] { std::memcpy(to, from, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes,
+                                cudaStream_t stream) {
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);
+}
+
+}  // extern "C"

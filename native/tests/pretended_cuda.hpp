@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace pretended {
+
+/// Of the order in which things happen.
+void seed(std::uint64_t seed);
+std::uint64_t draw();
+
+/// Lets all happen that can.
+void let_all_happen();
+
+/// What all devices have together.
+void limit_device_memory(std::size_t bytes);
+
+/// Something that happens on a stream.
+void put(cudaStream_t stream, std::function<void()> action);
+
+}  // namespace pretended

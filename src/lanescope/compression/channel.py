@@ -1,0 +1,444 @@
+"""Send arrays between GPUs, or to the host and back, compressed where that is faster."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from operator import index
+from threading import Lock
+from typing import Any, Self
+
+from lanescope._core import native
+from lanescope.compression.choosing import choose, dtype_of
+from lanescope.compression.deciding import Always, Decider, Decision, Transfer
+from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
+from lanescope.compression.stream import Codec
+from lanescope.compression.transfers import PATIENCE_SECONDS, Log, Record, core_errors
+from lanescope.errors import InputError, LanescopeError
+
+HOST = "host"
+AUTO = "auto"
+SLAB_BYTES = 8 << 20
+SLOTS = 4
+#: SMs on each side that codecs may use: a link between GPUs takes more than one to the host.
+PEER_SMS = 48
+HOST_SMS = 16
+_LANES = 2
+_PIECE_BYTES = 256 << 20
+_LOGGED = 1000
+_ALIGNMENT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """An array that `Channel.offload` brought to the host's memory; freed with its last reference.
+
+    Attributes
+    ----------
+    shape, dtype, framework
+        Of the array: the type is the framework's own, which is ``torch`` or ``cupy``.
+    tag
+        As it was given.
+    decision
+        How it is stored.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    framework: str
+    tag: str
+    decision: Decision
+    kind: str
+    held: Any = field(repr=False)
+
+    @property
+    def bytes(self) -> int:
+        """Of the array."""
+        return int(self.held.bytes)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of what is stored; waits for the end of the offload."""
+        with core_errors():
+            return int(self.held.stored_bytes())
+
+    @property
+    def ratio(self) -> float:
+        """Bytes of the array over those that are stored; waits likewise."""
+        return self.bytes / self.stored_bytes if self.bytes else 1.0
+
+
+class Channel:
+    """A way for arrays from a GPU to another one, or to pinned memory of the host and back.
+
+    >>> with lanescope.Channel(0, 1) as channel:  # doctest: +SKIP
+    ...     there = channel.send(tensor)
+    >>> with lanescope.Channel(0, "host") as channel:  # doctest: +SKIP
+    ...     parcel = channel.offload(tensor)
+    ...     same = channel.restore(parcel)
+
+    Nothing waits on the host. A transfer comes after what is on the current streams of both GPUs,
+    and what is put on them later comes after it, as with copies of PyTorch and CuPy. Arrays come
+    out bit by bit as they went in; one that does not is an error, which names the block: of
+    `Record.wait`, or else of the channel's next call. May be used by several threads.
+
+    Parameters
+    ----------
+    source
+        The GPU that arrays come from, counted as CUDA does.
+    target
+        The GPU that they go to, which may be the same, or ``"host"``.
+    compression
+        ``auto``: where the rule of `lanescope.compression.rule` predicts that it is faster; ``on``,
+        ``off``, or a `Decider` of your own.
+    codec
+        A name of `Codec`, or ``auto``: the one that makes some blocks of the first array of each
+        tag and type smallest.
+    sms
+        How many SMs codecs use on each side, 0: all. By default 48 between GPUs, 16 to the host.
+    slab_bytes
+        Of the array, that travel as one: a multiple of 64 KiB.
+    slots
+        Slabs that the receiving GPU keeps room for.
+    restore_by
+        ``staged``: the copy engine brings slabs to the GPU; ``mapped``: kernels read the host's
+        memory.
+    patience_seconds
+        How long `close` waits for what is under way.
+
+    Raises
+    ------
+    InputError
+        If there is no such GPU, the two do not reach each other, or an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        source: int,
+        target: int | str,
+        *,
+        compression: str | Decider = AUTO,
+        codec: str = AUTO,
+        sms: int | None = None,
+        slab_bytes: int = SLAB_BYTES,
+        slots: int = SLOTS,
+        restore_by: str = "staged",
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._source = index(source)
+        self._target = None if target == HOST else _gpu_number(target)
+        self._codec = None if codec == AUTO else _codec(codec)
+        self._decider = _decider(compression)
+        self._log = Log(self._decider, _LOGGED)
+        self._chosen: dict[tuple[str, str], tuple[Codec, int]] = {}
+        self._lock = Lock()
+        self._closed = False
+        _require_gpus(self._source, *([] if self._target is None else [self._target]))
+        if restore_by not in ("staged", "mapped"):
+            raise InputError(f"arrays are not restored by {restore_by!r}; give staged or mapped")
+        with core_errors(), _range_errors():
+            self._core: Any = self._open(slab_bytes, slots, sms, restore_by, patience_seconds)
+
+    def _open(
+        self, slab_bytes: int, slots: int, sms: int | None, restore_by: str, patience: float
+    ) -> native.DeviceChannel | native.HostChannel:
+        if self._target is None:
+            sms = HOST_SMS if sms is None else sms
+            way = native.RestoreBy[restore_by]
+            return native.HostChannel(
+                self._source, slab_bytes, slots, sms, patience, _PIECE_BYTES, way
+            )
+        sms = PEER_SMS if sms is None else sms
+        return native.DeviceChannel(
+            self._source, self._target, slab_bytes, slots, sms, _LANES, patience
+        )
+
+    def send(self, values: Any, tag: str | None = None, out: Any = None) -> Any:
+        """Send an array to the other GPU.
+
+        Parameters
+        ----------
+        values
+            A tensor of PyTorch or an array of CuPy in the source's memory, in C order.
+        tag
+            A name for arrays of its kind, about which the rule learns together.
+        out
+            An array on the other GPU that gets the values, in place of a new one; of as many bytes.
+
+        Returns
+        -------
+        Any
+            The array on the other GPU: `out`, or a new one of the same shape, type and framework.
+
+        Raises
+        ------
+        InputError
+            If the array cannot be sent, or the channel goes to the host, or is closed.
+        LanescopeError
+            If a transfer before came in damaged.
+        """
+        if self._target is None:
+            raise InputError("this channel goes to the host; call offload, or name another GPU")
+        array = self._begin(values, "the array to send")
+        where, stream, out = self._room(
+            out, array.framework, array.shape, values.dtype, array.bytes
+        )
+        source_stream = current_stream(array.framework, self._source)
+        transfer = Transfer(tag or "", f"g{self._source}>g{self._target}", array.dtype, array.bytes)
+        decision = self._decide(transfer, array, source_stream)
+        with core_errors():
+            ticket = self._core.send(
+                array.pointer, where.pointer, array.bytes, *_coded(decision, array.dtype),
+                source_stream, stream,
+            )  # fmt: skip
+        self._log.add(Record(transfer, decision, ticket), learns=True)
+        return out
+
+    def offload(self, values: Any, tag: str | None = None) -> Parcel:
+        """Bring an array to pinned memory of the host.
+
+        Parameters
+        ----------
+        values
+            As with `send`. It may be overwritten or freed at once: by what is put on the current
+            stream.
+        tag
+            A name for arrays of its kind, about which the rule learns together.
+
+        Raises
+        ------
+        InputError
+            If the array cannot be sent, or the channel goes to a GPU, or is closed.
+        """
+        self._require_host()
+        array = self._begin(values, "the array to offload")
+        stream = current_stream(array.framework, self._source)
+        transfer = Transfer(tag or "", f"g{self._source}>host", array.dtype, array.bytes)
+        decision = self._decide(transfer, array, stream)
+        with core_errors():
+            held, ticket = self._core.offload(
+                array.pointer, array.bytes, *_coded(decision, array.dtype), stream
+            )
+        self._log.add(Record(transfer, decision, ticket), learns=True)
+        return Parcel(
+            array.shape, values.dtype, array.framework, tag or "", decision, array.dtype, held
+        )
+
+    def restore(self, parcel: Parcel, out: Any = None) -> Any:
+        """Bring an array back, as often as wanted; another channel's too.
+
+        Parameters
+        ----------
+        parcel
+            As `offload` returned it. Waits for the end of that.
+        out
+            An array on this channel's GPU that gets the values, in place of a new one.
+
+        Returns
+        -------
+        Any
+            `out`, or a new array of the shape, type and framework of the one that was offloaded.
+
+        Raises
+        ------
+        InputError
+            If `out` does not fit, or the channel goes to a GPU, or is closed.
+        LanescopeError
+            If a transfer before came in damaged.
+        """
+        self._require_host()
+        if not isinstance(parcel, Parcel):
+            raise InputError("restore takes a parcel, which offload returns")
+        self._require_open()
+        where, stream, out = self._room(
+            out, parcel.framework, parcel.shape, parcel.dtype, parcel.bytes
+        )
+        if parcel.held.compressed and where.pointer % _ALIGNMENT:
+            raise InputError(
+                f"the array for the values does not begin at a multiple of {_ALIGNMENT} bytes; "
+                "give one that does"
+            )
+        transfer = Transfer(parcel.tag, f"host>g{self._source}", parcel.kind, parcel.bytes)
+        with core_errors():
+            ticket = self._core.restore(parcel.held, where.pointer, stream)
+        self._log.add(Record(transfer, parcel.decision, ticket), learns=False)
+        return out
+
+    @property
+    def log(self) -> tuple[Record, ...]:
+        """The last transfers, oldest first: what was predicted, and what became of each."""
+        return tuple(self._log.records)
+
+    @property
+    def last(self) -> Record | None:
+        """The last transfer, or None before the first."""
+        return self._log.records[-1] if self._log.records else None
+
+    def synchronize(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """Wait for all that is under way.
+
+        Raises
+        ------
+        LanescopeError
+            If something came in damaged, or it takes longer than that.
+        """
+        failures = []
+        for record in self._log.under_way():
+            try:
+                record.wait(patience_seconds)
+            except LanescopeError as error:  # the others shall have ended, too
+                failures.append(error)
+        self._log.settle()
+        if failures:
+            raise failures[0]
+
+    def prepare(self, size: int) -> None:
+        """Pin `size` bytes of the host's memory now, which takes about 0.3 s a GiB."""
+        self._require_host()
+        self._require_open()
+        with core_errors(), _range_errors():
+            self._core.prepare(size)
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Memory of the host that the channel has pinned, taken or not."""
+        self._require_host()
+        with core_errors():
+            return int(self._core.pinned_bytes)
+
+    def close(self) -> None:
+        """Wait for what is under way, and give back the memory; of parcels with the last of them.
+
+        Raises
+        ------
+        LanescopeError
+            If something came in damaged of which nobody was told.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._core.close()
+        self._log.settle()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _begin(self, values: Any, what: str) -> GpuArray:
+        self._require_open()
+        array = gpu_array(values, self._source, what)
+        self._log.settle()
+        return array
+
+    def _room(
+        self, out: Any, framework: str, shape: tuple[int, ...], dtype: Any, size: int
+    ) -> tuple[GpuArray, int, Any]:
+        """Return where values go, and the stream that this is ordered by."""
+        gpu = self._source if self._target is None else self._target
+        if out is None:
+            out = new_array(framework, shape, dtype, gpu)
+        room = gpu_array(out, gpu, "the array for the values")
+        if room.bytes != size:
+            raise InputError(
+                f"the array for the values has {room.bytes} bytes, and {size} come; give one of as "
+                "many"
+            )
+        return room, current_stream(room.framework, gpu), out
+
+    def _decide(self, transfer: Transfer, array: GpuArray, stream: int) -> Decision:
+        """Return the decision with the codec that is to be used."""
+        decision = self._decider.decide(transfer)
+        if not decision.compress or array.bytes == 0:
+            return replace(decision, compress=False, codec=Codec.RAW)
+        dimensionality = decision.dimensionality
+        if self._codec is not None:
+            codec = self._codec
+        elif decision.codec != AUTO:
+            codec = _codec(decision.codec)
+        else:
+            codec, dimensionality = self._choose(transfer, array, stream)
+        if codec is Codec.RAW:
+            reason = f"{decision.reason}, but no codec makes it smaller"
+            return replace(decision, compress=False, codec=codec, reason=reason)
+        return replace(decision, codec=codec, dimensionality=dimensionality)
+
+    def _choose(self, transfer: Transfer, array: GpuArray, stream: int) -> tuple[Codec, int]:
+        kind = (transfer.tag, transfer.dtype)
+        with self._lock:
+            if kind not in self._chosen:
+                with core_errors():
+                    self._chosen[kind] = choose(array, stream)
+            return self._chosen[kind]
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise InputError("the channel is closed; make a new one")
+
+    def _require_host(self) -> None:
+        if self._target is not None:
+            raise InputError('this channel goes to a GPU; call send, or name "host" as the target')
+
+
+def _coded(decision: Decision, dtype: str) -> tuple[native.Codec | None, native.Dtype, int]:
+    codec = native.Codec[decision.codec] if decision.compress else None
+    return codec, dtype_of(dtype), decision.dimensionality
+
+
+def _codec(name: str) -> Codec:
+    try:
+        return Codec(name)
+    except ValueError:
+        names = ", ".join([AUTO, *Codec])
+        raise InputError(f"there is no codec {name}; give one of {names}") from None
+
+
+def _decider(compression: str | Decider) -> Decider:
+    if not isinstance(compression, str):
+        return compression
+    if compression == AUTO:
+        return _rule()
+    if compression not in ("on", "off"):
+        raise InputError(f"compression cannot be {compression!r}; give auto, on or off")
+    return Always(compression == "on")
+
+
+def _rule() -> Decider:
+    try:
+        rule = importlib.import_module("lanescope.compression.rule")
+    except ImportError as error:
+        raise InputError(
+            "nothing here decides what to compress; give compression='on' or 'off'"
+        ) from error
+    decider: Decider = rule.Rule()
+    return decider
+
+
+def _gpu_number(target: int | str) -> int:
+    try:
+        return index(target)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(f'{target!r} is no place to send to; give a GPU or "host"') from None
+
+
+def _require_gpus(*gpus: int) -> None:
+    try:
+        count = len(native.cuda_devices())
+    except native.NativeError as error:
+        raise InputError(f"a channel needs a GPU: {error.args[3]}") from error
+    for gpu in gpus:
+        if not 0 <= gpu < count:
+            raise InputError(f"there is no GPU {gpu}; CUDA shows {count}, counted from 0")
+
+
+@contextmanager
+def _range_errors() -> Iterator[None]:
+    try:
+        yield
+    except TypeError as error:
+        raise InputError(
+            "slab_bytes, slots, sms and sizes are whole numbers that are not negative"
+        ) from error

@@ -1,0 +1,99 @@
+"""Who decides whether an array travels compressed, and learns from what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """An array that is about to cross a link.
+
+    Attributes
+    ----------
+    tag
+        What the user calls arrays of its kind; empty without a name.
+    path
+        The link and the direction: ``g0>g1``, ``g0>host``, ``host>g0``.
+    dtype
+        Of the values, as NumPy names it; ``bfloat16`` for that.
+    bytes
+        Of the array.
+    """
+
+    tag: str
+    path: str
+    dtype: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How an array is to travel.
+
+    Attributes
+    ----------
+    codec
+        A name of `Codec`, or ``auto``: the channel looks at the array.
+    dimensionality
+        Of GFC: from how many values before a value is predicted, 1 to 32.
+    raw_seconds, compressed_seconds
+        What it would take either way, as predicted; None where nothing is known.
+    reason
+        One line.
+    """
+
+    compress: bool
+    codec: str
+    dimensionality: int
+    raw_seconds: float | None
+    compressed_seconds: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a transfer.
+
+    Attributes
+    ----------
+    seconds
+        From its first to its last step on the devices, by their clock.
+    raw_bytes, wire_bytes
+        Of the array, and what crossed the link.
+    compressed
+        Whether it was: also what shall be compressed may have to travel as it is.
+    """
+
+    seconds: float
+    raw_bytes: int
+    wire_bytes: int
+    compressed: bool
+
+
+class Decider(Protocol):
+    """Decides for each transfer, and is told what became of it; called by several threads."""
+
+    def decide(self, transfer: Transfer) -> Decision:
+        """Return how an array is to travel."""
+        ...
+
+    def learn(self, transfer: Transfer, decision: Decision, outcome: Outcome) -> None:
+        """Take in what became of a transfer; in the order in which transfers end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """Decides the same for every transfer."""
+
+    compress: bool
+
+    def decide(self, transfer: Transfer) -> Decision:
+        """Return what was asked for."""
+        reason = f"compression is {'on' if self.compress else 'off'}"
+        return Decision(self.compress, "auto", 1, None, None, reason)
+
+    def learn(self, transfer: Transfer, decision: Decision, outcome: Outcome) -> None:
+        """Learn nothing."""

@@ -1,0 +1,118 @@
+"""Arrays in a GPU's memory, of PyTorch or CuPy, as a channel sees them."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+from lanescope.errors import InputError
+
+#: Types by whose values codecs tell what repeats; all others are bytes to them.
+_KNOWN = {"float16", "bfloat16", "float32", "float64"} | {
+    f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
+}
+_PARTS = {"complex64": "float32", "complex128": "float64"}
+
+
+@dataclass(frozen=True, slots=True)
+class GpuArray:
+    """An array in one piece of a GPU's memory.
+
+    Attributes
+    ----------
+    values
+        As the user gave it.
+    framework
+        ``torch`` or ``cupy``.
+    pointer, bytes
+        Where it lies.
+    dtype
+        One that codecs know: of complex values that of their parts, ``uint8`` for bytes.
+    """
+
+    values: Any
+    framework: str
+    gpu: int
+    pointer: int
+    bytes: int
+    dtype: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the array."""
+        return tuple(self.values.shape)
+
+
+def gpu_array(values: Any, gpu: int, what: str) -> GpuArray:
+    """Return what a channel needs to know of an array; nothing is copied.
+
+    Parameters
+    ----------
+    values
+        A tensor of PyTorch or an array of CuPy, on GPU `gpu`, in C order.
+    what
+        What the array is to the user, for errors: "the array to send".
+
+    Raises
+    ------
+    InputError
+        If it is none, lies elsewhere, or has gaps.
+    """
+    framework = _framework(values)
+    if framework == "torch":
+        if not values.is_cuda:
+            raise InputError(
+                f"{what} lies on {values.device}, not on GPU {gpu}; move it with .to()"
+            )
+        where, whole = values.device.index, values.is_contiguous()
+        pointer, size = values.data_ptr(), values.numel() * values.element_size()
+    elif framework == "cupy":
+        where, whole = values.device.id, values.flags.c_contiguous
+        pointer, size = values.data.ptr, values.nbytes
+    else:
+        raise InputError(
+            f"{what} is no GPU tensor: give one of PyTorch or CuPy on GPU {gpu}, "
+            f"not {type(values).__name__}"
+        )
+    if where != gpu:
+        raise InputError(
+            f"{what} lies on GPU {where}, not on GPU {gpu}; move it there, or swap them"
+        )
+    if not whole:
+        raise InputError(f"{what} has gaps or is not in C order; call .contiguous() or copy it")
+    return GpuArray(values, framework, gpu, pointer, size, _dtype(values))
+
+
+def _framework(values: Any) -> str:
+    for kind in type(values).__mro__:
+        name = kind.__module__.partition(".")[0]
+        if (name == "torch" and hasattr(values, "data_ptr")) or (
+            name == "cupy" and hasattr(values, "data")
+        ):
+            return name
+    return ""
+
+
+def _dtype(values: Any) -> str:
+    name = str(values.dtype).removeprefix("torch.")
+    name = _PARTS.get(name, name)
+    return name if name in _KNOWN else "uint8"
+
+
+def current_stream(framework: str, gpu: int) -> int:
+    """Return the stream, as an integer, on which a framework puts work for a GPU now."""
+    module = importlib.import_module(framework)
+    if framework == "torch":
+        return int(module.cuda.current_stream(gpu).cuda_stream)
+    with module.cuda.Device(gpu):
+        return int(module.cuda.get_current_stream().ptr)
+
+
+def new_array(framework: str, shape: tuple[int, ...], dtype: Any, gpu: int) -> Any:
+    """Return an array without values on a GPU; `dtype` is the framework's own."""
+    module = importlib.import_module(framework)
+    if framework == "torch":
+        return module.empty(shape, dtype=dtype, device=f"cuda:{gpu}")
+    with module.cuda.Device(gpu):
+        return module.empty(shape, dtype=dtype)

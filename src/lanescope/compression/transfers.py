@@ -1,0 +1,175 @@
+"""The transfers of a channel: what was decided about each, and what became of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Protocol
+
+from lanescope._core import native
+from lanescope.compression.deciding import Decider, Decision, Outcome, Transfer
+from lanescope.errors import InputError, LanescopeError
+
+PATIENCE_SECONDS = 30.0
+
+
+class Ticket(Protocol):
+    """What the core tells of a transfer."""
+
+    @property
+    def seconds(self) -> float: ...  # noqa: D102
+    @property
+    def bytes(self) -> int: ...  # noqa: D102
+    @property
+    def wire_bytes(self) -> int: ...  # noqa: D102
+    @property
+    def compressed(self) -> bool: ...  # noqa: D102
+    @property
+    def why_raw(self) -> str: ...  # noqa: D102
+    def done(self) -> bool: ...  # noqa: D102
+    def damage(self) -> str: ...  # noqa: D102
+    def wait(self, patience_s: float) -> None: ...  # noqa: D102
+
+
+@contextmanager
+def core_errors() -> Iterator[None]:
+    """Turn what the core says into one sentence.
+
+    Raises
+    ------
+    InputError
+        If it refused what the user gave.
+    LanescopeError
+        If a block came in damaged, or the device failed.
+    """
+    try:
+        yield
+    except native.NativeError as error:
+        call, code, name, detail, _ = error.args
+        if name == "bad block":
+            raise LanescopeError(f"{detail}; send it again") from error
+        if name == "too late":
+            raise LanescopeError(f"{detail}; look at what its streams wait for") from error
+        if code == 0:
+            raise InputError(detail) from error
+        raise LanescopeError(f"the GPU's {call} failed: {detail}") from error
+
+
+class Record:
+    """One transfer of a channel.
+
+    Attributes
+    ----------
+    transfer
+        What it was.
+    decision
+        How it was to travel, with the times that were predicted.
+    """
+
+    __slots__ = ("_ticket", "_told", "decision", "transfer")
+
+    def __init__(self, transfer: Transfer, decision: Decision, ticket: Ticket) -> None:
+        self.transfer = transfer
+        self.decision = decision
+        self._ticket = ticket
+        self._told = False
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, well or not."""
+        with core_errors():
+            return self._ticket.done()
+
+    @property
+    def why_raw(self) -> str:
+        """Why it had to travel as it is although it was to be compressed; empty otherwise."""
+        return self._ticket.why_raw
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What became of it, or None while it is under way."""
+        if not self.done:
+            return None
+        ticket = self._ticket
+        return Outcome(ticket.seconds, ticket.bytes, ticket.wire_bytes, ticket.compressed)
+
+    def wait(self, patience_seconds: float = PATIENCE_SECONDS) -> Outcome:
+        """Return what became of it, when it has ended.
+
+        Raises
+        ------
+        LanescopeError
+            If a block came in damaged, which is named, or it takes longer than that.
+        """
+        try:
+            with core_errors():
+                self._ticket.wait(patience_seconds)
+        finally:
+            self._told = True
+        outcome = self.outcome
+        assert outcome is not None
+        return outcome
+
+    @property
+    def damaged(self) -> bool:
+        """Whether it has ended, and a block came in damaged."""
+        return bool(self._ticket.damage())
+
+    def untold_damage(self) -> str:
+        """Return what came in damaged, once, and unless `wait` told it; empty if nothing did."""
+        damage = "" if self._told else self._ticket.damage()
+        self._told = True
+        return damage
+
+
+class Log:
+    """The last transfers of a channel; those that end are told to who decides.
+
+    Attributes
+    ----------
+    records
+        The last ones, oldest first.
+    """
+
+    def __init__(self, decider: Decider, length: int) -> None:
+        self.records: deque[Record] = deque(maxlen=length)
+        self._decider = decider
+        self._under_way: list[tuple[Record, bool]] = []
+        self._lock = Lock()
+
+    def add(self, record: Record, *, learns: bool) -> None:
+        """Take in a transfer that is on its way; `learns`: whether its decider wants to know."""
+        with self._lock:
+            self.records.append(record)
+            self._under_way.append((record, learns))
+
+    def settle(self) -> None:
+        """Tell who decides what became of the transfers that have ended.
+
+        Raises
+        ------
+        LanescopeError
+            If something came in damaged of which nobody was told yet.
+        """
+        damages = []
+        with self._lock:
+            still = []
+            for record, learns in self._under_way:
+                outcome = record.outcome
+                if outcome is None:
+                    still.append((record, learns))
+                elif record.damaged:
+                    damages.append(record.untold_damage())
+                elif learns:
+                    self._decider.learn(record.transfer, record.decision, outcome)
+            self._under_way = still
+        damages = [one for one in damages if one]
+        if damages:
+            raise LanescopeError(f"{damages[0]}; send it again")
+
+    def under_way(self) -> list[Record]:
+        """Return the transfers of which nobody knows yet that they ended."""
+        with self._lock:
+            return [record for record, _ in self._under_way]

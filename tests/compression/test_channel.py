@@ -1,0 +1,266 @@
+"""The channel's Python side, with a core and arrays that take the place of a GPU's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lanescope
+from lanescope import InputError, LanescopeError
+from lanescope._core import native
+from lanescope.compression import channel as module
+from lanescope.compression import choosing
+from lanescope.compression.deciding import Decision
+from lanescope.compression.gpu_arrays import gpu_array
+from tests.compression.gpu_stand_ins import Core, stand_in
+
+Tensor = stand_in("torch")
+CupyArray = stand_in("cupy")
+VALUES = np.arange(1 << 15, dtype=np.float32)
+
+
+@pytest.fixture(autouse=True)
+def cores(monkeypatch):
+    """Two GPUs and cores that are none."""
+    made = []
+
+    def core(*options):
+        made.append(Core(*options))
+        return made[-1]
+
+    monkeypatch.setattr(module.native, "cuda_devices", lambda: [None, None])
+    monkeypatch.setattr(module.native, "DeviceChannel", core)
+    monkeypatch.setattr(module.native, "HostChannel", core)
+    monkeypatch.setattr(module, "current_stream", lambda framework, gpu: 1000 + gpu)
+    monkeypatch.setattr(
+        module,
+        "new_array",
+        lambda framework, shape, dtype, gpu: Tensor(
+            np.empty(shape, str(dtype).removeprefix("torch.")), gpu
+        ),
+    )
+
+    def read_device(gpu, source, begins, each, stream):
+        data = VALUES.view(np.uint8)
+        return np.concatenate([data[begin : begin + each] for begin in begins])
+
+    monkeypatch.setattr(choosing.native, "read_device", read_device)
+    return made
+
+
+class Noting:
+    """A decider that compresses as told, and notes what it learns."""
+
+    def __init__(self, *, compress=True, codec="auto", dimensionality=1):
+        self.decision = Decision(compress, codec, dimensionality, 2e-3, 1e-3, "told so")
+        self.asked, self.learnt = [], []
+
+    def decide(self, transfer):
+        self.asked.append(transfer)
+        return self.decision
+
+    def learn(self, transfer, decision, outcome):
+        self.learnt.append((transfer, decision, outcome))
+
+
+def test_an_array_is_sent_with_its_codec_and_streams(cores):
+    channel = lanescope.Channel(0, 1, compression="on", codec="delta", sms=7, slots=3)
+    tensor = Tensor(VALUES)
+    out = channel.send(tensor, "weights")
+    assert cores[0].options[:5] == (0, 1, 8 << 20, 3, 7)
+    assert cores[0].calls == [
+        (tensor.data_ptr(), out.data_ptr(), VALUES.nbytes, native.Codec.delta,
+         native.Dtype.float32, 1, 1000, 1001),
+    ]  # fmt: skip
+    assert (out.gpu, out.shape, out.dtype) == (1, tensor.shape, tensor.dtype)
+    transfer = channel.last.transfer
+    assert (transfer.tag, transfer.path, transfer.dtype) == ("weights", "g0>g1", "float32")
+    assert channel.last.outcome is None
+    cores[0].tickets[0].ended = True
+    assert channel.last.outcome.wire_bytes == VALUES.nbytes
+
+
+def test_values_go_into_the_array_that_is_given(cores):
+    channel = lanescope.Channel(0, 1, compression="off")
+    out = CupyArray(np.empty(VALUES.nbytes, np.uint8), gpu=1)
+    assert channel.send(Tensor(VALUES), out=out) is out
+    assert cores[0].calls[0][1] == out.data_ptr()
+    assert cores[0].calls[0][3] is None
+
+
+def test_the_decider_is_asked_and_learns_when_a_transfer_has_ended(cores):
+    decider = Noting(codec="gfc", dimensionality=5)
+    channel = lanescope.Channel(0, 1, compression=decider)
+    channel.send(Tensor(VALUES), "x")
+    assert cores[0].calls[0][3:6] == (native.Codec.gfc, native.Dtype.float32, 5)
+    channel.send(Tensor(VALUES), "y")
+    assert decider.learnt == []
+    cores[0].tickets[0].ended = True
+    channel.send(Tensor(VALUES), "z")
+    ((transfer, decision, outcome),) = decider.learnt
+    assert (transfer.tag, decision.codec, outcome.compressed) == ("x", "gfc", True)
+    channel.synchronize()
+    assert [transfer.tag for transfer, _, _ in decider.learnt] == ["x", "y", "z"]
+
+
+def test_some_blocks_tell_the_codec_once_for_each_tag_and_type(cores, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        module, "choose", lambda array, stream: (asked.append(array), choosing.choose(array, 0))[1]
+    )
+    channel = lanescope.Channel(0, 1, compression="on")
+    for tag in ("a", "a", "b"):
+        channel.send(Tensor(VALUES), tag)
+    assert len(asked) == 2
+    assert cores[0].calls[0][3] is native.Codec.delta  # of what grows evenly
+
+
+def test_what_no_codec_makes_smaller_goes_raw(cores, monkeypatch):
+    noise = np.random.default_rng(1).integers(0, 256, 1 << 17, np.uint8)
+    monkeypatch.setattr(choosing.native, "read_device", lambda *given: noise[: 64 << 10])
+    channel = lanescope.Channel(0, 1, compression="on")
+    channel.send(Tensor(noise.view(np.float32)))
+    assert cores[0].calls[0][3] is None
+    assert "no codec makes it smaller" in channel.last.decision.reason
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [("bfloat16", "bfloat16"), ("bool", "bytes"), ("complex64", "float32"), ("int8", "int8")],
+)
+def test_types_are_told_to_the_core(cores, dtype, kind):
+    channel = lanescope.Channel(0, 1, compression="off")
+    size = {"bfloat16": np.uint16, "bool": np.uint8, "int8": np.int8}.get(dtype, np.complex64)
+    out = Tensor(np.empty(8, size), gpu=1)
+    channel.send(Tensor(np.zeros(8, size), dtype=dtype), out=out)
+    assert cores[0].calls[0][4] is native.Dtype[kind]
+
+
+def test_nothing_is_sent_of_an_array_without_values(cores):
+    channel = lanescope.Channel(0, 1, compression="on")
+    channel.send(Tensor(np.empty((0, 3), np.float32)))
+    assert cores[0].calls[0][2:4] == (0, None)
+
+
+def test_arrays_go_to_the_host_and_back(cores):
+    channel = lanescope.Channel(1, "host", compression="on", codec="exponent", restore_by="mapped")
+    assert cores[0].options[0] == 1
+    assert cores[0].options[3] == 16
+    assert cores[0].options[-1] is native.RestoreBy.mapped
+    tensor = Tensor(VALUES.reshape(2, -1), gpu=1)
+    parcel = channel.offload(tensor, "kv")
+    assert (parcel.shape, parcel.tag, parcel.ratio) == ((2, 1 << 14), "kv", 2.0)
+    back = channel.restore(parcel)
+    assert (back.shape, back.gpu) == (tensor.shape, 1)
+    assert [one.transfer.path for one in channel.log] == ["g1>host", "host>g1"]
+    out = Tensor(np.empty_like(VALUES), gpu=1)
+    assert channel.restore(parcel, out=out) is out
+
+
+def test_damage_is_told_once_and_the_channel_goes_on(cores):
+    decider = Noting(codec="delta")
+    channel = lanescope.Channel(0, 1, compression=decider)
+    channel.send(Tensor(VALUES))
+    cores[0].tickets[0].said = "block 3 of 9 came in damaged"
+    with pytest.raises(LanescopeError, match=r"block 3 of 9 .*send it again"):
+        channel.last.wait()
+    channel.send(Tensor(VALUES))
+    cores[0].tickets[1].said = "block 4 of 9 came in damaged"
+    cores[0].tickets[1].ended = True
+    with pytest.raises(LanescopeError, match="block 4"):
+        channel.send(Tensor(VALUES))
+    channel.send(Tensor(VALUES))
+    channel.synchronize()
+    assert len(decider.learnt) == 1
+
+
+def test_waiting_for_all_tells_of_damage_when_all_have_ended(cores):
+    channel = lanescope.Channel(0, 1, compression="off")
+    for _ in range(3):
+        channel.send(Tensor(VALUES))
+    cores[0].tickets[0].said = "block 0 of 2 came in damaged"
+    with pytest.raises(LanescopeError, match="block 0"):
+        channel.synchronize()
+    assert all(ticket.ended for ticket in cores[0].tickets)
+    channel.close()
+
+
+def test_a_closed_channel_says_so(cores):
+    with lanescope.Channel(0, "host", compression="off") as channel:
+        parcel = channel.offload(Tensor(VALUES))
+    assert cores[0].closed
+    for use in (lambda: channel.offload(Tensor(VALUES)), lambda: channel.restore(parcel)):
+        with pytest.raises(InputError, match="closed"):
+            use()
+    channel.close()
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (VALUES, "no GPU tensor"),
+        ([1, 2], "no GPU tensor"),
+        (Tensor(VALUES, gpu=None), "not on GPU 0"),
+        (Tensor(VALUES, gpu=1), "lies on GPU 1"),
+        (CupyArray(VALUES, gpu=1), "lies on GPU 1"),
+        (Tensor(VALUES, whole=False), "contiguous"),
+        (CupyArray(VALUES, whole=False), "contiguous"),
+    ],
+)
+def test_arrays_that_cannot_be_sent_are_refused(values, said):
+    channel = lanescope.Channel(0, 1, compression="off")
+    with pytest.raises(InputError, match=said):
+        channel.send(values)
+    assert channel.last is None
+
+
+def test_room_that_does_not_fit_is_refused():
+    channel = lanescope.Channel(0, 1, compression="off")
+    for out, said in [
+        (Tensor(VALUES[:-1], gpu=1), "131068 bytes, and 131072 come"),
+        (Tensor(VALUES, gpu=0), "lies on GPU 0, not on GPU 1"),
+        (VALUES, "array for the values is no GPU tensor"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            channel.send(Tensor(VALUES), out=out)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "said"),
+    [
+        ((0, 2), {}, "there is no GPU 2; CUDA shows 2"),
+        ((-1, 1), {}, "there is no GPU -1"),
+        ((0, "disk"), {}, "'disk' is no place"),
+        ((0, 1), {"codec": "zip"}, "there is no codec zip"),
+        ((0, 1), {"compression": "maybe"}, "give auto, on or off"),
+        ((0, "host"), {"restore_by": "magic"}, "give staged or mapped"),
+    ],
+)
+def test_channels_that_cannot_be_are_refused(given, options, said):
+    with pytest.raises(InputError, match=said):
+        lanescope.Channel(*given, **{"compression": "off", **options})
+
+
+def test_the_wrong_verb_is_refused():
+    there, host = (lanescope.Channel(0, end, compression="off") for end in (1, "host"))
+    for use in (lambda: there.offload(Tensor(VALUES)), lambda: there.restore(None)):
+        with pytest.raises(InputError, match="goes to a GPU"):
+            use()
+    with pytest.raises(InputError, match="goes to the host"):
+        host.send(Tensor(VALUES))
+    with pytest.raises(InputError, match="takes a parcel"):
+        host.restore(VALUES)
+
+
+def test_no_rule_is_a_sentence(monkeypatch):
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(module.importlib, "import_module", missing)
+    with pytest.raises(InputError, match="compression='on' or 'off'"):
+        module.Channel(0, 1)
+
+
+def test_a_view_of_a_tensor_of_somebody_elses_type_is_known():
+    mine = type("Mine", (Tensor,), {"__module__": "mine"})
+    assert gpu_array(mine(VALUES), 0, "it").framework == "torch"
