@@ -9,7 +9,6 @@ from typing import Any
 
 from lanescope._version import __version__
 from lanescope.compression.advice import (
-    MARGIN,
     Link,
     Prediction,
     break_even_gbs,
@@ -17,6 +16,7 @@ from lanescope.compression.advice import (
     rates_of,
     recommendation,
 )
+from lanescope.compression.costs import MARGIN
 from lanescope.compression.results import ArrayResult, Measured, Timing
 from lanescope.compression.sums import Sum, sums_by_dtype
 from lanescope.machine.sysfs import cpu_model
