@@ -208,7 +208,7 @@ def _on_gpus(
         waiting_for,
     )
 
-    torch = load_torch(max(gpus) + 1)
+    torch = load_torch(max(gpus) + 1, ", or give --cpu")
     linear, wait = TorchLinear(torch), waiting_for(torch, gpus)
     whole = torch.from_numpy(matrix)
     source = _dealt(whole, block, lambda part, device: part.to(f"cuda:{gpus[device]}"))

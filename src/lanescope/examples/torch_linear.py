@@ -10,8 +10,8 @@ from lanescope.errors import InputError
 from lanescope.examples.blocked_lu import Send
 
 
-def load_torch(gpus: int) -> Any:
-    """Return PyTorch, if it sees so many GPUs.
+def load_torch(gpus: int, instead: str = "") -> Any:
+    """Return PyTorch, if it sees so many GPUs; `instead` ends the sentence that tells otherwise.
 
     Raises
     ------
@@ -22,11 +22,13 @@ def load_torch(gpus: int) -> Any:
         import torch
     except ImportError as error:
         raise InputError(
-            f"PyTorch cannot be loaded ({error}); install it with CUDA, or give --cpu"
+            f"PyTorch cannot be loaded ({error}); install it with CUDA{instead}"
         ) from error
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if found < gpus:
-        raise InputError(f"this example needs {gpus} GPUs, PyTorch sees {found}; give --cpu")
+        raise InputError(
+            f"PyTorch sees {found} GPUs, and {gpus} are needed; use a machine that has them{instead}"
+        )
     return torch
 
 
