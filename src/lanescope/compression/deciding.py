@@ -1,4 +1,4 @@
-"""Who decides whether a transfer is compressed, and what such a decision is made of."""
+"""Who decides whether an array travels compressed, and learns from what became of it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One array that is about to cross a link.
+    """An array that is about to cross a link.
 
     Attributes
     ----------
     tag
-        What the user calls arrays like this one, such as ``gradients``; may be empty.
+        What the user calls arrays of its kind; empty without a name.
     path
-        From where to where, such as ``g0->g1`` or ``g0->host``.
+        The link and the direction: ``g0>g1``, ``g0>host``, ``host>g0``.
     dtype
         Of the values, as NumPy names it; ``bfloat16`` for that.
     bytes
@@ -30,20 +30,18 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a transfer is compressed, and why.
+    """How an array is to travel.
 
     Attributes
     ----------
-    compress
-        False: it is sent as it is.
     codec
-        Its name; ``raw`` where it is not compressed.
+        A name of `Codec`, or ``auto``: the channel looks at the array.
     dimensionality
-        Of GFC: from how many values before a value is predicted.
+        Of GFC: from how many values before a value is predicted, 1 to 32.
     raw_seconds, compressed_seconds
-        Predicted; None: not known.
+        What it would take either way, as predicted; None where nothing is known.
     reason
-        One line, for people.
+        One line.
     """
 
     compress: bool
@@ -53,11 +51,6 @@ class Decision:
     compressed_seconds: float | None
     reason: str
 
-    @property
-    def predicted_seconds(self) -> float | None:
-        """What the transfer takes as decided; None: not known."""
-        return self.compressed_seconds if self.compress else self.raw_seconds
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -66,11 +59,11 @@ class Outcome:
     Attributes
     ----------
     seconds
-        From the first byte read to the last one in its place, as measured.
+        From its first to its last step on the devices, by their clock.
     raw_bytes, wire_bytes
-        Of the array, and that crossed the link.
+        Of the array, and what crossed the link.
     compressed
-        Whether it was; False also where it should have been and there was no room.
+        Whether it was: also what shall be compressed may have to travel as it is.
     """
 
     seconds: float
@@ -80,10 +73,27 @@ class Outcome:
 
 
 class Decider(Protocol):
-    """Decides transfer by transfer, and is told what became of each."""
+    """Decides for each transfer, and is told what became of it; called by several threads."""
 
     def decide(self, transfer: Transfer) -> Decision:
-        """Return whether to compress a transfer; quick, and never an error."""
+        """Return how an array is to travel."""
+        ...
 
     def learn(self, transfer: Transfer, decision: Decision, outcome: Outcome) -> None:
-        """Take in what was measured, in any order and from any thread."""
+        """Take in what became of a transfer; in the order in which transfers end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """Decides the same for every transfer."""
+
+    compress: bool
+
+    def decide(self, transfer: Transfer) -> Decision:
+        """Return what was asked for."""
+        reason = f"compression is {'on' if self.compress else 'off'}"
+        return Decision(self.compress, "auto", 1, None, None, reason)
+
+    def learn(self, transfer: Transfer, decision: Decision, outcome: Outcome) -> None:
+        """Learn nothing."""

@@ -12,8 +12,8 @@ from lanescope.model.transfer.parameters import LinkParameters, Way
 
 #: The newest time counts so much, all before it the rest.
 NEWEST = 0.5
-_HOST_FIRST = re.compile(r"h2d|host\s*->")
-_HOST_LAST = re.compile(r"d2h|->\s*host")
+_HOST_FIRST = re.compile(r"h2d|^host>")
+_HOST_LAST = re.compile(r"d2h|>host$")
 
 
 class LinkModel(Protocol):
@@ -30,7 +30,7 @@ class HostLinks:
     parameters: LinkParameters
 
     def link(self, path: str) -> LinkCost | None:
-        """Return what ``g0->host``, ``host->g0``, ``d2h`` or ``h2d`` costs; None for others."""
+        """Return what ``g0>host``, ``host>g0``, ``d2h`` or ``h2d`` costs; None for others."""
         if _HOST_FIRST.search(path):
             way = Way.H2D
         elif _HOST_LAST.search(path):

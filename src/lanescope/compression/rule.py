@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
+from lanescope.compression.candidates import CODECS_BY_DTYPE
 from lanescope.compression.costs import (
     MARGIN,
     CodecCost,
@@ -24,7 +25,6 @@ from lanescope.compression.costs import (
     slowness,
 )
 from lanescope.compression.deciding import Decision, Outcome, Transfer
-from lanescope.compression.forced import CODECS_BY_DTYPE, not_compressed
 from lanescope.compression.kept import EVERY, CodecKept, Kept
 from lanescope.compression.link_costs import NEWEST, LinkModel, RawTimes, size_class
 
@@ -71,10 +71,11 @@ class Logged:
     @property
     def error(self) -> float | None:
         """How far off the prediction was, as a share of what was measured; None without one."""
-        predicted = self.decision.predicted_seconds
-        if predicted is None or self.outcome.compressed != self.decision.compress:
+        decided, measured = self.decision, self.outcome.seconds
+        predicted = decided.compressed_seconds if decided.compress else decided.raw_seconds
+        if predicted is None or self.outcome.compressed != decided.compress or measured <= 0:
             return None
-        return predicted / self.outcome.seconds - 1 if self.outcome.seconds > 0 else None
+        return predicted / measured - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class Rule:
         probed = None if probe is None else probe(transfer)
         with self._lock:
             if probed is None:
-                return not_compressed("a sample could not be compressed")
+                return _not_compressed("a sample could not be compressed")
             self._take_probe(transfer, probed)
             return self._decide(transfer, probing=False, probed=True) or _nothing_known()
 
@@ -166,14 +167,14 @@ class Rule:
         """Return the decision, or None where a probe has to tell more."""
         codecs = (self._codec,) if self._codec else CODECS_BY_DTYPE.get(transfer.dtype, ())
         if not codecs:
-            return not_compressed(f"no codec takes {transfer.dtype}")
+            return _not_compressed(f"no codec takes {transfer.dtype}")
         expected = self._raw.seconds(transfer.path, transfer.bytes)
         link = self._raw.link(transfer.path, transfer.bytes)
         if expected is None or link is None:
             return _nothing_known()
         ideal = compressed_seconds(transfer.bytes, inf, self._cost, link)
         if ideal >= MARGIN * expected:
-            return not_compressed(
+            return _not_compressed(
                 f"too small for this link: compressing alone takes {_text(ideal)}, as it is "
                 f"{_text(expected)}",
                 expected,
@@ -190,7 +191,7 @@ class Rule:
         if not untried or (probing and not kept.codecs):
             return None
         if kept.waiting:
-            return not_compressed("the outcome of a trial is awaited", case.raw_seconds)
+            return _not_compressed("the outcome of a trial is awaited", case.raw_seconds)
         if kept.codecs:
             loss = self._seconds(case, min(kept.codecs, key=lambda c: self._seconds(case, c)))
             if not kept.may_try(loss - case.raw_seconds, 1):
@@ -255,6 +256,8 @@ class Rule:
             times = min(max(times, _SLOWNESS[0]), _SLOWNESS[1])
             self._slowness[transfer.dtype, transfer.path, decision.codec] = times
         known = kept.codecs.get(decision.codec)
+        if self._codec is None and decision.codec not in CODECS_BY_DTYPE.get(transfer.dtype, ()):
+            kept.settled = True  # somebody else chose it, and would again
         if known is None:
             kept.codecs[decision.codec] = CodecKept(share, times, decision.dimensionality)
         else:
@@ -296,7 +299,13 @@ class Rule:
 
     def _raw_because(self, case: _Case, seconds: float, reason: str) -> Decision:
         text = f"{reason}; predicted are {_text(seconds)} compressed, {_text(case.raw_seconds)} not"
-        return not_compressed(text, case.raw_seconds, seconds)
+        return _not_compressed(text, case.raw_seconds, seconds)
+
+
+def _not_compressed(
+    reason: str, raw_seconds: float | None = None, compressed_seconds: float | None = None
+) -> Decision:
+    return Decision(False, "raw", 1, raw_seconds, compressed_seconds, reason)
 
 
 def _too_little(codec: str, ratio: float) -> str:
@@ -306,7 +315,7 @@ def _too_little(codec: str, ratio: float) -> str:
 
 
 def _nothing_known() -> Decision:
-    return not_compressed("nothing is known of such transfers over this link yet")
+    return _not_compressed("nothing is known of such transfers over this link yet")
 
 
 def _text(seconds: float) -> str:

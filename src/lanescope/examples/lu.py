@@ -227,6 +227,8 @@ def _on_gpus(
     found = {}
     for way, dealt in ended.items():
         found[way] = residual(_gathered(dealt, torch.empty_like(on_gpu)), on_gpu, torch)
+    ratio = channels.ratio()
+    channels.close()
     pairs = zip(ended["raw"].parts, ended["channel"].parts, strict=True)
     return {
         "where": [torch.cuda.get_device_name(gpu) for gpu in gpus],
@@ -234,7 +236,7 @@ def _on_gpus(
         "turns": [_told(one) for one in made],
         "residual": found,
         "same_bits": all(bool(torch.equal(one, other)) for one, other in pairs),
-        "ratio": channels.ratio(),
+        "ratio": ratio,
     }
 
 

@@ -27,7 +27,7 @@ def load_torch(gpus: int, instead: str = "") -> Any:
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if found < gpus:
         raise InputError(
-            f"PyTorch sees {found} GPUs, and {gpus} are needed; use a machine that has them{instead}"
+            f"{gpus} GPUs are needed and PyTorch sees {found}; use a machine that has them{instead}"
         )
     return torch
 
@@ -114,6 +114,12 @@ class Channels:
 
     def ratio(self) -> float | None:
         """Return bytes of panels over those that crossed the links, as far as it is known."""
-        told = [one.outcome for channel in self._of.values() for one in channel.log]
+        records = [one for channel in self._of.values() for one in channel.log]
+        told = [one.outcome for one in records if one.outcome is not None]
         wire = sum(one.wire_bytes for one in told)
         return sum(one.raw_bytes for one in told) / wire if wire else None
+
+    def close(self) -> None:
+        """Give back what the channels hold."""
+        for channel in self._of.values():
+            channel.close()
