@@ -18,7 +18,8 @@ EXPANSION = 1.0002
 class Simulated:
     """Sends what a decider says, and tells it what that took.
 
-    `ratios` are of codecs by name; those not there make nothing smaller.
+    `ratios` are of codecs by name; those not there make nothing smaller. `late` outcomes are told
+    only when so many transfers more have been decided about.
     """
 
     link: LinkCost
@@ -26,11 +27,13 @@ class Simulated:
     ratios: dict[str, float] = field(default_factory=dict)
     probe_seconds: float | None = None
     jitter: float = 0.0
+    late: int = 0
     seconds: float = 0.0
     raw_seconds: float = 0.0
     sent: int = 0
     compressed: int = 0
     probes: int = 0
+    _untold: list[tuple[Transfer, Decision, Outcome]] = field(default_factory=list)
 
     def outcome(self, transfer: Transfer, decision: Decision) -> Outcome:
         ratio = self.ratios.get(decision.codec, 1 / EXPANSION)
@@ -59,7 +62,9 @@ class Simulated:
             else:
                 decision = decider.decide(transfer, self.probe)
             outcome = self.outcome(transfer, decision)
-            decider.learn(transfer, decision, outcome)
+            self._untold.append((transfer, decision, outcome))
+            if len(self._untold) > self.late:
+                decider.learn(*self._untold.pop(0))
             made.append(decision)
             self.sent += 1
             self.compressed += decision.compress

@@ -22,13 +22,22 @@ def transfer(size=64 * MIB, tag="t", dtype="bfloat16", path="g0>g1"):
 @pytest.mark.parametrize("cost", [FAST, SLOW])
 @pytest.mark.parametrize("probe_seconds", [None, 300e-6])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
-@pytest.mark.parametrize("jitter", [0.0, 0.03])
-def test_random_data_costs_at_most_one_percent(link, cost, probe_seconds, dtype, jitter):
-    device = Simulated(link, cost, probe_seconds=probe_seconds, jitter=jitter)
+@pytest.mark.parametrize(("jitter", "late"), [(0.0, 0), (0.03, 0), (0.03, 5)])
+def test_random_data_costs_at_most_one_percent(link, cost, probe_seconds, dtype, jitter, late):
+    device = Simulated(link, cost, probe_seconds=probe_seconds, jitter=jitter, late=late)
     rule = Rule()
     device.send(rule, transfer(dtype=dtype), 1000)
     assert device.overhead < 0.01
     assert device.compressed > 0 or device.probes > 0 or link == NVLINK
+
+
+@pytest.mark.parametrize(("link", "cost"), [(NVLINK, SLOW), (PCIE, FAST), (PCIE, SLOW)])
+def test_random_data_of_many_tags_cost_at_most_one_percent(link, cost):
+    device = Simulated(link, cost)
+    rule = Rule()
+    for number in range(20):
+        device.send(rule, transfer(tag=f"t{number}"), 50)
+    assert device.overhead < 0.01
 
 
 def test_a_probe_keeps_the_first_trial_cheap():
@@ -55,6 +64,15 @@ def test_predictions_become_right():
     last = rule.log[-20:]
     assert all(one.decision.compress for one in last)
     assert all(abs(one.error) < 0.01 for one in last)
+
+
+def test_outcomes_may_come_late():
+    device = Simulated(PCIE, FAST, {"exponent": 1.4}, late=10)
+    rule = Rule()
+    device.send(rule, transfer(), 200)
+    assert device.compressed > 150
+    device.ratios = {}
+    assert sum(one.compress for one in device.send(rule, transfer(), 200)) < 25
 
 
 def test_the_codec_that_is_best_is_found():

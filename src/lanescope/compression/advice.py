@@ -14,6 +14,7 @@ from lanescope.compression.costs import (
     MARGIN,
     CodecCost,
     LinkCost,
+    break_even,
     compressed_seconds,
     raw_seconds,
 )
@@ -139,6 +140,12 @@ def break_even_gbs(size: int, rates: Rates, slab: int = DEFAULT_SLAB_BYTES) -> f
     by_codec = MARGIN * size / (fill + size * max(1 / c, 1 / d))
     by_ratio = size * (MARGIN - 1 / rates.ratio) / fill
     return min(by_codec, by_ratio) if by_ratio > 0 else None
+
+
+def break_even_bytes(rates: Rates, link: Link, slab: int = DEFAULT_SLAB_BYTES) -> int | None:
+    """Return from how many bytes on compressing arrays like this one pays; None: never."""
+    codec = CodecCost(rates.compress_gbs.value, rates.decompress_gbs.value, slab_bytes=slab)
+    return break_even(rates.ratio, codec, link.cost)
 
 
 def recommendation(result: ArrayResult, link: Link | None, slab: int = DEFAULT_SLAB_BYTES) -> str:

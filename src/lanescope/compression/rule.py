@@ -192,12 +192,21 @@ class Rule:
             return None
         if kept.waiting:
             return _not_compressed("the outcome of a trial is awaited", case.raw_seconds)
-        if kept.codecs:
-            loss = self._seconds(case, min(kept.codecs, key=lambda c: self._seconds(case, c)))
-            if not kept.may_try(loss - case.raw_seconds, 1):
+        codec, patience = untried[0], 1
+        cost = self._cost_of(case, codec)
+        size = case.transfer.bytes
+        loss = compressed_seconds(size, 1.0, cost, case.link) - case.raw_seconds
+        if not kept.codecs:
+            if compressed_seconds(size, inf, cost, case.link) < MARGIN * case.raw_seconds:
+                loss = -inf  # the first one is tried, unless others told that it is hopeless
+            patience = EVERY
+        if loss > -inf and not kept.may_try(loss, patience):
+            if kept.codecs:
                 return None
+            reason = f"other arrays told that {codec} is too slow for this link"
+            return _not_compressed(reason, case.raw_seconds)
         kept.begin_trial(pending=True)
-        return self._compressed(case, untried[0], "nothing is known of it yet, a trial")
+        return self._compressed(case, codec, "nothing is known of it yet, a trial")
 
     def _weigh(self, case: _Case, probing: bool, probed: bool) -> Decision | None:
         """Compare what codecs that are on lead to with the raw time; try those that are due."""
@@ -281,13 +290,16 @@ class Rule:
         return self._kept.setdefault((transfer.tag, transfer.dtype, transfer.path), Kept())
 
     def _seconds(self, case: _Case, codec: str) -> float:
-        known = case.kept.codecs[codec]
-        times = known.slowness
-        if times is None:  # other arrays have told how fast it is here
-            key = (case.transfer.dtype, case.transfer.path, codec)
-            times = self._slowness.get(key, 1.0)
-        cost = self._cost.slower(times)
-        return compressed_seconds(case.transfer.bytes, known.ratio, cost, case.link)
+        ratio = case.kept.codecs[codec].ratio
+        return compressed_seconds(case.transfer.bytes, ratio, self._cost_of(case, codec), case.link)
+
+    def _cost_of(self, case: _Case, codec: str) -> CodecCost:
+        """Return what a codec costs as these arrays told, or else others of the type and path."""
+        known = case.kept.codecs.get(codec)
+        times = None if known is None else known.slowness
+        if times is None:
+            times = self._slowness.get((case.transfer.dtype, case.transfer.path, codec), 1.0)
+        return self._cost.slower(times)
 
     def _compressed(self, case: _Case, codec: str, reason: str) -> Decision:
         known = case.kept.codecs.get(codec)

@@ -11,6 +11,7 @@ from lanescope._version import __version__
 from lanescope.compression.advice import (
     Link,
     Prediction,
+    break_even_bytes,
     break_even_gbs,
     predict,
     rates_of,
@@ -86,6 +87,7 @@ def _codec(one: Measured, result: ArrayResult, asked: Asked) -> dict[str, Any]:
     if asked.link is not None:
         predicted = predict(result.bytes, rates, asked.link, asked.slab_bytes)
         told["predicted"] = _prediction(predicted)
+        told["predicted_break_even_bytes"] = break_even_bytes(rates, asked.link, asked.slab_bytes)
     return told
 
 
