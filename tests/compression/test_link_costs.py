@@ -39,6 +39,8 @@ def test_a_machine_without_parameters_has_none(monkeypatch, tmp_path):
 
 def test_nothing_is_known_of_sizes_that_were_never_timed():
     times = RawTimes()
+    times.take("g0>g1", 64 * MIB, 2e-3)
+    assert times.seconds("g0>g1", 64 * MIB) is None  # the first one may have been held up
     times.take("g0>g1", 64 * MIB, 1e-3)
     assert times.seconds("g0>g1", 64 * MIB) == pytest.approx(1e-3)
     assert times.seconds("g0>g1", MIB) is None
@@ -49,7 +51,8 @@ def test_nothing_is_known_of_sizes_that_were_never_timed():
 def test_two_sizes_tell_what_a_transfer_takes_besides_its_bytes():
     times = RawTimes()
     for size in (MIB, 64 * MIB, 256 * MIB):
-        times.take("p", size, raw_seconds(size, NVLINK))
+        for _ in range(2):
+            times.take("p", size, raw_seconds(size, NVLINK))
     found = times.link("p", 64 * MIB)
     assert found.first_seconds == pytest.approx(NVLINK.first_seconds)
     assert found.gbs == pytest.approx(NVLINK.gbs)
@@ -59,14 +62,17 @@ def test_two_sizes_tell_what_a_transfer_takes_besides_its_bytes():
 def test_what_was_measured_counts_more_than_the_model_and_the_newest_most():
     times = RawTimes(Always())
     assert times.seconds("p", 64 * MIB) == pytest.approx(raw_seconds(64 * MIB, PCIE))
-    times.take("p", 64 * MIB, 2e-3)
-    times.take("p", 64 * MIB, 4e-3)
+    for seconds in (5e-3, 2e-3, 4e-3):
+        times.take("p", 64 * MIB, seconds)
     assert times.seconds("p", 64 * MIB) == pytest.approx(3e-3)
+    times.take("p", 64 * MIB, 1.0)  # counts as twice what was known
+    assert times.seconds("p", 64 * MIB) == pytest.approx(4.5e-3)
     assert times.seconds("p", 8 * MIB) == pytest.approx(raw_seconds(8 * MIB, PCIE))
 
 
 def test_a_time_shorter_than_the_least_of_the_model_is_no_endless_bandwidth():
     times = RawTimes(Always())
-    times.take("p", 1000, 4e-6)
+    for _ in range(2):
+        times.take("p", 1000, 4e-6)
     assert 0 < times.link("p", 1000).gbs < 1
     assert times.link("p", 0) is None

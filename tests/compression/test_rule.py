@@ -18,6 +18,14 @@ def transfer(size=64 * MIB, tag="t", dtype="bfloat16", path="g0>g1"):
     return Transfer(tag, path, dtype, size)
 
 
+def timed(one):
+    """Return a rule that knows what such a transfer takes as it is."""
+    rule = Rule()
+    for _ in range(2):
+        rule.learn(one, rule.decide(one), Outcome(1.2e-3, one.bytes, one.bytes, False))
+    return rule
+
+
 @pytest.mark.parametrize("link", [NVLINK, PCIE])
 @pytest.mark.parametrize("cost", [FAST, SLOW])
 @pytest.mark.parametrize("probe_seconds", [None, 300e-6])
@@ -61,8 +69,8 @@ def test_predictions_become_right():
     device = Simulated(NVLINK, FAST, {"exponent": 1.4})
     rule = Rule()
     device.send(rule, transfer(512 * MIB), 100)
-    last = rule.log[-20:]
-    assert all(one.decision.compress for one in last)
+    last = [one for one in rule.log[-20:] if one.decision.codec == "exponent"]
+    assert len(last) > 17  # the others are trials
     assert all(abs(one.error) < 0.01 for one in last)
 
 
@@ -92,6 +100,22 @@ def test_data_that_change_turn_it_off_and_on_again():
     assert sum(one.compress for one in device.send(rule, transfer(), 600)) > 300
 
 
+def test_slow_first_times_do_not_matter():
+    """Kernels have to be loaded, and memory to be mapped."""
+    rule, device = Rule(), Simulated(PCIE, FAST, {"exponent": 1.4})
+    one = transfer()
+    seen = set()
+    for _ in range(600):
+        decision = rule.decide(one)
+        outcome = device.outcome(one, decision)
+        if decision.codec not in seen:
+            outcome = replace(outcome, seconds=0.1)
+        seen.add(decision.codec)
+        rule.learn(one, decision, outcome)
+    assert decision.compress
+    assert seen == {"raw", "exponent", "delta"}
+
+
 def test_a_load_turns_it_off_and_its_end_on_again():
     device = Simulated(PCIE, FAST, {"exponent": 1.4})
     rule = Rule()
@@ -107,6 +131,16 @@ def test_a_load_turns_it_off_and_its_end_on_again():
     assert sum(one.compress for one in made) > 1000
 
 
+def test_a_codec_that_is_far_too_slow_costs_two_trials_and_then_little():
+    device = Simulated(PCIE, FAST.slower(60))
+    rule = Rule()
+    device.send(rule, transfer(), 5000)
+    assert device.overhead < 0.02
+    before = device.seconds - device.raw_seconds
+    device.send(rule, transfer(), 20_000)
+    assert device.seconds - device.raw_seconds - before < 0.006 * 25_000 * 1.22e-3
+
+
 def test_one_measured_loss_turns_it_off_for_that_size_only():
     device = Simulated(PCIE, FAST, {"exponent": 1.4})
     rule = Rule()
@@ -118,6 +152,8 @@ def test_one_measured_loss_turns_it_off_for_that_size_only():
     rule.learn(small, decision, Outcome(1.0, small.bytes, small.bytes // 2, True))
     assert not rule.decide(small).compress
     assert rule.decide(large).compress
+    made = device.send(rule, small, 1000)  # and not for ever
+    assert sum(one.compress for one in made) > 500
 
 
 def test_a_faster_link_is_noticed():
@@ -153,8 +189,7 @@ def test_a_link_that_is_known_needs_no_transfer_to_time_it():
 
 
 def test_while_a_trial_is_under_way_the_others_go_as_they_are():
-    rule = Rule()
-    rule.learn(transfer(), rule.decide(transfer()), Outcome(1.2e-3, 64 * MIB, 64 * MIB, False))
+    rule = timed(transfer())
     made = [rule.decide(transfer()) for _ in range(EVERY)]
     assert [one.compress for one in made] == [True] + [False] * (EVERY - 1)
     assert "awaited" in made[1].reason
@@ -163,9 +198,8 @@ def test_while_a_trial_is_under_way_the_others_go_as_they_are():
 
 
 def test_no_room_is_no_outcome_of_a_trial():
-    rule = Rule()
     one = transfer()
-    rule.learn(one, rule.decide(one), Outcome(1.2e-3, one.bytes, one.bytes, False))
+    rule = timed(one)
     trial = rule.decide(one)
     assert trial.compress
     rule.learn(one, trial, Outcome(1.2e-3, one.bytes, one.bytes, False))
@@ -185,9 +219,8 @@ def test_tags_types_and_paths_are_kept_apart():
 
 
 def test_a_probe_chooses_codec_and_dimensionality():
-    rule = Rule()
     one = transfer(dtype="float64")
-    rule.learn(one, rule.decide(one), Outcome(1.2e-3, one.bytes, one.bytes, False))
+    rule = timed(one)
     seen = []
 
     def probe(asked):

@@ -61,10 +61,19 @@ def size_class(size: int) -> int:
 class _Timed:
     bytes: float
     seconds: float
+    count: int = 1
 
     def take(self, size: int, seconds: float) -> None:
+        """Take in one more; of the first two the faster one, as the first may have had to wait."""
+        self.count += 1
+        before = self.seconds / self.bytes * size
+        if self.count == 2:
+            if seconds < before:
+                self.bytes, self.seconds = size, seconds
+            return
+        # one that was held up shall not make the link look slow for long
+        self.seconds += NEWEST * (min(seconds, 2 * before) - self.seconds)
         self.bytes += NEWEST * (size - self.bytes)
-        self.seconds += NEWEST * (seconds - self.seconds)
 
 
 class RawTimes:
@@ -84,11 +93,11 @@ class RawTimes:
             timed.take(size, seconds)
 
     def seconds(self, path: str, size: int) -> float | None:
-        """Return what so many bytes take: as measured in their class, else by the model.
+        """Return what so many bytes take: as measured twice in their class, else by the model.
 
         None where neither knows; times of other classes say too little of this one.
         """
-        timed = self._timed.get(path, {}).get(size_class(size))
+        timed = self._known(path).get(size_class(size))
         first = self._first_seconds(path)
         if timed is not None:
             least = min(first, timed.seconds)
@@ -105,12 +114,15 @@ class RawTimes:
         first = min(self._first_seconds(path), seconds / 2)
         return LinkCost(bandwidth_gbs(size, seconds - first), first)
 
+    def _known(self, path: str) -> dict[int, _Timed]:
+        return {of: one for of, one in self._timed.get(path, {}).items() if one.count > 1}
+
     def _first_seconds(self, path: str) -> float:
         """Return a: the model's, or where the line through least and most bytes begins."""
         link = None if self._model is None else self._model.link(path)
         if link is not None:
             return link.first_seconds
-        known = self._timed.get(path, {})
+        known = self._known(path)
         if len(known) < 2:
             return 0.0
         least, most = known[min(known)], known[max(known)]

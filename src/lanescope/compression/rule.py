@@ -95,8 +95,8 @@ class Rule:
     Parameters
     ----------
     links
-        Knows some links beforehand, such as `HostLinks`; a first transfer of each size (within a
-        factor of two) over others goes as it is, and is timed.
+        Knows some links beforehand, such as `HostLinks`; two transfers of each size (within a
+        factor of two) over others go as they are first, and are timed.
     cost
         What codecs cost at best, and the slabs of the channel.
     codec, dimensionality
@@ -117,6 +117,7 @@ class Rule:
         self._codec, self._dimensionality = codec, dimensionality
         self._kept: dict[tuple[str, str, str], Kept] = {}
         self._slowness: dict[tuple[str, str, str], float] = {}
+        self._warm: set[tuple[str, str, str]] = set()
         self._log: deque[Logged] = deque(maxlen=log_length)
         self._lock = threading.Lock()
 
@@ -226,7 +227,8 @@ class Rule:
             return self._compressed(case, best, f"{best} makes it {ratio:.2f} times as small")
         if losses:
             turn = list(losses)[kept.turn % len(losses)]
-            if kept.may_try(losses[turn].loss_seconds, losses[turn].patience):
+            likely = self._seconds(case, turn) - case.raw_seconds
+            if kept.may_try(min(losses[turn].loss_seconds, likely), losses[turn].patience):
                 kept.begin_trial(pending=True)
                 return self._compressed(case, turn, "it was a loss the last time, a trial")
         if best is None:
@@ -256,27 +258,41 @@ class Rule:
         self, transfer: Transfer, decision: Decision, outcome: Outcome, kept: Kept
     ) -> None:
         kept.pending = False
-        share = max(outcome.wire_bytes, 1) / transfer.bytes
-        link = self._raw.link(transfer.path, transfer.bytes)
-        expected = self._raw.seconds(transfer.path, transfer.bytes)
-        times = None
-        if link is not None:
-            times = slowness(transfer.bytes, 1 / share, self._cost, link, outcome.seconds)
-            times = min(max(times, _SLOWNESS[0]), _SLOWNESS[1])
-            self._slowness[transfer.dtype, transfer.path, decision.codec] = times
-        known = kept.codecs.get(decision.codec)
+        size, share = transfer.bytes, max(outcome.wire_bytes, 1) / transfer.bytes
+        expected = self._raw.seconds(transfer.path, size)
+        loss = 0.0 if expected is None else outcome.seconds - expected
+        if loss > 0 and expected is not None:
+            # one that was held up by something else shall not forbid trials for ever; if it
+            # was the codec, that is known the second time
+            likely = max((decision.compressed_seconds or expected) - expected, 0.0)
+            kept.lost_seconds += min(loss, likely + 2 * expected)
+        key = (transfer.dtype, transfer.path, decision.codec)
+        if key not in self._warm:
+            self._warm.add(key)
+            if loss > 0:  # kernels had to be loaded, memory to be taken: it tells nothing
+                return
+        times = self._slowness_of(transfer, share, outcome.seconds)
+        if times is not None:
+            old = self._slowness.get(key, times)
+            self._slowness[key] = old + NEWEST * (min(times, 2 * old) - old)
         if self._codec is None and decision.codec not in CODECS_BY_DTYPE.get(transfer.dtype, ()):
             kept.settled = True  # somebody else chose it, and would again
+        here = size_class(size)
+        known = kept.codecs.get(decision.codec)
         if known is None:
             kept.codecs[decision.codec] = CodecKept(share, times, decision.dimensionality)
         else:
-            off = (size_class(transfer.bytes), decision.codec) in kept.off
-            known.take(share, times, weight=1 if off else NEWEST)
+            known.take(share, times, weight=1 if (here, decision.codec) in kept.off else NEWEST)
         if expected is not None:
-            loss = outcome.seconds - expected
-            kept.lost_seconds += max(loss, 0.0)
             clear = outcome.seconds < MARGIN * expected
-            kept.switch(size_class(transfer.bytes), decision.codec, loss, clear_gain=clear)
+            kept.switch(here, decision.codec, loss, clear_gain=clear)
+
+    def _slowness_of(self, transfer: Transfer, share: float, seconds: float) -> float | None:
+        link = self._raw.link(transfer.path, transfer.bytes)
+        if link is None:
+            return None
+        times = slowness(transfer.bytes, 1 / share, self._cost, link, seconds)
+        return min(max(times, _SLOWNESS[0]), _SLOWNESS[1])
 
     def _learn_raw(
         self, transfer: Transfer, decision: Decision, outcome: Outcome, kept: Kept
