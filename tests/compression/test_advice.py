@@ -8,6 +8,7 @@ from lanescope.compression.advice import (
     MARGIN,
     Link,
     Rates,
+    break_even_bytes,
     break_even_gbs,
     predict,
     recommendation,
@@ -111,3 +112,14 @@ def test_without_a_link_it_says_which_links_would_gain():
     told = recommendation(result, None)
     assert told.startswith("delta pays on links slower than ")
     assert "predicted" in told
+
+
+def test_from_which_size_it_pays():
+    link = Link("x", 10.0, first_seconds=20e-6)
+    found = break_even_bytes(rates(), link)
+    assert predict(found, rates(), link).pays
+    assert not predict(found - 1, rates(), link).pays
+    # of the fill, 25 µs for each MiB and 1/0.95 - 1/1.5 of what the link takes, by hand
+    fill = (8 << 20) * (1 / 40e9 + 1 / 80e9)
+    assert found == pytest.approx((fill + 0.05 * 20e-6) / ((MARGIN - 1 / 1.5) / 10e9), rel=1e-6)
+    assert break_even_bytes(rates(ratio=1.04), link) is None

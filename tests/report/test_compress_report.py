@@ -79,6 +79,9 @@ def test_json_has_every_sample_and_what_follows():
     told = json.loads(compress_json([RESULT], Asked(LINK, DEFAULT_SLAB_BYTES), ["x"]))
     assert told["link"] == {"name": LINK.name, "gbs": 55.5, "first_seconds": 0.0}
     (array,) = told["arrays"]
+    sizes = {one["codec"]: one["predicted_break_even_bytes"] for one in array["codecs"]}
+    assert sizes["raw"] is None
+    assert 0 < sizes["delta"] < array["bytes"]
     delta = array["codecs"][1]
     assert delta["codec"] == "delta"
     assert delta["verified"] is True

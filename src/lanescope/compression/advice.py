@@ -1,14 +1,7 @@
 """Whether compressing what crosses a link pays: predicted from measured ratios and speeds.
 
-An array of B bytes crosses the link in slabs of S bytes, each compressed, sent and decompressed
-while the others are at another of these steps. With C and D, the speeds of compressing and
-decompressing, r, the ratio, and L, the link's bandwidth, it takes
-
-    T_raw = a + B/L
-    T_z = a + S (1/C + 1/D) + max(B/C, B/(r L), B/D)
-
-The second is never too short: the link's part of the first slab is counted twice where the link
-is not the slowest.
+An array crosses the link in slabs, each compressed, sent and decompressed while the others are at
+another of these steps; what that takes is told in `lanescope.compression.costs`, with t0 = 0.
 """
 
 from __future__ import annotations
@@ -16,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lanescope.compression.costs import (
+    DEFAULT_SLAB_BYTES,
+    MARGIN,
+    CodecCost,
+    LinkCost,
+    break_even,
+    compressed_seconds,
+    raw_seconds,
+)
 from lanescope.compression.results import ArrayResult, Measured
 from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.model.transfer.estimate import Estimate
-
-#: Compressing shall save so much time at least that a small error does not make it a loss.
-MARGIN = 0.95
-DEFAULT_SLAB_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +40,11 @@ class Link:
     name: str
     gbs: float
     first_seconds: float = 0.0
+
+    @property
+    def cost(self) -> LinkCost:
+        """L and a."""
+        return LinkCost(self.gbs, self.first_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,7 @@ def rates_of(measured: Measured) -> Rates:
 def predict(size: int, rates: Rates, link: Link, slab: int = DEFAULT_SLAB_BYTES) -> Prediction:
     """Predict what an array of `size` bytes takes; `slab` in bytes."""
     values = [
-        _seconds(size, slab, c, d, rates.ratio, link)
+        compressed_seconds(size, rates.ratio, CodecCost(c, d, slab_bytes=slab), link.cost)
         for c, d in (
             (rates.compress_gbs.value, rates.decompress_gbs.value),
             (rates.compress_gbs.high, rates.decompress_gbs.high),
@@ -121,18 +124,10 @@ def predict(size: int, rates: Rates, link: Link, slab: int = DEFAULT_SLAB_BYTES)
     }
     return Prediction(
         size,
-        link.first_seconds + size / link.gbs / 1e9,
+        raw_seconds(size, link.cost),
         Estimate(*values),
         min(speeds, key=speeds.__getitem__),
     )
-
-
-def _seconds(
-    size: int, slab: int, compress: float, decompress: float, ratio: float, link: Link
-) -> float:
-    fill = min(slab, size) * (1 / compress + 1 / decompress)
-    longest = max(size / compress, size / (ratio * link.gbs), size / decompress)
-    return link.first_seconds + (fill + longest) / 1e9
 
 
 def break_even_gbs(size: int, rates: Rates, slab: int = DEFAULT_SLAB_BYTES) -> float | None:
@@ -145,6 +140,12 @@ def break_even_gbs(size: int, rates: Rates, slab: int = DEFAULT_SLAB_BYTES) -> f
     by_codec = MARGIN * size / (fill + size * max(1 / c, 1 / d))
     by_ratio = size * (MARGIN - 1 / rates.ratio) / fill
     return min(by_codec, by_ratio) if by_ratio > 0 else None
+
+
+def break_even_bytes(rates: Rates, link: Link, slab: int = DEFAULT_SLAB_BYTES) -> int | None:
+    """Return from how many bytes on compressing arrays like this one pays; None: never."""
+    codec = CodecCost(rates.compress_gbs.value, rates.decompress_gbs.value, slab_bytes=slab)
+    return break_even(rates.ratio, codec, link.cost)
 
 
 def recommendation(result: ArrayResult, link: Link | None, slab: int = DEFAULT_SLAB_BYTES) -> str:

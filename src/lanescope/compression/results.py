@@ -33,15 +33,16 @@ class Timing:
     @property
     def compress_gbs(self) -> Estimate:
         """GB/s of the array: the median, and its 95 % interval."""
-        return _speed(self.bytes, self.compress_seconds)
+        return speed(self.bytes, self.compress_seconds)
 
     @property
     def decompress_gbs(self) -> Estimate:
         """GB/s of the array: the median, and its 95 % interval."""
-        return _speed(self.bytes, self.decompress_seconds)
+        return speed(self.bytes, self.decompress_seconds)
 
 
-def _speed(size: int, seconds: Sequence[float]) -> Estimate:
+def speed(size: int, seconds: Sequence[float]) -> Estimate:
+    """Return GB/s of `size` bytes: by the median time, and its 95 % interval."""
     times = np.array(seconds)
     low, high = median_interval(times)
     parts = (float(np.median(times)), high, low)

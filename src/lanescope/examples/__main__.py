@@ -5,7 +5,8 @@
 ``load-with-copies`` are what its outlook asks for (chapter 7.4); ``many-copies`` shows what a
 tool costs a program that copies often. All print when each of their steps began and ended and
 what it moved, so that what a tool saw can be compared with what happened. ``grid`` runs kernels of
-an ocean model instead, and compares them with NumPy.
+an ocean model instead, and compares them with NumPy. ``lu`` factors a matrix on two GPUs that send
+each other parts of it, as they are and compressed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import typer
 
 from lanescope.errors import InputError, LanescopeError
 from lanescope.examples.grid import grid
+from lanescope.examples.lu import lu
 from lanescope.experiment.sizes import parse_size
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ app = typer.Typer(
 )
 
 app.command()(grid)
+app.command()(lu)
 
 _STEP_KEYS = ("name", "begin_ns", "end_ns", "bytes", "h2d_bytes", "d2h_bytes", "copies")
 _LONGEST_SECONDS = 3600

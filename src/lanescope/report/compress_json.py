@@ -9,14 +9,15 @@ from typing import Any
 
 from lanescope._version import __version__
 from lanescope.compression.advice import (
-    MARGIN,
     Link,
     Prediction,
+    break_even_bytes,
     break_even_gbs,
     predict,
     rates_of,
     recommendation,
 )
+from lanescope.compression.costs import MARGIN
 from lanescope.compression.results import ArrayResult, Measured, Timing
 from lanescope.compression.sums import Sum, sums_by_dtype
 from lanescope.machine.sysfs import cpu_model
@@ -86,6 +87,7 @@ def _codec(one: Measured, result: ArrayResult, asked: Asked) -> dict[str, Any]:
     if asked.link is not None:
         predicted = predict(result.bytes, rates, asked.link, asked.slab_bytes)
         told["predicted"] = _prediction(predicted)
+        told["predicted_break_even_bytes"] = break_even_bytes(rates, asked.link, asked.slab_bytes)
     return told
 
 

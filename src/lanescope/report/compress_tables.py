@@ -10,13 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from lanescope.compression.advice import (
-    MARGIN,
     Link,
     break_even_gbs,
     predict,
     rates_of,
     recommendation,
 )
+from lanescope.compression.costs import MARGIN
 from lanescope.compression.results import ArrayResult, Measured
 from lanescope.compression.sums import Sum, sums_by_dtype
 from lanescope.model.transfer.estimate import Estimate

@@ -1,0 +1,185 @@
+"""lanescope's codecs beside nvCOMP's on one GPU: the same data, in turns, by CUDA events.
+
+    python benchmarks/compress/nvcomp_side_by_side.py --out FILE.json [--size 256MiB] [--turns 9]
+
+Needs PyTorch with CUDA and ``pip install 'lanescope[nvcomp]'``. A turn compresses and decompresses
+each kind of data once with each of both; times are from before the call to after it as the GPU
+sees them, so that what a library does on the host counts. lanescope allocates its stream each
+time; nvCOMP is also measured with memory of an earlier stream given to it (``nvcomp-reuse``).
+Every array is compared bit by bit once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lanescope
+from lanescope.compression.nvcomp import NvcompCodec, load_nvcomp
+from lanescope.compression.stream import describe
+from lanescope.errors import InputError
+from lanescope.examples.torch_linear import load_torch
+from lanescope.experiment.sizes import parse_size
+
+Call = Callable[[], Any]
+_SEED = 1
+
+
+def data(torch: Any, size: int, gpu: int) -> Iterator[tuple[str, Any]]:
+    """Yield arrays of about so many bytes with their names."""
+    random = torch.Generator(f"cuda:{gpu}").manual_seed(_SEED)
+
+    def normal(values: int) -> Any:
+        return torch.randn(values, generator=random, device=f"cuda:{gpu}")
+
+    def noise(values: int) -> Any:
+        return normal(values).double() * 1e-6
+
+    yield "bf16 N(0, 0.02)", (normal(size // 2) * 0.02).bfloat16()
+    yield "fp16 ReLU(N(0, 1))", normal(size // 2).relu().half()
+    yield "fp32 N(0, 1)", normal(size // 4)
+    place = torch.arange(size // 4, device=f"cuda:{gpu}").double() * 1e-4
+    yield "fp32 sine", place.sin().float()
+    place = place[: size // 8]
+    yield "fp64 sine + 1e-6 noise", place.sin() + noise(size // 8)
+    yield "fp64 sine", place.sin()
+    bits = torch.randint(
+        -(2**31), 2**31, (size // 4,), generator=random, device=f"cuda:{gpu}", dtype=torch.int32
+    )
+    yield "fp32 random bits", bits.view(torch.float32)
+    yield "fp32 constant", torch.full((size // 4,), 1.25, device=f"cuda:{gpu}")
+
+
+class Ours:
+    """lanescope, by its functions."""
+
+    def __init__(self, values: Any) -> None:
+        self.values, self.out = values, values.clone().zero_()
+        self.encode()
+
+    def encode(self) -> None:
+        self.stream = lanescope.compress(self.values)
+
+    def decode(self) -> None:
+        lanescope.decompress(self.stream, out=self.out)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        info = describe(self.stream.cpu().numpy())
+        return {"codec": str(info.codec), "stored_bytes": info.stored_bytes}
+
+
+class Theirs:
+    """nvCOMP, by its Python interface."""
+
+    def __init__(self, values: Any, stream: int, *, reuse: bool) -> None:
+        self.values, self.out = values, values.clone().zero_()
+        self.codec, self.reuse = NvcompCodec(values, stream), reuse
+        self.coded: Any = None
+        self.encode()
+
+    def encode(self) -> None:
+        self.coded = self.codec.encode(self.values, self.coded if self.reuse else None)
+
+    def decode(self) -> None:
+        self.codec.decode(self.coded, self.out)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {"codec": self.codec.algorithm, "stored_bytes": int(self.coded.buffer_size)}
+
+
+def seconds(torch: Any, call: Call) -> float:
+    """What a call takes on the current stream."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    begin.record()
+    call()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) * 1e-3
+
+
+def same_bits(torch: Any, one: Any, other: Any) -> bool:
+    return bool(torch.equal(one.view(torch.uint8), other.view(torch.uint8)))
+
+
+def measured(torch: Any, name: str, values: Any, turns: int) -> Iterator[dict[str, Any]]:
+    """Yield a row for each library."""
+    stream = torch.cuda.current_stream().cuda_stream
+    sides = {
+        "lanescope": Ours(values),
+        "nvcomp": Theirs(values, stream, reuse=False),
+        "nvcomp-reuse": Theirs(values, stream, reuse=True),
+    }
+    times: dict[str, tuple[list[float], list[float]]] = {side: ([], []) for side in sides}
+    for turn in range(turns + 1):
+        for side, codec in sides.items():
+            both = seconds(torch, codec.encode), seconds(torch, codec.decode)
+            if turn:  # the first one warms up
+                for kept, one in zip(times[side], both, strict=True):
+                    kept.append(one)
+    for side, codec in sides.items():
+        if not same_bits(torch, codec.out, values):
+            raise SystemExit(f"{side} did not bring back {name} bit by bit")
+        about = codec.about
+        yield {
+            "data": name,
+            "library": side,
+            "bytes": values.nbytes,
+            **about,
+            "ratio": values.nbytes / about["stored_bytes"],
+            "compress_seconds": times[side][0],
+            "decompress_seconds": times[side][1],
+        }
+
+
+def speed(size: int, samples: list[float]) -> str:
+    """Median, slowest and fastest in GB/s."""
+    low, middle, high = (
+        size / s / 1e9 for s in (max(samples), statistics.median(samples), min(samples))
+    )
+    return f"{middle:8.1f} ({low:.1f}–{high:.1f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--size", default="256MiB")
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--gpu", type=int, default=0)
+    asked = parser.parse_args()
+    try:
+        torch, nvcomp = load_torch(asked.gpu + 1), load_nvcomp()
+        size = parse_size(asked.size)
+    except InputError as error:
+        raise SystemExit(str(error)) from error
+    rows = []
+    torch.cuda.set_device(asked.gpu)
+    with torch.cuda.stream(torch.cuda.Stream(asked.gpu)):
+        for name, values in data(torch, size, asked.gpu):
+            for row in measured(torch, name, values, asked.turns):
+                rows.append(row)
+                print(
+                    f"{name:24} {row['library']:13} {row['codec']:9} {row['ratio']:7.3f}  "
+                    f"in {speed(row['bytes'], row['compress_seconds'])}  "
+                    f"out {speed(row['bytes'], row['decompress_seconds'])}",
+                    flush=True,
+                )
+    told = {
+        "schema": 1,
+        "lanescope": lanescope.__version__,
+        "nvcomp": nvcomp.__version__,
+        "torch": torch.__version__,
+        "gpu": torch.cuda.get_device_name(asked.gpu),
+        "rows": rows,
+    }
+    asked.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

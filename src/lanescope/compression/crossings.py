@@ -1,0 +1,88 @@
+"""Transfers measured as they are and compressed, as ``benchmarks/compress`` keeps them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from lanescope.compression.results import speed
+from lanescope.errors import InputError
+from lanescope.model.transfer.estimate import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """One array over one path by one codec, and as it is in turns with that.
+
+    Attributes
+    ----------
+    path, data
+        Such as ``p2p``, and what the array holds.
+    bytes, wire_bytes
+        Of the array, and that crossed the link compressed.
+    sms
+        Multiprocessors that the codec may use on each side; 0: all.
+    raw_seconds, seconds
+        Every sample, as it is and compressed.
+    """
+
+    path: str
+    data: str
+    codec: str
+    bytes: int
+    sms: int
+    raw_seconds: tuple[float, ...]
+    seconds: tuple[float, ...]
+    wire_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        """Bytes of the array over those that crossed the link."""
+        return self.bytes / self.wire_bytes
+
+    @property
+    def gbs(self) -> Estimate:
+        """Effective data rate compressed: GB/s of the array, median and its 95 % interval."""
+        return speed(self.bytes, self.seconds)
+
+
+def read_crossings(path: Path) -> tuple[Crossing, ...]:
+    """Return the rows of a file; what is there beside their fields is not looked at.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is no such file.
+    """
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+        return tuple(_crossing(row) for row in rows)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; name another file") from error
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(
+            f"{path} holds no measured transfers ({type(error).__name__}: {error}); name a file "
+            "that benchmarks/compress/channel.py wrote"
+        ) from error
+
+
+def _crossing(row: dict[str, Any]) -> Crossing:
+    made = Crossing(
+        str(row["path"]),
+        str(row["data"]),
+        str(row["codec"]),
+        int(row["bytes"]),
+        int(row["sms"]),
+        tuple(map(float, row["raw_seconds"])),
+        tuple(map(float, row["seconds"])),
+        int(row["wire_bytes"]),
+    )
+    times = made.raw_seconds + made.seconds
+    if not made.seconds or not made.raw_seconds or not all(0 < one < inf for one in times):
+        raise ValueError("a row has no times, or some that are not above zero")
+    if made.bytes <= 0 or made.wire_bytes <= 0:
+        raise ValueError("a row has no bytes")
+    return made

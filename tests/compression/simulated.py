@@ -1,0 +1,78 @@
+"""A device whose speeds and link are known, for deciders to find out: no clock, no chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lanescope.compression.costs import CodecCost, LinkCost, compressed_seconds, raw_seconds
+from lanescope.compression.deciding import Decision, Outcome, Transfer
+from lanescope.compression.rule import Probed
+
+MIB = 1 << 20
+NVLINK, PCIE = LinkCost(395.0, 8e-6), LinkCost(55.5, 10e-6)
+#: What blocks that cannot be made smaller add.
+EXPANSION = 1.0002
+
+
+@dataclass
+class Simulated:
+    """Sends what a decider says, and tells it what that took.
+
+    `ratios` are of codecs by name; those not there make nothing smaller. `late` outcomes are told
+    only when so many transfers more have been decided about.
+    """
+
+    link: LinkCost
+    cost: CodecCost
+    ratios: dict[str, float] = field(default_factory=dict)
+    probe_seconds: float | None = None
+    jitter: float = 0.0
+    late: int = 0
+    seconds: float = 0.0
+    raw_seconds: float = 0.0
+    sent: int = 0
+    compressed: int = 0
+    probes: int = 0
+    _untold: list[tuple[Transfer, Decision, Outcome]] = field(default_factory=list)
+
+    def outcome(self, transfer: Transfer, decision: Decision) -> Outcome:
+        ratio = self.ratios.get(decision.codec, 1 / EXPANSION)
+        if decision.compress:
+            seconds = compressed_seconds(transfer.bytes, ratio, self.cost, self.link)
+            wire = round(transfer.bytes / ratio)
+        else:
+            seconds, wire = raw_seconds(transfer.bytes, self.link), transfer.bytes
+        # evenly spread over -jitter to jitter, without chance: multiples of the golden ratio
+        spread = 2 * ((self.sent * 0.6180339887) % 1) - 1
+        seconds *= 1 + self.jitter * spread
+        return Outcome(seconds, transfer.bytes, wire, decision.compress)
+
+    def probe(self, transfer: Transfer) -> Probed:
+        self.probes += 1
+        self.seconds += self.probe_seconds
+        codec = max(self.ratios, key=self.ratios.__getitem__, default="raw")
+        ratio = max(self.ratios.get(codec, 1.0), 1 / EXPANSION)
+        return Probed(codec, 1, 256 << 10, round((256 << 10) / ratio), self.probe_seconds)
+
+    def send(self, decider, transfer: Transfer, times: int = 1) -> list[Decision]:
+        made = []
+        for _ in range(times):
+            if self.probe_seconds is None:
+                decision = decider.decide(transfer)
+            else:
+                decision = decider.decide(transfer, self.probe)
+            outcome = self.outcome(transfer, decision)
+            self._untold.append((transfer, decision, outcome))
+            if len(self._untold) > self.late:
+                decider.learn(*self._untold.pop(0))
+            made.append(decision)
+            self.sent += 1
+            self.compressed += decision.compress
+            self.seconds += outcome.seconds
+            self.raw_seconds += raw_seconds(transfer.bytes, self.link)
+        return made
+
+    @property
+    def overhead(self) -> float:
+        """Time beyond that of the same transfers as they are, as a share of it."""
+        return self.seconds / self.raw_seconds - 1
