@@ -16,8 +16,8 @@ def runs(monkeypatch, tmp_path):
 
 def test_public_names():
     assert lanescope.__all__ == [
-        *("Copy", "Engine", "Experiment", "InputError", "LanescopeError", "Machine", "Memory"),
-        *("NotMeasuredError", "Operation", "Place", "Plan", "Result", "Run", "Timing"),
+        *("Channel", "Copy", "Engine", "Experiment", "InputError", "LanescopeError", "Machine"),
+        *("Memory", "NotMeasuredError", "Operation", "Place", "Plan", "Result", "Run", "Timing"),
         *("__version__", "bench", "check", "compress", "copy", "decompress", "discover"),
         *("latency", "load_machine", "measure", "read_run", "small", "sms", "sweep", "taruc"),
     ]

@@ -55,6 +55,8 @@ class Row:
     bytes: int
     sms: int
     slab_bytes: int
+    slots: int
+    lanes: int
     restore_by: str
     wire_bytes: int = 0
     raw_seconds: list[float] = field(default_factory=list)
@@ -75,6 +77,10 @@ HEADER = "path data            codec         MiB  sms raw GB/s     ±     GB/s  
 
 def _spread(values: list[float]) -> float:
     return (max(values) - min(values)) / statistics.median(values)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.equal(one.view(torch.uint8).to(other.device), other.view(torch.uint8))
 
 
 @dataclass(frozen=True)
@@ -143,10 +149,8 @@ def timed(
                 row.wire_bytes = outcome.wire_bytes
             if turn >= WARM_UP:
                 (row.seconds if turns.compress else row.raw_seconds).append(outcome.seconds)
-            if path != "d2h":
-                same = torch.equal(out.view(torch.uint8).cpu(), values.view(torch.uint8).cpu())
-                if turn == 0 and not same:
-                    raise SystemExit(f"{row.path} {row.data}: the array came out different")
+            if turn == 0 and path != "d2h" and not _same(out, values):
+                raise SystemExit(f"{row.path} {row.data}: the array came out different")
 
 
 def rows_of(options: argparse.Namespace, data: Data) -> Iterator[Row]:
@@ -161,12 +165,14 @@ def rows_of(options: argparse.Namespace, data: Data) -> Iterator[Row]:
                 sms=sms,
                 slab_bytes=options.slab_mib * MIB,
                 slots=options.slots,
+                lanes=options.lanes,
                 restore_by=options.restore_by,
             ) as channel:
                 for size in options.sizes:
                     values = data.make(size * MIB)
                     row = Row(path, data.name, data.codec, size * MIB, sms,
-                              options.slab_mib * MIB, options.restore_by)  # fmt: skip
+                              options.slab_mib * MIB, options.slots, options.lanes,
+                              options.restore_by)  # fmt: skip
                     timed(channel, turns, path, row, options.turns, values)
                     yield row
 
@@ -179,6 +185,7 @@ def main() -> None:
     parser.add_argument("--sms", nargs="+", type=int, default=[16], help="0: all")
     parser.add_argument("--slab-mib", type=int, default=8)
     parser.add_argument("--slots", type=int, default=4)
+    parser.add_argument("--lanes", type=int, default=2)
     parser.add_argument("--restore-by", choices=["staged", "mapped"], default="staged")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--only", nargs="+", help="names of data to take, or what they begin with")

@@ -25,7 +25,8 @@ SLOTS = 4
 #: SMs on each side that codecs may use: a link between GPUs takes more than one to the host.
 PEER_SMS = 48
 HOST_SMS = 16
-_LANES = 2
+#: Slabs that are coded at a time, so that one begins while the last blocks of another end.
+LANES = 2
 _PIECE_BYTES = 256 << 20
 _LOGGED = 1000
 _ALIGNMENT = 16
@@ -102,6 +103,8 @@ class Channel:
         Of the array, that travel as one: a multiple of 64 KiB.
     slots
         Slabs that the receiving GPU keeps room for.
+    lanes
+        Slabs that each GPU codes at a time, each on its share of the SMs; between GPUs.
     restore_by
         ``staged``: the copy engine brings slabs to the GPU; ``mapped``: kernels read the host's
         memory.
@@ -124,6 +127,7 @@ class Channel:
         sms: int | None = None,
         slab_bytes: int = SLAB_BYTES,
         slots: int = SLOTS,
+        lanes: int = LANES,
         restore_by: str = "staged",
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
@@ -139,21 +143,24 @@ class Channel:
         if restore_by not in ("staged", "mapped"):
             raise InputError(f"arrays are not restored by {restore_by!r}; give staged or mapped")
         with core_errors(), _range_errors():
-            self._core: Any = self._open(slab_bytes, slots, sms, restore_by, patience_seconds)
-
-    def _open(
-        self, slab_bytes: int, slots: int, sms: int | None, restore_by: str, patience: float
-    ) -> native.DeviceChannel | native.HostChannel:
-        if self._target is None:
-            sms = HOST_SMS if sms is None else sms
-            way = native.RestoreBy[restore_by]
-            return native.HostChannel(
-                self._source, slab_bytes, slots, sms, patience, _PIECE_BYTES, way
+            self._core: Any = (
+                self._to_host(slab_bytes, slots, sms, patience_seconds, restore_by)
+                if self._target is None
+                else self._to_gpu(self._target, slab_bytes, slots, sms, lanes, patience_seconds)
             )
+
+    def _to_host(
+        self, slab_bytes: int, slots: int, sms: int | None, patience: float, restore_by: str
+    ) -> native.HostChannel:
+        sms = HOST_SMS if sms is None else sms
+        way = native.RestoreBy[restore_by]
+        return native.HostChannel(self._source, slab_bytes, slots, sms, patience, _PIECE_BYTES, way)
+
+    def _to_gpu(
+        self, target: int, slab_bytes: int, slots: int, sms: int | None, lanes: int, patience: float
+    ) -> native.DeviceChannel:
         sms = PEER_SMS if sms is None else sms
-        return native.DeviceChannel(
-            self._source, self._target, slab_bytes, slots, sms, _LANES, patience
-        )
+        return native.DeviceChannel(self._source, target, slab_bytes, slots, sms, lanes, patience)
 
     def send(self, values: Any, tag: str | None = None, out: Any = None) -> Any:
         """Send an array to the other GPU.

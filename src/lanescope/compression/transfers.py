@@ -136,7 +136,7 @@ class Log:
     def __init__(self, decider: Decider, length: int) -> None:
         self.records: deque[Record] = deque(maxlen=length)
         self._decider = decider
-        self._under_way: list[tuple[Record, bool]] = []
+        self._under_way: deque[tuple[Record, bool]] = deque()
         self._lock = Lock()
 
     def add(self, record: Record, *, learns: bool) -> None:
@@ -155,16 +155,13 @@ class Log:
         """
         damages = []
         with self._lock:
-            still = []
-            for record, learns in self._under_way:
-                outcome = record.outcome
-                if outcome is None:
-                    still.append((record, learns))
-                elif record.damaged:
+            # They end in order, or nearly so: what waits behind another costs nothing.
+            while self._under_way and (outcome := self._under_way[0][0].outcome) is not None:
+                record, learns = self._under_way.popleft()
+                if record.damaged:
                     damages.append(record.untold_damage())
                 elif learns:
                     self._decider.learn(record.transfer, record.decision, outcome)
-            self._under_way = still
         damages = [one for one in damages if one]
         if damages:
             raise LanescopeError(f"{damages[0]}; send it again")

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <deque>
 #include <memory>
-#include <vector>
 
 #include "lanescope/compress/ticket.hpp"
 
@@ -23,7 +23,7 @@ class InFlight {
 
  private:
   ReportPool& reports_;
-  std::vector<std::shared_ptr<Ticket>> tickets_;
+  std::deque<std::shared_ptr<Ticket>> tickets_;
 };
 
 }  // namespace lanescope::compress
