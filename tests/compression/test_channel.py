@@ -252,15 +252,6 @@ def test_the_wrong_verb_is_refused():
         host.restore(VALUES)
 
 
-def test_no_rule_is_a_sentence(monkeypatch):
-    def missing(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(module.importlib, "import_module", missing)
-    with pytest.raises(InputError, match="compression='on' or 'off'"):
-        module.Channel(0, 1)
-
-
 def test_a_view_of_a_tensor_of_somebody_elses_type_is_known():
     mine = type("Mine", (Tensor,), {"__module__": "mine"})
     assert gpu_array(mine(VALUES), 0, "it").framework == "torch"

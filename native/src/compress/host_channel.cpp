@@ -17,14 +17,19 @@ constexpr std::size_t kSlabsInSlot = 2;
 constexpr int kLeastSlots = 2;
 constexpr std::size_t kMostPieceBytes = std::size_t{1} << 40;
 
-/// Room for the payloads of a slab on the device.
+/// Room for the payloads and the entries of a slab on the device. A kernel that read entries where
+/// they lie on the host would wait for each while the link is full of payloads.
 struct Slot {
-  Slot(int gpu, std::size_t bytes)
-      : memory(gpu, bytes), full(event_on(gpu, Timing::none)), free(event_on(gpu, Timing::none)) {}
+  Slot(int gpu, std::size_t bytes, std::size_t blocks)
+      : memory(gpu, bytes),
+        told(gpu, blocks * sizeof(Entry)),
+        full(event_on(gpu, Timing::none)),
+        free(event_on(gpu, Timing::none)) {}
 
   std::byte* data() const { return static_cast<std::byte*>(memory.data()); }
+  Entry* entries() const { return static_cast<Entry*>(told.data()); }
 
-  DeviceMemory memory;
+  DeviceMemory memory, told;
   Event full, free;
 };
 
@@ -111,7 +116,9 @@ void HostChannel::State::encode(Ticket& ticket, const Parcel& parcel, const std:
 }
 
 bool HostChannel::State::can_stage(Parcel& parcel) {
-  if (given.restore_by != RestoreBy::staged || !has_slots()) return false;
+  if (given.restore_by != RestoreBy::staged || parcel.slab_bytes_ > options().slab_bytes)
+    return false;
+  if (!has_slots()) return false;
   const auto& pieces = parcel.pieces();
   return std::all_of(pieces.begin(), pieces.end(),
                      [&](const Piece& piece) { return piece.end - piece.begin <= slot_bytes; });
@@ -122,7 +129,7 @@ bool HostChannel::State::has_slots() {
   if (!slots.empty() || no_memory) return !no_memory;
   try {
     for (int i = 0; i < std::max(kLeastSlots, options().slots); ++i)
-      slots.emplace_back(gpu, slot_bytes);
+      slots.emplace_back(gpu, slot_bytes, options().slab_bytes / kBlockBytes);
   } catch (const Error& error) {
     slots.clear();
     no_memory = error.code() == cudaErrorMemoryAllocation;
@@ -164,6 +171,9 @@ void HostChannel::State::stage(Ticket& ticket, Parcel& parcel, const Slab& slab,
   next_slot = (next_slot + 1) % slots.size();
   const std::size_t carried = piece.carried_end - piece.begin;
   let_wait(copying.get(), slot.free);
+  check(cudaMemcpyAsync(slot.entries(), parcel.rebased() + slab.first_block,
+                        slab.blocks * sizeof(Entry), cudaMemcpyHostToDevice, copying.get()),
+        "cudaMemcpyAsync");
   if (piece.end > piece.carried_end)
     check(cudaMemcpyAsync(slot.data() + carried, parcel.payloads() + piece.carried_end,
                           piece.end - piece.carried_end, cudaMemcpyHostToDevice, copying.get()),
@@ -177,9 +187,9 @@ void HostChannel::State::stage(Ticket& ticket, Parcel& parcel, const Slab& slab,
           "cudaMemcpyAsync");
   }
   if (part > 0) record(before.free, in.get());
-  decode_blocks(*parcel.choice_, parcel.rebased() + slab.first_block, slot.data(),
-                piece.end - piece.begin, target + slab.begin, slab.bytes,
-                ticket.report().fault(part), options().sms, in.get());
+  decode_blocks(*parcel.choice_, slot.entries(), slot.data(), piece.end - piece.begin,
+                target + slab.begin, slab.bytes, ticket.report().fault(part), options().sms,
+                in.get());
   if (part + 1 == ticket.facts().parts) record(slot.free, in.get());
 }
 

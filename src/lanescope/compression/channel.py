@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,8 @@ from lanescope._core import native
 from lanescope.compression.choosing import choose, dtype_of
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer
 from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
+from lanescope.compression.link_costs import links_of_this_machine
+from lanescope.compression.rule import AT_BEST, Rule
 from lanescope.compression.stream import Codec
 from lanescope.compression.transfers import PATIENCE_SECONDS, Log, Record, core_errors
 from lanescope.errors import InputError, LanescopeError
@@ -134,7 +135,7 @@ class Channel:
         self._source = index(source)
         self._target = None if target == HOST else _gpu_number(target)
         self._codec = None if codec == AUTO else _codec(codec)
-        self._decider = _decider(compression)
+        self._decider = _decider(compression, self._codec, slab_bytes, to_host=target == HOST)
         self._log = Log(self._decider, _LOGGED)
         self._chosen: dict[tuple[str, str], tuple[Codec, int]] = {}
         self._lock = Lock()
@@ -403,25 +404,17 @@ def _codec(name: str) -> Codec:
         raise InputError(f"there is no codec {name}; give one of {names}") from None
 
 
-def _decider(compression: str | Decider) -> Decider:
+def _decider(
+    compression: str | Decider, codec: Codec | None, slab_bytes: int, *, to_host: bool
+) -> Decider:
     if not isinstance(compression, str):
         return compression
     if compression == AUTO:
-        return _rule()
+        links = links_of_this_machine() if to_host else None
+        return Rule(links, cost=replace(AT_BEST, slab_bytes=slab_bytes), codec=codec)
     if compression not in ("on", "off"):
         raise InputError(f"compression cannot be {compression!r}; give auto, on or off")
     return Always(compression == "on")
-
-
-def _rule() -> Decider:
-    try:
-        rule = importlib.import_module("lanescope.compression.rule")
-    except ImportError as error:
-        raise InputError(
-            "nothing here decides what to compress; give compression='on' or 'off'"
-        ) from error
-    decider: Decider = rule.Rule()
-    return decider
 
 
 def _gpu_number(target: int | str) -> int:
