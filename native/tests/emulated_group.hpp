@@ -22,6 +22,8 @@
 #define __host__
 #undef __forceinline__
 #define __forceinline__ inline
+#undef __noinline__
+#define __noinline__
 
 namespace emulated {
 

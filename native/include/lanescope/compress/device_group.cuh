@@ -102,11 +102,12 @@ __device__ __forceinline__ std::uint64_t low_bytes(std::uint32_t bytes) {
 /// Up to 8 bytes as a word, filled up with zeros.
 __device__ inline std::uint64_t load_part(const std::byte* from, std::uint32_t bytes) {
   std::uint64_t word = 0;
+#pragma unroll 1
   for (std::uint32_t i = 0; i < bytes; ++i) word |= static_cast<std::uint64_t>(from[i]) << 8 * i;
   return word;
 }
 
-/// Less than 16 bytes, filled up with zeros.
+/// Up to 16 bytes, filled up with zeros.
 __device__ inline uint4 load_rest(const std::byte* from, std::uint32_t bytes) {
   return unit_of(load_part(from, bytes < 8 ? bytes : 8),
                  bytes > 8 ? load_part(from + 8, bytes - 8) : 0);
