@@ -115,7 +115,7 @@ DeviceEncoding::DeviceEncoding(const Choice& choice, std::span<const std::byte> 
   unsigned long long used = 0;
   copy(&used, counter.data(), sizeof used, stream);
   wait_for(stream);
-  header_.stored_bytes = front_bytes(shape_.size(), blocks_) + used;
+  header_.stored_bytes = front_bytes(shape_.size(), blocks_) + bytes_used(used);
   seal(header_, shape_);
 }
 

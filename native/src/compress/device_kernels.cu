@@ -11,6 +11,9 @@ namespace lanescope::compress {
 
 namespace {
 
+/// Bytes and taken blocks share a word.
+constexpr std::size_t kMostBytes = std::size_t{1} << (kUsedBits - 1);
+
 extern __shared__ uint4 shared_memory[];
 
 __device__ std::uint32_t bytes_of_block(std::size_t bytes, std::size_t block) {
@@ -37,9 +40,17 @@ __global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThrea
   auto* staging = reinterpret_cast<std::byte*>(shared_memory) +
                   group.number * static_cast<int>(DeviceShape<Strip>::kEncodeRoom * kStrips);
   GroupEncoder<Strip> encoder{group, staging, sink, settings, value_bytes};
-  for_blocks(group.number, bytes, [&](std::size_t block) {
+  // Blocks are taken in order, so that payloads are nearly in order, too, whatever holds a group
+  // up.
+  const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
+  const std::size_t at_first = std::size_t{blockDim.x / kGroupThreads} * gridDim.x;
+  int turn = 0;
+  for (std::size_t block = group.number * gridDim.x + blockIdx.x; block < blocks;
+       block = group.shared->next[turn], turn ^= 1) {
+    if (group.leads())  // Known when the block is done, in which the group waits for itself.
+      group.shared->next[turn] = at_first + (atomicAdd(sink.used, kOneTaken) >> kUsedBits);
     encoder.encode(data + block * kBlockBytes, bytes_of_block(bytes, block), sink.entries + block);
-  });
+  }
 }
 
 /// Counts a block that is wrong, and keeps the lowest one. `what` is a lock meanwhile.
@@ -131,6 +142,8 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
                    int sms, cudaStream_t stream) {
   require_aligned(data);
   require_aligned(sink.payloads);
+  if (bytes >= kMostBytes)
+    throw Error("compress", 0, "bad values", "an array of 512 GiB or more has to go in parts");
   with_any_strip(choice, [&]<typename Strip>(Strip) {
     using Shape = DeviceShape<Strip>;
     if (bytes == 0) return;

@@ -41,7 +41,7 @@ DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std
   }
   unsigned long long bytes = 0;
   check(cudaMemcpy(&bytes, used.data(), sizeof bytes, cudaMemcpyDefault), "cudaMemcpy");
-  times.payload_bytes = bytes;
+  times.payload_bytes = bytes_used(bytes);
   Fault found{};
   check(cudaMemcpy(&found, fault.data(), sizeof found, cudaMemcpyDefault), "cudaMemcpy");
   if (found.blocks > 0)

@@ -238,7 +238,7 @@ HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t b
   }
   // The parcel stays until then, whatever becomes of its holder.
   ticket->when_done([parcel](std::span<const unsigned long long> used) {
-    if (!used.empty()) parcel->shrink(used[0]);
+    if (!used.empty()) parcel->shrink(bytes_used(used[0]));
   });
   state.in_flight.add(ticket);
   const ScopedDevice scope(state.gpu);

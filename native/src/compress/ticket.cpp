@@ -78,7 +78,8 @@ void Ticket::finish() {
   wire_bytes_ = facts_.wire_bytes;
   if (report_ && facts_.encodes) {
     wire_bytes_ = blocks_in(facts_.bytes) * sizeof(Entry);
-    for (const auto used : report_->brought_used().first(facts_.parts)) wire_bytes_ += used;
+    for (const auto used : report_->brought_used().first(facts_.parts))
+      wire_bytes_ += bytes_used(used);
   }
   if (report_ && facts_.decodes) {
     const auto faults = report_->brought_faults().first(facts_.parts);

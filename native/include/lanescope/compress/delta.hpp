@@ -26,7 +26,8 @@ namespace lanescope::compress {
 template <typename W>
 struct DeltaStrip {
   using Word = W;
-  static constexpr std::uint32_t kRow = kLanes;
+  /// Of four groups; the host gives one at a time.
+  static constexpr std::uint32_t kRow = 4 * kLanes * (sizeof(Word) == 2 ? 2 : 1);
 
   LANESCOPE_LANES static constexpr std::uint32_t bound(std::uint32_t values) {
     return planes_at(groups_of(values)) + groups_of(values) * kBits * kParts * 4;
@@ -100,13 +101,12 @@ struct DeltaStrip {
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k)
         rows[k] = before = warp.add_up(rows[k], before, back);
+      const std::uint32_t first = group * kGroup;
+      Word* to = out.at(first);
       LANESCOPE_UNROLL
-      for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k) {
-        const std::uint32_t first = group * kGroup + k * kLanes;
-        if (first >= values) break;
-        store_values(warp, rows[k], predictor.turned, out.at(first), values - first);
-        out.done(warp, first + kLanes);
-      }
+      for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k)
+        store_values(warp, rows[k], predictor.turned, to + k * kLanes, values, first + k * kLanes);
+      out.done(warp, first + kAtOnce * kGroup);
     }
     return at == bytes;
   }
@@ -384,12 +384,14 @@ struct DeltaStrip {
 
   template <typename Warp>
   LANESCOPE_LANES static void store_values(Warp warp, const Lanes<Warp, Word>& sums,
-                                           std::uint32_t turned, Word* out, std::uint32_t there) {
-    if (there >= kLanes) {
+                                           std::uint32_t turned, Word* out, std::uint32_t values,
+                                           std::uint32_t first) {
+    if (first + kLanes <= values) {
       warp.each([&](int lane) { out[lane] = turn_back(sums[lane], turned); });
     } else {
       warp.each([&](int lane) {
-        if (static_cast<std::uint32_t>(lane) < there) out[lane] = turn_back(sums[lane], turned);
+        if (first + static_cast<std::uint32_t>(lane) < values)
+          out[lane] = turn_back(sums[lane], turned);
       });
     }
   }

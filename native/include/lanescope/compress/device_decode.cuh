@@ -57,16 +57,13 @@ struct TileOut {
   /// The last values of a strip that is not whole.
   __device__ void store_part(DeviceWarp warp, std::uint32_t begin, std::uint32_t bytes) {
     const auto* from = reinterpret_cast<const std::byte*>(tile);
-    for_units(
-        warp, from, bytes,
-        [&](uint4 unit, std::uint32_t number) {
-          reinterpret_cast<uint4*>(out + begin)[number] = unit;
-          add_parts(sum, unit, place + begin / 8 + 2 * number);
-        },
-        [&](uint4 unit, std::uint32_t number, std::uint32_t rest) {
-          for (std::uint32_t i = 16 * number; i < bytes; ++i) out[begin + i] = from[i];
-          add_parts(sum, unit, place + begin / 8 + 2 * number, rest);
-        });
+#pragma unroll 1
+    for (std::uint32_t i = 16 * warp.lane; i < bytes; i += 16 * kLanes) {
+      const std::uint32_t there = bytes - i < 16 ? bytes - i : 16;
+#pragma unroll 1
+      for (std::uint32_t k = 0; k < there; ++k) out[begin + i + k] = from[i + k];
+      add_parts(sum, load_rest(from + i, there), place + (begin + i) / 8, there);
+    }
   }
 };
 

@@ -103,7 +103,8 @@ struct GroupEncoder {
 #pragma unroll
       for (std::size_t strip = 0; strip < kStrips; ++strip) sum += group.shared->sums[0][strip];
       descriptor.checksum = checksum_end(sum);
-      const std::uint64_t offset = atomicAdd(sink.used, static_cast<unsigned long long>(size));
+      const std::uint64_t offset =
+          bytes_used(atomicAdd(sink.used, static_cast<unsigned long long>(size)));
       *entry = {descriptor, offset};
       group.shared->place = offset;
       std::uint32_t begin = kStripTable / 4;

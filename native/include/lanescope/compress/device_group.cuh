@@ -21,6 +21,7 @@ struct GroupShared {
   std::uint32_t used[kStrips];     ///< Bytes of coded strips.
   std::uint32_t begin[kStrips + 1];  ///< Of coded strips in the payload, and its end, in words.
   std::uint64_t place;               ///< Of the block's payload.
+  std::uint64_t next[2];             ///< Block after this one; by turns likewise.
 };
 
 struct Group {
@@ -102,11 +103,12 @@ __device__ __forceinline__ std::uint64_t low_bytes(std::uint32_t bytes) {
 /// Up to 8 bytes as a word, filled up with zeros.
 __device__ inline std::uint64_t load_part(const std::byte* from, std::uint32_t bytes) {
   std::uint64_t word = 0;
+#pragma unroll 1
   for (std::uint32_t i = 0; i < bytes; ++i) word |= static_cast<std::uint64_t>(from[i]) << 8 * i;
   return word;
 }
 
-/// Less than 16 bytes, filled up with zeros.
+/// Up to 16 bytes, filled up with zeros.
 __device__ inline uint4 load_rest(const std::byte* from, std::uint32_t bytes) {
   return unit_of(load_part(from, bytes < 8 ? bytes : 8),
                  bytes > 8 ? load_part(from + 8, bytes - 8) : 0);

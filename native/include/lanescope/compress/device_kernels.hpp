@@ -7,6 +7,7 @@
 
 #include "lanescope/compress/format.hpp"
 #include "lanescope/compress/host_codec.hpp"
+#include "lanescope/compress/lanes.hpp"
 
 namespace lanescope::compress {
 
@@ -27,9 +28,16 @@ struct Sink {
   Entry* entries;            ///< One for each block.
   std::byte* payloads;       ///< Aligned to 16 bytes; `room` bytes.
   std::size_t room;          ///< `padded(bytes)` is always enough: blocks may all be raw.
-  unsigned long long* used;  ///< In the encoding device's own memory; 0 before, and after it the
-                             ///< bytes of all payloads, each padded.
+  unsigned long long* used;  ///< In the encoding device's own memory; 0 before, see `bytes_used`.
 };
+
+/// Of `Sink::used`, the lowest so many bits are the bytes of all payloads, each padded. Those above
+/// count the blocks that were taken after the first ones.
+inline constexpr int kUsedBits = 40;
+inline constexpr unsigned long long kOneTaken = 1ULL << kUsedBits;
+LANESCOPE_LANES constexpr std::uint64_t bytes_used(unsigned long long used) {
+  return used & (kOneTaken - 1);
+}
 
 /// What a decoder found wrong; in the decoding device's own memory, all zeros before.
 struct Fault {

@@ -1,0 +1,120 @@
+"""Times the kernels that encode and decode arrays within a GPU's memory, by events of the GPU.
+
+::
+
+    python benchmarks/compress/kernels.py --out kernels.json [--fpc FOLDER] [--mib 256]
+
+For each kind of data, each codec that takes it, and all SMs, 48 and 16 of them: the ratio (with
+the 16 bytes that tell of each block), GB/s of the array in encoding and in decoding, each the
+median of the repeats, and the spread, (most - least) / median. Arrays are tiled from 16 MiB of the
+examples of ``lanescope bench compress``, or from the ``.f64`` files of a folder. GFC gets the
+dimensionality that is best on 1 MiB. What is decoded is compared by the blocks' checksums.
+PyTorch brings arrays to the GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import lanescope
+from lanescope._core import native
+from lanescope.compression.examples import example_arrays
+
+TILE = 16 << 20
+ENTRY_BYTES, BLOCK_BYTES = 16, 64 << 10
+
+
+def arrays(folder):
+    """Name, type and words of each kind of data."""
+    for entry in example_arrays(TILE):
+        yield entry.name, entry.dtype, entry.load()
+    bits = np.random.default_rng(5).integers(0, 256, TILE, dtype=np.uint8)
+    yield "random bytes", "uint8", bits
+    for path in sorted(folder.glob("*.f64")) if folder else ():
+        yield f"FPC {path.stem}", "float64", np.fromfile(path, np.float64)
+
+
+def tiled(words, size):
+    """On the GPU, `size` bytes that repeat the words."""
+    tile = torch.from_numpy(words.reshape(-1).view(np.uint8).copy()).cuda()
+    each = words.itemsize
+    repeated = tile.repeat(-(-size // len(tile)))[:size]
+    kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[each]
+    return repeated.view(kind)
+
+
+def best_dimensionality(words, dtype):
+    part = words.reshape(-1)[: (1 << 20) // words.itemsize]
+    sizes = {
+        d: len(lanescope.compress(part, "gfc", dtype=dtype, dimensionality=d)) for d in range(1, 33)
+    }
+    return min(sizes, key=sizes.__getitem__)
+
+
+def gbs(size, seconds):
+    middle = statistics.median(seconds)
+    return {
+        "gbs": size / middle / 1e9,
+        "spread": (max(seconds) - min(seconds)) / middle,
+        "seconds": seconds,
+    }
+
+
+def measured(values, codec, kind, dimensionality, sms, repeats):
+    times = native.time_device_codec(
+        values, native.Codec[codec], kind, dimensionality, sms or 0, repeats
+    )
+    size = values.nbytes
+    stored = times.payload_bytes + -(-size // BLOCK_BYTES) * ENTRY_BYTES
+    return {
+        "codec": codec,
+        "dimensionality": dimensionality,
+        "sms": sms,
+        "bytes": size,
+        "ratio": size / stored,
+        "encode": gbs(size, times.encode_s),
+        "decode": gbs(size, times.decode_s),
+    }
+
+
+def line_of(row):
+    speeds = "  ".join(
+        f"{what} {row[what]['gbs']:7.1f} GB/s ±{row[what]['spread'] * 50:4.1f} %"
+        for what in ("encode", "decode")
+    )
+    sms = "all" if row["sms"] is None else row["sms"]
+    return f"{row['data']:20} {row['codec']:8} {sms!s:>3} SMs  ratio {row['ratio']:7.2f}  {speeds}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--fpc", type=Path, help="folder of .f64 files")
+    parser.add_argument("--mib", type=int, default=256)
+    parser.add_argument("--repeats", type=int, default=9)
+    arguments = parser.parse_args()
+    rows = []
+    for name, dtype, words in arrays(arguments.fpc):
+        values = tiled(words, arguments.mib << 20)
+        kind = native.Dtype["bytes" if dtype == "uint8" else dtype]
+        for codec in ("raw", "exponent", "delta", "gfc"):
+            if not native.can_compress(native.Codec[codec], kind):
+                continue
+            dimensionality = best_dimensionality(words, dtype) if codec == "gfc" else 1
+            for sms in (None, 48, 16):
+                row = measured(values, codec, kind, dimensionality, sms, arguments.repeats)
+                rows.append({"data": name, "dtype": dtype, **row})
+                print(line_of(rows[-1]), flush=True)
+    device = torch.cuda.get_device_properties(0)
+    found = {"gpu": device.name, "sms": device.multi_processor_count, "rows": rows}
+    arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

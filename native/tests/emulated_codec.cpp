@@ -1,0 +1,140 @@
+// Codes and decodes blocks as a group of a GPU's warps does, on the host. tests/native/ builds it,
+// and compares what it makes with the host's streams.
+//
+//   emulated_codec encode CODEC DTYPE DIMENSIONALITY  < values  > entries, payloads
+//   emulated_codec decode CODEC DTYPE DIMENSIONALITY BYTES  < entries, payloads  > faults, values
+//
+// Codec and type are the numbers that streams have. A fault is 4 bytes for each block, 0 if none.
+
+#include "emulated_group.hpp"
+
+// After it:
+#include <cstring>
+#include <string>
+
+#include "lanescope/compress/device_decode.cuh"
+#include "lanescope/compress/device_encode.cuh"
+#include "lanescope/compress/strips.hpp"
+
+namespace lanescope::compress {
+
+// As in format.cpp, which is not linked.
+std::size_t bytes_of(Dtype dtype) {
+  constexpr std::size_t kBytes[] = {1, 2, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8};
+  return kBytes[static_cast<int>(dtype)];
+}
+
+namespace {
+
+/// Memory of just so many bytes, aligned to 16.
+struct Exact {
+  explicit Exact(std::size_t bytes)
+      : data(static_cast<std::byte*>(std::aligned_alloc(16, padded(bytes)))) {
+    std::memset(data, 0xA5, padded(bytes));
+  }
+  ~Exact() { std::free(data); }
+  Exact(const Exact&) = delete;
+  std::byte* data;
+};
+
+struct Job {
+  Codec codec;
+  Dtype dtype;
+  Settings settings;
+};
+
+std::vector<std::byte> read_all() {
+  std::vector<std::byte> all(1 << 24);
+  all.resize(std::fread(all.data(), 1, all.size(), stdin));
+  return all;
+}
+
+void write_all(const void* data, std::size_t bytes) {
+  if (std::fwrite(data, 1, bytes, stdout) != bytes) emulated::fail("cannot write");
+}
+
+std::size_t blocks_of(std::size_t bytes) {
+  return (bytes + kBlockBytes - 1) / kBlockBytes;
+}
+
+std::uint32_t block_bytes(std::size_t bytes, std::size_t block) {
+  return static_cast<std::uint32_t>(std::min(kBlockBytes, bytes - block * kBlockBytes));
+}
+
+template <typename Strip>
+void encode(const Job& job, const std::vector<std::byte>& values) {
+  const std::size_t blocks = blocks_of(values.size());
+  Exact in(values.size()), payloads(padded(values.size()));
+  Exact staging(DeviceShape<Strip>::kEncodeRoom * kStrips);
+  if (!values.empty()) std::memcpy(in.data, values.data(), values.size());
+  std::vector<Entry> entries(blocks);
+  unsigned long long used = 0;
+  GroupShared shared{};
+  emulated::Threads::only().run([&] {
+    GroupEncoder<Strip> encoder{Group::mine(&shared),
+                                staging.data,
+                                {entries.data(), payloads.data, padded(values.size()), &used},
+                                job.settings,
+                                static_cast<std::uint32_t>(bytes_of(job.dtype))};
+    for (std::size_t i = 0; i < blocks; ++i)
+      encoder.encode(in.data + i * kBlockBytes, block_bytes(values.size(), i), &entries[i]);
+  });
+  write_all(entries.data(), blocks * sizeof(Entry));
+  write_all(payloads.data, used);
+}
+
+template <typename Strip>
+void decode(const Job& job, const std::vector<std::byte>& coded, std::size_t bytes) {
+  using Shape = DeviceShape<Strip>;
+  constexpr std::size_t kStaging = Shape::kDecodeRoom + Shape::kTileBytes;
+  const std::size_t blocks = blocks_of(bytes), room = coded.size() - blocks * sizeof(Entry);
+  std::vector<Entry> entries(blocks);
+  std::memcpy(entries.data(), coded.data(), blocks * sizeof(Entry));
+  Exact payloads(room), out(bytes);
+  std::memcpy(payloads.data, coded.data() + blocks * sizeof(Entry), room);
+  std::vector<std::unique_ptr<Exact>> staging;
+  for (std::size_t i = 0; i < kStrips; ++i) staging.push_back(std::make_unique<Exact>(kStaging));
+  std::vector<Wrong> wrong(blocks);
+  GroupShared shared{};
+  emulated::Threads::only().run([&] {
+    const Group group = Group::mine(&shared);
+    GroupDecoder<Strip> decoder{group,
+                                staging[group.warp]->data,
+                                payloads.data,
+                                room,
+                                job.settings,
+                                static_cast<std::uint32_t>(bytes_of(job.dtype)),
+                                0};
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const Wrong found =
+          decoder.decode(entries[i], out.data + i * kBlockBytes, block_bytes(bytes, i));
+      if (group.leads()) wrong[i] = found;
+    }
+  });
+  write_all(wrong.data(), blocks * sizeof(Wrong));
+  write_all(out.data, bytes);
+}
+
+int run(int count, char** arguments) {
+  if (count < 5) return 1;
+  const Job job{static_cast<Codec>(std::atoi(arguments[2])),
+                static_cast<Dtype>(std::atoi(arguments[3])),
+                {std::atoi(arguments[4])}};
+  const auto given = read_all();
+  const auto go = [&]<typename Strip>(Strip) {
+    if (std::string(arguments[1]) == "encode")
+      encode<Strip>(job, given);
+    else
+      decode<Strip>(job, given, std::strtoull(arguments[5], nullptr, 10));
+  };
+  if (!with_strip(job.codec, job.dtype, go)) go(NoStrip{});
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace lanescope::compress
+
+int main(int count, char** arguments) {
+  return lanescope::compress::run(count, arguments);
+}

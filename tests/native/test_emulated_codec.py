@@ -1,0 +1,183 @@
+"""What kernels do with a block, tried on the host: a group of warps that take turns, sanitized."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lanescope
+from lanescope._core import native
+from lanescope.compression.stream import describe
+from lanescope.errors import InputError
+from tests.compression.test_codecs import TAKES, special
+
+NATIVE = Path(__file__).parents[2] / "native"
+KIB = 1 << 10
+BLOCK = 64 * KIB
+CODECS = {"raw": 0, "gfc": 1, "exponent": 2, "delta": 3}
+ENTRY = np.dtype([("size_and_mode", "<u4"), ("checksum", "<u4"), ("offset", "<u8")])
+RANDOM = np.random.default_rng(23)
+#: One type of values for each class of strips.
+CLASSES = [
+    *(("gfc", "float64"), ("gfc", "float32")),
+    *(("exponent", "bfloat16"), ("exponent", "float16"), ("exponent", "float32")),
+    *(("delta", "float64"), ("delta", "int32"), ("delta", "bfloat16")),
+]
+every_class = pytest.mark.parametrize(
+    ("codec", "dtype", "word"),
+    [(codec, dtype, TAKES[codec][dtype]) for codec, dtype in CLASSES],
+    ids=[f"{codec}-{dtype}" for codec, dtype in CLASSES],
+)
+
+
+def cuda_headers():
+    nvidia = pytest.importorskip("nvidia.cu13", reason="no headers of CUDA")
+    return Path(next(iter(nvidia.__path__))) / "include"
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory):
+    """Runs the group: command, codec, type, dimensionality, ..., and bytes in; bytes out."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no g++")
+    program = tmp_path_factory.mktemp("emulated") / "codec"
+    command = [compiler, "-std=c++20", "-O1", "-w", "-fsanitize=address,undefined"]
+    command += ["-fno-sanitize-recover", f"-I{NATIVE}/include", "-isystem", str(cuda_headers())]
+    subprocess.run([*command, NATIVE / "tests/emulated_codec.cpp", "-o", program], check=True)
+
+    def run(*words, data):
+        done = subprocess.run([program, *map(str, words)], input=data, capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()[-3000:]
+        return done.stdout
+
+    return run
+
+
+def numbers(codec, dtype):
+    kind = native.Dtype["bytes" if dtype == "uint8" else dtype]
+    return CODECS[codec], int(kind.value)
+
+
+def blocks_of_stream(stream, dimensions=1):
+    """Descriptors, and the payload of each block."""
+    info = describe(stream)
+    count = -(-info.bytes // BLOCK)
+    begin = 40 + 8 * dimensions
+    told = stream[begin : begin + 8 * count].view("<u4").reshape(-1, 2)
+    at, payloads = -(-(begin + 8 * count) // 16) * 16, []
+    for size in (told[:, 0] & 0xFFFFFF).tolist():
+        whole = -(-size // 16) * 16
+        payloads.append(stream[at : at + whole].tobytes())
+        at += whole
+    return told, payloads
+
+
+def difference(group, words, codec, dtype, dimensionality=1):
+    """Where the group does otherwise than the host, or None."""
+    stream = lanescope.compress(words, codec, dtype=dtype, dimensionality=dimensionality)
+    told, payloads = blocks_of_stream(stream)
+    how = (*numbers(codec, dtype), dimensionality)
+    coded = group("encode", *how, data=words.tobytes())
+    entries = np.frombuffer(coded, ENTRY, len(told))
+    rest = coded[len(told) * ENTRY.itemsize :]
+    if sum(map(len, payloads)) != len(rest):
+        return f"{len(rest)} bytes of payloads, {describe(stream)}"
+    for block, (entry, payload) in enumerate(zip(entries, payloads, strict=True)):
+        if tuple(told[block]) != (entry["size_and_mode"], entry["checksum"]):
+            return f"block {block}: {entry} in place of {told[block]}"
+        if rest[entry["offset"] :][: len(payload)] != payload:
+            return f"block {block}: payload"
+    back = group("decode", *how, words.nbytes, data=coded)
+    if any(back[: 4 * len(told)]):
+        return f"faults {np.frombuffer(back, '<u4', len(told))}"
+    if back[4 * len(told) :] != words.tobytes():
+        return "decoded values"
+    return None
+
+
+def data_of(word, count):
+    bits = np.dtype(word).itemsize * 8
+    noise = RANDOM.integers(0, 1 << bits, count, dtype=word)
+    smooth = np.cumsum(RANDOM.integers(-3, 4, count)).astype(word)
+    specials = RANDOM.choice(special(word), count)
+    strips = smooth.copy()  # One strip of four grows, though its block gets smaller.
+    strip = 16 * KIB * 8 // bits
+    for begin in range(strip, count, 4 * strip):
+        strips[begin : begin + strip] = noise[begin : begin + strip]
+    yield noise
+    yield np.where(RANDOM.random(count) < 0.01, specials, smooth)
+    yield np.full(count, special(word)[9], word)
+    yield strips
+
+
+@every_class
+@pytest.mark.parametrize("length", [8, 33 * 8, 75 * KIB + 8])
+def test_blocks_are_those_of_the_host(group, codec, dtype, word, length):
+    for words in data_of(word, length // np.dtype(word).itemsize):
+        assert difference(group, words, codec, dtype) is None
+
+
+@pytest.mark.parametrize("dimensionality", [2, 7, 32])
+def test_gfc_of_any_dimensionality(group, dimensionality):
+    for words in data_of(np.uint64, 500):
+        assert difference(group, words, "gfc", "float64", dimensionality) is None
+
+
+@pytest.mark.parametrize("lag", [1, 3, 16, 32])
+@pytest.mark.parametrize("word", [np.uint16, np.uint32, np.uint64])
+def test_delta_of_any_lag_and_turned(group, lag, word):
+    count, bits = 700, np.dtype(word).itemsize * 8
+    words = RANDOM.integers(0, 1 << bits, lag, dtype=word)[np.arange(count) % lag]
+    words = words + np.arange(count, dtype=word)
+    for sign in (0, 1):
+        signs = RANDOM.integers(0, 1 + sign, count).astype(word) << word(bits - 1)
+        assert difference(group, words ^ signs, "delta", np.dtype(word).name) is None
+
+
+@pytest.mark.parametrize("length", [1, 7, 15, 16, 17, 1000, BLOCK - 1, BLOCK + 1])
+def test_bytes_of_any_length(group, length):
+    for values in (RANDOM.integers(0, 256, length, dtype=np.uint8), np.full(length, 7, np.uint8)):
+        assert difference(group, values, "raw", "uint8") is None
+
+
+@pytest.mark.parametrize("share", [0.4, 1.0])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_a_strip_of_escapes_beside_small_ones(group, dtype, share):
+    """Its sample saw none of them: it outgrows what a warp has room for."""
+    word = np.uint32 if dtype == "float32" else np.uint16
+    words = np.full(64 * KIB // np.dtype(word).itemsize, 0x3C00, word)
+    each = 16 * KIB // np.dtype(word).itemsize
+    strip = words[each : 2 * each].reshape(-1, 256)
+    chosen = RANDOM.random((len(strip), 192)) < share
+    bits = np.dtype(word).itemsize * 8
+    strip[:, 64:][chosen] = RANDOM.integers(0, 1 << bits, int(chosen.sum()), dtype=word)
+    assert difference(group, words, "exponent", dtype) is None
+
+
+@every_class
+def test_damaged_blocks_are_wrong_where_the_host_says_so(group, codec, dtype, word):
+    words = list(data_of(word, 1200))[1]
+    stream = lanescope.compress(words, codec, dtype=dtype)
+    told, payloads = blocks_of_stream(stream)
+    begin = len(stream) - sum(map(len, payloads))
+    refused = 0
+    for _ in range(10):
+        changed = stream.copy()
+        for place in RANDOM.integers(begin, len(stream), RANDOM.integers(1, 4)):
+            changed[place] ^= 1 << RANDOM.integers(8)
+        entries = np.zeros(len(told), ENTRY)
+        entries["size_and_mode"], entries["checksum"] = told[:, 0], told[:, 1]
+        entries["offset"] = np.cumsum([0, *map(len, payloads[:-1])])
+        data = entries.tobytes() + changed[begin:].tobytes()
+        back = group("decode", *numbers(codec, dtype), 1, words.nbytes, data=data)
+        try:
+            lanescope.decompress(changed, threads=1)
+            said = 0
+        except InputError as error:
+            said = 2 if "its checksum does not fit" in str(error) else 1
+        assert np.frombuffer(back, "<u4", 1)[0] == said
+        refused += said != 0
+    assert refused > 7
