@@ -199,6 +199,10 @@ cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
   std::memset(*data, 0xEE, bytes);
   return cudaSuccess;
 }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = 2;  // SMs
+  return cudaSuccess;
+}
 cudaError_t cudaMallocManaged(void**, std::size_t, unsigned) {
   return cudaErrorNotSupported;
 }

@@ -12,8 +12,6 @@ namespace lanescope::compress {
 
 namespace {
 
-/// The next slab's payloads begin in the slot of the one before: it has room for two slabs.
-constexpr std::size_t kSlabsInSlot = 2;
 constexpr int kLeastSlots = 2;
 constexpr std::size_t kMostPieceBytes = std::size_t{1} << 40;
 
@@ -32,6 +30,16 @@ struct Slot {
   DeviceMemory memory, told;
   Event full, free;
 };
+
+/// Room for a slab, and for what was coded at the same time as its first and last blocks and lies
+/// among them.
+std::size_t slot_bytes_for(int gpu, const ChannelOptions& options) {
+  int sms = options.sms;
+  if (sms == 0)
+    check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, gpu),
+          "cudaDeviceGetAttribute");
+  return options.slab_bytes + 2 * static_cast<std::size_t>(sms * kMostGroups) * kBlockBytes;
+}
 
 bool is_aligned(const void* at) {
   return reinterpret_cast<std::uintptr_t>(at) % kPayloadAlignment == 0;
@@ -71,7 +79,7 @@ struct HostChannel::State {
 HostChannel::State::State(int device, const HostChannelOptions& options)
     : gpu(device),
       given(options),
-      slot_bytes(kSlabsInSlot * options.channel.slab_bytes),
+      slot_bytes(slot_bytes_for(device, options.channel)),
       out(gpu),
       copying(gpu),
       in(gpu),

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "lanescope/compress/checksum.hpp"
+#include "lanescope/compress/device_kernels.hpp"
 #include "lanescope/compress/device_warp.cuh"
 #include "lanescope/compress/format.hpp"
 
@@ -13,7 +14,6 @@ namespace lanescope::compress {
 // several, which do not wait for each other.
 
 inline constexpr int kGroupThreads = static_cast<int>(kStrips) * kLanes;
-inline constexpr int kMostGroups = 4;
 
 /// What the warps of a group tell each other.
 struct GroupShared {

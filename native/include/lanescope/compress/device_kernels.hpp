@@ -15,6 +15,9 @@ namespace lanescope::compress {
 // which lie one behind another in the order in which blocks happened to be ready. The payload of a
 // block is the one that its stream would have, to the bit; only the place differs.
 
+/// Most blocks that an SM works on at the same time: as far out of order may payloads lie.
+inline constexpr int kMostGroups = 4;
+
 /// A block on its way: how it is stored, and where its payload begins.
 struct Entry {
   Descriptor descriptor;
