@@ -73,6 +73,14 @@ void require_possible(const ChannelOptions& options) {
   require(options.patience_s >= 0, "the patience is not 0 s or more");
 }
 
+int sms_of(int device, const ChannelOptions& options) {
+  if (options.sms > 0) return options.sms;
+  int sms = 0;
+  check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device),
+        "cudaDeviceGetAttribute");
+  return sms;
+}
+
 struct DeviceChannel::State {
   State(int from_device, int to_device, const ChannelOptions& given);
 
@@ -99,6 +107,7 @@ struct DeviceChannel::State {
   ChannelOptions options;
   std::vector<Stream> encoding, decoding;
   Stream clock;  // of the sender, behind all else
+  int lane_sms;  // That a slab may use: so several are coded side by side.
   // Recorded again and again: a stream waits for what an event meant when it was told to.
   Event source_ready, target_ready, encoding_ready, decoding_ready, encoded, decoded, brought;
   std::vector<Slot> slots;
@@ -114,6 +123,8 @@ DeviceChannel::State::State(int from_device, int to_device, const ChannelOptions
       to(to_device),
       options(given),
       clock(from),
+      lane_sms(std::max(
+          1, std::min(sms_of(from, options), sms_of(to, options)) / std::max(1, options.lanes))),
       source_ready(event_on(from, Timing::none)),
       target_ready(event_on(to, Timing::none)),
       encoding_ready(event_on(from, Timing::none)),
@@ -213,7 +224,6 @@ void DeviceChannel::State::send_slab(const Ticket& ticket, const Choice& choice,
   const Slot& slot = slots[next_slot];
   next_slot = (next_slot + 1) % slots.size();
   const auto lane = part % static_cast<std::size_t>(options.lanes);
-  const int lane_sms = options.sms == 0 ? 0 : std::max(1, options.sms / options.lanes);
   {
     const ScopedDevice scope(from);
     const cudaStream_t stream = encoding[lane].get();

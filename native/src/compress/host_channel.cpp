@@ -34,11 +34,8 @@ struct Slot {
 /// Room for a slab, and for what was coded at the same time as its first and last blocks and lies
 /// among them.
 std::size_t slot_bytes_for(int gpu, const ChannelOptions& options) {
-  int sms = options.sms;
-  if (sms == 0)
-    check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, gpu),
-          "cudaDeviceGetAttribute");
-  return options.slab_bytes + 2 * static_cast<std::size_t>(sms * kMostGroups) * kBlockBytes;
+  const int at_once = sms_of(gpu, options) * kMostGroups;
+  return options.slab_bytes + 2 * static_cast<std::size_t>(at_once) * kBlockBytes;
 }
 
 bool is_aligned(const void* at) {

@@ -22,6 +22,9 @@ struct ChannelOptions {
 /// Throws `Error` where one is out of range.
 void require_possible(const ChannelOptions& options);
 
+/// How many SMs of a device may be used: all that it has where the options say 0. Throws `Error`.
+int sms_of(int device, const ChannelOptions& options);
+
 /// Sends arrays from one GPU to another of this process, or to itself. They are encoded straight
 /// into the other's memory, slab by slab, while the slabs before are decoded there.
 ///
