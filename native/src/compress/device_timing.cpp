@@ -1,5 +1,6 @@
 #include "lanescope/compress/device_timing.hpp"
 
+#include <optional>
 #include <string>
 
 #include "lanescope/compress/device_kernels.hpp"
@@ -8,13 +9,14 @@
 namespace lanescope::compress {
 
 DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std::byte> data,
-                           int sms, int repeats) {
+                           int sms, int repeats, std::byte* out) {
   const ScopedDevice scope(device);
   const std::size_t blocks = (data.size() + kBlockBytes - 1) / kBlockBytes;
   const std::size_t room = padded(data.size());
   const DeviceMemory entries(device, blocks * sizeof(Entry) + 1), payloads(device, room + 1);
-  const DeviceMemory out(device, room + 1), used(device, sizeof(unsigned long long));
-  const DeviceMemory fault(device, sizeof(Fault));
+  const DeviceMemory used(device, sizeof(unsigned long long)), fault(device, sizeof(Fault));
+  std::optional<DeviceMemory> own;
+  if (out == nullptr) out = static_cast<std::byte*>(own.emplace(device, room + 1).data());
   const Stream stream(device);
   const Event begin, encoded, decoding, decoded;
   auto* told = static_cast<Entry*>(entries.data());
@@ -31,8 +33,8 @@ DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std
                   stream.get());
     check(cudaEventRecord(encoded.get(), stream.get()), "cudaEventRecord");
     check(cudaEventRecord(decoding.get(), stream.get()), "cudaEventRecord");
-    decode_blocks(choice, told, coded, room, static_cast<std::byte*>(out.data()), data.size(),
-                  static_cast<Fault*>(fault.data()), sms, stream.get());
+    decode_blocks(choice, told, coded, room, out, data.size(), static_cast<Fault*>(fault.data()),
+                  sms, stream.get());
     check(cudaEventRecord(decoded.get(), stream.get()), "cudaEventRecord");
     check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
     if (i == 0) continue;

@@ -717,6 +717,34 @@ def time_device_codec(values: object, codec: Codec, dtype: Dtype | None = None, 
     Time the kernels that encode and decode an array within a GPU's memory.
     """
 
+class DeviceArray:
+    """Values in a GPU's memory that came from the host's."""
+
+    def __init__(self, gpu: int, bytes: int) -> None: ...
+
+    @property
+    def gpu(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def pointer(self) -> int: ...
+
+    def set(self, value: int) -> None:
+        """Set every byte."""
+
+    def fill_from(self, values: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """Put bytes there, one after the other until it is full."""
+
+    def compare(self, values: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[int, int]:
+        """
+        How many bytes are other than these one after the other, and the first of them.
+        """
+
+def time_array_codec(values: DeviceArray, out: DeviceArray, codec: Codec, dtype: Dtype, dimensionality: int = 1, sms: int = 0, repeats: int = 9) -> DeviceTimes:
+    """Time the kernels that encode an array and decode it into another one."""
+
 class Ticket:
     """A transfer on its way, and what became of it."""
 

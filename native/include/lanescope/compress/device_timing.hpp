@@ -16,8 +16,9 @@ struct DeviceTimes {
 };
 
 /// Encodes and decodes an array in a device's memory so many times, on so many SMs (0: all), after
-/// a first time that does not count. Throws `Error`, also where what comes back has a fault.
+/// a first time that does not count. What is decoded goes to `out`, as many bytes of the same
+/// device, or to memory of its own. Throws `Error`, also where what comes back has a fault.
 DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std::byte> data,
-                           int sms, int repeats);
+                           int sms, int repeats, std::byte* out = nullptr);
 
 }  // namespace lanescope::compress
