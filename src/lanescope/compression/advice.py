@@ -18,7 +18,7 @@ from lanescope.compression.costs import (
     compressed_seconds,
     raw_seconds,
 )
-from lanescope.compression.results import ArrayResult, Measured
+from lanescope.compression.results import ArrayResult, Kernels, Measured
 from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.model.transfer.estimate import Estimate
 
@@ -101,8 +101,8 @@ class Prediction:
         return (self.seconds.low < limit) == (self.seconds.high < limit)
 
 
-def rates_of(measured: Measured) -> Rates:
-    """Return the rates with the most threads."""
+def rates_of(measured: Measured | Kernels) -> Rates:
+    """Return the rates with the most threads, on a GPU with the most SMs."""
     timing = measured.timings[-1]
     return Rates(measured.ratio, timing.compress_gbs, timing.decompress_gbs)
 
@@ -148,16 +148,32 @@ def break_even_bytes(rates: Rates, link: Link, slab: int = DEFAULT_SLAB_BYTES) -
     return break_even(rates.ratio, codec, link.cost)
 
 
-def recommendation(result: ArrayResult, link: Link | None, slab: int = DEFAULT_SLAB_BYTES) -> str:
-    """Return in a sentence what to do with an array, and why."""
-    if not result.codecs:
+def recommendation(
+    result: ArrayResult,
+    link: Link | None,
+    slab: int = DEFAULT_SLAB_BYTES,
+    *,
+    by_gpu: bool = False,
+) -> str:
+    """Return in a sentence what to do with an array, and why: predicted.
+
+    By the speeds of the host's CPUs, or with `by_gpu` by those of a GPU's kernels at both ends.
+    """
+    codecs: Sequence[Measured | Kernels] = result.gpu if by_gpu else result.codecs
+    if not codecs:
         return "leave it raw: no codec takes it"
-    smaller = [one for one in result.codecs if one.ratio * MARGIN > 1]
+    smaller = [one for one in codecs if one.ratio * MARGIN > 1]
     if not smaller:
-        smallest = max(result.codecs, key=lambda one: one.ratio)
+        smallest = max(codecs, key=lambda one: one.ratio)
         return (
             f"leave it raw: no codec makes it 5 % smaller (at best {smallest.ratio:.2f}, by "
             f"{smallest.choice.name})"
+        )
+    if not all(one.timings for one in smaller):
+        smallest = max(smaller, key=lambda one: one.ratio)
+        return (
+            f"{smallest.choice.name} makes it {smallest.ratio:.2f} times as small; whether that "
+            "pays is not known, as no speed was measured"
         )
     if link is None:
         return _without_link(smaller, result.bytes, slab)
@@ -176,7 +192,7 @@ def recommendation(result: ArrayResult, link: Link | None, slab: int = DEFAULT_S
     )
 
 
-def _without_link(codecs: Sequence[Measured], size: int, slab: int) -> str:
+def _without_link(codecs: Sequence[Measured | Kernels], size: int, slab: int) -> str:
     limits = [(break_even_gbs(size, rates_of(one), slab) or 0.0, one) for one in codecs]
     limit, measured = max(limits, key=lambda pair: pair[0])
     return (
@@ -185,7 +201,7 @@ def _without_link(codecs: Sequence[Measured], size: int, slab: int) -> str:
     )
 
 
-def _why(measured: Measured, prediction: Prediction) -> str:
+def _why(measured: Measured | Kernels, prediction: Prediction) -> str:
     rates = rates_of(measured)
     match prediction.slowest:
         case "compressing":

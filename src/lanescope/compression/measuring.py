@@ -32,7 +32,7 @@ def measure_array(
     entry: Entry,
     device: Device,
     dimensionalities: Sequence[int],
-    budget_seconds: float,
+    budget_seconds: float | None,
     on_codec: Callable[[str], object] = lambda name: None,
 ) -> ArrayResult:
     """Measure every codec that takes an array's values.
@@ -41,6 +41,7 @@ def measure_array(
     ----------
     budget_seconds
         For the samples of each direction and number of threads, about; six are taken at least.
+        None: no speeds, only what it becomes.
     on_codec
         Is told what is done next.
 
@@ -64,7 +65,7 @@ def _measure(
     entry: Entry,
     device: Device,
     dimensionalities: Sequence[int],
-    budget_seconds: float,
+    budget_seconds: float | None,
     on_codec: Callable[[str], object],
 ) -> ArrayResult:
     values = entry.load()
@@ -79,7 +80,9 @@ def _measure(
         if codec is Codec.GFC:
             tried = measured
         best = min(measured, key=lambda one: one.stored_bytes)
-        codecs.append(_timed(best, values, entry, device, budget_seconds))
+        if budget_seconds is not None:
+            best = _timed(best, values, entry, device, budget_seconds)
+        codecs.append(best)
     return ArrayResult(
         entry.name,
         entry.dtype,

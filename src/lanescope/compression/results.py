@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from lanescope.compression.crossings import Crossing
 from lanescope.compression.device import Choice
-from lanescope.measurement.bandwidth import bandwidth_gbs
-from lanescope.measurement.statistics import median_interval
+from lanescope.compression.speeds import speed
 from lanescope.model.transfer.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Raw times of one number of threads.
+    """Raw times of one number of threads, on a GPU of SMs.
 
     Attributes
     ----------
+    threads
+        On a GPU SMs; 0: all.
     bytes
-        Of the array, or of its first part, that were compressed each time.
+        That were compressed each time: of the array, of its first part, or on a GPU more than it
+        has, where it stands there several times.
     compress_seconds, decompress_seconds
         Every sample, in order.
     """
@@ -39,14 +39,6 @@ class Timing:
     def decompress_gbs(self) -> Estimate:
         """GB/s of the array: the median, and its 95 % interval."""
         return speed(self.bytes, self.decompress_seconds)
-
-
-def speed(size: int, seconds: Sequence[float]) -> Estimate:
-    """Return GB/s of `size` bytes: by the median time, and its 95 % interval."""
-    times = np.array(seconds)
-    low, high = median_interval(times)
-    parts = (float(np.median(times)), high, low)
-    return Estimate(*(bandwidth_gbs(size, one) for one in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +83,33 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class Kernels:
+    """One codec on one array within a GPU's memory, every byte of which came back.
+
+    Attributes
+    ----------
+    gpu
+        As CUDA counts them.
+    bytes, stored_bytes
+        Of what was timed, which is the array's first part or the array several times over, and of
+        its blocks' entries and payloads.
+    timings
+        By number of SMs, all of them last.
+    """
+
+    gpu: int
+    choice: Choice
+    bytes: int
+    stored_bytes: int
+    timings: tuple[Timing, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Bytes that were timed over those that are stored."""
+        return self.bytes / self.stored_bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayResult:
     """All codecs on one array.
 
@@ -100,6 +119,12 @@ class ArrayResult:
         One for each codec, timed; of GFC the dimensionality that makes the array smallest.
     dimensionalities
         GFC's others and the best one, in order, not timed; empty where GFC takes no such values.
+    gpu
+        The same codecs, of GFC the best dimensionality, by a GPU's kernels within its memory.
+    crossings
+        Over the links of that GPU, compressed in turns with the raw copy.
+    gpu_notes
+        A sentence for each thing that could not be measured there, and why.
     """
 
     name: str
@@ -110,3 +135,6 @@ class ArrayResult:
     note: str
     codecs: tuple[Measured, ...]
     dimensionalities: tuple[Measured, ...]
+    gpu: tuple[Kernels, ...] = ()
+    crossings: tuple[Crossing, ...] = ()
+    gpu_notes: tuple[str, ...] = ()

@@ -21,7 +21,8 @@ class Sum:
     bytes, stored_bytes
         Of the arrays, and of their streams.
     compress_gbs, decompress_gbs
-        With the most threads: all bytes over the sum of the times by the medians.
+        With the most threads: all bytes over the sum of the times by the medians; None where some
+        were not timed.
     """
 
     dtype: str
@@ -30,8 +31,8 @@ class Sum:
     arrays: int
     bytes: int
     stored_bytes: int
-    compress_gbs: float
-    decompress_gbs: float
+    compress_gbs: float | None
+    decompress_gbs: float | None
 
     @property
     def ratio(self) -> float:
@@ -50,15 +51,10 @@ def sums_by_dtype(results: Sequence[ArrayResult]) -> tuple[Sum, ...]:
 
 def _sum(dtype: str, device: str, codec: Codec, those: Sequence[Measured]) -> Sum:
     size = sum(one.bytes for one in those)
-    compress = sum(one.bytes / one.timings[-1].compress_gbs.value / 1e9 for one in those)
-    decompress = sum(one.bytes / one.timings[-1].decompress_gbs.value / 1e9 for one in those)
-    return Sum(
-        dtype,
-        device,
-        codec,
-        len(those),
-        size,
-        sum(one.stored_bytes for one in those),
-        bandwidth_gbs(size, compress),
-        bandwidth_gbs(size, decompress),
-    )
+    compress = decompress = None
+    if all(one.timings for one in those):
+        rates = [(one.bytes, one.timings[-1]) for one in those]
+        compress = bandwidth_gbs(size, sum(b / t.compress_gbs.value / 1e9 for b, t in rates))
+        decompress = bandwidth_gbs(size, sum(b / t.decompress_gbs.value / 1e9 for b, t in rates))
+    stored = sum(one.stored_bytes for one in those)
+    return Sum(dtype, device, codec, len(those), size, stored, compress, decompress)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from lanescope.compression.crossings import Crossing
-from lanescope.compression.results import speed
+from lanescope.compression.speeds import speed
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.report.chart import INTERVAL, Axis, Chart, Curve
 
