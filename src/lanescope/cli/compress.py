@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lanescope.cli.compress_gpus import Devices, gpu_plan, write_rate_charts
 from lanescope.cli.options import JsonOption, OutOption, parse_budget
 from lanescope.errors import InputError
 
@@ -17,14 +17,8 @@ if TYPE_CHECKING:
 
     from lanescope.compression.advice import Link
     from lanescope.compression.arrays import Opened
-    from lanescope.compression.device import Device
-    from lanescope.compression.results import ArrayResult
-    from lanescope.report.compress_json import Asked
+    from lanescope.report.compress_reading import Stored
 
-#: In a run folder.
-FILE = "compress.json"
-#: A file of hundreds of tensors would be written anew with each.
-_WRITTEN_EVERY_SECONDS = 1.0
 _MOST_DIMENSIONALITY = 32
 
 
@@ -75,27 +69,73 @@ def compress(
             help="Sampling time for one codec, direction and number of threads, about.",
         ),
     ] = 0.1,
+    devices: Annotated[
+        Devices | None,
+        typer.Option(
+            "--device", help="Whose speeds; default: all that there are.", show_default=False
+        ),
+    ] = None,
+    sms: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N,...",
+            help="SMs that a GPU's kernels are timed on, 0: all; default 16,48,0.",
+        ),
+    ] = None,
+    link_sizes: Annotated[
+        str | None,
+        typer.Option(
+            "--link-sizes",
+            metavar="SIZE,...",
+            help="What crosses a GPU's links, arrays being repeated; default 1MiB,256MiB.",
+        ),
+    ] = None,
     out: OutOption = None,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw ratio over GFC's dimensionality: .svg or .png."),
     ] = None,
+    plot_rate: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot-rate",
+            metavar="FILE",
+            help="Draw data rate over a GPU's links by transfer size, 1 to 256 MiB.",
+        ),
+    ] = None,
+    stored: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE", help="Show or draw a stored compress.json; measure nothing."
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Compress arrays without loss by every codec: how small, how fast, and whether it pays.
 
-    Speeds are those of this host's CPUs, one thread and all; every array is decompressed and
-    compared. What a link would gain is predicted from them.
+    Speeds are those of this host's CPUs, one thread and all, and of GPU 0; every array is
+    decompressed and compared. On a machine with GPUs arrays also cross their links, compressed in
+    turns with the raw copy; what other links would gain is predicted.
     """
+    from lanescope.cli.compress_task import Task, measured
     from lanescope.compression.device import HostDevice
     from lanescope.compression.stream import Codec
     from lanescope.experiment.sizes import parse_size
-    from lanescope.report.compress_json import Asked, compress_json
+    from lanescope.report.compress_json import Asked
+    from lanescope.report.compress_reading import Stored, read_compress
 
+    _check_plot(plot, "--plot")
+    _check_plot(plot_rate, "--plot-rate")
+    if stored is not None:
+        if files:
+            raise InputError("--from shows what is stored; leave out files, or --from")
+        _show(read_compress(stored), plot, plot_rate, json=json)
+        return
     wanted = _dimensionalities(dimensionality)
-    asked = Asked(_link(link_speed, machine), parse_size(slab))
-    _check_plot(plot)
     seconds = parse_budget(budget)
+    plan = gpu_plan(devices, sms, link_sizes, picture=plot_rate is not None)
+    names = () if plan is None else plan.names
+    asked = Asked(_link(link_speed, machine), parse_size(slab), names)
     opened = _opened(files or [], dtype, size)
     device = HostDevice(threads)
     if plot is not None and not any(device.takes(Codec.GFC, one.dtype) for one in opened.entries):
@@ -103,22 +143,35 @@ def compress(
             "--plot draws what GFC makes of fp64 and fp32 by its dimensionality, and there is no "
             "such array; give one, or leave out --plot"
         )
-    results = _measured(opened, device, wanted, seconds, asked, out)
+    budget_seconds = None if devices is Devices.GPU else seconds
+    task = Task(opened, device, wanted, budget_seconds, asked, plan)
+    _show(Stored(measured(task, out), asked, opened.left_out), plot, plot_rate, json=json)
+
+
+def _show(told: Stored, plot: Path | None, plot_rate: Path | None, *, json: bool) -> None:
+    """Draw and print results."""
+    from lanescope.report.compress_json import compress_json
+
     if plot is not None:
         from lanescope.report.chart_files import write_chart
         from lanescope.report.compress_chart import compress_chart
 
-        write_chart(compress_chart(results), plot)
+        write_chart(compress_chart(told.results), plot)
         print(f"plot: {plot}", file=sys.stderr)
+    if plot_rate is not None:
+        write_rate_charts(told.results, plot_rate)
     if json:
-        print(compress_json(results, asked, opened.left_out), end="")
+        text = compress_json(told.results, told.asked, told.left_out, complete=told.complete)
+        print(text, end="")
         return
     from lanescope.cli.output import console
     from lanescope.report.compress_tables import compress_tables
 
     screen = console()
-    for part in compress_tables(results, asked, opened.left_out):
+    for part in compress_tables(told.results, told.asked, told.left_out):
         screen.print(part)
+    if not told.complete:
+        screen.print("This run was cut off: not all arrays were measured.")
 
 
 def _dimensionalities(text: str) -> tuple[int, ...]:
@@ -158,16 +211,16 @@ def _link(speed: float | None, machine: str | None) -> Link | None:
     return Link(f"{found.name}, {found.link} ({speed:.1f} GB/s)", speed, found.h2d.first.value)
 
 
-def _check_plot(plot: Path | None) -> None:
+def _check_plot(plot: Path | None, option: str) -> None:
     """Refuse a picture that could not be written before minutes are spent on it."""
     if plot is None:
         return
     from lanescope.report.chart_files import FORMATS
 
     if plot.suffix.removeprefix(".") not in FORMATS:
-        raise InputError(f"--plot {plot} is no picture that can be written; name a .svg or .png")
+        raise InputError(f"{option} {plot} is no picture that can be written; name a .svg or .png")
     if not plot.parent.is_dir():
-        raise InputError(f"--plot {plot}: there is no folder {plot.parent}; make it first")
+        raise InputError(f"{option} {plot}: there is no folder {plot.parent}; make it first")
 
 
 def _opened(files: Sequence[Path], dtype: str | None, size: str | None) -> Opened:
@@ -185,57 +238,3 @@ def _opened(files: Sequence[Path], dtype: str | None, size: str | None) -> Opene
     if dtype is not None:
         raise InputError("--dtype is that of files; name them, or leave it out")
     return Opened(example_arrays(DEFAULT_BYTES if size is None else parse_size(size)))
-
-
-def _measured(
-    opened: Opened,
-    device: Device,
-    dimensionalities: Sequence[int],
-    budget: float,
-    asked: Asked,
-    out: Path | None,
-) -> tuple[ArrayResult, ...]:
-    from lanescope.cli.output import progress_bar
-    from lanescope.compression.measuring import measure_array
-    from lanescope.report.compress_json import compress_json
-    from lanescope.run.atomic import write_atomically, writing_to
-
-    folder = _new_folder(out)
-    results: list[ArrayResult] = []
-    total = len(opened.entries)
-
-    def write() -> None:
-        text = compress_json(results, asked, opened.left_out, complete=len(results) == total)
-        with writing_to(folder):
-            write_atomically(folder / FILE, text.encode())
-
-    written = -_WRITTEN_EVERY_SECONDS
-    try:
-        with progress_bar("looking at the arrays") as show:
-            for done, entry in enumerate(opened.entries):
-
-                def on_codec(codec: str, name: str = entry.name, done: int = done) -> None:
-                    if show is not None:
-                        show(f"{name}: {codec}", done, total)
-
-                results.append(measure_array(entry, device, dimensionalities, budget, on_codec))
-                if time.monotonic() > written + _WRITTEN_EVERY_SECONDS:
-                    write()
-                    written = time.monotonic()
-    finally:
-        if results:
-            write()
-            print(f"run:  {folder / FILE}", file=sys.stderr)
-    return tuple(results)
-
-
-def _new_folder(out: Path | None) -> Path:
-    from lanescope.run.atomic import writing_to
-    from lanescope.run.folders import new_run_folder
-
-    folder = out or new_run_folder("compress")
-    with writing_to(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise InputError(f"{folder} is not empty; name an empty folder with --out")
-    return folder

@@ -130,6 +130,11 @@ def predict(size: int, rates: Rates, link: Link, slab: int = DEFAULT_SLAB_BYTES)
     )
 
 
+def raw_gbs(size: int, link: Link) -> float:
+    """Return the GB/s at which an array of `size` bytes crosses a link as it is."""
+    return bandwidth_gbs(size, raw_seconds(size, link.cost))
+
+
 def break_even_gbs(size: int, rates: Rates, slab: int = DEFAULT_SLAB_BYTES) -> float | None:
     """Return the bandwidth in GB/s of the fastest link on which compressing pays, or None.
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lanescope.compression.advice import Link, recommendation
 from lanescope.compression.costs import DEFAULT_SLAB_BYTES, MARGIN
 from lanescope.compression.crossing_costs import pays_from
 from lanescope.compression.crossings import Crossing
@@ -49,6 +50,23 @@ class Verdict:
 def verdicts(result: ArrayResult) -> tuple[Verdict, ...]:
     """Return one for each path that the array crossed, in their order."""
     return tuple(_verdicts(result))
+
+
+def sentences(result: ArrayResult, link: Link | None, slab_bytes: int) -> tuple[str, ...]:
+    """Return what to do with an array, and why: as measured, and as predicted where it was not.
+
+    Predicted is for the link that was named, or for none where nothing crossed one.
+    """
+    told = [one.sentence for one in verdicts(result)]
+    if told and link is None:
+        return tuple(told)
+    by_cpu = recommendation(result, link, slab_bytes)
+    if not result.gpu:
+        return (*told, by_cpu)
+    if any(one.timings for one in result.codecs):
+        told.append(f"by this host's CPUs: {by_cpu}")
+    by_gpu = recommendation(result, link, slab_bytes, by_gpu=True)
+    return (*told, f"by kernels of such GPUs: {by_gpu}")
 
 
 def _verdicts(result: ArrayResult) -> Iterator[Verdict]:

@@ -15,15 +15,19 @@ from lanescope.compression.advice import (
     break_even_gbs,
     predict,
     rates_of,
-    recommendation,
 )
 from lanescope.compression.costs import MARGIN
-from lanescope.compression.results import ArrayResult, Measured, Timing
+from lanescope.compression.crossings import Crossing
+from lanescope.compression.results import ArrayResult, Kernels, Measured, Timing
 from lanescope.compression.sums import Sum, sums_by_dtype
+from lanescope.compression.verdicts import Verdict, sentences, verdicts
+from lanescope.compression.verdicts import break_even_bytes as measured_break_even
 from lanescope.machine.sysfs import cpu_model
 from lanescope.model.transfer.estimate import Estimate
 
-SCHEMA = 1
+#: 2: what GPUs did, in ``gpus``, ``gpu``, ``crossings``, ``measured`` and ``gpu_notes``; a codec
+#: may have no timings, and then has nothing that is predicted from them.
+SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,13 @@ class Asked:
         None: no link was named.
     slab_bytes
         Of the pieces that are compressed, sent and decompressed at the same time.
+    gpus
+        Names of the GPUs that were there to be measured, in CUDA's order.
     """
 
     link: Link | None
     slab_bytes: int
+    gpus: tuple[str, ...] = ()
 
 
 def compress_json(
@@ -51,6 +58,7 @@ def compress_json(
         "schema": SCHEMA,
         "lanescope": __version__,
         "cpu": cpu_model(),
+        "gpus": list(asked.gpus),
         "complete": complete,
         "link": None
         if link is None
@@ -74,21 +82,78 @@ def _array(result: ArrayResult, asked: Asked) -> dict[str, Any]:
         "note": result.note,
         "codecs": [_codec(one, result, asked) for one in result.codecs],
         "dimensionalities": [_measured(one) for one in result.dimensionalities],
-        "recommendation": recommendation(result, asked.link, asked.slab_bytes),
+        "gpu": [_kernels(one, result, asked) for one in result.gpu],
+        "crossings": [_crossing(one, result) for one in result.crossings],
+        "gpu_notes": list(result.gpu_notes),
+        "measured": [_verdict(one) for one in verdicts(result)],
+        "recommendation": "; ".join(sentences(result, asked.link, asked.slab_bytes)),
+        "recommendation_from": "measured" if result.crossings else "predicted",
     }
 
 
 def _codec(one: Measured, result: ArrayResult, asked: Asked) -> dict[str, Any]:
+    return _measured(one) | _timed(one, result, asked)
+
+
+def _timed(one: Measured | Kernels, result: ArrayResult, asked: Asked) -> dict[str, Any]:
+    """Return the times of a codec, and what is predicted from those with the most threads."""
+    told: dict[str, Any] = {"timings": [_timing(timing) for timing in one.timings]}
+    if not one.timings:
+        return told
     rates = rates_of(one)
-    told = _measured(one) | {
-        "timings": [_timing(timing) for timing in one.timings],
-        "predicted_break_even_gbs": break_even_gbs(result.bytes, rates, asked.slab_bytes),
-    }
+    told["predicted_break_even_gbs"] = break_even_gbs(result.bytes, rates, asked.slab_bytes)
     if asked.link is not None:
         predicted = predict(result.bytes, rates, asked.link, asked.slab_bytes)
         told["predicted"] = _prediction(predicted)
         told["predicted_break_even_bytes"] = break_even_bytes(rates, asked.link, asked.slab_bytes)
     return told
+
+
+def _kernels(one: Kernels, result: ArrayResult, asked: Asked) -> dict[str, Any]:
+    """Return the times of a GPU's kernels; what a host calls threads are SMs, 0: all."""
+    return {
+        "gpu": one.gpu,
+        "codec": str(one.choice.codec),
+        "dimensionality": one.choice.dimensionality,
+        "bytes": one.bytes,
+        "stored_bytes": one.stored_bytes,
+        "ratio": one.ratio,
+        "times_over": max(one.bytes / result.bytes, 1.0),
+        "verified": True,
+    } | _timed(one, result, asked)
+
+
+def _crossing(one: Crossing, result: ArrayResult) -> dict[str, Any]:
+    return {
+        "path": one.path,
+        "data": one.data,
+        "codec": one.codec,
+        "dimensionality": one.dimensionality,
+        "bytes": one.bytes,
+        "times_over": max(one.bytes / result.bytes, 1.0),
+        "sms": one.sms,
+        "wire_bytes": one.wire_bytes,
+        "ratio": one.ratio,
+        "raw_gbs": _estimate(one.raw_gbs),
+        "gbs": _estimate(one.gbs),
+        "speedup": _estimate(one.speedup),
+        "pays": one.pays,
+        "break_even_bytes": measured_break_even(result, one),
+        "raw_seconds": list(one.raw_seconds),
+        "seconds": list(one.seconds),
+        "verified": True,
+    }
+
+
+def _verdict(one: Verdict) -> dict[str, Any]:
+    return {
+        "path": one.best.path,
+        "codec": one.best.codec,
+        "bytes": one.best.bytes,
+        "pays": one.best.pays,
+        "break_even_bytes": one.pays_from,
+        "recommendation": one.sentence,
+    }
 
 
 def _measured(one: Measured) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from lanescope.compression.crossings import Crossing
 from lanescope.compression.speeds import speed
+from lanescope.compression.verdicts import path_text
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.report.chart import INTERVAL, Axis, Chart, Curve
 
@@ -39,7 +40,7 @@ def _chart(path: str, data: str, crossings: Sequence[Crossing]) -> Chart:
     return Chart(
         re.sub(r"[^a-z0-9]+", "-", f"compress-rate-{path}-{data}".lower()).strip("-"),
         "compression",
-        f"Effective data rate by transfer size: {data} over {path}",
+        f"Effective data rate by transfer size: {data} over {path_text(path)}",
         "GB/s of the array, whatever crossed the link; compressed in turns with as it is",
         Axis("Transfer size", "B", log=True),
         Axis("Effective data rate", "GB/s"),

@@ -14,13 +14,15 @@ from lanescope.compression.advice import (
     break_even_gbs,
     predict,
     rates_of,
-    recommendation,
+    raw_gbs,
 )
 from lanescope.compression.costs import MARGIN
 from lanescope.compression.results import ArrayResult, Measured
 from lanescope.compression.sums import Sum, sums_by_dtype
-from lanescope.model.transfer.estimate import Estimate
+from lanescope.compression.verdicts import sentences
+from lanescope.report.compress_gpu_tables import GPU_EXPLANATION, gpu_tables
 from lanescope.report.compress_json import Asked
+from lanescope.report.compress_text import estimate_text, ratio_text
 from lanescope.report.format import (
     MISSING,
     bytes_text,
@@ -45,7 +47,9 @@ def compress_tables(
         yield _array_table(result, asked)
         if result.dimensionalities:
             yield Text(f"gfc by dimensionality: {_by_dimensionality(result)}")
-        yield Text.assemble(("→ ", "bold"), recommendation(result, asked.link, asked.slab_bytes))
+        yield from gpu_tables(result, asked)
+        for sentence in sentences(result, asked.link, asked.slab_bytes):
+            yield Text.assemble(("→ ", "bold"), sentence)
         yield ""
     if sums := sums_by_dtype(results):
         yield _sums_table(sums)
@@ -54,7 +58,7 @@ def compress_tables(
         yield Text(f"{more} not shown, each of them is in the run's file")
     for sentence in left_out:
         yield Text(f"left out: {sentence}")
-    yield Text(_explanation(asked), "dim")
+    yield Text(_explanation(results, asked), "dim")
 
 
 def _array_table(result: ArrayResult, asked: Asked) -> Table:
@@ -72,23 +76,26 @@ def _array_table(result: ArrayResult, asked: Asked) -> Table:
     for one in result.codecs:
         for row in _rows(one, result, asked):
             table.add_row(*row)
-    if asked.link is not None and result.codecs:
-        raw = predict(result.bytes, rates_of(result.codecs[0]), asked.link, asked.slab_bytes)
-        table.add_row("raw", *[MISSING] * 6, gbs_text(raw.raw_gbs))
+    if asked.link is not None and any(one.timings for one in result.codecs):
+        table.add_row("raw", *[MISSING] * 6, gbs_text(raw_gbs(result.bytes, asked.link)))
     return table
 
 
 def _rows(one: Measured, result: ArrayResult, asked: Asked) -> Iterator[tuple[str, ...]]:
     """Return a row for each number of threads; what is predicted stands in the last."""
-    rates = rates_of(one)
     # rounded, and not -0.0
     told = [
         one.choice.name,
         ratio_text(one.ratio),
         percent_text(round(one.data_rate_saving, 3) or 0.0),
     ]
+    if not one.timings:
+        missing = [MISSING] * (4 if asked.link is None else 5)
+        yield told[0], missing[0], *told[1:], *missing[1:]
+        return
+    rates = rates_of(one)
     for timing in one.timings:
-        speeds = (_estimate(timing.compress_gbs), _estimate(timing.decompress_gbs))
+        speeds = (estimate_text(timing.compress_gbs), estimate_text(timing.decompress_gbs))
         predicted = ["", ""]
         if timing is one.timings[-1]:
             below = break_even_gbs(result.bytes, rates, asked.slab_bytes)
@@ -99,10 +106,6 @@ def _rows(one: Measured, result: ArrayResult, asked: Asked) -> Iterator[tuple[st
         shown = predicted if asked.link is not None else predicted[:1]
         yield told[0], str(timing.threads), *told[1:], *speeds, *shown
         told = ["", "", ""]
-
-
-def _estimate(one: Estimate) -> str:
-    return f"{gbs_text(one.value)} ({gbs_text(one.low)}–{gbs_text(one.high)})"
 
 
 def _title(result: ArrayResult) -> str:
@@ -139,19 +142,20 @@ def _sums_table(sums: Sequence[Sum]) -> Table:
     return table
 
 
-def ratio_text(ratio: float) -> str:
-    """Return a ratio with three decimals, fewer where it is large."""
-    return f"{ratio:.3f}" if ratio < 10 else f"{ratio:.4g}"
-
-
-def _explanation(asked: Asked) -> str:
+def _explanation(results: Sequence[ArrayResult], asked: Asked) -> str:
+    speeds = (
+        "in, out: compressing and decompressing, GB/s of the array, median and 95 % interval; "
+        "every byte came back as it was. "
+    )
     return (
         "ratio: bytes of the array over bytes of the stream; saving: 1 - 1/ratio (the data rate "
-        "saving of Anton 2015, equation 1); on: threads; in, out: compressing and decompressing, "
-        "GB/s of the array, median and 95 % interval; every byte came back as it was. pays below: "
+        "saving of Anton 2015, equation 1); on: threads; "
+        f"{speeds}pays below: "
         f"GB/s of the fastest link on which compressing takes at most {MARGIN} of the time, "
-        "predicted from the speeds with the most threads at both ends and slabs of "
-        f"{bytes_text(asked.slab_bytes)}." + _link_text(asked.link)
+        "predicted from the speeds with the most threads (SMs) at both ends and slabs of "
+        f"{bytes_text(asked.slab_bytes)}."
+        + _link_text(asked.link)
+        + (f" {GPU_EXPLANATION}" if any(one.gpu or one.crossings for one in results) else "")
     )
 
 

@@ -1,0 +1,154 @@
+"""What ``lanescope bench compress`` measures on GPUs, and the picture of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from lanescope.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from lanescope.compression.on_gpus import Gpus
+    from lanescope.compression.results import ArrayResult
+
+#: Of so many arrays, the largest, pictures are drawn: one for each path.
+_MOST_DRAWN = 4
+
+
+class Devices(StrEnum):
+    """What arrays are compressed by."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPlan:
+    """What is measured on GPUs.
+
+    Attributes
+    ----------
+    names
+        Of all GPUs, in CUDA's order.
+    """
+
+    names: tuple[str, ...]
+    sms: tuple[int, ...]
+    link_sizes: tuple[int, ...]
+
+    def begin(self) -> Gpus:
+        """Return what measures it."""
+        from lanescope.compression.on_gpus import Gpus
+
+        return Gpus(len(self.names), self.sms, self.link_sizes)
+
+
+def gpu_plan(
+    devices: Devices | None, sms: str | None, link_sizes: str | None, *, picture: bool
+) -> GpuPlan | None:
+    """Return what is to be measured on GPUs; None: nothing.
+
+    Parameters
+    ----------
+    devices
+        None: all that there are.
+    sms, link_sizes
+        As the user wrote them.
+    picture
+        Whether data rate by transfer size is to be drawn.
+
+    Raises
+    ------
+    InputError
+        If something was asked for that cannot be measured here.
+    """
+    from lanescope.compression import on_gpus
+
+    options = {"--sms": sms, "--link-sizes": link_sizes, "--plot-rate": picture or None}
+    asked = [name for name, given in options.items() if given is not None]
+    if devices is Devices.CPU:
+        if asked:
+            raise InputError(f"{asked[0]} is of GPUs; leave it out with --device cpu")
+        return None
+    sizes = _link_sizes(link_sizes, picture=picture)
+    numbers = None if sms is None else _numbers(sms)
+    gpus = on_gpus.gpus_here()
+    if not gpus:
+        if devices is not None or asked:
+            what = f"--device {devices}" if devices is not None else asked[0]
+            raise InputError(
+                f"{what} needs a GPU, and CUDA shows none here; see lanescope check, or leave it "
+                "out"
+            )
+        return None
+    return GpuPlan(tuple(str(one["name"]) for one in gpus), _sms(numbers, gpus[0]), sizes)
+
+
+def _sms(wanted: tuple[int, ...] | None, gpu: dict[str, Any]) -> tuple[int, ...]:
+    from lanescope.compression.on_gpus import DEFAULT_SMS, require_sms
+
+    most = int(gpu["multiprocessors"])
+    if wanted is None:
+        return tuple(one for one in DEFAULT_SMS if one < most)
+    require_sms(wanted, most)
+    return wanted
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if not all(one.strip().isdecimal() for one in parts):
+        raise InputError(
+            f"--sms {text!r} is no list of numbers; write for example 16,48,0 (0: all)"
+        )
+    return tuple(map(int, parts))
+
+
+def _link_sizes(text: str | None, *, picture: bool) -> tuple[int, ...]:
+    from lanescope.compression.on_gpus import DEFAULT_LINK_SIZES, PICTURE_SIZES
+    from lanescope.experiment.sizes import parse_size
+
+    if text is None:
+        return PICTURE_SIZES if picture else DEFAULT_LINK_SIZES
+    sizes = tuple(dict.fromkeys(parse_size(one) for one in text.split(",")))
+    if picture and len(sizes) < 2:
+        raise InputError("--plot-rate draws over sizes; give several with --link-sizes")
+    return sizes
+
+
+def write_rate_charts(results: Sequence[ArrayResult], plot: Path) -> None:
+    """Draw data rate by transfer size: one picture for each path and array, the largest ones.
+
+    Raises
+    ------
+    InputError
+        If nothing crossed a link, or it cannot be written.
+    """
+    from lanescope.report.chart_files import write_chart
+    from lanescope.report.compress_rate_chart import rate_charts
+
+    crossed = [one for one in results if one.crossings]
+    if not crossed:
+        raise InputError(
+            "--plot-rate draws what crossed the links of a GPU, and nothing did; measure on a "
+            "machine with one"
+        )
+    drawn = sorted(crossed, key=lambda one: -one.bytes)[:_MOST_DRAWN]
+    named = [
+        replace(crossing, data=one.name.rsplit("/", 1)[-1] + (", made up" if one.made_up else ""))
+        for one in drawn
+        for crossing in one.crossings
+    ]
+    charts = rate_charts(named)
+    for chart in charts:
+        name = f"{plot.stem}{chart.key.removeprefix('compress-rate')}{plot.suffix}"
+        path = plot if len(charts) == 1 else plot.with_name(name)
+        write_chart(chart, path)
+        print(f"plot: {path}", file=sys.stderr)
+    if more := len(crossed) - len(drawn):
+        print(f"{more} smaller arrays are not drawn", file=sys.stderr)

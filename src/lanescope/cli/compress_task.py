@@ -1,0 +1,114 @@
+"""Measures arrays for ``lanescope bench compress``, and stores what there is as it goes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from lanescope.cli.compress_gpus import GpuPlan
+from lanescope.compression.arrays import Entry, Opened
+from lanescope.compression.device import Device
+from lanescope.compression.measuring import measure_array
+from lanescope.compression.on_gpus import Gpus
+from lanescope.compression.results import ArrayResult
+from lanescope.errors import InputError
+from lanescope.report.compress_json import Asked
+
+#: In a run folder.
+FILE = "compress.json"
+#: A file of hundreds of tensors would be written anew with each.
+_WRITTEN_EVERY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be measured.
+
+    Attributes
+    ----------
+    budget_seconds
+        Of the host's CPUs; None: not their speeds.
+    plan
+        None: nothing on GPUs.
+    """
+
+    opened: Opened
+    device: Device
+    dimensionalities: Sequence[int]
+    budget_seconds: float | None
+    asked: Asked
+    plan: GpuPlan | None = None
+
+
+def measured(task: Task, out: Path | None) -> tuple[ArrayResult, ...]:
+    """Measure all arrays; what there is when this is cut off is stored.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written to, or something cannot be measured.
+    MismatchError
+        If an array does not come back as it was.
+    """
+    from lanescope.cli.output import progress_bar
+    from lanescope.report.compress_json import compress_json
+    from lanescope.run.atomic import write_atomically, writing_to
+
+    folder = _new_folder(out)
+    results: list[ArrayResult] = []
+    entries = task.opened.entries
+
+    def write(*, complete: bool = False) -> None:
+        text = compress_json(results, task.asked, task.opened.left_out, complete=complete)
+        with writing_to(folder):
+            write_atomically(folder / FILE, text.encode())
+
+    written, complete = -_WRITTEN_EVERY_SECONDS, False
+    try:
+        with (
+            progress_bar("looking at the arrays") as show,
+            task.plan.begin() if task.plan is not None else nullcontext() as gpus,
+        ):
+            for done, entry in enumerate(entries):
+
+                def on_step(step: str, name: str = entry.name, done: int = done) -> None:
+                    if show is not None:
+                        show(f"{name}: {step}", done, len(entries))
+
+                for result in _steps(task, entry, gpus, on_step):
+                    results[done:] = [result]
+                    if time.monotonic() > written + _WRITTEN_EVERY_SECONDS:
+                        write()
+                        written = time.monotonic()
+        complete = True
+    finally:
+        if results:
+            write(complete=complete)
+            print(f"run:  {folder / FILE}", file=sys.stderr)
+    return tuple(results)
+
+
+def _steps(
+    task: Task, entry: Entry, gpus: Gpus | None, on_step: Callable[[str], object]
+) -> Iterator[ArrayResult]:
+    """Yield what is known of an array, more each time."""
+    result = measure_array(entry, task.device, task.dimensionalities, task.budget_seconds, on_step)
+    yield result
+    if gpus is not None:
+        yield from gpus.measure(result, entry.load(), on_step)
+
+
+def _new_folder(out: Path | None) -> Path:
+    from lanescope.run.atomic import writing_to
+    from lanescope.run.folders import new_run_folder
+
+    folder = out or new_run_folder("compress")
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InputError(f"{folder} is not empty; name an empty folder with --out")
+    return folder
