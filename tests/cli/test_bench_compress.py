@@ -3,11 +3,18 @@
 import json
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lanescope.compression.on_gpus import gpus_here
+
 QUICK = ("bench", "compress", "--budget", "0.001", "--threads", "1")
+
+
+OLD = Path(__file__).parents[2] / "benchmarks/results/epyc-2core/compress/examples.json"
+no_gpu = pytest.mark.skipif(bool(gpus_here()), reason="there is a GPU")
 
 
 def sentence(done):
@@ -90,6 +97,14 @@ def test_several_files_are_summed_up_by_type(lanescope, tmp_path):
         (("--size", "none"), "not a size"),
         (("--dtype", "float32"), "--dtype is that of files"),
         (("--plot", "x.pdf"), "name a .svg or .png"),
+        (("--plot-rate", "x.pdf"), "--plot-rate x.pdf is no picture"),
+        (("--device", "cpu", "--sms", "16"), "--sms is of GPUs"),
+        (("--device", "cpu", "--plot-rate", "x.svg"), "--plot-rate is of GPUs"),
+        (("--link-sizes", "none"), "not a size"),
+        (("--sms", "x"), "no list of numbers"),
+        (("--link-sizes", "1MiB", "--plot-rate", "x.svg"), "give several with --link-sizes"),
+        (("--from", "nowhere.json"), "cannot read nowhere.json"),
+        (("x.npy", "--from", "y.json"), "leave out files, or --from"),
         (("--plot", "nowhere/x.svg"), "there is no folder nowhere"),
     ],
 )
@@ -129,3 +144,40 @@ def test_what_was_measured_before_the_end_is_there(lanescope, tmp_path, sent, co
     stored = json.loads((run / "compress.json").read_text())
     assert stored["complete"] is False
     assert stored["arrays"][0]["name"] == "constant fp32"
+
+
+@no_gpu
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--device", "gpu"), "--device gpu needs a GPU"),
+        (("--sms", "16"), "--sms needs a GPU"),
+        (("--plot-rate", "x.svg"), "--plot-rate needs a GPU"),
+        (("--link-sizes", "1MiB"), "--link-sizes needs a GPU"),
+    ],
+)
+def test_what_needs_a_gpu_says_so(lanescope, array, arguments, words):
+    assert words in sentence(lanescope(*QUICK, array, *arguments))
+
+
+@no_gpu
+def test_all_devices_are_those_that_there_are(lanescope, array):
+    done = lanescope(*QUICK, array, "--device", "all", "--json")
+    told = json.loads(done.stdout)
+    assert told["gpus"] == []
+    assert told["arrays"][0]["recommendation_from"] == "predicted"
+
+
+def test_what_is_stored_is_shown_again_and_nothing_measured(lanescope, tmp_path):
+    done = lanescope("bench", "compress", "--from", OLD, "--plot", tmp_path / "x.svg")
+    assert done.returncode == 0, done.stderr
+    assert "random walk int32" in done.stdout
+    assert (tmp_path / "x.svg").is_file()
+    assert "run:" not in done.stderr
+    other = lanescope("bench", "compress", "--from", OLD, "--link-speed", "0.5", "--json")
+    told = json.loads(other.stdout)
+    assert told["link"]["gbs"] == 0.5
+    assert told["schema"] == 2
+    assert any(one["recommendation"].startswith("use ") for one in told["arrays"])
+    refused = lanescope("bench", "compress", "--from", OLD, "--plot-rate", tmp_path / "y.svg")
+    assert "nothing did" in sentence(refused)

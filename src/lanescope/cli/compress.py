@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,11 +71,9 @@ def compress(
         ),
     ] = 0.1,
     devices: Annotated[
-        Devices | None,
-        typer.Option(
-            "--device", help="Whose speeds; default: all that there are.", show_default=False
-        ),
-    ] = None,
+        Devices,
+        typer.Option("--device", help="Whose speeds; all: of those that there are."),
+    ] = Devices.ALL,
     sms: Annotated[
         str | None,
         typer.Option(
@@ -106,7 +105,9 @@ def compress(
     stored: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="FILE", help="Show or draw a stored compress.json; measure nothing."
+            "--from",
+            metavar="FILE",
+            help="Show, draw or predict from a stored compress.json; measure nothing.",
         ),
     ] = None,
     json: JsonOption = False,
@@ -122,14 +123,14 @@ def compress(
     from lanescope.compression.stream import Codec
     from lanescope.experiment.sizes import parse_size
     from lanescope.report.compress_json import Asked
-    from lanescope.report.compress_reading import Stored, read_compress
+    from lanescope.report.compress_reading import Stored
 
     _check_plot(plot, "--plot")
     _check_plot(plot_rate, "--plot-rate")
     if stored is not None:
         if files:
             raise InputError("--from shows what is stored; leave out files, or --from")
-        _show(read_compress(stored), plot, plot_rate, json=json)
+        _show(_stored(stored, _link(link_speed, machine)), plot, plot_rate, json=json)
         return
     wanted = _dimensionalities(dimensionality)
     seconds = parse_budget(budget)
@@ -146,6 +147,14 @@ def compress(
     budget_seconds = None if devices is Devices.GPU else seconds
     task = Task(opened, device, wanted, budget_seconds, asked, plan)
     _show(Stored(measured(task, out), asked, opened.left_out), plot, plot_rate, json=json)
+
+
+def _stored(path: Path, link: Link | None) -> Stored:
+    """Return stored results, for another link if one is named."""
+    from lanescope.report.compress_reading import read_compress
+
+    told = read_compress(path)
+    return told if link is None else replace(told, asked=replace(told.asked, link=link))
 
 
 def _show(told: Stored, plot: Path | None, plot_rate: Path | None, *, json: bool) -> None:

@@ -50,14 +50,14 @@ class GpuPlan:
 
 
 def gpu_plan(
-    devices: Devices | None, sms: str | None, link_sizes: str | None, *, picture: bool
+    devices: Devices, sms: str | None, link_sizes: str | None, *, picture: bool
 ) -> GpuPlan | None:
     """Return what is to be measured on GPUs; None: nothing.
 
     Parameters
     ----------
     devices
-        None: all that there are.
+        `Devices.ALL`: those that there are.
     sms, link_sizes
         As the user wrote them.
     picture
@@ -80,8 +80,8 @@ def gpu_plan(
     numbers = None if sms is None else _numbers(sms)
     gpus = on_gpus.gpus_here()
     if not gpus:
-        if devices is not None or asked:
-            what = f"--device {devices}" if devices is not None else asked[0]
+        if devices is Devices.GPU or asked:
+            what = "--device gpu" if devices is Devices.GPU else asked[0]
             raise InputError(
                 f"{what} needs a GPU, and CUDA shows none here; see lanescope check, or leave it "
                 "out"
@@ -103,9 +103,7 @@ def _sms(wanted: tuple[int, ...] | None, gpu: dict[str, Any]) -> tuple[int, ...]
 def _numbers(text: str) -> tuple[int, ...]:
     parts = text.split(",")
     if not all(one.strip().isdecimal() for one in parts):
-        raise InputError(
-            f"--sms {text!r} is no list of numbers; write for example 16,48,0 (0: all)"
-        )
+        raise InputError(f"--sms {text!r} is no list of numbers; write for example 16,48,0")
     return tuple(map(int, parts))
 
 

@@ -1,9 +1,9 @@
 """From how many bytes on compressing pays over a path, by the rule, from what was measured there.
 
 L and a come from the raw copies of the least and the most bytes; C and D are the kernels' speeds
-on as many SMs, or slower by the factor that the transfer of the most bytes took more than they and
-the link explain; t0 is what the one of the least bytes took more than the rest explains. With one
-size alone a and t0 are taken to be 0.
+on as many SMs, both slower or faster by the factor that explains the transfer of the most bytes;
+t0 is what the one of the least bytes took more than all this explains. With one size alone a and
+t0 are taken to be 0.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ from lanescope.compression.costs import (
 from lanescope.compression.crossings import Crossing
 from lanescope.compression.link_costs import RawTimes
 from lanescope.compression.results import Kernels
+
+#: Where a transfer took no more than its bytes on the link, the codec's speed is not known.
+_LEAST_SLOWNESS = 0.1
+#: The factor and t0 depend on each other; each step leaves a small part of what both are off.
+_STEPS = 20
 
 
 def link_cost(crossings: Sequence[Crossing]) -> LinkCost:
@@ -53,12 +58,22 @@ def codec_cost(
     smallest = min(crossings, key=lambda one: one.bytes)
     alone = _kernel_cost(kernels, largest.sms, slab_bytes)
     link = link_cost(crossings)
-    taken = slowness(largest.bytes, largest.ratio, alone, link, median(largest.seconds))
-    codec = alone.slower(max(taken, 1.0))
-    if smallest.bytes == largest.bytes:
-        return codec
-    explained = compressed_seconds(smallest.bytes, smallest.ratio, codec, link)
-    return replace(codec, start_seconds=max(median(smallest.seconds) - explained, 0.0))
+    codec = alone
+    for _ in range(_STEPS):
+        started = replace(alone, start_seconds=codec.start_seconds)
+        taken = slowness(largest.bytes, largest.ratio, started, link, median(largest.seconds))
+        codec = started.slower(max(taken, _LEAST_SLOWNESS))
+        if smallest.bytes == largest.bytes:
+            break
+        codec = replace(codec, start_seconds=_start_seconds(smallest, codec, link))
+    return codec
+
+
+def _start_seconds(smallest: Crossing, codec: CodecCost, link: LinkCost) -> float:
+    """Return what a transfer took more than a codec without a start would."""
+    alone = replace(codec, start_seconds=0.0)
+    explained = compressed_seconds(smallest.bytes, smallest.ratio, alone, link)
+    return max(median(smallest.seconds) - explained, 0.0)
 
 
 def pays_from(

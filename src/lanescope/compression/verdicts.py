@@ -41,9 +41,10 @@ class Verdict:
                 f"{path_text(best.path)}: use {best.choice.name}: measured {coded} GB/s instead "
                 f"of {raw}, {speedup.value:.2f} times as fast{sure}"
             )
+        little = ", which is too little of a gain" if speedup.value > 1 else ""
         return (
             f"{path_text(best.path)}: leave it raw: measured {coded} GB/s with {best.choice.name} "
-            f"and {raw} without{sure}"
+            f"and {raw} without{little}{sure}"
         )
 
 

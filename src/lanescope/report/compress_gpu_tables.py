@@ -80,7 +80,9 @@ def _crossings_table(result: ArrayResult) -> Table:
         table.add_column(header, justify="right", min_width=_SPEED_WIDTH)
     table.add_column("pays from", justify="right", min_width=len("from"))
     before = ("", "")
-    for one in result.crossings:
+    paths = list(dict.fromkeys(one.path for one in result.crossings))
+    # stable, so that codecs keep their order
+    for one in sorted(result.crossings, key=lambda one: (paths.index(one.path), one.bytes)):
         now = (path_text(one.path), bytes_text(one.bytes))
         table.add_row(
             now[0] if now[0] != before[0] else "",

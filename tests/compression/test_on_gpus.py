@@ -1,0 +1,157 @@
+"""What is asked of GPUs, and what is made of it: with a core whose GPUs are made up."""
+
+import numpy as np
+import pytest
+
+from lanescope._core import native
+from lanescope.compression import on_gpus
+from lanescope.compression.measuring import MismatchError
+from lanescope.compression.on_gpus import Gpus, require_sms
+from lanescope.compression.stream import Codec
+from lanescope.compression.verdicts import sentences, verdicts
+from lanescope.errors import InputError
+from tests.compression.made_up import array_result, measured
+from tests.compression.made_up_core import DECODE_GBS, ENCODE_GBS, LINK_GBS, MadeUpCore
+
+MIB = 1 << 20
+LEAST_TIMED_BYTES = 2 * MIB
+VALUES = np.arange(30_000, dtype=np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    """What is measured is no question of size here."""
+    monkeypatch.setattr(on_gpus, "LEAST_TIMED_BYTES", LEAST_TIMED_BYTES)
+
+
+def result(*names, size=VALUES.nbytes):
+    given = names or ("raw", "gfc")
+    codecs = [
+        measured(one, ratio=1.0 if one == "raw" else 2.0, compress=1.0, decompress=1.0,
+                 dimensionality=5 if one == "gfc" else 1, size=size)
+        for one in given
+    ]  # fmt: skip
+    return array_result(*codecs, size=size)
+
+
+def last(core, count=2, sizes=(MIB // 4, MIB), of=None, values=VALUES):
+    with Gpus(count, (0, 16), sizes, core) as gpus:
+        return list(gpus.measure(of or result(), values))[-1]
+
+
+def test_kernels_of_every_codec_on_an_array_several_times_over():
+    core = MadeUpCore()
+    found = last(core)
+    assert [one.choice.name for one in found.gpu] == ["constant blocks", "gfc dim 5"]
+    gfc = found.gpu[1]
+    assert gfc.bytes == LEAST_TIMED_BYTES
+    assert [timing.threads for timing in gfc.timings] == [16, 0]  # all of them last
+    assert gfc.timings[-1].compress_gbs.value == pytest.approx(ENCODE_GBS)
+    assert gfc.timings[-1].decompress_gbs.value == pytest.approx(DECODE_GBS)
+    assert gfc.ratio == pytest.approx(2.0, rel=1e-3)
+    assert core.asked[-1] == (native.Codec.gfc, native.Dtype.float32, 5, 0)
+
+
+def test_links_in_turns_with_the_raw_copy():
+    found = last(MadeUpCore())
+    ways = [(one.path, one.bytes, one.codec) for one in found.crossings]
+    assert ways == [
+        (path, size, "gfc")  # blocks that are all one value are not sent: there are none
+        for paths in (("g0>host", "host>g0"), ("g0>g1",))
+        for size in (MIB // 4, MIB)
+        for path in paths
+    ]
+    one = found.crossings[-1]
+    assert len(one.raw_seconds) == len(one.seconds) == 9
+    assert one.dimensionality == 5
+    assert one.ratio == 2
+    assert one.raw_gbs.value == pytest.approx(LINK_GBS, rel=0.4)
+    assert 1.3 < one.speedup.value < 2
+
+
+def test_the_recommendation_is_of_what_was_measured():
+    told = sentences(last(MadeUpCore()), None, 8 * MIB)
+    assert len(told) == 3
+    assert told[0].startswith("GPU 0 to host: use gfc dim 5: measured ")
+    slow = sentences(last(MadeUpCore(ratio=1.02)), None, 8 * MIB)
+    assert all("leave it raw: measured" in one for one in slow)
+
+
+def test_the_break_even_size_is_what_the_rule_says_of_the_measured_speeds():
+    (out, _, _) = verdicts(last(MadeUpCore(), sizes=(MIB, 16 * MIB)))
+    assert out.pays_from is not None
+    # what a start takes is the same for both: so any size pays that the codec's speed allows
+    assert out.pays_from < MIB
+    (never, _, _) = verdicts(last(MadeUpCore(ratio=1.001), sizes=(MIB, 16 * MIB)))
+    assert never.pays_from is None
+
+
+def test_one_gpu_has_no_other_to_send_to():
+    paths = {one.path for one in last(MadeUpCore(), count=1).crossings}
+    assert paths == {"g0>host", "host>g0"}
+
+
+def test_blocks_of_one_value_are_sent_where_they_make_it_small():
+    constant = array_result(measured("raw", ratio=100, compress=1.0, decompress=1.0, size=4000))
+    found = last(MadeUpCore(ratio=100), of=constant, values=np.ones(1000, np.float32))
+    assert {one.choice.codec for one in found.crossings} == {Codec.RAW}
+
+
+def test_a_long_array_is_cut_and_a_short_one_repeated():
+    values = np.arange(1 << 20, dtype=np.float64)  # 8 MiB
+    of = result("gfc", size=values.nbytes)
+    found = last(MadeUpCore(), of=of, values=values, sizes=(MIB,))
+    assert {one.bytes for one in found.crossings} == {MIB}
+
+
+@pytest.mark.parametrize("at", [0, -1])
+def test_a_changed_byte_is_an_error(at):
+    def change(data):
+        data[at] ^= 1
+
+    with pytest.raises(MismatchError, match=r"1 of \d+ bytes of x did not come back"):
+        last(MadeUpCore(change=change))
+
+
+def test_bytes_that_were_not_written_are_an_error():
+    class Idle(MadeUpCore):
+        def _copy(self, source, out, *, coded):
+            """Nothing."""
+
+    with pytest.raises(MismatchError, match="did not come back"):
+        last(Idle())
+
+
+def test_what_there_is_no_memory_for_is_told_and_the_rest_measured():
+    found = last(MadeUpCore(room=LEAST_TIMED_BYTES), sizes=(MIB, 16 * MIB))
+    assert len(found.gpu) == 2
+    assert {one.bytes for one in found.crossings} == {MIB}
+    assert len(found.gpu_notes) == 2
+    assert "gfc dim 5 over the link to the host: out of memory" in found.gpu_notes[0]
+
+
+def test_what_travelled_as_it_is_is_no_compressed_transfer():
+    found = last(MadeUpCore(why_raw="the GPU has no memory left"))
+    assert not found.crossings
+    assert "the GPU has no memory left" in found.gpu_notes[0]
+
+
+def test_channels_end_also_when_something_fails():
+    core = MadeUpCore()
+
+    def cut_off():
+        with Gpus(2, (0,), (MIB,), core) as gpus:
+            for grown in gpus.measure(result("gfc"), VALUES):
+                if grown.crossings:
+                    assert core.open > 0
+                    raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cut_off()
+    assert core.open == 0
+
+
+def test_sms_that_there_are_not():
+    require_sms((0, 132), 132)
+    with pytest.raises(InputError, match="GPU 0 has 132 SMs"):
+        require_sms((133,), 132)
