@@ -9,7 +9,7 @@ from lanescope.compression.measuring import MismatchError
 from lanescope.compression.on_gpus import Gpus, require_sms
 from lanescope.compression.stream import Codec
 from lanescope.compression.verdicts import sentences, verdicts
-from lanescope.errors import InputError
+from lanescope.errors import InputError, LanescopeError
 from tests.compression.made_up import array_result, measured
 from tests.compression.made_up_core import DECODE_GBS, ENCODE_GBS, LINK_GBS, MadeUpCore
 
@@ -126,7 +126,7 @@ def test_what_there_is_no_memory_for_is_told_and_the_rest_measured():
     found = last(MadeUpCore(room=LEAST_TIMED_BYTES), sizes=(MIB, 16 * MIB))
     assert len(found.gpu) == 2
     assert {one.bytes for one in found.crossings} == {MIB}
-    assert len(found.gpu_notes) == 2
+    assert len(found.gpu_notes) == 2  # of the link to the host, and to the other GPU
     assert "gfc dim 5 over the link to the host: out of memory" in found.gpu_notes[0]
 
 
@@ -134,6 +134,35 @@ def test_what_travelled_as_it_is_is_no_compressed_transfer():
     found = last(MadeUpCore(why_raw="the GPU has no memory left"))
     assert not found.crossings
     assert "the GPU has no memory left" in found.gpu_notes[0]
+
+
+def test_gpus_that_do_not_reach_each_other_are_told_once():
+    class Apart(MadeUpCore):
+        def DeviceChannel(self, *options):  # noqa: N802
+            said = "GPU 0 and GPU 1 do not reach each other's memory"
+            raise native.NativeError("DeviceChannel", 0, "no peer access", said, "here")
+
+    found = last(Apart())
+    assert {one.path for one in found.crossings} == {"g0>host", "host>g0"}
+    (note,) = found.gpu_notes
+    assert "do not reach each other" in note
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "error", "words"),
+    [
+        (700, "cudaErrorIllegalAddress", LanescopeError, "GPU 0 failed in time_array_codec"),
+        (1, "bad block", MismatchError, "DATA WERE LOST: what gfc dim 5 made of x"),
+        (0, "too late", LanescopeError, "measure with --device cpu"),
+    ],
+)
+def test_a_gpu_that_fails_is_no_lack_of_memory(code, name, error, words):
+    class Broken(MadeUpCore):
+        def time_array_codec(self, *given):
+            raise native.NativeError("time_array_codec", code, name, "block 3", "here")
+
+    with pytest.raises(error, match=words):
+        last(Broken(), of=result("gfc"))
 
 
 def test_channels_end_also_when_something_fails():

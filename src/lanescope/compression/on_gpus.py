@@ -272,7 +272,8 @@ def _coded(choice: Choice, kind: Any) -> tuple[Any, Any, int]:
 
 
 def _noted(result: ArrayResult, sentence: str) -> ArrayResult:
-    return replace(result, gpu_notes=(*result.gpu_notes, sentence))
+    """Add a sentence, once: what cannot be done for one size often cannot for others."""
+    return replace(result, gpu_notes=tuple(dict.fromkeys((*result.gpu_notes, sentence))))
 
 
 @contextmanager
