@@ -14,8 +14,7 @@ endif()
 # The CUDA runtime is linked in, also where users have no CUDA compiler.
 cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH cuda_root)
 cmake_path(GET cuda_root PARENT_PATH cuda_root)
-list(APPEND LANESCOPE_CUDA_HINTS
-  ${cuda_wheels} ${CMAKE_CUDA_COMPILER_TOOLKIT_ROOT} "${cuda_root}")
+list(APPEND LANESCOPE_CUDA_HINTS ${CMAKE_CUDA_COMPILER_TOOLKIT_ROOT} "${cuda_root}")
 list(REMOVE_DUPLICATES LANESCOPE_CUDA_HINTS)
 include(cmake/lanescope-cudart.cmake)
 
