@@ -57,7 +57,7 @@ def prefix(tmp_path_factory):
         "-DLANESCOPE_PYTHON=OFF", f"-DPython_EXECUTABLE={sys.executable}",
         f"-DCMAKE_CUDA_ARCHITECTURES={'native' if GPUS else '90-real'}",
     )  # fmt: skip
-    said = cmake("--build", folder / "build", "--parallel", "2")
+    said = cmake("--build", folder / "build", "--parallel", str(os.cpu_count() or 1))
     assert "warning" not in said, said
     cmake("--install", folder / "build", "--prefix", folder / "prefix")
     return folder / "prefix"
@@ -68,7 +68,7 @@ def examples(prefix, tmp_path_factory):
     """The examples, built by a project that finds the library, and knows no CUDA language."""
     build = tmp_path_factory.mktemp("examples")
     cmake("-S", ROOT / "native/examples", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
-    cmake("--build", build, "--parallel", "2")
+    cmake("--build", build, "--parallel", str(os.cpu_count() or 1))
     return build
 
 
