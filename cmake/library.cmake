@@ -23,11 +23,14 @@ add_library(lanescope_compression
   native/src/cuda/peer.cpp
   native/src/error.cpp
   native/src/host/parallel.cpp
+  native/src/library/always.cpp
   native/src/library/channels.cpp
   native/src/library/choosing.cpp
   native/src/library/codec.cpp
   native/src/library/deciding.cpp
   native/src/library/log.cpp
+  native/src/library/rule.cpp
+  native/src/library/rule_costs.cpp
   native/src/library/seam.cpp)
 add_library(lanescope::compression ALIAS lanescope_compression)
 target_include_directories(lanescope_compression PUBLIC

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,9 @@ class GpuArray {
   cudaStream_t stream_ = nullptr;
 };
 
+/// A rule would send the first ones as they are, to time them.
+const lc::ChannelOptions kAlways{.decider = std::make_shared<lc::Always>(true)};
+
 std::vector<std::byte> waves(std::size_t bytes) {
   std::vector<std::byte> values(bytes);
   auto* each = reinterpret_cast<float*>(values.data());
@@ -87,7 +91,7 @@ void compress_there(const std::vector<std::byte>& values) {
 }
 
 void offload_and_restore(const std::vector<std::byte>& values) {
-  lc::HostChannel channel(0);
+  lc::HostChannel channel(0, kAlways);
   const GpuArray array(0, values.size()), back(0, values.size());
   array.put(values);
   const auto [parcel, ticket] =
@@ -98,7 +102,7 @@ void offload_and_restore(const std::vector<std::byte>& values) {
 }
 
 void send(const std::vector<std::byte>& values) {
-  lc::GpuChannel channel(0, 1);
+  lc::GpuChannel channel(0, 1, kAlways);
   const GpuArray array(0, values.size()), there(1, values.size());
   array.put(values);
   tell("sent", channel.send(array.bytes(), there.bytes(), lc::Dtype::float32, array.stream(),

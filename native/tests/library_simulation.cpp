@@ -155,7 +155,8 @@ void send_and_tell() {
 
 void offload_and_restore() {
   for (const RestoreBy restore_by : {RestoreBy::staged, RestoreBy::mapped}) {
-    HostChannel channel(1, {.codec = Codec::delta}, restore_by);
+    const auto always = std::make_shared<Always>(true);
+    HostChannel channel(1, {.decider = always, .codec = Codec::delta}, restore_by);
     channel.prepare(1 << 20);
     require(channel.pinned_bytes() >= 1 << 20, "nothing was pinned");
     const Array source(1, kValues, 7), target(1, kValues, 0), again(1, kValues, 0);
@@ -186,9 +187,24 @@ void refuse_what_cannot_be() {
   bad("40 bytes, and 200000 come", [&] { send(here.bytes(), less.bytes(), Dtype::int32); });
   bad("lies on GPU 1, not on GPU 0", [&] { send(there.bytes(), there.bytes(), Dtype::int32); });
   bad("does not lie in a GPU's memory", [&] { send(host, there.bytes(), Dtype::int32); });
-  GpuChannel coded(0, 1, {.codec = Codec::gfc});
+  GpuChannel coded(0, 1, {.decider = std::make_shared<Always>(true), .codec = Codec::gfc});
   bad("does not take values",
       [&] { coded.send(here.bytes(), there.bytes(), Dtype::int32, nullptr, nullptr); });
+}
+
+/// The pretended clock says 1 ms of every transfer: what is tried is no gain, and is left.
+void let_the_rule_decide() {
+  const Array source(0, 16 << 20, 3), target(1, 16 << 20, 0);
+  GpuChannel channel(0, 1);
+  std::string decided;
+  for (int i = 0; i < 8; ++i) {
+    const Ticket sent =
+        channel.send(source.bytes(), target.bytes(), Dtype::int32, nullptr, nullptr, "grid");
+    decided += sent.decision().compress ? 'z' : '-';
+    require(sent.wait().compressed == sent.decision().compress, "another way than decided");
+    require(target.is(source), "an array came out otherwise");
+  }
+  require(decided == "--z-----", "decided was " + decided);
 }
 
 void tell_damage_once() {
@@ -225,6 +241,7 @@ int main() {
   lc::send_and_tell();
   lc::offload_and_restore();
   lc::refuse_what_cannot_be();
+  lc::let_the_rule_decide();
   lc::tell_damage_once();
   std::puts("all is as told");
 }

@@ -7,7 +7,7 @@ import pytest
 
 from tests.native.test_channel_simulation import ROOT, SANITIZERS, SOURCES, cuda_headers
 
-ADDED = ("channels", "choosing", "deciding", "log", "seam")
+ADDED = ("always", "channels", "choosing", "deciding", "log", "rule", "rule_costs", "seam")
 
 
 def test_who_is_asked_and_told_and_what_is_refused(tmp_path):

@@ -148,6 +148,9 @@ struct Decision {
   std::optional<Codec> codec;  ///< None: the channel looks at the first array of each tag and type.
   int dimensionality = 1;
   std::string reason{};  ///< One line.
+
+  /// What it would take either way, as predicted; none where nothing is known.
+  std::optional<double> raw_seconds{}, compressed_seconds{};
 };
 
 /// What became of a transfer.
@@ -177,6 +180,21 @@ class LANESCOPE_API Always final : public Decider {
 
  private:
   bool compress_;
+};
+
+/// Compresses where that is predicted to take less than 0.95 of the time, from what transfers of
+/// the same tag, type and path took before; turns itself off where it is slower. Python's rule
+/// (docs/compression-rule.md), without probes and links that are known beforehand.
+class LANESCOPE_API Rule final : public Decider {
+ public:
+  Rule();
+  ~Rule() override;
+  Decision decide(const Transfer& transfer) override;
+  void learn(const Transfer& transfer, const Decision& decision, const Outcome& outcome) override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 // ---- Channels -----------------------------------------------------------------------------------
@@ -214,7 +232,7 @@ class LANESCOPE_API Ticket {
 };
 
 struct ChannelOptions {
-  std::shared_ptr<Decider> decider{};  ///< None: `Always(true)`.
+  std::shared_ptr<Decider> decider{};  ///< None: a `Rule`.
   std::optional<Codec> codec{};        ///< For all arrays; none: as decided.
   std::size_t slab_bytes = 8 << 20;    ///< Of the array, that travel as one: a multiple of 64 KiB.
   int slots = 4;                       ///< Slabs that the receiving GPU keeps room for.

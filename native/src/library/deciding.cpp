@@ -4,16 +4,8 @@
 
 namespace lanescope::compression {
 
-Decider::~Decider() = default;
-
-void Decider::learn(const Transfer&, const Decision&, const Outcome&) {}
-
-Decision Always::decide(const Transfer&) {
-  return {compress_, std::nullopt, 1, compress_ ? "compression is on" : "compression is off"};
-}
-
 Deciding::Deciding(const ChannelOptions& options)
-    : decider_(options.decider ? options.decider : std::make_shared<Always>(true)),
+    : decider_(options.decider ? options.decider : std::make_shared<Rule>()),
       codec_(options.codec) {}
 
 Decision Deciding::decide(const Transfer& transfer, std::span<const std::byte> array,
