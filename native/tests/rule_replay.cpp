@@ -1,18 +1,23 @@
-// Says what the rule decides about transfers, one line each, and learns what became of them:
+// Says what the rule decides about transfers, one line each, and learns what became of them
+// (`rule_replay SLAB_BYTES [CODEC]`):
 //
 //   decide ID TAG PATH TYPE BYTES        ->  COMPRESS CODEC DIMENSIONALITY RAW_S COMPRESSED_S
 //   REASON learn ID SECONDS WIRE_BYTES COMPRESSED
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "lanescope/compression.hpp"
 
-int main() {
+int main(int count, char** words) {
   namespace lc = lanescope::compression;
-  lc::Rule rule;
+  std::optional<lc::Codec> codec;
+  if (count > 2) codec = static_cast<lc::Codec>(std::atoi(words[2]));
+  lc::Rule rule(std::strtoul(words[1], nullptr, 10), codec);
   std::map<int, std::pair<lc::Transfer, lc::Decision>> under_way;
   std::string what;
   int id = 0;

@@ -3,6 +3,7 @@
 import random
 import shutil
 import subprocess
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from lanescope._core import native
 from lanescope.compression.costs import CodecCost, LinkCost, compressed_seconds, raw_seconds
 from lanescope.compression.deciding import Outcome, Transfer
-from lanescope.compression.rule import Rule
+from lanescope.compression.rule import AT_BEST, Rule
 from tests.compression.simulated import MIB, NVLINK, PCIE
 from tests.native.test_channel_simulation import ROOT, cuda_headers
 
@@ -46,10 +47,11 @@ def told(decision):
 class Device:
     """Links and codecs that change now and then, as chance has it."""
 
-    def __init__(self, seed, link, cost, late):
+    def __init__(self, seed, link, cost, late, slab_bytes, codec):
         self.chance = random.Random(seed)
         self.link, self.cost, self.late = link, cost, late
-        self.rule = Rule()
+        self.options = [slab_bytes] if codec is None else [slab_bytes, native.Codec[codec].value]
+        self.rule = Rule(cost=replace(AT_BEST, slab_bytes=slab_bytes), codec=codec)
         self.lines, self.expected, self.untold = [], [], []
         self.ratios = {"exponent": 1.4, "delta": 1.2, "gfc": 1.1}
 
@@ -84,9 +86,9 @@ class Device:
             self.lines.append(f"learn {which} {got.seconds!r} {got.wire_bytes} {+got.compressed}")
 
 
-def played(seed, link, cost, late):
+def played(seed, link, cost, late, slab_bytes=8 * MIB, codec=None):
     """A device over which arrays of four kinds have gone, of some sizes, in a row of chance."""
-    device = Device(seed, link, cost, late)
+    device = Device(seed, link, cost, late, slab_bytes, codec)
     chance = device.chance
     dtypes = ["bfloat16", "float32", "float64", "int64", "uint8"]
     paths = ["g0>g1", "g0>host"]
@@ -100,14 +102,23 @@ def played(seed, link, cost, late):
     return device
 
 
-CASES = list(product(range(2), [NVLINK, PCIE], [FAST, SLOW], [0, 5]))
+CASES = [
+    *product(range(2), [NVLINK, PCIE], [FAST, SLOW], [0, 5]),
+    (2, PCIE, FAST, 0, 2 * MIB, None),
+    (3, PCIE, FAST, 5, 8 * MIB, "delta"),
+    (4, NVLINK, FAST, 0, 16 * MIB, "gfc"),
+]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_decisions_are_those_of_python(replay, case):
     device = played(*case)
     done = subprocess.run(
-        [replay], input="\n".join(device.lines) + "\n", capture_output=True, text=True, check=True
+        [replay, *map(str, device.options)],
+        input="\n".join(device.lines) + "\n",
+        capture_output=True,
+        text=True,
+        check=True,
     )
     said = done.stdout.splitlines()
     for number, (line, expected) in enumerate(zip(said, device.expected, strict=True)):

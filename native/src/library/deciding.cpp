@@ -5,7 +5,8 @@
 namespace lanescope::compression {
 
 Deciding::Deciding(const ChannelOptions& options)
-    : decider_(options.decider ? options.decider : std::make_shared<Rule>()),
+    : decider_(options.decider ? options.decider
+                               : std::make_shared<Rule>(options.slab_bytes, options.codec)),
       codec_(options.codec) {}
 
 Decision Deciding::decide(const Transfer& transfer, std::span<const std::byte> array,

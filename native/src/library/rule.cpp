@@ -135,6 +135,8 @@ using CodecKey = std::tuple<Dtype, std::string, Codec>;
 }  // namespace
 
 struct Rule::State {
+  State(std::size_t slab, std::optional<Codec> codec) : slab_bytes(slab), only(codec) {}
+
   Decision decide(const Transfer& transfer);
   std::optional<Decision> first_trial(const Case& one);
   Decision weigh(const Case& one);
@@ -146,6 +148,8 @@ struct Rule::State {
     return kept[{transfer.tag, transfer.dtype, transfer.path}];
   }
 
+  std::size_t slab_bytes;
+  std::optional<Codec> only;
   std::mutex mutex;
   RawTimes raw;
   std::map<std::tuple<std::string, Dtype, std::string>, Kept> kept;
@@ -162,7 +166,7 @@ double Rule::State::seconds(const Case& one, Codec codec, double ratio) {
              found != slowness.end()) {
     times = found->second;
   }
-  return compressed_seconds(one.transfer.bytes, ratio, times, one.link);
+  return compressed_seconds(one.transfer.bytes, ratio, {times, slab_bytes}, one.link);
 }
 
 Decision Rule::State::compressed(const Case& one, Codec codec, std::string reason) {
@@ -178,13 +182,13 @@ Decision Rule::State::compressed(const Case& one, Codec codec, std::string reaso
 }
 
 Decision Rule::State::decide(const Transfer& transfer) {
-  auto codecs = codecs_of(transfer.dtype);
+  auto codecs = only ? std::vector{*only} : codecs_of(transfer.dtype);
   if (codecs.empty()) return not_compressed("no codec takes such values");
   const auto expected = raw.seconds(transfer.path, transfer.bytes);
   const auto link = raw.link(transfer.path, transfer.bytes);
   if (!expected || !link) return nothing_known();
-  const double ideal =
-      compressed_seconds(transfer.bytes, std::numeric_limits<double>::infinity(), 1, *link);
+  const double ideal = compressed_seconds(transfer.bytes, std::numeric_limits<double>::infinity(),
+                                          {1, slab_bytes}, *link);
   if (ideal >= kMargin * *expected)
     return not_compressed("too small for this link: compressing alone takes " + time_text(ideal) +
                               ", as it is " + time_text(*expected),
@@ -290,13 +294,15 @@ void Rule::State::learn_compressed(const Transfer& transfer, const Decision& dec
   if (!std::exchange(warm[key], true) && loss > 0) return;
   std::optional<double> times;
   if (const auto link = raw.link(transfer.path, transfer.bytes)) {
-    times = std::clamp(slowness_of(transfer.bytes, 1 / share, *link, outcome.seconds),
-                       kLeastSlowness, kMostSlowness);
+    times =
+        std::clamp(slowness_of(transfer.bytes, 1 / share, {1, slab_bytes}, *link, outcome.seconds),
+                   kLeastSlowness, kMostSlowness);
     const double old = slowness.try_emplace(key, *times).first->second;
     slowness[key] = old + kNewest * (std::min(*times, 2 * old) - old);
   }
   const auto usual = codecs_of(transfer.dtype);
-  if (std::find(usual.begin(), usual.end(), codec) == usual.end()) kept.settled = true;
+  // somebody else chose it, and would again
+  if (!only && std::find(usual.begin(), usual.end(), codec) == usual.end()) kept.settled = true;
   const int size_of = size_class(transfer.bytes);
   if (CodecKept* known = kept.find(codec))
     known->take(share, times, kept.off.contains({size_of, codec}) ? 1 : kNewest);
@@ -305,7 +311,8 @@ void Rule::State::learn_compressed(const Transfer& transfer, const Decision& dec
   if (expected) kept.switch_codec(size_of, codec, loss, outcome.seconds < kMargin * *expected);
 }
 
-Rule::Rule() : state_(std::make_unique<State>()) {}
+Rule::Rule(std::size_t slab_bytes, std::optional<Codec> codec)
+    : state_(std::make_unique<State>(slab_bytes, codec)) {}
 Rule::~Rule() = default;
 
 Decision Rule::decide(const Transfer& transfer) {

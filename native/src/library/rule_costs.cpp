@@ -9,30 +9,31 @@ namespace lanescope::compression {
 namespace {
 
 constexpr double kCompressGbs = 1000, kDecompressGbs = 1500, kStartSeconds = 20e-6;
-constexpr std::size_t kSlabBytes = 8 << 20;
 
 /// Seconds of the first and last slab, of the slower codec, and of the link.
 struct Parts {
   double fill, working, crossing;
 };
 
-Parts parts_of(std::size_t bytes, double ratio, double times, const LinkCost& link) {
-  const double c = kCompressGbs / times * 1e9, d = kDecompressGbs / times * 1e9;
+Parts parts_of(std::size_t bytes, double ratio, const CodecCost& codec, const LinkCost& link) {
+  const double c = kCompressGbs / codec.times * 1e9, d = kDecompressGbs / codec.times * 1e9;
   const auto size = static_cast<double>(bytes);
-  const double fill = static_cast<double>(std::min(kSlabBytes, bytes)) * (1 / c + 1 / d);
+  const double fill = static_cast<double>(std::min(codec.slab_bytes, bytes)) * (1 / c + 1 / d);
   const double crossing = std::isinf(ratio) ? 0 : size / (ratio * link.gbs * 1e9);
   return {fill, size / std::min(c, d), crossing};
 }
 
 }  // namespace
 
-double compressed_seconds(std::size_t bytes, double ratio, double times, const LinkCost& link) {
-  const Parts parts = parts_of(bytes, ratio, times, link);
+double compressed_seconds(std::size_t bytes, double ratio, const CodecCost& codec,
+                          const LinkCost& link) {
+  const Parts parts = parts_of(bytes, ratio, codec, link);
   return link.first_seconds + kStartSeconds + parts.fill + std::max(parts.working, parts.crossing);
 }
 
-double slowness_of(std::size_t bytes, double ratio, const LinkCost& link, double seconds) {
-  const Parts parts = parts_of(bytes, ratio, 1, link);
+double slowness_of(std::size_t bytes, double ratio, const CodecCost& codec, const LinkCost& link,
+                   double seconds) {
+  const Parts parts = parts_of(bytes, ratio, codec, link);
   const double left = std::max(seconds - link.first_seconds - kStartSeconds, 0.0);
   const double by_codec = left / (parts.fill + parts.working);
   if (by_codec * parts.working >= parts.crossing) return by_codec;

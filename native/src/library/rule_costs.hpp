@@ -21,11 +21,19 @@ struct LinkCost {
   double first_seconds;
 };
 
-/// T_z of so many bytes with a codec so many times as slow as at best; the ratio may be infinite.
-double compressed_seconds(std::size_t bytes, double ratio, double times, const LinkCost& link);
+/// A codec so many times as slow as at best, and the slabs of the channel.
+struct CodecCost {
+  double times;
+  std::size_t slab_bytes;
+};
 
-/// How many times as slow as at best a codec is by which T_z is `seconds`.
-double slowness_of(std::size_t bytes, double ratio, const LinkCost& link, double seconds);
+/// T_z of so many bytes; the ratio may be infinite.
+double compressed_seconds(std::size_t bytes, double ratio, const CodecCost& codec,
+                          const LinkCost& link);
+
+/// How many times as slow as `codec` one is by which T_z is `seconds`.
+double slowness_of(std::size_t bytes, double ratio, const CodecCost& codec, const LinkCost& link,
+                   double seconds);
 
 /// Sizes of one class are within a factor of two.
 int size_class(std::size_t bytes);
