@@ -4,6 +4,7 @@
 # make format     lay the code out
 # make fuzz       throw data and damaged strips at the codecs; INPUTS=10000000 SEED=7 for more
 # make simulate  send arrays through channels over a pretended CUDA; ROUNDS=10000 SEED=7 for more
+# make library    the library for C++, installed below PREFIX (docs/cpp.md)
 # make stubs      write the core's type stubs again, after a change of its bindings
 # make clean      remove what these made
 
@@ -12,7 +13,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -name '*.pyc')
 
-.PHONY: all check test lint gpu-test fuzz simulate format stubs clean
+.PHONY: all check test lint gpu-test fuzz simulate library format stubs clean
 
 all: check
 
@@ -78,6 +79,13 @@ build/channel_simulation: native/tests/channel_simulation.cpp native/tests/prete
 ROUNDS ?= 1000
 simulate: build/channel_simulation
 	build/channel_simulation $(ROUNDS) $(SEED)
+
+PREFIX ?= $(CURDIR)/build/prefix
+library: $(VENV)/installed-test
+	$(BIN)/cmake -S . -B build/library -DLANESCOPE_PYTHON=OFF \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+	$(BIN)/cmake --build build/library --parallel
+	$(BIN)/cmake --install build/library
 
 clean:
 	rm -rf build $(VENV)

@@ -1,0 +1,73 @@
+# The library for C++ (docs/cpp.md): compressed arrays, and nothing of Python, hwloc or CUPTI.
+
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+file(STRINGS native/include/lanescope/compression.hpp version_lines REGEX "_VERSION_[A-Z]+ [0-9]+")
+string(REGEX REPLACE "[^0-9;]" "" version_parts "${version_lines}")
+list(JOIN version_parts "." lanescope_version)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+# The CUDA runtime is linked in, also where users have no CUDA compiler.
+cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH cuda_root)
+cmake_path(GET cuda_root PARENT_PATH cuda_root)
+list(APPEND LANESCOPE_CUDA_HINTS ${CMAKE_CUDA_COMPILER_TOOLKIT_ROOT} "${cuda_root}")
+list(REMOVE_DUPLICATES LANESCOPE_CUDA_HINTS)
+include(cmake/lanescope-cudart.cmake)
+
+add_library(lanescope_compression
+  ${compress_sources}
+  native/src/cuda/peer.cpp
+  native/src/error.cpp
+  native/src/host/parallel.cpp
+  native/src/library/always.cpp
+  native/src/library/channels.cpp
+  native/src/library/choosing.cpp
+  native/src/library/codec.cpp
+  native/src/library/deciding.cpp
+  native/src/library/log.cpp
+  native/src/library/rule.cpp
+  native/src/library/rule_costs.cpp
+  native/src/library/seam.cpp)
+add_library(lanescope::compression ALIAS lanescope_compression)
+target_include_directories(lanescope_compression PUBLIC
+  $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/native/include>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_features(lanescope_compression PUBLIC cxx_std_20)
+target_compile_options(lanescope_compression PRIVATE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic>)
+# As a target of the build's own would be exported, too, it is named in two ways.
+target_link_libraries(lanescope_compression
+  PUBLIC $<BUILD_INTERFACE:lanescope::cudart> $<INSTALL_INTERFACE:lanescope::cudart>
+  PRIVATE Threads::Threads)
+set_target_properties(lanescope_compression PROPERTIES
+  EXPORT_NAME compression
+  LINKER_LANGUAGE CXX
+  POSITION_INDEPENDENT_CODE ON
+  CXX_VISIBILITY_PRESET hidden
+  CUDA_VISIBILITY_PRESET hidden
+  VISIBILITY_INLINES_HIDDEN ON
+  VERSION ${lanescope_version}
+  SOVERSION ${lanescope_version})
+if(BUILD_SHARED_LIBS)
+  target_link_options(lanescope_compression PRIVATE -Wl,--exclude-libs,ALL)
+endif()
+
+set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/lanescope")
+install(TARGETS lanescope_compression EXPORT lanescope)
+install(FILES native/include/lanescope/compression.hpp
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lanescope")
+install(EXPORT lanescope NAMESPACE lanescope:: FILE lanescope-targets.cmake
+  DESTINATION "${package_folder}")
+configure_package_config_file(cmake/lanescope-config.cmake.in
+  "${CMAKE_CURRENT_BINARY_DIR}/lanescope-config.cmake" INSTALL_DESTINATION "${package_folder}")
+write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/lanescope-config-version.cmake"
+  VERSION "${lanescope_version}" COMPATIBILITY SameMinorVersion)
+install(FILES
+  "${CMAKE_CURRENT_BINARY_DIR}/lanescope-config.cmake"
+  "${CMAKE_CURRENT_BINARY_DIR}/lanescope-config-version.cmake"
+  cmake/lanescope-cudart.cmake
+  DESTINATION "${package_folder}")

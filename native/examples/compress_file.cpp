@@ -1,0 +1,77 @@
+// Compresses a file of values on the host, and gets it back:
+//
+//   compress_file compress values.f32 values.z float32 [raw, gfc, exponent or delta]
+//   compress_file decompress values.z values.f32
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "lanescope/compression.hpp"
+
+namespace lc = lanescope::compression;
+
+namespace {
+
+constexpr std::array<const char*, 12> kDtypes = {"bytes",   "float16", "bfloat16", "float32",
+                                                 "float64", "int8",    "int16",    "int32",
+                                                 "int64",   "uint16",  "uint32",   "uint64"};
+constexpr std::array<const char*, 4> kCodecs = {"raw", "gfc", "exponent", "delta"};
+
+[[noreturn]] void refuse(const std::string& sentence) {
+  throw lc::Error(lc::ErrorCode::bad_input, 0, sentence);
+}
+
+template <typename Value, std::size_t n>
+Value named(const std::array<const char*, n>& names, const std::string& name, const char* what) {
+  for (std::size_t i = 0; i < n; ++i)
+    if (name == names[i]) return static_cast<Value>(i);
+  refuse("there is no " + std::string(what) + " " + name);
+}
+
+std::vector<std::byte> read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) refuse(path + " cannot be read");
+  std::vector<std::byte> bytes(static_cast<std::size_t>(file.tellg()));
+  file.seekg(0);
+  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!file) refuse(path + " cannot be read to its end");
+  return bytes;
+}
+
+void write(const std::string& path, const std::vector<std::byte>& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  if (!file.flush()) refuse(path + " cannot be written");
+}
+
+void run(const std::vector<std::string>& words) {
+  if (words.size() < 3 || words.size() > 5)
+    refuse("give compress FILE STREAM [TYPE [CODEC]], or decompress STREAM FILE");
+  const std::vector<std::byte> input = read(words[1]);
+  if (words[0] == "decompress") {
+    write(words[2], lc::decompress(input));
+    return;
+  }
+  lc::Options options;
+  if (words.size() > 3) options.dtype = named<lc::Dtype>(kDtypes, words[3], "type of values");
+  if (words.size() > 4) options.codec = named<lc::Codec>(kCodecs, words[4], "codec");
+  const std::vector<std::byte> stream = lc::compress(input, options);
+  write(words[2], stream);
+  const lc::StreamInfo info = lc::describe(stream);
+  std::printf("%s: %zu bytes became %zu\n", kCodecs[static_cast<std::size_t>(info.codec)],
+              info.bytes, info.stored_bytes);
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  try {
+    run({words + 1, words + count});
+  } catch (const lc::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,330 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Compresses arrays without loss, on the host and on NVIDIA GPUs, and moves them compressed from
+/// GPU to GPU and from a GPU to the host and back. Link with `lanescope::compression`
+/// (docs/cpp.md).
+///
+/// Streams are those of Python's `lanescope.compress`, to the bit. All functions and classes may
+/// be used by several threads. Failures are thrown as `Error`, and as nothing else.
+
+#define LANESCOPE_VERSION_MAJOR 0
+#define LANESCOPE_VERSION_MINOR 3
+#define LANESCOPE_VERSION_PATCH 0
+#define LANESCOPE_API __attribute__((visibility("default")))
+
+namespace lanescope::compression {
+
+// ---- Errors -------------------------------------------------------------------------------------
+
+enum class ErrorCode {
+  bad_input,  ///< What was given cannot be: types, sizes, places, settings.
+  damaged,    ///< A stream or an array is not what was compressed.
+  too_late,   ///< A transfer has not ended in time.
+  no_memory,  ///< Of the host or of a GPU.
+  cuda,       ///< CUDA failed, or there is no GPU.
+};
+
+/// `what()` is one sentence.
+class LANESCOPE_API Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, int cuda_code, const std::string& sentence)
+      : std::runtime_error(sentence), code_(code), cuda_code_(cuda_code) {}
+
+  ErrorCode code() const noexcept { return code_; }
+
+  /// The `cudaError_t` of the call that failed; 0 where it was none.
+  int cuda_code() const noexcept { return cuda_code_; }
+
+ private:
+  ErrorCode code_;
+  int cuda_code_;
+};
+
+// ---- Streams ------------------------------------------------------------------------------------
+
+/// How values are coded; docs/compression.md tells each. The numbers are those in streams.
+enum class Codec : std::uint8_t { raw = 0, gfc = 1, exponent = 2, delta = 3 };
+
+/// What the values are. The numbers are those in streams.
+enum class Dtype : std::uint8_t {
+  bytes = 0,
+  float16 = 1,
+  bfloat16 = 2,
+  float32 = 3,
+  float64 = 4,
+  int8 = 5,
+  int16 = 6,
+  int32 = 7,
+  int64 = 8,
+  uint16 = 9,
+  uint32 = 10,
+  uint64 = 11,
+};
+
+/// Bytes of one value.
+LANESCOPE_API std::size_t value_bytes(Dtype dtype);
+
+struct Options {
+  Dtype dtype = Dtype::bytes;
+  std::optional<Codec> codec{};        ///< None: the one that makes some of the array smallest.
+  int dimensionality = 1;              ///< With GFC: how many values back is predicted from, to 32.
+  std::vector<std::uint64_t> shape{};  ///< Up to 16 sides; empty: one dimension.
+  int threads = 0;                     ///< On the host; 0: as many as CPUs, 16 at most.
+  int sms = 0;                         ///< On a GPU: how many SMs; 0: all.
+};
+
+/// What a stream says of itself.
+struct StreamInfo {
+  Codec codec;
+  Dtype dtype;
+  int dimensionality;
+  std::vector<std::uint64_t> shape;
+  std::size_t bytes;         ///< Of the array.
+  std::size_t stored_bytes;  ///< Of the stream.
+};
+
+/// Most bytes of the stream of an array.
+LANESCOPE_API std::size_t most_bytes(std::size_t array_bytes, std::size_t dimensions = 1);
+
+/// Compresses an array in the host's memory; returns its stream.
+LANESCOPE_API std::vector<std::byte> compress(std::span<const std::byte> array,
+                                              const Options& options = {});
+
+/// The same into memory with room for `most_bytes`; returns how many bytes the stream has.
+LANESCOPE_API std::size_t compress_into(std::span<const std::byte> array, std::span<std::byte> out,
+                                        const Options& options = {});
+
+/// Reads and checks what a stream says of itself, not its blocks.
+LANESCOPE_API StreamInfo describe(std::span<const std::byte> stream);
+
+/// Returns the array. A stream that was cut off or changed is refused as `damaged`, and the block
+/// is named.
+LANESCOPE_API std::vector<std::byte> decompress(std::span<const std::byte> stream, int threads = 0);
+
+/// The same into memory of as many bytes as the array has.
+LANESCOPE_API void decompress_into(std::span<const std::byte> stream, std::span<std::byte> out,
+                                   int threads = 0);
+
+// ---- Streams in a GPU's memory ------------------------------------------------------------------
+//
+// Both arrays lie in the memory of one GPU, and `on` is a stream of it. What is on that is waited
+// for, and all is done when the call returns. The bytes are those that the host makes.
+
+/// `out` begins at a multiple of 16 bytes and has room for what comes, `most_bytes` at most.
+LANESCOPE_API std::size_t compress_on_gpu(std::span<const std::byte> array,
+                                          std::span<std::byte> out, const Options& options,
+                                          cudaStream_t on);
+
+LANESCOPE_API StreamInfo describe_on_gpu(std::span<const std::byte> stream, cudaStream_t on);
+
+/// `out` has as many bytes as the array. Refuses as `decompress` does.
+LANESCOPE_API void decompress_on_gpu(std::span<const std::byte> stream, std::span<std::byte> out,
+                                     cudaStream_t on, int sms = 0);
+
+// ---- Who decides whether an array travels compressed --------------------------------------------
+
+/// An array that is about to cross a link.
+struct Transfer {
+  std::string tag;   ///< What the caller calls arrays of its kind.
+  std::string path;  ///< "g0>g1", "g0>host".
+  Dtype dtype;
+  std::size_t bytes;
+};
+
+struct Decision {
+  bool compress;
+  std::optional<Codec> codec;  ///< None: the channel looks at the first array of each tag and type.
+  int dimensionality = 1;
+  std::string reason{};  ///< One line.
+
+  /// What it would take either way, as predicted; none where nothing is known.
+  std::optional<double> raw_seconds{}, compressed_seconds{};
+};
+
+/// What became of a transfer.
+struct Outcome {
+  double seconds;          ///< From its first to its last step on the devices, by their clock.
+  std::size_t bytes;       ///< Of the array.
+  std::size_t wire_bytes;  ///< What crossed the link.
+  bool compressed;         ///< What shall be compressed may have to travel as it is.
+};
+
+/// Decides for each transfer. Called by all threads that use its channels.
+class LANESCOPE_API Decider {
+ public:
+  virtual ~Decider();
+  virtual Decision decide(const Transfer& transfer) = 0;
+
+  /// Told of sends and offloads that came in whole, in the order in which they end, when the
+  /// channel is used the next time.
+  virtual void learn(const Transfer& transfer, const Decision& decision, const Outcome& outcome);
+};
+
+/// Compresses everything, or nothing.
+class LANESCOPE_API Always final : public Decider {
+ public:
+  explicit Always(bool compress) : compress_(compress) {}
+  Decision decide(const Transfer& transfer) override;
+
+ private:
+  bool compress_;
+};
+
+/// Compresses where that is predicted to take less than 0.95 of the time, from what transfers of
+/// the same tag, type and path took before; turns itself off where it is slower. Python's rule
+/// (docs/compression-rule.md), without probes and links that are known beforehand.
+class LANESCOPE_API Rule final : public Decider {
+ public:
+  /// For channels with such slabs; with a codec it is the only one, else those that suit the type.
+  explicit Rule(std::size_t slab_bytes = 8 << 20, std::optional<Codec> codec = {});
+  ~Rule() override;
+  Decision decide(const Transfer& transfer) override;
+  void learn(const Transfer& transfer, const Decision& decision, const Outcome& outcome) override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// ---- Channels -----------------------------------------------------------------------------------
+//
+// Nothing waits on the host, but for a restore, which waits for the end of its offload. A transfer
+// comes behind what is on the streams that are given, and what is put on them later comes behind
+// it. Arrays come out bit by bit as they went in; one that does not is an error of `Ticket::wait`,
+// or else of the channel's next call. One that does not begin at a multiple of 16 bytes, or for
+// which a GPU has no memory left, travels as it is.
+
+inline constexpr double kPatienceSeconds = 30;
+
+/// A transfer; copies are of the same one.
+class LANESCOPE_API Ticket {
+ public:
+  struct State;
+  explicit Ticket(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  /// Whether it has ended, well or not.
+  bool done() const;
+
+  /// Returns what became of it, when it has ended.
+  Outcome wait(double patience_seconds = kPatienceSeconds) const;
+
+  const Transfer& transfer() const noexcept;
+
+  /// With the codec that was taken.
+  const Decision& decision() const noexcept;
+
+  /// Why it travels as it is although it was to be compressed; empty otherwise.
+  std::string why_raw() const;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+struct ChannelOptions {
+  std::shared_ptr<Decider> decider{};  ///< None: a `Rule`.
+  std::optional<Codec> codec{};        ///< For all arrays; none: as decided.
+  std::size_t slab_bytes = 8 << 20;    ///< Of the array, that travel as one: a multiple of 64 KiB.
+  int slots = 4;                       ///< Slabs that the receiving GPU keeps room for.
+  std::optional<int> sms{};            ///< Of each GPU; 0: all. None: 48 to a GPU, 16 to the host.
+  int lanes = 2;                       ///< Slabs that are coded at a time; to a GPU.
+  double patience_seconds = kPatienceSeconds;  ///< How long its end waits for what is under way.
+};
+
+/// A way from one GPU to another, or to itself.
+class LANESCOPE_API GpuChannel {
+ public:
+  /// Refuses where there is no such GPU, or the two do not reach each other's memory.
+  GpuChannel(int from, int to, const ChannelOptions& options = {});
+
+  /// Waits for what is under way; what has not ended then keeps its memory.
+  ~GpuChannel();
+  GpuChannel(GpuChannel&&) noexcept;
+  GpuChannel& operator=(GpuChannel&&) noexcept;
+
+  /// Sends an array to one of as many bytes on the other GPU. Each stream is one of its GPU.
+  Ticket send(std::span<const std::byte> source, std::span<std::byte> target, Dtype dtype,
+              cudaStream_t source_stream, cudaStream_t target_stream, std::string_view tag = {});
+
+  /// Waits for all that is under way, and throws the first error of which nobody was told.
+  void synchronize(double patience_seconds = kPatienceSeconds);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// An array in pinned memory of the host, compressed or not; freed with its last copy.
+class LANESCOPE_API Parcel {
+ public:
+  struct State;
+  explicit Parcel(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  /// Of the array.
+  std::size_t bytes() const noexcept;
+  Dtype dtype() const noexcept;
+
+  /// Of what is stored. Waits for the end of the offload.
+  std::size_t stored_bytes() const;
+
+ private:
+  friend class HostChannel;
+  std::shared_ptr<State> state_;
+};
+
+/// How compressed arrays come back.
+enum class RestoreBy {
+  staged,  ///< The copy engine brings slabs to the GPU, and kernels decode them there.
+  mapped,  ///< Kernels read the host's memory themselves.
+};
+
+/// A way from a GPU to the host's memory and back.
+class LANESCOPE_API HostChannel {
+ public:
+  explicit HostChannel(int gpu, const ChannelOptions& options = {},
+                       RestoreBy restore_by = RestoreBy::staged);
+
+  /// As that of `GpuChannel`. Parcels stay.
+  ~HostChannel();
+  HostChannel(HostChannel&&) noexcept;
+  HostChannel& operator=(HostChannel&&) noexcept;
+
+  struct Offload {
+    Parcel parcel;
+    Ticket ticket;
+  };
+
+  /// Takes an array to the host. It may be overwritten by what is put on the stream later.
+  Offload offload(std::span<const std::byte> source, Dtype dtype, cudaStream_t stream,
+                  std::string_view tag = {});
+
+  /// Brings an array back, as often as wanted; another channel's, too. `target` has as many bytes,
+  /// and begins at a multiple of 16.
+  Ticket restore(const Parcel& parcel, std::span<std::byte> target, cudaStream_t stream);
+
+  /// Pins so many bytes of the host's memory now, which takes about 0.3 s a GiB.
+  void prepare(std::size_t bytes);
+
+  /// Memory of the host that the channel has pinned, taken or not.
+  std::size_t pinned_bytes() const;
+
+  /// As that of `GpuChannel`.
+  void synchronize(double patience_seconds = kPatienceSeconds);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lanescope::compression

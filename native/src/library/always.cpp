@@ -1,0 +1,13 @@
+#include "lanescope/compression.hpp"
+
+namespace lanescope::compression {
+
+Decider::~Decider() = default;
+
+void Decider::learn(const Transfer&, const Decision&, const Outcome&) {}
+
+Decision Always::decide(const Transfer&) {
+  return {compress_, std::nullopt, 1, compress_ ? "compression is on" : "compression is off"};
+}
+
+}  // namespace lanescope::compression

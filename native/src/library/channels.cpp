@@ -1,0 +1,210 @@
+#include <string>
+#include <utility>
+
+#include "deciding.hpp"
+#include "lanescope/compress/channel.hpp"
+#include "lanescope/compress/host_channel.hpp"
+#include "lanescope/cuda_handles.hpp"
+#include "log.hpp"
+
+namespace lanescope::compression {
+
+namespace {
+
+constexpr int kPeerSms = 48;  // a link between GPUs takes more than one to the host
+constexpr int kHostSms = 16;
+constexpr std::size_t kPieceBytes = 256 << 20;
+
+std::string name_of(int gpu) {
+  std::string name("g");
+  return name += std::to_string(gpu);
+}
+
+/// What both kinds of channels are made of. The core's channel ends first, and waits; then who
+/// decides is told of what has ended.
+template <typename Channel>
+struct Way {
+  template <typename... Arguments>
+  Way(const ChannelOptions& options, Arguments&&... arguments)
+      : deciding(options),
+        log(deciding.decider()),
+        channel(std::make_unique<Channel>(std::forward<Arguments>(arguments)...)) {}
+  ~Way() {
+    channel.reset();
+    try {
+      log.settle();
+    } catch (...) {  // whoever wants to know asks `synchronize`
+    }
+  }
+
+  Ticket add(Transfer transfer, Decision decision, std::shared_ptr<core::Ticket> ticket,
+             bool learns) {
+    auto state = std::make_shared<Ticket::State>(std::move(transfer), std::move(decision),
+                                                 std::move(ticket));
+    log.add(state, learns);
+    return Ticket(std::move(state));
+  }
+
+  Deciding deciding;
+  Log log;
+  std::unique_ptr<Channel> channel;
+};
+
+}  // namespace
+
+// ---- Tickets
+
+bool Ticket::done() const {
+  return told([&] { return state_->ticket->done(); });
+}
+
+Outcome Ticket::wait(double patience_seconds) const {
+  return told([&] { return state_->wait(patience_seconds); });
+}
+
+const Transfer& Ticket::transfer() const noexcept {
+  return state_->transfer;
+}
+
+const Decision& Ticket::decision() const noexcept {
+  return state_->decision;
+}
+
+std::string Ticket::why_raw() const {
+  return state_->ticket->facts().why_raw;
+}
+
+// ---- From GPU to GPU
+
+struct GpuChannel::State : Way<core::DeviceChannel> {
+  State(int from_gpu, int to_gpu, const ChannelOptions& options)
+      : Way(options, from_gpu, to_gpu, core_of(options, kPeerSms)), from(from_gpu), to(to_gpu) {}
+
+  int from, to;
+};
+
+GpuChannel::GpuChannel(int from, int to, const ChannelOptions& options) {
+  told([&] {
+    require_gpu(from);
+    require_gpu(to);
+    state_ = std::make_unique<State>(from, to, options);
+  });
+}
+
+GpuChannel::~GpuChannel() = default;
+GpuChannel::GpuChannel(GpuChannel&&) noexcept = default;
+GpuChannel& GpuChannel::operator=(GpuChannel&&) noexcept = default;
+
+Ticket GpuChannel::send(std::span<const std::byte> source, std::span<std::byte> target, Dtype dtype,
+                        cudaStream_t source_stream, cudaStream_t target_stream,
+                        std::string_view tag) {
+  return told([&] {
+    State& state = *state_;
+    if (target.size() != source.size())
+      refuse("the array for the values has " + std::to_string(target.size()) + " bytes, and " +
+             std::to_string(source.size()) + " come; give one of as many");
+    require_on(state.from, source, "the array to send");
+    require_on(state.to, target, "the array for the values");
+    state.log.settle();
+    const lanescope::ScopedDevice scope(state.from);
+    Transfer transfer{std::string(tag), name_of(state.from) + ">" + name_of(state.to), dtype,
+                      source.size()};
+    Decision decision = state.deciding.decide(transfer, source, source_stream);
+    auto ticket = state.channel->send(source.data(), target.data(), source.size(),
+                                      choice_of(decision, dtype), source_stream, target_stream);
+    return state.add(std::move(transfer), std::move(decision), std::move(ticket), true);
+  });
+}
+
+void GpuChannel::synchronize(double patience_seconds) {
+  told([&] { state_->log.synchronize(patience_seconds); });
+}
+
+// ---- To the host and back
+
+struct Parcel::State {
+  Transfer transfer;
+  Decision decision;
+  std::shared_ptr<core::Parcel> held;
+};
+
+std::size_t Parcel::bytes() const noexcept {
+  return state_->held->bytes();
+}
+
+Dtype Parcel::dtype() const noexcept {
+  return state_->transfer.dtype;
+}
+
+std::size_t Parcel::stored_bytes() const {
+  return told([&] { return state_->held->stored_bytes(); });
+}
+
+struct HostChannel::State : Way<core::HostChannel> {
+  State(int device, const ChannelOptions& options, core::RestoreBy restore_by)
+      : Way(options, device,
+            core::HostChannelOptions{core_of(options, kHostSms), kPieceBytes, restore_by}),
+        gpu(device) {}
+
+  int gpu;
+};
+
+HostChannel::HostChannel(int gpu, const ChannelOptions& options, RestoreBy restore_by) {
+  told([&] {
+    require_gpu(gpu);
+    const bool staged = restore_by == RestoreBy::staged;
+    state_ = std::make_unique<State>(gpu, options,
+                                     staged ? core::RestoreBy::staged : core::RestoreBy::mapped);
+  });
+}
+
+HostChannel::~HostChannel() = default;
+HostChannel::HostChannel(HostChannel&&) noexcept = default;
+HostChannel& HostChannel::operator=(HostChannel&&) noexcept = default;
+
+HostChannel::Offload HostChannel::offload(std::span<const std::byte> source, Dtype dtype,
+                                          cudaStream_t stream, std::string_view tag) {
+  return told([&] {
+    State& state = *state_;
+    require_on(state.gpu, source, "the array to offload");
+    state.log.settle();
+    const lanescope::ScopedDevice scope(state.gpu);
+    Transfer transfer{std::string(tag), name_of(state.gpu) + ">host", dtype, source.size()};
+    Decision decision = state.deciding.decide(transfer, source, stream);
+    auto [held, ticket] =
+        state.channel->offload(source.data(), source.size(), choice_of(decision, dtype), stream);
+    Parcel parcel(std::make_shared<Parcel::State>(transfer, decision, std::move(held)));
+    return Offload{std::move(parcel),
+                   state.add(std::move(transfer), std::move(decision), std::move(ticket), true)};
+  });
+}
+
+Ticket HostChannel::restore(const Parcel& parcel, std::span<std::byte> target,
+                            cudaStream_t stream) {
+  return told([&] {
+    State& state = *state_;
+    if (target.size() != parcel.bytes())
+      refuse("the array for the values has " + std::to_string(target.size()) + " bytes, and " +
+             std::to_string(parcel.bytes()) + " come; give one of as many");
+    require_on(state.gpu, target, "the array for the values");
+    state.log.settle();
+    Transfer transfer = parcel.state_->transfer;
+    transfer.path = "host>" + name_of(state.gpu);
+    auto ticket = state.channel->restore(parcel.state_->held, target.data(), stream);
+    return state.add(std::move(transfer), parcel.state_->decision, std::move(ticket), false);
+  });
+}
+
+void HostChannel::prepare(std::size_t bytes) {
+  told([&] { state_->channel->prepare(bytes); });
+}
+
+std::size_t HostChannel::pinned_bytes() const {
+  return told([&] { return state_->channel->arena().pinned_bytes(); });
+}
+
+void HostChannel::synchronize(double patience_seconds) {
+  told([&] { state_->log.synchronize(patience_seconds); });
+}
+
+}  // namespace lanescope::compression

@@ -1,0 +1,141 @@
+#include "choosing.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "lanescope/compress/format.hpp"
+#include "lanescope/cuda_handles.hpp"
+#include "lanescope/error.hpp"
+
+namespace lanescope::compression {
+
+namespace {
+
+namespace core = lanescope::compress;
+using Bytes = std::span<const std::byte>;
+
+constexpr std::size_t kSampledBlocks = 8;
+constexpr int kMostDimensionality = 32;
+constexpr double kLeastSaved = 0.01;  // a codec that saves less costs more than it gains
+
+/// The parts of an array that make its sample.
+std::vector<Bytes> parts_of(Bytes array) {
+  const std::size_t blocks = array.size() / core::kBlockBytes;
+  if (blocks <= kSampledBlocks) return {array};
+  std::vector<Bytes> parts;
+  const double last = static_cast<double>(blocks - 1), step = last / (kSampledBlocks - 1);
+  for (std::size_t i = 0; i < kSampledBlocks; ++i) {
+    const double at = i + 1 < kSampledBlocks ? static_cast<double>(i) * step : last;
+    parts.push_back(
+        array.subspan(static_cast<std::size_t>(at) * core::kBlockBytes, core::kBlockBytes));
+  }
+  return parts;
+}
+
+template <typename Copy>
+std::vector<std::byte> sample(Bytes array, Copy copy) {
+  const auto parts = parts_of(array);
+  std::size_t bytes = 0;
+  for (const Bytes& part : parts) bytes += part.size();
+  std::vector<std::byte> got(bytes);
+  std::byte* end = got.data();
+  for (const Bytes& part : parts) {
+    if (!part.empty()) copy(end, part);
+    end += part.size();
+  }
+  return got;
+}
+
+/// How long streams become.
+class Scale {
+ public:
+  Scale(core::Dtype dtype, std::size_t most)
+      : dtype_(dtype), room_(core::most_stream_bytes(most, 1)) {}
+
+  std::size_t bytes(core::Codec codec, int dimensionality, Bytes data) {
+    const std::uint64_t values = data.size() / core::bytes_of(dtype_);
+    return core::compress_on_host({codec, dtype_, dimensionality}, data, {&values, 1}, room_, 1);
+  }
+
+ private:
+  core::Dtype dtype_;
+  std::vector<std::byte> room_;
+};
+
+/// The block whose bytes differ most often from those eight before: it tells most.
+Bytes least_even(Bytes sample) {
+  constexpr std::size_t back = 8;
+  Bytes best = sample.first(std::min(core::kBlockBytes, sample.size()));
+  std::size_t most = 0;
+  for (std::size_t begin = 0; begin < sample.size(); begin += core::kBlockBytes) {
+    const Bytes one = sample.subspan(begin, std::min(core::kBlockBytes, sample.size() - begin));
+    std::size_t differ = 0;
+    for (std::size_t i = back; i < one.size(); ++i) differ += one[i] != one[i - back];
+    if (differ > most) {
+      most = differ;
+      best = one;
+    }
+  }
+  return best;
+}
+
+int best_dimensionality(Scale& scale, Bytes block) {
+  int best = 1;
+  std::size_t least = scale.bytes(core::Codec::gfc, 1, block);
+  for (int one = 2; one <= kMostDimensionality; ++one) {
+    const std::size_t bytes = scale.bytes(core::Codec::gfc, one, block);
+    if (bytes < least) {
+      least = bytes;
+      best = one;
+    }
+  }
+  return best;
+}
+
+bool can_take(core::Codec codec, core::Dtype dtype) {
+  try {
+    core::require_possible({codec, dtype, 1});
+  } catch (const lanescope::Error&) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::byte> sample_on_host(Bytes array) {
+  return sample(array,
+                [](std::byte* to, Bytes part) { std::memcpy(to, part.data(), part.size()); });
+}
+
+std::vector<std::byte> sample_on_gpu(Bytes array, cudaStream_t stream) {
+  auto got = sample(array, [stream](std::byte* to, Bytes part) {
+    lanescope::check(cudaMemcpyAsync(to, part.data(), part.size(), cudaMemcpyDeviceToHost, stream),
+                     "cudaMemcpyAsync");
+  });
+  lanescope::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  return got;
+}
+
+core::Choice smallest(core::Dtype dtype, Bytes sample) {
+  Scale scale(dtype, sample.size());
+  const std::size_t raw = scale.bytes(core::Codec::raw, 1, sample);
+  std::optional<std::size_t> least;
+  core::Choice best{core::Codec::raw, dtype, 1};
+  for (const auto codec : {core::Codec::exponent, core::Codec::delta, core::Codec::gfc}) {
+    if (!can_take(codec, dtype)) continue;
+    const int dimensionality =
+        codec == core::Codec::gfc ? best_dimensionality(scale, least_even(sample)) : 1;
+    const std::size_t bytes = scale.bytes(codec, dimensionality, sample);
+    if (least && bytes >= *least) continue;
+    least = bytes;
+    best = {codec, dtype, dimensionality};
+  }
+  if (least && static_cast<double>(*least) >= static_cast<double>(raw) * (1 - kLeastSaved))
+    return {core::Codec::raw, dtype, 1};
+  return best;
+}
+
+}  // namespace lanescope::compression

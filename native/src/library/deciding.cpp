@@ -1,0 +1,53 @@
+#include "deciding.hpp"
+
+#include "choosing.hpp"
+
+namespace lanescope::compression {
+
+Deciding::Deciding(const ChannelOptions& options)
+    : decider_(options.decider ? options.decider
+                               : std::make_shared<Rule>(options.slab_bytes, options.codec)),
+      codec_(options.codec) {}
+
+Decision Deciding::decide(const Transfer& transfer, std::span<const std::byte> array,
+                          cudaStream_t stream) {
+  Decision decision = decider_->decide(transfer);
+  if (!decision.compress || array.empty()) {
+    decision.compress = false;
+    decision.codec = Codec::raw;
+    return decision;
+  }
+  if (codec_) decision.codec = codec_;
+  if (!decision.codec) {
+    const core::Choice chosen = choose(transfer, array, stream);
+    decision.codec = static_cast<Codec>(chosen.codec);
+    decision.dimensionality = chosen.dimensionality;
+  }
+  if (*decision.codec == Codec::raw) {
+    decision.compress = false;
+    decision.reason += ", but no codec makes it smaller";
+  }
+  return decision;
+}
+
+core::Choice Deciding::choose(const Transfer& transfer, std::span<const std::byte> array,
+                              cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  const std::pair kind(transfer.tag, transfer.dtype);
+  const auto known = chosen_.find(kind);
+  if (known != chosen_.end()) return known->second;
+  const auto found = smallest(core_of(transfer.dtype), sample_on_gpu(array, stream));
+  return chosen_.emplace(kind, found).first->second;
+}
+
+std::optional<core::Choice> choice_of(const Decision& decision, Dtype dtype) {
+  if (!decision.compress) return std::nullopt;
+  return core::Choice{core_of(*decision.codec), core_of(dtype), decision.dimensionality};
+}
+
+core::ChannelOptions core_of(const ChannelOptions& options, int usual_sms) {
+  return {options.slab_bytes, options.slots, options.sms.value_or(usual_sms), options.lanes,
+          options.patience_seconds};
+}
+
+}  // namespace lanescope::compression

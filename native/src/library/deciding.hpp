@@ -1,0 +1,42 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "lanescope/compress/channel.hpp"
+#include "seam.hpp"
+
+namespace lanescope::compression {
+
+/// How the arrays of a channel travel: as its decider says, with a codec found where that names
+/// none.
+class Deciding {
+ public:
+  explicit Deciding(const ChannelOptions& options);
+
+  const std::shared_ptr<Decider>& decider() const noexcept { return decider_; }
+
+  /// The decision with the codec that is to be used. The array lies on the current device.
+  Decision decide(const Transfer& transfer, std::span<const std::byte> array, cudaStream_t stream);
+
+ private:
+  core::Choice choose(const Transfer& transfer, std::span<const std::byte> array,
+                      cudaStream_t stream);
+
+  std::shared_ptr<Decider> decider_;
+  std::optional<Codec> codec_;
+  std::mutex mutex_;
+  std::map<std::pair<std::string, Dtype>, core::Choice> chosen_;
+};
+
+/// What a decision means to channels of the core.
+std::optional<core::Choice> choice_of(const Decision& decision, Dtype dtype);
+
+/// The core's settings of a channel.
+core::ChannelOptions core_of(const ChannelOptions& options, int usual_sms);
+
+}  // namespace lanescope::compression

@@ -1,0 +1,99 @@
+#include "rule_costs.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace lanescope::compression {
+
+namespace {
+
+constexpr double kCompressGbs = 1000, kDecompressGbs = 1500, kStartSeconds = 20e-6;
+
+/// Seconds of the first and last slab, of the slower codec, and of the link.
+struct Parts {
+  double fill, working, crossing;
+};
+
+Parts parts_of(std::size_t bytes, double ratio, const CodecCost& codec, const LinkCost& link) {
+  const double c = kCompressGbs / codec.times * 1e9, d = kDecompressGbs / codec.times * 1e9;
+  const auto size = static_cast<double>(bytes);
+  const double fill = static_cast<double>(std::min(codec.slab_bytes, bytes)) * (1 / c + 1 / d);
+  const double crossing = std::isinf(ratio) ? 0 : size / (ratio * link.gbs * 1e9);
+  return {fill, size / std::min(c, d), crossing};
+}
+
+}  // namespace
+
+double compressed_seconds(std::size_t bytes, double ratio, const CodecCost& codec,
+                          const LinkCost& link) {
+  const Parts parts = parts_of(bytes, ratio, codec, link);
+  return link.first_seconds + kStartSeconds + parts.fill + std::max(parts.working, parts.crossing);
+}
+
+double slowness_of(std::size_t bytes, double ratio, const CodecCost& codec, const LinkCost& link,
+                   double seconds) {
+  const Parts parts = parts_of(bytes, ratio, codec, link);
+  const double left = std::max(seconds - link.first_seconds - kStartSeconds, 0.0);
+  const double by_codec = left / (parts.fill + parts.working);
+  if (by_codec * parts.working >= parts.crossing) return by_codec;
+  return std::max(left - parts.crossing, 0.0) / parts.fill;
+}
+
+int size_class(std::size_t bytes) {
+  return static_cast<int>(std::bit_width(bytes));
+}
+
+/// Of the first two the faster one, as the first may have had to wait.
+void RawTimes::Timed::take(double newest_bytes, double newest_seconds) {
+  ++count;
+  const double before = seconds / bytes * newest_bytes;
+  if (count == 2) {
+    if (newest_seconds < before) *this = {newest_bytes, newest_seconds, count};
+    return;
+  }
+  // one that was held up shall not make the link look slow for long
+  seconds += kNewest * (std::min(newest_seconds, 2 * before) - seconds);
+  bytes += kNewest * (newest_bytes - bytes);
+}
+
+void RawTimes::take(const std::string& path, std::size_t bytes, double seconds) {
+  const auto size = static_cast<double>(bytes);
+  const auto [at, is_new] = timed_[path].try_emplace(size_class(bytes), Timed{size, seconds});
+  if (!is_new) at->second.take(size, seconds);
+}
+
+std::optional<double> RawTimes::seconds(const std::string& path, std::size_t bytes) const {
+  const Known all = known(path);
+  const auto found = all.find(size_class(bytes));
+  if (found == all.end()) return {};
+  const Timed& timed = found->second;
+  const double least = std::min(first_seconds(path), timed.seconds);
+  return least + (timed.seconds - least) * static_cast<double>(bytes) / timed.bytes;
+}
+
+std::optional<LinkCost> RawTimes::link(const std::string& path, std::size_t bytes) const {
+  const auto all = seconds(path, bytes);
+  if (!all || bytes == 0) return {};
+  const double first = std::min(first_seconds(path), *all / 2);
+  return LinkCost{static_cast<double>(bytes) / (*all - first) / 1e9, first};
+}
+
+RawTimes::Known RawTimes::known(const std::string& path) const {
+  Known found;
+  if (const auto of = timed_.find(path); of != timed_.end())
+    for (const auto& [size, timed] : of->second)
+      if (timed.count > 1) found.emplace(size, timed);
+  return found;
+}
+
+/// a: where the line through least and most bytes begins.
+double RawTimes::first_seconds(const std::string& path) const {
+  const Known all = known(path);
+  if (all.size() < 2) return 0;
+  const Timed &least = all.begin()->second, &most = all.rbegin()->second;
+  const double per_byte = (most.seconds - least.seconds) / (most.bytes - least.bytes);
+  return std::min(std::max(least.seconds - least.bytes * per_byte, 0.0), least.seconds);
+}
+
+}  // namespace lanescope::compression

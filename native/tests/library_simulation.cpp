@@ -1,0 +1,247 @@
+// What the library for C++ adds to channels, over a pretended CUDA runtime with kernels that store
+// each block as it is: who is asked and told, what is refused, and what becomes of damage.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lanescope/compress/checksum.hpp"
+#include "lanescope/compress/device_kernels.hpp"
+#include "lanescope/compression.hpp"
+#include "pretended_cuda.hpp"
+
+namespace {
+
+std::map<const void*, int> gpus_of;  // arrays in GPUs' memory
+bool damages = false;                // what is decoded
+
+void require(bool holds, const std::string& what) {
+  if (holds) return;
+  std::fprintf(stderr, "%s\n", what.c_str());
+  std::exit(1);
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 2;
+  return cudaSuccess;
+}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* told, const void* at) {
+  const auto found = gpus_of.find(at);
+  told->type = found == gpus_of.end() ? cudaMemoryTypeUnregistered : cudaMemoryTypeDevice;
+  told->device = found == gpus_of.end() ? -1 : found->second;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  pretended::let_all_happen();
+  return cudaSuccess;
+}
+
+}  // extern "C"
+
+namespace lanescope::compress {
+
+void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
+                   int, cudaStream_t stream) {
+  require_possible(choice);
+  pretended::put(stream, [=] {
+    for (std::size_t at = 0, block = 0; at < bytes; at += kBlockBytes, ++block) {
+      const std::size_t size = std::min(kBlockBytes, bytes - at);
+      std::memcpy(sink.payloads + at, data + at, size);
+      sink.entries[block] = {Descriptor::of(BlockMode::raw, size, checksum_of(data + at, size)),
+                             at};
+    }
+    *sink.used = padded(bytes);
+  });
+}
+
+void decode_blocks(const Choice&, const Entry* entries, const std::byte* payloads, std::size_t,
+                   std::byte* out, std::size_t bytes, Fault* fault, int, cudaStream_t stream) {
+  pretended::put(stream, [=] {
+    for (std::size_t at = 0, block = 0; at < bytes; at += kBlockBytes, ++block)
+      std::memcpy(out + at, payloads + entries[block].offset, std::min(kBlockBytes, bytes - at));
+    if (damages) *fault = {1, 1, 2};
+  });
+}
+
+}  // namespace lanescope::compress
+
+namespace lanescope::compression {
+namespace {
+
+/// An array of 32-bit values that count up; they get smaller by `delta`.
+struct Array {
+  Array(int gpu, std::size_t values, std::int32_t step) : count(values) {
+    void* at = nullptr;
+    cudaMalloc(&at, count * sizeof(std::int32_t));
+    data = static_cast<std::int32_t*>(at);
+    for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<std::int32_t>(i) * step;
+    gpus_of[data] = gpu;
+  }
+  ~Array() {
+    pretended::let_all_happen();
+    gpus_of.erase(data);
+    cudaFree(data);
+  }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+
+  std::span<std::byte> bytes() const { return std::as_writable_bytes(std::span(data, count)); }
+  bool is(const Array& other) const {
+    return std::memcmp(data, other.data, count * sizeof *data) == 0;
+  }
+
+  std::int32_t* data;
+  std::size_t count;
+};
+
+/// Says what it was told to, and notes what it is told.
+class Noting final : public Decider {
+ public:
+  Decision decide(const Transfer&) override { return {compress, std::nullopt, 1, "asked"}; }
+  void learn(const Transfer& transfer, const Decision& decision, const Outcome& outcome) override {
+    require(outcome.compressed == decision.compress, "an outcome is not as decided");
+    told.push_back(transfer.tag);
+  }
+
+  bool compress = true;
+  std::vector<std::string> told;
+};
+
+void refused(ErrorCode code, const std::string& part, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    require(error.code() == code && std::string(error.what()).find(part) != std::string::npos,
+            std::string("another error: ") + error.what());
+    return;
+  }
+  require(false, "nothing was refused where '" + part + "' was to be said");
+}
+
+constexpr std::size_t kValues = 50'000;
+
+void send_and_tell() {
+  const auto noting = std::make_shared<Noting>();
+  const Array source(0, kValues, 3), target(1, kValues, 0);
+  {
+    GpuChannel channel(0, 1, {.decider = noting});
+    const auto send = [&](const char* tag) {
+      return channel.send(source.bytes(), target.bytes(), Dtype::int32, nullptr, nullptr, tag);
+    };
+    const Ticket first = send("one");
+    require(first.transfer().path == "g0>g1" && first.transfer().tag == "one", "a transfer");
+    require(first.decision().codec == Codec::delta, "the codec is not that of the sample");
+    const Outcome outcome = first.wait();
+    require(first.done() && outcome.compressed && outcome.bytes == 4 * kValues, "an outcome");
+    require(target.is(source), "an array came out otherwise");
+    require(noting->told.empty(), "it was told before the next call");
+    noting->compress = false;
+    const Ticket second = send("two");
+    require(noting->told == std::vector<std::string>{"one"}, "the first was not told");
+    require(!second.wait().compressed && second.decision().codec == Codec::raw, "not raw");
+    channel.synchronize();
+    send("three");
+  }
+  require(noting->told == std::vector<std::string>{"one", "two", "three"}, "the end was not told");
+}
+
+void offload_and_restore() {
+  for (const RestoreBy restore_by : {RestoreBy::staged, RestoreBy::mapped}) {
+    const auto always = std::make_shared<Always>(true);
+    HostChannel channel(1, {.decider = always, .codec = Codec::delta}, restore_by);
+    channel.prepare(1 << 20);
+    require(channel.pinned_bytes() >= 1 << 20, "nothing was pinned");
+    const Array source(1, kValues, 7), target(1, kValues, 0), again(1, kValues, 0);
+    const auto [parcel, ticket] = channel.offload(source.bytes(), Dtype::int32, nullptr, "kv");
+    require(parcel.bytes() == 4 * kValues && parcel.dtype() == Dtype::int32, "a parcel");
+    require(parcel.stored_bytes() > parcel.bytes(), "entries are not counted");
+    require(ticket.wait().compressed, "not compressed");
+    require(channel.restore(parcel, target.bytes(), nullptr).transfer().path == "host>g1", "path");
+    HostChannel(1).restore(parcel, again.bytes(), nullptr).wait();
+    channel.synchronize();
+    require(target.is(source) && again.is(source), "an array came back otherwise");
+  }
+}
+
+void refuse_what_cannot_be() {
+  const Array here(0, kValues, 1), there(1, kValues, 0), less(1, 10, 0);
+  std::vector<std::byte> host(4 * kValues);
+  const auto bad = [](const std::string& part, const std::function<void()>& call) {
+    refused(ErrorCode::bad_input, part, call);
+  };
+  bad("there is no GPU 2", [] { GpuChannel(0, 2); });
+  bad("there is no GPU -1", [] { HostChannel(-1); });
+  bad("slabs of 5 bytes", [] { GpuChannel(0, 1, {.slab_bytes = 5}); });
+  GpuChannel channel(0, 1);
+  const auto send = [&](std::span<const std::byte> from, std::span<std::byte> to, Dtype dtype) {
+    channel.send(from, to, dtype, nullptr, nullptr);
+  };
+  bad("40 bytes, and 200000 come", [&] { send(here.bytes(), less.bytes(), Dtype::int32); });
+  bad("lies on GPU 1, not on GPU 0", [&] { send(there.bytes(), there.bytes(), Dtype::int32); });
+  bad("does not lie in a GPU's memory", [&] { send(host, there.bytes(), Dtype::int32); });
+  GpuChannel coded(0, 1, {.decider = std::make_shared<Always>(true), .codec = Codec::gfc});
+  bad("does not take values",
+      [&] { coded.send(here.bytes(), there.bytes(), Dtype::int32, nullptr, nullptr); });
+}
+
+/// The pretended clock says 1 ms of every transfer: what is tried is no gain, and is left.
+void let_the_rule_decide() {
+  const Array source(0, 16 << 20, 3), target(1, 16 << 20, 0);
+  GpuChannel channel(0, 1);
+  std::string decided;
+  for (int i = 0; i < 8; ++i) {
+    const Ticket sent =
+        channel.send(source.bytes(), target.bytes(), Dtype::int32, nullptr, nullptr, "grid");
+    decided += sent.decision().compress ? 'z' : '-';
+    require(sent.wait().compressed == sent.decision().compress, "another way than decided");
+    require(target.is(source), "an array came out otherwise");
+  }
+  require(decided == "--z-----", "decided was " + decided);
+}
+
+void tell_damage_once() {
+  const auto noting = std::make_shared<Noting>();
+  const Array source(0, kValues, 1), target(1, kValues, 0);
+  GpuChannel channel(0, 1, {.decider = noting, .codec = Codec::delta});
+  const auto send = [&] {
+    return channel.send(source.bytes(), target.bytes(), Dtype::int32, nullptr, nullptr);
+  };
+  const std::string said = "block 0 of 4 of the array that went from GPU 0 to GPU 1";
+  damages = true;
+  const Ticket waited = send();
+  refused(ErrorCode::damaged, said, [&] { waited.wait(); });
+  channel.synchronize();  // it is known
+  send();
+  pretended::let_all_happen();
+  damages = false;
+  refused(ErrorCode::damaged, "send it again", [&] { send(); });
+  damages = true;
+  send();
+  refused(ErrorCode::damaged, said, [&] { channel.synchronize(); });
+  damages = false;
+  send().wait();
+  channel.synchronize();
+  require(noting->told.size() == 1, "what came in damaged taught something");
+}
+
+}  // namespace
+}  // namespace lanescope::compression
+
+int main() {
+  namespace lc = lanescope::compression;
+  pretended::seed(1);
+  lc::send_and_tell();
+  lc::offload_and_restore();
+  lc::refuse_what_cannot_be();
+  lc::let_the_rule_decide();
+  lc::tell_damage_once();
+  std::puts("all is as told");
+}
