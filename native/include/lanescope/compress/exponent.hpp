@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "lanescope/compress/exponent_window.hpp"
+#include "lanescope/compress/format.hpp"
 #include "lanescope/compress/nibbles.hpp"
 #include "lanescope/compress/strip_codec.hpp"
 #include "lanescope/compress/warp.hpp"
@@ -69,8 +70,9 @@ struct ExponentStrip {
                                               const Settings&, std::uint8_t* out,
                                               std::uint32_t room) {
     // the counts lie where the strip comes to lie later
-    const Window window = ExponentWindows<kExponents>::best_window(
+    const Window window = ExponentWindows<kExponents, kStripBytes / sizeof(Word)>::best_window(
         warp, values, [&](std::uint32_t i) { return exponents_at(in, i, values); },
+        [&](std::uint32_t i) { return exponents_at(in, i); },
         reinterpret_cast<std::uint32_t*>(out));
     const std::uint32_t chunks = chunks_of(values);
     const std::uint32_t escapes_at = codes_at(values) + chunks * window.width * kRowBytes;
@@ -176,17 +178,20 @@ struct ExponentStrip {
     return (value >> kMantissaBits) & (kExponents - 1);
   }
 
-  /// Those of the values i and i + 1, i being even; `kExponents` for those that are not there.
+  /// Those of the values i and i + 1, i being even.
+  LANESCOPE_LANES static ExponentPair exponents_at(const Word* in, std::uint32_t i) {
+    if constexpr (kPairs) {
+      const std::uint32_t pair = load_word(in + i);
+      return {exponent_of(static_cast<Word>(pair)), exponent_of(static_cast<Word>(pair >> 16))};
+    } else {
+      return {exponent_of(in[i]), exponent_of(in[i + 1])};
+    }
+  }
+
+  /// The same, and `kExponents` for those that are not there.
   LANESCOPE_LANES static ExponentPair exponents_at(const Word* in, std::uint32_t i,
                                                    std::uint32_t values) {
-    if (i + 1 < values) {
-      if constexpr (kPairs) {
-        const std::uint32_t pair = load_word(in + i);
-        return {exponent_of(static_cast<Word>(pair)), exponent_of(static_cast<Word>(pair >> 16))};
-      } else {
-        return {exponent_of(in[i]), exponent_of(in[i + 1])};
-      }
-    }
+    if (i + 1 < values) return exponents_at(in, i);
     return {i < values ? exponent_of(in[i]) : kExponents, kExponents};
   }
 
