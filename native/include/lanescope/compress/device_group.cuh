@@ -131,22 +131,30 @@ __device__ __forceinline__ std::uint64_t sum_of(std::uint64_t sum) {
 }
 
 /// Calls `take(unit, number)` for each 16 bytes of memory, and `rest(unit, number, bytes)` in one
-/// lane for those at the end that are fewer. Many loads are under way at once.
+/// lane for those at the end that are fewer. Many loads are under way at once: each unit that is
+/// taken makes room for another one.
 template <typename Take, typename Rest>
 __device__ __forceinline__ void for_units(DeviceWarp warp, const std::byte* in, std::uint32_t bytes,
                                           Take take, Rest rest) {
-  constexpr std::uint32_t kAtOnce = 8;
+  constexpr std::uint32_t kAtOnce = 8, kRound = kAtOnce * kLanes;
   const auto* units = reinterpret_cast<const uint4*>(in);
   const std::uint32_t whole = bytes / 16;
-  std::uint32_t first = 0;
-  for (; first + kAtOnce * kLanes <= whole; first += kAtOnce * kLanes) {
+  const std::uint32_t rounds_end = whole / kRound * kRound;
+  if (rounds_end > 0) {
     uint4 held[kAtOnce];
 #pragma unroll
-    for (std::uint32_t k = 0; k < kAtOnce; ++k) held[k] = units[first + k * kLanes + warp.lane];
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) held[k] = units[k * kLanes + warp.lane];
+#pragma unroll 1
+    for (std::uint32_t first = 0; first < rounds_end; first += kRound) {
+      const std::uint32_t next = first + kRound;
 #pragma unroll
-    for (std::uint32_t k = 0; k < kAtOnce; ++k) take(held[k], first + k * kLanes + warp.lane);
+      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+        take(held[k], first + k * kLanes + warp.lane);
+        if (next < rounds_end) held[k] = units[next + k * kLanes + warp.lane];
+      }
+    }
   }
-  for (std::uint32_t i = first + warp.lane; i < whole; i += kLanes) take(units[i], i);
+  for (std::uint32_t i = rounds_end + warp.lane; i < whole; i += kLanes) take(units[i], i);
   if (bytes % 16 != 0 && warp.lane == 0)
     rest(load_rest(in + 16 * whole, bytes % 16), whole, bytes % 16);
 }
