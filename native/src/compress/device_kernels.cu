@@ -49,7 +49,13 @@ __global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThrea
        block = group.shared->next[turn], turn ^= 1) {
     if (group.leads())  // Known when the block is done, in which the group waits for itself.
       group.shared->next[turn] = at_first + (atomicAdd(sink.used, kOneTaken) >> kUsedBits);
-    encoder.encode(data + block * kBlockBytes, bytes_of_block(bytes, block), sink.entries + block);
+    encoder.encode(data + block * kBlockBytes, bytes_of_block(bytes, block), sink.entries + block,
+                   [&] {  // What the warp reads next is on its way while it stores.
+                     const std::size_t next = group.shared->next[turn];
+                     if (next >= blocks || group.lanes.lane != 0) return;
+                     const StripPart part = StripPart::of(group.warp, bytes_of_block(bytes, next));
+                     bring_near(data + next * kBlockBytes + part.begin, part.bytes);
+                   });
   }
 }
 

@@ -20,7 +20,9 @@ struct GroupEncoder {
   Settings settings;
   std::uint32_t value_bytes;
 
-  __device__ void encode(const std::byte* in, std::uint32_t bytes, Entry* entry) {
+  /// Calls `ahead` when the block's values were read for the last time, but where it is stored raw.
+  template <typename Ahead>
+  __device__ void encode(const std::byte* in, std::uint32_t bytes, Entry* entry, Ahead ahead) {
     const StripPart mine = StripPart::of(group.warp, bytes);
     const std::uint64_t first = first_value(in, bytes);
     const bool constant = look_over(in, mine, repeat(first, value_bytes)) && bytes > value_bytes;
@@ -35,6 +37,7 @@ struct GroupEncoder {
       }
     }
     std::byte* out = place(descriptor, bytes, entry);
+    ahead();
     if (out == nullptr) return;
     if (descriptor.mode() == static_cast<std::uint8_t>(BlockMode::raw)) {
       copy_raw(in + mine.begin, mine.bytes, out + mine.begin);

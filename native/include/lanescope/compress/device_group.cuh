@@ -82,6 +82,16 @@ __device__ __forceinline__ void wait_for_copies() {
 #endif
 }
 
+/// Has memory brought into the L2 cache from where it is aligned to 16 bytes, if the GPU can.
+__device__ __forceinline__ void bring_near(const std::byte* from, std::uint32_t bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (bytes >= 16)
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(from)),
+                 "r"(bytes / 16 * 16)
+                 : "memory");
+#endif
+}
+
 __device__ __forceinline__ std::uint64_t low_word(uint4 unit) {
   return static_cast<std::uint64_t>(unit.y) << 32 | unit.x;
 }
