@@ -242,11 +242,17 @@ struct ExponentStrip {
   /// The codes of two exponents in halves of a word, `base` and `escape` being in both.
   LANESCOPE_LANES static std::uint32_t codes_of(std::uint32_t exponents, std::uint32_t base,
                                                 std::uint32_t escape) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    // One instruction for both. What lies below the base comes round to a large number.
+    const std::uint32_t less = ((0x10000 - (base & 0xFFFF)) & 0xFFFF) * kBoth;
+    return __viaddmin_u16x2(exponents, less, escape);
+#else
     // Each half is the distance from the base, raised by so much that its bit kExponentBits is 1
     // from 0 on, 0 below, and that nothing is borrowed from the other half.
     const std::uint32_t raised = exponents + 3 * kExponents * kBoth - base;
     const std::uint32_t outside = ((~raised | (raised - escape)) >> kExponentBits) & kBoth;
     return (raised | ((outside << 4) - outside)) & escape;
+#endif
   }
 
   template <typename Warp>
