@@ -321,19 +321,30 @@ struct ExponentStrip {
       held.words[i / 4][i % 4] = load_two(in + i / 4 * kSlice, i % 4, lane);
   }
 
+  /// Has a word made before what follows, whose loads so need no other registers than the values
+  /// it is made of.
+  LANESCOPE_LANES static void settle([[maybe_unused]] std::uint32_t& word) {
+#ifdef __CUDA_ARCH__
+    asm volatile("" : "+r"(word));
+#endif
+  }
+
   LANESCOPE_LANES static void split_chunk(const HeldChunk& held, std::uint32_t* tops,
                                           SplitChunk& split) {
     LANESCOPE_UNROLL
     for (std::uint32_t slice = 0; slice < kSlices; ++slice) {
       const Two* of = held.words[slice];
       std::uint32_t* rests = split.rests[slice];
-      tops[slice] = split_eight(of[0], of[1], of[2], of[3],
-                                [rests](int row, std::uint32_t word) { rests[row] = word; });
+      tops[slice] = split_eight(of[0], of[1], of[2], of[3], [rests](int row, std::uint32_t word) {
+        settle(rests[row] = word);
+      });
     }
     LANESCOPE_UNROLL
-    for (std::uint32_t row = 0; row < 8; ++row)
+    for (std::uint32_t row = 0; row < 8; ++row) {
       split.exponents[row] = exponents_of(held.words[row % 2 * 2][row / 2]) +
                              (exponents_of(held.words[row % 2 * 2 + 1][row / 2]) << 8);
+      settle(split.exponents[row]);
+    }
   }
 
   LANESCOPE_LANES static std::uint32_t codes_of(const Two* of, std::uint32_t base,
