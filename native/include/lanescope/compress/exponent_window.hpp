@@ -47,6 +47,7 @@ struct ExponentWindows {
     const std::uint32_t sampled = sum_counts(warp, counts);
     ExponentWindow best{kMostCodeBits, 0};
     std::uint32_t least = ~std::uint32_t{0};
+    LANESCOPE_UNROLL
     for (std::uint32_t width = kLeastCodeBits; width <= kMostCodeBits; ++width) {
       std::uint32_t covered = 0;
       const ExponentWindow window{width, best_base(warp, counts, width, covered)};
@@ -94,6 +95,7 @@ struct ExponentWindows {
     typename Warp::template Lanes<std::uint32_t> sums;
     warp.each([&](int lane) {
       sums[lane] = 0;
+      LANESCOPE_UNROLL
       for (std::uint32_t i = 0; i < kEach; ++i)
         sums[lane] += counts[static_cast<std::uint32_t>(lane) * kEach + i];
     });
@@ -101,6 +103,7 @@ struct ExponentWindows {
     const auto before = warp.sum_before(sums, total);
     warp.each([&](int lane) {
       std::uint32_t sum = before[lane];
+      LANESCOPE_UNROLL
       for (std::uint32_t i = 0; i < kEach; ++i) {
         std::uint32_t& count = counts[static_cast<std::uint32_t>(lane) * kEach + i];
         const std::uint32_t one = count;
@@ -122,7 +125,10 @@ struct ExponentWindows {
     typename Warp::template Lanes<std::uint32_t> best;
     warp.each([&](int lane) {
       best[lane] = 0;
-      for (auto i = static_cast<std::uint32_t>(lane); i + size < kExponents; i += kLanes) {
+      LANESCOPE_UNROLL
+      for (std::uint32_t first = 0; first < kExponents; first += kLanes) {
+        const std::uint32_t i = first + static_cast<std::uint32_t>(lane);
+        if (first + kLanes - 1 + size >= kExponents && i + size >= kExponents) continue;
         const std::uint32_t key = (before[i + size] - before[i]) << 8 | (0xFF - i);
         best[lane] = key > best[lane] ? key : best[lane];
       }
