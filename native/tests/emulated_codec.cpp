@@ -80,7 +80,7 @@ void encode(const Job& job, const std::vector<std::byte>& values) {
       encoder.encode(in.data + i * kBlockBytes, block_bytes(values.size(), i), &entries[i], [] {});
   });
   write_all(entries.data(), blocks * sizeof(Entry));
-  write_all(payloads.data, used);
+  write_all(payloads.data, bytes_used(used));
 }
 
 template <typename Strip>

@@ -98,7 +98,8 @@ struct GroupEncoder {
     return size;
   }
 
-  /// Takes room for a payload and writes the entry; null where there is no room.
+  /// Takes room for a payload, and the group's next block at the same time, and writes the entry;
+  /// null where there is no room.
   __device__ std::byte* place(Descriptor descriptor, std::uint32_t bytes, Entry* entry) {
     const std::size_t size = padded(descriptor.payload_bytes());
     if (group.leads()) {
@@ -106,10 +107,11 @@ struct GroupEncoder {
 #pragma unroll
       for (std::size_t strip = 0; strip < kStrips; ++strip) sum += group.shared->sums[0][strip];
       descriptor.checksum = checksum_end(sum);
-      const std::uint64_t offset =
-          bytes_used(atomicAdd(sink.used, static_cast<unsigned long long>(size)));
+      const unsigned long long used = atomicAdd(sink.used, kOneTaken + size);
+      const std::uint64_t offset = bytes_used(used);
       *entry = {descriptor, offset};
       group.shared->place = offset;
+      group.shared->taken = used >> kUsedBits;
       std::uint32_t begin = kStripTable / 4;
 #pragma unroll
       for (std::size_t strip = 0; strip < kStrips; ++strip) {

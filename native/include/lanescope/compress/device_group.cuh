@@ -21,7 +21,7 @@ struct GroupShared {
   std::uint32_t used[kStrips];     ///< Bytes of coded strips.
   std::uint32_t begin[kStrips + 1];  ///< Of coded strips in the payload, and its end, in words.
   std::uint64_t place;               ///< Of the block's payload.
-  std::uint64_t next[2];             ///< Block after this one; by turns likewise.
+  std::uint64_t taken;               ///< Blocks taken so far, but for the first ones of groups.
 };
 
 struct Group {
