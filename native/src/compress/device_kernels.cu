@@ -44,12 +44,15 @@ __global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThrea
   // up.
   const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
   const std::size_t at_first = std::size_t{blockDim.x / kGroupThreads} * gridDim.x;
-  int turn = 0;
   for (std::size_t block = group.number * gridDim.x + blockIdx.x; block < blocks;
-       block = group.shared->next[turn], turn ^= 1) {
-    if (group.leads())  // Known when the block is done, in which the group waits for itself.
-      group.shared->next[turn] = at_first + (atomicAdd(sink.used, kOneTaken) >> kUsedBits);
-    encoder.encode(data + block * kBlockBytes, bytes_of_block(bytes, block), sink.entries + block);
+       block = at_first + group.shared->taken) {
+    encoder.encode(data + block * kBlockBytes, bytes_of_block(bytes, block), sink.entries + block,
+                   [&] {  // What the warp reads next is on its way while it stores.
+                     const std::size_t next = at_first + group.shared->taken;
+                     if (next >= blocks || group.lanes.lane != 0) return;
+                     const StripPart part = StripPart::of(group.warp, bytes_of_block(bytes, next));
+                     bring_near(data + next * kBlockBytes + part.begin, part.bytes);
+                   });
   }
 }
 

@@ -20,7 +20,9 @@ struct GroupEncoder {
   Settings settings;
   std::uint32_t value_bytes;
 
-  __device__ void encode(const std::byte* in, std::uint32_t bytes, Entry* entry) {
+  /// Calls `ahead` when the block's values were read for the last time, but where it is stored raw.
+  template <typename Ahead>
+  __device__ void encode(const std::byte* in, std::uint32_t bytes, Entry* entry, Ahead ahead) {
     const StripPart mine = StripPart::of(group.warp, bytes);
     const std::uint64_t first = first_value(in, bytes);
     const bool constant = look_over(in, mine, repeat(first, value_bytes)) && bytes > value_bytes;
@@ -35,6 +37,7 @@ struct GroupEncoder {
       }
     }
     std::byte* out = place(descriptor, bytes, entry);
+    ahead();
     if (out == nullptr) return;
     if (descriptor.mode() == static_cast<std::uint8_t>(BlockMode::raw)) {
       copy_raw(in + mine.begin, mine.bytes, out + mine.begin);
@@ -95,7 +98,8 @@ struct GroupEncoder {
     return size;
   }
 
-  /// Takes room for a payload and writes the entry; null where there is no room.
+  /// Takes room for a payload, and the group's next block at the same time, and writes the entry;
+  /// null where there is no room.
   __device__ std::byte* place(Descriptor descriptor, std::uint32_t bytes, Entry* entry) {
     const std::size_t size = padded(descriptor.payload_bytes());
     if (group.leads()) {
@@ -103,10 +107,11 @@ struct GroupEncoder {
 #pragma unroll
       for (std::size_t strip = 0; strip < kStrips; ++strip) sum += group.shared->sums[0][strip];
       descriptor.checksum = checksum_end(sum);
-      const std::uint64_t offset =
-          bytes_used(atomicAdd(sink.used, static_cast<unsigned long long>(size)));
+      const unsigned long long used = atomicAdd(sink.used, kOneTaken + size);
+      const std::uint64_t offset = bytes_used(used);
       *entry = {descriptor, offset};
       group.shared->place = offset;
+      group.shared->taken = used >> kUsedBits;
       std::uint32_t begin = kStripTable / 4;
 #pragma unroll
       for (std::size_t strip = 0; strip < kStrips; ++strip) {

@@ -21,7 +21,7 @@ struct GroupShared {
   std::uint32_t used[kStrips];     ///< Bytes of coded strips.
   std::uint32_t begin[kStrips + 1];  ///< Of coded strips in the payload, and its end, in words.
   std::uint64_t place;               ///< Of the block's payload.
-  std::uint64_t next[2];             ///< Block after this one; by turns likewise.
+  std::uint64_t taken;               ///< Blocks taken so far, but for the first ones of groups.
 };
 
 struct Group {
@@ -82,6 +82,16 @@ __device__ __forceinline__ void wait_for_copies() {
 #endif
 }
 
+/// Has memory brought into the L2 cache from where it is aligned to 16 bytes, if the GPU can.
+__device__ __forceinline__ void bring_near(const std::byte* from, std::uint32_t bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (bytes >= 16)
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(from)),
+                 "r"(bytes / 16 * 16)
+                 : "memory");
+#endif
+}
+
 __device__ __forceinline__ std::uint64_t low_word(uint4 unit) {
   return static_cast<std::uint64_t>(unit.y) << 32 | unit.x;
 }
@@ -131,22 +141,30 @@ __device__ __forceinline__ std::uint64_t sum_of(std::uint64_t sum) {
 }
 
 /// Calls `take(unit, number)` for each 16 bytes of memory, and `rest(unit, number, bytes)` in one
-/// lane for those at the end that are fewer. Many loads are under way at once.
+/// lane for those at the end that are fewer. Many loads are under way at once: each unit that is
+/// taken makes room for another one.
 template <typename Take, typename Rest>
 __device__ __forceinline__ void for_units(DeviceWarp warp, const std::byte* in, std::uint32_t bytes,
                                           Take take, Rest rest) {
-  constexpr std::uint32_t kAtOnce = 8;
+  constexpr std::uint32_t kAtOnce = 8, kRound = kAtOnce * kLanes;
   const auto* units = reinterpret_cast<const uint4*>(in);
   const std::uint32_t whole = bytes / 16;
-  std::uint32_t first = 0;
-  for (; first + kAtOnce * kLanes <= whole; first += kAtOnce * kLanes) {
+  const std::uint32_t rounds_end = whole / kRound * kRound;
+  if (rounds_end > 0) {
     uint4 held[kAtOnce];
 #pragma unroll
-    for (std::uint32_t k = 0; k < kAtOnce; ++k) held[k] = units[first + k * kLanes + warp.lane];
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) held[k] = units[k * kLanes + warp.lane];
+#pragma unroll 1
+    for (std::uint32_t first = 0; first < rounds_end; first += kRound) {
+      const std::uint32_t next = first + kRound;
 #pragma unroll
-    for (std::uint32_t k = 0; k < kAtOnce; ++k) take(held[k], first + k * kLanes + warp.lane);
+      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+        take(held[k], first + k * kLanes + warp.lane);
+        if (next < rounds_end) held[k] = units[next + k * kLanes + warp.lane];
+      }
+    }
   }
-  for (std::uint32_t i = first + warp.lane; i < whole; i += kLanes) take(units[i], i);
+  for (std::uint32_t i = rounds_end + warp.lane; i < whole; i += kLanes) take(units[i], i);
   if (bytes % 16 != 0 && warp.lane == 0)
     rest(load_rest(in + 16 * whole, bytes % 16), whole, bytes % 16);
 }

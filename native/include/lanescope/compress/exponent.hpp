@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "lanescope/compress/exponent_window.hpp"
+#include "lanescope/compress/format.hpp"
 #include "lanescope/compress/nibbles.hpp"
 #include "lanescope/compress/strip_codec.hpp"
 #include "lanescope/compress/warp.hpp"
@@ -69,25 +70,33 @@ struct ExponentStrip {
                                               const Settings&, std::uint8_t* out,
                                               std::uint32_t room) {
     // the counts lie where the strip comes to lie later
-    const Window window = ExponentWindows<kExponents>::best_window(
+    const Window window = ExponentWindows<kExponents, kStripBytes / sizeof(Word)>::best_window(
         warp, values, [&](std::uint32_t i) { return exponents_at(in, i, values); },
+        [&](std::uint32_t i) { return exponents_at(in, i); },
         reinterpret_cast<std::uint32_t*>(out));
     const std::uint32_t chunks = chunks_of(values);
     const std::uint32_t escapes_at = codes_at(values) + chunks * window.width * kRowBytes;
-    std::uint32_t escapes = 0;
-    for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
+    std::uint32_t escapes = 0, chunk = 0;
+#ifdef LANESCOPE_ON_DEVICE
+    chunk = values / kChunk;
+    escapes = take_whole_chunks(warp, in, values, window, out, room, escapes_at);
+#endif
+    for (; chunk < chunks; ++chunk) {
       Lanes<Warp, std::uint32_t> codes[kSlices];
       Lanes<Warp, std::uint32_t> tops[kSlices];
       LANESCOPE_UNROLL
       for (int slice = 0; slice < kSlices; ++slice)
         take_slice(warp, in, values, chunk * kSlices + static_cast<std::uint32_t>(slice), window,
                    out, codes[slice], tops[slice]);
-      if constexpr (kTopBits)
-        store_nibbles(warp, tops, 3, out + tops_at(values) + chunk * 3 * kRowBytes);
-      store_nibbles(warp, codes, window.width,
-                    out + codes_at(values) + chunk * window.width * kRowBytes);
+      store_codes(warp, codes, tops, values, chunk, window, out);
       const std::uint32_t at = escapes_at + escapes;
-      escapes += store_escapes(warp, in, chunk, codes, window, out + at, at < room ? room - at : 0);
+      const Word* from = in + chunk * kChunk;
+      escapes += store_escapes(warp, find_escapes(warp, codes, window.escape()), out + at,
+                               at < room ? room - at : 0, [&](int lane) {
+                                 return [from, lane](std::uint32_t bit) {
+                                   return exponent_of(from[place_of_bit(bit, lane)]);
+                                 };
+                               });
     }
     const std::uint32_t end = parts_of(escapes_at + escapes, 4) * 4;
     warp.each([&](int lane) {
@@ -149,7 +158,8 @@ struct ExponentStrip {
   static constexpr std::uint32_t kChunk = kRow;
   static_assert(kChunk == kSlice * kSlices);
   static constexpr std::uint32_t kHeader = 4;
-  static constexpr std::uint32_t kSliceBytes = (kPairs ? 2 : 6) * kRowBytes;
+  static constexpr int kRestRows = kPairs ? 2 : 6;
+  static constexpr std::uint32_t kSliceBytes = kRestRows * kRowBytes;
   static constexpr std::uint32_t kHistogramBytes = (kExponents + 1) * 4;
   static constexpr std::uint32_t kBoth = 0x00010001;  // Times x: x in both halves of a word.
 
@@ -176,17 +186,20 @@ struct ExponentStrip {
     return (value >> kMantissaBits) & (kExponents - 1);
   }
 
-  /// Those of the values i and i + 1, i being even; `kExponents` for those that are not there.
+  /// Those of the values i and i + 1, i being even.
+  LANESCOPE_LANES static ExponentPair exponents_at(const Word* in, std::uint32_t i) {
+    if constexpr (kPairs) {
+      const std::uint32_t pair = load_word(in + i);
+      return {exponent_of(static_cast<Word>(pair)), exponent_of(static_cast<Word>(pair >> 16))};
+    } else {
+      return {exponent_of(in[i]), exponent_of(in[i + 1])};
+    }
+  }
+
+  /// The same, and `kExponents` for those that are not there.
   LANESCOPE_LANES static ExponentPair exponents_at(const Word* in, std::uint32_t i,
                                                    std::uint32_t values) {
-    if (i + 1 < values) {
-      if constexpr (kPairs) {
-        const std::uint32_t pair = load_word(in + i);
-        return {exponent_of(static_cast<Word>(pair)), exponent_of(static_cast<Word>(pair >> 16))};
-      } else {
-        return {exponent_of(in[i]), exponent_of(in[i + 1])};
-      }
-    }
+    if (i + 1 < values) return exponents_at(in, i);
     return {i < values ? exponent_of(in[i]) : kExponents, kExponents};
   }
 
@@ -229,11 +242,17 @@ struct ExponentStrip {
   /// The codes of two exponents in halves of a word, `base` and `escape` being in both.
   LANESCOPE_LANES static std::uint32_t codes_of(std::uint32_t exponents, std::uint32_t base,
                                                 std::uint32_t escape) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    // One instruction for both. What lies below the base comes round to a large number.
+    const std::uint32_t less = ((0x10000 - (base & 0xFFFF)) & 0xFFFF) * kBoth;
+    return __viaddmin_u16x2(exponents, less, escape);
+#else
     // Each half is the distance from the base, raised by so much that its bit kExponentBits is 1
     // from 0 on, 0 below, and that nothing is borrowed from the other half.
     const std::uint32_t raised = exponents + 3 * kExponents * kBoth - base;
     const std::uint32_t outside = ((~raised | (raised - escape)) >> kExponentBits) & kBoth;
     return (raised | ((outside << 4) - outside)) & escape;
+#endif
   }
 
   template <typename Warp>
@@ -266,6 +285,136 @@ struct ExponentStrip {
     }
   }
 
+  template <typename Warp>
+  LANESCOPE_LANES static void store_codes(Warp warp, const Lanes<Warp, std::uint32_t>* codes,
+                                          const Lanes<Warp, std::uint32_t>* tops,
+                                          std::uint32_t values, std::uint32_t chunk, Window window,
+                                          std::uint8_t* out) {
+    if constexpr (kTopBits)
+      store_nibbles(warp, tops, 3, out + tops_at(values) + chunk * 3 * kRowBytes);
+    store_nibbles(warp, codes, window.width,
+                  out + codes_at(values) + chunk * window.width * kRowBytes);
+  }
+
+#ifdef LANESCOPE_ON_DEVICE
+  /// A lane's values of a chunk, in registers of a GPU.
+  struct HeldChunk {
+    Two words[kSlices][4];
+  };
+
+  /// What a lane makes of a chunk. The exponents lie four to a word: of values v and v + 4 of
+  /// slices s and s + 1, s being even, in row 2 v + s / 2.
+  struct SplitChunk {
+    std::uint32_t rests[kSlices][kRestRows];
+    std::uint32_t exponents[8];
+  };
+  static_assert(kSlices * kRestRows >= 8);  // So exponents can lie where rests come to lie.
+
+  /// The byte of `SplitChunk::exponents`, stored as rows, that has an exponent.
+  LANESCOPE_LANES static std::uint32_t byte_of_bit(std::uint32_t bit) {
+    return (bit / 2 & 7) * kRowBytes + (bit / 16 * 2 | (bit & 1));
+  }
+
+  LANESCOPE_LANES static void load_chunk(const Word* in, int lane, HeldChunk& held) {
+    LANESCOPE_UNROLL
+    for (std::uint32_t i = 0; i < 4 * kSlices; ++i)
+      held.words[i / 4][i % 4] = load_two(in + i / 4 * kSlice, i % 4, lane);
+  }
+
+  /// Has a word made before what follows, whose loads so need no other registers than the values
+  /// it is made of.
+  LANESCOPE_LANES static void settle([[maybe_unused]] std::uint32_t& word) {
+#ifdef __CUDA_ARCH__
+    asm volatile("" : "+r"(word));
+#endif
+  }
+
+  LANESCOPE_LANES static void split_chunk(const HeldChunk& held, std::uint32_t* tops,
+                                          SplitChunk& split) {
+    LANESCOPE_UNROLL
+    for (std::uint32_t slice = 0; slice < kSlices; ++slice) {
+      const Two* of = held.words[slice];
+      std::uint32_t* rests = split.rests[slice];
+      tops[slice] = split_eight(of[0], of[1], of[2], of[3], [rests](int row, std::uint32_t word) {
+        settle(rests[row] = word);
+      });
+    }
+    LANESCOPE_UNROLL
+    for (std::uint32_t row = 0; row < 8; ++row) {
+      split.exponents[row] = exponents_of(held.words[row % 2 * 2][row / 2]) +
+                             (exponents_of(held.words[row % 2 * 2 + 1][row / 2]) << 8);
+      settle(split.exponents[row]);
+    }
+  }
+
+  LANESCOPE_LANES static std::uint32_t codes_of(const Two* of, std::uint32_t base,
+                                                std::uint32_t escape) {
+    return codes_of(exponents_of(of[0]), base, escape) |
+           codes_of(exponents_of(of[1]), base, escape) << 4 |
+           codes_of(exponents_of(of[2]), base, escape) << 8 |
+           codes_of(exponents_of(of[3]), base, escape) << 12;
+  }
+
+  /// Codes the chunks of which all values are there, and returns how many escapes they have. A
+  /// chunk's values are loaded once, while the chunk before is finished.
+  template <typename Warp>
+  LANESCOPE_LANES static std::uint32_t take_whole_chunks(Warp warp, const Word* in,
+                                                         std::uint32_t values, Window window,
+                                                         std::uint8_t* out, std::uint32_t room,
+                                                         std::uint32_t escapes_at) {
+    const std::uint32_t whole = values / kChunk;
+    if (whole == 0) return 0;
+    std::uint32_t escapes = 0;
+    Lanes<Warp, HeldChunk> held;
+    warp.each([&](int lane) { load_chunk(in, lane, held[lane]); });
+    for (std::uint32_t chunk = 0; chunk < whole; ++chunk) {
+      Lanes<Warp, std::uint32_t> codes[kSlices], tops[kSlices];
+      Lanes<Warp, SplitChunk> split;
+      warp.each([&](int lane) {
+        std::uint32_t top[kSlices];
+        split_chunk(held[lane], top, split[lane]);
+        LANESCOPE_UNROLL
+        for (int slice = 0; slice < kSlices; ++slice) {
+          tops[slice][lane] = top[slice];
+          codes[slice][lane] =
+              codes_of(held[lane].words[slice], window.base * kBoth, window.escape() * kBoth);
+        }
+        if (chunk + 1 < whole) load_chunk(in + (chunk + 1) * kChunk, lane, held[lane]);
+      });
+      store_codes(warp, codes, tops, values, chunk, window, out);
+      const std::uint32_t at = escapes_at + escapes;
+      escapes += finish_chunk(warp, split, find_escapes(warp, codes, window.escape()),
+                              out + kHeader + chunk * kSlices * kSliceBytes, out + at,
+                              at < room ? room - at : 0);
+    }
+    return escapes;
+  }
+
+  /// Stores a chunk's escapes and rests. Which exponents are escapes is known when they are in
+  /// registers, which cannot be chosen so: each lane puts its own where its rests come to lie.
+  template <typename Warp>
+  LANESCOPE_LANES static std::uint32_t finish_chunk(Warp warp, const Lanes<Warp, SplitChunk>& split,
+                                                    const Lanes<Warp, std::uint32_t>& found,
+                                                    std::uint8_t* rests, std::uint8_t* out,
+                                                    std::uint32_t room) {
+    const std::uint32_t escapes = store_escapes(warp, found, out, room, [&](int lane) {
+      LANESCOPE_UNROLL
+      for (int row = 0; row < 8; ++row)
+        store_word(rests + row * static_cast<int>(kRowBytes) + 4 * lane,
+                   split[lane].exponents[row]);
+      const std::uint8_t* own = rests + 4 * lane;
+      return [own](std::uint32_t bit) { return own[byte_of_bit(bit)]; };
+    });
+    warp.each([&](int lane) {
+      LANESCOPE_UNROLL
+      for (int row = 0; row < kSlices * kRestRows; ++row)
+        store_word(rests + row * static_cast<int>(kRowBytes) + 4 * lane,
+                   split[lane].rests[row / kRestRows][row % kRestRows]);
+    });
+    return escapes;
+  }
+#endif
+
   /// Makes eight codes, and stores signs and mantissas.
   LANESCOPE_LANES static void take_eight(Two a, Two b, Two c, Two d, std::uint32_t base,
                                          std::uint32_t escape, int lane, std::uint8_t* to,
@@ -274,23 +423,30 @@ struct ExponentStrip {
             codes_of(exponents_of(c), base, escape) << 8 |
             codes_of(exponents_of(d), base, escape) << 12;
     to += 4 * lane;
+    tops = split_eight(a, b, c, d, [to](int row, std::uint32_t word) {
+      store_word(to + row * static_cast<int>(kRowBytes), word);
+    });
+  }
+
+  /// Calls `give(row, word)` for the words of signs and mantissas of eight values, and returns what
+  /// they lack.
+  template <typename Give>
+  LANESCOPE_LANES static std::uint32_t split_eight(Two a, Two b, Two c, Two d, Give give) {
     if constexpr (kPairs) {
       const std::uint32_t p = rest_of(a.first), q = rest_of(b.first);
       const std::uint32_t r = rest_of(c.first), s = rest_of(d.first);
       constexpr std::uint32_t kLow = 0xFF * kBoth;
-      store_word(to, (p & kLow) | (q & kLow) << 8);
-      store_word(to + kRowBytes, (r & kLow) | (s & kLow) << 8);
+      give(0, (p & kLow) | (q & kLow) << 8);
+      give(1, (r & kLow) | (s & kLow) << 8);
       if constexpr (kTopBits)
-        tops = (p >> 8 & 7 * kBoth) | (q >> 8 & 7 * kBoth) << 4 | (r >> 8 & 7 * kBoth) << 8 |
+        return (p >> 8 & 7 * kBoth) | (q >> 8 & 7 * kBoth) << 4 | (r >> 8 & 7 * kBoth) << 8 |
                (s >> 8 & 7 * kBoth) << 12;
-      else
-        tops = 0;
     } else {
-      store_four(rest_of(a.first), rest_of(b.first), rest_of(c.first), rest_of(d.first), to);
-      store_four(rest_of(a.second), rest_of(b.second), rest_of(c.second), rest_of(d.second),
-                 to + 3 * kRowBytes);
-      tops = 0;
+      give_four(rest_of(a.first), rest_of(b.first), rest_of(c.first), rest_of(d.first), 0, give);
+      give_four(rest_of(a.second), rest_of(b.second), rest_of(c.second), rest_of(d.second), 3,
+                give);
     }
+    return 0;
   }
 
   /// The sign on top of the mantissa; of a pair, in halves of a word.
@@ -310,11 +466,12 @@ struct ExponentStrip {
   }
 
   /// Four times 24 bits in three words.
-  LANESCOPE_LANES static void store_four(std::uint32_t a, std::uint32_t b, std::uint32_t c,
-                                         std::uint32_t d, std::uint8_t* to) {
-    store_word(to, a | d << 24);
-    store_word(to + kRowBytes, b | (d << 16 & 0xFF000000));
-    store_word(to + 2 * kRowBytes, c | (d << 8 & 0xFF000000));
+  template <typename Give>
+  LANESCOPE_LANES static void give_four(std::uint32_t a, std::uint32_t b, std::uint32_t c,
+                                        std::uint32_t d, int row, Give give) {
+    give(row, a | d << 24);
+    give(row + 1, b | (d << 16 & 0xFF000000));
+    give(row + 2, c | (d << 8 & 0xFF000000));
   }
 
   /// The lowest bit of each nibble that is an escape.
@@ -347,27 +504,26 @@ struct ExponentStrip {
     return counts;
   }
 
-  /// Where the value lies in its chunk that has the lowest bit of what `find_escapes` found.
-  LANESCOPE_LANES static std::uint32_t place_of_lowest(std::uint32_t found, int lane) {
-    const std::uint32_t bit = lowest_bit(found);
+  /// Where the value lies in its chunk that has such a bit of what `find_escapes` finds.
+  LANESCOPE_LANES static std::uint32_t place_of_bit(std::uint32_t bit, int lane) {
     return bit % 4 * kSlice + place_of(bit / 4, lane);
   }
 
   /// Stores a chunk's exponents that have no code, if there is room, and returns their number.
-  template <typename Warp>
-  LANESCOPE_LANES static std::uint32_t store_escapes(Warp warp, const Word* in, std::uint32_t chunk,
-                                                     const Lanes<Warp, std::uint32_t>* codes,
-                                                     Window window, std::uint8_t* out,
-                                                     std::uint32_t room) {
-    const auto found = find_escapes(warp, codes, window.escape());
+  /// `exponents_of(lane)` gives a function that tells the exponent of a bit of `find_escapes`.
+  template <typename Warp, typename ExponentsOf>
+  LANESCOPE_LANES static std::uint32_t store_escapes(Warp warp,
+                                                     const Lanes<Warp, std::uint32_t>& found,
+                                                     std::uint8_t* out, std::uint32_t room,
+                                                     ExponentsOf exponents_of) {
     std::uint32_t total = 0;
     const auto places = warp.sum_before(count_bits(warp, found), total);
     if (total == 0 || total > room) return total;
-    const Word* from = in + chunk * kChunk;
     warp.each([&](int lane) {
+      const auto exponent_at = exponents_of(lane);
       std::uint8_t* to = out + places[lane];
       for (std::uint32_t left = found[lane]; left != 0; left &= left - 1)
-        *to++ = static_cast<std::uint8_t>(exponent_of(from[place_of_lowest(left, lane)]));
+        *to++ = static_cast<std::uint8_t>(exponent_at(lowest_bit(left)));
     });
     return total;
   }
@@ -390,7 +546,7 @@ struct ExponentStrip {
     warp.each([&](int lane) {
       const std::uint8_t* from = in + places[lane];
       for (std::uint32_t rest = found[lane]; rest != 0; rest &= rest - 1) {
-        const std::uint32_t i = place_of_lowest(rest, lane);
+        const std::uint32_t i = place_of_bit(lowest_bit(rest), lane);
         const std::uint32_t exponent = *from++ & (kExponents - 1);
         if (i < there)
           out[i] = static_cast<Word>((out[i] & ~kExponentMask) | exponent << kMantissaBits);
@@ -461,7 +617,7 @@ struct ExponentStrip {
     }
   }
 
-  /// One of the 24 bits that `store_four` stored.
+  /// One of the 24 bits that `give_four` gave.
   LANESCOPE_LANES static std::uint32_t rest_at(const std::uint8_t* from, std::uint32_t number) {
     if (number < 3) return load_word(from + number * kRowBytes) & 0xFFFFFF;
     return load_word(from) >> 24 | (load_word(from + kRowBytes) >> 24) << 8 |

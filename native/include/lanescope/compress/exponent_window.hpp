@@ -22,39 +22,32 @@ struct ExponentPair {
   std::uint32_t second;
 };
 
-/// Finds the window for exponents from 0 to `kExponents` - 1.
-template <std::uint32_t kExponents>
+/// Finds the window for exponents from 0 to `kExponents` - 1. A GPU loads the samples of
+/// `kTogether` values at once.
+template <std::uint32_t kExponents, std::uint32_t kTogether>
 struct ExponentWindows {
   /// The window that makes a strip smallest, judged by the first 64 of each 256 values.
   /// `exponents_at(i)` tells the exponents of values i and i + 1, i being even, and `kExponents` of
-  /// those that are not there; `counts` has room for one more than there are exponents.
-  template <typename Warp, typename ExponentsAt>
+  /// those that are not there; `whole_at(i)` the same of values that are all there. `counts` has
+  /// room for one more than there are exponents.
+  template <typename Warp, typename ExponentsAt, typename WholeAt>
   LANESCOPE_LANES static ExponentWindow best_window(Warp warp, std::uint32_t values,
-                                                    ExponentsAt exponents_at,
+                                                    ExponentsAt exponents_at, WholeAt whole_at,
                                                     std::uint32_t* counts) {
     warp.each([&](int lane) {
       for (auto i = static_cast<std::uint32_t>(lane); i <= kExponents; i += kLanes) counts[i] = 0;
     });
     warp.sync();
-    for (std::uint32_t first = 0; first < values; first += kAtOnce * kSampledEach) {
-      typename Warp::template Lanes<ExponentPair> found[kAtOnce];
-      LANESCOPE_UNROLL
-      for (std::uint32_t k = 0; k < kAtOnce; ++k)
-        warp.each([&](int lane) {
-          found[k][lane] =
-              exponents_at(first + k * kSampledEach + 2 * static_cast<std::uint32_t>(lane));
-        });
-      LANESCOPE_UNROLL
-      for (std::uint32_t k = 0; k < kAtOnce; ++k)
-        warp.each([&](int lane) {
-          warp.count_one(counts + found[k][lane].first);
-          warp.count_one(counts + found[k][lane].second);
-        });
-    }
+    std::uint32_t first = 0;
+    for (; first + kAtOnce * kSampledEach <= values; first += kAtOnce * kSampledEach)
+      count_samples<kAtOnce>(warp, first, whole_at, counts);
+    for (; first < values; first += kSampledEach)
+      count_samples<1>(warp, first, exponents_at, counts);
     warp.sync();
     const std::uint32_t sampled = sum_counts(warp, counts);
     ExponentWindow best{kMostCodeBits, 0};
     std::uint32_t least = ~std::uint32_t{0};
+    LANESCOPE_UNROLL
     for (std::uint32_t width = kLeastCodeBits; width <= kMostCodeBits; ++width) {
       std::uint32_t covered = 0;
       const ExponentWindow window{width, best_base(warp, counts, width, covered)};
@@ -71,10 +64,29 @@ struct ExponentWindows {
  private:
   static constexpr std::uint32_t kSampledEach = 256;
 #ifdef LANESCOPE_ON_DEVICE
-  static constexpr std::uint32_t kAtOnce = 8;  // Loads under way.
+  static constexpr std::uint32_t kAtOnce = kTogether / kSampledEach;  // Loads under way.
 #else
   static constexpr std::uint32_t kAtOnce = 1;
 #endif
+
+  /// Counts the samples of `kParts` times 256 values from `first` on.
+  template <std::uint32_t kParts, typename Warp, typename ExponentsAt>
+  LANESCOPE_LANES static void count_samples(Warp warp, std::uint32_t first,
+                                            ExponentsAt exponents_at, std::uint32_t* counts) {
+    typename Warp::template Lanes<ExponentPair> found[kParts];
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kParts; ++k)
+      warp.each([&](int lane) {
+        found[k][lane] =
+            exponents_at(first + k * kSampledEach + 2 * static_cast<std::uint32_t>(lane));
+      });
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kParts; ++k)
+      warp.each([&](int lane) {
+        warp.count_one(counts + found[k][lane].first);
+        warp.count_one(counts + found[k][lane].second);
+      });
+  }
 
   /// Makes each count the sum of those before it, and returns that of all.
   template <typename Warp>
@@ -83,6 +95,7 @@ struct ExponentWindows {
     typename Warp::template Lanes<std::uint32_t> sums;
     warp.each([&](int lane) {
       sums[lane] = 0;
+      LANESCOPE_UNROLL
       for (std::uint32_t i = 0; i < kEach; ++i)
         sums[lane] += counts[static_cast<std::uint32_t>(lane) * kEach + i];
     });
@@ -90,6 +103,7 @@ struct ExponentWindows {
     const auto before = warp.sum_before(sums, total);
     warp.each([&](int lane) {
       std::uint32_t sum = before[lane];
+      LANESCOPE_UNROLL
       for (std::uint32_t i = 0; i < kEach; ++i) {
         std::uint32_t& count = counts[static_cast<std::uint32_t>(lane) * kEach + i];
         const std::uint32_t one = count;
@@ -111,7 +125,10 @@ struct ExponentWindows {
     typename Warp::template Lanes<std::uint32_t> best;
     warp.each([&](int lane) {
       best[lane] = 0;
-      for (auto i = static_cast<std::uint32_t>(lane); i + size < kExponents; i += kLanes) {
+      LANESCOPE_UNROLL
+      for (std::uint32_t first = 0; first < kExponents; first += kLanes) {
+        const std::uint32_t i = first + static_cast<std::uint32_t>(lane);
+        if (first + kLanes - 1 + size >= kExponents && i + size >= kExponents) continue;
         const std::uint32_t key = (before[i + size] - before[i]) << 8 | (0xFF - i);
         best[lane] = key > best[lane] ? key : best[lane];
       }
