@@ -69,10 +69,11 @@ struct DeviceWarp {
   }
 
   /// Each step swaps blocks of half the size with a lane that lies as far away as they are wide.
+  /// Where these are whole bytes, one instruction takes what is kept and what comes to its place.
   __device__ __forceinline__ Lanes<std::uint32_t> transpose(Lanes<std::uint32_t> rows) const {
     std::uint32_t row = rows.value;
-    row = swap_blocks<16>(row, 0x0000FFFF);
-    row = swap_blocks<8>(row, 0x00FF00FF);
+    row = swap_bytes<16>(row, 0x5410, 0x3276);
+    row = swap_bytes<8>(row, 0x6240, 0x3715);
     row = swap_blocks<4>(row, 0x0F0F0F0F);
     row = swap_blocks<2>(row, 0x33333333);
     return {swap_blocks<1>(row, 0x55555555)};
@@ -144,6 +145,15 @@ struct DeviceWarp {
 #endif
   }
 
+  /// `lower` and `upper`: bytes of the row, 0 to 3, and of the other one, 4 to 7, that such lanes
+  /// take.
+  template <int apart>
+  __device__ __forceinline__ std::uint32_t swap_bytes(std::uint32_t row, std::uint32_t lower,
+                                                      std::uint32_t upper) const {
+    const std::uint32_t taken = (lane & apart) != 0 ? upper : lower;
+    return __byte_perm(row, __shfl_xor_sync(kAllLanes, row, apart), taken);
+  }
+
   template <int apart>
   __device__ __forceinline__ std::uint32_t swap_blocks(std::uint32_t row,
                                                        std::uint32_t mask) const {
@@ -151,7 +161,20 @@ struct DeviceWarp {
     const std::uint32_t kept = upper ? ~mask : mask;
     const int turn = upper ? kLanes - apart : apart;
     const std::uint32_t other = __shfl_xor_sync(kAllLanes, row, apart);
-    return (row & kept) | (__funnelshift_l(other, other, turn) & ~kept);
+    return choose(kept, row, __funnelshift_l(other, other, turn));
+  }
+
+  /// Bits of `one` where `mask` has them, else of `other`. Said as one instruction: from the parts
+  /// of masks that depend on the lane, the compiler would make three of it.
+  __device__ __forceinline__ static std::uint32_t choose(std::uint32_t mask, std::uint32_t one,
+                                                         std::uint32_t other) {
+#ifdef LANESCOPE_EMULATED
+    return (one & mask) | (other & ~mask);
+#else
+    std::uint32_t chosen;
+    asm("lop3.b32 %0, %1, %2, %3, 0xCA;" : "=r"(chosen) : "r"(mask), "r"(one), "r"(other));
+    return chosen;
+#endif
   }
 };
 
