@@ -267,8 +267,8 @@ struct DeltaStrip {
   LANESCOPE_LANES static Predictor best_predictor(Warp warp, const Word* in, std::uint32_t values) {
     const std::uint32_t groups = groups_of(values);
     const std::uint32_t samples = groups < kSamples ? groups : kSamples;
-    const auto first_of = [&](std::uint32_t sample) {
-      return (2 * sample + 1) * groups / (2 * samples) * kGroup;
+    const auto first_of = [&](std::uint32_t sample) {  // Where every group is one: itself.
+      return (samples < kSamples ? sample : (2 * sample + 1) * groups / (2 * kSamples)) * kGroup;
     };
     Predictor best{1, 0};
     std::uint32_t least = ~std::uint32_t{0};
@@ -278,19 +278,24 @@ struct DeltaStrip {
       best = {lag, turned};
     };
 #ifdef LANESCOPE_ON_DEVICE
-    Lanes<Warp, Word> rows[kSamples], before[kSamples];
+    // What depends on the sample only is found out before lags are tried: `there` has all bits for
+    // values that are there.
+    Lanes<Warp, Word> rows[kSamples], before[kSamples], there[kSamples];
     LANESCOPE_UNROLL
     for (std::uint32_t k = 0; k < kSamples; ++k) {
       const std::uint32_t first = k < samples ? first_of(k) : values;  // or nothing
       rows[k] = load_row(warp, in, first, values);
       before[k] = load_row(warp, in, first - kLanes, first >= kLanes && k < samples ? values : 0);
+      warp.each([&](int lane) {
+        const bool is = first + static_cast<std::uint32_t>(lane) < values;
+        there[k][lane] = static_cast<Word>(Word{0} - static_cast<Word>(is));
+      });
     }
     for (std::uint32_t number = 0; number < kLags; ++number) {
       const auto back = warp.lag_of(lag_of(number));
       std::uint32_t widths[2] = {0, 0};
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kSamples; ++k) {
-        const std::uint32_t first = k < samples ? first_of(k) : values;
         const auto earlier = warp.back(before[k], rows[k], back);
         LANESCOPE_UNROLL
         for (std::uint32_t turned = 0; turned < 2; ++turned) {
@@ -298,7 +303,7 @@ struct DeltaStrip {
           warp.each([&](int lane) {
             const Word code = zigzag(
                 static_cast<Word>(turn(rows[k][lane], turned) - turn(earlier[lane], turned)));
-            codes[lane] = first + static_cast<std::uint32_t>(lane) < values ? code : Word{0};
+            codes[lane] = static_cast<Word>(code & there[k][lane]);
           });
           widths[turned] += width_of(warp.any_bits(codes));
         }
