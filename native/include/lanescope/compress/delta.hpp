@@ -155,14 +155,32 @@ struct DeltaStrip {
     }
   }
 
+  /// `turned` is 0 or 1; so this is a rotation, which GPUs have.
   LANESCOPE_LANES static Word turn(Word value, std::uint32_t turned) {
+#ifdef LANESCOPE_ON_DEVICE
+    if constexpr (sizeof(Word) >= 4) return rotated(value, turned);
+#endif
     return static_cast<Word>((value << turned) | ((value >> (kBits - 1)) & turned));
   }
 
   LANESCOPE_LANES static Word turn_back(Word value, std::uint32_t turned) {
+#ifdef LANESCOPE_ON_DEVICE
+    if constexpr (sizeof(Word) == 4) return rotated(value, 0 - turned);
+#endif
     return static_cast<Word>((value >> turned) |
                              (static_cast<Word>(value & turned) << (kBits - 1)));
   }
+
+#ifdef LANESCOPE_ON_DEVICE
+  /// To the left, by less than 32 bits.
+  __device__ static Word rotated(Word value, std::uint32_t bits) {
+    const auto low = static_cast<std::uint32_t>(value);
+    if constexpr (sizeof(Word) == 4) return __funnelshift_l(low, low, bits);
+    const auto high = static_cast<std::uint32_t>(static_cast<std::uint64_t>(value) >> 32);
+    return static_cast<Word>(static_cast<std::uint64_t>(__funnelshift_l(low, high, bits)) << 32 |
+                             __funnelshift_l(high, low, bits));
+  }
+#endif
 
   LANESCOPE_LANES static Word zigzag(Word difference) {
     const Word negative = static_cast<Word>(difference >> (kBits - 1));
