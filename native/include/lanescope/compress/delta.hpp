@@ -52,23 +52,27 @@ struct DeltaStrip {
     warp.sync();
     Lanes<Warp, Word> last;  // Values before those that are coded.
     warp.each([&](int lane) { last[lane] = 0; });
+    Lanes<Warp, Word> ahead[kRows];
+    load_ahead(warp, in, 0, values, ahead);
     for (std::uint32_t group = 0; group < groups; group += kAtOnce) {
-      Lanes<Warp, Word> codes[kAtOnce * kParts];
-      take_rows(warp, in, group * kGroup, values, predictor, last, codes);
-      std::uint32_t widths = 0;
+      Lanes<Warp, Word> codes[kRows];
+      take_rows(warp, in, group * kGroup, values, predictor, last, ahead, codes);
+      std::uint32_t width[kAtOnce], widths = 0;
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-        Word bits = warp.any_bits(codes[k * kParts]);
+        Lanes<Warp, Word> both = codes[k * kParts];
         if constexpr (kParts == 2)
-          bits = static_cast<Word>(bits | warp.any_bits(codes[k * kParts + 1]));
-        widths |= width_of(bits) << 8 * k;
+          warp.each([&](int lane) {
+            both[lane] = static_cast<Word>(both[lane] | codes[k * kParts + 1][lane]);
+          });
+        width[k] = width_of(warp.any_bits(both));
+        widths |= width[k] << 8 * k;
       }
       store_widths(warp, widths, out + kHeader + group);
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-        const std::uint32_t width = widths >> 8 * k & 0xFF;
-        store_planes(warp, codes + k * kParts, static_cast<int>(width), out + at);
-        at += width * kParts * 4;
+        store_planes(warp, codes + k * kParts, static_cast<int>(width[k]), out + at);
+        at += width[k] * kParts * 4;
       }
     }
     warp.sync();
@@ -90,7 +94,7 @@ struct DeltaStrip {
     warp.each([&](int lane) { before[lane] = 0; });
     for (std::uint32_t group = 0; group < groups; group += kAtOnce) {
       const std::uint32_t widths = load_widths(in + kHeader + group, groups - group);
-      Lanes<Warp, Word> rows[kAtOnce * kParts];
+      Lanes<Warp, Word> rows[kRows];
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kAtOnce; ++k) {
         const std::uint32_t width = widths >> 8 * k & 0xFF;
@@ -99,12 +103,12 @@ struct DeltaStrip {
         at += width * kParts * 4;
       }
       LANESCOPE_UNROLL
-      for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k)
+      for (std::uint32_t k = 0; k < kRows; ++k)
         rows[k] = before = warp.add_up(rows[k], before, back);
       const std::uint32_t first = group * kGroup;
       Word* to = out.at(first);
       LANESCOPE_UNROLL
-      for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k)
+      for (std::uint32_t k = 0; k < kRows; ++k)
         store_values(warp, rows[k], predictor.turned, to + k * kLanes, values, first + k * kLanes);
       out.done(warp, first + kAtOnce * kGroup);
     }
@@ -127,6 +131,7 @@ struct DeltaStrip {
 #else
   static constexpr std::uint32_t kAtOnce = 1;
 #endif
+  static constexpr std::uint32_t kRows = kAtOnce * kParts;
 
   struct Predictor {
     std::uint32_t lag;
@@ -191,32 +196,57 @@ struct DeltaStrip {
     return static_cast<Word>((code >> 1) ^ static_cast<Word>(0 - static_cast<Word>(code & 1)));
   }
 
-  /// Codes of the differences of `kAtOnce` groups from value `first` on. `last` has the 32 values
-  /// before, and then the last ones.
+  /// On a GPU, loads the values of `kAtOnce` groups from `first` on: before they are used, since
+  /// that takes long.
+  template <typename Warp>
+  LANESCOPE_LANES static void load_ahead(Warp warp, const Word* in, std::uint32_t first,
+                                         std::uint32_t values, Lanes<Warp, Word>* ahead) {
+#ifdef LANESCOPE_ON_DEVICE
+    if (first + kRows * kLanes <= values) {
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kRows; ++k)
+        warp.each([&](int lane) { ahead[k][lane] = in[first + k * kLanes + lane]; });
+    } else {
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kRows; ++k)
+        ahead[k] = load_row(warp, in, first + k * kLanes, values);
+    }
+#else
+    static_cast<void>(ahead);
+#endif
+  }
+
+  /// Codes of the differences of `kAtOnce` groups from value `first` on. On a GPU, `last` has the
+  /// 32 values before, and then the last ones; `ahead` has the values, and then the next ones.
   template <typename Warp>
   LANESCOPE_LANES static void take_rows(Warp warp, const Word* in, std::uint32_t first,
                                         std::uint32_t values, Predictor predictor,
-                                        Lanes<Warp, Word>& last, Lanes<Warp, Word>* codes) {
+                                        Lanes<Warp, Word>& last, Lanes<Warp, Word>* ahead,
+                                        Lanes<Warp, Word>* codes) {
 #ifdef LANESCOPE_ON_DEVICE
     const auto back = warp.lag_of(predictor.lag);
     LANESCOPE_UNROLL
-    for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k)
-      codes[k] = load_row(warp, in, first + k * kLanes, values);
+    for (std::uint32_t k = 0; k < kRows; ++k)
+      warp.each([&](int lane) { codes[k][lane] = turn(ahead[k][lane], predictor.turned); });
+    load_ahead(warp, in, first + kRows * kLanes, values, ahead);
     LANESCOPE_UNROLL
-    for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k) {
-      Lanes<Warp, Word> row;
-      warp.each([&](int lane) { row[lane] = turn(codes[k][lane], predictor.turned); });
+    for (std::uint32_t k = 0; k < kRows; ++k) {
+      const Lanes<Warp, Word> row = codes[k];
       const auto earlier = warp.back(last, row, back);
-      warp.each([&](int lane) {
-        const std::uint32_t i = first + k * kLanes + static_cast<std::uint32_t>(lane);
-        const Word code = zigzag(static_cast<Word>(row[lane] - earlier[lane]));
-        codes[k][lane] = i < values ? code : Word{0};
-      });
+      warp.each(
+          [&](int lane) { codes[k][lane] = zigzag(static_cast<Word>(row[lane] - earlier[lane])); });
       last = row;
     }
+    if (first + kRows * kLanes <= values) return;
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kRows; ++k)
+      warp.each([&](int lane) {
+        if (first + k * kLanes + static_cast<std::uint32_t>(lane) >= values) codes[k][lane] = 0;
+      });
 #else
     static_cast<void>(last);
-    for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k)
+    static_cast<void>(ahead);
+    for (std::uint32_t k = 0; k < kRows; ++k)
       codes[k] = differences(warp, in, first + k * kLanes, values, predictor);
 #endif
   }
@@ -224,10 +254,9 @@ struct DeltaStrip {
   template <typename Warp>
   LANESCOPE_LANES static void store_widths(Warp warp, std::uint32_t widths, std::uint8_t* out) {
     warp.each([&](int lane) {
-      if (lane != 0) return;
       if constexpr (kAtOnce == 4)
-        store_word(out, widths);
-      else
+        store_word(out, widths);  // All lanes the same: that takes no branch.
+      else if (lane == 0)
         *out = static_cast<std::uint8_t>(widths);
     });
   }
@@ -357,7 +386,7 @@ struct DeltaStrip {
     } else {
       warp.each([&](int lane) { words[lane] = static_cast<std::uint32_t>(parts[0][lane]); });
       words = warp.transpose(words);
-      warp.store_some(out, words, 0, width < kLanes ? width : kLanes);
+      warp.store_some(out, words, 0, kBits > kLanes && width > kLanes ? kLanes : width);
     }
     if constexpr (sizeof(Word) == 8) {
 #ifndef LANESCOPE_ON_DEVICE  // where a branch would keep the steps of groups apart
