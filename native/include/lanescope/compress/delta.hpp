@@ -53,6 +53,7 @@ struct DeltaStrip {
     Lanes<Warp, Word> last;  // Values before those that are coded.
     warp.each([&](int lane) { last[lane] = 0; });
     Lanes<Warp, Word> ahead[kRows];
+    const auto turns = warp.turns();
     load_ahead(warp, in, 0, values, ahead);
     for (std::uint32_t group = 0; group < groups; group += kAtOnce) {
       Lanes<Warp, Word> codes[kRows];
@@ -71,7 +72,7 @@ struct DeltaStrip {
       store_widths(warp, widths, out + kHeader + group);
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-        store_planes(warp, codes + k * kParts, static_cast<int>(width[k]), out + at);
+        store_planes(warp, turns, codes + k * kParts, static_cast<int>(width[k]), out + at);
         at += width[k] * kParts * 4;
       }
     }
@@ -89,22 +90,21 @@ struct DeltaStrip {
     const Predictor predictor{header & 0xFF, header >> 8};
     if (predictor.lag < 1 || predictor.lag > kLanes || predictor.turned > 1) return false;
     const auto back = warp.lag_of(predictor.lag);
+    const auto turns = warp.turns();
 
     Lanes<Warp, Word> before;
     warp.each([&](int lane) { before[lane] = 0; });
+    Planes<Warp> planes;
+    if (kAhead && !load_planes(warp, in, bytes, 0, groups, at, planes)) return false;
     for (std::uint32_t group = 0; group < groups; group += kAtOnce) {
-      const std::uint32_t widths = load_widths(in + kHeader + group, groups - group);
+      if (!kAhead && !load_planes(warp, in, bytes, group, groups, at, planes)) return false;
       Lanes<Warp, Word> rows[kRows];
       LANESCOPE_UNROLL
-      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-        const std::uint32_t width = widths >> 8 * k & 0xFF;
-        if (width > kBits || bytes - at < width * kParts * 4) return false;
-        load_planes(warp, in + at, static_cast<int>(width), rows + k * kParts);
-        at += width * kParts * 4;
-      }
-      LANESCOPE_UNROLL
-      for (std::uint32_t k = 0; k < kRows; ++k)
-        rows[k] = before = warp.add_up(rows[k], before, back);
+      for (std::uint32_t k = 0; k < kAtOnce; ++k)
+        take_planes(warp, turns, planes.words + k * kWords, planes.width[k], rows + k * kParts);
+      if (kAhead && !load_planes(warp, in, bytes, group + kAtOnce, groups, at, planes))
+        return false;
+      warp.template add_up<kRows>(rows, before, back);
       const std::uint32_t first = group * kGroup;
       Word* to = out.at(first);
       LANESCOPE_UNROLL
@@ -131,11 +131,20 @@ struct DeltaStrip {
 #else
   static constexpr std::uint32_t kAtOnce = 1;
 #endif
+  static constexpr bool kAhead = kAtOnce > 1;  // Whether planes are loaded a step before.
+  static constexpr std::uint32_t kWords = sizeof(Word) == 8 ? 2 : 1;  // Of a lane's planes.
   static constexpr std::uint32_t kRows = kAtOnce * kParts;
 
   struct Predictor {
     std::uint32_t lag;
     std::uint32_t turned;  // 0 or 1
+  };
+
+  /// Of `kAtOnce` groups, as they were stored.
+  template <typename Warp>
+  struct Planes {
+    Lanes<Warp, std::uint32_t> words[kAtOnce * kWords];
+    std::uint32_t width[kAtOnce];
   };
 
   LANESCOPE_LANES static constexpr std::uint32_t groups_of(std::uint32_t values) {
@@ -373,19 +382,20 @@ struct DeltaStrip {
   }
 
   template <typename Warp>
-  LANESCOPE_LANES static void store_planes(Warp warp, const Lanes<Warp, Word>* parts, int width,
+  LANESCOPE_LANES static void store_planes(Warp warp, typename Warp::Turns turns,
+                                           const Lanes<Warp, Word>* parts, int width,
                                            std::uint8_t* out) {
     Lanes<Warp, std::uint32_t> words;
     if constexpr (sizeof(Word) == 2) {
       warp.each([&](int lane) {
         words[lane] = parts[0][lane] | static_cast<std::uint32_t>(parts[1][lane]) << 16;
       });
-      words = warp.transpose(words);
+      words = warp.transpose(words, turns);
       warp.store_some(out, words, 0, width);
       warp.store_some(out + 4 * width, words, 16, width);
     } else {
       warp.each([&](int lane) { words[lane] = static_cast<std::uint32_t>(parts[0][lane]); });
-      words = warp.transpose(words);
+      words = warp.transpose(words, turns);
       warp.store_some(out, words, 0, kBits > kLanes && width > kLanes ? kLanes : width);
     }
     if constexpr (sizeof(Word) == 8) {
@@ -393,52 +403,90 @@ struct DeltaStrip {
       if (width <= kLanes) return;
 #endif
       warp.each([&](int lane) { words[lane] = static_cast<std::uint32_t>(parts[0][lane] >> 32); });
-      words = warp.transpose(words);
+      words = warp.transpose(words, turns);
       warp.store_some(out + 4 * kLanes, words, 0, width - kLanes);
     }
   }
 
-  /// The differences of a group, of which the planes were stored.
+  /// Loads planes of `kAtOnce` groups from `at` on, which it moves behind them. False where they do
+  /// not lie in `bytes`.
   template <typename Warp>
-  LANESCOPE_LANES static void load_planes(Warp warp, const std::uint8_t* in, int width,
-                                          Lanes<Warp, Word>* parts) {
-    Lanes<Warp, std::uint32_t> words;
-    warp.each([&](int lane) { words[lane] = 0; });
-    if constexpr (sizeof(Word) == 2) {
-      warp.load_some(in, words, 0, width);
-      warp.load_some(in + 4 * width, words, 16, width);
-      words = warp.transpose(words);
-      warp.each([&](int lane) {
-        parts[0][lane] = zigzag_back(static_cast<Word>(words[lane]));
-        parts[1][lane] = zigzag_back(static_cast<Word>(words[lane] >> 16));
-      });
-    } else {
-      warp.load_some(in, words, 0, width < kLanes ? width : kLanes);
-      words = warp.transpose(words);
+  LANESCOPE_LANES static bool load_planes(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
+                                          std::uint32_t group, std::uint32_t groups,
+                                          std::uint32_t& at, Planes<Warp>& planes) {
+    if (kAhead && group >= groups) return true;
+    const std::uint32_t widths = load_widths(in + kHeader + group, groups - group);
+    std::uint32_t begin[kAtOnce];
+    bool possible = true;
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+      begin[k] = at;
+      planes.width[k] = widths >> 8 * k & 0xFF;
+      possible = possible && planes.width[k] <= kBits;
+      at += planes.width[k] * kParts * 4;
     }
-    if constexpr (sizeof(Word) == 4)
-      warp.each([&](int lane) { parts[0][lane] = zigzag_back(words[lane]); });
+    if (!possible || at > bytes) return false;
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce; ++k)
+      load_group(warp, in + begin[k], static_cast<int>(planes.width[k]), planes.words + k * kWords);
+    return true;
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static void load_group(Warp warp, const std::uint8_t* in, int width,
+                                         Lanes<Warp, std::uint32_t>* words) {
+    warp.each([&](int lane) { words[0][lane] = 0; });
+    if constexpr (sizeof(Word) == 2) {
+      warp.load_some(in, words[0], 0, width);
+      warp.load_some(in + 4 * width, words[0], 16, width);
+    } else {
+      warp.load_some(in, words[0], 0, kBits > kLanes && width > kLanes ? kLanes : width);
+    }
     if constexpr (sizeof(Word) == 8) {
-      Lanes<Warp, std::uint32_t> high;
-      warp.each([&](int lane) { high[lane] = 0; });
+      warp.each([&](int lane) { words[1][lane] = 0; });
 #ifndef LANESCOPE_ON_DEVICE
       if (width > kLanes)
 #endif
-      {
-        warp.load_some(in + 4 * kLanes, high, 0, width - kLanes);
-        high = warp.transpose(high);
-      }
+        warp.load_some(in + 4 * kLanes, words[1], 0, width - kLanes);
+    }
+  }
+
+  /// The differences of a group, of which the planes were loaded.
+  template <typename Warp>
+  LANESCOPE_LANES static void take_planes(Warp warp, typename Warp::Turns turns,
+                                          const Lanes<Warp, std::uint32_t>* planes,
+                                          std::uint32_t width, Lanes<Warp, Word>* parts) {
+    const Lanes<Warp, std::uint32_t> low = warp.transpose(planes[0], turns);
+    if constexpr (sizeof(Word) == 2) {
       warp.each([&](int lane) {
-        parts[0][lane] = zigzag_back(static_cast<Word>(high[lane]) << 32 | words[lane]);
+        parts[0][lane] = zigzag_back(static_cast<Word>(low[lane]));
+        parts[1][lane] = zigzag_back(static_cast<Word>(low[lane] >> 16));
+      });
+    } else if constexpr (sizeof(Word) == 4) {
+      warp.each([&](int lane) { parts[0][lane] = zigzag_back(low[lane]); });
+    } else {
+      Lanes<Warp, std::uint32_t> high = planes[1];
+#ifndef LANESCOPE_ON_DEVICE  // where a branch would keep the steps of groups apart
+      if (width > kLanes)
+#endif
+        high = warp.transpose(high, turns);
+      warp.each([&](int lane) {
+        parts[0][lane] = zigzag_back(static_cast<Word>(high[lane]) << 32 | low[lane]);
       });
     }
+    static_cast<void>(width);
   }
 
   template <typename Warp>
   LANESCOPE_LANES static void store_values(Warp warp, const Lanes<Warp, Word>& sums,
                                            std::uint32_t turned, Word* out, std::uint32_t values,
                                            std::uint32_t first) {
-    if (first + kLanes <= values) {
+#ifdef LANESCOPE_ON_DEVICE
+    const bool all = true;  // A tile has room for those that are not there.
+#else
+    const bool all = first + kLanes <= values;
+#endif
+    if (all) {
       warp.each([&](int lane) { out[lane] = turn_back(sums[lane], turned); });
     } else {
       warp.each([&](int lane) {
