@@ -199,6 +199,13 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   const std::uint64_t both = static_cast<std::uint64_t>(high) << 32 | low;
   return static_cast<unsigned>(both >> (shift & 31));
 }
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned taken) {
+  const std::uint64_t both = static_cast<std::uint64_t>(high) << 32 | low;
+  unsigned bytes = 0;
+  for (int i = 0; i < 4; ++i)
+    bytes |= static_cast<unsigned>(both >> 8 * (taken >> 4 * i & 7) & 0xFF) << 8 * i;
+  return bytes;
+}
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
   return {x, y, z, w};
 }

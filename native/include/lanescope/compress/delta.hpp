@@ -52,23 +52,28 @@ struct DeltaStrip {
     warp.sync();
     Lanes<Warp, Word> last;  // Values before those that are coded.
     warp.each([&](int lane) { last[lane] = 0; });
+    Lanes<Warp, Word> ahead[kRows];
+    const auto turns = warp.turns();
+    load_ahead(warp, in, 0, values, ahead);
     for (std::uint32_t group = 0; group < groups; group += kAtOnce) {
-      Lanes<Warp, Word> codes[kAtOnce * kParts];
-      take_rows(warp, in, group * kGroup, values, predictor, last, codes);
-      std::uint32_t widths = 0;
+      Lanes<Warp, Word> codes[kRows];
+      take_rows(warp, in, group * kGroup, values, predictor, last, ahead, codes);
+      std::uint32_t width[kAtOnce], widths = 0;
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-        Word bits = warp.any_bits(codes[k * kParts]);
+        Lanes<Warp, Word> both = codes[k * kParts];
         if constexpr (kParts == 2)
-          bits = static_cast<Word>(bits | warp.any_bits(codes[k * kParts + 1]));
-        widths |= width_of(bits) << 8 * k;
+          warp.each([&](int lane) {
+            both[lane] = static_cast<Word>(both[lane] | codes[k * kParts + 1][lane]);
+          });
+        width[k] = width_of(warp.any_bits(both));
+        widths |= width[k] << 8 * k;
       }
       store_widths(warp, widths, out + kHeader + group);
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-        const std::uint32_t width = widths >> 8 * k & 0xFF;
-        store_planes(warp, codes + k * kParts, static_cast<int>(width), out + at);
-        at += width * kParts * 4;
+        store_planes(warp, turns, codes + k * kParts, static_cast<int>(width[k]), out + at);
+        at += width[k] * kParts * 4;
       }
     }
     warp.sync();
@@ -85,26 +90,25 @@ struct DeltaStrip {
     const Predictor predictor{header & 0xFF, header >> 8};
     if (predictor.lag < 1 || predictor.lag > kLanes || predictor.turned > 1) return false;
     const auto back = warp.lag_of(predictor.lag);
+    const auto turns = warp.turns();
 
     Lanes<Warp, Word> before;
     warp.each([&](int lane) { before[lane] = 0; });
+    Planes<Warp> planes;
+    if (kAhead && !load_planes(warp, in, bytes, 0, groups, at, planes)) return false;
     for (std::uint32_t group = 0; group < groups; group += kAtOnce) {
-      const std::uint32_t widths = load_widths(in + kHeader + group, groups - group);
-      Lanes<Warp, Word> rows[kAtOnce * kParts];
+      if (!kAhead && !load_planes(warp, in, bytes, group, groups, at, planes)) return false;
+      Lanes<Warp, Word> rows[kRows];
       LANESCOPE_UNROLL
-      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-        const std::uint32_t width = widths >> 8 * k & 0xFF;
-        if (width > kBits || bytes - at < width * kParts * 4) return false;
-        load_planes(warp, in + at, static_cast<int>(width), rows + k * kParts);
-        at += width * kParts * 4;
-      }
-      LANESCOPE_UNROLL
-      for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k)
-        rows[k] = before = warp.add_up(rows[k], before, back);
+      for (std::uint32_t k = 0; k < kAtOnce; ++k)
+        take_planes(warp, turns, planes.words + k * kWords, planes.width[k], rows + k * kParts);
+      if (kAhead && !load_planes(warp, in, bytes, group + kAtOnce, groups, at, planes))
+        return false;
+      warp.template add_up<kRows>(rows, before, back);
       const std::uint32_t first = group * kGroup;
       Word* to = out.at(first);
       LANESCOPE_UNROLL
-      for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k)
+      for (std::uint32_t k = 0; k < kRows; ++k)
         store_values(warp, rows[k], predictor.turned, to + k * kLanes, values, first + k * kLanes);
       out.done(warp, first + kAtOnce * kGroup);
     }
@@ -127,10 +131,20 @@ struct DeltaStrip {
 #else
   static constexpr std::uint32_t kAtOnce = 1;
 #endif
+  static constexpr bool kAhead = kAtOnce > 1;  // Whether planes are loaded a step before.
+  static constexpr std::uint32_t kWords = sizeof(Word) == 8 ? 2 : 1;  // Of a lane's planes.
+  static constexpr std::uint32_t kRows = kAtOnce * kParts;
 
   struct Predictor {
     std::uint32_t lag;
     std::uint32_t turned;  // 0 or 1
+  };
+
+  /// Of `kAtOnce` groups, as they were stored.
+  template <typename Warp>
+  struct Planes {
+    Lanes<Warp, std::uint32_t> words[kAtOnce * kWords];
+    std::uint32_t width[kAtOnce];
   };
 
   LANESCOPE_LANES static constexpr std::uint32_t groups_of(std::uint32_t values) {
@@ -155,14 +169,32 @@ struct DeltaStrip {
     }
   }
 
+  /// `turned` is 0 or 1; so this is a rotation, which GPUs have.
   LANESCOPE_LANES static Word turn(Word value, std::uint32_t turned) {
+#ifdef LANESCOPE_ON_DEVICE
+    if constexpr (sizeof(Word) >= 4) return rotated(value, turned);
+#endif
     return static_cast<Word>((value << turned) | ((value >> (kBits - 1)) & turned));
   }
 
   LANESCOPE_LANES static Word turn_back(Word value, std::uint32_t turned) {
+#ifdef LANESCOPE_ON_DEVICE
+    if constexpr (sizeof(Word) == 4) return rotated(value, 0 - turned);
+#endif
     return static_cast<Word>((value >> turned) |
                              (static_cast<Word>(value & turned) << (kBits - 1)));
   }
+
+#ifdef LANESCOPE_ON_DEVICE
+  /// To the left, by less than 32 bits.
+  __device__ static Word rotated(Word value, std::uint32_t bits) {
+    const auto low = static_cast<std::uint32_t>(value);
+    if constexpr (sizeof(Word) == 4) return __funnelshift_l(low, low, bits);
+    const auto high = static_cast<std::uint32_t>(static_cast<std::uint64_t>(value) >> 32);
+    return static_cast<Word>(static_cast<std::uint64_t>(__funnelshift_l(low, high, bits)) << 32 |
+                             __funnelshift_l(high, low, bits));
+  }
+#endif
 
   LANESCOPE_LANES static Word zigzag(Word difference) {
     const Word negative = static_cast<Word>(difference >> (kBits - 1));
@@ -173,32 +205,57 @@ struct DeltaStrip {
     return static_cast<Word>((code >> 1) ^ static_cast<Word>(0 - static_cast<Word>(code & 1)));
   }
 
-  /// Codes of the differences of `kAtOnce` groups from value `first` on. `last` has the 32 values
-  /// before, and then the last ones.
+  /// On a GPU, loads the values of `kAtOnce` groups from `first` on: before they are used, since
+  /// that takes long.
+  template <typename Warp>
+  LANESCOPE_LANES static void load_ahead(Warp warp, const Word* in, std::uint32_t first,
+                                         std::uint32_t values, Lanes<Warp, Word>* ahead) {
+#ifdef LANESCOPE_ON_DEVICE
+    if (first + kRows * kLanes <= values) {
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kRows; ++k)
+        warp.each([&](int lane) { ahead[k][lane] = in[first + k * kLanes + lane]; });
+    } else {
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kRows; ++k)
+        ahead[k] = load_row(warp, in, first + k * kLanes, values);
+    }
+#else
+    static_cast<void>(ahead);
+#endif
+  }
+
+  /// Codes of the differences of `kAtOnce` groups from value `first` on. On a GPU, `last` has the
+  /// 32 values before, and then the last ones; `ahead` has the values, and then the next ones.
   template <typename Warp>
   LANESCOPE_LANES static void take_rows(Warp warp, const Word* in, std::uint32_t first,
                                         std::uint32_t values, Predictor predictor,
-                                        Lanes<Warp, Word>& last, Lanes<Warp, Word>* codes) {
+                                        Lanes<Warp, Word>& last, Lanes<Warp, Word>* ahead,
+                                        Lanes<Warp, Word>* codes) {
 #ifdef LANESCOPE_ON_DEVICE
     const auto back = warp.lag_of(predictor.lag);
     LANESCOPE_UNROLL
-    for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k)
-      codes[k] = load_row(warp, in, first + k * kLanes, values);
+    for (std::uint32_t k = 0; k < kRows; ++k)
+      warp.each([&](int lane) { codes[k][lane] = turn(ahead[k][lane], predictor.turned); });
+    load_ahead(warp, in, first + kRows * kLanes, values, ahead);
     LANESCOPE_UNROLL
-    for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k) {
-      Lanes<Warp, Word> row;
-      warp.each([&](int lane) { row[lane] = turn(codes[k][lane], predictor.turned); });
+    for (std::uint32_t k = 0; k < kRows; ++k) {
+      const Lanes<Warp, Word> row = codes[k];
       const auto earlier = warp.back(last, row, back);
-      warp.each([&](int lane) {
-        const std::uint32_t i = first + k * kLanes + static_cast<std::uint32_t>(lane);
-        const Word code = zigzag(static_cast<Word>(row[lane] - earlier[lane]));
-        codes[k][lane] = i < values ? code : Word{0};
-      });
+      warp.each(
+          [&](int lane) { codes[k][lane] = zigzag(static_cast<Word>(row[lane] - earlier[lane])); });
       last = row;
     }
+    if (first + kRows * kLanes <= values) return;
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kRows; ++k)
+      warp.each([&](int lane) {
+        if (first + k * kLanes + static_cast<std::uint32_t>(lane) >= values) codes[k][lane] = 0;
+      });
 #else
     static_cast<void>(last);
-    for (std::uint32_t k = 0; k < kAtOnce * kParts; ++k)
+    static_cast<void>(ahead);
+    for (std::uint32_t k = 0; k < kRows; ++k)
       codes[k] = differences(warp, in, first + k * kLanes, values, predictor);
 #endif
   }
@@ -206,10 +263,9 @@ struct DeltaStrip {
   template <typename Warp>
   LANESCOPE_LANES static void store_widths(Warp warp, std::uint32_t widths, std::uint8_t* out) {
     warp.each([&](int lane) {
-      if (lane != 0) return;
       if constexpr (kAtOnce == 4)
-        store_word(out, widths);
-      else
+        store_word(out, widths);  // All lanes the same: that takes no branch.
+      else if (lane == 0)
         *out = static_cast<std::uint8_t>(widths);
     });
   }
@@ -267,8 +323,8 @@ struct DeltaStrip {
   LANESCOPE_LANES static Predictor best_predictor(Warp warp, const Word* in, std::uint32_t values) {
     const std::uint32_t groups = groups_of(values);
     const std::uint32_t samples = groups < kSamples ? groups : kSamples;
-    const auto first_of = [&](std::uint32_t sample) {
-      return (2 * sample + 1) * groups / (2 * samples) * kGroup;
+    const auto first_of = [&](std::uint32_t sample) {  // Where every group is one: itself.
+      return (samples < kSamples ? sample : (2 * sample + 1) * groups / (2 * kSamples)) * kGroup;
     };
     Predictor best{1, 0};
     std::uint32_t least = ~std::uint32_t{0};
@@ -278,19 +334,24 @@ struct DeltaStrip {
       best = {lag, turned};
     };
 #ifdef LANESCOPE_ON_DEVICE
-    Lanes<Warp, Word> rows[kSamples], before[kSamples];
+    // What depends on the sample only is found out before lags are tried: `there` has all bits for
+    // values that are there.
+    Lanes<Warp, Word> rows[kSamples], before[kSamples], there[kSamples];
     LANESCOPE_UNROLL
     for (std::uint32_t k = 0; k < kSamples; ++k) {
       const std::uint32_t first = k < samples ? first_of(k) : values;  // or nothing
       rows[k] = load_row(warp, in, first, values);
       before[k] = load_row(warp, in, first - kLanes, first >= kLanes && k < samples ? values : 0);
+      warp.each([&](int lane) {
+        const bool is = first + static_cast<std::uint32_t>(lane) < values;
+        there[k][lane] = static_cast<Word>(Word{0} - static_cast<Word>(is));
+      });
     }
     for (std::uint32_t number = 0; number < kLags; ++number) {
       const auto back = warp.lag_of(lag_of(number));
       std::uint32_t widths[2] = {0, 0};
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kSamples; ++k) {
-        const std::uint32_t first = k < samples ? first_of(k) : values;
         const auto earlier = warp.back(before[k], rows[k], back);
         LANESCOPE_UNROLL
         for (std::uint32_t turned = 0; turned < 2; ++turned) {
@@ -298,7 +359,7 @@ struct DeltaStrip {
           warp.each([&](int lane) {
             const Word code = zigzag(
                 static_cast<Word>(turn(rows[k][lane], turned) - turn(earlier[lane], turned)));
-            codes[lane] = first + static_cast<std::uint32_t>(lane) < values ? code : Word{0};
+            codes[lane] = static_cast<Word>(code & there[k][lane]);
           });
           widths[turned] += width_of(warp.any_bits(codes));
         }
@@ -321,72 +382,111 @@ struct DeltaStrip {
   }
 
   template <typename Warp>
-  LANESCOPE_LANES static void store_planes(Warp warp, const Lanes<Warp, Word>* parts, int width,
+  LANESCOPE_LANES static void store_planes(Warp warp, typename Warp::Turns turns,
+                                           const Lanes<Warp, Word>* parts, int width,
                                            std::uint8_t* out) {
     Lanes<Warp, std::uint32_t> words;
     if constexpr (sizeof(Word) == 2) {
       warp.each([&](int lane) {
         words[lane] = parts[0][lane] | static_cast<std::uint32_t>(parts[1][lane]) << 16;
       });
-      words = warp.transpose(words);
+      words = warp.transpose(words, turns);
       warp.store_some(out, words, 0, width);
       warp.store_some(out + 4 * width, words, 16, width);
     } else {
       warp.each([&](int lane) { words[lane] = static_cast<std::uint32_t>(parts[0][lane]); });
-      words = warp.transpose(words);
-      warp.store_some(out, words, 0, width < kLanes ? width : kLanes);
+      words = warp.transpose(words, turns);
+      warp.store_some(out, words, 0, kBits > kLanes && width > kLanes ? kLanes : width);
     }
     if constexpr (sizeof(Word) == 8) {
 #ifndef LANESCOPE_ON_DEVICE  // where a branch would keep the steps of groups apart
       if (width <= kLanes) return;
 #endif
       warp.each([&](int lane) { words[lane] = static_cast<std::uint32_t>(parts[0][lane] >> 32); });
-      words = warp.transpose(words);
+      words = warp.transpose(words, turns);
       warp.store_some(out + 4 * kLanes, words, 0, width - kLanes);
     }
   }
 
-  /// The differences of a group, of which the planes were stored.
+  /// Loads planes of `kAtOnce` groups from `at` on, which it moves behind them. False where they do
+  /// not lie in `bytes`.
   template <typename Warp>
-  LANESCOPE_LANES static void load_planes(Warp warp, const std::uint8_t* in, int width,
-                                          Lanes<Warp, Word>* parts) {
-    Lanes<Warp, std::uint32_t> words;
-    warp.each([&](int lane) { words[lane] = 0; });
-    if constexpr (sizeof(Word) == 2) {
-      warp.load_some(in, words, 0, width);
-      warp.load_some(in + 4 * width, words, 16, width);
-      words = warp.transpose(words);
-      warp.each([&](int lane) {
-        parts[0][lane] = zigzag_back(static_cast<Word>(words[lane]));
-        parts[1][lane] = zigzag_back(static_cast<Word>(words[lane] >> 16));
-      });
-    } else {
-      warp.load_some(in, words, 0, width < kLanes ? width : kLanes);
-      words = warp.transpose(words);
+  LANESCOPE_LANES static bool load_planes(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
+                                          std::uint32_t group, std::uint32_t groups,
+                                          std::uint32_t& at, Planes<Warp>& planes) {
+    if (kAhead && group >= groups) return true;
+    const std::uint32_t widths = load_widths(in + kHeader + group, groups - group);
+    std::uint32_t begin[kAtOnce];
+    bool possible = true;
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+      begin[k] = at;
+      planes.width[k] = widths >> 8 * k & 0xFF;
+      possible = possible && planes.width[k] <= kBits;
+      at += planes.width[k] * kParts * 4;
     }
-    if constexpr (sizeof(Word) == 4)
-      warp.each([&](int lane) { parts[0][lane] = zigzag_back(words[lane]); });
+    if (!possible || at > bytes) return false;
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce; ++k)
+      load_group(warp, in + begin[k], static_cast<int>(planes.width[k]), planes.words + k * kWords);
+    return true;
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static void load_group(Warp warp, const std::uint8_t* in, int width,
+                                         Lanes<Warp, std::uint32_t>* words) {
+    warp.each([&](int lane) { words[0][lane] = 0; });
+    if constexpr (sizeof(Word) == 2) {
+      warp.load_some(in, words[0], 0, width);
+      warp.load_some(in + 4 * width, words[0], 16, width);
+    } else {
+      warp.load_some(in, words[0], 0, kBits > kLanes && width > kLanes ? kLanes : width);
+    }
     if constexpr (sizeof(Word) == 8) {
-      Lanes<Warp, std::uint32_t> high;
-      warp.each([&](int lane) { high[lane] = 0; });
+      warp.each([&](int lane) { words[1][lane] = 0; });
 #ifndef LANESCOPE_ON_DEVICE
       if (width > kLanes)
 #endif
-      {
-        warp.load_some(in + 4 * kLanes, high, 0, width - kLanes);
-        high = warp.transpose(high);
-      }
+        warp.load_some(in + 4 * kLanes, words[1], 0, width - kLanes);
+    }
+  }
+
+  /// The differences of a group, of which the planes were loaded.
+  template <typename Warp>
+  LANESCOPE_LANES static void take_planes(Warp warp, typename Warp::Turns turns,
+                                          const Lanes<Warp, std::uint32_t>* planes,
+                                          std::uint32_t width, Lanes<Warp, Word>* parts) {
+    const Lanes<Warp, std::uint32_t> low = warp.transpose(planes[0], turns);
+    if constexpr (sizeof(Word) == 2) {
       warp.each([&](int lane) {
-        parts[0][lane] = zigzag_back(static_cast<Word>(high[lane]) << 32 | words[lane]);
+        parts[0][lane] = zigzag_back(static_cast<Word>(low[lane]));
+        parts[1][lane] = zigzag_back(static_cast<Word>(low[lane] >> 16));
+      });
+    } else if constexpr (sizeof(Word) == 4) {
+      warp.each([&](int lane) { parts[0][lane] = zigzag_back(low[lane]); });
+    } else {
+      Lanes<Warp, std::uint32_t> high = planes[1];
+#ifndef LANESCOPE_ON_DEVICE  // where a branch would keep the steps of groups apart
+      if (width > kLanes)
+#endif
+        high = warp.transpose(high, turns);
+      warp.each([&](int lane) {
+        parts[0][lane] = zigzag_back(static_cast<Word>(high[lane]) << 32 | low[lane]);
       });
     }
+    static_cast<void>(width);
   }
 
   template <typename Warp>
   LANESCOPE_LANES static void store_values(Warp warp, const Lanes<Warp, Word>& sums,
                                            std::uint32_t turned, Word* out, std::uint32_t values,
                                            std::uint32_t first) {
-    if (first + kLanes <= values) {
+#ifdef LANESCOPE_ON_DEVICE
+    const bool all = true;  // A tile has room for those that are not there.
+#else
+    const bool all = first + kLanes <= values;
+#endif
+    if (all) {
       warp.each([&](int lane) { out[lane] = turn_back(sums[lane], turned); });
     } else {
       warp.each([&](int lane) {

@@ -68,14 +68,42 @@ struct DeviceWarp {
 #endif
   }
 
+  /// What a lane does in the steps of a transposition: bytes that it takes, 0 to 3 of its own row
+  /// and 4 to 7 of the other; bits that it keeps, and how far it turns those of the other row.
+  struct Turns {
+    std::uint32_t taken[2];
+    std::uint32_t kept[3];
+    std::uint32_t turn[3];
+  };
+  __device__ __forceinline__ Turns turns() const {
+    Turns turns;
+    turns.taken[0] = held((lane & 16) != 0 ? 0x3276 : 0x5410);
+    turns.taken[1] = held((lane & 8) != 0 ? 0x3715 : 0x6240);
+#pragma unroll
+    for (int k = 0; k < 3; ++k) {
+      const int apart = 4 >> k;
+      const std::uint32_t low = k == 0 ? 0x0F0F0F0F : k == 1 ? 0x33333333 : 0x55555555;
+      turns.kept[k] = held((lane & apart) != 0 ? ~low : low);
+      turns.turn[k] =
+          held(static_cast<std::uint32_t>((lane & apart) != 0 ? kLanes - apart : apart));
+    }
+    return turns;
+  }
+
   /// Each step swaps blocks of half the size with a lane that lies as far away as they are wide.
-  __device__ __forceinline__ Lanes<std::uint32_t> transpose(Lanes<std::uint32_t> rows) const {
+  /// Where these are whole bytes, one instruction takes what is kept and what comes to its place.
+  __device__ __forceinline__ Lanes<std::uint32_t> transpose(Lanes<std::uint32_t> rows,
+                                                            const Turns& turns) const {
     std::uint32_t row = rows.value;
-    row = swap_blocks<16>(row, 0x0000FFFF);
-    row = swap_blocks<8>(row, 0x00FF00FF);
-    row = swap_blocks<4>(row, 0x0F0F0F0F);
-    row = swap_blocks<2>(row, 0x33333333);
-    return {swap_blocks<1>(row, 0x55555555)};
+#pragma unroll
+    for (int k = 0; k < 2; ++k)
+      row = __byte_perm(row, __shfl_xor_sync(kAllLanes, row, 16 >> k), turns.taken[k]);
+#pragma unroll
+    for (int k = 0; k < 3; ++k) {
+      const std::uint32_t other = __shfl_xor_sync(kAllLanes, row, 4 >> k);
+      row = choose(turns.kept[k], row, __funnelshift_l(other, other, turns.turn[k]));
+    }
+    return {row};
   }
 
   struct Lag {
@@ -87,20 +115,35 @@ struct DeviceWarp {
     return {back, kLanes - back + lane % back};
   }
 
-  template <typename T>
-  __device__ __forceinline__ Lanes<T> add_up(const Lanes<T>& values, const Lanes<T>& before,
-                                             Lag back) const {
+  /// Rows are scanned each by itself, all at once. What one hands to the next then takes a shuffle
+  /// only where lanes of a row do not stand for the same sums as those of the next.
+  template <int count, typename T>
+  __device__ __forceinline__ void add_up(Lanes<T>* rows, Lanes<T>& before, Lag back) const {
     using Moved = Movable<T>;
-    Moved sum = values.value;
-    int apart = back.lag;
+    Moved sums[count], ends[count];
 #pragma unroll
-    for (int step = 0; step < 5; ++step) {  // Those that are too long find nothing.
-      const Moved other = __shfl_up_sync(kAllLanes, sum, apart);
-      if (lane >= apart) sum += other;
-      apart *= 2;
+    for (int k = 0; k < count; ++k) sums[k] = rows[k].value;
+#pragma unroll 1
+    for (int apart = back.lag; apart < kLanes; apart *= 2) add_from(sums, apart);
+    Moved carried = __shfl_sync(kAllLanes, static_cast<Moved>(before.value), back.source);
+    if ((back.lag & (back.lag - 1)) == 0) {  // It divides 32.
+#pragma unroll
+      for (int k = 0; k < count; ++k) ends[k] = __shfl_sync(kAllLanes, sums[k], back.source);
+#pragma unroll
+      for (int k = 0; k < count; ++k) {
+        sums[k] += carried;
+        carried += ends[k];
+      }
+    } else {
+#pragma unroll
+      for (int k = 0; k < count; ++k) {
+        sums[k] += carried;
+        carried = __shfl_sync(kAllLanes, sums[k], back.source);
+      }
     }
-    sum += __shfl_sync(kAllLanes, static_cast<Moved>(before.value), back.source);
-    return {static_cast<T>(sum)};
+#pragma unroll
+    for (int k = 0; k < count; ++k) rows[k].value = static_cast<T>(sums[k]);
+    before = rows[count - 1];
   }
 
   /// The value that lies so far back, in this row or the one before.
@@ -133,6 +176,25 @@ struct DeviceWarp {
   template <typename T>
   using Movable = std::conditional_t<sizeof(T) == 8, unsigned long long, std::uint32_t>;
 
+  /// Adds to each sum that of the lane so far before, where there is one.
+  template <int count, typename Sum>
+  __device__ __forceinline__ void add_from(Sum (&sums)[count], int apart) const {
+    const std::uint32_t is = lane >= apart ? 1 : 0;
+    Sum others[count];
+#pragma unroll
+    for (int k = 0; k < count; ++k) others[k] = __shfl_up_sync(kAllLanes, sums[k], apart);
+#pragma unroll
+    for (int k = 0; k < count; ++k) {
+#ifndef LANESCOPE_EMULATED
+      if constexpr (sizeof(Sum) == 4) {  // One instruction; the compiler would make two.
+        asm("mad.lo.u32 %0, %1, %2, %0;" : "+r"(sums[k]) : "r"(others[k]), "r"(is));
+        continue;
+      }
+#endif
+      if (is != 0) sums[k] += others[k];
+    }
+  }
+
   __device__ __forceinline__ static std::uint32_t any_of(std::uint32_t bits) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     return __reduce_or_sync(kAllLanes, bits);
@@ -144,14 +206,26 @@ struct DeviceWarp {
 #endif
   }
 
-  template <int apart>
-  __device__ __forceinline__ std::uint32_t swap_blocks(std::uint32_t row,
-                                                       std::uint32_t mask) const {
-    const bool upper = (lane & apart) != 0;
-    const std::uint32_t kept = upper ? ~mask : mask;
-    const int turn = upper ? kLanes - apart : apart;
-    const std::uint32_t other = __shfl_xor_sync(kAllLanes, row, apart);
-    return (row & kept) | (__funnelshift_l(other, other, turn) & ~kept);
+  /// The same value, of which the compiler does not know how it came about: so it keeps it over a
+  /// loop, and does not find it out again in each round.
+  __device__ __forceinline__ static std::uint32_t held(std::uint32_t value) {
+#ifndef LANESCOPE_EMULATED
+    asm volatile("" : "+r"(value));
+#endif
+    return value;
+  }
+
+  /// Bits of `one` where `mask` has them, else of `other`. Said as one instruction: from the parts
+  /// of masks that depend on the lane, the compiler would make three of it.
+  __device__ __forceinline__ static std::uint32_t choose(std::uint32_t mask, std::uint32_t one,
+                                                         std::uint32_t other) {
+#ifdef LANESCOPE_EMULATED
+    return (one & mask) | (other & ~mask);
+#else
+    std::uint32_t chosen;
+    asm("lop3.b32 %0, %1, %2, %3, 0xCA;" : "=r"(chosen) : "r"(mask), "r"(one), "r"(other));
+    return chosen;
+#endif
   }
 };
 

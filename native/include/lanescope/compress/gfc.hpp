@@ -130,13 +130,14 @@ struct GfcStrip {
                                               const Settings& settings, std::uint8_t* out,
                                               std::uint32_t) {
     const auto source = sources(warp, settings.dimensionality);
+    Row<Warp> before{}, ahead;
+    load_ahead(warp, in, 0, values, ahead);
     std::uint32_t end = 0;
     for (std::uint32_t first = 0; first < values; first += kLanes) {
-      const Word* before = first == 0 ? nullptr : in + first - kLanes;
       if (values - first >= kLanes)
-        end += encode_lanes<true>(warp, in + first, before, source, kLanes, out + end);
+        end += encode_lanes<true>(warp, in, first, values, source, before, ahead, out + end);
       else
-        end += encode_lanes<false>(warp, in + first, before, source, values - first, out + end);
+        end += encode_lanes<false>(warp, in, first, values, source, before, ahead, out + end);
     }
     const std::uint32_t padding = -end % 4;
     warp.each([&](int lane) {
@@ -185,18 +186,58 @@ struct GfcStrip {
     return source;
   }
 
+  template <typename Warp>
+  using Row = typename Warp::template Lanes<Word>;
+
+  /// On a GPU, loads the 32 values from `first` on: before they are used, since that takes long.
+  template <typename Warp>
+  LANESCOPE_LANES static void load_ahead(Warp warp, const Word* in, std::uint32_t first,
+                                         std::uint32_t values, Row<Warp>& ahead) {
+#ifdef LANESCOPE_ON_DEVICE
+    warp.each([&](int lane) {
+      const std::uint32_t i = first + static_cast<std::uint32_t>(lane);
+      ahead[lane] = i < values ? in[i] : Word{0};
+    });
+#endif
+  }
+
+  /// Of the values from `first` on; 0 for those that are not there. On a GPU, `before` has the 32
+  /// values before, and `ahead` these; then they have these and the next ones.
+  template <bool all, typename Warp>
+  LANESCOPE_LANES static Row<Warp> residuals(Warp warp, const Word* in, std::uint32_t first,
+                                             std::uint32_t values,
+                                             const typename Warp::template Lanes<int>& source,
+                                             Row<Warp>& before, Row<Warp>& ahead) {
+    Row<Warp> residual;
+#ifdef LANESCOPE_ON_DEVICE
+    const auto predicted = warp.from(before, source);
+    before = ahead;
+    if (all) load_ahead(warp, in, first + kLanes, values, ahead);
+    warp.each([&](int lane) {
+      residual[lane] = all || first + static_cast<std::uint32_t>(lane) < values
+                           ? before[lane] - predicted[lane]
+                           : Word{0};
+    });
+#else
+    const Word* row = in + first;
+    warp.each([&](int lane) {
+      residual[lane] = 0;
+      if (all || static_cast<std::uint32_t>(lane) < values - first)
+        residual[lane] = row[lane] - (first == 0 ? 0 : row[source[lane] - kLanes]);
+    });
+#endif
+    return residual;
+  }
+
   /// Codes the values of up to 32 lanes; returns the number of bytes.
   template <bool all, typename Warp>
   LANESCOPE_LANES static std::uint32_t encode_lanes(
-      Warp warp, const Word* in, const Word* before,
-      const typename Warp::template Lanes<int>& source, std::uint32_t values, std::uint8_t* out) {
-    typename Warp::template Lanes<Word> residual, magnitude;
+      Warp warp, const Word* in, std::uint32_t first, std::uint32_t values,
+      const typename Warp::template Lanes<int>& source, Row<Warp>& before, Row<Warp>& ahead,
+      std::uint8_t* out) {
+    const auto residual = residuals<all>(warp, in, first, values, source, before, ahead);
+    Row<Warp> magnitude;
     typename Warp::template Lanes<std::uint32_t> nibble, bytes;
-    warp.each([&](int lane) {
-      residual[lane] = 0;
-      if (all || static_cast<std::uint32_t>(lane) < values)
-        residual[lane] = in[lane] - (before == nullptr ? 0 : before[source[lane]]);
-    });
     warp.each([&](int lane) {
       const Word sign = residual[lane] >> (Residual::kBits - 1);
       magnitude[lane] = (residual[lane] ^ (0 - sign)) + sign;
@@ -211,7 +252,7 @@ struct GfcStrip {
     std::uint32_t total;
     const auto offset = warp.sum_before(bytes, total);
     warp.each([&](int lane) {
-      if (all || static_cast<std::uint32_t>(lane) < values)
+      if (all || static_cast<std::uint32_t>(lane) < values - first)
         Bytes::put(out + kNibbles + offset[lane], magnitude[lane], bytes[lane]);
     });
     return kNibbles + total;

@@ -62,12 +62,16 @@ struct HostWarp {
     return *std::max_element(values.at.begin(), values.at.end());
   }
 
+  /// What is found out but once for transpositions, on a GPU.
+  struct Turns {};
+  Turns turns() const { return {}; }
+
   /// 32 x 32 bits turned over: bit l of lane p is what bit p of lane l was. On a GPU five steps of
   /// shuffles, each of which swaps blocks of half the size.
   ///
   /// Here each step takes lanes 16 apart and puts them side by side after it: so all five look the
   /// same to a vectorising compiler, and lanes are in order again at the end.
-  Lanes<std::uint32_t> transpose(Lanes<std::uint32_t> rows) const {
+  Lanes<std::uint32_t> transpose(Lanes<std::uint32_t> rows, Turns) const {
     Lanes<std::uint32_t> next;
     swap_blocks<16>(rows, next, 0x0000FFFF);
     swap_blocks<8>(next, rows, 0x00FF00FF);
@@ -100,6 +104,13 @@ struct HostWarp {
     for (int lane = lag; lane < kLanes; ++lane)
       sums[lane] = static_cast<T>(values[lane] + sums[lane - lag]);
     return sums;
+  }
+
+  /// The same for rows that follow each other; `before` is then the last one. On a GPU their scans
+  /// overlap.
+  template <int count, typename T>
+  void add_up(Lanes<T>* rows, Lanes<T>& before, Lag back) const {
+    for (int row = 0; row < count; ++row) rows[row] = before = add_up(rows[row], before, back);
   }
 
   /// Stores lanes `first` to `first + count - 1` in a row; `at` is a multiple of 4.
