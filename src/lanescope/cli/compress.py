@@ -42,7 +42,8 @@ def compress(
         typer.Option(metavar="N,N-M,...", help="Of GFC, 1 to 32: from how far back it predicts."),
     ] = "1,2,3,4,5,8,16,32",
     size: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Of each made-up example; default 16MiB.")
+        str | None,
+        typer.Option("--size", metavar="SIZE", help="Of each made-up example; default 16MiB."),
     ] = None,
     link_speed: Annotated[
         float | None,
