@@ -162,6 +162,13 @@ inline int __any_sync(unsigned, int bit) {
     if (one != 0) return 1;
   return 0;
 }
+inline unsigned __ballot_sync(unsigned, bool bit) {
+  const auto& bits = emulated::Threads::only().meet_warp(bit, 7);
+  unsigned votes = 0;
+  for (unsigned lane = 0; lane < bits.size(); ++lane)
+    votes |= static_cast<unsigned>(bits[lane] != 0) << lane;
+  return votes;
+}
 inline void __syncwarp() {
   emulated::Threads::only().meet_warp(0, 5);
 }

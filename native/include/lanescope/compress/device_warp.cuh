@@ -49,6 +49,21 @@ struct DeviceWarp {
     return {sum - values.value};
   }
 
+  template <int bits>
+  __device__ __forceinline__ Lanes<std::uint32_t> sum_bits_before(
+      const Lanes<std::uint32_t>& values, std::uint32_t& total) const {
+    const std::uint32_t lower = (1U << lane) - 1;
+    std::uint32_t before = 0;
+    total = 0;
+#pragma unroll
+    for (int bit = 0; bit < bits; ++bit) {
+      const std::uint32_t votes = __ballot_sync(kAllLanes, (values.value & 1U << bit) != 0);
+      before += static_cast<std::uint32_t>(__popc(votes & lower)) << bit;
+      total += static_cast<std::uint32_t>(__popc(votes)) << bit;
+    }
+    return {before};
+  }
+
   template <typename T>
   __device__ __forceinline__ Lanes<T> from(const Lanes<T>& values, const Lanes<int>& source) const {
     return {__shfl_sync(kAllLanes, values.value, source.value)};

@@ -175,6 +175,7 @@ struct GfcStrip {
 
  private:
   static constexpr std::uint32_t kNibbles = kLanes / 2;
+  static constexpr int kCountBits = sizeof(Word) == 8 ? 4 : 3;  // Of 0 to 8, or 4, bytes.
   using Residual = GfcResidual<Word>;
   using Bytes = GfcBytes<Word>;
 
@@ -250,7 +251,7 @@ struct GfcStrip {
     });
     put_nibbles(warp, nibble, out);
     std::uint32_t total;
-    const auto offset = warp.sum_before(bytes, total);
+    const auto offset = warp.template sum_bits_before<kCountBits>(bytes, total);
     warp.each([&](int lane) {
       if (all || static_cast<std::uint32_t>(lane) < values - first)
         Bytes::put(out + kNibbles + offset[lane], magnitude[lane], bytes[lane]);
@@ -287,7 +288,7 @@ struct GfcStrip {
     });
     at += kNibbles;
     std::uint32_t total;
-    const auto offset = warp.sum_before(count, total);
+    const auto offset = warp.template sum_bits_before<kCountBits>(count, total);
     if (bytes - at < total) return false;
     const auto predicted = warp.from(last, source);
     typename Warp::template Lanes<Word> magnitude;

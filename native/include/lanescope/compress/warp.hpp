@@ -49,6 +49,13 @@ struct HostWarp {
     return sums;
   }
 
+  /// The same for values of a few bits. On a GPU lanes vote on each bit: no step waits for another.
+  template <int bits>
+  Lanes<std::uint32_t> sum_bits_before(const Lanes<std::uint32_t>& values,
+                                       std::uint32_t& total) const {
+    return sum_before(values, total);
+  }
+
   /// What the lane `source[lane]` has, for every lane.
   template <typename T>
   Lanes<T> from(const Lanes<T>& values, const Lanes<int>& source) const {
