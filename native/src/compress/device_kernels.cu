@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <string>
 
 #include "lanescope/compress/device_decode.cuh"
@@ -91,18 +93,17 @@ __global__ void __launch_bounds__(DeviceShape<Strip>::kDecodeGroups* kGroupThrea
   });
 }
 
-/// How a kernel is laid out over the current device.
-struct Launch {
-  unsigned int sms;
-  unsigned int threads;
+/// How a kernel is laid out over the SMs of a device.
+struct KernelLayout {
+  int sms;  ///< That there are.
+  int groups;
   std::size_t shared_bytes;
 };
 
 /// Lays out a kernel whose groups of warps take so much shared memory each. Throws `Error`.
-template <typename Kernel>
-Launch launch_of(Kernel kernel, std::size_t bytes, int sms, int groups, std::size_t shared_bytes) {
-  int device = 0, all = 0, most = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
+template <auto kernel>
+KernelLayout lay_out(int device, int groups, std::size_t shared_bytes) {
+  int all = 0, most = 0;
   check(cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, device),
         "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
@@ -120,10 +121,32 @@ Launch launch_of(Kernel kernel, std::size_t bytes, int sms, int groups, std::siz
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(taken)),
           "cudaFuncSetAttribute");
+  return {all, groups, taken};
+}
+
+/// The same for the current device, found out once: that takes as long as some launches, of which
+/// channels make many.
+template <auto kernel>
+KernelLayout layout_on_device(int groups, std::size_t shared_bytes) {
+  static std::mutex mutex;
+  static std::map<int, KernelLayout> known;
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(device);
+  if (found != known.end()) return found->second;
+  return known.emplace(device, lay_out<kernel>(device, groups, shared_bytes)).first->second;
+}
+
+/// CTAs of a launch: one an SM, as many as may be used and have something to do.
+unsigned int ctas_of(const KernelLayout& layout, std::size_t bytes, int sms) {
   const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
-  const std::size_t wanted = static_cast<std::size_t>(sms > 0 ? std::min(sms, all) : all);
-  return {static_cast<unsigned int>(std::min(wanted, blocks)),
-          static_cast<unsigned int>(groups * kGroupThreads), taken};
+  const auto wanted = static_cast<std::size_t>(sms > 0 ? std::min(sms, layout.sms) : layout.sms);
+  return static_cast<unsigned int>(std::min(wanted, blocks));
+}
+
+unsigned int threads_of(const KernelLayout& layout) {
+  return static_cast<unsigned int>(layout.groups * kGroupThreads);
 }
 
 /// Calls `go` with an object of the class that codes such values, `NoStrip` where none does.
@@ -150,11 +173,12 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
   with_any_strip(choice, [&]<typename Strip>(Strip) {
     using Shape = DeviceShape<Strip>;
     if (bytes == 0) return;
-    const Launch launch = launch_of(encode_kernel<Strip>, bytes, sms, Shape::kEncodeGroups,
-                                    Shape::kEncodeRoom * kStrips);
-    encode_kernel<Strip><<<launch.sms, launch.threads, launch.shared_bytes, stream>>>(
-        data, bytes, sink, Settings{choice.dimensionality},
-        static_cast<std::uint32_t>(bytes_of(choice.dtype)));
+    const KernelLayout layout =
+        layout_on_device<encode_kernel<Strip>>(Shape::kEncodeGroups, Shape::kEncodeRoom * kStrips);
+    encode_kernel<Strip>
+        <<<ctas_of(layout, bytes, sms), threads_of(layout), layout.shared_bytes, stream>>>(
+            data, bytes, sink, Settings{choice.dimensionality},
+            static_cast<std::uint32_t>(bytes_of(choice.dtype)));
     check(cudaGetLastError(), "encode_kernel");
   });
 }
@@ -167,11 +191,12 @@ void decode_blocks(const Choice& choice, const Entry* entries, const std::byte* 
   with_any_strip(choice, [&]<typename Strip>(Strip) {
     using Shape = DeviceShape<Strip>;
     if (bytes == 0) return;
-    const Launch launch = launch_of(decode_kernel<Strip>, bytes, sms, Shape::kDecodeGroups,
-                                    (Shape::kDecodeRoom + Shape::kTileBytes) * kStrips);
-    decode_kernel<Strip><<<launch.sms, launch.threads, launch.shared_bytes, stream>>>(
-        entries, payloads, room, out, bytes, fault, Settings{choice.dimensionality},
-        static_cast<std::uint32_t>(bytes_of(choice.dtype)));
+    const KernelLayout layout = layout_on_device<decode_kernel<Strip>>(
+        Shape::kDecodeGroups, (Shape::kDecodeRoom + Shape::kTileBytes) * kStrips);
+    decode_kernel<Strip>
+        <<<ctas_of(layout, bytes, sms), threads_of(layout), layout.shared_bytes, stream>>>(
+            entries, payloads, room, out, bytes, fault, Settings{choice.dimensionality},
+            static_cast<std::uint32_t>(bytes_of(choice.dtype)));
     check(cudaGetLastError(), "decode_kernel");
   });
 }
