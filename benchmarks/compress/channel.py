@@ -163,15 +163,16 @@ def rows_of(options: argparse.Namespace, data: Data) -> Iterator[Row]:
                 compression=turns,
                 codec=data.codec,
                 sms=sms,
-                slab_bytes=options.slab_mib * MIB,
+                slab_bytes=options.slab_mib and options.slab_mib * MIB,
                 slots=options.slots,
                 lanes=options.lanes,
                 restore_by=options.restore_by,
             ) as channel:
                 for size in options.sizes:
                     values = data.make(size * MIB)
-                    row = Row(path, data.name, data.codec, size * MIB, sms,
-                              options.slab_mib * MIB, options.slots, options.lanes,
+                    shape = channel.shape
+                    row = Row(path, data.name, data.codec, size * MIB, shape.sms,
+                              shape.slab_bytes, shape.slots, shape.lanes,
                               options.restore_by)  # fmt: skip
                     timed(channel, turns, path, row, options.turns, values)
                     yield row
@@ -182,10 +183,14 @@ def main() -> None:
     parser.add_argument("--paths", nargs="+", choices=PATHS, default=["d2h", "h2d"])
     parser.add_argument("--sizes", nargs="+", type=int, default=[1, 4, 16, 64, 256, 1024],
                         help="in MiB")  # fmt: skip
-    parser.add_argument("--sms", nargs="+", type=int, default=[16], help="0: all")
-    parser.add_argument("--slab-mib", type=int, default=8)
-    parser.add_argument("--slots", type=int, default=4)
-    parser.add_argument("--lanes", type=int, default=2)
+    parser.add_argument(
+        "--sms", nargs="+", type=int, default=[None], help="0: all; default: the channel's own"
+    )
+    parser.add_argument(
+        "--slab-mib", type=int, help="default: the channel's own, as with slots and lanes"
+    )
+    parser.add_argument("--slots", type=int)
+    parser.add_argument("--lanes", type=int)
     parser.add_argument("--restore-by", choices=["staged", "mapped"], default="staged")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--only", nargs="+", help="names of data to take, or what they begin with")

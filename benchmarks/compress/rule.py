@@ -63,7 +63,7 @@ def row_of(path: str, data: Data, size: int, count: int) -> Row:
     target = 1 if path == "p2p" else "host"
     with (
         lanescope.Channel(0, target, compression="off") as raw,
-        lanescope.Channel(0, target, sms=None if path == "d2h" else 0) as ruled,
+        lanescope.Channel(0, target) as ruled,
     ):
         for _ in range(3):  # memory is pinned, the GPU awake
             one(raw, values, out)

@@ -67,7 +67,7 @@ def test_an_array_is_sent_with_its_codec_and_streams(cores):
     channel = lanescope.Channel(0, 1, compression="on", codec="delta", sms=7, slots=3)
     tensor = Tensor(VALUES)
     out = channel.send(tensor, "weights")
-    assert cores[0].options[:5] == (0, 1, 8 << 20, 3, 7)
+    assert cores[0].options[:6] == (0, 1, 16 << 20, 3, 7, 6)
     assert cores[0].calls == [
         (tensor.data_ptr(), out.data_ptr(), VALUES.nbytes, native.Codec.delta,
          native.Dtype.float32, 1, 1000, 1001),

@@ -233,12 +233,13 @@ class LANESCOPE_API Ticket {
 };
 
 struct ChannelOptions {
-  std::shared_ptr<Decider> decider{};  ///< None: a `Rule`.
-  std::optional<Codec> codec{};        ///< For all arrays; none: as decided.
-  std::size_t slab_bytes = 8 << 20;    ///< Of the array, that travel as one: a multiple of 64 KiB.
-  int slots = 4;                       ///< Slabs that the receiving GPU keeps room for.
-  std::optional<int> sms{};            ///< Of each GPU; 0: all. None: 48 to a GPU, 16 to the host.
-  int lanes = 2;                       ///< Slabs that are coded at a time; to a GPU.
+  std::shared_ptr<Decider> decider{};       ///< None: a `Rule`.
+  std::optional<Codec> codec{};             ///< For all arrays; none: as decided.
+  std::optional<std::size_t> slab_bytes{};  ///< Of the array, that travel as one: a multiple of
+                                            ///< 64 KiB. None: 16 MiB to a GPU, 8 MiB to the host.
+  std::optional<int> slots{};  ///< Slabs that the receiving GPU has room for. None: 12, and 4.
+  std::optional<int> sms{};    ///< Of each GPU; 0: all. None: all to a GPU, 16 to the host.
+  std::optional<int> lanes{};  ///< Slabs that are coded at a time; to a GPU. None: 6.
   double patience_seconds = kPatienceSeconds;  ///< How long its end waits for what is under way.
 };
 

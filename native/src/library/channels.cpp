@@ -11,8 +11,6 @@ namespace lanescope::compression {
 
 namespace {
 
-constexpr int kPeerSms = 48;  // a link between GPUs takes more than one to the host
-constexpr int kHostSms = 16;
 constexpr std::size_t kPieceBytes = 256 << 20;
 
 std::string name_of(int gpu) {
@@ -78,7 +76,7 @@ std::string Ticket::why_raw() const {
 
 struct GpuChannel::State : Way<core::DeviceChannel> {
   State(int from_gpu, int to_gpu, const ChannelOptions& options)
-      : Way(options, from_gpu, to_gpu, core_of(options, kPeerSms)), from(from_gpu), to(to_gpu) {}
+      : Way(options, from_gpu, to_gpu, core_of(options)), from(from_gpu), to(to_gpu) {}
 
   int from, to;
 };
@@ -87,7 +85,7 @@ GpuChannel::GpuChannel(int from, int to, const ChannelOptions& options) {
   told([&] {
     require_gpu(from);
     require_gpu(to);
-    state_ = std::make_unique<State>(from, to, options);
+    state_ = std::make_unique<State>(from, to, filled_up(options, {}));
   });
 }
 
@@ -142,8 +140,7 @@ std::size_t Parcel::stored_bytes() const {
 
 struct HostChannel::State : Way<core::HostChannel> {
   State(int device, const ChannelOptions& options, core::RestoreBy restore_by)
-      : Way(options, device,
-            core::HostChannelOptions{core_of(options, kHostSms), kPieceBytes, restore_by}),
+      : Way(options, device, core::HostChannelOptions{core_of(options), kPieceBytes, restore_by}),
         gpu(device) {}
 
   int gpu;
@@ -153,7 +150,7 @@ HostChannel::HostChannel(int gpu, const ChannelOptions& options, RestoreBy resto
   told([&] {
     require_gpu(gpu);
     const bool staged = restore_by == RestoreBy::staged;
-    state_ = std::make_unique<State>(gpu, options,
+    state_ = std::make_unique<State>(gpu, filled_up(options, core::kToHost),
                                      staged ? core::RestoreBy::staged : core::RestoreBy::mapped);
   });
 }

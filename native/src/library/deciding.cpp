@@ -6,7 +6,7 @@ namespace lanescope::compression {
 
 Deciding::Deciding(const ChannelOptions& options)
     : decider_(options.decider ? options.decider
-                               : std::make_shared<Rule>(options.slab_bytes, options.codec)),
+                               : std::make_shared<Rule>(*options.slab_bytes, options.codec)),
       codec_(options.codec) {}
 
 Decision Deciding::decide(const Transfer& transfer, std::span<const std::byte> array,
@@ -45,8 +45,16 @@ std::optional<core::Choice> choice_of(const Decision& decision, Dtype dtype) {
   return core::Choice{core_of(*decision.codec), core_of(dtype), decision.dimensionality};
 }
 
-core::ChannelOptions core_of(const ChannelOptions& options, int usual_sms) {
-  return {options.slab_bytes, options.slots, options.sms.value_or(usual_sms), options.lanes,
+ChannelOptions filled_up(ChannelOptions options, const core::ChannelOptions& usual) {
+  options.slab_bytes = options.slab_bytes.value_or(usual.slab_bytes);
+  options.slots = options.slots.value_or(usual.slots);
+  options.sms = options.sms.value_or(usual.sms);
+  options.lanes = options.lanes.value_or(usual.lanes);
+  return options;
+}
+
+core::ChannelOptions core_of(const ChannelOptions& options) {
+  return {*options.slab_bytes, *options.slots, *options.sms, *options.lanes,
           options.patience_seconds};
 }
 

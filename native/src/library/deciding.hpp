@@ -36,7 +36,10 @@ class Deciding {
 /// What a decision means to channels of the core.
 std::optional<core::Choice> choice_of(const Decision& decision, Dtype dtype);
 
-/// The core's settings of a channel.
-core::ChannelOptions core_of(const ChannelOptions& options, int usual_sms);
+/// Options with what the user left out taken from the usual ones.
+ChannelOptions filled_up(ChannelOptions options, const core::ChannelOptions& usual);
+
+/// The core's settings of a channel whose options are filled up.
+core::ChannelOptions core_of(const ChannelOptions& options);
 
 }  // namespace lanescope::compression

@@ -21,13 +21,24 @@ from lanescope.errors import InputError, LanescopeError
 
 HOST = "host"
 AUTO = "auto"
-SLAB_BYTES = 8 << 20
-SLOTS = 4
-#: SMs on each side that codecs may use: a link between GPUs takes more than one to the host.
-PEER_SMS = 48
-HOST_SMS = 16
-#: Slabs that are coded at a time, so that one begins while the last blocks of another end.
-LANES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a channel works: slabs of the array, slots for them, SMs (0: all), slabs at a time.
+
+    By measurement on H200s. A link between GPUs takes more than one to the host: all SMs, and
+    slabs that begin while others end.
+    """
+
+    slab_bytes: int
+    slots: int
+    sms: int
+    lanes: int = 1
+
+
+TO_HOST = Shape(8 << 20, 4, 16)
+TO_GPU = Shape(16 << 20, 12, 0, 6)
 _PIECE_BYTES = 256 << 20
 _LOGGED = 1000
 _ALIGNMENT = 16
@@ -99,13 +110,15 @@ class Channel:
         A name of `Codec`, or ``auto``: the one that makes some blocks of the first array of each
         tag and type smallest.
     sms
-        How many SMs codecs use on each side, 0: all. By default 48 between GPUs, 16 to the host.
+        How many SMs codecs use on each side, 0: all. By default all between GPUs, 16 to the host.
     slab_bytes
-        Of the array, that travel as one: a multiple of 64 KiB.
+        Of the array, that travel as one: a multiple of 64 KiB. By default 16 MiB between GPUs,
+        8 MiB to the host.
     slots
-        Slabs that the receiving GPU keeps room for.
+        Slabs that the receiving GPU keeps room for; by default 12 and 4.
     lanes
-        Slabs that each GPU codes at a time, each on its share of the SMs; between GPUs.
+        Slabs that each GPU codes at a time, each on its share of the SMs; between GPUs, 6 by
+        default.
     restore_by
         ``staged``: the copy engine brings slabs to the GPU; ``mapped``: kernels read the host's
         memory.
@@ -126,16 +139,18 @@ class Channel:
         compression: str | Decider = AUTO,
         codec: str = AUTO,
         sms: int | None = None,
-        slab_bytes: int = SLAB_BYTES,
-        slots: int = SLOTS,
-        lanes: int = LANES,
+        slab_bytes: int | None = None,
+        slots: int | None = None,
+        lanes: int | None = None,
         restore_by: str = "staged",
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self._source = index(source)
         self._target = None if target == HOST else _gpu_number(target)
         self._codec = None if codec == AUTO else _codec(codec)
-        self._decider = _decider(compression, self._codec, slab_bytes, to_host=target == HOST)
+        usual = TO_HOST if target == HOST else TO_GPU
+        self._shape = shape = _shape(usual, slab_bytes, slots, sms, lanes)
+        self._decider = _decider(compression, self._codec, shape, to_host=target == HOST)
         self._log = Log(self._decider, _LOGGED)
         self._chosen: dict[tuple[str, str], tuple[Codec, int]] = {}
         self._lock = Lock()
@@ -145,23 +160,21 @@ class Channel:
             raise InputError(f"arrays are not restored by {restore_by!r}; give staged or mapped")
         with core_errors(), _range_errors():
             self._core: Any = (
-                self._to_host(slab_bytes, slots, sms, patience_seconds, restore_by)
+                self._to_host(shape, patience_seconds, restore_by)
                 if self._target is None
-                else self._to_gpu(self._target, slab_bytes, slots, sms, lanes, patience_seconds)
+                else self._to_gpu(self._target, shape, patience_seconds)
             )
 
-    def _to_host(
-        self, slab_bytes: int, slots: int, sms: int | None, patience: float, restore_by: str
-    ) -> native.HostChannel:
-        sms = HOST_SMS if sms is None else sms
-        way = native.RestoreBy[restore_by]
-        return native.HostChannel(self._source, slab_bytes, slots, sms, patience, _PIECE_BYTES, way)
+    def _to_host(self, shape: Shape, patience: float, restore_by: str) -> native.HostChannel:
+        return native.HostChannel(
+            self._source, shape.slab_bytes, shape.slots, shape.sms, patience, _PIECE_BYTES,
+            native.RestoreBy[restore_by],
+        )  # fmt: skip
 
-    def _to_gpu(
-        self, target: int, slab_bytes: int, slots: int, sms: int | None, lanes: int, patience: float
-    ) -> native.DeviceChannel:
-        sms = PEER_SMS if sms is None else sms
-        return native.DeviceChannel(self._source, target, slab_bytes, slots, sms, lanes, patience)
+    def _to_gpu(self, target: int, shape: Shape, patience: float) -> native.DeviceChannel:
+        return native.DeviceChannel(
+            self._source, target, shape.slab_bytes, shape.slots, shape.sms, shape.lanes, patience
+        )
 
     def send(self, values: Any, tag: str | None = None, out: Any = None) -> Any:
         """Send an array to the other GPU.
@@ -273,6 +286,11 @@ class Channel:
             ticket = self._core.restore(parcel.held, where.pointer, stream)
         self._log.add(Record(transfer, parcel.decision, ticket), learns=False)
         return out
+
+    @property
+    def shape(self) -> Shape:
+        """Slabs, slots, SMs and lanes, as given or usual."""
+        return self._shape
 
     @property
     def log(self) -> tuple[Record, ...]:
@@ -404,14 +422,21 @@ def _codec(name: str) -> Codec:
         raise InputError(f"there is no codec {name}; give one of {names}") from None
 
 
+def _shape(
+    usual: Shape, slab_bytes: int | None, slots: int | None, sms: int | None, lanes: int | None
+) -> Shape:
+    given = {"slab_bytes": slab_bytes, "slots": slots, "sms": sms, "lanes": lanes}
+    return replace(usual, **{name: one for name, one in given.items() if one is not None})
+
+
 def _decider(
-    compression: str | Decider, codec: Codec | None, slab_bytes: int, *, to_host: bool
+    compression: str | Decider, codec: Codec | None, shape: Shape, *, to_host: bool
 ) -> Decider:
     if not isinstance(compression, str):
         return compression
     if compression == AUTO:
         links = links_of_this_machine() if to_host else None
-        return Rule(links, cost=replace(AT_BEST, slab_bytes=slab_bytes), codec=codec)
+        return Rule(links, cost=replace(AT_BEST, slab_bytes=shape.slab_bytes), codec=codec)
     if compression not in ("on", "off"):
         raise InputError(f"compression cannot be {compression!r}; give auto, on or off")
     return Always(compression == "on")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lanescope._core import native
 from lanescope.compression.arrays import Values
-from lanescope.compression.channel import HOST_SMS, LANES, PEER_SMS, SLAB_BYTES, SLOTS
+from lanescope.compression.channel import TO_GPU, TO_HOST
 from lanescope.compression.costs import MARGIN
 from lanescope.compression.crossings import Crossing
 from lanescope.compression.device import Choice
@@ -191,8 +191,8 @@ class Gpus:
                 del parcel  # its memory is the next one's
             _require_same(out, part, array, choice, "the link to the host")
         return [
-            taken.crossing("out", f"g{_GPU}>host", array, size, choice, HOST_SMS),
-            taken.crossing("back", f"host>g{_GPU}", array, size, choice, HOST_SMS),
+            taken.crossing("out", f"g{_GPU}>host", array, size, choice, TO_HOST.sms),
+            taken.crossing("back", f"host>g{_GPU}", array, size, choice, TO_HOST.sms),
         ]
 
     def _to_peer(self, array: _Array, size: int, choice: Choice) -> list[Crossing]:
@@ -206,7 +206,7 @@ class Gpus:
                 ticket = channel.send(source.pointer, out.pointer, size, *coded, 0, 0)
                 taken.take("over", ticket, codec)
             _require_same(out, part, array, choice, f"the link to GPU {_PEER}")
-        return [taken.crossing("over", f"g{_GPU}>g{_PEER}", array, size, choice, PEER_SMS)]
+        return [taken.crossing("over", f"g{_GPU}>g{_PEER}", array, size, choice, TO_GPU.sms)]
 
     def _filled(self, gpu: int, part: Bytes, size: int) -> Any:
         array = self._core.DeviceArray(gpu, size)
@@ -215,15 +215,16 @@ class Gpus:
 
     def _channel(self, to: str) -> Any:
         if to not in self._channels:
-            given = (SLAB_BYTES, SLOTS)
             self._channels[to] = (
                 self._core.HostChannel(
-                    _GPU, *given, HOST_SMS, _PATIENCE_SECONDS, _pinned_bytes(max(self._sizes)),
+                    _GPU, TO_HOST.slab_bytes, TO_HOST.slots, TO_HOST.sms, _PATIENCE_SECONDS,
+                    _pinned_bytes(max(self._sizes)),
                     self._core.RestoreBy.staged,
                 )
                 if to == "host"
                 else self._core.DeviceChannel(
-                    _GPU, _PEER, *given, PEER_SMS, LANES, _PATIENCE_SECONDS
+                    _GPU, _PEER, TO_GPU.slab_bytes, TO_GPU.slots, TO_GPU.sms, TO_GPU.lanes,
+                    _PATIENCE_SECONDS,
                 )
             )  # fmt: skip
         return self._channels[to]

@@ -21,7 +21,7 @@ enum class RestoreBy {
 };
 
 struct HostChannelOptions {
-  ChannelOptions channel{.sms = 16};    ///< Slabs and slots are those of staged restores.
+  ChannelOptions channel = kToHost;     ///< Slabs and slots are those of staged restores.
   std::size_t piece_bytes = 256 << 20;  ///< By which the pinned memory grows.
   RestoreBy restore_by = RestoreBy::staged;
 };
