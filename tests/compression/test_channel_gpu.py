@@ -248,7 +248,7 @@ def test_no_memory_for_slots_sends_raw_and_says_why():
         assert same(channel.send(values), values)
         outcome = channel.last.wait()
         assert not outcome.compressed
-        assert "has no memory for 4 slabs" in channel.last.why_raw
+        assert "has no memory for 12 slabs" in channel.last.why_raw
 
 
 def test_an_array_at_an_odd_address_is_sent_raw():
