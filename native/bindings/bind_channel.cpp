@@ -182,7 +182,7 @@ void bind_host_channel(nb::module_& module) {
       .def("restore", &restore, "parcel"_a, "target"_a, "stream"_a, "Bring an array back.")
       .def(
           "prepare", [](const Host& self, std::size_t bytes) { self.get()->prepare(bytes); },
-          "bytes"_a, "Pin memory beforehand.")
+          "bytes"_a, nb::call_guard<nb::gil_scoped_release>(), "Pin memory beforehand.")
       .def_prop_ro("pinned_bytes",
                    [](const Host& self) { return self.get()->arena().pinned_bytes(); })
       .def_prop_ro("taken_bytes",

@@ -25,6 +25,7 @@ class _Array:
         self.shape = self.host.shape
         self.is_cuda = gpu is not None
         self.nbytes = self.host.nbytes
+        self.layout, self.conjugated = "torch.strided", False
 
     @property
     def device(self):
@@ -37,6 +38,12 @@ class _Array:
     @property
     def data(self):
         return SimpleNamespace(ptr=self.data_ptr())
+
+    def is_conj(self):
+        return self.conjugated
+
+    def is_neg(self):
+        return False
 
     def is_contiguous(self):
         return self.whole

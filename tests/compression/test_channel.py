@@ -231,6 +231,7 @@ def test_room_that_does_not_fit_is_refused():
         ((0, 2), {}, "there is no GPU 2; CUDA shows 2"),
         ((-1, 1), {}, "there is no GPU -1"),
         ((0, "disk"), {}, "'disk' is no place"),
+        (("0", 1), {}, "'0' is no place to send from"),
         ((0, 1), {"codec": "zip"}, "there is no codec zip"),
         ((0, 1), {"compression": "maybe"}, "give auto, on or off"),
         ((0, "host"), {"restore_by": "magic"}, "give staged or mapped"),
@@ -255,3 +256,42 @@ def test_the_wrong_verb_is_refused():
 def test_a_view_of_a_tensor_of_somebody_elses_type_is_known():
     mine = type("Mine", (Tensor,), {"__module__": "mine"})
     assert gpu_array(mine(VALUES), 0, "it").framework == "torch"
+
+
+def test_damage_after_a_wait_that_was_too_short_is_told(cores):
+    channel = lanescope.Channel(0, 1, compression="on", codec="delta")
+    channel.send(Tensor(VALUES))
+    ticket = cores[0].tickets[0]
+
+    def too_late(patience_s):
+        raise native.NativeError("wait", 0, "too late", "it has not ended", "here")
+
+    ticket.wait = too_late
+    with pytest.raises(LanescopeError, match="not ended"):
+        channel.last.wait(0.1)
+    ticket.ended, ticket.said = True, "block 3 of 9 came in damaged"
+    with pytest.raises(LanescopeError, match="block 3 of 9"):
+        channel.send(Tensor(VALUES))
+
+
+def test_restores_tell_of_damage_before_them(cores):
+    channel = lanescope.Channel(0, "host", compression="on", codec="delta")
+    parcel = channel.offload(Tensor(VALUES))
+    channel.restore(parcel)
+    for ticket in cores[0].tickets:
+        ticket.ended = True
+    cores[0].tickets[1].said = "block 1 of 2 came in damaged"
+    with pytest.raises(LanescopeError, match="block 1 of 2"):
+        channel.restore(parcel)
+    channel.restore(parcel)
+
+
+def test_a_tensor_that_means_other_values_than_it_holds_is_refused():
+    lazy = Tensor(VALUES)
+    lazy.conjugated = True
+    with pytest.raises(InputError, match="resolve_conj"):
+        gpu_array(lazy, 0, "it")
+    sparse = Tensor(VALUES)
+    sparse.layout = "torch.sparse_coo"
+    with pytest.raises(InputError, match="to_dense"):
+        gpu_array(sparse, 0, "it")

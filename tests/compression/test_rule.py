@@ -292,3 +292,14 @@ def test_a_codec_that_somebody_else_chose_is_learnt():
     assert decision.compress
     assert decision.codec == "gfc"
     assert "gfc makes it 1.50 times as small" in decision.reason
+
+
+def test_a_codec_that_does_not_take_the_values_is_never_tried():
+    rule = Rule(codec="gfc")
+    for dtype, taken in (("int32", False), ("float64", True), ("float32", True)):
+        transfer = Transfer("", "g0>g1", dtype, 256 << 20)
+        for _ in range(3):
+            decision = rule.decide(transfer)
+            raw = Outcome(1e-3, transfer.bytes, transfer.bytes, False)
+            rule.learn(transfer, decision, raw)
+        assert decision.compress is taken, decision.reason

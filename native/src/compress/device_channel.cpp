@@ -74,11 +74,10 @@ void require_possible(const ChannelOptions& options) {
 }
 
 int sms_of(int device, const ChannelOptions& options) {
-  if (options.sms > 0) return options.sms;
-  int sms = 0;
-  check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device),
+  int there = 0;
+  check(cudaDeviceGetAttribute(&there, cudaDevAttrMultiProcessorCount, device),
         "cudaDeviceGetAttribute");
-  return sms;
+  return options.sms > 0 ? std::min(options.sms, there) : there;
 }
 
 struct DeviceChannel::State {

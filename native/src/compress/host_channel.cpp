@@ -305,7 +305,7 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
 }
 
 void HostChannel::prepare(std::size_t bytes) {
-  state_->arena->prepare(bytes);
+  state_->arena->prepare(Parcel::front_bytes(blocks_in(bytes)) + padded(bytes));
 }
 
 const PinnedArena& HostChannel::arena() const noexcept {

@@ -29,7 +29,11 @@ Parcel::~Parcel() {
 }
 
 std::size_t Parcel::front_bytes() const noexcept {
-  return (2 * blocks() * sizeof(Entry) + kPayloadsAt - 1) / kPayloadsAt * kPayloadsAt;
+  return front_bytes(blocks());
+}
+
+std::size_t Parcel::front_bytes(std::size_t blocks) noexcept {
+  return (2 * blocks * sizeof(Entry) + kPayloadsAt - 1) / kPayloadsAt * kPayloadsAt;
 }
 
 std::size_t Parcel::stored_bytes() {

@@ -38,6 +38,13 @@ std::vector<Codec> codecs_of(Dtype dtype) {
   }
 }
 
+/// Whether a codec takes values of a type, suitable or not.
+bool takes(Codec codec, Dtype dtype) {
+  const auto suitable = codecs_of(dtype);
+  return codec == Codec::raw || (codec == Codec::gfc && dtype == Dtype::float32) ||
+         std::find(suitable.begin(), suitable.end(), codec) != suitable.end();
+}
+
 std::string text(const char* format, double value) {
   char said[40];
   std::snprintf(said, sizeof said, format, value);
@@ -183,7 +190,8 @@ Decision Rule::State::compressed(const Case& one, Codec codec, std::string reaso
 
 Decision Rule::State::decide(const Transfer& transfer) {
   auto codecs = only ? std::vector{*only} : codecs_of(transfer.dtype);
-  if (codecs.empty()) return not_compressed("no codec takes such values");
+  if (codecs.empty() || !takes(codecs.front(), transfer.dtype))
+    return not_compressed("no codec takes such values");
   const auto expected = raw.seconds(transfer.path, transfer.bytes);
   const auto link = raw.link(transfer.path, transfer.bytes);
   if (!expected || !link) return nothing_known();

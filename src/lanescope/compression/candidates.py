@@ -9,3 +9,10 @@ CODECS_BY_DTYPE = {
     "float32": ("delta", "exponent"),
     "float64": ("delta", "gfc"),
 } | dict.fromkeys(("int16", "int32", "int64", "uint16", "uint32", "uint64"), ("delta",))
+
+
+def takes(codec: str, dtype: str) -> bool:
+    """Return whether a codec takes values of a type, suitable or not."""
+    if codec == "raw" or codec in CODECS_BY_DTYPE.get(dtype, ()):
+        return True
+    return codec == "gfc" and dtype == "float32"

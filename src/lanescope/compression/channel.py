@@ -145,8 +145,10 @@ class Channel:
         restore_by: str = "staged",
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        self._source = index(source)
-        self._target = None if target == HOST else _gpu_number(target)
+        self._source = _gpu_number(source, "to send from; give a GPU")
+        self._target = (
+            None if target == HOST else _gpu_number(target, 'to send to; give a GPU or "host"')
+        )
         self._codec = None if codec == AUTO else _codec(codec)
         usual = TO_HOST if target == HOST else TO_GPU
         self._shape = shape = _shape(usual, slab_bytes, slots, sms, lanes)
@@ -273,6 +275,7 @@ class Channel:
         if not isinstance(parcel, Parcel):
             raise InputError("restore takes a parcel, which offload returns")
         self._require_open()
+        self._log.settle()
         where, stream, out = self._room(
             out, parcel.framework, parcel.shape, parcel.dtype, parcel.bytes
         )
@@ -442,11 +445,11 @@ def _decider(
     return Always(compression == "on")
 
 
-def _gpu_number(target: int | str) -> int:
+def _gpu_number(place: int | str, what: str) -> int:
     try:
-        return index(target)  # type: ignore[arg-type]
+        return index(place)  # type: ignore[arg-type]
     except TypeError:
-        raise InputError(f'{target!r} is no place to send to; give a GPU or "host"') from None
+        raise InputError(f"{place!r} is no place {what}") from None
 
 
 def _require_gpus(*gpus: int) -> None:

@@ -15,6 +15,9 @@ from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
 from lanescope.model.transfer.estimate import Estimate
 
+#: What reading JSON leads to that is none, or of another shape.
+WRONG_SHAPE = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
+
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
@@ -96,7 +99,7 @@ def read_crossings(path: Path) -> tuple[Crossing, ...]:
         return tuple(crossing(row) for row in rows)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; name another file") from error
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except WRONG_SHAPE as error:
         raise InputError(
             f"{path} holds no measured transfers ({type(error).__name__}: {error}); name a file "
             "that benchmarks/compress/channel.py wrote, or a compress.json"
@@ -118,7 +121,7 @@ def crossing(row: dict[str, Any]) -> Crossing:
     made = Crossing(
         str(row["path"]),
         str(row["data"]),
-        str(row["codec"]),
+        str(Codec(row["codec"])),
         int(row["bytes"]),
         int(row["sms"]),
         tuple(map(float, row["raw_seconds"])),

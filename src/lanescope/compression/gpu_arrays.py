@@ -61,6 +61,7 @@ def gpu_array(values: Any, gpu: int, what: str) -> GpuArray:
     """
     framework = _framework(values)
     if framework == "torch":
+        _require_plain(values, what)
         if not values.is_cuda:
             raise InputError(
                 f"{what} lies on {values.device}, not on GPU {gpu}; move it with .to()"
@@ -82,6 +83,17 @@ def gpu_array(values: Any, gpu: int, what: str) -> GpuArray:
     if not whole:
         raise InputError(f"{what} has gaps or is not in C order; call .contiguous() or copy it")
     return GpuArray(values, framework, gpu, pointer, size, _dtype(values))
+
+
+def _require_plain(tensor: Any, what: str) -> None:
+    """Refuse a tensor whose memory is not what it means."""
+    if str(tensor.layout) != "torch.strided":
+        raise InputError(f"{what} is a {tensor.layout} tensor; call .to_dense()")
+    if tensor.is_conj() or tensor.is_neg():
+        raise InputError(
+            f"{what} is a view that PyTorch conjugates or negates when it is read; call "
+            ".resolve_conj().resolve_neg()"
+        )
 
 
 def _framework(values: Any) -> str:

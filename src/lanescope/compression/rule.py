@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from lanescope.compression.candidates import CODECS_BY_DTYPE
+from lanescope.compression.candidates import CODECS_BY_DTYPE, takes
 from lanescope.compression.costs import (
     MARGIN,
     CodecCost,
@@ -167,7 +167,7 @@ class Rule:
     ) -> Decision | None:
         """Return the decision, or None where a probe has to tell more."""
         codecs = (self._codec,) if self._codec else CODECS_BY_DTYPE.get(transfer.dtype, ())
-        if not codecs:
+        if not codecs or not takes(codecs[0], transfer.dtype):
             return _not_compressed(f"no codec takes {transfer.dtype}")
         expected = self._raw.seconds(transfer.path, transfer.bytes)
         link = self._raw.link(transfer.path, transfer.bytes)

@@ -106,8 +106,8 @@ class Record:
         try:
             with core_errors():
                 self._ticket.wait(patience_seconds)
-        finally:
-            self._told = True
+        finally:  # what comes too late may come in damaged yet
+            self._told = self._told or self.damaged
         outcome = self.outcome
         assert outcome is not None
         return outcome

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lanescope.compression.advice import Link, recommendation
-from lanescope.compression.costs import DEFAULT_SLAB_BYTES, MARGIN
+from lanescope.compression.channel import TO_GPU, TO_HOST
+from lanescope.compression.costs import MARGIN
 from lanescope.compression.crossing_costs import pays_from
 from lanescope.compression.crossings import Crossing
 from lanescope.compression.results import ArrayResult
@@ -78,10 +79,10 @@ def _verdicts(result: ArrayResult) -> Iterator[Verdict]:
         yield Verdict(best, break_even_bytes(result, best))
 
 
-def break_even_bytes(
-    result: ArrayResult, of: Crossing, slab_bytes: int = DEFAULT_SLAB_BYTES
-) -> int | None:
+def break_even_bytes(result: ArrayResult, of: Crossing) -> int | None:
     """Return from how many bytes on a crossing's codec pays over its path, by the rule.
+
+    With the slabs that channels over such a path have by themselves.
 
     None: never; or its kernels were not measured.
     """
@@ -89,7 +90,8 @@ def break_even_bytes(
     if not kernels:
         return None
     alike = [one for one in result.crossings if (one.path, one.choice) == (of.path, of.choice)]
-    return pays_from(alike, kernels[0], slab_bytes)
+    usual = TO_HOST if "host" in of.path else TO_GPU
+    return pays_from(alike, kernels[0], usual.slab_bytes)
 
 
 def path_text(path: str) -> str:

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -86,11 +87,15 @@ def lu(
             if cpu
             else _on_gpus(made, block, turns, compression, _two(gpus), saving)
         )
-    except MemoryError as error:
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and type(error).__name__ != "OutOfMemoryError":
+            raise  # PyTorch's own, which is not to be imported for this
         raise InputError(
             f"a matrix of {size} rows does not fit into this machine's memory; give fewer"
         ) from error
     told: dict[str, Any] = {"size": size, "block": block, "matrix": matrix} | found
+    if not cpu:
+        told["compression"] = compression
     print(json.dumps(told, indent=1) if as_json else _text(told))
     if not max(told["residual"].values()) < _MOST_RESIDUAL:  # not a number is none, either
         print("the factors are beyond what rounding explains", file=sys.stderr)
@@ -199,20 +204,27 @@ def _on_gpus(
     gpus: tuple[int, int],
     keep: Callable[[Any], None],
 ) -> dict[str, Any]:
-    from lanescope.examples.torch_linear import (
-        Channels,
-        Timed,
-        TorchLinear,
-        load_torch,
-        raw_copies,
-        waiting_for,
-    )
+    from lanescope.examples.torch_linear import Channels, load_torch
 
     torch = load_torch(max(gpus) + 1, ", or give --cpu")
-    linear, wait = TorchLinear(torch), waiting_for(torch, gpus)
     whole = torch.from_numpy(matrix)
     source = _dealt(whole, block, lambda part, device: part.to(f"cuda:{gpus[device]}"))
-    channels = Channels(gpus, compression)
+    with closing(Channels(gpus, compression)) as channels:
+        return _both_ways(torch, whole, source, gpus, turns, channels, keep)
+
+
+def _both_ways(
+    torch: Any,
+    whole: Any,
+    source: Dealt,
+    gpus: tuple[int, int],
+    turns: int,
+    channels: Any,
+    keep: Callable[[Any], None],
+) -> dict[str, Any]:
+    from lanescope.examples.torch_linear import Timed, TorchLinear, raw_copies, waiting_for
+
+    linear, wait = TorchLinear(torch), waiting_for(torch, gpus)
     ways: dict[str, Send] = {"raw": raw_copies(gpus), "channel": channels}
     # once each before anything is timed: libraries load, memory is taken, the rule learns
     factor(_copied(source), linear, _keeping(ways["raw"], keep))
@@ -227,16 +239,13 @@ def _on_gpus(
     found = {}
     for way, dealt in ended.items():
         found[way] = residual(_gathered(dealt, torch.empty_like(on_gpu)), on_gpu, torch)
-    ratio = channels.ratio()
-    channels.close()
     pairs = zip(ended["raw"].parts, ended["channel"].parts, strict=True)
     return {
         "where": [torch.cuda.get_device_name(gpu) for gpu in gpus],
-        "compression": compression,
         "turns": [_told(one) for one in made],
         "residual": found,
         "same_bits": all(bool(torch.equal(one, other)) for one, other in pairs),
-        "ratio": ratio,
+        "ratio": channels.ratio(),
     }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lanescope.compression.advice import Link
-from lanescope.compression.crossings import crossing
+from lanescope.compression.crossings import WRONG_SHAPE, crossing
 from lanescope.compression.device import Choice
 from lanescope.compression.results import ArrayResult, Kernels, Measured, Timing
 from lanescope.compression.stream import Codec
@@ -56,7 +56,7 @@ def read_compress(path: Path) -> Stored:
         )
     except OSError as error:
         raise InputError(f"cannot read {file}: {error.strerror}; name a compress.json") from error
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except WRONG_SHAPE as error:
         raise InputError(
             f"{file} holds no results of lanescope bench compress ({type(error).__name__}: "
             f"{error}); name a compress.json"

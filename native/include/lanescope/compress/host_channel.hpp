@@ -55,6 +55,7 @@ class Parcel {
 
   std::size_t blocks() const noexcept { return choice_ ? blocks_in(bytes_) : 0; }
   std::size_t front_bytes() const noexcept;
+  static std::size_t front_bytes(std::size_t blocks) noexcept;  ///< Of entries, before payloads.
   std::byte* data() const { return arena_->at(range_); }
   Entry* entries() const { return reinterpret_cast<Entry*>(data()); }
   Entry* rebased() const { return entries() + blocks(); }
