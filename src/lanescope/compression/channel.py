@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from operator import index
 from threading import Lock
 from typing import Any, Self
@@ -14,73 +14,18 @@ from lanescope.compression.choosing import choose, dtype_of
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer
 from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
 from lanescope.compression.link_costs import links_of_this_machine
+from lanescope.compression.parcel import Parcel
 from lanescope.compression.rule import AT_BEST, Rule
+from lanescope.compression.shapes import TO_GPU, TO_HOST, Shape, shape_of
 from lanescope.compression.stream import Codec
 from lanescope.compression.transfers import PATIENCE_SECONDS, Log, Record, core_errors
 from lanescope.errors import InputError, LanescopeError
 
 HOST = "host"
 AUTO = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How a channel works: slabs of the array, slots for them, SMs (0: all), slabs at a time.
-
-    By measurement on H200s. A link between GPUs takes more than one to the host: all SMs, and
-    slabs that begin while others end.
-    """
-
-    slab_bytes: int
-    slots: int
-    sms: int
-    lanes: int = 1
-
-
-TO_HOST = Shape(8 << 20, 4, 16)
-TO_GPU = Shape(16 << 20, 12, 0, 6)
 _PIECE_BYTES = 256 << 20
 _LOGGED = 1000
 _ALIGNMENT = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Parcel:
-    """An array that `Channel.offload` brought to the host's memory; freed with its last reference.
-
-    Attributes
-    ----------
-    shape, dtype, framework
-        Of the array: the type is the framework's own, which is ``torch`` or ``cupy``.
-    tag
-        As it was given.
-    decision
-        How it is stored.
-    """
-
-    shape: tuple[int, ...]
-    dtype: Any
-    framework: str
-    tag: str
-    decision: Decision
-    kind: str
-    held: Any = field(repr=False)
-
-    @property
-    def bytes(self) -> int:
-        """Of the array."""
-        return int(self.held.bytes)
-
-    @property
-    def stored_bytes(self) -> int:
-        """Bytes of what is stored; waits for the end of the offload."""
-        with core_errors():
-            return int(self.held.stored_bytes())
-
-    @property
-    def ratio(self) -> float:
-        """Bytes of the array over those that are stored; waits likewise."""
-        return self.bytes / self.stored_bytes if self.bytes else 1.0
 
 
 class Channel:
@@ -151,7 +96,7 @@ class Channel:
         )
         self._codec = None if codec == AUTO else _codec(codec)
         usual = TO_HOST if target == HOST else TO_GPU
-        self._shape = shape = _shape(usual, slab_bytes, slots, sms, lanes)
+        self._shape = shape = shape_of(usual, slab_bytes, slots, sms, lanes)
         self._decider = _decider(compression, self._codec, shape, to_host=target == HOST)
         self._log = Log(self._decider, _LOGGED)
         self._chosen: dict[tuple[str, str], tuple[Codec, int]] = {}
@@ -423,13 +368,6 @@ def _codec(name: str) -> Codec:
     except ValueError:
         names = ", ".join([AUTO, *Codec])
         raise InputError(f"there is no codec {name}; give one of {names}") from None
-
-
-def _shape(
-    usual: Shape, slab_bytes: int | None, slots: int | None, sms: int | None, lanes: int | None
-) -> Shape:
-    given = {"slab_bytes": slab_bytes, "slots": slots, "sms": sms, "lanes": lanes}
-    return replace(usual, **{name: one for name, one in given.items() if one is not None})
 
 
 def _decider(

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from lanescope._core import native
 from lanescope.compression.arrays import Values
-from lanescope.compression.channel import TO_GPU, TO_HOST
 from lanescope.compression.costs import MARGIN
 from lanescope.compression.crossings import Crossing
 from lanescope.compression.device import Choice
 from lanescope.compression.measuring import MOST_TIMED_BYTES, MismatchError
 from lanescope.compression.results import ArrayResult, Kernels, Timing
+from lanescope.compression.shapes import TO_GPU, TO_HOST
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
 

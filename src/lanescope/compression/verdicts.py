@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lanescope.compression.advice import Link, recommendation
-from lanescope.compression.channel import TO_GPU, TO_HOST
 from lanescope.compression.costs import MARGIN
 from lanescope.compression.crossing_costs import pays_from
 from lanescope.compression.crossings import Crossing
 from lanescope.compression.results import ArrayResult
+from lanescope.compression.shapes import TO_GPU, TO_HOST
 
 
 @dataclass(frozen=True, slots=True)
