@@ -178,6 +178,17 @@ def rows_of(options: argparse.Namespace, data: Data) -> Iterator[Row]:
                     yield row
 
 
+def store(path: Path, rows: list[Any]) -> None:
+    """Write the rows that there are, should the rest be cut off."""
+    told = {
+        "gpu": torch.cuda.get_device_name(0),
+        "torch": torch.__version__,
+        "lanescope": lanescope.__version__,
+        "rows": [asdict(one) for one in rows],
+    }
+    path.write_text(json.dumps(told, indent=1) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--paths", nargs="+", choices=PATHS, default=["d2h", "h2d"])
@@ -206,14 +217,8 @@ def main() -> None:
         for row in rows_of(options, data):
             rows.append(row)
             print(row.told(), flush=True)
-            if options.out:  # what there is, should the rest be cut off
-                told = {
-                    "gpu": torch.cuda.get_device_name(0),
-                    "torch": torch.__version__,
-                    "lanescope": lanescope.__version__,
-                    "rows": [asdict(one) for one in rows],
-                }
-                options.out.write_text(json.dumps(told, indent=1) + "\n")
+            if options.out:
+                store(options.out, rows)
 
 
 if __name__ == "__main__":

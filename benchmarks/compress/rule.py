@@ -13,13 +13,12 @@ times as fast the rule was, with its cold start in it and in the last half. Need
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from channel import MIB, Data, made_up, of_files
+from channel import MIB, Data, made_up, of_files, store
 
 import lanescope
 
@@ -95,13 +94,8 @@ def main() -> None:
     for row in rows(options):
         found.append(row)
         print(row.told(), flush=True)
-        if options.out:  # what there is, should the rest be cut off
-            told = {
-                "gpu": torch.cuda.get_device_name(0),
-                "lanescope": lanescope.__version__,
-                "rows": [asdict(one) for one in found],
-            }
-            options.out.write_text(json.dumps(told, indent=1) + "\n")
+        if options.out:
+            store(options.out, found)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from lanescope.compression.costs import CodecCost, LinkCost, compressed_seconds, raw_seconds
 from lanescope.compression.deciding import Decision, Outcome, Transfer
-from lanescope.compression.rule import Probed
 
 MIB = 1 << 20
 NVLINK, PCIE = LinkCost(395.0, 8e-6), LinkCost(55.5, 10e-6)
@@ -25,14 +24,12 @@ class Simulated:
     link: LinkCost
     cost: CodecCost
     ratios: dict[str, float] = field(default_factory=dict)
-    probe_seconds: float | None = None
     jitter: float = 0.0
     late: int = 0
     seconds: float = 0.0
     raw_seconds: float = 0.0
     sent: int = 0
     compressed: int = 0
-    probes: int = 0
     _untold: list[tuple[Transfer, Decision, Outcome]] = field(default_factory=list)
 
     def outcome(self, transfer: Transfer, decision: Decision) -> Outcome:
@@ -47,20 +44,10 @@ class Simulated:
         seconds *= 1 + self.jitter * spread
         return Outcome(seconds, transfer.bytes, wire, decision.compress)
 
-    def probe(self, transfer: Transfer) -> Probed:
-        self.probes += 1
-        self.seconds += self.probe_seconds
-        codec = max(self.ratios, key=self.ratios.__getitem__, default="raw")
-        ratio = max(self.ratios.get(codec, 1.0), 1 / EXPANSION)
-        return Probed(codec, 1, 256 << 10, round((256 << 10) / ratio), self.probe_seconds)
-
     def send(self, decider, transfer: Transfer, times: int = 1) -> list[Decision]:
         made = []
         for _ in range(times):
-            if self.probe_seconds is None:
-                decision = decider.decide(transfer)
-            else:
-                decision = decider.decide(transfer, self.probe)
+            decision = decider.decide(transfer)
             outcome = self.outcome(transfer, decision)
             self._untold.append((transfer, decision, outcome))
             if len(self._untold) > self.late:

@@ -295,3 +295,15 @@ def test_a_tensor_that_means_other_values_than_it_holds_is_refused():
     sparse.layout = "torch.sparse_coo"
     with pytest.raises(InputError, match="to_dense"):
         gpu_array(sparse, 0, "it")
+
+
+def test_a_record_tells_how_far_the_prediction_was_off(cores):
+    decider = Noting(codec="delta")
+    channel = lanescope.Channel(0, 1, compression=decider)
+    channel.send(Tensor(VALUES))
+    assert channel.last.error is None
+    cores[0].tickets[0].ended, cores[0].tickets[0].seconds = True, 2e-3
+    # compressed_seconds of the decision: 1 ms
+    assert channel.last.error == pytest.approx(-0.5)
+    cores[0].tickets[0].compressed = False  # there was no room: nothing was predicted of that
+    assert channel.last.error is None

@@ -314,7 +314,7 @@ class LANESCOPE_API HostChannel {
   /// and begins at a multiple of 16.
   Ticket restore(const Parcel& parcel, std::span<std::byte> target, cudaStream_t stream);
 
-  /// Pins so many bytes of the host's memory now, which takes about 0.3 s a GiB.
+  /// Pins the host's memory for arrays of so many bytes now, which takes longer than copying.
   void prepare(std::size_t bytes);
 
   /// Memory of the host that the channel has pinned, taken or not.

@@ -269,7 +269,7 @@ class Channel:
             raise failures[0]
 
     def prepare(self, size: int) -> None:
-        """Pin `size` bytes of the host's memory now, which takes about 0.3 s a GiB."""
+        """Pin the host's memory for arrays of `size` bytes now, which takes longer than copying."""
         self._require_host()
         self._require_open()
         with core_errors(), _range_errors():

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from lanescope._core import native
-from lanescope.compression.codec import _best
+from lanescope.compression.codec import best_codec
 from lanescope.compression.gpu_arrays import GpuArray
+from lanescope.compression.sampling import BLOCK_BYTES, sampled_begins
 from lanescope.compression.stream import Codec
-
-_BLOCK_BYTES = 64 << 10
-_SAMPLED_BLOCKS = 8
 
 
 def choose(array: GpuArray, stream: int) -> tuple[Codec, int]:
@@ -19,13 +17,12 @@ def choose(array: GpuArray, stream: int) -> tuple[Codec, int]:
     Copies up to eight blocks of 64 KiB to the host, behind what is on `stream`, and waits for
     them: for the first array of a kind, not for each.
     """
-    each = min(array.bytes, _BLOCK_BYTES)
-    last = max(array.bytes // _BLOCK_BYTES - 1, 0)
-    begins = np.unique(np.linspace(0, last, _SAMPLED_BLOCKS).astype(int)) * _BLOCK_BYTES
-    sample = native.read_device(array.gpu, array.pointer, begins.tolist(), each, stream)
+    begins = sampled_begins(array.bytes)
+    each = array.bytes if begins is None else BLOCK_BYTES
+    sample = native.read_device(array.gpu, array.pointer, begins or [0], each, stream)
     kind = dtype_of(array.dtype)
     word = np.dtype("uint8" if kind is native.Dtype.bytes else _word(array.dtype))
-    return _best(sample[: len(sample) // word.itemsize * word.itemsize].view(word), kind)
+    return best_codec(sample[: len(sample) // word.itemsize * word.itemsize].view(word), kind)
 
 
 def dtype_of(name: str) -> native.Dtype:

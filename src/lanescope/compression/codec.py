@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 
 from lanescope._core import native
 from lanescope.compression import gpu
+from lanescope.compression.sampling import BLOCK_BYTES, sampled_begins
 from lanescope.compression.stream import Codec, as_bytes, describe, input_errors
 from lanescope.errors import InputError
 
 AUTO = "auto"
-_BLOCK_BYTES = 64 << 10
-#: Blocks that ``auto`` looks at, spread over the array.
-_SAMPLED_BLOCKS = 8
 _DIMENSIONALITIES = range(1, 33)
 _NO_ARRAY = (
     "only an array in the host's memory, in C order and of numbers in this machine's byte order "
@@ -77,11 +75,11 @@ def compress(
     if gpu.on_gpu(values):
         with input_errors(), _type_errors(gpu.NO_ARRAY):
             if chosen is None:
-                chosen, dimensionality = _best(values, kind)
+                chosen, dimensionality = best_codec(values, kind)
             return gpu.compress(values, native.Codec[chosen], kind, dimensionality, out)
     with input_errors(), _type_errors(_NO_ARRAY):
         if chosen is None:
-            chosen, dimensionality = _best(values, kind)
+            chosen, dimensionality = best_codec(values, kind)
         coded = native.Codec[chosen]
         if out is None:
             return native.compress(values, coded, kind, dimensionality, threads)
@@ -185,7 +183,7 @@ def _dtype_named(name: str) -> native.Dtype:
         raise InputError(f"there is no type of values {name}; give one of uint8, {names}") from None
 
 
-def _best(values: Any, dtype: native.Dtype | None) -> tuple[Codec, int]:
+def best_codec(values: Any, dtype: native.Dtype | None) -> tuple[Codec, int]:
     """Return the codec, and its dimensionality, that makes some blocks of an array smallest."""
     sample, kind, word = _sample(values, dtype)
 
@@ -209,7 +207,7 @@ def _best(values: Any, dtype: native.Dtype | None) -> tuple[Codec, int]:
 
 def _least_even(sample: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the block whose bytes differ most often from those eight before: most to predict."""
-    blocks = [sample[begin : begin + _BLOCK_BYTES] for begin in range(0, len(sample), _BLOCK_BYTES)]
+    blocks = [sample[begin : begin + BLOCK_BYTES] for begin in range(0, len(sample), BLOCK_BYTES)]
     return max(blocks, key=lambda one: np.count_nonzero(one[8:] != one[:-8]), default=sample)
 
 
@@ -218,13 +216,12 @@ def _sample(
 ) -> tuple[NDArray[np.uint8], native.Dtype, np.dtype[Any]]:
     """Return some blocks of an array as bytes, what its values are, and words of their size."""
     if gpu.on_gpu(values):
-        view, name, size = gpu.sample(values, _BLOCK_BYTES, _SAMPLED_BLOCKS)
+        view, name, size = gpu.sample(values)
         kind = dtype or _dtype_named("uint8" if name == "bool" else name)
         return view, kind, np.dtype(f"u{size}")
     view, kind, size = native.bytes_view(values)
     word = np.dtype(f"u{size}")
-    blocks = len(view) // _BLOCK_BYTES
-    if blocks > _SAMPLED_BLOCKS:
-        begins = np.linspace(0, blocks - 1, _SAMPLED_BLOCKS).astype(int) * _BLOCK_BYTES
-        view = np.concatenate([view[begin : begin + _BLOCK_BYTES] for begin in begins])
+    begins = sampled_begins(len(view))
+    if begins is not None:
+        view = np.concatenate([view[begin : begin + BLOCK_BYTES] for begin in begins])
     return view, dtype or kind, word

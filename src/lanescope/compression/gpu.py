@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lanescope._core import native
+from lanescope.compression.gpu_arrays import current_stream
+from lanescope.compression.sampling import BLOCK_BYTES, sampled_begins
 from lanescope.errors import InputError
 
 _DLPACK_CUDA = 2
@@ -72,7 +74,7 @@ class Torch:
 
     def stream_of(self, array: Any) -> int:
         """Return the caller's current CUDA stream on a tensor's GPU."""
-        return int(self._torch.cuda.current_stream(array.device).cuda_stream)
+        return current_stream("torch", array.device.index)
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         """Return a new tensor in the current GPU's memory."""
@@ -115,8 +117,7 @@ class Cupy:
 
     def stream_of(self, array: Any) -> int:
         """Return the caller's current CUDA stream on an array's GPU."""
-        with self.device_of(array):
-            return int(self._cupy.cuda.get_current_stream().ptr)
+        return current_stream("cupy", array.device.id)
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         """Return a new array in the current GPU's memory."""
@@ -211,8 +212,8 @@ def decompress(compressed: Any, out: Any, shape: tuple[int, ...], dtype: str, na
     return out
 
 
-def sample(values: Any, block_bytes: int, count: int) -> tuple[NDArray[np.uint8], str, int]:
-    """Return blocks of an array in a GPU's memory, up to `count`, spread over it.
+def sample(values: Any) -> tuple[NDArray[np.uint8], str, int]:
+    """Return some blocks of an array in a GPU's memory as `sampled_begins` has them.
 
     They come as bytes on the host, with the name of the values' type and the bytes of each.
     """
@@ -220,9 +221,8 @@ def sample(values: Any, block_bytes: int, count: int) -> tuple[NDArray[np.uint8]
     array = framework.own(values)
     with framework.device_of(array):
         data = framework.as_bytes(array)
-        blocks = len(data) // block_bytes
-        if blocks <= count:
+        begins = sampled_begins(len(data))
+        if begins is None:
             return framework.on_host(data), *framework.type_of(array)
-        begins = np.linspace(0, blocks - 1, count).astype(int) * block_bytes
-        parts = [framework.on_host(data[begin : begin + block_bytes]) for begin in begins]
+        parts = [framework.on_host(data[begin : begin + BLOCK_BYTES]) for begin in begins]
     return np.concatenate(parts), *framework.type_of(array)

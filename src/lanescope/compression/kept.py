@@ -87,10 +87,8 @@ class Kept:
         Trials so far, by which codecs take turns.
     spent_seconds, lost_seconds
         That transfers took, and that trials and mistakes took more than they had to.
-    probe_seconds
-        What the last probe took.
     settled
-        Whether a probe has compared the codecs, so that none has to be tried for that.
+        Whether somebody else chooses the codec, so that none has to be tried for that.
     """
 
     codecs: dict[str, CodecKept] = field(default_factory=dict)
@@ -101,7 +99,6 @@ class Kept:
     turn: int = 0
     spent_seconds: float = 0.0
     lost_seconds: float = 0.0
-    probe_seconds: float = 0.0
     settled: bool = False
 
     def may_try(self, cost_seconds: float, patience: int) -> bool:

@@ -4,15 +4,12 @@ It predicts both times (`lanescope.compression.costs`) and compresses where that
 `MARGIN` of the time. What it predicts from is measured: the link by transfers as they are, ratio
 and speed of a codec by compressed ones. It turns itself off where a compressed transfer took
 longer than the same bytes as they are, and on again by trials only. Trials may cost `SHARE` of the
-time that went into such transfers, but for the first one of each kind; with a probe, which
-compresses a sample, that is cheap, too.
+time that went into such transfers, but for the first one of each kind.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -31,51 +28,7 @@ from lanescope.compression.link_costs import NEWEST, LinkModel, RawTimes, size_c
 #: What the kernels may reach at best on a whole GPU; that they are slower is learnt, but what
 #: is never tried because it is taken to be slow would never be known to be fast.
 AT_BEST = CodecCost(compress_gbs=1000, decompress_gbs=1500, start_seconds=20e-6)
-LOG_LENGTH = 256
 _SLOWNESS = (0.5, 100.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Probed:
-    """What compressing a sample of an array told.
-
-    Attributes
-    ----------
-    codec, dimensionality
-        Those that made it smallest.
-    raw_bytes, wire_bytes
-        Of the sample, and of what it became; the latter as many at least where none does.
-    seconds
-        That the probe held up the transfer.
-    """
-
-    codec: str
-    dimensionality: int
-    raw_bytes: int
-    wire_bytes: int
-    seconds: float = 0.0
-
-
-#: Compresses a sample of a transfer's array; None: it cannot now.
-Probe = Callable[[Transfer], Probed | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """A transfer, what was decided and predicted, and what became of it."""
-
-    transfer: Transfer
-    decision: Decision
-    outcome: Outcome
-
-    @property
-    def error(self) -> float | None:
-        """How far off the prediction was, as a share of what was measured; None without one."""
-        decided, measured = self.decision, self.outcome.seconds
-        predicted = decided.compressed_seconds if decided.compress else decided.raw_seconds
-        if predicted is None or self.outcome.compressed != decided.compress or measured <= 0:
-            return None
-        return predicted / measured - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +52,7 @@ class Rule:
         factor of two) over others go as they are first, and are timed.
     cost
         What codecs cost at best, and the slabs of the channel.
-    codec, dimensionality
+    codec
         The only codec to use, by name; None: those that suit the type of the values.
     """
 
@@ -109,50 +62,23 @@ class Rule:
         *,
         cost: CodecCost = AT_BEST,
         codec: str | None = None,
-        dimensionality: int = 1,
-        log_length: int = LOG_LENGTH,
     ) -> None:
         self._raw = RawTimes(links)
         self._cost = cost
-        self._codec, self._dimensionality = codec, dimensionality
+        self._codec = codec
         self._kept: dict[tuple[str, str, str], Kept] = {}
         self._slowness: dict[tuple[str, str, str], float] = {}
         self._warm: set[tuple[str, str, str]] = set()
-        self._log: deque[Logged] = deque(maxlen=log_length)
         self._lock = threading.Lock()
 
-    @property
-    def log(self) -> tuple[Logged, ...]:
-        """The newest transfers whose outcome is known, oldest first."""
+    def decide(self, transfer: Transfer) -> Decision:
+        """Return whether to compress a transfer that is about to begin."""
         with self._lock:
-            return tuple(self._log)
-
-    def decide(self, transfer: Transfer, probe: Probe | None = None) -> Decision:
-        """Return whether to compress a transfer.
-
-        Parameters
-        ----------
-        transfer
-            That is about to begin.
-        probe
-            Called, on this thread, when it is time to look at a sample of the array; without it
-            whole transfers are trials.
-        """
-        with self._lock:
-            decision = self._decide(transfer, probing=probe is not None)
-        if decision is not None:
-            return decision
-        probed = None if probe is None else probe(transfer)
-        with self._lock:
-            if probed is None:
-                return _not_compressed("a sample could not be compressed")
-            self._take_probe(transfer, probed)
-            return self._decide(transfer, probing=False, probed=True) or _nothing_known()
+            return self._decide(transfer)
 
     def learn(self, transfer: Transfer, decision: Decision, outcome: Outcome) -> None:
         """Take in what became of a transfer."""
         with self._lock:
-            self._log.append(Logged(transfer, decision, outcome))
             if transfer.bytes <= 0 or outcome.seconds <= 0:
                 return
             kept = self._kept_of(transfer)
@@ -162,10 +88,7 @@ class Rule:
             else:
                 self._learn_raw(transfer, decision, outcome, kept)
 
-    def _decide(
-        self, transfer: Transfer, *, probing: bool, probed: bool = False
-    ) -> Decision | None:
-        """Return the decision, or None where a probe has to tell more."""
+    def _decide(self, transfer: Transfer) -> Decision:
         codecs = (self._codec,) if self._codec else CODECS_BY_DTYPE.get(transfer.dtype, ())
         if not codecs or not takes(codecs[0], transfer.dtype):
             return _not_compressed(f"no codec takes {transfer.dtype}")
@@ -181,15 +104,14 @@ class Rule:
                 expected,
             )
         case = _Case(transfer, codecs, self._kept_of(transfer), link, expected)
-        if not probed:
-            case.kept.decisions += 1
-        return self._first_trial(case, probing) or self._weigh(case, probing, probed)
+        case.kept.decisions += 1
+        return self._first_trial(case) or self._weigh(case)
 
-    def _first_trial(self, case: _Case, probing: bool) -> Decision | None:
+    def _first_trial(self, case: _Case) -> Decision | None:
         """Try each codec that nothing is known of; the first one whatever it costs."""
         kept = case.kept
         untried = [] if kept.settled else [c for c in case.codecs if c not in kept.codecs]
-        if not untried or (probing and not kept.codecs):
+        if not untried:
             return None
         if kept.waiting:
             return _not_compressed("the outcome of a trial is awaited", case.raw_seconds)
@@ -209,17 +131,17 @@ class Rule:
         kept.begin_trial(pending=True)
         return self._compressed(case, codec, "nothing is known of it yet, a trial")
 
-    def _weigh(self, case: _Case, probing: bool, probed: bool) -> Decision | None:
+    def _weigh(self, case: _Case) -> Decision:
         """Compare what codecs that are on lead to with the raw time; try those that are due."""
         kept, here = case.kept, size_class(case.transfer.bytes)
         if not kept.codecs:
-            return None if probing else _nothing_known()
+            return _nothing_known()
         losses = {c: kept.off[here, c] for c in kept.codecs if (here, c) in kept.off}
         predicted = {c: self._seconds(case, c) for c in kept.codecs if c not in losses}
         best = min(predicted, key=predicted.__getitem__, default=None)
         if best is not None and predicted[best] < MARGIN * case.raw_seconds:
             gain = case.raw_seconds - predicted[best]
-            if not probed and kept.may_try(gain, EVERY):
+            if kept.may_try(gain, EVERY):
                 kept.begin_trial(pending=False)
                 kept.lost_seconds += gain
                 return self._raw_because(case, predicted[best], "sent as it is to time that again")
@@ -234,25 +156,11 @@ class Rule:
         if best is None:
             seconds = min(self._seconds(case, codec) for codec in losses)
             return self._raw_because(case, seconds, "compressed it took longer the last time")
-        loss = kept.probe_seconds if probing else predicted[best] - case.raw_seconds
-        if not probed and kept.may_try(loss, EVERY):
-            kept.begin_trial(pending=not probing)
-            if probing:
-                return None
+        if kept.may_try(predicted[best] - case.raw_seconds, EVERY):
+            kept.begin_trial(pending=True)
             turn = case.codecs[kept.turn % len(case.codecs)]
             return self._compressed(case, turn, "it has not been tried for long, a trial")
         return self._raw_because(case, predicted[best], _too_little(best, kept.codecs[best].ratio))
-
-    def _take_probe(self, transfer: Transfer, probed: Probed) -> None:
-        kept = self._kept_of(transfer)
-        kept.settled, kept.probe_seconds = True, probed.seconds
-        kept.last_trial = kept.decisions
-        kept.lost_seconds += probed.seconds
-        kept.spent_seconds += probed.seconds
-        share = max(probed.wire_bytes, 1) / max(probed.raw_bytes, 1)
-        known = kept.codecs.setdefault(probed.codec, CodecKept(share))
-        known.take(share, None, weight=1)
-        known.dimensionality = probed.dimensionality
 
     def _learn_compressed(
         self, transfer: Transfer, decision: Decision, outcome: Outcome, kept: Kept
@@ -322,7 +230,7 @@ class Rule:
         seconds = None if known is None else self._seconds(case, codec)
         if seconds is not None:
             reason += f": {_text(seconds)} instead of {_text(case.raw_seconds)} predicted"
-        dimensionality = self._dimensionality if known is None else known.dimensionality
+        dimensionality = 1 if known is None else known.dimensionality
         return Decision(True, codec, dimensionality, case.raw_seconds, seconds, reason)
 
     def _raw_because(self, case: _Case, seconds: float, reason: str) -> Decision:

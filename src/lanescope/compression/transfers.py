@@ -95,6 +95,18 @@ class Record:
         ticket = self._ticket
         return Outcome(ticket.seconds, ticket.bytes, ticket.wire_bytes, ticket.compressed)
 
+    @property
+    def error(self) -> float | None:
+        """How far off the prediction was, as a share of the time measured; None without one."""
+        outcome = self.outcome
+        if outcome is None or outcome.seconds <= 0:
+            return None
+        decided = self.decision
+        predicted = decided.compressed_seconds if decided.compress else decided.raw_seconds
+        if predicted is None or outcome.compressed != decided.compress:
+            return None
+        return predicted / outcome.seconds - 1
+
     def wait(self, patience_seconds: float = PATIENCE_SECONDS) -> Outcome:
         """Return what became of it, when it has ended.
 

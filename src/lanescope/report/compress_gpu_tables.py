@@ -14,7 +14,7 @@ from lanescope.compression.crossings import Crossing
 from lanescope.compression.results import ArrayResult, Kernels
 from lanescope.compression.verdicts import break_even_bytes, path_text
 from lanescope.report.compress_json import Asked
-from lanescope.report.compress_text import estimate_text, ratio_text
+from lanescope.report.compress_text import SPEED_WIDTH, add_speed_columns, estimate_text, ratio_text
 from lanescope.report.format import MISSING, bytes_text, gbs_text
 
 GPU_EXPLANATION = (
@@ -24,7 +24,6 @@ GPU_EXPLANATION = (
     "keep no state. pays from: the size from which on the rule of channels predicts a gain, from "
     "the speeds measured here."
 )
-_SPEED_WIDTH = 13
 
 
 def gpu_tables(result: ArrayResult, asked: Asked) -> Iterator[RenderableType]:
@@ -43,11 +42,7 @@ def _kernels_table(result: ArrayResult, asked: Asked) -> Table:
     table.add_column("codec", min_width=len("constant"))
     for header in ("SMs", "ratio"):
         table.add_column(header, justify="right", no_wrap=True)
-    for header in ("in GB/s", "out GB/s"):
-        table.add_column(header, justify="right", min_width=_SPEED_WIDTH)
-    table.add_column("pays below", justify="right", min_width=len("below"))
-    if asked.link is not None:
-        table.add_column("over the link", justify="right", min_width=len("the link"))
+    add_speed_columns(table, over_a_link=asked.link is not None)
     for one in result.gpu:
         for row in _kernel_rows(one, result, asked):
             table.add_row(*row)
@@ -77,7 +72,7 @@ def _crossings_table(result: ArrayResult) -> Table:
     table.add_column("codec", min_width=len("exponent"))
     table.add_column("SMs", justify="right")
     for header in ("raw GB/s", "GB/s", "times as fast"):
-        table.add_column(header, justify="right", min_width=_SPEED_WIDTH)
+        table.add_column(header, justify="right", min_width=SPEED_WIDTH)
     table.add_column("pays from", justify="right", min_width=len("from"))
     before = ("", "")
     paths = list(dict.fromkeys(one.path for one in result.crossings))

@@ -22,7 +22,7 @@ from lanescope.compression.sums import Sum, sums_by_dtype
 from lanescope.compression.verdicts import sentences
 from lanescope.report.compress_gpu_tables import GPU_EXPLANATION, gpu_tables
 from lanescope.report.compress_json import Asked
-from lanescope.report.compress_text import estimate_text, ratio_text
+from lanescope.report.compress_text import add_speed_columns, estimate_text, ratio_text
 from lanescope.report.format import (
     MISSING,
     bytes_text,
@@ -35,7 +35,7 @@ from lanescope.report.format import (
 #: Of so many arrays, the largest, each is shown; the others are in the file.
 _MOST_ARRAYS = 16
 #: What must not be cut on a narrow terminal: a word, and an interval.
-_CODEC_WIDTH, _SPEED_WIDTH = 8, 13
+_CODEC_WIDTH = 8
 
 
 def compress_tables(
@@ -68,11 +68,7 @@ def _array_table(result: ArrayResult, asked: Asked) -> Table:
     table.add_column("codec", min_width=_CODEC_WIDTH)
     for header in ("on", "ratio", "saving"):
         table.add_column(header, justify="right", no_wrap=True)
-    for header in ("in GB/s", "out GB/s"):
-        table.add_column(header, justify="right", min_width=_SPEED_WIDTH)
-    table.add_column("pays below", justify="right", min_width=len("below"))
-    if asked.link is not None:
-        table.add_column("over the link", justify="right", min_width=len("the link"))
+    add_speed_columns(table, over_a_link=asked.link is not None)
     for one in result.codecs:
         for row in _rows(one, result, asked):
             table.add_row(*row)
