@@ -21,6 +21,7 @@ include(cmake/lanescope-cudart.cmake)
 add_library(lanescope_compression
   ${compress_sources}
   native/src/cuda/peer.cpp
+  native/src/cuda/stream_values.cpp
   native/src/error.cpp
   native/src/host/parallel.cpp
   native/src/library/always.cpp

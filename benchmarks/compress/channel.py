@@ -6,10 +6,11 @@
     python benchmarks/compress/channel.py --fpc FOLDER --bf16 WEIGHTS.npy --sizes 256 --out FILE
 
 Paths: ``d2h`` and ``h2d`` between GPU 0 and pinned memory of the host, ``p2p`` from GPU 0 to
-GPU 1. Times are those between events on the devices, from the first step of a transfer to its
-last; the raw transfer is a plain copy of the copy engine. FILE gets for each row the seconds of
-every turn of both, and what crossed the link; the table the medians, with the spread of each
-((most - least) / median). Effective bandwidth: bytes of the array over the time. Needs PyTorch.
+GPU 1, ``g2h2g`` the same by pinned memory of the host. Times are those between events on the
+devices, from the first step of a transfer to its last; the raw transfer is a plain copy of the copy
+engine, and over the host copies of pieces that overlap. FILE gets for each row the seconds of every
+turn of both, and what crossed the link; the table the medians, with the spread of each ((most -
+least) / median). Effective bandwidth: bytes of the array over the time. Needs PyTorch.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from lanescope.compression.deciding import Decision
 from lanescope.compression.stream import Codec
 
 MIB = 1 << 20
-PATHS = ("d2h", "h2d", "p2p")
+TO_PEER = {"p2p": "peer", "g2h2g": "host"}
+PATHS = ("d2h", "h2d", "p2p", "g2h2g")
 #: Before the turns that count: memory is pinned, and kernels are loaded.
 WARM_UP = 2
 
@@ -56,7 +58,6 @@ class Row:
     sms: int
     slab_bytes: int
     slots: int
-    lanes: int
     restore_by: str
     wire_bytes: int = 0
     raw_seconds: list[float] = field(default_factory=list)
@@ -133,10 +134,10 @@ def of_files(fpc: Path | None, bf16: list[Path]) -> Iterator[Data]:
 def timed(
     channel: lanescope.Channel, turns: Turns, path: str, row: Row, repeats: int, values: Any
 ) -> None:
-    out = torch.empty_like(values, device="cuda:1" if path == "p2p" else "cuda:0")
+    out = torch.empty_like(values, device="cuda:1" if path in TO_PEER else "cuda:0")
     for turn in range(WARM_UP + repeats):
         for turns.compress in (False, True):
-            if path == "p2p":
+            if path in TO_PEER:
                 channel.send(values, out=out)
             else:
                 parcel = channel.offload(values)
@@ -159,20 +160,20 @@ def rows_of(options: argparse.Namespace, data: Data) -> Iterator[Row]:
             turns = Turns()
             with lanescope.Channel(
                 0,
-                1 if path == "p2p" else "host",
+                1 if path in TO_PEER else "host",
                 compression=turns,
                 codec=data.codec,
+                via=TO_PEER.get(path, "auto"),
                 sms=sms,
                 slab_bytes=options.slab_mib and options.slab_mib * MIB,
                 slots=options.slots,
-                lanes=options.lanes,
                 restore_by=options.restore_by,
             ) as channel:
                 for size in options.sizes:
                     values = data.make(size * MIB)
                     shape = channel.shape
                     row = Row(path, data.name, data.codec, size * MIB, shape.sms,
-                              shape.slab_bytes, shape.slots, shape.lanes,
+                              shape.slab_bytes, shape.slots,
                               options.restore_by)  # fmt: skip
                     timed(channel, turns, path, row, options.turns, values)
                     yield row
@@ -201,7 +202,6 @@ def main() -> None:
         "--slab-mib", type=int, help="default: the channel's own, as with slots and lanes"
     )
     parser.add_argument("--slots", type=int)
-    parser.add_argument("--lanes", type=int)
     parser.add_argument("--restore-by", choices=["staged", "mapped"], default="staged")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--only", nargs="+", help="names of data to take, or what they begin with")

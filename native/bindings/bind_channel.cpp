@@ -28,6 +28,7 @@ using lanescope::compress::HostChannelOptions;
 using lanescope::compress::Parcel;
 using lanescope::compress::RestoreBy;
 using lanescope::compress::Ticket;
+using lanescope::compress::Via;
 
 namespace {
 
@@ -134,16 +135,19 @@ void bind_ticket(nb::module_& module) {
 }
 
 void bind_device_channel(nb::module_& module) {
+  nb::enum_<Via>(module, "Via", "Which way arrays go from one GPU to another.")
+      .value("peer", Via::peer)
+      .value("host", Via::host);
   nb::class_<Devices>(module, "DeviceChannel", "Arrays from one GPU to another, compressed.")
       .def(
           "__init__",
           [](Devices* self, int source, int target, std::size_t slab_bytes, int slots, int sms,
-             int lanes, double patience_s) {
+             double patience_s, Via via) {
             const nb::gil_scoped_release released;
             new (self) Devices(std::make_shared<DeviceChannel>(
-                source, target, ChannelOptions{slab_bytes, slots, sms, lanes, patience_s}));
+                source, target, ChannelOptions{slab_bytes, slots, sms, patience_s}, via));
           },
-          "source"_a, "target"_a, "slab_bytes"_a, "slots"_a, "sms"_a, "lanes"_a, "patience_s"_a)
+          "source"_a, "target"_a, "slab_bytes"_a, "slots"_a, "sms"_a, "patience_s"_a, "via"_a)
       .def("send", &send, "source"_a, "target"_a, "bytes"_a, "codec"_a.none(), "dtype"_a,
            "dimensionality"_a, "source_stream"_a, "target_stream"_a,
            "Send bytes between addresses, ordered behind and before two streams.")
@@ -172,7 +176,7 @@ void bind_host_channel(nb::module_& module) {
              std::size_t piece_bytes, RestoreBy restore_by) {
             const nb::gil_scoped_release released;
             const HostChannelOptions options{
-                {slab_bytes, slots, sms, 1, patience_s}, piece_bytes, restore_by};
+                {slab_bytes, slots, sms, patience_s}, piece_bytes, restore_by};
             new (self) Host(std::make_shared<HostChannel>(gpu, options));
           },
           "gpu"_a, "slab_bytes"_a, "slots"_a, "sms"_a, "patience_s"_a, "piece_bytes"_a,
@@ -196,6 +200,15 @@ void bind_channel(nb::module_& module) {
   bind_ticket(module);
   bind_device_channel(module);
   bind_host_channel(module);
+  module.def(
+      "reach_each_other",
+      [](int one, int other) {
+        int there = 0, back = 0;
+        lanescope::check(cudaDeviceCanAccessPeer(&there, one, other), "cudaDeviceCanAccessPeer");
+        lanescope::check(cudaDeviceCanAccessPeer(&back, other, one), "cudaDeviceCanAccessPeer");
+        return there != 0 && back != 0;
+      },
+      "one"_a, "other"_a, "Whether two GPUs can be given access to each other's memory.");
   module.def("read_device", &read_device, "gpu"_a, "source"_a, "begins"_a, "each"_a, "stream"_a,
              "Bytes of some ranges of an array in a GPU's memory.");
 }

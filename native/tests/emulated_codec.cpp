@@ -77,7 +77,7 @@ void encode(const Job& job, const std::vector<std::byte>& values) {
                                 job.settings,
                                 static_cast<std::uint32_t>(bytes_of(job.dtype))};
     for (std::size_t i = 0; i < blocks; ++i)
-      encoder.encode(in.data + i * kBlockBytes, block_bytes(values.size(), i), &entries[i], [] {});
+      encoder.encode(in.data + i * kBlockBytes, block_bytes(values.size(), i), i, [] {});
   });
   write_all(entries.data(), blocks * sizeof(Entry));
   write_all(payloads.data, bytes_used(used));

@@ -4,6 +4,7 @@
 
 #include "pretended_cuda.hpp"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <string_view>
 #include <vector>
 
 struct CUevent_st {
@@ -27,6 +29,7 @@ struct CUstream_st {
     std::function<void()> action;
     CUevent_st* waits_for = nullptr;
     std::size_t version = 0;
+    std::function<bool()> able = {};
   };
   int device;
   std::deque<Step> steps;
@@ -54,8 +57,8 @@ bool happen() {
   const auto look = [&](CUstream_st& stream) {
     if (stream.steps.empty()) return;
     const auto& step = stream.steps.front();
-    if (step.waits_for == nullptr || step.waits_for->happened.contains(step.version))
-      able.push_back(&stream);
+    if (step.waits_for != nullptr && !step.waits_for->happened.contains(step.version)) return;
+    if (!step.able || step.able()) able.push_back(&stream);
   };
   for (CUstream_st* stream : streams) look(*stream);
   for (auto& [device, stream] : default_streams) look(stream);
@@ -93,12 +96,46 @@ void put(cudaStream_t stream, std::function<void()> action) {
   on(stream).steps.push_back({std::move(action)});
 }
 
+void put_when(cudaStream_t stream, std::function<bool()> able, std::function<void()> action) {
+  const std::lock_guard lock(mutex);
+  on(stream).steps.push_back({std::move(action), nullptr, 0, std::move(able)});
+}
+
 }  // namespace pretended
 
 using namespace pretended;
 
+namespace {
+
+CUresult wait_value(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned) {
+  const auto* word = reinterpret_cast<const unsigned*>(at);
+  put_when(stream, [=] { return static_cast<int>(*word - value) >= 0; }, {});
+  return CUDA_SUCCESS;
+}
+
+CUresult write_value(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned) {
+  put(stream, [=] { *reinterpret_cast<unsigned*>(at) = value; });
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
 extern "C" {
 
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** found, unsigned,
+                                             unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  const bool waits = std::string_view(name) == "cuStreamWaitValue32";
+  *found = reinterpret_cast<void*>(waits ? &wait_value : &write_value);
+  *result = cudaDriverEntryPointSuccess;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const std::lock_guard lock(mutex);
+  while (!on(stream).steps.empty() && happen()) {
+  }
+  return cudaSuccess;
+}
 cudaError_t cudaGetLastError() {
   return cudaSuccess;
 }

@@ -21,4 +21,7 @@ void limit_device_memory(std::size_t bytes);
 /// Something that happens on a stream.
 void put(cudaStream_t stream, std::function<void()> action);
 
+/// The same, not before it is able to.
+void put_when(cudaStream_t stream, std::function<bool()> able, std::function<void()> action);
+
 }  // namespace pretended

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -23,15 +25,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 
+TWO = [pytest.mark.multigpu, pytest.mark.skipif(GPUS < 2, reason="needs two GPUs")]
 PAIRS = [
-    (0, 0),
-    pytest.param(
-        (0, 1),
-        marks=[
-            pytest.mark.multigpu,
-            pytest.mark.skipif(GPUS < 2, reason="needs two GPUs"),
-        ],
-    ),
+    (0, 0, "peer"),
+    (0, 0, "host"),
+    pytest.param((0, 1, "peer"), marks=TWO),
+    pytest.param((0, 1, "host"), marks=TWO),
 ]
 WAYS = ["staged", "mapped"]
 SIZES = [0, 1, 64 << 10, (1 << 20) + 3, 100 << 20]
@@ -70,7 +69,8 @@ def same(one, other):
 
 
 def peer(pair, **options):
-    return lanescope.Channel(*pair, **{"compression": "on", **options})
+    source, target, via = pair
+    return lanescope.Channel(source, target, **{"compression": "on", "via": via, **options})
 
 
 def host(**options):
@@ -153,6 +153,66 @@ def test_many_sends_under_way_over_few_slots(pair):
         assert all(one.outcome.compressed for one in channel.log)
     for i, (one, other) in enumerate(zip(there, arrays, strict=True)):
         assert same(one, other), f"array {i}"
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_slabs_of_one_array_follow_each_other(pair, slots):
+    values = made_up(torch.float32, (40 << 20) + 4)
+    with peer(pair, codec="delta", slots=slots, slab_bytes=3 << 20) as channel:
+        for turn in range(5):
+            assert same(channel.send(values), values), turn
+        channel.synchronize()
+
+
+@pytest.mark.parametrize("pair", PAIRS[2:])
+def test_both_ways_at_once_with_all_sms(pair):
+    """Encoders and decoders want all SMs of both GPUs, and none keeps another from its end."""
+    one, other, via = pair
+    values = made_up(torch.bfloat16, 200 << 20)
+    back = values.to(f"cuda:{other}")
+    options = {"codec": "exponent", "slab_bytes": 16 << 20, "sms": 132}
+    with peer((one, other, via), **options) as there, peer((other, one, via), **options) as home:
+        for _ in range(20):
+            sent, returned = there.send(values), home.send(back)
+        there.synchronize()
+        home.synchronize()
+    assert same(sent, values)
+    assert same(returned, values)
+
+
+FAILING = """
+import os, sys, time, torch, lanescope
+values = torch.arange(64 << 20, dtype=torch.int32, device="cuda:0")
+there = torch.zeros_like(values, device="cuda:1")
+channel = lanescope.Channel(0, 1, compression="on", codec="delta", via=sys.argv[1])
+channel.send(values, out=there)
+channel.last.wait()
+torch.cuda._sleep(400_000_000)
+torch.zeros(4, device="cuda:0")[torch.full((1,), 1 << 40, device="cuda:0")]  # fails some time later
+channel.send(values, out=there)
+begin = time.monotonic()
+try:
+    channel.last.wait()
+except Exception as error:
+    print("told:", type(error).__name__)
+try:
+    torch.cuda.synchronize(1)
+except Exception as error:
+    print("GPU 1:", type(error).__name__)
+print("ended", time.monotonic() - begin < 10, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("pair", PAIRS[2:])
+def test_a_sender_that_fails_leaves_no_stream_of_the_receiver_waiting(pair):
+    done = subprocess.run(
+        [sys.executable, "-c", FAILING, pair[2]], capture_output=True, text=True, timeout=100,
+        check=False,
+    )  # fmt: skip
+    assert "told: LanescopeError" in done.stdout, done.stdout + done.stderr
+    assert "ended True" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -244,16 +304,16 @@ def test_a_damaged_parcel_names_the_block(way, block):
 
 def test_no_memory_for_slots_sends_raw_and_says_why():
     values = made_up(torch.bfloat16, 1 << 20)
-    with peer((0, 0), codec="exponent", slab_bytes=1 << 39) as channel:
+    with peer((0, 0, "peer"), codec="exponent", slab_bytes=1 << 38) as channel:
         assert same(channel.send(values), values)
         outcome = channel.last.wait()
         assert not outcome.compressed
-        assert "has no memory for 12 slabs" in channel.last.why_raw
+        assert "has no memory for 2 slabs" in channel.last.why_raw
 
 
 def test_an_array_at_an_odd_address_is_sent_raw():
     values = made_up(torch.bfloat16, 1 << 20)[3:]
-    with peer((0, 0), codec="exponent") as channel:
+    with peer((0, 0, "peer"), codec="exponent") as channel:
         assert same(channel.send(values), values)
         assert "not aligned" in channel.last.why_raw
     with host(codec="exponent") as channel:
@@ -311,7 +371,7 @@ def test_a_decider_learns_what_was_measured():
 def test_arrays_of_cupy_are_sent_too():
     cupy = pytest.importorskip("cupy")
     values = cupy.arange(4 << 20, dtype=cupy.float32)
-    with peer((0, 0), codec="delta") as channel:
+    with peer((0, 0, "peer"), codec="delta") as channel:
         there = channel.send(values)
         channel.synchronize()
     assert bool((there == values).all())
@@ -323,4 +383,4 @@ def test_a_gpu_that_is_not_there_is_told():
     with pytest.raises(lanescope.InputError, match="there is no GPU 99"):
         lanescope.Channel(0, 99, compression="off")
     with pytest.raises(native.NativeError):
-        native.DeviceChannel(0, 99, 8 << 20, 4, 48, 2, 1.0)
+        native.DeviceChannel(0, 99, 8 << 20, 4, 48, 1.0, native.Via.host)

@@ -18,6 +18,7 @@ CHANNEL = (
     "pinned_arena",
     "range_arena",
     "report",
+    "room",
     "slabs",
     "ticket",
 )
@@ -26,6 +27,7 @@ SOURCES = (
     "tests/pretended_cuda.cpp",
     *(f"src/compress/{name}.cpp" for name in CHANNEL),
     "src/cuda/peer.cpp",
+    "src/cuda/stream_values.cpp",
     "src/error.cpp",
     "src/host/parallel.cpp",
 )

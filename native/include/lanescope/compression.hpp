@@ -235,12 +235,17 @@ class LANESCOPE_API Ticket {
 struct ChannelOptions {
   std::shared_ptr<Decider> decider{};       ///< None: a `Rule`.
   std::optional<Codec> codec{};             ///< For all arrays; none: as decided.
-  std::optional<std::size_t> slab_bytes{};  ///< Of the array, that travel as one: a multiple of
-                                            ///< 64 KiB. None: 16 MiB to a GPU, 8 MiB to the host.
-  std::optional<int> slots{};  ///< Slabs that the receiving GPU has room for. None: 12, and 4.
-  std::optional<int> sms{};    ///< Of each GPU; 0: all. None: all to a GPU, 16 to the host.
-  std::optional<int> lanes{};  ///< Slabs that are coded at a time; to a GPU. None: 6.
-  double patience_seconds = kPatienceSeconds;  ///< How long its end waits for what is under way.
+  std::optional<std::size_t> slab_bytes{};  ///< Of the array, that one kernel codes: a multiple of
+                                            ///< 64 KiB. None: 128 MiB between GPUs, 32 MiB between
+                                            ///< them over the host, 8 MiB to the host.
+  std::optional<int> slots{};  ///< Slabs that the receiving side has room for. None: 2, with the
+                               ///< host 4.
+  std::optional<int> sms{};    ///< Of each GPU; 0: as many as fill the link (80 to encode, all to
+                               ///< decode). None: 0 between GPUs, 16 over the host's link.
+  bool over_host = false;  ///< Between GPUs: by pinned memory of the host, as those need that do
+                           ///< not reach each other's memory.
+  double patience_seconds = kPatienceSeconds;  ///< How long its end waits for what is under way,
+                                               ///< and a GPU for a block of another one's.
 };
 
 /// A way from one GPU to another, or to itself.

@@ -12,14 +12,18 @@
 #include "lanescope/compress/stream_order.hpp"
 #include "lanescope/cuda_handles.hpp"
 #include "lanescope/peer.hpp"
+#include "lanescope/stream_values.hpp"
 
 namespace lanescope::compress {
 
 namespace {
 
 constexpr int kMostSlots = 64;
-constexpr int kMostLanes = 8;
-constexpr std::size_t kMostSlabBytes = std::size_t{1} << 40;
+constexpr std::size_t kMostSlabBytes = std::size_t{1} << 38;
+/// So many slabs are under way at a time: one is begun while the last blocks of another are coded.
+constexpr int kSlabsAtOnce = 2;
+/// Of an array that goes over the host as it is: one piece comes in while the next goes out.
+constexpr std::size_t kRawPieceBytes = 4 << 20;
 
 std::string gpu(int device) {
   return "GPU " + std::to_string(device);
@@ -27,29 +31,10 @@ std::string gpu(int device) {
 
 void require_reach(int from, int to) {
   if (from == to || (enable_peer(from, to) && enable_peer(to, from))) return;
-  throw Error("DeviceChannel", 0, "no peer access",
-              gpu(from) + " and " + gpu(to) +
-                  " do not reach each other's memory; send over the host in place of it");
+  throw Error(
+      "DeviceChannel", 0, "no peer access",
+      gpu(from) + " and " + gpu(to) + " do not reach each other's memory; send via the host");
 }
-
-/// Room for a slab on the receiving device.
-struct Slot {
-  Slot(int from, int to, std::size_t slab_bytes)
-      : memory(to, entry_bytes(slab_bytes) + slab_bytes),
-        full(event_on(from, Timing::none)),
-        free(event_on(to, Timing::none)),
-        payload_begin(entry_bytes(slab_bytes)) {}
-
-  static std::size_t entry_bytes(std::size_t slab_bytes) {
-    return (blocks_in(slab_bytes) * sizeof(Entry) + 255) / 256 * 256;
-  }
-  Entry* entries() const { return static_cast<Entry*>(memory.data()); }
-  std::byte* payloads() const { return static_cast<std::byte*>(memory.data()) + payload_begin; }
-
-  DeviceMemory memory;
-  Event full, free;
-  std::size_t payload_begin;
-};
 
 bool is_aligned(const void* at) {
   return reinterpret_cast<std::uintptr_t>(at) % kPayloadAlignment == 0;
@@ -67,8 +52,6 @@ void require_possible(const ChannelOptions& options) {
               " bytes are not a multiple of 65536, or too long");
   require(options.slots >= 1 && options.slots <= kMostSlots,
           std::to_string(options.slots) + " slots are not 1 to " + std::to_string(kMostSlots));
-  require(options.lanes >= 1 && options.lanes <= kMostLanes,
-          std::to_string(options.lanes) + " lanes are not 1 to " + std::to_string(kMostLanes));
   require(options.sms >= 0, "the number of SMs is not 0 or more");
   require(options.patience_s >= 0, "the patience is not 0 s or more");
 }
@@ -81,21 +64,25 @@ int sms_of(int device, const ChannelOptions& options) {
 }
 
 struct DeviceChannel::State {
-  State(int from_device, int to_device, const ChannelOptions& given);
+  State(int from_device, int to_device, const ChannelOptions& given, Via by);
 
   /// Why nothing can be compressed now; empty if it can.
   std::string hindrance(const void* source, const void* target);
-  bool has_slots();
+  bool has_rooms();
+  Room& next_room();
+  int encoding_sms(const Choice& choice) const;
   std::shared_ptr<Ticket> open(TransferFacts facts, std::unique_ptr<Report> report);
   void begin_behind(cudaStream_t source_stream, cudaStream_t target_stream);
   void send_raw(Ticket& ticket, const std::byte* source, std::byte* target,
                 cudaStream_t source_stream, cudaStream_t target_stream);
+  void send_raw_over_host(const std::byte* source, std::byte* target, std::size_t bytes);
   void send_coded(Ticket& ticket, const Choice& choice, const std::byte* source, std::byte* target,
                   cudaStream_t source_stream, cudaStream_t target_stream);
   void prepare(Ticket& ticket);
   void send_slab(const Ticket& ticket, const Choice& choice, const Slab& slab, std::size_t part,
                  const std::byte* source, std::byte* target);
-  void damage(const Slot& slot, const Slab& slab, cudaStream_t stream);
+  void damage(const Room& room, const Slab& slab, cudaStream_t encoder, cudaStream_t decoder);
+  void give_up();
   void settle(Ticket& ticket, cudaStream_t source_stream, cudaStream_t target_stream);
   void settle_raw(Ticket& ticket, cudaStream_t source_stream, cudaStream_t target_stream);
   void settle_coded(Ticket& ticket, cudaStream_t source_stream, cudaStream_t target_stream);
@@ -104,26 +91,27 @@ struct DeviceChannel::State {
   std::mutex mutex;
   int from, to;
   ChannelOptions options;
+  Via via;
   std::vector<Stream> encoding, decoding;
-  Stream clock;  // of the sender, behind all else
-  int lane_sms;  // That a slab may use: so several are coded side by side.
+  Stream clock;   // of the sender, behind all else
+  Stream rescue;  // of the receiver, before all else
   // Recorded again and again: a stream waits for what an event meant when it was told to.
   Event source_ready, target_ready, encoding_ready, decoding_ready, encoded, decoded, brought;
-  std::vector<Slot> slots;
-  std::size_t next_slot = 0;
-  bool no_memory = false;  // for slots
+  std::vector<Room> rooms;
+  std::size_t room_turn = 0;
+  bool no_memory = false;  // for rooms
   ReportPool reports;
   InFlight in_flight;
   std::optional<std::size_t> damaged_block;
 };
 
-DeviceChannel::State::State(int from_device, int to_device, const ChannelOptions& given)
+DeviceChannel::State::State(int from_device, int to_device, const ChannelOptions& given, Via by)
     : from(from_device),
       to(to_device),
       options(given),
+      via(by),
       clock(from),
-      lane_sms(std::max(
-          1, std::min(sms_of(from, options), sms_of(to, options)) / std::max(1, options.lanes))),
+      rescue(to),
       source_ready(event_on(from, Timing::none)),
       target_ready(event_on(to, Timing::none)),
       encoding_ready(event_on(from, Timing::none)),
@@ -133,7 +121,7 @@ DeviceChannel::State::State(int from_device, int to_device, const ChannelOptions
       brought(event_on(to, Timing::none)),
       reports(from, to),
       in_flight(reports) {
-  for (int lane = 0; lane < options.lanes; ++lane) {
+  for (int lane = 0; lane < kSlabsAtOnce; ++lane) {
     encoding.emplace_back(from);
     decoding.emplace_back(to);
   }
@@ -141,23 +129,35 @@ DeviceChannel::State::State(int from_device, int to_device, const ChannelOptions
 
 std::string DeviceChannel::State::hindrance(const void* source, const void* target) {
   if (!is_aligned(source) || !is_aligned(target)) return "an array is not aligned to 16 bytes";
-  if (!has_slots())
-    return gpu(to) + " has no memory for " + std::to_string(options.slots) + " slabs of " +
-           std::to_string(options.slab_bytes) + " bytes";
+  if (!has_stream_values()) return "the driver lets no stream wait for what kernels write";
+  if (!has_rooms())
+    return (via == Via::host ? "the host" : gpu(to)) + " has no memory for " +
+           std::to_string(options.slots) + " slabs of " + std::to_string(options.slab_bytes) +
+           " bytes";
   return {};
 }
 
 /// Asked for once: what failed would fail again, and cost time.
-bool DeviceChannel::State::has_slots() {
-  if (!slots.empty() || no_memory) return !no_memory;
+bool DeviceChannel::State::has_rooms() {
+  if (!rooms.empty() || no_memory) return !no_memory;
   try {
-    for (int i = 0; i < options.slots; ++i) slots.emplace_back(from, to, options.slab_bytes);
+    for (int i = 0; i < options.slots; ++i) rooms.emplace_back(from, to, options.slab_bytes, via);
   } catch (const Error& error) {
-    slots.clear();
+    rooms.clear();
     no_memory = error.code() == cudaErrorMemoryAllocation;
     if (!no_memory) throw;
   }
   return !no_memory;
+}
+
+Room& DeviceChannel::State::next_room() {
+  return rooms[room_turn++ % rooms.size()];
+}
+
+int DeviceChannel::State::encoding_sms(const Choice& choice) const {
+  if (options.sms > 0) return options.sms;
+  const int filling = choice.codec == Codec::exponent ? kSmsOfLinkByExponent : kSmsOfLink;
+  return std::min(filling, sms_of(from, options));
 }
 
 std::shared_ptr<Ticket> DeviceChannel::State::open(TransferFacts facts,
@@ -186,9 +186,41 @@ void DeviceChannel::State::send_raw(Ticket& ticket, const std::byte* source, std
   const cudaStream_t stream = encoding[0].get();
   let_wait(stream, target_ready);
   ticket.begin(stream);
-  check(cudaMemcpyPeerAsync(target, to, source, from, ticket.facts().bytes, stream),
-        "cudaMemcpyPeerAsync");
+  if (via == Via::host && has_rooms())
+    send_raw_over_host(source, target, ticket.facts().bytes);
+  else
+    check(cudaMemcpyPeerAsync(target, to, source, from, ticket.facts().bytes, stream),
+          "cudaMemcpyPeerAsync");
   ticket.end(stream);
+}
+
+/// In pieces, of which one comes in while the next goes out.
+void DeviceChannel::State::send_raw_over_host(const std::byte* source, std::byte* target,
+                                              std::size_t bytes) {
+  const cudaStream_t out = encoding[0].get(), in = decoding[0].get();
+  for (const Slab& slab : cut(bytes, options.slab_bytes)) {
+    const Room& room = next_room();
+    let_wait(out, room.free);
+    for (std::size_t at = 0; at < slab.bytes; at += kRawPieceBytes) {
+      const std::size_t size = std::min(kRawPieceBytes, slab.bytes - at);
+      check(cudaMemcpyAsync(room.payloads() + at, source + slab.begin + at, size,
+                            cudaMemcpyDeviceToHost, out),
+            "cudaMemcpyAsync");
+      record(encoded, out);
+      const ScopedDevice scope(to);
+      let_wait(in, encoded);
+      check(cudaMemcpyAsync(target + slab.begin + at, room.payloads() + at, size,
+                            cudaMemcpyHostToDevice, in),
+            "cudaMemcpyAsync");
+    }
+    const ScopedDevice scope(to);
+    record(room.free, in);
+  }
+  {
+    const ScopedDevice scope(to);
+    record(decoded, in);
+  }
+  let_wait(out, decoded);
 }
 
 /// Counters and faults are zero before the first slab, on every lane.
@@ -220,34 +252,52 @@ void DeviceChannel::State::send_coded(Ticket& ticket, const Choice& choice, cons
 
 void DeviceChannel::State::send_slab(const Ticket& ticket, const Choice& choice, const Slab& slab,
                                      std::size_t part, const std::byte* source, std::byte* target) {
-  const Slot& slot = slots[next_slot];
-  next_slot = (next_slot + 1) % slots.size();
-  const auto lane = part % static_cast<std::size_t>(options.lanes);
+  const unsigned int before = part > 0 ? rooms[(room_turn - 1) % rooms.size()].mark() : 0;
+  const unsigned int* taken = part > 0 ? rooms[(room_turn - 1) % rooms.size()].taken() : nullptr;
+  Room& room = next_room();
+  const cudaStream_t encoder = encoding[part % kSlabsAtOnce].get();
+  const cudaStream_t decoder = decoding[part % kSlabsAtOnce].get();
   {
     const ScopedDevice scope(from);
-    const cudaStream_t stream = encoding[lane].get();
-    let_wait(stream, slot.free);
-    const Sink sink{slot.entries(), slot.payloads(), padded(slab.bytes),
-                    ticket.report().used(part)};
-    encode_blocks(choice, source + slab.begin, slab.bytes, sink, lane_sms, stream);
-    record(slot.full, stream);
+    let_wait(encoder, room.free);
+    if (taken != nullptr) wait_for_value(encoder, taken, before);
+    room.next();
+    const Sink sink{room.entries(), room.payloads(), padded(slab.bytes), ticket.report().used(part),
+                    room.progress()};
+    encode_blocks(choice, source + slab.begin, slab.bytes, sink, encoding_sms(choice), encoder);
   }
   const ScopedDevice scope(to);
-  const cudaStream_t stream = decoding[lane].get();
-  let_wait(stream, slot.full);
-  damage(slot, slab, stream);
-  decode_blocks(choice, slot.entries(), slot.payloads(), padded(slab.bytes), target + slab.begin,
-                slab.bytes, ticket.report().fault(part), lane_sms, stream);
-  record(slot.free, stream);
+  wait_for_value(decoder, room.stored(), room.mark());
+  damage(room, slab, encoder, decoder);
+  decode_blocks(choice, room.entries(), room.payloads(), padded(slab.bytes), target + slab.begin,
+                slab.bytes, ticket.report().fault(part), options.sms, decoder,
+                room.arrival(options.patience_s));
+  record(room.free, decoder);
 }
 
-void DeviceChannel::State::damage(const Slot& slot, const Slab& slab, cudaStream_t stream) {
+/// When the slab is encoded, and before it is decoded.
+void DeviceChannel::State::damage(const Room& room, const Slab& slab, cudaStream_t encoder,
+                                  cudaStream_t decoder) {
   if (!damaged_block || *damaged_block < slab.first_block) return;
   const std::size_t block = *damaged_block - slab.first_block;
   if (block >= slab.blocks) return;
-  check(cudaMemsetAsync(&slot.entries()[block].descriptor.checksum, 0xA5,
-                        sizeof(Descriptor::checksum), stream),
+  {
+    const ScopedDevice scope(from);
+    record(encoded, encoder);
+  }
+  let_wait(decoder, encoded);
+  check(cudaMemsetAsync(&room.entries()[block].descriptor.checksum, 0xA5,
+                        sizeof(Descriptor::checksum), decoder),
         "cudaMemsetAsync");
+}
+
+/// Where the sender has failed, so that the receiver does not wait for what never comes.
+void DeviceChannel::State::give_up() {
+  const ScopedDevice scope(to);
+  for (const Room& room : rooms) {
+    write_value(rescue.get(), room.given_up(), kGivenUpAll);
+    write_value(rescue.get(), room.stored(), room.mark());
+  }
 }
 
 /// The first lane goes on when all have come so far, which the event tells too.
@@ -303,10 +353,10 @@ void DeviceChannel::State::settle(Ticket& ticket, cudaStream_t source_stream,
     settle_raw(ticket, source_stream, target_stream);
 }
 
-DeviceChannel::DeviceChannel(int from, int to, const ChannelOptions& options) {
+DeviceChannel::DeviceChannel(int from, int to, const ChannelOptions& options, Via via) {
   require_possible(options);
-  require_reach(from, to);
-  state_ = std::make_unique<State>(from, to, options);
+  if (via == Via::peer) require_reach(from, to);
+  state_ = std::make_unique<State>(from, to, options, via);
 }
 
 DeviceChannel::~DeviceChannel() {
@@ -324,6 +374,7 @@ std::shared_ptr<Ticket> DeviceChannel::send(const std::byte* source, std::byte* 
   state.in_flight.reap();
   TransferFacts facts;
   facts.route = "from " + gpu(state.from) + " to " + gpu(state.to);
+  if (state.via == Via::host) facts.route += " over the host";
   facts.bytes = facts.wire_bytes = bytes;
   facts.part_blocks = state.options.slab_bytes / kBlockBytes;
   facts.parts = (bytes + state.options.slab_bytes - 1) / state.options.slab_bytes;
@@ -335,6 +386,7 @@ std::shared_ptr<Ticket> DeviceChannel::send(const std::byte* source, std::byte* 
   }
   facts.compressed = facts.encodes = facts.decodes = report != nullptr;
   const auto ticket = state.open(std::move(facts), std::move(report));
+  ticket->when_failed([&state] { state.give_up(); });
   if (bytes == 0) {
     ticket->settle_now();
     return ticket;

@@ -6,6 +6,7 @@
 #include "lanescope/compress/device_decode.cuh"
 #include "lanescope/compress/device_encode.cuh"
 #include "lanescope/compress/device_kernels.hpp"
+#include "lanescope/compress/device_progress.cuh"
 #include "lanescope/compress/strips.hpp"
 #include "lanescope/cuda_handles.hpp"
 
@@ -23,32 +24,30 @@ __device__ std::uint32_t bytes_of_block(std::size_t bytes, std::size_t block) {
   return static_cast<std::uint32_t>(left < kBlockBytes ? left : kBlockBytes);
 }
 
-/// Calls `step(block)` for the blocks of a group. All SMs get one before any gets a second one.
-template <typename Step>
-__device__ __forceinline__ void for_blocks(int group, std::size_t bytes, Step step) {
-  const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
-  const std::size_t groups = blockDim.x / kGroupThreads;
-  for (std::size_t block = group * gridDim.x + blockIdx.x; block < blocks;
-       block += groups * gridDim.x)
-    step(block);
-}
-
+/// Codes on groups of warps, and one more warp where somebody follows.
 template <typename Strip>
-__global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThreads, 1)
+__global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThreads + kLanes, 1)
     encode_kernel(const std::byte* data, std::size_t bytes, Sink sink, Settings settings,
                   std::uint32_t value_bytes) {
   __shared__ GroupShared groups[kMostGroups];
+  const int group_count = static_cast<int>(blockDim.x) / kGroupThreads;
   const Group group = Group::mine(groups);
+  if (sink.progress.stored != nullptr) {
+    if (threadIdx.x < kMostGroups) groups[threadIdx.x].note = kNoNote;
+    __syncthreads();
+    if (group.number == group_count) return mark_for(groups, group_count, sink.progress);
+    stagger(group.number);
+  }
   auto* staging = reinterpret_cast<std::byte*>(shared_memory) +
                   group.number * static_cast<int>(DeviceShape<Strip>::kEncodeRoom * kStrips);
   GroupEncoder<Strip> encoder{group, staging, sink, settings, value_bytes};
   // Blocks are taken in order, so that payloads are nearly in order, too, whatever holds a group
-  // up.
+  // up. All SMs get one before any gets a second one.
   const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
   const std::size_t at_first = std::size_t{blockDim.x / kGroupThreads} * gridDim.x;
   for (std::size_t block = group.number * gridDim.x + blockIdx.x; block < blocks;
        block = at_first + group.shared->taken) {
-    encoder.encode(data + block * kBlockBytes, bytes_of_block(bytes, block), sink.entries + block,
+    encoder.encode(data + block * kBlockBytes, bytes_of_block(bytes, block), block,
                    [&] {  // What the warp reads next is on its way while it stores.
                      const std::size_t next = at_first + group.shared->taken;
                      if (next >= blocks || group.lanes.lane != 0) return;
@@ -56,6 +55,9 @@ __global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThrea
                      bring_near(data + next * kBlockBytes + part.begin, part.bytes);
                    });
   }
+  if (sink.progress.taken != nullptr && group.leads())
+    mark(sink.progress.taken, sink.progress.mark);
+  encoder.finish();
 }
 
 /// Counts a block that is wrong, and keeps the lowest one. `what` is a lock meanwhile.
@@ -74,60 +76,81 @@ __device__ void report(Fault* fault, unsigned int block, Wrong what) {
   atomicExch(&fault->what, seen);
 }
 
+/// Decodes on one group of warps a CTA: CTAs of several kernels share an SM, and one that has
+/// nothing to do any more makes room.
 template <typename Strip>
-__global__ void __launch_bounds__(DeviceShape<Strip>::kDecodeGroups* kGroupThreads, 1)
+__global__ void __launch_bounds__(kGroupThreads, DeviceShape<Strip>::kDecodeGroups)
     decode_kernel(const Entry* entries, const std::byte* payloads, std::size_t room, std::byte* out,
-                  std::size_t bytes, Fault* fault, Settings settings, std::uint32_t value_bytes) {
+                  std::size_t bytes, Fault* fault, Settings settings, std::uint32_t value_bytes,
+                  Arrival arrival) {
   using Shape = DeviceShape<Strip>;
-  __shared__ GroupShared groups[kMostGroups];
-  const Group group = Group::mine(groups);
+  __shared__ GroupShared shared;
+  const Group group = Group::only(&shared);
   auto* staging = reinterpret_cast<std::byte*>(shared_memory) +
-                  static_cast<int>(threadIdx.x) / kLanes *
-                      static_cast<int>(Shape::kDecodeRoom + Shape::kTileBytes);
+                  group.warp * static_cast<int>(Shape::kDecodeRoom + Shape::kTileBytes);
   GroupDecoder<Strip> decoder{group, staging, payloads, room, settings, value_bytes, 0};
-  for_blocks(group.number, bytes, [&](std::size_t block) {
-    const Wrong wrong =
-        decoder.decode(entries[block], out + block * kBlockBytes, bytes_of_block(bytes, block));
+  const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
+  for (std::size_t block = blockIdx.x; block < blocks; block += gridDim.x) {
+    Wrong wrong = Wrong::late;
+    if (arrival.stored == nullptr || !group.any(group.leads() && !await(arrival, block)))
+      wrong =
+          decoder.decode(entries[block], out + block * kBlockBytes, bytes_of_block(bytes, block));
     if (group.leads() && wrong != Wrong::nothing)
       report(fault, static_cast<unsigned int>(block), wrong);
-  });
+  }
 }
 
 /// How a kernel is laid out over the SMs of a device.
 struct KernelLayout {
-  int sms;  ///< That there are.
-  int groups;
-  std::size_t shared_bytes;
+  unsigned int sms;  ///< That there are.
+  unsigned int ctas_per_sm, groups_per_cta;
+  std::size_t shared_bytes;  ///< Of a CTA.
 };
 
-/// Lays out a kernel whose groups of warps take so much shared memory each. Throws `Error`.
-template <auto kernel>
-KernelLayout lay_out(int device, int groups, std::size_t shared_bytes) {
-  int all = 0, most = 0;
-  check(cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, device),
+/// Lets a kernel take so much shared memory. Throws `Error`.
+void allow_shared(const void* kernel, std::size_t bytes) {
+  if (bytes == 0) return;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes)),
+        "cudaFuncSetAttribute");
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared),
+        "cudaFuncSetAttribute");
+}
+
+/// Lays out a kernel whose groups of warps take so much shared memory each: up to `groups` a CTA,
+/// and one CTA an SM, or, if `alone`, one a CTA, and as many CTAs as an SM has room for. Throws
+/// `Error`.
+KernelLayout lay_out(const void* kernel, int device, int groups, std::size_t shared_bytes,
+                     bool alone) {
+  int sms = 0, most = 0;
+  check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device),
         "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
         "cudaDeviceGetAttribute");
   cudaFuncAttributes attributes{};
   check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
   const std::size_t there = static_cast<std::size_t>(most) - attributes.sharedSizeBytes;
-  if (shared_bytes > 0) groups = std::min(groups, static_cast<int>(there / shared_bytes));
-  if (groups < 1)
+  int fitting = groups;
+  if (shared_bytes > 0) fitting = std::min(groups, static_cast<int>(there / shared_bytes));
+  if (fitting < 1)
     throw Error("compress", 0, "bad choice",
                 "the SMs of this GPU have " + std::to_string(most) +
                     " bytes of shared memory, too few for this codec; compress on the host");
-  const std::size_t taken = shared_bytes * static_cast<std::size_t>(groups);
-  if (taken > 0)
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(taken)),
-          "cudaFuncSetAttribute");
-  return {all, groups, taken};
+  const int in_cta = alone ? 1 : fitting;
+  const std::size_t taken = shared_bytes * static_cast<std::size_t>(in_cta);
+  allow_shared(kernel, taken);
+  int ctas = 1;
+  if (alone)
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&ctas, kernel, kGroupThreads, taken),
+          "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  return {static_cast<unsigned int>(sms), static_cast<unsigned int>(std::clamp(ctas, 1, groups)),
+          static_cast<unsigned int>(in_cta), taken};
 }
 
-/// The same for the current device, found out once: that takes as long as some launches, of which
-/// channels make many.
+/// The same for the current device, found out once: that takes as long as some launches.
 template <auto kernel>
-KernelLayout layout_on_device(int groups, std::size_t shared_bytes) {
+KernelLayout layout_on_device(int groups, std::size_t shared_bytes, bool alone) {
   static std::mutex mutex;
   static std::map<int, KernelLayout> known;
   int device = 0;
@@ -135,18 +158,30 @@ KernelLayout layout_on_device(int groups, std::size_t shared_bytes) {
   const std::lock_guard lock(mutex);
   const auto found = known.find(device);
   if (found != known.end()) return found->second;
-  return known.emplace(device, lay_out<kernel>(device, groups, shared_bytes)).first->second;
+  const auto* entry = reinterpret_cast<const void*>(kernel);
+  return known.emplace(device, lay_out(entry, device, groups, shared_bytes, alone)).first->second;
 }
 
-/// CTAs of a launch: one an SM, as many as may be used and have something to do.
+template <typename Strip>
+KernelLayout encode_layout() {
+  using Shape = DeviceShape<Strip>;
+  return layout_on_device<encode_kernel<Strip>>(Shape::kEncodeGroups, Shape::kEncodeRoom * kStrips,
+                                                false);
+}
+
+template <typename Strip>
+KernelLayout decode_layout() {
+  using Shape = DeviceShape<Strip>;
+  return layout_on_device<decode_kernel<Strip>>(
+      Shape::kDecodeGroups, (Shape::kDecodeRoom + Shape::kTileBytes) * kStrips, true);
+}
+
+/// CTAs of a launch: as many as may be used and have something to do.
 unsigned int ctas_of(const KernelLayout& layout, std::size_t bytes, int sms) {
   const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
-  const auto wanted = static_cast<std::size_t>(sms > 0 ? std::min(sms, layout.sms) : layout.sms);
-  return static_cast<unsigned int>(std::min(wanted, blocks));
-}
-
-unsigned int threads_of(const KernelLayout& layout) {
-  return static_cast<unsigned int>(layout.groups * kGroupThreads);
+  const unsigned int wanted =
+      sms > 0 ? std::min(static_cast<unsigned int>(sms), layout.sms) : layout.sms;
+  return static_cast<unsigned int>(std::min(std::size_t{wanted} * layout.ctas_per_sm, blocks));
 }
 
 /// Calls `go` with an object of the class that codes such values, `NoStrip` where none does.
@@ -171,32 +206,29 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
   if (bytes >= kMostBytes)
     throw Error("compress", 0, "bad values", "an array of 512 GiB or more has to go in parts");
   with_any_strip(choice, [&]<typename Strip>(Strip) {
-    using Shape = DeviceShape<Strip>;
     if (bytes == 0) return;
-    const KernelLayout layout =
-        layout_on_device<encode_kernel<Strip>>(Shape::kEncodeGroups, Shape::kEncodeRoom * kStrips);
-    encode_kernel<Strip>
-        <<<ctas_of(layout, bytes, sms), threads_of(layout), layout.shared_bytes, stream>>>(
-            data, bytes, sink, Settings{choice.dimensionality},
-            static_cast<std::uint32_t>(bytes_of(choice.dtype)));
+    const KernelLayout layout = encode_layout<Strip>();
+    const auto threads =
+        layout.groups_per_cta * kGroupThreads + (sink.progress.stored != nullptr ? kLanes : 0);
+    encode_kernel<Strip><<<ctas_of(layout, bytes, sms), threads, layout.shared_bytes, stream>>>(
+        data, bytes, sink, Settings{choice.dimensionality},
+        static_cast<std::uint32_t>(bytes_of(choice.dtype)));
     check(cudaGetLastError(), "encode_kernel");
   });
 }
 
 void decode_blocks(const Choice& choice, const Entry* entries, const std::byte* payloads,
                    std::size_t room, std::byte* out, std::size_t bytes, Fault* fault, int sms,
-                   cudaStream_t stream) {
+                   cudaStream_t stream, const Arrival& arrival) {
   require_aligned(payloads);
   require_aligned(out);
   with_any_strip(choice, [&]<typename Strip>(Strip) {
-    using Shape = DeviceShape<Strip>;
     if (bytes == 0) return;
-    const KernelLayout layout = layout_on_device<decode_kernel<Strip>>(
-        Shape::kDecodeGroups, (Shape::kDecodeRoom + Shape::kTileBytes) * kStrips);
+    const KernelLayout layout = decode_layout<Strip>();
     decode_kernel<Strip>
-        <<<ctas_of(layout, bytes, sms), threads_of(layout), layout.shared_bytes, stream>>>(
+        <<<ctas_of(layout, bytes, sms), kGroupThreads, layout.shared_bytes, stream>>>(
             entries, payloads, room, out, bytes, fault, Settings{choice.dimensionality},
-            static_cast<std::uint32_t>(bytes_of(choice.dtype)));
+            static_cast<std::uint32_t>(bytes_of(choice.dtype)), arrival);
     check(cudaGetLastError(), "decode_kernel");
   });
 }

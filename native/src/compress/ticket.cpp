@@ -18,6 +18,7 @@ constexpr std::chrono::microseconds kPause(50);
 std::string damage_told(const Fault& fault, std::size_t part, const TransferFacts& facts) {
   const char* what = fault.what == 1   ? "its payload is none of this codec"
                      : fault.what == 2 ? "its checksum is another"
+                     : fault.what == 4 ? "its payload never came"
                                        : "how it is stored is not known";
   const std::size_t block = part * facts.part_blocks + fault.first_block - 1;
   return "block " + std::to_string(block) + " of " + std::to_string(blocks_in(facts.bytes)) +
@@ -59,6 +60,10 @@ void Ticket::when_done(std::function<void(std::span<const unsigned long long>)> 
   action_ = std::move(action);
 }
 
+void Ticket::when_failed(std::function<void()> action) {
+  rescue_ = std::move(action);
+}
+
 bool Ticket::done() {
   const std::lock_guard lock(mutex_);
   if (stage_ == Stage::preparing) return false;
@@ -68,6 +73,8 @@ bool Ticket::done() {
     forgive(status);
     return false;
   }
+  const auto rescue = std::exchange(rescue_, nullptr);
+  if (status != cudaSuccess && rescue) rescue();
   check(status, "cudaEventQuery");
   finish();
   return true;

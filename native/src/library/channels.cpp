@@ -23,8 +23,8 @@ std::string name_of(int gpu) {
 template <typename Channel>
 struct Way {
   template <typename... Arguments>
-  Way(const ChannelOptions& options, Arguments&&... arguments)
-      : deciding(options),
+  Way(const ChannelOptions& options, std::size_t fill_bytes, Arguments&&... arguments)
+      : deciding(options, std::min(fill_bytes, *options.slab_bytes)),
         log(deciding.decider()),
         channel(std::make_unique<Channel>(std::forward<Arguments>(arguments)...)) {}
   ~Way() {
@@ -76,7 +76,10 @@ std::string Ticket::why_raw() const {
 
 struct GpuChannel::State : Way<core::DeviceChannel> {
   State(int from_gpu, int to_gpu, const ChannelOptions& options)
-      : Way(options, from_gpu, to_gpu, core_of(options)), from(from_gpu), to(to_gpu) {}
+      : Way(options, options.over_host ? core::kOverHostFill : core::kPeerFill, from_gpu, to_gpu,
+            core_of(options), options.over_host ? core::Via::host : core::Via::peer),
+        from(from_gpu),
+        to(to_gpu) {}
 
   int from, to;
 };
@@ -85,7 +88,8 @@ GpuChannel::GpuChannel(int from, int to, const ChannelOptions& options) {
   told([&] {
     require_gpu(from);
     require_gpu(to);
-    state_ = std::make_unique<State>(from, to, filled_up(options, {}));
+    state_ = std::make_unique<State>(
+        from, to, filled_up(options, options.over_host ? core::kOverHost : core::ChannelOptions{}));
   });
 }
 
@@ -140,7 +144,8 @@ std::size_t Parcel::stored_bytes() const {
 
 struct HostChannel::State : Way<core::HostChannel> {
   State(int device, const ChannelOptions& options, core::RestoreBy restore_by)
-      : Way(options, device, core::HostChannelOptions{core_of(options), kPieceBytes, restore_by}),
+      : Way(options, *options.slab_bytes, device,
+            core::HostChannelOptions{core_of(options), kPieceBytes, restore_by}),
         gpu(device) {}
 
   int gpu;

@@ -4,9 +4,9 @@
 
 namespace lanescope::compression {
 
-Deciding::Deciding(const ChannelOptions& options)
+Deciding::Deciding(const ChannelOptions& options, std::size_t fill_bytes)
     : decider_(options.decider ? options.decider
-                               : std::make_shared<Rule>(*options.slab_bytes, options.codec)),
+                               : std::make_shared<Rule>(fill_bytes, options.codec)),
       codec_(options.codec) {}
 
 Decision Deciding::decide(const Transfer& transfer, std::span<const std::byte> array,
@@ -49,13 +49,11 @@ ChannelOptions filled_up(ChannelOptions options, const core::ChannelOptions& usu
   options.slab_bytes = options.slab_bytes.value_or(usual.slab_bytes);
   options.slots = options.slots.value_or(usual.slots);
   options.sms = options.sms.value_or(usual.sms);
-  options.lanes = options.lanes.value_or(usual.lanes);
   return options;
 }
 
 core::ChannelOptions core_of(const ChannelOptions& options) {
-  return {*options.slab_bytes, *options.slots, *options.sms, *options.lanes,
-          options.patience_seconds};
+  return {*options.slab_bytes, *options.slots, *options.sms, options.patience_seconds};
 }
 
 }  // namespace lanescope::compression

@@ -16,7 +16,8 @@ namespace lanescope::compression {
 /// none.
 class Deciding {
  public:
-  explicit Deciding(const ChannelOptions& options);
+  /// A rule counts with `fill_bytes` that are coded before the whole pipeline is at work.
+  Deciding(const ChannelOptions& options, std::size_t fill_bytes);
 
   const std::shared_ptr<Decider>& decider() const noexcept { return decider_; }
 

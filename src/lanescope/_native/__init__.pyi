@@ -774,10 +774,17 @@ class Ticket:
     @property
     def why_raw(self) -> str: ...
 
+class Via(enum.Enum):
+    """Which way arrays go from one GPU to another."""
+
+    peer = 0
+
+    host = 1
+
 class DeviceChannel:
     """Arrays from one GPU to another, compressed."""
 
-    def __init__(self, source: int, target: int, slab_bytes: int, slots: int, sms: int, lanes: int, patience_s: float) -> None: ...
+    def __init__(self, source: int, target: int, slab_bytes: int, slots: int, sms: int, patience_s: float, via: Via) -> None: ...
 
     def send(self, source: int, target: int, bytes: int, codec: Codec | None, dtype: Dtype, dimensionality: int, source_stream: int, target_stream: int) -> Ticket:
         """Send bytes between addresses, ordered behind and before two streams."""
@@ -836,6 +843,9 @@ class HostChannel:
 
     def close(self) -> None:
         """Wait for what is under way, and end the channel."""
+
+def reach_each_other(one: int, other: int) -> bool:
+    """Whether two GPUs can be given access to each other's memory."""
 
 def read_device(gpu: int, source: int, begins: Sequence[int], each: int, stream: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
     """Bytes of some ranges of an array in a GPU's memory."""

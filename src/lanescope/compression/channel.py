@@ -16,13 +16,15 @@ from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array
 from lanescope.compression.link_costs import links_of_this_machine
 from lanescope.compression.parcel import Parcel
 from lanescope.compression.rule import AT_BEST, Rule
-from lanescope.compression.shapes import TO_GPU, TO_HOST, Shape, shape_of
+from lanescope.compression.shapes import OVER_HOST, TO_GPU, TO_HOST, Shape, shape_of
 from lanescope.compression.stream import Codec
 from lanescope.compression.transfers import PATIENCE_SECONDS, Log, Record, core_errors
 from lanescope.errors import InputError, LanescopeError
 
 HOST = "host"
 AUTO = "auto"
+PEER = "peer"
+_USUAL = {None: TO_HOST, PEER: TO_GPU, HOST: OVER_HOST}
 _PIECE_BYTES = 256 << 20
 _LOGGED = 1000
 _ALIGNMENT = 16
@@ -48,6 +50,10 @@ class Channel:
         The GPU that arrays come from, counted as CUDA does.
     target
         The GPU that they go to, which may be the same, or ``"host"``.
+    via
+        Which way arrays go to another GPU: ``peer``, straight into its memory, ``host``, by pinned
+        memory of the host, as GPUs need that do not reach each other, or ``auto``: peer where it
+        can be.
     compression
         ``auto``: where the rule of `lanescope.compression.rule` predicts that it is faster; ``on``,
         ``off``, or a `Decider` of your own.
@@ -55,25 +61,24 @@ class Channel:
         A name of `Codec`, or ``auto``: the one that makes some blocks of the first array of each
         tag and type smallest.
     sms
-        How many SMs codecs use on each side, 0: all. By default all between GPUs, 16 to the host.
+        How many SMs codecs use on each side, 0: as many as fill the link (80 to encode, all to
+        decode). By default 0 between GPUs, 16 over the host's link.
     slab_bytes
-        Of the array, that travel as one: a multiple of 64 KiB. By default 16 MiB between GPUs,
-        8 MiB to the host.
+        Of the array, that one kernel codes: a multiple of 64 KiB. By default 128 MiB between GPUs,
+        32 MiB between them over the host, 8 MiB to the host.
     slots
-        Slabs that the receiving GPU keeps room for; by default 12 and 4.
-    lanes
-        Slabs that each GPU codes at a time, each on its share of the SMs; between GPUs, 6 by
-        default.
+        Slabs that the receiving side keeps room for; by default 2, and 4 with the host.
     restore_by
         ``staged``: the copy engine brings slabs to the GPU; ``mapped``: kernels read the host's
         memory.
     patience_seconds
-        How long `close` waits for what is under way.
+        How long `close` waits for what is under way, and a GPU for a block of another one's.
 
     Raises
     ------
     InputError
-        If there is no such GPU, the two do not reach each other, or an argument is out of range.
+        If there is no such GPU, the two do not reach each other though they shall, or an argument
+        is out of range.
     """
 
     def __init__(
@@ -83,10 +88,10 @@ class Channel:
         *,
         compression: str | Decider = AUTO,
         codec: str = AUTO,
+        via: str = AUTO,
         sms: int | None = None,
         slab_bytes: int | None = None,
         slots: int | None = None,
-        lanes: int | None = None,
         restore_by: str = "staged",
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
@@ -95,14 +100,15 @@ class Channel:
             None if target == HOST else _gpu_number(target, 'to send to; give a GPU or "host"')
         )
         self._codec = None if codec == AUTO else _codec(codec)
-        usual = TO_HOST if target == HOST else TO_GPU
-        self._shape = shape = shape_of(usual, slab_bytes, slots, sms, lanes)
+        _require_gpus(self._source, *([] if self._target is None else [self._target]))
+        self._via = None if self._target is None else _via(via, self._source, self._target)
+        usual = _USUAL[self._via]
+        self._shape = shape = shape_of(usual, slab_bytes, slots, sms)
         self._decider = _decider(compression, self._codec, shape, to_host=target == HOST)
         self._log = Log(self._decider, _LOGGED)
         self._chosen: dict[tuple[str, str], tuple[Codec, int]] = {}
         self._lock = Lock()
         self._closed = False
-        _require_gpus(self._source, *([] if self._target is None else [self._target]))
         if restore_by not in ("staged", "mapped"):
             raise InputError(f"arrays are not restored by {restore_by!r}; give staged or mapped")
         with core_errors(), _range_errors():
@@ -120,8 +126,9 @@ class Channel:
 
     def _to_gpu(self, target: int, shape: Shape, patience: float) -> native.DeviceChannel:
         return native.DeviceChannel(
-            self._source, target, shape.slab_bytes, shape.slots, shape.sms, shape.lanes, patience
-        )
+            self._source, target, shape.slab_bytes, shape.slots, shape.sms, patience,
+            native.Via[self._via or PEER],
+        )  # fmt: skip
 
     def send(self, values: Any, tag: str | None = None, out: Any = None) -> Any:
         """Send an array to the other GPU.
@@ -154,7 +161,9 @@ class Channel:
             out, array.framework, array.shape, values.dtype, array.bytes
         )
         source_stream = current_stream(array.framework, self._source)
-        transfer = Transfer(tag or "", f"g{self._source}>g{self._target}", array.dtype, array.bytes)
+        over = ">host" if self._via == HOST else ""
+        path = f"g{self._source}{over}>g{self._target}"
+        transfer = Transfer(tag or "", path, array.dtype, array.bytes)
         decision = self._decide(transfer, array, source_stream)
         with core_errors():
             ticket = self._core.send(
@@ -237,7 +246,7 @@ class Channel:
 
     @property
     def shape(self) -> Shape:
-        """Slabs, slots, SMs and lanes, as given or usual."""
+        """Slabs, slots and SMs, as given or usual."""
         return self._shape
 
     @property
@@ -377,7 +386,7 @@ def _decider(
         return compression
     if compression == AUTO:
         links = links_of_this_machine() if to_host else None
-        return Rule(links, cost=replace(AT_BEST, slab_bytes=shape.slab_bytes), codec=codec)
+        return Rule(links, cost=replace(AT_BEST, slab_bytes=shape.fill_bytes), codec=codec)
     if compression not in ("on", "off"):
         raise InputError(f"compression cannot be {compression!r}; give auto, on or off")
     return Always(compression == "on")
@@ -388,6 +397,15 @@ def _gpu_number(place: int | str, what: str) -> int:
         return index(place)  # type: ignore[arg-type]
     except TypeError:
         raise InputError(f"{place!r} is no place {what}") from None
+
+
+def _via(way: str, source: int, target: int) -> str:
+    """Return which way arrays go: peer or host."""
+    if way not in (AUTO, PEER, HOST):
+        raise InputError(f"arrays do not go via {way!r}; give auto, peer or host")
+    if way != AUTO:
+        return way
+    return PEER if source == target or native.reach_each_other(source, target) else HOST
 
 
 def _require_gpus(*gpus: int) -> None:

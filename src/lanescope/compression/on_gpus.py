@@ -224,8 +224,8 @@ class Gpus:
                 )
                 if to == "host"
                 else self._core.DeviceChannel(
-                    _GPU, _PEER, TO_GPU.slab_bytes, TO_GPU.slots, TO_GPU.sms, TO_GPU.lanes,
-                    _PATIENCE_SECONDS,
+                    _GPU, _PEER, TO_GPU.slab_bytes, TO_GPU.slots, TO_GPU.sms, _PATIENCE_SECONDS,
+                    self._core.Via.peer,
                 )
             )  # fmt: skip
         return self._channels[to]

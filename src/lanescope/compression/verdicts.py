@@ -91,7 +91,7 @@ def break_even_bytes(result: ArrayResult, of: Crossing) -> int | None:
         return None
     alike = [one for one in result.crossings if (one.path, one.choice) == (of.path, of.choice)]
     usual = TO_HOST if "host" in of.path else TO_GPU
-    return pays_from(alike, kernels[0], usual.slab_bytes)
+    return pays_from(alike, kernels[0], usual.fill_bytes)
 
 
 def path_text(path: str) -> str:

@@ -7,21 +7,35 @@
 #include <optional>
 
 #include "lanescope/compress/host_codec.hpp"
+#include "lanescope/compress/room.hpp"
 #include "lanescope/compress/ticket.hpp"
 
 namespace lanescope::compress {
 
 struct ChannelOptions {
-  std::size_t slab_bytes = 16 << 20;  ///< Of the array, a multiple of `kBlockBytes`.
-  int slots = 12;                     ///< Slabs that the receiving device has room for.
-  int sms = 0;                        ///< On each side, all lanes together; 0: all.
-  int lanes = 6;                      ///< Slabs that are encoded, or decoded, at a time.
-  double patience_s = 30;  ///< How long the end of a channel waits for what is under way.
+  std::size_t slab_bytes = 128 << 20;  ///< Of the array, a multiple of `kBlockBytes`: what one
+                                       ///< kernel codes.
+  int slots = 2;                       ///< Slabs that the receiving side has room for.
+  int sms = 0;             ///< Of each device at most; 0: as many as fill the link, and all.
+  double patience_s = 30;  ///< How long the end of a channel waits for what is under way, and the
+                           ///< receiver for a block.
 };
 
 /// What is usual between a device and the host, whose link a few SMs fill; the defaults are those
 /// between devices. Both by measurement on H200s.
-inline constexpr ChannelOptions kToHost{8 << 20, 4, 16, 1};
+inline constexpr ChannelOptions kToHost{8 << 20, 4, 16};
+
+/// What is usual between devices by way of the host.
+inline constexpr ChannelOptions kOverHost{32 << 20, 4, 16};
+
+/// SMs that encode faster than NVLink 4 carries. More would have more blocks on the way at once,
+/// which end together.
+inline constexpr int kSmsOfLink = 80;
+inline constexpr int kSmsOfLinkByExponent = 64;
+
+/// How much is coded before all parts of the pipeline are at work, at most.
+inline constexpr std::size_t kPeerFill = std::size_t{kSmsOfLink} * kMostGroups * kBlockBytes;
+inline constexpr std::size_t kOverHostFill = 8 << 20;
 
 /// Throws `Error` where one is out of range.
 void require_possible(const ChannelOptions& options);
@@ -29,19 +43,22 @@ void require_possible(const ChannelOptions& options);
 /// How many SMs of a device may be used: all that it has where the options say 0. Throws `Error`.
 int sms_of(int device, const ChannelOptions& options);
 
-/// Sends arrays from one GPU to another of this process, or to itself. They are encoded straight
-/// into the other's memory, slab by slab, while the slabs before are decoded there.
+/// Sends arrays from one GPU to another of this process, or to itself. One kernel encodes a slab
+/// straight into the other's memory, block by block, and marks each block there that is stored; one
+/// kernel of the receiver follows it.
 ///
-///   sender    | wait free | encode slab 0 | encode slab 1 | ...
-///   receiver                 wait full | decode slab 0 | decode slab 1 | ...
+///   sender    | wait free | encode slab 0      | encode slab 1 ...
+///   receiver                | decode slab 0, block by block as they come | decode slab 1 ...
 ///
-/// The host waits for nothing: entries tell the receiver's kernels what came. A send is ordered
-/// behind what is on the caller's stream of each device, and what comes on them later behind the
-/// send. May be used by several threads.
+/// The receiver's kernel is not begun before the sender's has stored a block, and the sender's
+/// waits for nothing: so whatever else uses the SMs, neither keeps the other from its end. The host
+/// waits for nothing. A send is ordered behind what is on the caller's stream of each device, and
+/// what comes on them later behind the send. May be used by several threads.
 class DeviceChannel {
  public:
-  /// Throws `Error` if there is no such device, or they do not reach each other's memory.
-  DeviceChannel(int from, int to, const ChannelOptions& options);
+  /// Throws `Error` if there is no such device, or, via peer, they do not reach each other's
+  /// memory.
+  DeviceChannel(int from, int to, const ChannelOptions& options, Via via = Via::peer);
 
   /// Waits for what is under way, `patience_s` at most; what has not ended then keeps its memory.
   ~DeviceChannel();

@@ -8,7 +8,7 @@
 namespace lanescope::compress {
 
 /// What is wrong with a block, as `Fault` has it.
-enum class Wrong : unsigned int { nothing = 0, payload = 1, checksum = 2, mode = 3 };
+enum class Wrong : unsigned int { nothing = 0, payload = 1, checksum = 2, mode = 3, late = 4 };
 
 /// Values that a warp decodes, by way of shared memory: from there they are stored, 16 bytes a
 /// lane, and get into the checksum.

@@ -2,6 +2,7 @@
 
 #include "lanescope/compress/device_group.cuh"
 #include "lanescope/compress/device_kernels.hpp"
+#include "lanescope/compress/device_progress.cuh"
 #include "lanescope/compress/device_shape.hpp"
 #include "lanescope/compress/strip_codec.hpp"
 #include "lanescope/compress/words.hpp"
@@ -19,13 +20,16 @@ struct GroupEncoder {
   Sink sink;
   Settings settings;
   std::uint32_t value_bytes;
+  std::uint32_t untold = kNoNote;  ///< 1 + the block that is stored, and not noted yet.
 
   /// Calls `ahead` when the block's values were read for the last time, but where it is stored raw.
   template <typename Ahead>
-  __device__ void encode(const std::byte* in, std::uint32_t bytes, Entry* entry, Ahead ahead) {
+  __device__ void encode(const std::byte* in, std::uint32_t bytes, std::size_t block, Ahead ahead) {
     const StripPart mine = StripPart::of(group.warp, bytes);
     const std::uint64_t first = first_value(in, bytes);
     const bool constant = look_over(in, mine, repeat(first, value_bytes)) && bytes > value_bytes;
+    note();  // The block before: all warps have come by what they stored of it.
+    untold = static_cast<std::uint32_t>(block) + 1;
     Descriptor descriptor = Descriptor::of(BlockMode::raw, bytes, 0);
     bool overfull = false;
     if (constant) {
@@ -36,7 +40,7 @@ struct GroupEncoder {
         if (padded(size) < padded(bytes)) descriptor = Descriptor::of(BlockMode::coded, size, 0);
       }
     }
-    std::byte* out = place(descriptor, bytes, entry);
+    std::byte* out = place(descriptor, bytes, sink.entries + block);
     ahead();
     if (out == nullptr) return;
     if (descriptor.mode() == static_cast<std::uint8_t>(BlockMode::raw)) {
@@ -52,7 +56,21 @@ struct GroupEncoder {
     }
   }
 
+  /// After the last block.
+  __device__ void finish() {
+    if (sink.progress.stored == nullptr) return;
+    group.sync();
+    note();
+    if (group.leads()) leave_note(&group.shared->note, kOver);
+  }
+
  private:
+  __device__ __forceinline__ void note() {
+    if (sink.progress.stored == nullptr || untold == kNoNote) return;
+    if (group.leads()) leave_note(&group.shared->note, untold);
+    __syncwarp();  // or the warp goes on in two parts
+  }
+
   __device__ std::uint64_t first_value(const std::byte* in, std::uint32_t bytes) const {
     return bytes >= 8 ? *reinterpret_cast<const std::uint64_t*>(in) : load_part(in, bytes);
   }

@@ -11,7 +11,7 @@
 namespace lanescope::compress {
 
 // Four warps work on a block of 64 KiB, each on its strip of 16 KiB. They are a group; an SM has
-// several, which do not wait for each other.
+// several, which do not wait for each other: of one CTA, or each of its own.
 
 inline constexpr int kGroupThreads = static_cast<int>(kStrips) * kLanes;
 
@@ -22,6 +22,7 @@ struct GroupShared {
   std::uint32_t begin[kStrips + 1];  ///< Of coded strips in the payload, and its end, in words.
   std::uint64_t place;               ///< Of the block's payload.
   std::uint64_t taken;               ///< Blocks taken so far, but for the first ones of groups.
+  std::uint32_t note;                ///< See device_progress.cuh.
 };
 
 struct Group {
@@ -34,6 +35,10 @@ struct Group {
     const int number = static_cast<int>(threadIdx.x) / kGroupThreads;
     return {number, static_cast<int>(threadIdx.x) / kLanes % static_cast<int>(kStrips),
             DeviceWarp::mine(), all + number};
+  }
+  /// Where a CTA is one group.
+  __device__ static Group only(GroupShared* shared) {
+    return {0, static_cast<int>(threadIdx.x) / kLanes, DeviceWarp::mine(), shared};
   }
   __device__ bool leads() const { return warp == 0 && lanes.lane == 0; }
 

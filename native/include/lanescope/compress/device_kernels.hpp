@@ -25,6 +25,15 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 16);
 
+/// How an encoder tells how far it has come, to a decoder that follows it.
+struct Progress {
+  unsigned int* stored = nullptr;  ///< A word for each block, which becomes `mark` when the block
+                                   ///< is stored; memory as that of `Sink`. Null: nobody follows.
+  unsigned int mark = 0;           ///< Not what the words were before.
+  unsigned int* taken = nullptr;  ///< Becomes `mark` when no block is left that nobody works on; in
+                                  ///< the encoding device's own memory.
+};
+
 /// Where payloads go: memory that the encoding device can write, which may be its own, a peer's, or
 /// mapped memory of the host.
 struct Sink {
@@ -32,6 +41,7 @@ struct Sink {
   std::byte* payloads;       ///< Aligned to 16 bytes; `room` bytes.
   std::size_t room;          ///< `padded(bytes)` is always enough: blocks may all be raw.
   unsigned long long* used;  ///< In the encoding device's own memory; 0 before, see `bytes_used`.
+  Progress progress = {};
 };
 
 /// Of `Sink::used`, the lowest so many bits are the bytes of all payloads, each padded. Those above
@@ -42,11 +52,23 @@ LANESCOPE_LANES constexpr std::uint64_t bytes_used(unsigned long long used) {
   return used & (kOneTaken - 1);
 }
 
+/// How a decoder follows an encoder that still runs. It may begin when one block is stored: then
+/// the encoder has begun, and needs nothing that the decoder holds.
+struct Arrival {
+  const unsigned int* stored = nullptr;  ///< What `Progress` has, in the decoding device's memory.
+                                         ///< Null: all is there.
+  unsigned int mark = 0;
+  unsigned int* given_up = nullptr;  ///< Becomes `mark` when a block did not come in time, so that
+                                     ///< no other is waited for; from outside also `kGivenUpAll`.
+  std::uint64_t patience_ns = 0;
+};
+inline constexpr unsigned int kGivenUpAll = ~0U;
+
 /// What a decoder found wrong; in the decoding device's own memory, all zeros before.
 struct Fault {
   unsigned int blocks;       ///< How many blocks are wrong.
   unsigned int first_block;  ///< 1 + the lowest block that is wrong; 0 where none is.
-  unsigned int what;         ///< Of that block: 1 payload, 2 checksum, 3 mode.
+  unsigned int what;         ///< Of that block: 1 payload, 2 checksum, 3 mode, 4 never came.
 };
 
 /// Codes `bytes` bytes at `data` (aligned to 16) on so many SMs (0: all) of the current device.
@@ -59,6 +81,6 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
 /// writes outside of `out`, whatever entries and payloads hold.
 void decode_blocks(const Choice& choice, const Entry* entries, const std::byte* payloads,
                    std::size_t room, std::byte* out, std::size_t bytes, Fault* fault, int sms,
-                   cudaStream_t stream);
+                   cudaStream_t stream, const Arrival& arrival = {});
 
 }  // namespace lanescope::compress

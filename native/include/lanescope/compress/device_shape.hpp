@@ -18,13 +18,15 @@ struct NoStrip {
 template <typename Strip>
 struct DeviceShape {
  private:
-  /// What an SM of compute capability 9.0 or 10.0 has, but for a little.
-  static constexpr std::uint32_t kShared = (227 << 10) - (1 << 10);
+  /// What an SM of compute capability 9.0 or 10.0 has, but for a little: of the 228 KiB each CTA
+  /// takes one for itself, and up to so much for what its groups share.
+  static constexpr std::uint32_t kShared = 228 << 10, kOfCta = (1 << 10) + 1024;
   static constexpr std::uint32_t kValues = kStripBytes / sizeof(typename Strip::Word);
   static constexpr std::uint32_t kManyEscapes = 2 << 10;
 
-  static constexpr std::uint32_t each(std::uint32_t groups) {
-    return kShared / (groups * static_cast<std::uint32_t>(kStrips)) / 16 * 16;
+  /// For each warp, where an SM has so many groups in so many CTAs.
+  static constexpr std::uint32_t each(std::uint32_t groups, std::uint32_t ctas = 1) {
+    return (kShared - ctas * kOfCta) / (groups * static_cast<std::uint32_t>(kStrips)) / 16 * 16;
   }
   static constexpr std::uint32_t least(std::uint32_t one, std::uint32_t other) {
     return one < other ? one : other;
@@ -40,7 +42,7 @@ struct DeviceShape {
   static_assert(kEncodeRoom >= Strip::least_room(kValues));
   static_assert(kEncodeRoom * kStrips >= Strip::bound(kValues));
 
-  static constexpr int kDecodeGroups = 3;
+  static constexpr int kDecodeGroups = 3;  // Each is a CTA.
   /// Decoded values of a warp that are not yet stored.
   static constexpr std::uint32_t kTileValues = Strip::kRow * sizeof(typename Strip::Word) < 512
                                                    ? 512 / sizeof(typename Strip::Word)
@@ -48,7 +50,7 @@ struct DeviceShape {
   static constexpr std::uint32_t kTileBytes = kTileValues * sizeof(typename Strip::Word);
   /// Bytes for each warp's coded strip, which begins up to 12 behind a multiple of 16.
   static constexpr std::uint32_t kDecodeRoom =
-      least(each(kDecodeGroups) - kTileBytes,
+      least(each(kDecodeGroups, kDecodeGroups) - kTileBytes,
             static_cast<std::uint32_t>(padded(Strip::bound(kValues) + 12)));
 };
 

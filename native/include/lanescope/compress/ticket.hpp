@@ -70,6 +70,9 @@ class Ticket {
   /// Called once, when it is done, with the bytes of payloads of each part.
   void when_done(std::function<void(std::span<const unsigned long long>)> action);
 
+  /// Called once where a device fails before it is done.
+  void when_failed(std::function<void()> action);
+
  private:
   enum class Stage { preparing, under_way, done };
 
@@ -80,6 +83,7 @@ class Ticket {
   Event begin_, end_, settled_;
   std::unique_ptr<Report> report_;
   std::function<void(std::span<const unsigned long long>)> action_;
+  std::function<void()> rescue_;
   Stage stage_ = Stage::preparing;
   bool begun_ = false, ended_ = false;
   double seconds_ = 0;

@@ -1,0 +1,49 @@
+#include "lanescope/compress/room.hpp"
+
+#include "lanescope/compress/slabs.hpp"
+#include "lanescope/compress/stream_order.hpp"
+
+namespace lanescope::compress {
+
+namespace {
+
+constexpr std::size_t kLine = 256;
+
+constexpr std::size_t lined(std::size_t bytes) {
+  return (bytes + kLine - 1) / kLine * kLine;
+}
+
+std::variant<DeviceMemory, DriverMemory> memory_for(int to, std::size_t bytes, Via via) {
+  if (via == Via::host) return DriverMemory::host(bytes, false);
+  return DeviceMemory(to, bytes);
+}
+
+void zero(int device, void* memory, std::size_t bytes) {
+  const ScopedDevice scope(device);
+  const Stream stream(device);
+  check(cudaMemsetAsync(memory, 0, bytes, stream.get()), "cudaMemsetAsync");
+  check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+}
+
+}  // namespace
+
+Room::Room(int from, int to, std::size_t slab_bytes, Via via)
+    : free(event_on(to, Timing::none)),
+      blocks_(blocks_in(slab_bytes)),
+      entries_at_(lined((blocks_ + 1) * sizeof(unsigned int))),
+      payloads_at_(entries_at_ + lined(blocks_ * sizeof(Entry))),
+      memory_(memory_for(to, payloads_at_ + slab_bytes, via)),
+      taken_(from, sizeof(unsigned int)) {
+  zero(to, data(), entries_at_);
+  zero(from, taken(), sizeof(unsigned int));
+}
+
+std::byte* Room::data() const {
+  return static_cast<std::byte*>(std::visit([](const auto& one) { return one.data(); }, memory_));
+}
+
+Arrival Room::arrival(double patience_s) const {
+  return {stored(), mark_, given_up(), static_cast<std::uint64_t>(patience_s * 1e9)};
+}
+
+}  // namespace lanescope::compress
