@@ -1,7 +1,7 @@
 #include "lanescope/compress/nvcomp.hpp"
 
+#include <bit>
 #include <cstdint>
-#include <cstring>
 
 #include "lanescope/compress/nvcomp_chunk.hpp"
 #include "lanescope/compress/stream_memory.hpp"
@@ -32,25 +32,30 @@ struct Properties {
   std::uint32_t cuda_version;
 };
 
-// The options of each codec. What they leave out, nvCOMP wants as zeros, which also stand for what
-// it chooses by itself.
+// The options of each codec, every byte of them: nvCOMP wants zeros where it has no use for one
+// yet, and they stand for what it chooses by itself.
 struct AnsEncoding {
   std::int32_t kind = 0;
   Type type;
   std::uint8_t most_parts = 0, states = 0, sampling = 0;
+  std::byte zeros[53] = {};
 };
 struct AnsDecoding {
   std::int32_t engine = 0;
   Type type = Type::told_by_chunk;
+  std::uint8_t most_parts = 0, states = 0, unchecked = 0;
+  std::byte zeros[53] = {};
 };
 struct BitcompEncoding {
   std::int32_t algorithm = 0;
   Type type;
   double step = 0;
   std::int32_t mode = 0;  // without loss
+  std::byte zeros[44] = {};
 };
 struct BitcompDecoding {
   std::int32_t engine = 0;
+  std::byte zeros[60] = {};
 };
 
 /// ANS counts how often bytes appear, those of the exponents of floating-point values apart.
@@ -90,10 +95,7 @@ Type bitcomp_type(Dtype dtype) {
 
 template <typename Options, typename Some>
 Options options_of(const Some& some) {
-  static_assert(sizeof(Some) <= sizeof(Options));
-  Options options;
-  std::memcpy(&options, &some, sizeof some);
-  return options;
+  return std::bit_cast<Options>(some);
 }
 
 }  // namespace

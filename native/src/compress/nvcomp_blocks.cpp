@@ -25,14 +25,23 @@ std::size_t slot_bytes(const NvcompCodec& codec) {
   return padded(std::max(sizeof(ChunkFront) + codec.most_chunk_bytes(), kBlockBytes));
 }
 
-/// Brings one member of all chunks to a device.
-template <typename Member>
-void bring(const StreamMemory& to, std::span<const Chunk> chunks, Member Chunk::* member,
-           cudaStream_t stream) {
-  std::vector<Member> all;
-  all.reserve(chunks.size());
-  for (const Chunk& one : chunks) all.push_back(one.*member);
-  copy_behind(to.data(), all.data(), all.size() * sizeof(Member), stream);
+std::uint64_t number_of(const std::byte* address) {
+  return reinterpret_cast<std::uintptr_t>(address);
+}
+
+/// What nvCOMP is told of chunks, one array behind another.
+std::vector<std::uint64_t> numbers_of(std::span<const Chunk> chunks) {
+  static_assert(sizeof(void*) == sizeof(std::uint64_t));
+  static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));
+  const std::size_t count = chunks.size();
+  std::vector<std::uint64_t> numbers(4 * count);
+  for (std::size_t i = 0; i < count; ++i) {
+    numbers[i] = number_of(chunks[i].in);
+    numbers[count + i] = chunks[i].in_bytes;
+    numbers[2 * count + i] = number_of(chunks[i].out);
+    numbers[3 * count + i] = chunks[i].out_room;
+  }
+  return numbers;
 }
 
 bool is_coded(const Entry& entry) {
@@ -47,10 +56,11 @@ std::vector<std::uint32_t> coded_blocks(std::span<const Entry> entries) {
 }
 
 /// Where the chunks of blocks lie. Entries are not yet looked at: `check_blocks` does that.
-std::vector<Chunk> coded_chunks(std::span<const Entry> entries, const std::byte* payloads,
+std::vector<Chunk> coded_chunks(std::span<const Entry> entries,
+                                const std::vector<std::uint32_t>& coded, const std::byte* payloads,
                                 std::span<std::byte> out) {
   std::vector<Chunk> chunks;
-  for (const std::uint32_t block : coded_blocks(entries)) {
+  for (const std::uint32_t block : coded) {
     const Entry& entry = entries[block];
     const std::size_t size = std::max(entry.descriptor.payload_bytes(), sizeof(ChunkFront));
     chunks.push_back({payloads + entry.offset + sizeof(ChunkFront), size - sizeof(ChunkFront),
@@ -78,25 +88,20 @@ std::string block_text(unsigned long long wrong) {
 
 NvcompTable::NvcompTable(std::span<const Chunk> chunks, cudaStream_t stream)
     : count_(chunks.size()),
-      in_(count_ * sizeof(void*), stream),
-      in_bytes_(count_ * sizeof(std::size_t), stream),
-      out_(count_ * sizeof(void*), stream),
-      out_room_(count_ * sizeof(std::size_t), stream),
-      out_bytes_(count_ * sizeof(std::size_t), stream),
+      on_host_(numbers_of(chunks)),
+      told_(on_host_.size() * sizeof(std::uint64_t), stream),
+      answers_(count_ * sizeof(std::size_t), stream),
       statuses_(count_ * sizeof(int), stream) {
-  bring(in_, chunks, &Chunk::in, stream);
-  bring(in_bytes_, chunks, &Chunk::in_bytes, stream);
-  bring(out_, chunks, &Chunk::out, stream);
-  bring(out_room_, chunks, &Chunk::out_room, stream);
+  copy_behind(told_.data(), on_host_.data(), on_host_.size() * sizeof(std::uint64_t), stream);
 }
 
 NvcompChunks NvcompTable::part(std::size_t first, std::size_t count) const {
   return {count,
-          in_.as<const void*>() + first,
-          in_bytes_.as<std::size_t>() + first,
-          out_.as<void*>() + first,
-          out_room_.as<std::size_t>() + first,
-          out_bytes_.as<std::size_t>() + first,
+          told<const void*>(0) + first,
+          told<const std::size_t>(1) + first,
+          told<void*>(2) + first,
+          told<const std::size_t>(3) + first,
+          answers_.as<std::size_t>() + first,
           statuses_.as<int>() + first};
 }
 
@@ -153,16 +158,16 @@ NvcompDecoder::NvcompDecoder(const Nvcomp* nvcomp, const Choice& choice,
                              std::size_t room, std::span<std::byte> out, cudaStream_t stream)
     : codec_(codec_for(nvcomp, choice, entries)),
       stream_(stream),
+      coded_(coded_blocks(entries)),
       entries_(entries.size_bytes(), stream),
       wrong_(sizeof(unsigned long long), stream),
-      numbers_(coded_blocks(entries).size() * sizeof(std::uint32_t), stream),
+      numbers_(coded_.size() * sizeof(std::uint32_t), stream),
       checking_{entries_.as<Entry>(), payloads,     room,
                 choice.codec,         choice.dtype, value_bytes_of(choice),
                 out.data(),           out.size(),   wrong_.as<unsigned long long>()},
-      table_(coded_chunks(entries, payloads, out), stream) {
-  const auto numbers = coded_blocks(entries);
+      table_(coded_chunks(entries, coded_, payloads, out), stream) {
   copy_behind(entries_.data(), entries.data(), entries.size_bytes(), stream);
-  copy_behind(numbers_.data(), numbers.data(), numbers.size() * sizeof(std::uint32_t), stream);
+  copy_behind(numbers_.data(), coded_.data(), coded_.size() * sizeof(std::uint32_t), stream);
 }
 
 std::optional<std::size_t> NvcompDecoder::check() const {

@@ -66,7 +66,7 @@ class NvcompCodec {
  private:
   /// What nvCOMP's functions take by value: 64 bytes, whatever they mean to each of them.
   struct alignas(8) Options {
-    std::byte bytes[64] = {};
+    std::byte bytes[64];
   };
 
   // nvCOMP's functions have the same arguments for each of its codecs. They return 0, or what is

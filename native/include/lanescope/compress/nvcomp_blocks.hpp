@@ -32,7 +32,7 @@ class NvcompTable {
   NvcompTable(std::span<const Chunk> chunks, cudaStream_t stream);
 
   std::size_t count() const noexcept { return count_; }
-  const std::size_t* out_bytes() const noexcept { return out_bytes_.as<std::size_t>(); }
+  const std::size_t* out_bytes() const noexcept { return answers_.as<std::size_t>(); }
   const int* statuses() const noexcept { return statuses_.as<int>(); }
 
   /// Calls `step` with as many chunks at a time as nvCOMP is given.
@@ -46,9 +46,15 @@ class NvcompTable {
   static constexpr std::size_t kMostAtOnce = 16384;  // 1 GiB of what is not coded
 
   NvcompChunks part(std::size_t first, std::size_t count) const;
+  /// One of the arrays of numbers and addresses that lie behind each other.
+  template <typename T>
+  T* told(std::size_t number) const {
+    return reinterpret_cast<T*>(told_.as<std::uint64_t>() + number * count_);
+  }
 
   std::size_t count_;
-  StreamMemory in_, in_bytes_, out_, out_room_, out_bytes_, statuses_;
+  std::vector<std::uint64_t> on_host_;  ///< As long as it may be on its way.
+  StreamMemory told_, answers_, statuses_;
 };
 
 /// Codes the blocks of an array by nvCOMP, in the order of a stream, as often as is wanted, and
@@ -84,8 +90,8 @@ class NvcompEncoder {
 /// Decodes what `NvcompEncoder` made, wherever it lies now, as often as is wanted.
 class NvcompDecoder {
  public:
-  /// The entries lie on the host, payloads and `out` in the device's memory, aligned to 16. Throws
-  /// `Error`, also where a block needs nvCOMP and it is not given.
+  /// The entries lie on the host until `check` returns, payloads and `out` in the device's memory,
+  /// aligned to 16. Throws `Error`, also where a block needs nvCOMP and it is not given.
   NvcompDecoder(const Nvcomp* nvcomp, const Choice& choice, std::span<const Entry> entries,
                 const std::byte* payloads, std::size_t room, std::span<std::byte> out,
                 cudaStream_t stream);
@@ -103,6 +109,7 @@ class NvcompDecoder {
 
   std::optional<NvcompCodec> codec_;
   cudaStream_t stream_;
+  std::vector<std::uint32_t> coded_;  ///< Blocks that nvCOMP coded.
   StreamMemory entries_, wrong_, numbers_;
   Checking checking_;
   NvcompTable table_;
