@@ -32,7 +32,8 @@ add_library(lanescope_compression
   native/src/library/log.cpp
   native/src/library/rule.cpp
   native/src/library/rule_costs.cpp
-  native/src/library/seam.cpp)
+  native/src/library/seam.cpp
+  native/src/watch/library.cpp)
 add_library(lanescope::compression ALIAS lanescope_compression)
 target_include_directories(lanescope_compression PUBLIC
   $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/native/include>
@@ -43,7 +44,7 @@ target_compile_options(lanescope_compression PRIVATE
 # As a target of the build's own would be exported, too, it is named in two ways.
 target_link_libraries(lanescope_compression
   PUBLIC $<BUILD_INTERFACE:lanescope::cudart> $<INSTALL_INTERFACE:lanescope::cudart>
-  PRIVATE Threads::Threads)
+  PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(lanescope_compression PROPERTIES
   EXPORT_NAME compression
   LINKER_LANGUAGE CXX

@@ -5,7 +5,8 @@
 Needs PyTorch with CUDA and ``pip install 'lanescope[nvcomp]'``. A turn compresses and decompresses
 each kind of data once with each of both; times are from before the call to after it as the GPU
 sees them, so that what a library does on the host counts. lanescope allocates its stream each
-time; nvCOMP is also measured with memory of an earlier stream given to it (``nvcomp-reuse``).
+time; nvCOMP is also measured with memory of an earlier stream given to it (``nvcomp-reuse``), and
+its codec as one of lanescope's streams (``in-streams``).
 Every array is compared bit by bit once.
 """
 
@@ -55,12 +56,12 @@ def data(torch: Any, size: int, gpu: int) -> Iterator[tuple[str, Any]]:
 
 
 class Ours:
-    """lanescope, by its functions."""
+    """lanescope, by its functions, and by a codec that it chooses unless one is named."""
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: Any, codec: str = "auto") -> None:
         self.values, self.out = values, values.clone().zero_()
         # The codec is chosen once, as nvCOMP's is; choosing looks at some blocks on the host.
-        chosen = describe(lanescope.compress(values))
+        chosen = describe(lanescope.compress(values, codec))
         self.codec, self.dimensionality = chosen.codec, chosen.dimensionality
         self.encode()
 
@@ -120,6 +121,7 @@ def measured(torch: Any, name: str, values: Any, turns: int) -> Iterator[dict[st
         "lanescope": Ours(values),
         "nvcomp": Theirs(values, stream, reuse=False),
         "nvcomp-reuse": Theirs(values, stream, reuse=True),
+        "in-streams": Ours(values, NvcompCodec(values, stream).algorithm.lower()),
     }
     times: dict[str, tuple[list[float], list[float]]] = {side: ([], []) for side in sides}
     for turn in range(turns + 1):

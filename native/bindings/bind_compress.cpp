@@ -101,7 +101,9 @@ void bind_compress(nb::module_& module) {
       .value("raw", Codec::raw)
       .value("gfc", Codec::gfc)
       .value("exponent", Codec::exponent)
-      .value("delta", Codec::delta);
+      .value("delta", Codec::delta)
+      .value("ans", Codec::ans)
+      .value("bitcomp", Codec::bitcomp);
   nb::enum_<Dtype>(module, "Dtype", "What the values of a compressed stream are.")
       .value("bytes", Dtype::bytes)
       .value("float16", Dtype::float16)
@@ -133,7 +135,7 @@ void bind_compress(nb::module_& module) {
         }
         return true;
       },
-      "codec"_a, "dtype"_a, "Whether a codec takes values of a type.");
+      "codec"_a, "dtype"_a, "Whether a codec of lanescope's own takes values of a type.");
   module.def(
       "stream_layout",
       [](const Stream& stream) { return lanescope::compress::layout_of(bytes_of(stream)); },

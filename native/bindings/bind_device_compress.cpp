@@ -9,6 +9,7 @@
 #include "compress_values.hpp"
 #include "lanescope/compress/device_codec.hpp"
 #include "lanescope/compress/device_timing.hpp"
+#include "lanescope/compress/nvcomp.hpp"
 #include "lanescope/cuda_handles.hpp"
 
 namespace nb = nanobind;
@@ -19,6 +20,7 @@ using lanescope::compress::DeviceEncoding;
 using lanescope::compress::DeviceTimes;
 using lanescope::compress::Dtype;
 using lanescope::compress::Layout;
+using lanescope::compress::Nvcomp;
 
 namespace {
 
@@ -41,14 +43,14 @@ cudaStream_t stream_of(std::uintptr_t number) {
 class Encoding {
  public:
   Encoding(const Values& values, Codec codec, std::optional<Dtype> dtype, int dimensionality,
-           std::uintptr_t stream, int sms)
+           std::uintptr_t stream, int sms, const Nvcomp* nvcomp)
       : device_(values.device_id()) {
     const Dtype taken = taken_dtype(values, dtype);
     const nb::gil_scoped_release released;
     const ScopedDevice scope(device_);
     encoding_ = std::make_unique<DeviceEncoding>(
         lanescope::compress::Choice{codec, taken, dimensionality}, bytes_of(values),
-        shape_of(values), sms, stream_of(stream));
+        shape_of(values), sms, stream_of(stream), nvcomp);
   }
   ~Encoding() {
     try {
@@ -82,15 +84,17 @@ Layout layout(const Stream& compressed, std::uintptr_t stream) {
   return lanescope::compress::layout_on_device(bytes, stream_of(stream));
 }
 
-void decompress(const Stream& compressed, const Room& out, std::uintptr_t stream, int sms) {
+void decompress(const Stream& compressed, const Room& out, std::uintptr_t stream, int sms,
+                const Nvcomp* nvcomp) {
   if (out.device_id() != compressed.device_id())
     throw lanescope::Error("decompress", 0, "no room", "the stream lies on another GPU");
   const auto bytes = bytes_of(compressed);
   const nb::gil_scoped_release released;
   const ScopedDevice scope(compressed.device_id());
   const Layout told = lanescope::compress::layout_on_device(bytes, stream_of(stream));
-  lanescope::compress::decompress_on_device(
-      told, bytes, {static_cast<std::byte*>(out.data()), out.nbytes()}, stream_of(stream), sms);
+  lanescope::compress::decompress_on_device(told, bytes,
+                                            {static_cast<std::byte*>(out.data()), out.nbytes()},
+                                            stream_of(stream), sms, nvcomp);
 }
 
 DeviceTimes time_codec(const Values& values, Codec codec, std::optional<Dtype> dtype,
@@ -106,11 +110,13 @@ DeviceTimes time_codec(const Values& values, Codec codec, std::optional<Dtype> d
 void bind_device_compress(nb::module_& module) {
   nb::class_<Encoding>(module, "DeviceEncoding",
                        "An array in a GPU's memory, coded there, in the order of a CUDA stream.")
-      .def(nb::init<const Values&, Codec, std::optional<Dtype>, int, std::uintptr_t, int>(),
+      .def(nb::init<const Values&, Codec, std::optional<Dtype>, int, std::uintptr_t, int,
+                    const Nvcomp*>(),
            "values"_a.noconvert(), "codec"_a, "dtype"_a = nb::none(), "dimensionality"_a = 1,
-           "stream"_a = 0, "sms"_a = 0,
+           "stream"_a = 0, "sms"_a = 0, "nvcomp"_a = nb::none(),
            nb::sig("def __init__(self, values: object, codec: Codec, dtype: Dtype | None = None, "
-                   "dimensionality: int = 1, stream: int = 0, sms: int = 0) -> None"))
+                   "dimensionality: int = 1, stream: int = 0, sms: int = 0, "
+                   "nvcomp: Nvcomp | None = None) -> None"))
       .def_prop_ro("stream_bytes", &Encoding::stream_bytes)
       .def("write", &Encoding::write, "out"_a.noconvert(),
            nb::sig("def write(self, out: object) -> None"),
@@ -120,9 +126,9 @@ void bind_device_compress(nb::module_& module) {
                      "StreamLayout"),
              "Read and check the header of a compressed stream in a GPU's memory.");
   module.def("decompress_on_device", &decompress, "compressed"_a, "out"_a.noconvert(),
-             "stream"_a = 0, "sms"_a = 0,
+             "stream"_a = 0, "sms"_a = 0, "nvcomp"_a = nb::none(),
              nb::sig("def decompress_on_device(compressed: object, out: object, stream: int = 0, "
-                     "sms: int = 0) -> None"),
+                     "sms: int = 0, nvcomp: Nvcomp | None = None) -> None"),
              "Decompress a stream in a GPU's memory into an array of as many bytes there.");
   nb::class_<DeviceTimes>(module, "DeviceTimes", "How long kernels took, in seconds.")
       .def_ro("encode_s", &DeviceTimes::encode_s)

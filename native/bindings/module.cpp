@@ -21,6 +21,7 @@ NB_MODULE(_native, module) {
   bind_compress(module);
   bind_device_compress(module);
   bind_device_array(module);
+  bind_nvcomp(module);
   bind_channel(module);
   bind_probe(module);
   bind_testing(module);

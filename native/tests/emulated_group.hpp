@@ -186,6 +186,13 @@ T atomicAdd(T* at, T value) {
   return before;
 }
 
+template <typename T>
+T atomicMin(T* at, T value) {
+  const T before = *at;
+  if (value < before) *at = value;
+  return before;
+}
+
 inline int __ffs(int bits) {
   return __builtin_ffs(bits);
 }

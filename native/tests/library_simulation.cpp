@@ -180,6 +180,8 @@ void refuse_what_cannot_be() {
   bad("there is no GPU 2", [] { GpuChannel(0, 2); });
   bad("there is no GPU -1", [] { HostChannel(-1); });
   bad("slabs of 5 bytes", [] { GpuChannel(0, 1, {.slab_bytes = 5}); });
+  bad("and not of channels", [] { GpuChannel(0, 1, {.codec = Codec::ans}); });
+  bad("and not of channels", [] { HostChannel(0, {.codec = Codec::bitcomp}); });
   GpuChannel channel(0, 1);
   const auto send = [&](std::span<const std::byte> from, std::span<std::byte> to, Dtype dtype) {
     channel.send(from, to, dtype, nullptr, nullptr);

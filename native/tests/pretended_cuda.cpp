@@ -1,6 +1,6 @@
-// The part of the CUDA runtime that channels use, without a GPU. What is put on a stream happens
-// later, in an order that a seed draws among all that streams and events allow: each query of an
-// event lets some of it happen. All memory is the host's.
+// The part of the CUDA runtime that channels and streams use, without a GPU. What is put on a
+// stream happens later, in an order that a seed draws among all that streams and events allow: each
+// query of an event lets some of it happen. All memory is the host's.
 
 #include "pretended_cuda.hpp"
 
@@ -229,6 +229,16 @@ cudaError_t cudaFree(void* data) {
   happen_all();
   device_memory.erase(data);
   std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t) {
+  return cudaMalloc(data, bytes);
+}
+cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
+  put(stream, [=] {
+    device_memory.erase(data);
+    std::free(data);
+  });
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {

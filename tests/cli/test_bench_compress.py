@@ -100,6 +100,9 @@ def test_several_files_are_summed_up_by_type(lanescope, tmp_path):
         (("--plot-rate", "x.pdf"), "--plot-rate x.pdf is no picture"),
         (("--device", "cpu", "--sms", "16"), "--sms is of GPUs"),
         (("--device", "cpu", "--plot-rate", "x.svg"), "--plot-rate is of GPUs"),
+        (("--device", "cpu", "--codec", "ans"), "--codec ans is of GPUs"),
+        (("--codec", "delta,zip"), "give some of raw, gfc, exponent, delta, ans, bitcomp"),
+        (("--codec", "delta", "--plot", "x.svg"), "--plot draws what GFC makes"),
         (("--link-sizes", "none"), "not a size"),
         (("--sms", "x"), "no list of numbers"),
         (("--link-sizes", "1MiB", "--plot-rate", "x.svg"), "give several with --link-sizes"),
@@ -110,6 +113,12 @@ def test_several_files_are_summed_up_by_type(lanescope, tmp_path):
 )
 def test_bad_input_is_one_sentence(lanescope, arguments, words):
     assert words in sentence(lanescope(*QUICK, *arguments))
+
+
+def test_codecs_that_are_asked_for_are_measured_besides_raw(lanescope, array):
+    done = lanescope(*QUICK, array, "--codec", "delta", "--json")
+    (found,) = json.loads(done.stdout)["arrays"]
+    assert [one["codec"] for one in found["codecs"]] == ["raw", "delta"]
 
 
 def test_budget_and_size_with_files(lanescope, array):
@@ -154,6 +163,7 @@ def test_what_was_measured_before_the_end_is_there(lanescope, tmp_path, sent, co
         (("--sms", "16"), "--sms needs a GPU"),
         (("--plot-rate", "x.svg"), "--plot-rate needs a GPU"),
         (("--link-sizes", "1MiB"), "--link-sizes needs a GPU"),
+        (("--codec", "delta,ans"), "--codec ans needs a GPU"),
     ],
 )
 def test_what_needs_a_gpu_says_so(lanescope, array, arguments, words):

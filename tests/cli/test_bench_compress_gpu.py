@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from lanescope._core import native
+from lanescope.compression.nvcomp_library import there_is_nvcomp
 from lanescope.compression.on_gpus import gpus_here
 
 GPUS = len(gpus_here())
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
 MIB = 1 << 20
+NVCOMP = ("ans", "bitcomp") if there_is_nvcomp() else ()
 QUICK = ("bench", "compress", "--threads", "1", "--budget", "0.001", "--dimensionality", "1,5")
 RANDOM = np.random.default_rng(23)
 
@@ -107,7 +109,7 @@ def test_a_file_of_the_users(lanescope, heat, tmp_path):
     assert array["gpu_notes"] == []
     assert array["recommendation_from"] == "measured"
     by_codec = {one["codec"]: one for one in array["gpu"]}
-    assert set(by_codec) == {"raw", "gfc", "exponent", "delta"}
+    assert set(by_codec) == {"raw", "gfc", "exponent", "delta", *NVCOMP}
     for one in array["codecs"]:  # the same streams, but for headers and where tiles meet
         assert by_codec[one["codec"]]["ratio"] == pytest.approx(one["ratio"], rel=0.05)
     paths = {one["path"] for one in array["crossings"]}
@@ -124,9 +126,28 @@ def test_on_all_sms_kernels_are_no_slower_than_on_16(lanescope, heat):
     (array,) = json.loads(done.stdout)["arrays"]
     assert not any(one["timings"] for one in array["codecs"])
     for one in array["gpu"]:
+        if one["codec"] in NVCOMP:
+            continue  # which takes what SMs it will
         speeds = {timing["threads"]: timing["compress_gbs"]["median"] for timing in one["timings"]}
         assert list(speeds)[-1] == 0
         assert speeds[0] > 0.9 * speeds[16]
+
+
+def test_codecs_of_nvcomp_that_are_asked_for(lanescope, heat):
+    asked = (*QUICK, heat, "--device", "gpu", "--json", "--link-sizes", "1MiB", "--codec")
+    done = lanescope(*asked, "ans,bitcomp,delta")
+    if not NVCOMP:
+        assert done.returncode == 2
+        assert "codec ans needs a GPU and nvCOMP: pip install" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    (array,) = json.loads(done.stdout)["arrays"]
+    assert [one["codec"] for one in array["gpu"]] == ["raw", "delta", "ans", "bitcomp"]
+    for one in array["gpu"][2:]:
+        assert one["ratio"] > 1
+        assert [timing["threads"] for timing in one["timings"]] == [0]
+    assert {one["codec"] for one in array["crossings"]} <= {"raw", "delta"}
+    assert array["gpu_notes"] == []
 
 
 def test_made_up_examples_of_every_type(lanescope):

@@ -52,6 +52,32 @@ def test_kernels_of_every_codec_on_an_array_several_times_over():
     assert core.asked[-1] == (native.Codec.gfc, native.Dtype.float32, 5, 0)
 
 
+class MadeUpNvcomp:
+    """Takes the place of nvCOMP, on the made-up core."""
+
+    def __init__(self, core):
+        self.core, self.asked = core, []
+
+    def time_array_codec(self, source, out, codec, kind, repeats):
+        self.asked.append((codec, kind))
+        return self.core.time_array_codec(source, out, codec, kind, 1, 0, repeats)
+
+
+def test_codecs_of_nvcomp_take_the_whole_gpu_and_cross_no_link():
+    core = MadeUpCore()
+    nvcomp = MadeUpNvcomp(core)
+    codecs = (Codec.ANS, Codec.BITCOMP)
+    with Gpus(1, (0, 16), (MIB,), core, nvcomp, codecs) as gpus:
+        found = list(gpus.measure(result(), VALUES))[-1]
+    assert [one.choice.name for one in found.gpu][2:] == ["ans", "bitcomp"]
+    assert [[timing.threads for timing in one.timings] for one in found.gpu] == [
+        [16, 0], [16, 0], [0], [0],
+    ]  # fmt: skip
+    assert nvcomp.asked == [(native.Codec[one], native.Dtype.float32) for one in codecs]
+    assert {one.codec for one in found.crossings} == {"gfc"}
+    assert sentences(found, None, 8 * MIB)
+
+
 def test_links_in_turns_with_the_raw_copy():
     found = last(MadeUpCore())
     ways = [(one.path, one.bytes, one.codec) for one in found.crossings]

@@ -5,58 +5,18 @@
 #include <string>
 
 #include "lanescope/compress/gather_kernels.hpp"
-#include "lanescope/cuda_handles.hpp"
+#include "lanescope/compress/nvcomp_blocks.hpp"
 
 namespace lanescope::compress {
 
 namespace {
-
-bool is_aligned(const void* memory) {
-  return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
-}
-
-void copy(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
-  if (bytes > 0)
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
-}
-
-void clear(void* at, std::size_t bytes, cudaStream_t stream) {
-  check(cudaMemsetAsync(at, 0, bytes, stream), "cudaMemsetAsync");
-}
-
-void wait_for(cudaStream_t stream) {
-  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-}
-
-std::vector<std::byte> fetch(const std::byte* from, std::size_t bytes, cudaStream_t stream) {
-  std::vector<std::byte> got(bytes);
-  copy(got.data(), from, bytes, stream);
-  wait_for(stream);
-  return got;
-}
-
-/// Memory as it is if kernels can read it so, else a copy that begins where they can.
-class AlignedInput {
- public:
-  AlignedInput(std::span<const std::byte> from, cudaStream_t stream) : data_(from.data()) {
-    if (is_aligned(data_)) return;
-    copy_.emplace(padded(from.size()), stream);
-    copy(copy_->data(), from.data(), from.size(), stream);
-    data_ = copy_->data();
-  }
-  const std::byte* data() const { return data_; }
-
- private:
-  const std::byte* data_;
-  std::optional<StreamMemory> copy_;
-};
 
 std::size_t blocks_of(std::size_t bytes) {
   return (bytes + kBlockBytes - 1) / kBlockBytes;
 }
 
 Choice checked(const Choice& choice, std::span<const std::uint64_t> shape) {
-  require_possible(choice);
+  if (!by_nvcomp(choice.codec)) require_possible(choice);
   if (shape.size() > kMostDimensions)
     throw Error("compress", 0, "bad shape", "an array has more than 16 dimensions");
   return choice;
@@ -71,6 +31,17 @@ Header header_of(const Choice& choice, std::size_t bytes, const std::vector<std:
   header.blocks = static_cast<std::uint32_t>(blocks_of(bytes));
   header.dimensions = static_cast<std::uint8_t>(shape.size());
   return header;
+}
+
+const Nvcomp& required(const Nvcomp* nvcomp, Codec codec) {
+  if (nvcomp == nullptr) Nvcomp::refuse(codec);
+  return *nvcomp;
+}
+
+/// Bytes of memory in which the payloads of an array have room.
+std::size_t room_of(const Choice& choice, std::size_t bytes, const Nvcomp* nvcomp) {
+  if (!by_nvcomp(choice.codec)) return padded(bytes);
+  return NvcompEncoder::room_of(required(nvcomp, choice.codec), choice, bytes);
 }
 
 /// Says what is wrong with a block as the host says it, who decodes that one again.
@@ -88,35 +59,37 @@ Header header_of(const Choice& choice, std::size_t bytes, const std::vector<std:
 
 }  // namespace
 
-StreamMemory::StreamMemory(std::size_t bytes, cudaStream_t stream) : stream_(stream) {
-  void* data = nullptr;
-  if (bytes > 0) check(cudaMallocAsync(&data, bytes, stream), "cudaMallocAsync");
-  data_ = static_cast<std::byte*>(data);
-}
-
-StreamMemory::~StreamMemory() {
-  if (data_ != nullptr) forgive(cudaFreeAsync(data_, stream_));
-}
-
 DeviceEncoding::DeviceEncoding(const Choice& choice, std::span<const std::byte> data,
-                               std::span<const std::uint64_t> shape, int sms, cudaStream_t stream)
+                               std::span<const std::uint64_t> shape, int sms, cudaStream_t stream,
+                               const Nvcomp* nvcomp)
     : shape_(shape.begin(), shape.end()),
       blocks_(blocks_of(data.size())),
       stream_(stream),
       entries_(blocks_ * sizeof(Entry), stream),
-      payloads_(padded(data.size()), stream),
-      header_(header_of(checked(choice, shape), data.size(), shape_)) {
-  const AlignedInput in(data, stream);
+      payloads_(room_of(checked(choice, shape), data.size(), nvcomp), stream),
+      header_(header_of(choice, data.size(), shape_)) {
   const StreamMemory counter(sizeof(unsigned long long), stream);
-  clear(counter.data(), sizeof(unsigned long long), stream);
-  const Sink sink{reinterpret_cast<Entry*>(entries_.data()), payloads_.data(), padded(data.size()),
-                  reinterpret_cast<unsigned long long*>(counter.data())};
-  encode_blocks(choice, in.data(), data.size(), sink, sms, stream);
+  set_behind(counter.data(), 0, sizeof(unsigned long long), stream);
+  const Sink sink{entries_.as<Entry>(), payloads_.data(), padded(data.size()),
+                  counter.as<unsigned long long>()};
+  encode(choice, data, sms, sink, nvcomp);
   unsigned long long used = 0;
-  copy(&used, counter.data(), sizeof used, stream);
+  copy_behind(&used, counter.data(), sizeof used, stream);
   wait_for(stream);
   header_.stored_bytes = front_bytes(shape_.size(), blocks_) + bytes_used(used);
   seal(header_, shape_);
+}
+
+void DeviceEncoding::encode(const Choice& choice, std::span<const std::byte> data, int sms,
+                            const Sink& sink, const Nvcomp* nvcomp) const {
+  const AlignedInput in(data, stream_);
+  if (by_nvcomp(choice.codec)) {
+    const NvcompEncoder encoder(*nvcomp, choice, {in.data(), data.size()}, sink, stream_);
+    encoder.encode();
+    encoder.require_coded();
+  } else {
+    encode_blocks(choice, in.data(), data.size(), sink, sms, stream_);
+  }
 }
 
 void DeviceEncoding::write(std::span<std::byte> out) const {
@@ -134,8 +107,8 @@ void DeviceEncoding::write(std::span<std::byte> out) const {
   std::vector<std::byte> head(descriptors);
   std::memcpy(head.data(), &header_, sizeof header_);
   if (!shape_.empty()) std::memcpy(head.data() + sizeof header_, shape_.data(), 8 * shape_.size());
-  clear(out.data() + front - kPayloadAlignment, kPayloadAlignment, stream_);
-  copy(out.data(), head.data(), head.size(), stream_);
+  set_behind(out.data() + front - kPayloadAlignment, 0, kPayloadAlignment, stream_);
+  copy_behind(out.data(), head.data(), head.size(), stream_);
   const StreamMemory offsets(blocks_ * sizeof(std::uint64_t), stream_);
   const auto* entries = reinterpret_cast<const Entry*>(entries_.data());
   auto* places = reinterpret_cast<std::uint64_t*>(offsets.data());
@@ -147,8 +120,8 @@ void DeviceEncoding::write(std::span<std::byte> out) const {
 
 std::size_t compress_on_device(const Choice& choice, std::span<const std::byte> data,
                                std::span<const std::uint64_t> shape, std::span<std::byte> out,
-                               cudaStream_t stream, int sms) {
-  const DeviceEncoding encoding(choice, data, shape, sms, stream);
+                               cudaStream_t stream, int sms, const Nvcomp* nvcomp) {
+  const DeviceEncoding encoding(choice, data, shape, sms, stream, nvcomp);
   encoding.write(out);
   return encoding.stream_bytes();
 }
@@ -159,33 +132,90 @@ Layout layout_on_device(std::span<const std::byte> compressed, cudaStream_t stre
   return layout_of(fetch(compressed.data(), length, stream), compressed.size());
 }
 
+namespace {
+
+/// Decodes blocks in aligned memory, and waits for it; the lowest block that is wrong, if one is.
+std::optional<std::size_t> decode_here(const Choice& choice, std::span<const Entry> told,
+                                       const std::byte* payloads, std::size_t room,
+                                       std::span<std::byte> out, int sms, cudaStream_t stream) {
+  const StreamMemory entries(told.size_bytes(), stream), faults(sizeof(Fault), stream);
+  copy_behind(entries.data(), told.data(), told.size_bytes(), stream);
+  set_behind(faults.data(), 0, sizeof(Fault), stream);
+  decode_blocks(choice, entries.as<Entry>(), payloads, room, out.data(), out.size(),
+                faults.as<Fault>(), sms, stream);
+  Fault found{};
+  copy_behind(&found, faults.data(), sizeof found, stream);
+  wait_for(stream);
+  if (found.blocks == 0) return std::nullopt;
+  return found.first_block - 1;
+}
+
+}  // namespace
+
 void decompress_on_device(const Layout& layout, std::span<const std::byte> compressed,
-                          std::span<std::byte> out, cudaStream_t stream, int sms) {
+                          std::span<std::byte> out, cudaStream_t stream, int sms,
+                          const Nvcomp* nvcomp) {
   require_room(layout, out.size());
   if (out.empty()) return;
-  std::vector<Entry> told(layout.blocks.size());
+  const Header& header = layout.header;
+  const Choice choice{header.codec, header.dtype, header.dimensionality};
   const std::size_t front = layout.offsets.front();
+  std::vector<Entry> told(layout.blocks.size());
   for (std::size_t i = 0; i < told.size(); ++i)
     told[i] = {layout.blocks[i], layout.offsets[i] - front};
-  const StreamMemory entries(told.size() * sizeof(Entry), stream);
-  const StreamMemory faults(sizeof(Fault), stream);
-  copy(entries.data(), told.data(), told.size() * sizeof(Entry), stream);
-  clear(faults.data(), sizeof(Fault), stream);
 
   const AlignedInput in(compressed, stream);
   std::optional<StreamMemory> aligned_out;
   if (!is_aligned(out.data())) aligned_out.emplace(out.size(), stream);
-  std::byte* values = aligned_out ? aligned_out->data() : out.data();
-  auto* fault = reinterpret_cast<Fault*>(faults.data());
-  const Header& header = layout.header;
-  decode_blocks({header.codec, header.dtype, header.dimensionality},
-                reinterpret_cast<const Entry*>(entries.data()), in.data() + front,
-                compressed.size() - front, values, out.size(), fault, sms, stream);
-  if (aligned_out) copy(out.data(), values, out.size(), stream);
-  Fault found{};
-  copy(&found, fault, sizeof found, stream);
-  wait_for(stream);
-  if (found.blocks > 0) refuse(layout, compressed, found.first_block - 1, stream);
+  const std::span values(aligned_out ? aligned_out->data() : out.data(), out.size());
+  const std::byte* payloads = in.data() + front;
+  const std::size_t room = compressed.size() - front;
+  std::optional<std::size_t> wrong;
+  if (by_nvcomp(header.codec)) {
+    const NvcompDecoder decoder(nvcomp, choice, told, payloads, room, values, stream);
+    wrong = decoder.check();
+    if (!wrong) decoder.decode();
+  } else {
+    wrong = decode_here(choice, told, payloads, room, values, sms, stream);
+  }
+  if (aligned_out) {
+    copy_behind(out.data(), values.data(), out.size(), stream);
+    wait_for(stream);
+  }
+  if (wrong) refuse(layout, compressed, *wrong, stream);
+}
+
+std::size_t compress_through_device(int device, const Choice& choice,
+                                    std::span<const std::byte> data,
+                                    std::span<const std::uint64_t> shape, std::span<std::byte> out,
+                                    const Nvcomp& nvcomp) {
+  const ScopedDevice scope(device);
+  const Stream stream(device);
+  const StreamMemory values(data.size(), stream.get());
+  copy_behind(values.data(), data.data(), data.size(), stream.get());
+  const DeviceEncoding encoding(choice, {values.data(), data.size()}, shape, 0, stream.get(),
+                                &nvcomp);
+  if (out.size() < encoding.stream_bytes())
+    throw Error("compress", 0, "no room", "the stream has less room than it may need");
+  const StreamMemory compressed(encoding.stream_bytes(), stream.get());
+  encoding.write({compressed.data(), encoding.stream_bytes()});
+  copy_behind(out.data(), compressed.data(), encoding.stream_bytes(), stream.get());
+  wait_for(stream.get());
+  return encoding.stream_bytes();
+}
+
+void decompress_through_device(int device, std::span<const std::byte> compressed,
+                               std::span<std::byte> out, const Nvcomp& nvcomp) {
+  const Layout layout = layout_of(compressed);
+  require_room(layout, out.size());
+  const ScopedDevice scope(device);
+  const Stream stream(device);
+  const StreamMemory there(compressed.size(), stream.get()), values(out.size(), stream.get());
+  copy_behind(there.data(), compressed.data(), compressed.size(), stream.get());
+  decompress_on_device(layout, {there.data(), compressed.size()}, {values.data(), out.size()},
+                       stream.get(), 0, &nvcomp);
+  copy_behind(out.data(), values.data(), out.size(), stream.get());
+  wait_for(stream.get());
 }
 
 }  // namespace lanescope::compress

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lanescope/compress/device_kernels.hpp"
+#include "lanescope/compress/nvcomp_blocks.hpp"
 #include "lanescope/cuda_handles.hpp"
 
 namespace lanescope::compress {
@@ -50,6 +51,49 @@ DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std
     throw Error("decode_blocks", static_cast<int>(found.what), "bad block",
                 "block " + std::to_string(found.first_block - 1) + " and " +
                     std::to_string(found.blocks - 1) + " others do not come back");
+  return times;
+}
+
+DeviceTimes time_nvcomp(int device, const Nvcomp& nvcomp, const Choice& choice,
+                        std::span<const std::byte> data, int repeats, std::byte* out) {
+  const ScopedDevice scope(device);
+  const std::size_t blocks = (data.size() + kBlockBytes - 1) / kBlockBytes;
+  const std::size_t room = NvcompEncoder::room_of(nvcomp, choice, data.size());
+  const Stream stream(device);
+  const StreamMemory entries(blocks * sizeof(Entry), stream.get()), payloads(room, stream.get());
+  const StreamMemory used(sizeof(unsigned long long), stream.get());
+  const NvcompEncoder encoder(
+      nvcomp, choice, data,
+      {entries.as<Entry>(), payloads.data(), room, used.as<unsigned long long>()}, stream.get());
+  const Event begin, end;
+  DeviceTimes times;
+  const auto time = [&](int turn, std::vector<double>& seconds, auto step) {
+    check(cudaEventRecord(begin.get(), stream.get()), "cudaEventRecord");
+    step();
+    check(cudaEventRecord(end.get(), stream.get()), "cudaEventRecord");
+    wait_for(stream.get());
+    if (turn > 0) seconds.push_back(end.seconds_since(begin));
+  };
+  for (int i = 0; i <= repeats; ++i) {
+    set_behind(used.data(), 0, sizeof(unsigned long long), stream.get());
+    time(i, times.encode_s, [&] { encoder.encode(); });
+    encoder.require_coded();
+  }
+  std::vector<Entry> told(blocks);
+  copy_behind(told.data(), entries.data(), blocks * sizeof(Entry), stream.get());
+  unsigned long long bytes = 0;
+  copy_behind(&bytes, used.data(), sizeof bytes, stream.get());
+  wait_for(stream.get());
+  times.payload_bytes = bytes_used(bytes);
+  const NvcompDecoder decoder(&nvcomp, choice, told, payloads.data(), room, {out, data.size()},
+                              stream.get());
+  for (int i = 0; i <= repeats; ++i)
+    time(i, times.decode_s, [&] {
+      if (const auto wrong = decoder.check())
+        throw Error("check_blocks", 1, "bad block",
+                    "block " + std::to_string(*wrong) + " does not come back");
+      decoder.decode();
+    });
   return times;
 }
 

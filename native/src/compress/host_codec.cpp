@@ -7,6 +7,7 @@
 
 #include "lanescope/compress/block.hpp"
 #include "lanescope/compress/checksum.hpp"
+#include "lanescope/compress/nvcomp_chunk.hpp"
 #include "lanescope/compress/strips.hpp"
 #include "lanescope/compress/warp.hpp"
 #include "lanescope/error.hpp"
@@ -135,6 +136,7 @@ class Decompressor {
 
   void decode(std::size_t number, Bytes payload, std::span<std::byte> block) {
     const Header& header = layout_.header;
+    if (by_nvcomp(header.codec)) refuse_chunk(number, payload, block.size());
     bool good = block.size() % bytes_of(header.dtype) == 0;
     const bool known = with_strip(header.codec, header.dtype, [&]<typename Strip>(Strip) {
       std::byte* out = block.data();
@@ -150,6 +152,14 @@ class Decompressor {
                          " bytes");
   }
 
+  /// What nvCOMP coded, the host can look at, and not decode.
+  [[noreturn]] void refuse_chunk(std::size_t number, Bytes payload, std::size_t bytes) const {
+    const Header& header = layout_.header;
+    if (const char* wrong = fault_of_chunk(payload, header.codec, header.dtype, bytes))
+      refuse(number, wrong);
+    throw Error("decompress", 0, "no nvcomp", needs_nvcomp(header.codec));
+  }
+
   const Layout& layout_;
   Settings settings_;
   std::unique_ptr<Aligned> copy_;
@@ -162,6 +172,7 @@ void require_possible(const Choice& choice) {
     throw Error("compress", 0, "bad choice",
                 "a dimensionality of " + std::to_string(choice.dimensionality) +
                     " is not 1 to 32, as GFC has it");
+  if (by_nvcomp(choice.codec)) throw Error("compress", 0, "no nvcomp", needs_nvcomp(choice.codec));
   if (choice.codec != Codec::raw &&
       !with_strip(choice.codec, choice.dtype, []<typename Strip>(Strip) {}))
     throw Error("compress", 0, "bad choice", "this codec does not take values of this type");

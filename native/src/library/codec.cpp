@@ -1,4 +1,5 @@
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "choosing.hpp"
@@ -48,6 +49,20 @@ core::Choice choice_of(const Options& options, Sample sample) {
   const core::Dtype dtype = core_of(options.dtype);
   if (options.codec) return {core_of(*options.codec), dtype, options.dimensionality};
   return smallest(dtype, sample());
+}
+
+/// nvCOMP, opened the first time that it is needed, for such streams; null for others, and where it
+/// is not there: that is said where a block needs it.
+const core::Nvcomp* nvcomp_for(core::Codec codec) {
+  if (!core::by_nvcomp(codec)) return nullptr;
+  static const std::optional<core::Nvcomp> opened = []() -> std::optional<core::Nvcomp> {
+    try {
+      return core::Nvcomp();
+    } catch (const lanescope::Error&) {
+      return std::nullopt;
+    }
+  }();
+  return opened ? &*opened : nullptr;
 }
 
 StreamInfo info_of(const core::Layout& layout) {
@@ -118,7 +133,8 @@ std::size_t compress_on_gpu(Bytes array, Room out, const Options& options, cudaS
     require_on(gpu, array, "the array");
     const lanescope::ScopedDevice scope(gpu);
     const auto choice = choice_of(options, [&] { return sample_on_gpu(array, on); });
-    return core::compress_on_device(choice, array, shape, out, on, options.sms);
+    return core::compress_on_device(choice, array, shape, out, on, options.sms,
+                                    nvcomp_for(choice.codec));
   });
 }
 
@@ -135,7 +151,8 @@ void decompress_on_gpu(Bytes stream, Room out, cudaStream_t on, int sms) {
     const int gpu = gpu_of(stream.data(), "the stream");
     require_on(gpu, out, "the array for the values");
     const lanescope::ScopedDevice scope(gpu);
-    core::decompress_on_device(core::layout_on_device(stream, on), stream, out, on, sms);
+    const core::Layout layout = core::layout_on_device(stream, on);
+    core::decompress_on_device(layout, stream, out, on, sms, nvcomp_for(layout.header.codec));
   });
 }
 

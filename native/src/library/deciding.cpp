@@ -4,10 +4,21 @@
 
 namespace lanescope::compression {
 
+namespace {
+
+void require_ours(const std::optional<Codec>& codec) {
+  if (codec && core::by_nvcomp(core_of(*codec)))
+    refuse("ans and bitcomp are codecs of streams, and not of channels; give another one, or none");
+}
+
+}  // namespace
+
 Deciding::Deciding(const ChannelOptions& options, std::size_t fill_bytes)
     : decider_(options.decider ? options.decider
                                : std::make_shared<Rule>(fill_bytes, options.codec)),
-      codec_(options.codec) {}
+      codec_(options.codec) {
+  require_ours(codec_);
+}
 
 Decision Deciding::decide(const Transfer& transfer, std::span<const std::byte> array,
                           cudaStream_t stream) {
@@ -18,6 +29,7 @@ Decision Deciding::decide(const Transfer& transfer, std::span<const std::byte> a
     return decision;
   }
   if (codec_) decision.codec = codec_;
+  require_ours(decision.codec);
   if (!decision.codec) {
     const core::Choice chosen = choose(transfer, array, stream);
     decision.codec = static_cast<Codec>(chosen.codec);

@@ -603,6 +603,10 @@ class Codec(enum.Enum):
 
     delta = 3
 
+    ans = 4
+
+    bitcomp = 5
+
 class Dtype(enum.Enum):
     """What the values of a compressed stream are."""
 
@@ -655,7 +659,7 @@ class StreamLayout:
     def blocks_by_mode(self) -> list[int]: ...
 
 def can_compress(codec: Codec, dtype: Dtype) -> bool:
-    """Whether a codec takes values of a type."""
+    """Whether a codec of lanescope's own takes values of a type."""
 
 def stream_layout(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> StreamLayout:
     """Read and check a stream's header."""
@@ -684,7 +688,7 @@ class DeviceEncoding:
     An array in a GPU's memory, coded there, in the order of a CUDA stream.
     """
 
-    def __init__(self, values: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, stream: int = 0, sms: int = 0) -> None: ...
+    def __init__(self, values: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, stream: int = 0, sms: int = 0, nvcomp: Nvcomp | None = None) -> None: ...
 
     @property
     def stream_bytes(self) -> int: ...
@@ -695,7 +699,7 @@ class DeviceEncoding:
 def device_stream_layout(compressed: object, stream: int = 0) -> StreamLayout:
     """Read and check the header of a compressed stream in a GPU's memory."""
 
-def decompress_on_device(compressed: object, out: object, stream: int = 0, sms: int = 0) -> None:
+def decompress_on_device(compressed: object, out: object, stream: int = 0, sms: int = 0, nvcomp: Nvcomp | None = None) -> None:
     """
     Decompress a stream in a GPU's memory into an array of as many bytes there.
     """
@@ -744,6 +748,26 @@ class DeviceArray:
 
 def time_array_codec(values: DeviceArray, out: DeviceArray, codec: Codec, dtype: Dtype, dimensionality: int = 1, sms: int = 0, repeats: int = 9) -> DeviceTimes:
     """Time the kernels that encode an array and decode it into another one."""
+
+class Nvcomp:
+    """NVIDIA's nvCOMP, opened where it is installed."""
+
+    def __init__(self, path: str) -> None: ...
+
+    @property
+    def version(self) -> int:
+        """6000 is 6.0.0."""
+
+    def compress(self, gpu: int, values: object, out: object, codec: Codec, dtype: Dtype | None = None) -> int:
+        """
+        Compress an array in the host's memory on a GPU; returns the stream's length.
+        """
+
+    def decompress(self, gpu: int, stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], out: object) -> None:
+        """Decompress a stream in the host's memory on a GPU."""
+
+    def time_array_codec(self, values: DeviceArray, out: DeviceArray, codec: Codec, dtype: Dtype, repeats: int = 9) -> DeviceTimes:
+        """Time the kernels that encode an array and decode it into another one."""
 
 class Ticket:
     """A transfer on its way, and what became of it."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from lanescope.compression.advice import Link
     from lanescope.compression.arrays import Opened
+    from lanescope.compression.stream import Codec
     from lanescope.report.compress_reading import Stored
 
 _MOST_DIMENSIONALITY = 32
@@ -41,6 +42,15 @@ def compress(
         str,
         typer.Option(metavar="N,N-M,...", help="Of GFC, 1 to 32: from how far back it predicts."),
     ] = "1,2,3,4,5,8,16,32",
+    codecs: Annotated[
+        str | None,
+        typer.Option(
+            "--codec",
+            metavar="NAME,...",
+            help="Only these besides raw: gfc, exponent, delta, and on a GPU with nvCOMP ans, "
+            "bitcomp; default: all that there are.",
+        ),
+    ] = None,
     size: Annotated[
         str | None,
         typer.Option("--size", metavar="SIZE", help="Of each made-up example; default 16MiB."),
@@ -135,18 +145,22 @@ def compress(
         return
     wanted = _dimensionalities(dimensionality)
     seconds = parse_budget(budget)
-    plan = gpu_plan(devices, sms, link_sizes, picture=plot_rate is not None)
+    some = None if codecs is None else _codecs(codecs)
+    plan = gpu_plan(devices, sms, link_sizes, picture=plot_rate is not None, codecs=some)
     names = () if plan is None else plan.names
     asked = Asked(_link(link_speed, machine), parse_size(slab), names)
     opened = _opened(files or [], dtype, size)
     device = HostDevice(threads)
-    if plot is not None and not any(device.takes(Codec.GFC, one.dtype) for one in opened.entries):
+    gfc = some is None or Codec.GFC in some
+    if plot is not None and not any(
+        gfc and device.takes(Codec.GFC, one.dtype) for one in opened.entries
+    ):
         raise InputError(
             "--plot draws what GFC makes of fp64 and fp32 by its dimensionality, and there is no "
             "such array; give one, or leave out --plot"
         )
     budget_seconds = None if devices is Devices.GPU else seconds
-    task = Task(opened, device, wanted, budget_seconds, asked, plan)
+    task = Task(opened, device, wanted, budget_seconds, asked, plan, some)
     _show(Stored(measured(task, out), asked, opened.left_out), plot, plot_rate, json=json)
 
 
@@ -198,6 +212,15 @@ def _dimensionalities(text: str) -> tuple[int, ...]:
             "1,5,8 or 1-32"
         )
     return tuple(sorted(numbers))
+
+
+def _codecs(text: str) -> tuple[Codec, ...]:
+    from lanescope.compression.stream import Codec
+
+    try:
+        return tuple(dict.fromkeys(Codec(one.strip()) for one in text.split(",")))
+    except ValueError:
+        raise InputError(f"--codec {text!r} names none; give some of {', '.join(Codec)}") from None
 
 
 def _link(speed: float | None, machine: str | None) -> Link | None:

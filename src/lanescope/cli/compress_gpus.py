@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from lanescope.compression.on_gpus import Gpus
     from lanescope.compression.results import ArrayResult
+    from lanescope.compression.stream import Codec
 
 #: Of so many arrays, the largest, pictures are drawn: one for each path.
 _MOST_DRAWN = 4
@@ -36,21 +37,37 @@ class GpuPlan:
     ----------
     names
         Of all GPUs, in CUDA's order.
+    nvcomp_codecs
+        Those of nvCOMP that are measured.
     """
 
     names: tuple[str, ...]
     sms: tuple[int, ...]
     link_sizes: tuple[int, ...]
+    nvcomp_codecs: tuple[Codec, ...] = ()
 
     def begin(self) -> Gpus:
         """Return what measures it."""
+        from lanescope.compression.nvcomp_library import open_nvcomp
         from lanescope.compression.on_gpus import Gpus
 
-        return Gpus(len(self.names), self.sms, self.link_sizes)
+        nvcomp = open_nvcomp() if self.nvcomp_codecs else None
+        return Gpus(
+            len(self.names),
+            self.sms,
+            self.link_sizes,
+            nvcomp=nvcomp,
+            nvcomp_codecs=self.nvcomp_codecs,
+        )
 
 
 def gpu_plan(
-    devices: Devices, sms: str | None, link_sizes: str | None, *, picture: bool
+    devices: Devices,
+    sms: str | None,
+    link_sizes: str | None,
+    *,
+    picture: bool,
+    codecs: Sequence[Codec] | None = None,
 ) -> GpuPlan | None:
     """Return what is to be measured on GPUs; None: nothing.
 
@@ -62,6 +79,8 @@ def gpu_plan(
         As the user wrote them.
     picture
         Whether data rate by transfer size is to be drawn.
+    codecs
+        Which were asked for; None: all, and of nvCOMP those that are installed.
 
     Raises
     ------
@@ -70,7 +89,13 @@ def gpu_plan(
     """
     from lanescope.compression import on_gpus
 
-    options = {"--sms": sms, "--link-sizes": link_sizes, "--plot-rate": picture or None}
+    nvcomp = next((one for one in codecs or () if one.by_nvcomp), None)
+    options = {
+        "--sms": sms,
+        "--link-sizes": link_sizes,
+        "--plot-rate": picture or None,
+        f"--codec {nvcomp}": nvcomp,
+    }
     asked = [name for name, given in options.items() if given is not None]
     if devices is Devices.CPU:
         if asked:
@@ -87,7 +112,17 @@ def gpu_plan(
                 "out"
             )
         return None
-    return GpuPlan(tuple(str(one["name"]) for one in gpus), _sms(numbers, gpus[0]), sizes)
+    names = tuple(str(one["name"]) for one in gpus)
+    return GpuPlan(names, _sms(numbers, gpus[0]), sizes, _nvcomp_codecs(codecs))
+
+
+def _nvcomp_codecs(codecs: Sequence[Codec] | None) -> tuple[Codec, ...]:
+    from lanescope.compression.nvcomp_library import nvcomp_for, there_is_nvcomp
+    from lanescope.compression.stream import Codec
+
+    if codecs is None:
+        return tuple(one for one in Codec if one.by_nvcomp) if there_is_nvcomp() else ()
+    return tuple(one for one in codecs if nvcomp_for(one) is not None)
 
 
 def _sms(wanted: tuple[int, ...] | None, gpu: dict[str, Any]) -> tuple[int, ...]:

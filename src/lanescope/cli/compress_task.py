@@ -15,6 +15,7 @@ from lanescope.compression.device import Device
 from lanescope.compression.measuring import measure_array
 from lanescope.compression.on_gpus import Gpus
 from lanescope.compression.results import ArrayResult
+from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
 from lanescope.report.compress_json import Asked
 
@@ -34,6 +35,8 @@ class Task:
         Of the host's CPUs; None: not their speeds.
     plan
         None: nothing on GPUs.
+    codecs
+        Which are measured, besides raw; None: all that there are.
     """
 
     opened: Opened
@@ -42,6 +45,7 @@ class Task:
     budget_seconds: float | None
     asked: Asked
     plan: GpuPlan | None = None
+    codecs: tuple[Codec, ...] | None = None
 
 
 def measured(task: Task, out: Path | None) -> tuple[ArrayResult, ...]:
@@ -96,7 +100,9 @@ def _steps(
     task: Task, entry: Entry, gpus: Gpus | None, on_step: Callable[[str], object]
 ) -> Iterator[ArrayResult]:
     """Yield what is known of an array, more each time."""
-    result = measure_array(entry, task.device, task.dimensionalities, task.budget_seconds, on_step)
+    result = measure_array(
+        entry, task.device, task.dimensionalities, task.budget_seconds, on_step, task.codecs
+    )
     yield result
     if gpus is not None:
         yield from gpus.measure(result, entry.load(), on_step)

@@ -58,8 +58,8 @@ class Channel:
         ``auto``: where the rule of `lanescope.compression.rule` predicts that it is faster; ``on``,
         ``off``, or a `Decider` of your own.
     codec
-        A name of `Codec`, or ``auto``: the one that makes some blocks of the first array of each
-        tag and type smallest.
+        A name of `Codec`, of lanescope's own ones, or ``auto``: the one that makes some blocks of
+        the first array of each tag and type smallest.
     sms
         How many SMs codecs use on each side, 0: as many as fill the link (80 to encode, all to
         decode). By default 0 between GPUs, 16 over the host's link.
@@ -372,11 +372,17 @@ def _coded(decision: Decision, dtype: str) -> tuple[native.Codec | None, native.
 
 
 def _codec(name: str) -> Codec:
+    names = ", ".join([AUTO, *(one for one in Codec if not one.by_nvcomp)])
     try:
-        return Codec(name)
+        codec = Codec(name)
     except ValueError:
-        names = ", ".join([AUTO, *Codec])
         raise InputError(f"there is no codec {name}; give one of {names}") from None
+    if codec.by_nvcomp:
+        raise InputError(
+            f"codec {codec} is one of streams, for compress, and not of channels; give one of "
+            f"{names}"
+        )
+    return codec
 
 
 def _decider(

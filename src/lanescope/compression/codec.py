@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lanescope._core import native
 from lanescope.compression import gpu
+from lanescope.compression.nvcomp_library import nvcomp_for, open_nvcomp, there_is_nvcomp
 from lanescope.compression.sampling import BLOCK_BYTES, sampled_begins
 from lanescope.compression.stream import Codec, as_bytes, describe, input_errors
 from lanescope.errors import InputError
@@ -24,6 +25,8 @@ _NO_ARRAY = (
 )
 _NO_ROOM = "values can be put only into a writable array in the host's memory and in C order"
 _MOST_THREADS = 1024
+#: By which nvCOMP codes arrays in the host's memory.
+_GPU = 0
 #: A codec that saves less costs more than it gains.
 _LEAST_SAVED = 0.01
 
@@ -46,7 +49,10 @@ def compress(
         host's memory; of PyTorch, CuPy and others with DLPack, in a GPU's. Integers, fp16, bf16,
         fp32 and fp64; bool comes back as uint8.
     codec
-        A name of `Codec`, or ``auto``: the one that makes some blocks of the array smallest.
+        A name of `Codec`, or ``auto``: the one of lanescope's own that makes some blocks of the
+        array smallest. ``ans`` and ``bitcomp`` are NVIDIA's nvCOMP: they need that (``pip install
+        'lanescope[nvcomp]'``) and a GPU, here and where the stream is read; an array in the host's
+        memory goes over GPU 0.
     dtype
         What the values are, where their type does not tell: ``bfloat16`` of an array of uint16.
     dimensionality
@@ -61,13 +67,14 @@ def compress(
     Stream
         Bytes that describe themselves: shape (n,), uint8; the first ones of `out` if given. Of an
         array in a GPU's memory they lie in the same memory, an array of PyTorch or CuPy, and are
-        those that the host makes, to the bit. Kernels run in the caller's current stream of that
-        library, after what is there, and are done when this returns.
+        those that the host makes, to the bit, where the host has that codec. Kernels run in the
+        caller's current stream of that library, after what is there, and are done when this
+        returns.
 
     Raises
     ------
     InputError
-        If the array is none, or the codec does not take its values.
+        If the array is none, or the codec does not take its values, or needs what is not there.
     """
     kind = None if dtype is None else _dtype_named(dtype)
     dimensionality, threads = index(dimensionality), _threads(threads)
@@ -76,15 +83,42 @@ def compress(
         with input_errors(), _type_errors(gpu.NO_ARRAY):
             if chosen is None:
                 chosen, dimensionality = best_codec(values, kind)
-            return gpu.compress(values, native.Codec[chosen], kind, dimensionality, out)
+            nvcomp = nvcomp_for(chosen)
+            return gpu.compress(values, native.Codec[chosen], kind, dimensionality, out, nvcomp)
     with input_errors(), _type_errors(_NO_ARRAY):
         if chosen is None:
             chosen, dimensionality = best_codec(values, kind)
+        if chosen.by_nvcomp:
+            return _compress_by_nvcomp(values, chosen, kind, out)
         coded = native.Codec[chosen]
         if out is None:
             return native.compress(values, coded, kind, dimensionality, threads)
         _require_bytes(out)
         return out[: native.compress_into(values, out, coded, kind, dimensionality, threads)]
+
+
+def _compress_by_nvcomp(
+    values: Any, codec: Codec, kind: native.Dtype | None, out: Any
+) -> NDArray[np.uint8]:
+    """Compress an array in the host's memory on a GPU."""
+    nvcomp = nvcomp_for(codec)
+    if nvcomp is None or not _is_gpu():
+        raise InputError(f"codec {codec} needs a GPU, and CUDA shows none here")
+    if out is not None:
+        _require_bytes(out)
+        used = nvcomp.compress(_GPU, values, out, native.Codec[codec], kind)
+        taken: NDArray[np.uint8] = out[:used]
+        return taken
+    view, _, _ = native.bytes_view(values)
+    room = np.empty(most_bytes(len(view), np.ndim(values)), np.uint8)
+    return room[: nvcomp.compress(_GPU, values, room, native.Codec[codec], kind)].copy()
+
+
+def _is_gpu() -> bool:
+    try:
+        return len(native.cuda_devices()) > 0
+    except native.NativeError:
+        return False
 
 
 def _require_bytes(out: Any) -> None:
@@ -119,19 +153,24 @@ def decompress(stream: Any, *, out: Any = None, framework: str = "numpy", thread
     Raises
     ------
     InputError
-        If the stream was cut off or changed: the block is named. `out` then holds some of it.
+        If the stream was cut off or changed: the block is named. `out` then holds some of it. If
+        it needs nvCOMP or a GPU, and there is none.
     """
     threads = _threads(threads)
     if gpu.on_gpu(stream):
         info = describe(stream)
         with input_errors(), _type_errors(gpu.NO_ROOM):
-            return gpu.decompress(stream, out, info.shape, info.dtype, framework)
+            nvcomp = nvcomp_for(info.codec) if info.coded_blocks else None
+            return gpu.decompress(stream, out, info.shape, info.dtype, framework, nvcomp)
     data = as_bytes(stream)
     info = describe(data)
     if out is None:
         out = _new(info.shape, info.dtype, framework)
     with input_errors(), _type_errors(_NO_ROOM):
-        native.decompress(data, out, threads)
+        if info.coded_blocks and info.codec.by_nvcomp and _is_gpu() and there_is_nvcomp():
+            open_nvcomp().decompress(_GPU, data, out)
+        else:
+            native.decompress(data, out, threads)
     return out
 
 

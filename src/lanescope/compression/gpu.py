@@ -161,7 +161,12 @@ def framework_of(array: Any, name: str | None = None) -> Framework:
 
 
 def compress(
-    values: Any, codec: native.Codec, dtype: native.Dtype | None, dimensionality: int, out: Any
+    values: Any,
+    codec: native.Codec,
+    dtype: native.Dtype | None,
+    dimensionality: int,
+    out: Any,
+    nvcomp: native.Nvcomp | None = None,
 ) -> Any:
     """Return the stream of an array in a GPU's memory, there: of the same library, uint8.
 
@@ -172,7 +177,7 @@ def compress(
     array = framework.own(values)
     with framework.device_of(array):
         stream = framework.stream_of(array)
-        encoding = native.DeviceEncoding(array, codec, dtype, dimensionality, stream)
+        encoding = native.DeviceEncoding(array, codec, dtype, dimensionality, stream, nvcomp=nvcomp)
         length = encoding.stream_bytes
         if out is None:
             out = framework.empty((length,), "uint8")
@@ -189,7 +194,14 @@ def layout(compressed: Any) -> native.StreamLayout:
     return native.device_stream_layout(array, framework.stream_of(array))
 
 
-def decompress(compressed: Any, out: Any, shape: tuple[int, ...], dtype: str, name: str) -> Any:
+def decompress(
+    compressed: Any,
+    out: Any,
+    shape: tuple[int, ...],
+    dtype: str,
+    name: str,
+    nvcomp: native.Nvcomp | None = None,
+) -> Any:
     """Return the array of a stream in a GPU's memory, in the same memory.
 
     It is put into `out` if that is given, else into a new array of the library of that `name`, or
@@ -208,7 +220,7 @@ def decompress(compressed: Any, out: Any, shape: tuple[int, ...], dtype: str, na
             raise InputError(
                 "the stream lies in a GPU's memory and out= does not; copy the stream to the host"
             )
-        native.decompress_on_device(array, out, framework.stream_of(array))
+        native.decompress_on_device(array, out, framework.stream_of(array), nvcomp=nvcomp)
     return out
 
 

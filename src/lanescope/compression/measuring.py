@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,7 @@ def measure_array(
     dimensionalities: Sequence[int],
     budget_seconds: float | None,
     on_codec: Callable[[str], object] = lambda name: None,
+    codecs: Collection[Codec] | None = None,
 ) -> ArrayResult:
     """Measure every codec that takes an array's values.
 
@@ -44,6 +45,8 @@ def measure_array(
         None: no speeds, only what it becomes.
     on_codec
         Is told what is done next.
+    codecs
+        Which to measure besides raw; None: all.
 
     Raises
     ------
@@ -53,7 +56,7 @@ def measure_array(
         If there is no memory for it.
     """
     try:
-        return _measure(entry, device, dimensionalities, budget_seconds, on_codec)
+        return _measure(entry, device, dimensionalities, budget_seconds, on_codec, codecs)
     except MemoryError as error:
         raise InputError(
             f"there is no memory to compress the {entry.bytes} bytes of {entry.name} and to get "
@@ -67,11 +70,14 @@ def _measure(
     dimensionalities: Sequence[int],
     budget_seconds: float | None,
     on_codec: Callable[[str], object],
+    wanted: Collection[Codec] | None,
 ) -> ArrayResult:
     values = entry.load()
     codecs: list[Measured] = []
     tried: tuple[Measured, ...] = ()
     for codec in Codec:
+        if wanted is not None and codec not in (Codec.RAW, *wanted):
+            continue
         if not device.takes(codec, entry.dtype):
             continue
         on_codec(str(codec))

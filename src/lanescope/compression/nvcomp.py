@@ -1,7 +1,8 @@
 """NVIDIA's nvCOMP as a codec to be measured beside lanescope's own, where it is installed.
 
-It is proprietary, an optional extra (``pip install 'lanescope[nvcomp]'``), and no part of any
-stream that lanescope writes.
+It is proprietary, and an optional extra (``pip install 'lanescope[nvcomp]'``). This is its own
+interface for Python, with streams of its own; those of lanescope with its codecs are made through
+its library (`lanescope.compression.nvcomp_library`).
 """
 
 from __future__ import annotations

@@ -85,6 +85,9 @@ class Gpus:
         Bytes that cross links.
     core
         The compiled core; tests put another one in its place.
+    nvcomp, nvcomp_codecs
+        nvCOMP, and which of its codecs are timed; they take the whole GPU, and are none of
+        channels, so that nothing crosses links by them.
     """
 
     def __init__(
@@ -93,8 +96,12 @@ class Gpus:
         sms: Sequence[int] = DEFAULT_SMS,
         link_sizes: Sequence[int] = DEFAULT_LINK_SIZES,
         core: Any = native,
+        nvcomp: Any = None,
+        nvcomp_codecs: Sequence[Codec] = (),
     ) -> None:
         self._core: Any = core
+        self._nvcomp: Any = nvcomp
+        self._nvcomp_choices = tuple(map(Choice, nvcomp_codecs))
         self._peer = count > _PEER
         self._sms = sorted(set(sms), key=lambda one: (one == 0, one))
         self._sizes = sorted(set(link_sizes))
@@ -118,12 +125,12 @@ class Gpus:
         kind = native.Dtype["bytes" if result.dtype == "uint8" else result.dtype]
         data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         array = _Array(result.name, kind, data)
-        for one in result.codecs:
-            on_step(f"{one.choice.name} on GPU {_GPU}")
+        for choice in (*(one.choice for one in result.codecs), *self._nvcomp_choices):
+            on_step(f"{choice.name} on GPU {_GPU}")
             try:
-                kernels = self._kernels(array, one.choice)
+                kernels = self._kernels(array, choice)
             except _UnmeasuredError as error:
-                result = _noted(result, f"{one.choice.name} on GPU {_GPU}: {error}")
+                result = _noted(result, f"{choice.name} on GPU {_GPU}: {error}")
             else:
                 result = replace(result, gpu=(*result.gpu, kernels))
             yield result
@@ -166,15 +173,19 @@ class Gpus:
         blocks = -(-size // BLOCK_BYTES)
         with _failures(array, choice):
             source, out = self._filled(_GPU, part, size), self._core.DeviceArray(_GPU, size)
-            for sms in self._sms:
+            for sms in (0,) if choice.codec.by_nvcomp else self._sms:
                 out.set(_UNWRITTEN)
-                times = self._core.time_array_codec(
-                    source, out, *_coded(choice, array.kind), sms, _REPEATS
-                )
+                times = self._times(array, source, out, choice, sms)
                 _require_same(out, part, array, choice, f"the kernels of GPU {_GPU}")
                 timings.append(Timing(sms, size, tuple(times.encode_s), tuple(times.decode_s)))
                 stored = times.payload_bytes + _ENTRY_BYTES * blocks
         return Kernels(_GPU, choice, size, stored, tuple(timings))
+
+    def _times(self, array: _Array, source: Any, out: Any, choice: Choice, sms: int) -> Any:
+        codec, kind, dimensionality = _coded(choice, array.kind)
+        if choice.codec.by_nvcomp:
+            return self._nvcomp.time_array_codec(source, out, codec, kind, _REPEATS)
+        return self._core.time_array_codec(source, out, codec, kind, dimensionality, sms, _REPEATS)
 
     def _to_host_and_back(self, array: _Array, size: int, choice: Choice) -> list[Crossing]:
         part, taken = array.part(size), _Turns()

@@ -30,6 +30,15 @@ class Codec(StrEnum):
     """Exponents in 2 to 4 bits (bf16, fp16, fp32)."""
     DELTA = "delta"
     """Differences to the value before, in as few bits as 32 of them need."""
+    ANS = "ans"
+    """By NVIDIA's nvCOMP, on a GPU alone: how often bytes appear."""
+    BITCOMP = "bitcomp"
+    """By NVIDIA's nvCOMP, on a GPU alone."""
+
+    @property
+    def by_nvcomp(self) -> bool:
+        """Whether it needs NVIDIA's nvCOMP, and a GPU; such codecs are for streams alone."""
+        return self in (Codec.ANS, Codec.BITCOMP)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,9 @@ LANESCOPE_LANES constexpr std::uint32_t checksum_end(std::uint64_t sum) {
   return static_cast<std::uint32_t>((sum * 0x9E3779B97F4A7C15U) >> 32);
 }
 
-/// Of bytes, as 8-byte words of which the last one is filled up with zeros; their number counts.
-inline std::uint32_t checksum_of(const void* data, std::size_t bytes) {
+/// The sum of parts of bytes, as 8-byte words of which the last one is filled up with zeros; their
+/// number counts.
+inline std::uint64_t checksum_sum(const void* data, std::size_t bytes) {
   const auto* from = static_cast<const unsigned char*>(data);
   std::uint64_t sum = checksum_begin(bytes);
   const std::size_t words = bytes / 8;
@@ -42,7 +43,12 @@ inline std::uint32_t checksum_of(const void* data, std::size_t bytes) {
     std::memcpy(&word, from + 8 * words, bytes % 8);
     sum += checksum_part(word, words);
   }
-  return checksum_end(sum);
+  return sum;
+}
+
+/// The checksum of bytes.
+inline std::uint32_t checksum_of(const void* data, std::size_t bytes) {
+  return checksum_end(checksum_sum(data, bytes));
 }
 
 }  // namespace lanescope::compress

@@ -10,33 +10,22 @@
 #include "lanescope/compress/device_kernels.hpp"
 #include "lanescope/compress/format.hpp"
 #include "lanescope/compress/host_codec.hpp"
+#include "lanescope/compress/nvcomp.hpp"
+#include "lanescope/compress/stream_memory.hpp"
 
 namespace lanescope::compress {
 
-/// Memory of the current device that lives as long as this, in the order of a stream; owner.
-class StreamMemory {
- public:
-  /// Throws `Error`.
-  StreamMemory(std::size_t bytes, cudaStream_t stream);
-  ~StreamMemory();
-  StreamMemory(const StreamMemory&) = delete;
-  StreamMemory& operator=(const StreamMemory&) = delete;
-
-  std::byte* data() const noexcept { return data_; }
-
- private:
-  std::byte* data_ = nullptr;
-  cudaStream_t stream_;
-};
-
 /// An array in the current device's memory, coded there. The stream of it is the one that the host
-/// makes, to the bit; it can be written once its length is known and there is memory for it.
+/// makes, to the bit, where the host has that codec; it can be written once its length is known and
+/// there is memory for it.
 class DeviceEncoding {
  public:
   /// Codes on so many SMs (0: all), after what was put into `stream` before, and waits for it.
-  /// Throws `Error`.
+  /// Codecs of nvCOMP, which is given where it is there, take as many SMs as they will. Throws
+  /// `Error`.
   DeviceEncoding(const Choice& choice, std::span<const std::byte> data,
-                 std::span<const std::uint64_t> shape, int sms, cudaStream_t stream);
+                 std::span<const std::uint64_t> shape, int sms, cudaStream_t stream,
+                 const Nvcomp* nvcomp = nullptr);
 
   std::size_t stream_bytes() const noexcept { return header_.stored_bytes; }
 
@@ -45,6 +34,9 @@ class DeviceEncoding {
   void write(std::span<std::byte> out) const;
 
  private:
+  void encode(const Choice& choice, std::span<const std::byte> data, int sms, const Sink& sink,
+              const Nvcomp* nvcomp) const;
+
   std::vector<std::uint64_t> shape_;
   std::size_t blocks_;
   cudaStream_t stream_;
@@ -58,7 +50,7 @@ class DeviceEncoding {
 /// that is there. Throws `Error`.
 std::size_t compress_on_device(const Choice& choice, std::span<const std::byte> data,
                                std::span<const std::uint64_t> shape, std::span<std::byte> out,
-                               cudaStream_t stream, int sms = 0);
+                               cudaStream_t stream, int sms = 0, const Nvcomp* nvcomp = nullptr);
 
 /// The layout of a stream in the current device's memory. Throws `Error` as `layout_of`.
 Layout layout_on_device(std::span<const std::byte> compressed, cudaStream_t stream);
@@ -66,6 +58,18 @@ Layout layout_on_device(std::span<const std::byte> compressed, cudaStream_t stre
 /// Decompresses as `decompress_on_host` does, within the current device's memory, and waits for it.
 /// Throws `Error` that names the block where a payload is not what the stream says.
 void decompress_on_device(const Layout& layout, std::span<const std::byte> compressed,
-                          std::span<std::byte> out, cudaStream_t stream, int sms = 0);
+                          std::span<std::byte> out, cudaStream_t stream, int sms = 0,
+                          const Nvcomp* nvcomp = nullptr);
+
+/// Compresses an array in the host's memory on a device, where the codec is one of nvCOMP's, which
+/// the host has not; into `most_stream_bytes`. Returns the stream's length. Throws `Error`.
+std::size_t compress_through_device(int device, const Choice& choice,
+                                    std::span<const std::byte> data,
+                                    std::span<const std::uint64_t> shape, std::span<std::byte> out,
+                                    const Nvcomp& nvcomp);
+
+/// Decompresses a stream in the host's memory on a device. Throws `Error`.
+void decompress_through_device(int device, std::span<const std::byte> compressed,
+                               std::span<std::byte> out, const Nvcomp& nvcomp);
 
 }  // namespace lanescope::compress

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lanescope/compress/host_codec.hpp"
+#include "lanescope/compress/nvcomp.hpp"
 
 namespace lanescope::compress {
 
@@ -20,5 +21,10 @@ struct DeviceTimes {
 /// device, or to memory of its own. Throws `Error`, also where what comes back has a fault.
 DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std::byte> data,
                            int sms, int repeats, std::byte* out = nullptr);
+
+/// The same by one of nvCOMP's codecs, which work on as many SMs as they will. To decode, the host
+/// waits once in the middle, for the checksums of payloads; that counts. Throws `Error`.
+DeviceTimes time_nvcomp(int device, const Nvcomp& nvcomp, const Choice& choice,
+                        std::span<const std::byte> data, int repeats, std::byte* out);
 
 }  // namespace lanescope::compress

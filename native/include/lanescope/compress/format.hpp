@@ -20,7 +20,7 @@ namespace lanescope::compress {
 // A block is 64 KiB of what was compressed, the last one less. The payload of a coded block is
 // the lengths of its strips, 2 bytes each in units of 4 bytes, padded with zeros to 8 bytes, and
 // then the strips, each padded to 4 bytes. A strip is 16 KiB of what was compressed, and all that
-// one warp looks at.
+// one warp looks at. Where nvCOMP coded it, the payload is a `ChunkFront` and nvCOMP's chunk.
 
 inline constexpr std::uint32_t kMagic = 0x5A43534C;  // "LSCZ"
 inline constexpr std::uint8_t kVersion = 1;
@@ -32,8 +32,13 @@ inline constexpr std::size_t kStripUnit = 4;
 inline constexpr std::size_t kStripTable = 8;
 inline constexpr std::size_t kMostDimensions = 16;
 
-/// How values are coded; the numbers are those in streams.
-enum class Codec : std::uint8_t { raw = 0, gfc = 1, exponent = 2, delta = 3 };
+/// How values are coded; the numbers are those in streams. The last two are nvCOMP's.
+enum class Codec : std::uint8_t { raw = 0, gfc = 1, exponent = 2, delta = 3, ans = 4, bitcomp = 5 };
+
+/// Whether blocks are coded by NVIDIA's nvCOMP, on a GPU: its chunks are what we know nothing of.
+LANESCOPE_LANES constexpr bool by_nvcomp(Codec codec) {
+  return codec == Codec::ans || codec == Codec::bitcomp;
+}
 
 /// What the values are; the numbers are those in streams.
 enum class Dtype : std::uint8_t {

@@ -28,6 +28,8 @@ bool with_strip(Codec codec, Dtype dtype, Go go) {
       if (bytes_of(dtype) == 8) return go(DeltaStrip<std::uint64_t>{}), true;
       return false;
     case Codec::raw:
+    case Codec::ans:
+    case Codec::bitcomp:
       return false;
   }
   return false;

@@ -1,0 +1,155 @@
+// What a group of a GPU's warps does with blocks that nvCOMP codes, on the host. nvCOMP itself is
+// not there: the chunk of a block is made up by the test. tests/native/ builds it.
+//
+//   emulated_nvcomp settle CODEC DTYPE SLOT BYTES
+//     values and a slot for each block come in; bytes used, what failed, entries and slots come out
+//   emulated_nvcomp check CODEC DTYPE BYTES
+//     entries and payloads come in; the lowest wrong block and values come out
+//   emulated_nvcomp decoded CODEC DTYPE BYTES
+//     entries and values come in; 1 comes out for each block that is right
+//
+// Codec and type are the numbers that streams have. A slot that comes in begins with 8 bytes for
+// the chunk's size, or for none, and 4 for nvCOMP's status; the chunk lies 16 bytes on.
+
+#include "emulated_group.hpp"
+
+// After it:
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "lanescope/compress/nvcomp_group.cuh"
+
+namespace lanescope::compress {
+
+// As in format.cpp, which is not linked.
+std::size_t bytes_of(Dtype dtype) {
+  constexpr std::size_t kBytes[] = {1, 2, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8};
+  return kBytes[static_cast<int>(dtype)];
+}
+
+namespace {
+
+/// Memory of just so many bytes, aligned to 16.
+struct Exact {
+  Exact(const std::byte* from, std::size_t bytes)
+      : size(bytes), data(static_cast<std::byte*>(std::aligned_alloc(16, padded(bytes)))) {
+    std::memset(data, 0xA5, padded(bytes));
+    if (from != nullptr && bytes > 0) std::memcpy(data, from, bytes);
+  }
+  ~Exact() { std::free(data); }
+  Exact(const Exact&) = delete;
+  std::size_t size;
+  std::byte* data;
+};
+
+struct Job {
+  Codec codec;
+  Dtype dtype;
+  std::uint32_t value_bytes() const { return static_cast<std::uint32_t>(bytes_of(dtype)); }
+};
+
+std::vector<std::byte> read_all() {
+  std::vector<std::byte> all(1 << 25);
+  all.resize(std::fread(all.data(), 1, all.size(), stdin));
+  return all;
+}
+
+void write_all(const void* data, std::size_t bytes) {
+  if (std::fwrite(data, 1, bytes, stdout) != bytes) emulated::fail("cannot write");
+}
+
+std::uint32_t block_bytes(std::size_t bytes, std::size_t block) {
+  return static_cast<std::uint32_t>(std::min(kBlockBytes, bytes - block * kBlockBytes));
+}
+
+void settle(const Job& job, const std::vector<std::byte>& given, std::size_t slot_bytes,
+            std::size_t bytes) {
+  const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
+  const Exact values(given.data(), bytes);
+  Exact slots(given.data() + bytes, blocks * slot_bytes);
+  std::vector<std::size_t> sizes(blocks);
+  std::vector<int> statuses(blocks);
+  for (std::size_t i = 0; i < blocks; ++i) {
+    std::memcpy(&sizes[i], slots.data + i * slot_bytes, sizeof sizes[i]);
+    std::memcpy(&statuses[i], slots.data + i * slot_bytes + 8, sizeof statuses[i]);
+  }
+  std::size_t chunks = blocks;
+  while (chunks > 0 && sizes[chunks - 1] == 0) --chunks;
+  std::vector<Entry> entries(blocks);
+  unsigned long long used = 0, failed = kNothingWrong;
+  GroupShared shared{};
+  emulated::Threads::only().run([&] {
+    const BlockSettler settler{
+        Group::mine(&shared),
+        {values.data, bytes, job.value_bytes(), sizes.data(), statuses.data(), chunks, 6000,
+         job.codec, job.dtype, entries.data(), slots.data, slot_bytes, &used, &failed}};
+    for (std::size_t i = 0; i < blocks; ++i) settler.settle(i, block_bytes(bytes, i));
+  });
+  write_all(&used, sizeof used);
+  write_all(&failed, sizeof failed);
+  write_all(entries.data(), blocks * sizeof(Entry));
+  write_all(slots.data, slots.size);
+}
+
+void check(const Job& job, const std::vector<std::byte>& given, std::size_t bytes) {
+  const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
+  std::vector<Entry> entries(blocks);
+  std::memcpy(entries.data(), given.data(), blocks * sizeof(Entry));
+  const std::size_t room = given.size() - blocks * sizeof(Entry);
+  const Exact payloads(given.data() + blocks * sizeof(Entry), room);
+  Exact out(nullptr, bytes);
+  unsigned long long wrong = kNothingWrong;
+  GroupShared shared{};
+  emulated::Threads::only().run([&] {
+    const Group group = Group::mine(&shared);
+    const Checking checking{entries.data(),    payloads.data, room,  job.codec, job.dtype,
+                            job.value_bytes(), out.data,      bytes, &wrong};
+    BlockChecker checker{{group, nullptr, payloads.data, room, {}, job.value_bytes(), 0}, checking};
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const bool good = checker.check(i, block_bytes(bytes, i));
+      if (group.leads() && !good) keep_first(&wrong, i, 0);
+    }
+  });
+  write_all(&wrong, sizeof wrong);
+  write_all(out.data, bytes);
+}
+
+void decoded(const std::vector<std::byte>& given, std::size_t bytes) {
+  const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
+  std::vector<Entry> entries(blocks);
+  std::memcpy(entries.data(), given.data(), blocks * sizeof(Entry));
+  const Exact values(given.data() + blocks * sizeof(Entry), bytes);
+  std::vector<std::uint8_t> right(blocks);
+  GroupShared shared{};
+  emulated::Threads::only().run([&] {
+    const Group group = Group::mine(&shared);
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const bool same = has_checksum(group, values.data + i * kBlockBytes, block_bytes(bytes, i),
+                                     entries[i].descriptor.checksum);
+      if (group.leads()) right[i] = same;
+    }
+  });
+  write_all(right.data(), blocks);
+}
+
+int run(int count, char** arguments) {
+  if (count < 5 || (std::string(arguments[1]) == "settle" && count < 6)) return 1;
+  const std::string what = arguments[1];
+  const Job job{static_cast<Codec>(std::atoi(arguments[2])),
+                static_cast<Dtype>(std::atoi(arguments[3]))};
+  const std::size_t number = std::strtoull(arguments[4], nullptr, 10);
+  const auto given = read_all();
+  if (what == "settle") settle(job, given, number, std::strtoull(arguments[5], nullptr, 10));
+  if (what == "check") check(job, given, number);
+  if (what == "decoded") decoded(given, number);
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace lanescope::compress
+
+int main(int count, char** arguments) {
+  return lanescope::compress::run(count, arguments);
+}
