@@ -100,6 +100,13 @@ std::shared_ptr<Ticket> restore(const Host& self, const std::shared_ptr<Parcel>&
 
 using Sample = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 
+template <typename Kept>
+void load(const Kept& self, Codec codec, Dtype dtype) {
+  const auto channel = self.get();
+  const nb::gil_scoped_release released;
+  channel->load({codec, dtype, 1});
+}
+
 /// Some ranges of an array in a GPU's memory, behind what is on the stream.
 Sample read_device(int gpu, std::uintptr_t source, const std::vector<std::size_t>& begins,
                    std::size_t each, std::uintptr_t stream) {
@@ -151,6 +158,7 @@ void bind_device_channel(nb::module_& module) {
       .def("send", &send, "source"_a, "target"_a, "bytes"_a, "codec"_a.none(), "dtype"_a,
            "dimensionality"_a, "source_stream"_a, "target_stream"_a,
            "Send bytes between addresses, ordered behind and before two streams.")
+      .def("load", &load<Devices>, "codec"_a, "dtype"_a, "Load a codec's kernels beforehand.")
       .def(
           "damage_next",
           [](const Devices& self, std::size_t block) { self.get()->damage_next(block); }, "block"_a,
@@ -184,6 +192,7 @@ void bind_host_channel(nb::module_& module) {
       .def("offload", &offload, "source"_a, "bytes"_a, "codec"_a.none(), "dtype"_a,
            "dimensionality"_a, "stream"_a, "Take an array away; returns it and its ticket.")
       .def("restore", &restore, "parcel"_a, "target"_a, "stream"_a, "Bring an array back.")
+      .def("load", &load<Host>, "codec"_a, "dtype"_a, "Load a codec's kernels beforehand.")
       .def(
           "prepare", [](const Host& self, std::size_t bytes) { self.get()->prepare(bytes); },
           "bytes"_a, nb::call_guard<nb::gil_scoped_release>(), "Pin memory beforehand.")

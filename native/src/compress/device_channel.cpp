@@ -404,6 +404,13 @@ std::shared_ptr<Ticket> DeviceChannel::send(const std::byte* source, std::byte* 
   return ticket;
 }
 
+void DeviceChannel::load(const Choice& choice) {
+  for (const int device : {state_->from, state_->to}) {
+    const ScopedDevice scope(device);
+    load_kernels(choice);
+  }
+}
+
 void DeviceChannel::damage_next(std::size_t block) {
   const std::lock_guard lock(state_->mutex);
   state_->damaged_block = block;

@@ -199,6 +199,13 @@ void require_aligned(const void* memory) {
 
 }  // namespace
 
+void load_kernels(const Choice& choice) {
+  with_any_strip(choice, []<typename Strip>(Strip) {
+    encode_layout<Strip>();
+    decode_layout<Strip>();
+  });
+}
+
 void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
                    int sms, cudaStream_t stream) {
   require_aligned(data);

@@ -308,6 +308,11 @@ void HostChannel::prepare(std::size_t bytes) {
   state_->arena->prepare(Parcel::front_bytes(blocks_in(bytes)) + padded(bytes));
 }
 
+void HostChannel::load(const Choice& choice) {
+  const ScopedDevice scope(state_->gpu);
+  load_kernels(choice);
+}
+
 const PinnedArena& HostChannel::arena() const noexcept {
   return *state_->arena;
 }

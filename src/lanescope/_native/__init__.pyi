@@ -813,6 +813,9 @@ class DeviceChannel:
     def send(self, source: int, target: int, bytes: int, codec: Codec | None, dtype: Dtype, dimensionality: int, source_stream: int, target_stream: int) -> Ticket:
         """Send bytes between addresses, ordered behind and before two streams."""
 
+    def load(self, codec: Codec, dtype: Dtype) -> None:
+        """Load a codec's kernels beforehand."""
+
     def damage_next(self, block: int) -> None:
         """For tests: damage a block of the next array."""
 
@@ -855,6 +858,9 @@ class HostChannel:
 
     def restore(self, parcel: Parcel, target: int, stream: int) -> Ticket:
         """Bring an array back."""
+
+    def load(self, codec: Codec, dtype: Dtype) -> None:
+        """Load a codec's kernels beforehand."""
 
     def prepare(self, bytes: int) -> None:
         """Pin memory beforehand."""

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, Self
 
 from lanescope._core import native
+from lanescope.compression.candidates import CODECS_BY_DTYPE
 from lanescope.compression.choosing import choose, dtype_of
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer
 from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
@@ -107,6 +108,7 @@ class Channel:
         self._decider = _decider(compression, self._codec, shape, to_host=target == HOST)
         self._log = Log(self._decider, _LOGGED)
         self._chosen: dict[tuple[str, str], tuple[Codec, int]] = {}
+        self._loaded: set[str] = set()
         self._lock = Lock()
         self._closed = False
         if restore_by not in ("staged", "mapped"):
@@ -335,6 +337,8 @@ class Channel:
     def _decide(self, transfer: Transfer, array: GpuArray, stream: int) -> Decision:
         """Return the decision with the codec that is to be used."""
         decision = self._decider.decide(transfer)
+        if not isinstance(self._decider, Always) or decision.compress:
+            self._load(transfer.dtype)
         if not decision.compress or array.bytes == 0:
             return replace(decision, compress=False, codec=Codec.RAW)
         dimensionality = decision.dimensionality
@@ -348,6 +352,17 @@ class Channel:
             reason = f"{decision.reason}, but no codec makes it smaller"
             return replace(decision, compress=False, codec=codec, reason=reason)
         return replace(decision, codec=codec, dimensionality=dimensionality)
+
+    def _load(self, dtype: str) -> None:
+        """Load the kernels that may be needed, so that no transfer that is timed waits for it."""
+        with self._lock:
+            if dtype in self._loaded:
+                return
+            self._loaded.add(dtype)
+        given = () if self._codec in (None, Codec.RAW) else (self._codec,)
+        for codec in given or CODECS_BY_DTYPE.get(dtype, ()):
+            with core_errors():
+                self._core.load(native.Codec[codec], dtype_of(dtype))
 
     def _choose(self, transfer: Transfer, array: GpuArray, stream: int) -> tuple[Codec, int]:
         kind = (transfer.tag, transfer.dtype)

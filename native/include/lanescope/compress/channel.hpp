@@ -72,6 +72,10 @@ class DeviceChannel {
                                const std::optional<Choice>& choice, cudaStream_t source_stream,
                                cudaStream_t target_stream);
 
+  /// Loads the kernels of a choice beforehand, so that the first array is no slower than others.
+  /// Throws `Error`.
+  void load(const Choice& choice);
+
   /// For tests: changes the entry of a block of the next array that is sent compressed, before it
   /// is decoded.
   void damage_next(std::size_t block);

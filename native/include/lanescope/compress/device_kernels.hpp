@@ -76,6 +76,10 @@ struct Fault {
 void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
                    int sms, cudaStream_t stream);
 
+/// Loads both kernels of a choice to the current device, which their first launch does else, while
+/// others wait. Throws `Error`.
+void load_kernels(const Choice& choice);
+
 /// Decodes what `encode_blocks` made, wherever it lies now, into `bytes` bytes at `out` (aligned to
 /// 16), and compares checksums. Never reads outside of the first `room` bytes of `payloads`, nor
 /// writes outside of `out`, whatever entries and payloads hold.

@@ -111,6 +111,9 @@ class HostChannel {
   /// Pins memory beforehand for arrays of so many bytes. Throws `Error`.
   void prepare(std::size_t bytes);
 
+  /// As that of `DeviceChannel`.
+  void load(const Choice& choice);
+
   const PinnedArena& arena() const noexcept;
 
  private:
