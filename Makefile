@@ -69,8 +69,9 @@ fuzz: build/compress_fuzz
 
 CUDA_HEADERS ?= $(shell $(BIN)/python -c 'import nvidia.cu13 as p; print(p.__path__[0])')/include
 CHANNEL := $(addprefix native/src/compress/,device_channel.cpp format.cpp host_channel.cpp \
-  host_codec.cpp in_flight.cpp parcel.cpp pinned_arena.cpp range_arena.cpp report.cpp room.cpp \
-  slabs.cpp ticket.cpp) native/src/cuda/peer.cpp native/src/cuda/stream_values.cpp \
+  host_codec.cpp host_strips.cpp host_strips_any_cpu.cpp host_strips_avx2.cpp \
+  host_strips_avx512.cpp in_flight.cpp parcel.cpp pinned_arena.cpp range_arena.cpp report.cpp \
+  room.cpp slabs.cpp ticket.cpp) native/src/cuda/peer.cpp native/src/cuda/stream_values.cpp \
   native/src/error.cpp native/src/host/parallel.cpp
 build/channel_simulation: native/tests/channel_simulation.cpp native/tests/pretended_cuda.cpp $(CHANNEL)
 	@mkdir -p build

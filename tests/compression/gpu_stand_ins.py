@@ -84,6 +84,10 @@ class Core:
 
     def __init__(self, *options):
         self.options, self.calls, self.tickets, self.closed = options, [], [], False
+        self.loaded = []
+
+    def load(self, *given):
+        self.loaded.append(given)
 
     def send(self, *given):
         return self._ticket(given, given[2], given[3])

@@ -31,6 +31,7 @@ def cores(monkeypatch):
     monkeypatch.setattr(module.native, "cuda_devices", lambda: [None, None])
     monkeypatch.setattr(module.native, "DeviceChannel", core)
     monkeypatch.setattr(module.native, "HostChannel", core)
+    monkeypatch.setattr(module.native, "reach_each_other", lambda one, other: True)
     monkeypatch.setattr(module, "current_stream", lambda framework, gpu: 1000 + gpu)
     monkeypatch.setattr(
         module,
@@ -67,7 +68,8 @@ def test_an_array_is_sent_with_its_codec_and_streams(cores):
     channel = lanescope.Channel(0, 1, compression="on", codec="delta", sms=7, slots=3)
     tensor = Tensor(VALUES)
     out = channel.send(tensor, "weights")
-    assert cores[0].options[:6] == (0, 1, 16 << 20, 3, 7, 6)
+    assert cores[0].options[:5] == (0, 1, 128 << 20, 3, 7)
+    assert cores[0].options[6] == native.Via.peer
     assert cores[0].calls == [
         (tensor.data_ptr(), out.data_ptr(), VALUES.nbytes, native.Codec.delta,
          native.Dtype.float32, 1, 1000, 1001),
@@ -78,6 +80,27 @@ def test_an_array_is_sent_with_its_codec_and_streams(cores):
     assert channel.last.outcome is None
     cores[0].tickets[0].ended = True
     assert channel.last.outcome.wire_bytes == VALUES.nbytes
+
+
+def test_gpus_that_do_not_reach_each_other_send_over_the_host(cores, monkeypatch):
+    monkeypatch.setattr(module.native, "reach_each_other", lambda one, other: False)
+    channel = lanescope.Channel(0, 1)
+    assert cores[0].options[2:5] == (32 << 20, 4, 16)
+    assert cores[0].options[6] == native.Via.host
+    channel.send(Tensor(VALUES))
+    assert channel.last.transfer.path == "g0>host>g1"
+    lanescope.Channel(0, 1, via="peer")
+    assert cores[1].options[6] == native.Via.peer
+
+
+def test_kernels_are_loaded_before_they_are_needed_and_once(cores):
+    channel = lanescope.Channel(0, 1)
+    for _ in range(2):
+        channel.send(Tensor(VALUES))
+    delta, exponent = native.Codec.delta, native.Codec.exponent
+    assert cores[0].loaded == [(one, native.Dtype.float32) for one in (delta, exponent)]
+    lanescope.Channel(0, 1, compression="off").send(Tensor(VALUES))
+    assert cores[1].loaded == []
 
 
 def test_values_go_into_the_array_that_is_given(cores):

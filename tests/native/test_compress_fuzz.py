@@ -2,21 +2,25 @@
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.native.host_cpus import KINDS, ROOT, flags_of, runs_here
+
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
-def build(compiler, source, program):
+def build(compiler, source, program, kind="any_cpu"):
     command = [compiler, "-std=c++20", "-O1", *SANITIZERS, f"-I{ROOT / 'native/include'}"]
-    subprocess.run([*command, source, "-o", program], check=True, capture_output=True)
+    subprocess.run(
+        [*command, *flags_of(kind), source, "-o", program], check=True, capture_output=True
+    )
 
 
-@pytest.fixture(scope="module")
-def fuzz(tmp_path_factory):
+@pytest.fixture(scope="module", params=KINDS)
+def fuzz(request, tmp_path_factory):
+    if not runs_here(request.param):
+        pytest.skip("this CPU does not have the instructions")
     compiler, folder = shutil.which("g++"), tmp_path_factory.mktemp("fuzz")
     if compiler is None:
         pytest.skip("no g++")
@@ -27,7 +31,13 @@ def fuzz(tmp_path_factory):
         subprocess.run([folder / "empty"], check=True, capture_output=True)
     except subprocess.CalledProcessError:
         pytest.skip("g++ has no sanitizers that work here")
-    build(compiler, ROOT / "native/tests/compress_fuzz.cpp", folder / "fuzz")
+    source = ROOT / "native/tests/compress_fuzz.cpp"
+    try:
+        build(compiler, source, folder / "fuzz", request.param)
+    except subprocess.CalledProcessError as error:
+        if b"unrecognized command-line option" not in error.stderr:
+            raise
+        pytest.skip("g++ does not compile for such CPUs")
     return folder / "fuzz"
 
 

@@ -5,11 +5,10 @@
 #include <memory>
 #include <string>
 
-#include "lanescope/compress/block.hpp"
-#include "lanescope/compress/checksum.hpp"
+#include "lanescope/compress/host_strips.hpp"
+#include "lanescope/compress/lanes.hpp"
 #include "lanescope/compress/nvcomp_chunk.hpp"
 #include "lanescope/compress/strips.hpp"
-#include "lanescope/compress/warp.hpp"
 #include "lanescope/error.hpp"
 #include "lanescope/parallel.hpp"
 
@@ -45,7 +44,14 @@ bool is_constant(Bytes block, std::size_t value_bytes) {
 class Compressor {
  public:
   explicit Compressor(const Choice& choice)
-      : choice_(choice), settings_{choice.dimensionality}, value_bytes_(bytes_of(choice.dtype)) {}
+      : kind_{choice.codec, choice.dtype, choice.dimensionality},
+        value_bytes_(bytes_of(choice.dtype)) {}
+
+  /// What stands for a block.
+  Descriptor describe(Bytes block, const Stored& stored) const {
+    return Descriptor::of(stored.mode, stored.payload_bytes,
+                          strips_.checksum(block.data(), block.size()));
+  }
 
   /// Writes a block's payload to `out`, which has room for the block as it is.
   Stored store(Bytes block, std::byte* out) {
@@ -53,7 +59,7 @@ class Compressor {
       std::memcpy(out, block.data(), value_bytes_);
       return {BlockMode::constant, value_bytes_};
     }
-    if (choice_.codec != Codec::raw && block.size() % value_bytes_ == 0) {
+    if (kind_.codec != Codec::raw && block.size() % value_bytes_ == 0) {
       const std::size_t used = code(block);
       if (padded(used) < padded(block.size())) {
         std::memcpy(out, coded_.get(), used);
@@ -66,22 +72,18 @@ class Compressor {
 
  private:
   std::size_t code(Bytes block) {
-    std::size_t used = 0;
-    with_strip(choice_.codec, choice_.dtype, [&]<typename Strip>(Strip) {
-      if (coded_ == nullptr) coded_ = std::make_unique<std::byte[]>(most_payload_bytes<Strip>());
-      const std::byte* in = block.data();
-      if (reinterpret_cast<std::uintptr_t>(in) % alignof(Aligned) != 0) {
-        if (copy_ == nullptr) copy_ = std::make_unique<Aligned>();
-        std::memcpy(copy_->bytes, in, block.size());
-        in = copy_->bytes;
-      }
-      used = encode_block<Strip>(HostWarp{}, in, block.size(), settings_, coded_.get());
-    });
-    return used;
+    if (coded_ == nullptr) coded_ = std::make_unique<std::byte[]>(kMostPayloadBytes);
+    const std::byte* in = block.data();
+    if (reinterpret_cast<std::uintptr_t>(in) % alignof(Aligned) != 0) {
+      if (copy_ == nullptr) copy_ = std::make_unique<Aligned>();
+      std::memcpy(copy_->bytes, in, block.size());
+      in = copy_->bytes;
+    }
+    return strips_.encode(kind_, in, block.size(), coded_.get());
   }
 
-  Choice choice_;
-  Settings settings_;
+  const HostStrips& strips_ = host_strips();
+  StripKind kind_;
   std::size_t value_bytes_;
   std::unique_ptr<std::byte[]> coded_;
   std::unique_ptr<Aligned> copy_;
@@ -95,7 +97,8 @@ class Compressor {
 class Decompressor {
  public:
   explicit Decompressor(const Layout& layout)
-      : layout_(layout), settings_{layout.header.dimensionality} {}
+      : layout_(layout),
+        kind_{layout.header.codec, layout.header.dtype, layout.header.dimensionality} {}
 
   /// The payload comes with what fills it up.
   void restore_padded(std::size_t number, Bytes whole, std::span<std::byte> block) {
@@ -123,7 +126,7 @@ class Decompressor {
       default:
         refuse(number, "it is stored in a way that this lanescope does not know");
     }
-    if (checksum_of(block.data(), block.size()) != layout_.blocks[number].checksum)
+    if (strips_.checksum(block.data(), block.size()) != layout_.blocks[number].checksum)
       refuse(number, "its checksum does not fit: it was changed after it was compressed");
   }
 
@@ -135,33 +138,29 @@ class Decompressor {
   }
 
   void decode(std::size_t number, Bytes payload, std::span<std::byte> block) {
-    const Header& header = layout_.header;
-    if (by_nvcomp(header.codec)) refuse_chunk(number, payload, block.size());
-    bool good = block.size() % bytes_of(header.dtype) == 0;
-    const bool known = with_strip(header.codec, header.dtype, [&]<typename Strip>(Strip) {
-      std::byte* out = block.data();
-      const bool aligned = reinterpret_cast<std::uintptr_t>(out) % alignof(Aligned) == 0;
-      if (!aligned && copy_ == nullptr) copy_ = std::make_unique<Aligned>();
-      if (!aligned) out = copy_->bytes;
-      good = good && decode_block<Strip>(HostWarp{}, payload.data(), payload.size(), settings_, out,
-                                         block.size());
-      if (good && !aligned) std::memcpy(block.data(), out, block.size());
-    });
-    if (!known || !good)
+    if (by_nvcomp(kind_.codec)) refuse_chunk(number, payload, block.size());
+    std::byte* out = block.data();
+    const bool aligned = reinterpret_cast<std::uintptr_t>(out) % alignof(Aligned) == 0;
+    if (!aligned && copy_ == nullptr) copy_ = std::make_unique<Aligned>();
+    if (!aligned) out = copy_->bytes;
+    const bool good = block.size() % bytes_of(kind_.dtype) == 0 &&
+                      strips_.decode(kind_, payload.data(), payload.size(), out, block.size());
+    if (good && !aligned) std::memcpy(block.data(), out, block.size());
+    if (!good)
       refuse(number, "its payload is not what the codec makes of " + std::to_string(block.size()) +
                          " bytes");
   }
 
   /// What nvCOMP coded, the host can look at, and not decode.
   [[noreturn]] void refuse_chunk(std::size_t number, Bytes payload, std::size_t bytes) const {
-    const Header& header = layout_.header;
-    if (const char* wrong = fault_of_chunk(payload, header.codec, header.dtype, bytes))
+    if (const char* wrong = fault_of_chunk(payload, kind_.codec, kind_.dtype, bytes))
       refuse(number, wrong);
-    throw Error("decompress", 0, "no nvcomp", needs_nvcomp(header.codec));
+    throw Error("decompress", 0, "no nvcomp", needs_nvcomp(kind_.codec));
   }
 
+  const HostStrips& strips_ = host_strips();
   const Layout& layout_;
-  Settings settings_;
+  StripKind kind_;
   std::unique_ptr<Aligned> copy_;
 };
 
@@ -207,8 +206,7 @@ std::size_t compress_on_host(const Choice& choice, std::span<const std::byte> da
         for (std::size_t i = first; i < last; ++i) {
           const Bytes block = block_of(data, i);
           const Stored stored = compressor.store(block, out.data() + end);
-          descriptors[i] = Descriptor::of(stored.mode, stored.payload_bytes,
-                                          checksum_of(block.data(), block.size()));
+          descriptors[i] = compressor.describe(block, stored);
           const std::size_t whole = padded(stored.payload_bytes);
           std::memset(out.data() + end + stored.payload_bytes, 0, whole - stored.payload_bytes);
           end += whole;

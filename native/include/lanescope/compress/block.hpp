@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -8,11 +7,18 @@
 #include "lanescope/compress/strip_codec.hpp"
 
 namespace lanescope::compress {
+inline namespace LANESCOPE_CPU {
 
 /// Most bytes of a coded block's payload.
 template <typename Strip>
 constexpr std::size_t most_payload_bytes() {
   return kStripTable + kStrips * Strip::bound(kStripBytes / sizeof(typename Strip::Word));
+}
+
+/// Of a block of so many bytes.
+constexpr std::size_t strip_bytes(std::size_t bytes, std::size_t strip) {
+  const std::size_t left = bytes - strip * kStripBytes;
+  return left < kStripBytes ? left : kStripBytes;
 }
 
 /// Codes a block of whole values, 64 KiB at most; returns the bytes of the payload. `out` has room
@@ -24,7 +30,7 @@ std::size_t encode_block(Warp warp, const std::byte* in, std::size_t bytes,
   std::uint16_t units[kStripTable / 2] = {};
   std::size_t end = kStripTable;
   for (std::size_t strip = 0; strip * kStripBytes < bytes; ++strip) {
-    const std::size_t size = std::min(kStripBytes, bytes - strip * kStripBytes);
+    const std::size_t size = strip_bytes(bytes, strip);
     const auto* values = reinterpret_cast<const Word*>(in + strip * kStripBytes);
     auto* to = reinterpret_cast<std::uint8_t*>(out + end);
     const auto count = static_cast<std::uint32_t>(size / sizeof(Word));
@@ -47,7 +53,7 @@ bool decode_block(Warp warp, const std::byte* payload, std::size_t payload_bytes
   std::memcpy(units, payload, sizeof units);
   std::size_t begin = kStripTable;
   for (std::size_t strip = 0; strip * kStripBytes < bytes; ++strip) {
-    const std::size_t size = std::min(kStripBytes, bytes - strip * kStripBytes);
+    const std::size_t size = strip_bytes(bytes, strip);
     const std::size_t used = units[strip] * kStripUnit;
     if (begin + used > payload_bytes) return false;
     ValuesOut<Word> to{reinterpret_cast<Word*>(out + strip * kStripBytes)};
@@ -60,4 +66,5 @@ bool decode_block(Warp warp, const std::byte* payload, std::size_t payload_bytes
   return begin == payload_bytes;
 }
 
+}  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

@@ -7,6 +7,7 @@
 #include "lanescope/compress/lanes.hpp"
 
 namespace lanescope::compress {
+inline namespace LANESCOPE_CPU {
 
 /// One word's part of a checksum. Each word is mixed with its place by steps that can be undone,
 /// and parts are added up: so words may be taken in any order, by any number of threads, and no
@@ -51,4 +52,5 @@ inline std::uint32_t checksum_of(const void* data, std::size_t bytes) {
   return checksum_end(checksum_sum(data, bytes));
 }
 
+}  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

@@ -7,6 +7,7 @@
 #include "lanescope/compress/words.hpp"
 
 namespace lanescope::compress {
+inline namespace LANESCOPE_CPU {
 
 /// Differences of neighbours, packed to the bits that they need. A strip is
 ///
@@ -104,9 +105,17 @@ struct DeltaStrip {
         take_planes(warp, turns, planes.words + k * kWords, planes.width[k], rows + k * kParts);
       if (kAhead && !load_planes(warp, in, bytes, group + kAtOnce, groups, at, planes))
         return false;
-      warp.template add_up<kRows>(rows, before, back);
       const std::uint32_t first = group * kGroup;
       Word* to = out.at(first);
+#ifndef LANESCOPE_ON_DEVICE
+      if (first + kGroup <= values) {
+        for (std::uint32_t k = 0; k < kRows; ++k)
+          give_row(warp, rows[k], before, predictor, to + k * kLanes);
+        out.done(warp, first + kGroup);
+        continue;
+      }
+#endif
+      warp.template add_up<kRows>(rows, before, back);
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kRows; ++k)
         store_values(warp, rows[k], predictor.turned, to + k * kLanes, values, first + k * kLanes);
@@ -208,8 +217,11 @@ struct DeltaStrip {
   /// On a GPU, loads the values of `kAtOnce` groups from `first` on: before they are used, since
   /// that takes long.
   template <typename Warp>
-  LANESCOPE_LANES static void load_ahead(Warp warp, const Word* in, std::uint32_t first,
-                                         std::uint32_t values, Lanes<Warp, Word>* ahead) {
+  LANESCOPE_LANES static void load_ahead([[maybe_unused]] Warp warp,
+                                         [[maybe_unused]] const Word* in,
+                                         [[maybe_unused]] std::uint32_t first,
+                                         [[maybe_unused]] std::uint32_t values,
+                                         [[maybe_unused]] Lanes<Warp, Word>* ahead) {
 #ifdef LANESCOPE_ON_DEVICE
     if (first + kRows * kLanes <= values) {
       LANESCOPE_UNROLL
@@ -220,8 +232,6 @@ struct DeltaStrip {
       for (std::uint32_t k = 0; k < kRows; ++k)
         ahead[k] = load_row(warp, in, first + k * kLanes, values);
     }
-#else
-    static_cast<void>(ahead);
 #endif
   }
 
@@ -318,6 +328,30 @@ struct DeltaStrip {
     return codes;
   }
 
+#ifndef LANESCOPE_ON_DEVICE
+  /// Adds the widths that the 32 values from `first` on have with each lag. They and those before
+  /// are turned but once.
+  template <typename Warp>
+  static void add_widths(Warp warp, const Word* in, std::uint32_t first, std::uint32_t values,
+                         std::uint32_t turned, std::uint32_t (*widths)[2]) {
+    Word row[2 * kLanes] = {};  // The 32 values before, and these.
+    const std::uint32_t there = values - first < kLanes ? values - first : kLanes;
+    const std::uint32_t before = first < kLanes ? first : kLanes;
+    for (std::uint32_t i = 0; i < before; ++i)
+      row[kLanes - before + i] = turn(in[first - before + i], turned);
+    for (std::uint32_t i = 0; i < there; ++i) row[kLanes + i] = turn(in[first + i], turned);
+    for (std::uint32_t number = 0; number < kLags; ++number) {
+      const Word* now = row + kLanes;
+      const Word* earlier = now - lag_of(number);
+      Lanes<Warp, Word> codes;
+      warp.each(
+          [&](int lane) { codes[lane] = zigzag(static_cast<Word>(now[lane] - earlier[lane])); });
+      for (std::uint32_t i = there; i < kLanes; ++i) codes[static_cast<int>(i)] = 0;
+      widths[number][turned] += width_of(warp.any_bits(codes));
+    }
+  }
+#endif
+
   /// The lag, turned or not, with which a few groups become smallest.
   template <typename Warp>
   LANESCOPE_LANES static Predictor best_predictor(Warp warp, const Word* in, std::uint32_t values) {
@@ -368,15 +402,13 @@ struct DeltaStrip {
       judge(lag_of(number), 1, widths[1]);
     }
 #else
-    for (std::uint32_t number = 0; number < kLags; ++number) {
-      for (std::uint32_t turned = 0; turned < 2; ++turned) {
-        const Predictor tried{lag_of(number), turned};
-        std::uint32_t widths = 0;
-        for (std::uint32_t sample = 0; sample < samples; ++sample)
-          widths += width_of(warp.any_bits(differences(warp, in, first_of(sample), values, tried)));
-        judge(tried.lag, turned, widths);
-      }
-    }
+    std::uint32_t widths[kLags][2] = {};
+    for (std::uint32_t sample = 0; sample < samples; ++sample)
+      for (std::uint32_t turned = 0; turned < 2; ++turned)
+        add_widths(warp, in, first_of(sample), values, turned, widths);
+    for (std::uint32_t number = 0; number < kLags; ++number)
+      for (std::uint32_t turned = 0; turned < 2; ++turned)
+        judge(lag_of(number), turned, widths[number][turned]);
 #endif
     return best;
   }
@@ -391,12 +423,12 @@ struct DeltaStrip {
         words[lane] = parts[0][lane] | static_cast<std::uint32_t>(parts[1][lane]) << 16;
       });
       words = warp.transpose(words, turns);
-      warp.store_some(out, words, 0, width);
-      warp.store_some(out + 4 * width, words, 16, width);
+      store_first<16>(warp, out, words, 0, width);
+      store_first<16>(warp, out + 4 * width, words, 16, width);
     } else {
       warp.each([&](int lane) { words[lane] = static_cast<std::uint32_t>(parts[0][lane]); });
       words = warp.transpose(words, turns);
-      warp.store_some(out, words, 0, kBits > kLanes && width > kLanes ? kLanes : width);
+      store_first<32>(warp, out, words, 0, kBits > kLanes && width > kLanes ? kLanes : width);
     }
     if constexpr (sizeof(Word) == 8) {
 #ifndef LANESCOPE_ON_DEVICE  // where a branch would keep the steps of groups apart
@@ -404,8 +436,22 @@ struct DeltaStrip {
 #endif
       warp.each([&](int lane) { words[lane] = static_cast<std::uint32_t>(parts[0][lane] >> 32); });
       words = warp.transpose(words, turns);
-      warp.store_some(out + 4 * kLanes, words, 0, width - kLanes);
+      store_first<32>(warp, out + 4 * kLanes, words, 0, width - kLanes);
     }
+  }
+
+  /// Stores `count` lanes from `first` on. The host stores `most`, since that takes one step for
+  /// any count: there is room up to the bound of a strip, and what follows is stored later.
+  template <int most, typename Warp>
+  LANESCOPE_LANES static void store_first(Warp warp, std::uint8_t* out,
+                                          const Lanes<Warp, std::uint32_t>& words, int first,
+                                          int count) {
+#ifdef LANESCOPE_ON_DEVICE
+    warp.store_some(out, words, first, count);
+#else
+    static_cast<void>(count);
+    warp.store_some(out, words, first, most);
+#endif
   }
 
   /// Loads planes of `kAtOnce` groups from `at` on, which it moves behind them. False where they do
@@ -428,13 +474,33 @@ struct DeltaStrip {
     if (!possible || at > bytes) return false;
     LANESCOPE_UNROLL
     for (std::uint32_t k = 0; k < kAtOnce; ++k)
-      load_group(warp, in + begin[k], static_cast<int>(planes.width[k]), planes.words + k * kWords);
+      load_group(warp, in + begin[k], bytes - begin[k], static_cast<int>(planes.width[k]),
+                 planes.words + k * kWords);
     return true;
   }
 
+  /// `there` bytes can be read.
   template <typename Warp>
-  LANESCOPE_LANES static void load_group(Warp warp, const std::uint8_t* in, int width,
-                                         Lanes<Warp, std::uint32_t>* words) {
+  LANESCOPE_LANES static void load_group(Warp warp, const std::uint8_t* in, std::uint32_t there,
+                                         int width, Lanes<Warp, std::uint32_t>* words) {
+#ifndef LANESCOPE_ON_DEVICE
+    if (there >= kGroup * sizeof(Word)) {
+      if constexpr (sizeof(Word) == 2) {
+        warp.template load_first<0, 16>(in, words[0], width);
+        warp.template load_first<16, 16>(in + 4 * width, words[0], width);
+      } else {
+        warp.template load_first<0, 32>(in, words[0], width);
+      }
+      if constexpr (sizeof(Word) == 8) {
+        if (width > kLanes)
+          warp.template load_first<0, 32>(in + 4 * kLanes, words[1], width - kLanes);
+        else
+          warp.each([&](int lane) { words[1][lane] = 0; });
+      }
+      return;
+    }
+#endif
+    static_cast<void>(there);
     warp.each([&](int lane) { words[0][lane] = 0; });
     if constexpr (sizeof(Word) == 2) {
       warp.load_some(in, words[0], 0, width);
@@ -477,6 +543,20 @@ struct DeltaStrip {
     static_cast<void>(width);
   }
 
+#ifndef LANESCOPE_ON_DEVICE
+  /// Adds up a row of differences, and stores the values that this makes: at once, since a CPU
+  /// waits where it loads as a vector what it has just stored value by value.
+  template <typename Warp>
+  static void give_row(Warp warp, const Lanes<Warp, Word>& row, Lanes<Warp, Word>& before,
+                       Predictor predictor, Word* out) {
+    if (predictor.turned == 0)
+      warp.add_up_to(row, before, predictor.lag, [&](int lane, Word sum) { out[lane] = sum; });
+    else
+      warp.add_up_to(row, before, predictor.lag,
+                     [&](int lane, Word sum) { out[lane] = turn_back(sum, 1); });
+  }
+#endif
+
   template <typename Warp>
   LANESCOPE_LANES static void store_values(Warp warp, const Lanes<Warp, Word>& sums,
                                            std::uint32_t turned, Word* out, std::uint32_t values,
@@ -497,4 +577,5 @@ struct DeltaStrip {
   }
 };
 
+}  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

@@ -10,6 +10,7 @@
 #include "lanescope/compress/words.hpp"
 
 namespace lanescope::compress {
+inline namespace LANESCOPE_CPU {
 
 struct Float16 {
   using Word = std::uint16_t;
@@ -625,4 +626,5 @@ struct ExponentStrip {
   }
 };
 
+}  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

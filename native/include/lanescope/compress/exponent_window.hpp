@@ -5,6 +5,7 @@
 #include "lanescope/compress/warp.hpp"
 
 namespace lanescope::compress {
+inline namespace LANESCOPE_CPU {
 
 inline constexpr std::uint32_t kLeastCodeBits = 2, kMostCodeBits = 4;
 
@@ -38,12 +39,16 @@ struct ExponentWindows {
       for (auto i = static_cast<std::uint32_t>(lane); i <= kExponents; i += kLanes) counts[i] = 0;
     });
     warp.sync();
+#ifdef LANESCOPE_ON_DEVICE
     std::uint32_t first = 0;
     for (; first + kAtOnce * kSampledEach <= values; first += kAtOnce * kSampledEach)
       count_samples<kAtOnce>(warp, first, whole_at, counts);
     for (; first < values; first += kSampledEach)
       count_samples<1>(warp, first, exponents_at, counts);
     warp.sync();
+#else
+    count_one_by_one(values, exponents_at, whole_at, counts);
+#endif
     const std::uint32_t sampled = sum_counts(warp, counts);
     ExponentWindow best{kMostCodeBits, 0};
     std::uint32_t least = ~std::uint32_t{0};
@@ -63,10 +68,33 @@ struct ExponentWindows {
 
  private:
   static constexpr std::uint32_t kSampledEach = 256;
-#ifdef LANESCOPE_ON_DEVICE
   static constexpr std::uint32_t kAtOnce = kTogether / kSampledEach;  // Loads under way.
-#else
-  static constexpr std::uint32_t kAtOnce = 1;
+
+#ifndef LANESCOPE_ON_DEVICE
+  /// Counts all samples. Neighbours are often the same, and a CPU waits for a count that it has
+  /// just stored; so each has its own counts, in turns, which are added up.
+  template <typename ExponentsAt, typename WholeAt>
+  static void count_one_by_one(std::uint32_t values, ExponentsAt exponents_at, WholeAt whole_at,
+                               std::uint32_t* counts) {
+    std::uint32_t turns[4][kExponents + 1] = {};
+    std::uint32_t first = 0;
+    for (; first + kSampledEach <= values; first += kSampledEach)
+      for (std::uint32_t i = first; i < first + 2 * kLanes; i += 4) {
+        const ExponentPair one = whole_at(i), two = whole_at(i + 2);
+        ++turns[0][one.first];
+        ++turns[1][one.second];
+        ++turns[2][two.first];
+        ++turns[3][two.second];
+      }
+    if (first < values)
+      for (std::uint32_t i = first; i < first + 2 * kLanes; i += 2) {
+        const ExponentPair pair = exponents_at(i);
+        ++turns[0][pair.first];
+        ++turns[1][pair.second];
+      }
+    for (std::uint32_t i = 0; i <= kExponents; ++i)
+      counts[i] = turns[0][i] + turns[1][i] + turns[2][i] + turns[3][i];
+  }
 #endif
 
   /// Counts the samples of `kParts` times 256 values from `first` on.
@@ -139,4 +167,5 @@ struct ExponentWindows {
   }
 };
 
+}  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

@@ -1,14 +1,19 @@
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
 #include "lanescope/compress/strip_codec.hpp"
 #include "lanescope/compress/warp.hpp"
+#if defined(__AVX512VBMI2__) && defined(__AVX512BW__) && defined(__AVX512CD__) && \
+    !defined(__CUDACC__) && !defined(LANESCOPE_ON_DEVICE)
+#include "lanescope/compress/gfc_avx512.hpp"
+#define LANESCOPE_GFC_VECTORS
+#endif
 
 namespace lanescope::compress {
+inline namespace LANESCOPE_CPU {
 
 /// A value's residual as GFC codes it: what stands in its nibble, and what follows.
 template <typename Word>
@@ -40,8 +45,8 @@ struct GfcResidual {
 #ifdef LANESCOPE_ON_DEVICE
     return kWide ? 63 - __clzll(static_cast<long long>(word)) : 31 - __clz(static_cast<int>(word));
 #else
-    return static_cast<std::uint32_t>(kBits - 1) ^
-           static_cast<std::uint32_t>(std::countl_zero(word));
+    return kWide ? 63 ^ static_cast<std::uint32_t>(__builtin_clzll(word))
+                 : 31 ^ static_cast<std::uint32_t>(__builtin_clz(static_cast<std::uint32_t>(word)));
 #endif
   }
 };
@@ -96,6 +101,41 @@ struct GfcBytes {
 #endif
   }
 };
+
+#ifndef LANESCOPE_ON_DEVICE
+/// What a nibble tells, as a decoder that takes values one by one looks it up.
+template <typename Word>
+struct GfcNibble {
+  Word mask;          ///< Of the bytes that follow.
+  Word least, range;  ///< The magnitudes that an encoder makes: from `least` to `least + range`.
+  std::uint64_t bytes;
+
+  static constexpr GfcNibble of(std::uint32_t nibble) {
+    using Residual = GfcResidual<Word>;
+    const std::uint32_t code = nibble & 7;
+    const std::uint32_t bytes = Residual::bytes_of(code);
+    const Word sign = nibble >> 3;
+    const Word all = bytes == 0 ? 0 : ~Word{0} >> 8 * (sizeof(Word) - bytes);
+    if (Residual::code_of(all) != code) return {0, 1, 0, bytes};  // An encoder makes none of these.
+    Word least = sign;
+    for (std::uint32_t more = 1; more < 8 * bytes && Residual::code_of(least) != code; ++more)
+      least = Word{1} << (more - 1);
+    return {all, least, (Word{1} << (Residual::kBits - 1)) - 1 + sign - least, bytes};
+  }
+};
+
+template <typename Word>
+struct GfcNibbles {
+  GfcNibble<Word> of[16];
+
+  constexpr GfcNibbles() : of{} {
+    for (std::uint32_t nibble = 0; nibble < 16; ++nibble) of[nibble] = GfcNibble<Word>::of(nibble);
+  }
+};
+
+template <typename Word>
+inline constexpr GfcNibbles<Word> kGfcNibbles;
+#endif
 
 /// GFC (O'Neil and Burtscher, GPGPU-4, 2011): differences to values that lie a multiple of the
 /// dimensionality back, without their leading zero bytes.
@@ -192,8 +232,11 @@ struct GfcStrip {
 
   /// On a GPU, loads the 32 values from `first` on: before they are used, since that takes long.
   template <typename Warp>
-  LANESCOPE_LANES static void load_ahead(Warp warp, const Word* in, std::uint32_t first,
-                                         std::uint32_t values, Row<Warp>& ahead) {
+  LANESCOPE_LANES static void load_ahead([[maybe_unused]] Warp warp,
+                                         [[maybe_unused]] const Word* in,
+                                         [[maybe_unused]] std::uint32_t first,
+                                         [[maybe_unused]] std::uint32_t values,
+                                         [[maybe_unused]] Row<Warp>& ahead) {
 #ifdef LANESCOPE_ON_DEVICE
     warp.each([&](int lane) {
       const std::uint32_t i = first + static_cast<std::uint32_t>(lane);
@@ -208,7 +251,8 @@ struct GfcStrip {
   LANESCOPE_LANES static Row<Warp> residuals(Warp warp, const Word* in, std::uint32_t first,
                                              std::uint32_t values,
                                              const typename Warp::template Lanes<int>& source,
-                                             Row<Warp>& before, Row<Warp>& ahead) {
+                                             [[maybe_unused]] Row<Warp>& before,
+                                             [[maybe_unused]] Row<Warp>& ahead) {
     Row<Warp> residual;
 #ifdef LANESCOPE_ON_DEVICE
     const auto predicted = warp.from(before, source);
@@ -236,13 +280,24 @@ struct GfcStrip {
       Warp warp, const Word* in, std::uint32_t first, std::uint32_t values,
       const typename Warp::template Lanes<int>& source, Row<Warp>& before, Row<Warp>& ahead,
       std::uint8_t* out) {
+#ifdef LANESCOPE_GFC_VECTORS
+    if (all) {
+      Row<Warp> predicted{};
+      if (first > 0)
+        warp.each([&](int lane) { predicted[lane] = in[first + source[lane] - kLanes]; });
+      return GfcVectors<Word>::encode(in + first, predicted.at, out);
+    }
+#endif
     const auto residual = residuals<all>(warp, in, first, values, source, before, ahead);
     Row<Warp> magnitude;
-    typename Warp::template Lanes<std::uint32_t> nibble, bytes;
     warp.each([&](int lane) {
       const Word sign = residual[lane] >> (Residual::kBits - 1);
       magnitude[lane] = (residual[lane] ^ (0 - sign)) + sign;
     });
+#ifndef LANESCOPE_ON_DEVICE
+    if (all) return put_row<Warp>(residual, magnitude, out);
+#endif
+    typename Warp::template Lanes<std::uint32_t> nibble, bytes;
     warp.each([&](int lane) {
       const std::uint32_t code = Residual::code_of(magnitude[lane]);
       nibble[lane] =
@@ -258,6 +313,54 @@ struct GfcStrip {
     });
     return kNibbles + total;
   }
+
+#ifndef LANESCOPE_ON_DEVICE
+  /// What `encode_lanes` does with 32 values, one after the other: a CPU so finds out where bytes
+  /// go without storing it for each lane.
+  template <typename Warp>
+  static std::uint32_t put_row(const Row<Warp>& residual, const Row<Warp>& magnitude,
+                               std::uint8_t* out) {
+    std::uint32_t at = kNibbles;
+    const auto put = [&](int lane) {
+      const std::uint32_t code = Residual::code_of(magnitude[lane]);
+      std::memcpy(out + at, &magnitude[lane], sizeof(Word));
+      at += Residual::bytes_of(code);
+      return static_cast<std::uint32_t>(residual[lane] >> (Residual::kBits - 1)) << 3 | code;
+    };
+    for (int lane = 0; lane < kLanes; lane += 2) {
+      const std::uint32_t low = put(lane);
+      out[lane / 2] = static_cast<std::uint8_t>(low | put(lane + 1) << 4);
+    }
+    return at;
+  }
+
+  /// What `decode_lanes` does with 32 values whose bytes, and a word behind them, are all there.
+  template <typename Warp>
+  static std::uint32_t get_row(const std::uint8_t* in, const Row<Warp>& predicted, Row<Warp>& last,
+                               std::uint32_t& wrong, Word* out) {
+#ifdef LANESCOPE_GFC_VECTORS
+    return GfcVectors<Word>::decode(in, predicted.at, last.at, out, wrong);
+#endif
+    std::uint32_t at = kNibbles, bad = 0;
+    const auto get = [&](int lane, std::uint32_t nibble) {
+      const GfcNibble<Word>& means = kGfcNibbles<Word>.of[nibble];
+      Word magnitude;
+      std::memcpy(&magnitude, in + at, sizeof magnitude);
+      magnitude &= means.mask;
+      at += static_cast<std::uint32_t>(means.bytes);
+      bad |= static_cast<Word>(magnitude - means.least) > means.range;
+      const Word sign = Word{0} - (nibble >> 3);
+      out[lane] = last[lane] = predicted[lane] + ((magnitude ^ sign) - sign);
+    };
+    for (int lane = 0; lane < kLanes; lane += 2) {
+      const std::uint32_t both = in[lane / 2];
+      get(lane, both & 15);
+      get(lane + 1, both >> 4);
+    }
+    wrong |= bad;
+    return at;
+  }
+#endif
 
   template <typename Warp>
   LANESCOPE_LANES static void put_nibbles(
@@ -280,6 +383,12 @@ struct GfcStrip {
                                            typename Warp::template Lanes<std::uint32_t>& wrong,
                                            Word* out, std::uint32_t values) {
     if (bytes - at < kNibbles) return false;
+#ifndef LANESCOPE_ON_DEVICE
+    if (all && bytes - at >= kNibbles + (kLanes + 1) * sizeof(Word)) {
+      at += get_row<Warp>(in + at, warp.from(last, source), last, wrong[0], out);
+      return true;
+    }
+#endif
     typename Warp::template Lanes<std::uint32_t> nibble, count;
     warp.each([&](int lane) {
       const std::uint32_t pair = in[at + lane / 2];
@@ -311,4 +420,5 @@ struct GfcStrip {
   }
 };
 
+}  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

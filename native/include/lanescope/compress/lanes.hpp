@@ -22,6 +22,14 @@
 // Before short loops that GCC has to leave as they are in order to vectorise them.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define LANESCOPE_ROLLED _Pragma("GCC unroll 1")
+#define LANESCOPE_UNROLLED _Pragma("GCC unroll 32")
 #else
 #define LANESCOPE_ROLLED
+#define LANESCOPE_UNROLLED
+#endif
+
+// The host's code is compiled several times, for CPUs of several kinds, in a namespace for each:
+// linkers must not take a function of one for that of another.
+#ifndef LANESCOPE_CPU
+#define LANESCOPE_CPU any_cpu
 #endif

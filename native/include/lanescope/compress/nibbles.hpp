@@ -6,6 +6,7 @@
 #include "lanescope/compress/words.hpp"
 
 namespace lanescope::compress {
+inline namespace LANESCOPE_CPU {
 
 /// A word of each lane.
 inline constexpr std::uint32_t kRowBytes = kLanes * 4;
@@ -76,4 +77,5 @@ LANESCOPE_LANES void load_nibbles(Warp warp, const std::uint8_t* in, std::uint32
   }
 }
 
+}  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

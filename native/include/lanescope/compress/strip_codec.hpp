@@ -6,6 +6,7 @@
 #include "lanescope/compress/lanes.hpp"
 
 namespace lanescope::compress {
+inline namespace LANESCOPE_CPU {
 
 // A strip codec codes up to `kStripBytes` of values of one kind, by one warp. It is a class with
 //
@@ -53,4 +54,5 @@ struct Settings {
   int dimensionality = 1;
 };
 
+}  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

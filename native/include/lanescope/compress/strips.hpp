@@ -8,6 +8,7 @@
 #include "lanescope/compress/gfc.hpp"
 
 namespace lanescope::compress {
+inline namespace LANESCOPE_CPU {
 
 /// Calls `go` with an object of the class that codes such values; false where there is none.
 template <typename Go>
@@ -35,4 +36,5 @@ bool with_strip(Codec codec, Dtype dtype, Go go) {
   return false;
 }
 
+}  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

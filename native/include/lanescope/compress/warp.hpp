@@ -1,13 +1,16 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
 
 #include "lanescope/compress/lanes.hpp"
+#if defined(__GNUC__) && !defined(__CUDACC__)
+#include "lanescope/compress/host_transpose.hpp"
+#define LANESCOPE_HOST_TRANSPOSE
+#endif
 
 namespace lanescope::compress {
+inline namespace LANESCOPE_CPU {
 
 inline constexpr int kLanes = 32;
 
@@ -19,9 +22,9 @@ inline constexpr int kLanes = 32;
 struct HostWarp {
   template <typename T>
   struct Lanes {
-    std::array<T, kLanes> at;  // Holds nothing until it is written, as a register.
-    T& operator[](int lane) { return at[static_cast<std::size_t>(lane)]; }
-    const T& operator[](int lane) const { return at[static_cast<std::size_t>(lane)]; }
+    T at[kLanes];  // Holds nothing until it is written, as a register.
+    T& operator[](int lane) { return at[lane]; }
+    const T& operator[](int lane) const { return at[lane]; }
   };
 
   /// Calls `step(lane)` for every lane.
@@ -66,7 +69,9 @@ struct HostWarp {
 
   /// The largest one of all lanes.
   std::uint32_t most(const Lanes<std::uint32_t>& values) const {
-    return *std::max_element(values.at.begin(), values.at.end());
+    std::uint32_t most = 0;
+    for (int lane = 0; lane < kLanes; ++lane) most = values[lane] > most ? values[lane] : most;
+    return most;
   }
 
   /// What is found out but once for transpositions, on a GPU.
@@ -80,11 +85,15 @@ struct HostWarp {
   /// same to a vectorising compiler, and lanes are in order again at the end.
   Lanes<std::uint32_t> transpose(Lanes<std::uint32_t> rows, Turns) const {
     Lanes<std::uint32_t> next;
+#ifdef LANESCOPE_HOST_TRANSPOSE
+    transpose_bits(rows.at, next.at);
+#else
     swap_blocks<16>(rows, next, 0x0000FFFF);
     swap_blocks<8>(next, rows, 0x00FF00FF);
     swap_blocks<4>(rows, next, 0x0F0F0F0F);
     swap_blocks<2>(next, rows, 0x33333333);
     swap_blocks<1>(rows, next, 0x55555555);
+#endif
     return next;
   }
 
@@ -120,14 +129,49 @@ struct HostWarp {
     for (int row = 0; row < count; ++row) rows[row] = before = add_up(rows[row], before, back);
   }
 
+  /// Only here: the same, with `give(lane, sum)` for each lane; `before` is then the sums.
+  template <typename T, typename Give>
+  void add_up_to(const Lanes<T>& values, Lanes<T>& before, std::uint32_t lag, Give give) const {
+    switch (lag) {
+      case 1:
+        return add_up_by<1>(values, before, give);
+      case 2:
+        return add_up_by<2>(values, before, give);
+      case 3:
+        return add_up_by<3>(values, before, give);
+      case 4:
+        return add_up_by<4>(values, before, give);
+      case 5:
+        return add_up_by<5>(values, before, give);
+      case 6:
+        return add_up_by<6>(values, before, give);
+      case 7:
+        return add_up_by<7>(values, before, give);
+      case 8:
+        return add_up_by<8>(values, before, give);
+      default:
+        before = add_up(values, before, lag_of(lag));
+        each([&](int lane) { give(lane, before[lane]); });
+    }
+  }
+
   /// Stores lanes `first` to `first + count - 1` in a row; `at` is a multiple of 4.
   void store_some(void* at, const Lanes<std::uint32_t>& words, int first, int count) const {
-    std::memcpy(at, words.at.data() + first, static_cast<std::size_t>(count) * 4);
+    std::memcpy(at, words.at + first, static_cast<std::size_t>(count) * 4);
   }
 
   /// Loads what `store_some` stored into the same lanes of `words`.
   void load_some(const void* at, Lanes<std::uint32_t>& words, int first, int count) const {
-    std::memcpy(words.at.data() + first, at, static_cast<std::size_t>(count) * 4);
+    std::memcpy(words.at + first, at, static_cast<std::size_t>(count) * 4);
+  }
+
+  /// Only here: loads `count` of `most` words, which can all be read, into lanes from `first` on; 0
+  /// into the others of them.
+  template <int first, int most>
+  void load_first(const void* at, Lanes<std::uint32_t>& words, int count) const {
+    std::uint32_t all[most];
+    std::memcpy(all, at, sizeof all);
+    for (int i = 0; i < most; ++i) words[first + i] = i < count ? all[i] : 0;
   }
 
   /// Counts one more where other lanes may do so, too. On a GPU atomic.
@@ -137,6 +181,20 @@ struct HostWarp {
   void sync() const {}
 
  private:
+  /// `add_up_to`, with the last sums in registers.
+  template <int lag, typename T, typename Give>
+  static void add_up_by(const Lanes<T>& values, Lanes<T>& before, Give give) {
+    T last[lag];
+    for (int i = 0; i < lag; ++i) last[i] = before[kLanes - lag + i];
+    LANESCOPE_UNROLLED
+    for (int lane = 0; lane < kLanes; ++lane) {
+      T& sum = last[lane % lag];
+      sum = static_cast<T>(sum + values[lane]);
+      give(lane, sum);
+    }
+    for (int lane = kLanes - lag; lane < kLanes; ++lane) before[lane] = last[lane % lag];
+  }
+
   template <int apart>
   static void swap_blocks(const Lanes<std::uint32_t>& rows, Lanes<std::uint32_t>& next,
                           std::uint32_t mask) {
@@ -149,4 +207,5 @@ struct HostWarp {
   }
 };
 
+}  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

@@ -6,6 +6,7 @@
 #include "lanescope/compress/warp.hpp"
 
 namespace lanescope::compress {
+inline namespace LANESCOPE_CPU {
 
 /// 4 bytes at a multiple of 4, whatever lies there: one load on a GPU, too.
 LANESCOPE_LANES inline std::uint32_t load_word(const void* at) {
@@ -60,4 +61,5 @@ LANESCOPE_LANES constexpr std::uint32_t parts_of(std::uint32_t count, std::uint3
   return (count + size - 1) / size;
 }
 
+}  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

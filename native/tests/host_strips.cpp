@@ -1,0 +1,115 @@
+// Compares what the host's codecs for newer CPUs make with what those for any CPU do: blocks,
+// damaged blocks, and checksums. Prints which of them this CPU could run.
+//
+//   host_strips ROUNDS SEED
+
+#include "lanescope/compress/host_strips.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace lanescope::compress {
+
+// As in format.cpp, which is not linked.
+std::size_t bytes_of(Dtype dtype) {
+  constexpr std::size_t kBytes[] = {1, 2, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8};
+  return kBytes[static_cast<int>(dtype)];
+}
+
+namespace {
+
+using Random = std::mt19937_64;
+
+struct alignas(64) Block {
+  std::byte bytes[kBlockBytes];
+};
+
+void require(bool holds, const char* what, const char* name, const StripKind& kind) {
+  if (holds) return;
+  std::fprintf(stderr, "%s: %s (codec %d, type %d, dimensionality %d)\n", name, what,
+               static_cast<int>(kind.codec), static_cast<int>(kind.dtype), kind.dimensionality);
+  std::exit(1);
+}
+
+/// A walk of steps of many sizes from values some places back, with a part of them as random bits.
+template <typename Word>
+void walk(Random& random, std::byte* out, std::size_t bytes) {
+  std::vector<Word> values(bytes / sizeof(Word));
+  const std::size_t back = 1 + random() % 33;
+  const unsigned narrow = random() % 64, rare = 1 + random() % 300;
+  const Word sign = random() % 2 ? Word(Word{1} << (8 * sizeof(Word) - 1)) : Word{0};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Word before = i < back ? Word(random() >> 7) : values[i - back];
+    const Word step = static_cast<Word>(random() >> narrow >> random() % 8);
+    values[i] = static_cast<Word>((random() % 2 ? before + step : before - step) ^
+                                  (random() % 2 ? sign : Word{0}));
+    if (random() % rare == 0) values[i] = static_cast<Word>(random());
+  }
+  std::memcpy(out, values.data(), values.size() * sizeof(Word));
+}
+
+void fill(Random& random, std::byte* out, std::size_t bytes, std::size_t value_bytes) {
+  if (value_bytes == 2) return walk<std::uint16_t>(random, out, bytes);
+  if (value_bytes == 4) return walk<std::uint32_t>(random, out, bytes);
+  walk<std::uint64_t>(random, out, bytes);
+}
+
+/// One block by two kinds of code.
+void compare(Random& random, const StripKind& kind, const HostStrips& plain,
+             const HostStrips& other) {
+  const std::size_t value_bytes = bytes_of(kind.dtype);
+  const std::size_t whole = random() % 3 == 0 ? kBlockBytes : 1 + random() % kBlockBytes;
+  const std::size_t bytes = std::max(whole / value_bytes, std::size_t{1}) * value_bytes;
+  static Block in, out[2];
+  fill(random, in.bytes, bytes, value_bytes);
+  require(plain.checksum(in.bytes, whole) == other.checksum(in.bytes, whole), "another checksum",
+          other.name, kind);
+
+  std::vector<std::byte> coded(kMostPayloadBytes), same(kMostPayloadBytes, std::byte{0xA5});
+  coded.resize(plain.encode(kind, in.bytes, bytes, coded.data()));
+  same.resize(other.encode(kind, in.bytes, bytes, same.data()));
+  require(coded == same, "other coded bytes", other.name, kind);
+
+  for (int damages = 0; damages < 4; ++damages) {
+    bool good[2];
+    for (int which = 0; which < 2; ++which) {
+      std::memset(out[which].bytes, 0, bytes);
+      good[which] = (which == 0 ? plain : other)
+                        .decode(kind, coded.data(), coded.size(), out[which].bytes, bytes);
+    }
+    require(good[0] == good[1], "other blocks are refused", other.name, kind);
+    require(!good[0] || std::memcmp(out[0].bytes, out[1].bytes, bytes) == 0, "other values",
+            other.name, kind);
+    if (damages == 0)
+      require(good[0] && std::memcmp(in.bytes, out[0].bytes, bytes) == 0, "not what was coded",
+              other.name, kind);
+    coded[random() % 2 ? random() % coded.size() : random() % 40 % coded.size()] ^=
+        static_cast<std::byte>(1U << random() % 8);
+  }
+}
+
+constexpr StripKind kKinds[] = {
+    {Codec::gfc, Dtype::float64, 1},       {Codec::gfc, Dtype::float32, 1},
+    {Codec::exponent, Dtype::bfloat16, 1}, {Codec::exponent, Dtype::float16, 1},
+    {Codec::exponent, Dtype::float32, 1},  {Codec::delta, Dtype::float64, 1},
+    {Codec::delta, Dtype::int32, 1},       {Codec::delta, Dtype::uint16, 1}};
+
+}  // namespace
+}  // namespace lanescope::compress
+
+int main(int, char** arguments) {
+  using namespace lanescope::compress;
+  Random random(std::strtoull(arguments[2], nullptr, 10));
+  const auto possible = possible_host_strips();
+  for (long round = std::atol(arguments[1]); round > 0; --round)
+    for (StripKind kind : kKinds) {
+      kind.dimensionality = 1 + static_cast<int>(random() % 32);
+      for (const HostStrips* other : possible) compare(random, kind, *possible[0], *other);
+    }
+  for (const HostStrips* one : possible) std::printf("%s\n", one->name);
+}
