@@ -104,6 +104,7 @@ def test_the_example_runs_on_the_cpu_and_keeps_its_panels(tmp_path):
         (("--cpu", "--size", 32, "--block", 32), "only one block"),
         (("--matrix", "sparse"), "'sparse' is none of smooth, random"),
         (("--compression", "yes"), "'yes' is none of auto, on, off"),
+        (("--over", "air"), "'air' is none of peer, host"),
         (("--size", 64, "--block", 32, "--gpus", "0"), "'0' are not two GPUs"),
         (("--size", 64, "--block", 32, "--gpus", "1,1"), "names one GPU twice"),
         (("--size", 64, "--block", 32, "--gpus", "98,99"), "--cpu"),
@@ -118,15 +119,16 @@ def test_what_cannot_be_done_is_one_sentence(arguments, part):
 
 @pytest.mark.gpu
 @pytest.mark.multigpu
+@pytest.mark.parametrize("over", ["peer", "host"])
 @pytest.mark.parametrize("compression", ["auto", "on", "off"])
 @pytest.mark.parametrize("matrix", KINDS)
-def test_two_gpus_find_the_same_factors_however_panels_are_sent(compression, matrix):
+def test_two_gpus_find_the_same_factors_however_panels_are_sent(over, compression, matrix):
     torch = pytest.importorskip("torch")
     if torch.cuda.device_count() < 2:
         pytest.skip("fewer than two GPUs that CUDA can use")
     done = example(
         *("--size", 2048, "--block", 256, "--turns", 1, "--matrix", matrix, "--json"),
-        *("--compression", compression),
+        *("--compression", compression, "--over", over),
     )
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)

@@ -27,6 +27,7 @@ from lanescope.examples.blocked_lu import (
 
 _MATRICES = ("smooth", "random")
 _COMPRESSIONS = ("auto", "on", "off")
+_LINKS = ("peer", "host")
 #: Of the norm of the matrix. Rounding leaves about 1e-15.
 _MOST_RESIDUAL = 1e-12
 _SEED = 1
@@ -67,6 +68,12 @@ def lu(
     compression: Annotated[
         str, typer.Option(metavar="HOW", help="Of the channel: auto, on or off.")
     ] = "auto",
+    over: Annotated[
+        str,
+        typer.Option(
+            "--over", metavar="WAY", help="peer: from GPU to GPU; host: by its pinned memory."
+        ),
+    ] = "peer",
     gpus: Annotated[str, typer.Option(metavar="A,B", help="Two, as CUDA numbers them.")] = "0,1",
     cpu: Annotated[
         bool, typer.Option("--cpu", help="Both parts in this host's memory; nothing compressed.")
@@ -78,14 +85,14 @@ def lu(
     as_json: Annotated[bool, typer.Option("--json", help="Print every turn as JSON.")] = False,
 ) -> None:
     """Factor a matrix on two GPUs, panels sent as they are and over a channel, and compare."""
-    _check(size, block, matrix, compression)
+    _check(size, block, matrix, compression, over)
     saving = _saving(save_panels)
     try:
         made = dominant_matrix(size, matrix)
         found = (
             _on_host(made, block, turns, saving)
             if cpu
-            else _on_gpus(made, block, turns, compression, _two(gpus), saving)
+            else _on_gpus(made, block, turns, (over, compression), _two(gpus), saving)
         )
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and type(error).__name__ != "OutOfMemoryError":
@@ -95,7 +102,7 @@ def lu(
         ) from error
     told: dict[str, Any] = {"size": size, "block": block, "matrix": matrix} | found
     if not cpu:
-        told["compression"] = compression
+        told |= {"compression": compression, "over": over}
     print(json.dumps(told, indent=1) if as_json else _text(told))
     if not max(told["residual"].values()) < _MOST_RESIDUAL:  # not a number is none, either
         print("the factors are beyond what rounding explains", file=sys.stderr)
@@ -120,7 +127,7 @@ def residual(factors: Any, matrix: Any, library: Any) -> float:
     return float(library.linalg.norm(product - matrix) / library.linalg.norm(matrix))
 
 
-def _check(size: int, block: int, matrix: str, compression: str) -> None:
+def _check(size: int, block: int, matrix: str, compression: str, over: str) -> None:
     if size % block or size < 2 * block:
         raise InputError(
             f"--size {size} is no multiple of --block {block}, or only one block; give for "
@@ -129,6 +136,7 @@ def _check(size: int, block: int, matrix: str, compression: str) -> None:
     for name, given, known in (
         ("--matrix", matrix, _MATRICES),
         ("--compression", compression, _COMPRESSIONS),
+        ("--over", over, _LINKS),
     ):
         if given not in known:
             raise InputError(f"{name} '{given}' is none of {', '.join(known)}; give one of them")
@@ -200,17 +208,23 @@ def _on_gpus(
     matrix: NDArray[np.float64],
     block: int,
     turns: int,
-    compression: str,
+    sending: tuple[str, str],
     gpus: tuple[int, int],
     keep: Callable[[Any], None],
 ) -> dict[str, Any]:
-    from lanescope.examples.torch_linear import Channels, load_torch
+    from lanescope.examples.torch_linear import Channels, Parcels, load_torch, raw_copies
 
     torch = load_torch(max(gpus) + 1, ", or give --cpu")
     whole = torch.from_numpy(matrix)
     source = _dealt(whole, block, lambda part, device: part.to(f"cuda:{gpus[device]}"))
-    with closing(Channels(gpus, compression)) as channels:
-        return _both_ways(torch, whole, source, gpus, turns, channels, keep)
+    over, compression = sending
+    if over == "peer":
+        with closing(Channels(gpus, compression)) as channels:
+            ways = {"raw": raw_copies(gpus), "channel": channels}
+            return _both_ways(torch, whole, source, gpus, turns, ways, keep)
+    with closing(Parcels(gpus, "off")) as raw, closing(Parcels(gpus, compression)) as parcels:
+        ways = {"raw": raw, "channel": parcels}
+        return _both_ways(torch, whole, source, gpus, turns, ways, keep)
 
 
 def _both_ways(
@@ -219,16 +233,15 @@ def _both_ways(
     source: Dealt,
     gpus: tuple[int, int],
     turns: int,
-    channels: Any,
+    ways: dict[str, Any],
     keep: Callable[[Any], None],
 ) -> dict[str, Any]:
-    from lanescope.examples.torch_linear import Timed, TorchLinear, raw_copies, waiting_for
+    from lanescope.examples.torch_linear import Timed, TorchLinear, waiting_for
 
     linear, wait = TorchLinear(torch), waiting_for(torch, gpus)
-    ways: dict[str, Send] = {"raw": raw_copies(gpus), "channel": channels}
     # once each before anything is timed: libraries load, memory is taken, the rule learns
     factor(_copied(source), linear, _keeping(ways["raw"], keep))
-    factor(_copied(source), linear, channels)
+    factor(_copied(source), linear, ways["channel"])
     made, ended = [], {}
     for _ in range(turns):
         for way, send in ways.items():
@@ -245,7 +258,7 @@ def _both_ways(
         "turns": [_told(one) for one in made],
         "residual": found,
         "same_bits": all(bool(torch.equal(one, other)) for one, other in pairs),
-        "ratio": channels.ratio(),
+        "ratio": ways["channel"].ratio(),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from lanescope.errors import InputError
@@ -114,12 +114,38 @@ class Channels:
 
     def ratio(self) -> float | None:
         """Return bytes of panels over those that crossed the links, as far as it is known."""
-        records = [one for channel in self._of.values() for one in channel.log]
-        told = [one.outcome for one in records if one.outcome is not None]
-        wire = sum(one.wire_bytes for one in told)
-        return sum(one.raw_bytes for one in told) / wire if wire else None
+        return _ratio(self._of.values())
 
     def close(self) -> None:
         """Give back what the channels hold."""
         for channel in self._of.values():
             channel.close()
+
+
+class Parcels:
+    """Sends panels by pinned memory of the host: one GPU brings them there, the other gets them."""
+
+    def __init__(self, gpus: Sequence[int], compression: str) -> None:
+        import lanescope
+
+        self._of = [lanescope.Channel(gpu, "host", compression=compression) for gpu in gpus]
+
+    def __call__(self, panel: Any, owner: int, device: int) -> Any:
+        """Send one panel."""
+        return self._of[device].restore(self._of[owner].offload(panel, tag="panel"))
+
+    def ratio(self) -> float | None:
+        """Return bytes of panels over those that crossed the links, as far as it is known."""
+        return _ratio(self._of)
+
+    def close(self) -> None:
+        """Give back what the channels hold."""
+        for channel in self._of:
+            channel.close()
+
+
+def _ratio(channels: Iterable[Any]) -> float | None:
+    records = [one for channel in channels for one in channel.log]
+    told = [one.outcome for one in records if one.outcome is not None]
+    wire = sum(one.wire_bytes for one in told)
+    return sum(one.raw_bytes for one in told) / wire if wire else None
