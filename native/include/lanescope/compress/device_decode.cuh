@@ -99,6 +99,13 @@ struct GroupDecoder {
   }
 
  private:
+  /// How many bytes before a strip are read with it: from where its line of memory begins, or
+  /// 16 bytes of it where that lies before the first payload.
+  __device__ std::uint32_t bytes_before(const std::byte* strip) const {
+    const auto line = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(strip) % kLine);
+    return strip - payloads >= static_cast<std::ptrdiff_t>(line) ? line : line % 16;
+  }
+
   __device__ __forceinline__ Wrong restore(const Entry& entry, std::byte* out, std::uint32_t bytes,
                                            StripPart mine, std::uint64_t& sum) {
     const auto size = static_cast<std::uint32_t>(entry.descriptor.payload_bytes());
@@ -185,17 +192,16 @@ struct GroupDecoder {
     const auto values = static_cast<std::uint32_t>(mine.bytes / sizeof(Word));
     TileOut<Strip> to{tile, out + mine.begin, values, mine.begin / 8, 0};
     bool good;
-    const std::uint32_t aligned = begin / 16 * 16;
-    const std::uint32_t count = (begin + used - aligned + 15) / 16;
+    const std::uint32_t before = bytes_before(payload + begin);
+    const std::uint32_t count = (before + used + 15) / 16;
     if (16 * count <= Shape::kDecodeRoom) {
       auto* held = reinterpret_cast<uint4*>(staging);
-      const auto* from = reinterpret_cast<const uint4*>(payload + aligned);
+      const auto* from = reinterpret_cast<const uint4*>(payload + begin - before);
       for (std::uint32_t i = group.lanes.lane; i < count; i += kLanes) copy_in(held + i, from + i);
       wait_for_copies();
       __syncwarp();
-      good = Strip::decode(group.lanes,
-                           reinterpret_cast<const std::uint8_t*>(staging) + (begin - aligned), used,
-                           settings, to, values);
+      good = Strip::decode(group.lanes, reinterpret_cast<const std::uint8_t*>(staging) + before,
+                           used, settings, to, values);
     } else {
       good = Strip::decode(group.lanes, reinterpret_cast<const std::uint8_t*>(payload) + begin,
                            used, settings, to, values);

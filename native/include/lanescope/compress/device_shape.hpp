@@ -7,6 +7,9 @@
 
 namespace lanescope::compress {
 
+/// A line of memory: what is read at once, or written, crosses a link in whole ones best.
+inline constexpr std::uint32_t kLine = 128;
+
 /// In place of a codec's class, for blocks that are not coded.
 struct NoStrip {
   using Word = std::uint8_t;
@@ -48,10 +51,10 @@ struct DeviceShape {
                                                    ? 512 / sizeof(typename Strip::Word)
                                                    : Strip::kRow;
   static constexpr std::uint32_t kTileBytes = kTileValues * sizeof(typename Strip::Word);
-  /// Bytes for each warp's coded strip, which begins up to 12 behind a multiple of 16.
+  /// Bytes for each warp's coded strip, which begins up to 124 behind the begin of a line.
   static constexpr std::uint32_t kDecodeRoom =
       least(each(kDecodeGroups, kDecodeGroups) - kTileBytes,
-            static_cast<std::uint32_t>(padded(Strip::bound(kValues) + 12)));
+            static_cast<std::uint32_t>(padded(Strip::bound(kValues) + kLine - 4)));
 };
 
 template <>
