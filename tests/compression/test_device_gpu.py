@@ -142,6 +142,18 @@ def test_tensors_come_back_as_they_were():
         assert lanescope.decompress(on_host(stream), framework="torch").equal(values.cpu())
 
 
+def test_arrays_of_cupy_come_back_as_they_were():
+    cupy = pytest.importorskip("cupy")
+    values = cupy.sin(cupy.arange(1 << 20, dtype=cupy.float32))
+    stream = lanescope.compress(values)
+    assert isinstance(stream, cupy.ndarray)
+    assert stream.nbytes < values.nbytes
+    back = lanescope.decompress(stream)
+    assert isinstance(back, cupy.ndarray)
+    assert bool((back.view(cupy.uint32) == values.view(cupy.uint32)).all())
+    assert np.array_equal(lanescope.decompress(cupy.asnumpy(stream)), cupy.asnumpy(values))
+
+
 def test_work_follows_the_callers_stream():
     mine = torch.cuda.Stream()
     with torch.cuda.stream(mine):

@@ -1,6 +1,11 @@
+#include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "candidates.hpp"
 #include "deciding.hpp"
 #include "lanescope/compress/channel.hpp"
 #include "lanescope/compress/host_channel.hpp"
@@ -26,7 +31,8 @@ struct Way {
   Way(const ChannelOptions& options, std::size_t fill_bytes, Arguments&&... arguments)
       : deciding(options, std::min(fill_bytes, *options.slab_bytes)),
         log(deciding.decider()),
-        channel(std::make_unique<Channel>(std::forward<Arguments>(arguments)...)) {}
+        channel(std::make_unique<Channel>(std::forward<Arguments>(arguments)...)),
+        only(options.codec) {}
   ~Way() {
     channel.reset();
     try {
@@ -43,9 +49,21 @@ struct Way {
     return Ticket(std::move(state));
   }
 
+  /// Loads the kernels that may be needed, so that no transfer that is timed waits for it.
+  void load(Dtype dtype) {
+    const std::lock_guard lock(loading);
+    if (!loaded.insert(dtype).second) return;
+    const auto codecs = only ? std::vector{*only} : codecs_of(dtype);
+    for (const Codec codec : codecs)
+      if (codec != Codec::raw) channel->load({core_of(codec), core_of(dtype), 1});
+  }
+
   Deciding deciding;
   Log log;
   std::unique_ptr<Channel> channel;
+  std::optional<Codec> only;
+  std::mutex loading;
+  std::set<Dtype> loaded;
 };
 
 }  // namespace
@@ -79,9 +97,11 @@ struct GpuChannel::State : Way<core::DeviceChannel> {
       : Way(options, options.over_host ? core::kOverHostFill : core::kPeerFill, from_gpu, to_gpu,
             core_of(options), options.over_host ? core::Via::host : core::Via::peer),
         from(from_gpu),
-        to(to_gpu) {}
+        to(to_gpu),
+        over_host(options.over_host) {}
 
   int from, to;
+  bool over_host;
 };
 
 GpuChannel::GpuChannel(int from, int to, const ChannelOptions& options) {
@@ -109,8 +129,10 @@ Ticket GpuChannel::send(std::span<const std::byte> source, std::span<std::byte> 
     require_on(state.to, target, "the array for the values");
     state.log.settle();
     const lanescope::ScopedDevice scope(state.from);
-    Transfer transfer{std::string(tag), name_of(state.from) + ">" + name_of(state.to), dtype,
+    const std::string over = state.over_host ? ">host>" : ">";
+    Transfer transfer{std::string(tag), name_of(state.from) + over + name_of(state.to), dtype,
                       source.size()};
+    state.load(dtype);
     Decision decision = state.deciding.decide(transfer, source, source_stream);
     auto ticket = state.channel->send(source.data(), target.data(), source.size(),
                                       choice_of(decision, dtype), source_stream, target_stream);
@@ -172,6 +194,7 @@ HostChannel::Offload HostChannel::offload(std::span<const std::byte> source, Dty
     state.log.settle();
     const lanescope::ScopedDevice scope(state.gpu);
     Transfer transfer{std::string(tag), name_of(state.gpu) + ">host", dtype, source.size()};
+    state.load(dtype);
     Decision decision = state.deciding.decide(transfer, source, stream);
     auto [held, ticket] =
         state.channel->offload(source.data(), source.size(), choice_of(decision, dtype), stream);

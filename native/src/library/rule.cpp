@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "candidates.hpp"
 #include "lanescope/compression.hpp"
 #include "rule_costs.hpp"
 
@@ -20,30 +21,6 @@ constexpr double kShare = 0.005;  // of all time, that trials and mistakes may c
 constexpr int kEvery = 64;        // decisions from one trial to the next
 constexpr int kFirstPatience = 8;
 constexpr double kLeastSlowness = 0.5, kMostSlowness = 100;
-
-std::vector<Codec> codecs_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::bfloat16:
-    case Dtype::float16:
-      return {Codec::exponent, Codec::delta};
-    case Dtype::float32:
-      return {Codec::delta, Codec::exponent};
-    case Dtype::float64:
-      return {Codec::delta, Codec::gfc};
-    case Dtype::bytes:
-    case Dtype::int8:
-      return {};
-    default:
-      return {Codec::delta};
-  }
-}
-
-/// Whether a codec takes values of a type, suitable or not.
-bool takes(Codec codec, Dtype dtype) {
-  const auto suitable = codecs_of(dtype);
-  return codec == Codec::raw || (codec == Codec::gfc && dtype == Dtype::float32) ||
-         std::find(suitable.begin(), suitable.end(), codec) != suitable.end();
-}
 
 std::string text(const char* format, double value) {
   char said[40];
