@@ -198,9 +198,7 @@ def main() -> None:
     parser.add_argument(
         "--sms", nargs="+", type=int, default=[None], help="0: all; default: the channel's own"
     )
-    parser.add_argument(
-        "--slab-mib", type=int, help="default: the channel's own, as with slots and lanes"
-    )
+    parser.add_argument("--slab-mib", type=int, help="default: the channel's own, as with slots")
     parser.add_argument("--slots", type=int)
     parser.add_argument("--restore-by", choices=["staged", "mapped"], default="staged")
     parser.add_argument("--turns", type=int, default=9)

@@ -50,7 +50,7 @@ class MadeUpCore:
         Why transfers are not compressed.
     """
 
-    RestoreBy = native.RestoreBy
+    RestoreBy, Via = native.RestoreBy, native.Via
 
     def __init__(self, ratio=2.0, change=lambda data: None, room=None, why_raw=""):
         self.ratio, self.change, self.room, self.why_raw = ratio, change, room, why_raw

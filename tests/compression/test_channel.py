@@ -103,6 +103,24 @@ def test_kernels_are_loaded_before_they_are_needed_and_once(cores):
     assert cores[1].loaded == []
 
 
+def test_an_array_that_the_codec_does_not_take_goes_raw_each_time(cores):
+    channel = lanescope.Channel(0, 1, codec="exponent")
+    for _ in range(2):
+        channel.send(Tensor(VALUES.view(np.int32)))
+    assert cores[0].loaded == []
+    assert [call[3] for call in cores[0].calls] == [None, None]
+
+
+def test_kernels_that_do_not_load_are_told_where_they_are_needed(cores, monkeypatch):
+    def refuse(self, *given):
+        raise native.NativeError("call", 0, "bad choice", "too few bytes of shared memory", "here")
+
+    channel = lanescope.Channel(0, 1)
+    monkeypatch.setattr(type(cores[0]), "load", refuse)
+    channel.send(Tensor(VALUES))
+    assert len(cores[0].calls) == 1
+
+
 def test_values_go_into_the_array_that_is_given(cores):
     channel = lanescope.Channel(0, 1, compression="off")
     out = CupyArray(np.empty(VALUES.nbytes, np.uint8), gpu=1)

@@ -181,6 +181,20 @@ def test_both_ways_at_once_with_all_sms(pair):
     assert same(returned, values)
 
 
+@pytest.mark.parametrize("pair", PAIRS)
+def test_busy_sms_and_no_patience_hold_no_block_back(pair):
+    """Something else keeps SMs of the sender for longer than a receiver would like to wait."""
+    values = made_up(torch.float32, 64 << 20)
+    busy = torch.cuda.Stream(0)
+    with peer(pair, codec="delta", sms=132, patience_seconds=0) as channel:
+        assert same(channel.send(values), values)
+        with torch.cuda.stream(busy):
+            for _ in range(4):
+                torch.cuda._sleep(200_000_000)
+        assert same(channel.send(values), values)
+        channel.last.wait()
+
+
 FAILING = """
 import os, sys, time, torch, lanescope
 values = torch.arange(64 << 20, dtype=torch.int32, device="cuda:0")

@@ -189,8 +189,9 @@ class LANESCOPE_API Always final : public Decider {
 /// (docs/compression-rule.md), without probes and links that are known beforehand.
 class LANESCOPE_API Rule final : public Decider {
  public:
-  /// For channels with such slabs; with a codec it is the only one, else those that suit the type.
-  explicit Rule(std::size_t slab_bytes = 8 << 20, std::optional<Codec> codec = {});
+  /// For channels that code so much before their whole pipeline is at work: 20 MiB between GPUs,
+  /// 8 MiB with the host. With a codec it is the only one, else those that suit the type.
+  explicit Rule(std::size_t fill_bytes = 8 << 20, std::optional<Codec> codec = {});
   ~Rule() override;
   Decision decide(const Transfer& transfer) override;
   void learn(const Transfer& transfer, const Decision& decision, const Outcome& outcome) override;

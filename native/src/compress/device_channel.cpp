@@ -31,9 +31,9 @@ std::string gpu(int device) {
 
 void require_reach(int from, int to) {
   if (from == to || (enable_peer(from, to) && enable_peer(to, from))) return;
-  throw Error(
-      "DeviceChannel", 0, "no peer access",
-      gpu(from) + " and " + gpu(to) + " do not reach each other's memory; send via the host");
+  throw Error("DeviceChannel", 0, "no peer access",
+              gpu(from) + " and " + gpu(to) +
+                  " do not reach each other's memory; let the channel go over the host's");
 }
 
 bool is_aligned(const void* at) {
@@ -70,6 +70,7 @@ struct DeviceChannel::State {
   std::string hindrance(const void* source, const void* target);
   bool has_rooms();
   Room& next_room();
+  void next_mark(Room& room);
   int encoding_sms(const Choice& choice) const;
   std::shared_ptr<Ticket> open(TransferFacts facts, std::unique_ptr<Report> report);
   void begin_behind(cudaStream_t source_stream, cudaStream_t target_stream);
@@ -82,7 +83,7 @@ struct DeviceChannel::State {
   void send_slab(const Ticket& ticket, const Choice& choice, const Slab& slab, std::size_t part,
                  const std::byte* source, std::byte* target);
   void damage(const Room& room, const Slab& slab, cudaStream_t encoder, cudaStream_t decoder);
-  void give_up();
+  void give_up() noexcept;
   void settle(Ticket& ticket, cudaStream_t source_stream, cudaStream_t target_stream);
   void settle_raw(Ticket& ticket, cudaStream_t source_stream, cudaStream_t target_stream);
   void settle_coded(Ticket& ticket, cudaStream_t source_stream, cudaStream_t target_stream);
@@ -99,7 +100,9 @@ struct DeviceChannel::State {
   Event source_ready, target_ready, encoding_ready, decoding_ready, encoded, decoded, brought;
   std::vector<Room> rooms;
   std::size_t room_turn = 0;
+  std::mutex rooms_mutex;  // of those that make, mark, or give up
   bool no_memory = false;  // for rooms
+  bool no_values = false;  // that streams would wait for
   ReportPool reports;
   InFlight in_flight;
   std::optional<std::size_t> damaged_block;
@@ -129,8 +132,9 @@ DeviceChannel::State::State(int from_device, int to_device, const ChannelOptions
 
 std::string DeviceChannel::State::hindrance(const void* source, const void* target) {
   if (!is_aligned(source) || !is_aligned(target)) return "an array is not aligned to 16 bytes";
-  if (!has_stream_values()) return "the driver lets no stream wait for what kernels write";
-  if (!has_rooms())
+  const bool room = has_rooms();
+  if (no_values) return "the driver lets no stream wait for what kernels write";
+  if (!room)
     return (via == Via::host ? "the host" : gpu(to)) + " has no memory for " +
            std::to_string(options.slots) + " slabs of " + std::to_string(options.slab_bytes) +
            " bytes";
@@ -140,8 +144,11 @@ std::string DeviceChannel::State::hindrance(const void* source, const void* targ
 /// Asked for once: what failed would fail again, and cost time.
 bool DeviceChannel::State::has_rooms() {
   if (!rooms.empty() || no_memory) return !no_memory;
+  const std::lock_guard lock(rooms_mutex);
   try {
     for (int i = 0; i < options.slots; ++i) rooms.emplace_back(from, to, options.slab_bytes, via);
+    const ScopedDevice scope(to);
+    no_values = !streams_take_values(rescue.get(), rooms[0].stored());
   } catch (const Error& error) {
     rooms.clear();
     no_memory = error.code() == cudaErrorMemoryAllocation;
@@ -152,6 +159,11 @@ bool DeviceChannel::State::has_rooms() {
 
 Room& DeviceChannel::State::next_room() {
   return rooms[room_turn++ % rooms.size()];
+}
+
+void DeviceChannel::State::next_mark(Room& room) {
+  const std::lock_guard lock(rooms_mutex);
+  room.next();
 }
 
 int DeviceChannel::State::encoding_sms(const Choice& choice) const {
@@ -181,12 +193,13 @@ void DeviceChannel::State::begin_behind(cudaStream_t source_stream, cudaStream_t
 
 void DeviceChannel::State::send_raw(Ticket& ticket, const std::byte* source, std::byte* target,
                                     cudaStream_t source_stream, cudaStream_t target_stream) {
+  const bool by_rooms = via == Via::host && has_rooms();
   begin_behind(source_stream, target_stream);
   const ScopedDevice scope(from);
   const cudaStream_t stream = encoding[0].get();
   let_wait(stream, target_ready);
   ticket.begin(stream);
-  if (via == Via::host && has_rooms())
+  if (by_rooms)
     send_raw_over_host(source, target, ticket.facts().bytes);
   else
     check(cudaMemcpyPeerAsync(target, to, source, from, ticket.facts().bytes, stream),
@@ -260,11 +273,13 @@ void DeviceChannel::State::send_slab(const Ticket& ticket, const Choice& choice,
   {
     const ScopedDevice scope(from);
     let_wait(encoder, room.free);
+    let_wait(encoder, room.written);
     if (taken != nullptr) wait_for_value(encoder, taken, before);
-    room.next();
+    next_mark(room);
     const Sink sink{room.entries(), room.payloads(), padded(slab.bytes), ticket.report().used(part),
                     room.progress()};
     encode_blocks(choice, source + slab.begin, slab.bytes, sink, encoding_sms(choice), encoder);
+    record(room.written, encoder);
   }
   const ScopedDevice scope(to);
   wait_for_value(decoder, room.stored(), room.mark());
@@ -292,11 +307,15 @@ void DeviceChannel::State::damage(const Room& room, const Slab& slab, cudaStream
 }
 
 /// Where the sender has failed, so that the receiver does not wait for what never comes.
-void DeviceChannel::State::give_up() {
-  const ScopedDevice scope(to);
-  for (const Room& room : rooms) {
-    write_value(rescue.get(), room.given_up(), kGivenUpAll);
-    write_value(rescue.get(), room.stored(), room.mark());
+void DeviceChannel::State::give_up() noexcept {
+  try {
+    const std::lock_guard lock(rooms_mutex);
+    const ScopedDevice scope(to);
+    for (const Room& room : rooms) {
+      write_value(rescue.get(), room.given_up(), kGivenUpAll);
+      write_value(rescue.get(), room.stored(), room.mark());
+    }
+  } catch (const Error&) {  // the receiver has failed, too, and waits for nothing
   }
 }
 
@@ -312,8 +331,13 @@ void DeviceChannel::State::join(const std::vector<Stream>& lanes, const Event& e
 /// The callers' streams go on behind a raw transfer, which is the sender's alone.
 void DeviceChannel::State::settle_raw(Ticket& ticket, cudaStream_t source_stream,
                                       cudaStream_t target_stream) {
+  if (via == Via::host) {  // also where not all of its copies could be put on the streams
+    const ScopedDevice scope(to);
+    record(decoded, decoding[0].get());
+  }
   const ScopedDevice scope(from);
   const cudaStream_t stream = encoding[0].get();
+  if (via == Via::host) let_wait(stream, decoded);
   record(encoded, stream);
   let_wait(source_stream, encoded);
   {

@@ -44,9 +44,16 @@ __global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThrea
   // Blocks are taken in order, so that payloads are nearly in order, too, whatever holds a group
   // up. All SMs get one before any gets a second one.
   const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
-  const std::size_t at_first = std::size_t{blockDim.x / kGroupThreads} * gridDim.x;
-  for (std::size_t block = group.number * gridDim.x + blockIdx.x; block < blocks;
-       block = at_first + group.shared->taken) {
+  std::size_t at_first = std::size_t{blockDim.x / kGroupThreads} * gridDim.x;
+  std::size_t begin = group.number * gridDim.x + blockIdx.x;
+  if (sink.progress.stored != nullptr) {
+    // A CTA that has no SM yet must hold no block back: others wait for it that may keep the SM.
+    if (group.leads()) group.shared->taken = atomicAdd(sink.used, kOneTaken) >> kUsedBits;
+    group.sync();
+    at_first = 0;
+    begin = group.shared->taken;
+  }
+  for (std::size_t block = begin; block < blocks; block = at_first + group.shared->taken) {
     encoder.encode(data + block * kBlockBytes, bytes_of_block(bytes, block), block,
                    [&] {  // What the warp reads next is on its way while it stores.
                      const std::size_t next = at_first + group.shared->taken;

@@ -1,5 +1,8 @@
 #include "lanescope/compress/room.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "lanescope/compress/slabs.hpp"
 #include "lanescope/compress/stream_order.hpp"
 
@@ -8,6 +11,8 @@ namespace lanescope::compress {
 namespace {
 
 constexpr std::size_t kLine = 256;
+/// An encoder may be held up by others for a while; and nanoseconds have to fit.
+constexpr double kLeastPatience_s = 30, kMostPatience_s = 1e9;
 
 constexpr std::size_t lined(std::size_t bytes) {
   return (bytes + kLine - 1) / kLine * kLine;
@@ -29,6 +34,7 @@ void zero(int device, void* memory, std::size_t bytes) {
 
 Room::Room(int from, int to, std::size_t slab_bytes, Via via)
     : free(event_on(to, Timing::none)),
+      written(event_on(from, Timing::none)),
       blocks_(blocks_in(slab_bytes)),
       entries_at_(lined((blocks_ + 1) * sizeof(unsigned int))),
       payloads_at_(entries_at_ + lined(blocks_ * sizeof(Entry))),
@@ -43,7 +49,8 @@ std::byte* Room::data() const {
 }
 
 Arrival Room::arrival(double patience_s) const {
-  return {stored(), mark_, given_up(), static_cast<std::uint64_t>(patience_s * 1e9)};
+  const double patience = std::clamp(patience_s, kLeastPatience_s, kMostPatience_s);
+  return {stored(), mark_, given_up(), static_cast<std::uint64_t>(patience * 1e9)};
 }
 
 }  // namespace lanescope::compress

@@ -46,8 +46,14 @@ void call(Call* function, const char* name, cudaStream_t stream, const unsigned 
 
 }  // namespace
 
-bool has_stream_values() {
-  return calls().wait != nullptr && calls().write != nullptr;
+bool streams_take_values(cudaStream_t stream, unsigned int* word) {
+  try {
+    write_value(stream, word, 0);
+    wait_for_value(stream, word, 0);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
 }
 
 void wait_for_value(cudaStream_t stream, const unsigned int* word, unsigned int value) {

@@ -54,8 +54,13 @@ struct Way {
     const std::lock_guard lock(loading);
     if (!loaded.insert(dtype).second) return;
     const auto codecs = only ? std::vector{*only} : codecs_of(dtype);
-    for (const Codec codec : codecs)
-      if (codec != Codec::raw) channel->load({core_of(codec), core_of(dtype), 1});
+    for (const Codec codec : codecs) {
+      if (codec == Codec::raw || !takes(codec, dtype)) continue;
+      try {
+        channel->load({core_of(codec), core_of(dtype), 1});
+      } catch (const lanescope::Error&) {  // which is told where they are needed
+      }
+    }
   }
 
   Deciding deciding;
@@ -166,7 +171,7 @@ std::size_t Parcel::stored_bytes() const {
 
 struct HostChannel::State : Way<core::HostChannel> {
   State(int device, const ChannelOptions& options, core::RestoreBy restore_by)
-      : Way(options, *options.slab_bytes, device,
+      : Way(options, core::kToHost.slab_bytes, device,
             core::HostChannelOptions{core_of(options), kPieceBytes, restore_by}),
         gpu(device) {}
 

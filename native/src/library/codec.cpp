@@ -58,7 +58,7 @@ const core::Nvcomp* nvcomp_for(core::Codec codec) {
   static const std::optional<core::Nvcomp> opened = []() -> std::optional<core::Nvcomp> {
     try {
       return core::Nvcomp();
-    } catch (const lanescope::Error&) {
+    } catch (const lanescope::Error&) {  // as if it were not installed
       return std::nullopt;
     }
   }();

@@ -296,8 +296,8 @@ void Rule::State::learn_compressed(const Transfer& transfer, const Decision& dec
   if (expected) kept.switch_codec(size_of, codec, loss, outcome.seconds < kMargin * *expected);
 }
 
-Rule::Rule(std::size_t slab_bytes, std::optional<Codec> codec)
-    : state_(std::make_unique<State>(slab_bytes, codec)) {}
+Rule::Rule(std::size_t fill_bytes, std::optional<Codec> codec)
+    : state_(std::make_unique<State>(fill_bytes, codec)) {}
 Rule::~Rule() = default;
 
 Decision Rule::decide(const Transfer& transfer) {

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from operator import index
 from threading import Lock
 from typing import Any, Self
 
 from lanescope._core import native
-from lanescope.compression.candidates import CODECS_BY_DTYPE
+from lanescope.compression.candidates import CODECS_BY_DTYPE, takes
 from lanescope.compression.choosing import choose, dtype_of
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer
 from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
@@ -73,7 +73,8 @@ class Channel:
         ``staged``: the copy engine brings slabs to the GPU; ``mapped``: kernels read the host's
         memory.
     patience_seconds
-        How long `close` waits for what is under way, and a GPU for a block of another one's.
+        How long `close` waits for what is under way, and, where it is more than 30 s, a GPU for a
+        block of another one's.
 
     Raises
     ------
@@ -361,8 +362,9 @@ class Channel:
             self._loaded.add(dtype)
         given = () if self._codec in (None, Codec.RAW) else (self._codec,)
         for codec in given or CODECS_BY_DTYPE.get(dtype, ()):
-            with core_errors():
-                self._core.load(native.Codec[codec], dtype_of(dtype))
+            if takes(codec, dtype):
+                with suppress(native.NativeError):  # which is told where they are needed
+                    self._core.load(native.Codec[codec], dtype_of(dtype))
 
     def _choose(self, transfer: Transfer, array: GpuArray, stream: int) -> tuple[Codec, int]:
         kind = (transfer.tag, transfer.dtype)

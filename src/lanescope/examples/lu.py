@@ -71,7 +71,9 @@ def lu(
     over: Annotated[
         str,
         typer.Option(
-            "--over", metavar="WAY", help="peer: from GPU to GPU; host: by its pinned memory."
+            "--over",
+            metavar="WAY",
+            help="peer: from GPU to GPU; host: offloaded, and restored.",
         ),
     ] = "peer",
     gpus: Annotated[str, typer.Option(metavar="A,B", help="Two, as CUDA numbers them.")] = "0,1",

@@ -105,7 +105,8 @@ class Channels:
 
         pairs = [(a, b) for a in range(len(gpus)) for b in range(len(gpus)) if a != b]
         self._of = {
-            (a, b): lanescope.Channel(gpus[a], gpus[b], compression=compression) for a, b in pairs
+            (a, b): lanescope.Channel(gpus[a], gpus[b], compression=compression, via="peer")
+            for a, b in pairs
         }
 
     def __call__(self, panel: Any, owner: int, device: int) -> Any:

@@ -17,8 +17,8 @@ struct ChannelOptions {
                                        ///< kernel codes.
   int slots = 2;                       ///< Slabs that the receiving side has room for.
   int sms = 0;             ///< Of each device at most; 0: as many as fill the link, and all.
-  double patience_s = 30;  ///< How long the end of a channel waits for what is under way, and the
-                           ///< receiver for a block.
+  double patience_s = 30;  ///< How long the end of a channel waits for what is under way, and, if
+                           ///< that is longer than 30 s, the receiver for a block.
 };
 
 /// What is usual between a device and the host, whose link a few SMs fill; the defaults are those
@@ -52,8 +52,9 @@ int sms_of(int device, const ChannelOptions& options);
 ///
 /// The receiver's kernel is not begun before the sender's has stored a block, and the sender's
 /// waits for nothing: so whatever else uses the SMs, neither keeps the other from its end. The host
-/// waits for nothing. A send is ordered behind what is on the caller's stream of each device, and
-/// what comes on them later behind the send. May be used by several threads.
+/// waits for nothing. Where the sender fails, the receiver's stream is released at the next look at
+/// a ticket. A send is ordered behind what is on the caller's stream of each device, and what comes
+/// on them later behind the send. May be used by several threads.
 class DeviceChannel {
  public:
   /// Throws `Error` if there is no such device, or, via peer, they do not reach each other's

@@ -45,7 +45,7 @@ struct Sink {
 };
 
 /// Of `Sink::used`, the lowest so many bits are the bytes of all payloads, each padded. Those above
-/// count the blocks that were taken after the first ones.
+/// count the blocks that were taken after the first ones, or all where somebody follows.
 inline constexpr int kUsedBits = 40;
 inline constexpr unsigned long long kOneTaken = 1ULL << kUsedBits;
 LANESCOPE_LANES constexpr std::uint64_t bytes_used(unsigned long long used) {
@@ -55,8 +55,8 @@ LANESCOPE_LANES constexpr std::uint64_t bytes_used(unsigned long long used) {
 /// How a decoder follows an encoder that still runs. It may begin when one block is stored: then
 /// the encoder has begun, and needs nothing that the decoder holds.
 struct Arrival {
-  const unsigned int* stored = nullptr;  ///< What `Progress` has, in the decoding device's memory.
-                                         ///< Null: all is there.
+  const unsigned int* stored = nullptr;  ///< What `Progress` has, in the decoding device's memory
+                                         ///< or the host's. Null: all is there.
   unsigned int mark = 0;
   unsigned int* given_up = nullptr;  ///< Becomes `mark` when a block did not come in time, so that
                                      ///< no other is waited for; from outside also `kGivenUpAll`.

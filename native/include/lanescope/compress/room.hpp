@@ -29,13 +29,14 @@ class Room {
 
   /// How the encoder of the slab that has it now, and its decoder, know of each other.
   Progress progress() const { return {stored(), mark_, taken()}; }
-  Arrival arrival(double patience_s) const;
+  Arrival arrival(double patience_s) const;  ///< 30 s of patience at least.
   unsigned int mark() const noexcept { return mark_; }
 
   /// Gives it to the next slab.
   void next() noexcept { ++mark_; }
 
-  Event free;  ///< Of the receiver: when it is read.
+  Event free;     ///< Of the receiver: when it is read.
+  Event written;  ///< Of the sender: when nothing of the slab is written any more.
 
  private:
   std::byte* data() const;
