@@ -143,6 +143,20 @@ void fill_walk(Random& random, Word* out, std::uint32_t count) {
   }
 }
 
+/// Sums of sums of steps at a lag, with other steps in every second 16 values: differences of
+/// higher order are small, and halves of rows have different widths.
+template <typename Word>
+void fill_bends(Random& random, Word* out, std::uint32_t count) {
+  const std::uint32_t back = 1 + random.below(16), narrow = random.below(64);
+  const std::uint32_t other = random.below(64 - narrow);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint64_t step = random.bits() >> narrow >> (i / 16 % 2 == 0 ? 0 : other);
+    out[i] = static_cast<Word>(random.once_in(2) ? step : 0 - step);
+  }
+  for (std::uint32_t times = random.below(4); times > 0; --times)
+    for (std::uint32_t i = back; i < count; ++i) out[i] = static_cast<Word>(out[i] + out[i - back]);
+}
+
 template <typename Word>
 void fill(Random& random, Word* out, std::uint32_t count) {
   const Floats<Word> floats(random);
@@ -152,7 +166,7 @@ void fill(Random& random, Word* out, std::uint32_t count) {
   };
   const Word constant = word();
   const std::uint32_t rare = 2 + random.below(60);
-  switch (random.below(10)) {
+  switch (random.below(12)) {
     case 0:
       return each(word);
     case 1:
@@ -172,6 +186,9 @@ void fill(Random& random, Word* out, std::uint32_t count) {
       return each([&] { return random.once_in(rare) ? word() : Word{0}; });
     case 8:
       return fill_wrapping(random, out, count);
+    case 9:
+    case 10:
+      return fill_bends(random, out, count);
     default:
       return fill_walk(random, out, count);
   }
@@ -306,6 +323,7 @@ class Fuzz {
     if (random.once_in(8)) {
       constexpr int kSettings[] = {0, -1, -2147483647 - 1, 33, 2147483647, 1, 32};
       settings.dimensionality = kSettings[random.below(7)];
+      settings.version = random.below(4);
     } else if (random.once_in(8)) {
       count = 1 + random.below(kStripBytes / sizeof(Word));
     } else {

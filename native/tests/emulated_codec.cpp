@@ -2,7 +2,8 @@
 // and compares what it makes with the host's streams.
 //
 //   emulated_codec encode CODEC DTYPE DIMENSIONALITY  < values  > entries, payloads
-//   emulated_codec decode CODEC DTYPE DIMENSIONALITY BYTES  < entries, payloads  > faults, values
+//   emulated_codec decode CODEC DTYPE DIMENSIONALITY BYTES [VERSION]  < entries, payloads  >
+//   faults, values
 //
 // Codec and type are the numbers that streams have. A fault is 4 bytes for each block, 0 if none.
 
@@ -117,9 +118,10 @@ void decode(const Job& job, const std::vector<std::byte>& coded, std::size_t byt
 
 int run(int count, char** arguments) {
   if (count < 5) return 1;
-  const Job job{static_cast<Codec>(std::atoi(arguments[2])),
-                static_cast<Dtype>(std::atoi(arguments[3])),
-                {std::atoi(arguments[4])}};
+  Job job{static_cast<Codec>(std::atoi(arguments[2])),
+          static_cast<Dtype>(std::atoi(arguments[3])),
+          {std::atoi(arguments[4])}};
+  if (count > 6) job.settings.version = static_cast<std::uint32_t>(std::atoi(arguments[6]));
   const auto given = read_all();
   const auto go = [&]<typename Strip>(Strip) {
     if (std::string(arguments[1]) == "encode")

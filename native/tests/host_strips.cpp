@@ -36,7 +36,8 @@ void require(bool holds, const char* what, const char* name, const StripKind& ki
   std::exit(1);
 }
 
-/// A walk of steps of many sizes from values some places back, with a part of them as random bits.
+/// A walk of steps of many sizes from values some places back, with a part of them as random bits;
+/// or sums of such a walk, once or twice.
 template <typename Word>
 void walk(Random& random, std::byte* out, std::size_t bytes) {
   std::vector<Word> values(bytes / sizeof(Word));
@@ -50,6 +51,9 @@ void walk(Random& random, std::byte* out, std::size_t bytes) {
                                   (random() % 2 ? sign : Word{0}));
     if (random() % rare == 0) values[i] = static_cast<Word>(random());
   }
+  for (std::size_t times = random() % 3; times > 0; --times)
+    for (std::size_t i = back; i < values.size(); ++i)
+      values[i] = static_cast<Word>(values[i] + values[i - back]);
   std::memcpy(out, values.data(), values.size() * sizeof(Word));
 }
 

@@ -48,6 +48,23 @@ def special(word):
     return np.array(found, word)
 
 
+def bent(count, order, lag, narrow):
+    """Words of which differences of such an order are small, and smaller in half of the 16s."""
+    steps = RANDOM.integers(-(1 << 20), 1 << 20, count)
+    steps[np.arange(count) // 16 % 2 == 1] >>= narrow
+    words = steps.astype(np.uint64)
+    for _ in range(order):
+        for first in range(min(lag, count)):
+            words[first::lag] = np.cumsum(words[first::lag])
+    return words
+
+
+def strip_header(stream):
+    """Of delta: lag, turned, order, and halves, of the first strip of an array of one block."""
+    lag, turned, more, halves = stream[64 + 8 :][:4].tolist()
+    return lag, turned, 1 + more, halves
+
+
 @every_codec
 @pytest.mark.parametrize("length", [1, 2, 31, 32, 33, 1000, 8191, 8193, 40_000])
 def test_any_length_and_any_bits_come_back(codec, dtype, word, length):
@@ -93,6 +110,23 @@ def test_arrays_that_lie_anywhere_come_back():
 )
 def test_ratios(words, codec, dtype, least):
     assert there_and_back(words, codec, dtype).ratio > least
+
+
+@pytest.mark.parametrize("lag", [1, 2, 5, 8])
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("narrow", [0, 9])
+def test_delta_finds_order_lag_and_halves(order, lag, narrow):
+    words = bent(2048, order, lag, narrow)
+    stream = lanescope.compress(words, "delta")
+    assert lanescope.decompress(stream).tobytes() == words.tobytes()
+    assert strip_header(stream) == (lag, 0, order, int(narrow > 0))
+    width = 21 - narrow / 2
+    assert describe(stream).ratio > 64 / (width + 1.2)
+
+
+def test_delta_of_narrow_values_keeps_orders_out():
+    stream = lanescope.compress(bent(8192, 2, 1, 0).astype(np.uint32), "delta")
+    assert (stream[4], strip_header(stream)[2:]) == (1, (1, 0))
 
 
 def test_what_is_not_made_smaller_is_stored_as_it_is():

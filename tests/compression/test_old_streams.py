@@ -1,10 +1,13 @@
-"""Streams that were made before are read for ever, and made the same: bytes of version 1."""
+"""Streams that were made before are read for ever; those of version 1 and 2 are made the same."""
 
 import numpy as np
 import pytest
 
 import lanescope
 from lanescope.compression.stream import describe
+from lanescope.errors import InputError
+from tests.compression.test_codecs import strip_header
+from tests.compression.test_stream import checksum
 
 
 def walk():
@@ -22,6 +25,11 @@ def steps():
     values = np.repeat(np.array([0.5, -3.0]), 96)
     values[100] = 7e-9
     return values
+
+
+def bends():
+    at = np.arange(70)
+    return (at // 2) ** 3 * 5 + at % 7
 
 
 #: By name: values, the codec, the type, blocks of one value and coded ones, and the stream.
@@ -84,7 +92,36 @@ OLD = {
         "000000001c000002cdea96910000000000000000050000000000000005000000030000000f00000009000000"
         "0600000000000000",
     ),
+    "delta of 64 bits": (
+        bends(), "delta", "int64", 0, 1,
+        "4c53435a020308013002000000000000a0000000000000000100000001000000000000002b484e1d46000000"
+        "000000005c000002b0c407200000000000000000150000000000000002000201070707070700000000009ed9"
+        "d4f9dcff6026f0f9000600006c367c3effff93c97c3e83c100009bcd9fcfffff64329fcf6030000066b3e7f3"
+        "ffff994ce7f3180c0000190039003f00260039000600000000000000",
+    ),
 }  # fmt: skip
+
+#: Of version 1, which is made no more: values, and the stream.
+OLD_DELTA = (
+    np.sqrt(np.arange(90.0)).round(3),
+    "4c53435a01030401d002000000000000d002000000000000010000000100000000000000b5855b995a000000"
+    "000000008c02000202d63d1f0000000000000000a100000000000000010000003f3030000000000074337602"
+    "a85fa7c9700a80bddc692734b41d0cd9940c45b1d8c317948037327330a7825fd00a10859cc425e6b85f39f8"
+    "b4954dafd48163d5e02338492405d3db100eba97a8cf64aa309fa7c9a4850ced508bc9f190277d51a4ad637b"
+    "240cb49d286eb54e3cdda7dab4341e69d8c360c2f4902bd9aced6a687431f43da0ae2b1b68c2e6f83c5492a8"
+    "8c5510d25491a9b3f4295369d40936e7a0ae0e1f1c65fe00b41c72afac641c7a4cd9cbe6149cc6e1cc493ee0"
+    "603bfe1f3007feffe4000000e8ff0100040000001c0000000000000002000000020000000200000002000000"
+    "020000000200000002000000020000000200000002000000000000008a34a33d2fd1c4b9da3623a5d02e3bc6"
+    "1cc7c307f6d82763cd391f1f3cf800ffead8db9bcc1ee3e3f0e003fc00ff030016df279bdb193b1cf53e187b"
+    "ccf9f8f8d5d82363f0c118e725e72384c6f93cf8f8013f00e9de1b9bcde6dce3f1f8e003e8df246724c6e3e0"
+    "0ae13b7bda26e718391e1ff8eede24632538e318e3f9e007e007e0ff09df3b9b32e63c1c2a271b7be61e0707"
+    "e101ff00e0ff0000e0ffffff09dfdb64dbc6381c383ef80307fe0700ff01000000000000ffffffff00000000"
+    "c3e122034462c101797c7c017f807f01c6633c003ee0030000e0ff03b9834301c1037c0101fc7f01ffff7f01"
+    "b8633c003f7c400186e3c303801fc003c7637c0140e0c303797c7c01817f8002ff7f0000b8e34301c1838302"
+    "ff03fc034660bc02c01f7c0187634001be1f3c0080ff0300c763bc02be1f7c017e00fc030000fc03b9634001"
+    "3f7c800286e343017ee03f00fe1f0000feffff0300000000479c43013e7cc003fe03c003feff3f00feffff03"
+    "feffff03000000000100000000000000",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OLD)
@@ -97,3 +134,38 @@ def test_old_streams_are_read_and_made_again(name):
     back = lanescope.decompress(stream)
     assert back.tobytes() == values.tobytes()
     assert lanescope.compress(values, codec, dtype=dtype).tobytes().hex() == told
+
+
+def test_doubles_of_version_1_are_read():
+    values, told = OLD_DELTA
+    stream = np.frombuffer(bytes.fromhex(told), np.uint8)
+    assert (stream[4], describe(stream).coded_blocks) == (1, 1)
+    assert strip_header(stream) == (1, 0, 1, 0)
+    assert lanescope.decompress(stream).tobytes() == values.tobytes()
+    assert lanescope.compress(values, "delta")[4] == 2
+
+
+def sealed(stream, version):
+    """As of another version."""
+    changed = stream.copy()
+    changed[4] = version
+    changed[36:40] = 0
+    changed[36:40] = np.frombuffer(checksum(changed[:48]).to_bytes(4, "little"), np.uint8)
+    return changed
+
+
+def test_what_version_1_leaves_zero_is_refused_there():
+    values = bends()
+    stream = lanescope.compress(values, "delta")
+    assert stream[4] == 2
+    assert strip_header(stream)[2:] != (1, 0)
+    with pytest.raises(InputError, match="block 0: its payload is not what the codec makes of 560"):
+        lanescope.decompress(sealed(stream, 1))
+    assert lanescope.decompress(sealed(stream, 2)).tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("version", [0, 3])
+def test_other_versions_are_refused(version):
+    stream = lanescope.compress(np.arange(80), "delta")
+    with pytest.raises(InputError, match=f"has version {version}; this lanescope reads versions 1"):
+        lanescope.decompress(sealed(stream, version))

@@ -11,7 +11,8 @@ import lanescope
 from lanescope._core import native
 from lanescope.compression.stream import describe
 from lanescope.errors import InputError
-from tests.compression.test_codecs import TAKES, special
+from tests.compression.test_codecs import TAKES, bent, special
+from tests.compression.test_old_streams import OLD_DELTA
 
 NATIVE = Path(__file__).parents[2] / "native"
 KIB = 1 << 10
@@ -135,6 +136,38 @@ def test_delta_of_any_lag_and_turned(group, lag, word):
     for sign in (0, 1):
         signs = RANDOM.integers(0, 1 + sign, count).astype(word) << word(bits - 1)
         assert difference(group, words ^ signs, "delta", np.dtype(word).name) is None
+
+
+@pytest.mark.parametrize(
+    ("order", "lag", "narrow", "count"),
+    [
+        *((1, 1, 0, 1), (2, 1, 9, 33), (3, 1, 9, 2500), (2, 5, 0, 97), (3, 5, 9, 170)),
+        *((3, 8, 9, 129), (2, 16, 9, 65), (1, 32, 9, 170), (3, 16, 0, 300), (1, 7, 9, 17)),
+    ],
+)
+@pytest.mark.parametrize("sign", [0, 1])
+def test_delta_of_any_order(group, order, lag, narrow, count, sign):
+    signs = RANDOM.integers(0, 1 + sign, count).astype(np.uint64) << np.uint64(63)
+    assert difference(group, bent(count, order, lag, narrow) ^ signs, "delta", "float64") is None
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_strips_of_old_streams_are_decoded(group, version):
+    values, stream = OLD_DELTA
+    told, payloads = blocks_of_stream(np.frombuffer(bytes.fromhex(stream), np.uint8))
+    entries = np.array([(*told[0], 0)], ENTRY)
+    how = (*numbers("delta", "float64"), 1, values.nbytes, version)
+    back = group("decode", *how, data=entries.tobytes() + payloads[0])
+    assert back == bytes(4) + values.tobytes()
+
+
+def test_strips_with_orders_are_none_of_version_1(group):
+    words = bent(500, 2, 3, 5)
+    told, payloads = blocks_of_stream(lanescope.compress(words, "delta"))
+    data = np.array([(*told[0], 0)], ENTRY).tobytes() + payloads[0]
+    how = (*numbers("delta", "uint64"), 1, words.nbytes)
+    assert group("decode", *how, 2, data=data) == bytes(4) + words.tobytes()
+    assert group("decode", *how, 1, data=data)[:4] == bytes([1, 0, 0, 0])
 
 
 @pytest.mark.parametrize("length", [1, 7, 15, 16, 17, 1000, BLOCK - 1, BLOCK + 1])

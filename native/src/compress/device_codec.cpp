@@ -24,6 +24,7 @@ Choice checked(const Choice& choice, std::span<const std::uint64_t> shape) {
 
 Header header_of(const Choice& choice, std::size_t bytes, const std::vector<std::uint64_t>& shape) {
   Header header;
+  header.version = version_of(choice.codec, choice.dtype);
   header.codec = choice.codec;
   header.dtype = choice.dtype;
   header.dimensionality = static_cast<std::uint8_t>(choice.dimensionality);
@@ -158,7 +159,7 @@ void decompress_on_device(const Layout& layout, std::span<const std::byte> compr
   require_room(layout, out.size());
   if (out.empty()) return;
   const Header& header = layout.header;
-  const Choice choice{header.codec, header.dtype, header.dimensionality};
+  const Choice choice{header.codec, header.dtype, header.dimensionality, header.version};
   const std::size_t front = layout.offsets.front();
   std::vector<Entry> told(layout.blocks.size());
   for (std::size_t i = 0; i < told.size(); ++i)

@@ -241,7 +241,8 @@ void decode_blocks(const Choice& choice, const Entry* entries, const std::byte* 
     const KernelLayout layout = decode_layout<Strip>();
     decode_kernel<Strip>
         <<<ctas_of(layout, bytes, sms), kGroupThreads, layout.shared_bytes, stream>>>(
-            entries, payloads, room, out, bytes, fault, Settings{choice.dimensionality},
+            entries, payloads, room, out, bytes, fault,
+            Settings{choice.dimensionality, choice.version},
             static_cast<std::uint32_t>(bytes_of(choice.dtype)), arrival);
     check(cudaGetLastError(), "decode_kernel");
   });

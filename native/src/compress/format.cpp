@@ -35,13 +35,13 @@ std::uint32_t checksum_of_front(Header header, const std::vector<std::uint64_t>&
 
 void check_numbers(const Header& header, std::size_t length) {
   if (header.magic != kMagic) refuse("it does not begin with LSCZ: these bytes are no stream");
-  if (header.version != kVersion)
-    refuse("it has version " + std::to_string(header.version) + "; this lanescope reads version " +
-           std::to_string(kVersion));
+  if (header.version < 1 || header.version > kVersion)
+    refuse("it has version " + std::to_string(header.version) +
+           "; this lanescope reads versions 1 to " + std::to_string(kVersion));
   const bool zeros = std::all_of(std::begin(header.reserved), std::end(header.reserved),
                                  [](std::uint8_t one) { return one == 0; });
   if (!zeros || header.unused != 0)
-    refuse("bytes of its header are used that version 1 leaves zero");
+    refuse("bytes of its header are used that its version leaves zero");
   if (header.dimensions > kMostDimensions) refuse("its shape has more dimensions than it can have");
   if (header.stored_bytes != length)
     refuse("it should have " + std::to_string(header.stored_bytes) + " bytes and has " +
@@ -86,6 +86,10 @@ std::size_t bytes_of(Dtype dtype) {
       return 8;
   }
   return 1;
+}
+
+std::uint8_t version_of(Codec codec, Dtype dtype) {
+  return codec == Codec::delta && bytes_of(dtype) == 8 ? 2 : 1;
 }
 
 std::size_t front_bytes(std::size_t dimensions, std::size_t blocks) {

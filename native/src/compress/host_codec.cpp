@@ -98,7 +98,8 @@ class Decompressor {
  public:
   explicit Decompressor(const Layout& layout)
       : layout_(layout),
-        kind_{layout.header.codec, layout.header.dtype, layout.header.dimensionality} {}
+        kind_{layout.header.codec, layout.header.dtype, layout.header.dimensionality,
+              layout.header.version} {}
 
   /// The payload comes with what fills it up.
   void restore_padded(std::size_t number, Bytes whole, std::span<std::byte> block) {
@@ -222,6 +223,7 @@ std::size_t compress_on_host(const Choice& choice, std::span<const std::byte> da
     end += part.bytes;
   }
   Header header;
+  header.version = version_of(choice.codec, choice.dtype);
   header.codec = choice.codec;
   header.dtype = choice.dtype;
   header.dimensionality = static_cast<std::uint8_t>(choice.dimensionality);

@@ -27,8 +27,8 @@ inline bool decode_here(const StripKind& kind, const std::byte* payload, std::si
                         std::byte* out, std::size_t bytes) {
   bool good = false;
   with_strip(kind.codec, kind.dtype, [&]<typename Strip>(Strip) {
-    good = decode_block<Strip>(HostWarp{}, payload, payload_bytes, Settings{kind.dimensionality},
-                               out, bytes);
+    good = decode_block<Strip>(HostWarp{}, payload, payload_bytes,
+                               Settings{kind.dimensionality, kind.version}, out, bytes);
   });
   return good;
 }

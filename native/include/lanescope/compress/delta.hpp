@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "lanescope/compress/half_rows.hpp"
 #include "lanescope/compress/strip_codec.hpp"
 #include "lanescope/compress/warp.hpp"
 #include "lanescope/compress/words.hpp"
@@ -13,25 +14,34 @@ inline namespace LANESCOPE_CPU {
 ///
 ///   1 byte   lag: how many values back the one lies that a value's difference is taken to, 1 to 32
 ///   1 byte   turned: 1 where the sign was moved from the top to the bottom first, else 0
-///   2 bytes  0
+///   1 byte   order - 1: how many times more differences were taken, of differences, at that lag
+///   1 byte   halves: 1 where each 16 values have a width of their own, else 0
 ///   1 byte   for each group of 32 values (64 of 16 bits): the width of its differences, in bits;
-///            zeros up to a multiple of 4
+///            for each half of it one where they have their own; zeros up to a multiple of 4
 ///   for each group, `width` words of 32 bits: word p holds bit p of 32 differences (of 64 values
 ///   of
-///            16 bits, first those of the first 32, then those of the others)
+///            16 bits, first those of the first 32, then those of the others). Where halves have
+///            widths, 16 bits of the first half's, and then of the other's (`HalfRow`)
+///
+/// Order and halves are those of 64-bit values in streams of version 2, up to 3 and 1; in others 0.
 ///
 /// Differences wrap around and are zigzag-coded (0, -1, 1, -2, ...); before the strip lie zeros.
 /// Values are taken as bits, so floating-point ones come back to the bit. Turning pays where signs
 /// change from value to value: values of about one size are then close to each other whatever
-/// their signs, for one bit more.
+/// their signs, for one bit more. Orders pay where values are smooth: one of order 2 is that to
+/// what a straight line predicts, of order 3 a parabola. Noise they make larger.
 template <typename W>
 struct DeltaStrip {
   using Word = W;
   /// Of four groups; the host gives one at a time.
   static constexpr std::uint32_t kRow = 4 * kLanes * (sizeof(Word) == 2 ? 2 : 1);
 
+  static constexpr bool kWide = sizeof(Word) == 8;  ///< Whether there are orders and halves.
+  static constexpr std::uint32_t kMostOrder = kWide ? 3 : 1;
+
   LANESCOPE_LANES static constexpr std::uint32_t bound(std::uint32_t values) {
-    return planes_at(groups_of(values)) + groups_of(values) * kBits * kParts * 4;
+    const std::uint32_t groups = groups_of(values);
+    return planes_at(groups * (kWide ? 2 : 1)) + groups * kBits * kParts * 4;
   }
 
   LANESCOPE_LANES static constexpr std::uint32_t least_room(std::uint32_t values) {
@@ -43,22 +53,28 @@ struct DeltaStrip {
                                               const Settings&, std::uint8_t* out, std::uint32_t) {
     const Predictor predictor = best_predictor(warp, in, values);
     const std::uint32_t groups = groups_of(values);
-    std::uint32_t at = planes_at(groups);
+    std::uint32_t at = planes_at(groups << predictor.halves);
     warp.each([&](int lane) {
       if (lane == 0) {
         store_word(out + at - 4, 0);  // For zeros behind the last width; widths come later.
-        store_word(out, predictor.lag | predictor.turned << 8);
+        store_word(out, predictor.header());
       }
     });
     warp.sync();
-    Lanes<Warp, Word> last;  // Values before those that are coded.
-    warp.each([&](int lane) { last[lane] = 0; });
+    Lanes<Warp, Word> last[kMostOrder];  // Values before those that are coded, and differences.
+    warp.each([&](int lane) {
+      for (auto& one : last) one[lane] = 0;
+    });
     Lanes<Warp, Word> ahead[kRows];
     const auto turns = warp.turns();
     load_ahead(warp, in, 0, values, ahead);
     for (std::uint32_t group = 0; group < groups; group += kAtOnce) {
       Lanes<Warp, Word> codes[kRows];
       take_rows(warp, in, group * kGroup, values, predictor, last, ahead, codes);
+      if constexpr (kWide) {
+        store_rows(warp, turns, codes, predictor.halves != 0, group, groups, out, at);
+        continue;
+      }
       std::uint32_t width[kAtOnce], widths = 0;
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kAtOnce; ++k) {
@@ -77,33 +93,40 @@ struct DeltaStrip {
         at += width[k] * kParts * 4;
       }
     }
+    if (at % 4 != 0) {
+      warp.each([&](int) { store_half(out + at, 0); });
+      at += 2;
+    }
     warp.sync();
     return at;
   }
 
   template <typename Warp, typename Out>
   LANESCOPE_LANES static bool decode(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
-                                     const Settings&, Out& out, std::uint32_t values) {
+                                     const Settings& settings, Out& out, std::uint32_t values) {
+    if (bytes < kHeader) return false;
+    const Predictor predictor = Predictor::of(load_word(in));
+    if (!predictor.possible(settings)) return false;
     const std::uint32_t groups = groups_of(values);
-    std::uint32_t at = planes_at(groups);
+    std::uint32_t at = planes_at(groups << predictor.halves);
     if (bytes < at) return false;
-    const std::uint32_t header = load_word(in);
-    const Predictor predictor{header & 0xFF, header >> 8};
-    if (predictor.lag < 1 || predictor.lag > kLanes || predictor.turned > 1) return false;
     const auto back = warp.lag_of(predictor.lag);
     const auto turns = warp.turns();
 
-    Lanes<Warp, Word> before;
-    warp.each([&](int lane) { before[lane] = 0; });
+    Lanes<Warp, Word> before[kMostOrder];  // Of each order.
+    warp.each([&](int lane) {
+      for (auto& one : before) one[lane] = 0;
+    });
+    const bool halves = predictor.halves != 0;
     Planes<Warp> planes;
-    if (kAhead && !load_planes(warp, in, bytes, 0, groups, at, planes)) return false;
+    if (kAhead && !load_planes(warp, in, bytes, halves, 0, groups, at, planes)) return false;
     for (std::uint32_t group = 0; group < groups; group += kAtOnce) {
-      if (!kAhead && !load_planes(warp, in, bytes, group, groups, at, planes)) return false;
+      if (!kAhead && !load_planes(warp, in, bytes, halves, group, groups, at, planes)) return false;
       Lanes<Warp, Word> rows[kRows];
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kAtOnce; ++k)
         take_planes(warp, turns, planes.words + k * kWords, planes.width[k], rows + k * kParts);
-      if (kAhead && !load_planes(warp, in, bytes, group + kAtOnce, groups, at, planes))
+      if (kAhead && !load_planes(warp, in, bytes, halves, group + kAtOnce, groups, at, planes))
         return false;
       const std::uint32_t first = group * kGroup;
       Word* to = out.at(first);
@@ -115,13 +138,16 @@ struct DeltaStrip {
         continue;
       }
 #endif
-      warp.template add_up<kRows>(rows, before, back);
+      LANESCOPE_UNROLL
+      for (std::uint32_t order = 0; order < kMostOrder; ++order)
+        if (order == 0 || order < predictor.order)
+          warp.template add_up<kRows>(rows, before[order], back);
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kRows; ++k)
         store_values(warp, rows[k], predictor.turned, to + k * kLanes, values, first + k * kLanes);
       out.done(warp, first + kAtOnce * kGroup);
     }
-    return at == bytes;
+    return (kWide ? (at + 3) / 4 * 4 : at) == bytes;
   }
 
  private:
@@ -147,6 +173,20 @@ struct DeltaStrip {
   struct Predictor {
     std::uint32_t lag;
     std::uint32_t turned;  // 0 or 1
+    std::uint32_t order = 1;
+    std::uint32_t halves = 0;  // 0 or 1
+
+    LANESCOPE_LANES static Predictor of(std::uint32_t header) {
+      return {header & 0xFF, header >> 8 & 0xFF, 1 + (header >> 16 & 0xFF), header >> 24};
+    }
+    LANESCOPE_LANES std::uint32_t header() const {
+      return lag | turned << 8 | (order - 1) << 16 | halves << 24;
+    }
+    LANESCOPE_LANES bool possible(const Settings& settings) const {
+      const bool old = !kWide || settings.version < 2;
+      return lag >= 1 && lag <= kLanes && turned <= 1 && order <= (old ? 1 : kMostOrder) &&
+             halves <= (old ? 0 : 1);
+    }
   };
 
   /// Of `kAtOnce` groups, as they were stored.
@@ -160,8 +200,8 @@ struct DeltaStrip {
     return parts_of(values, kGroup);
   }
 
-  LANESCOPE_LANES static constexpr std::uint32_t planes_at(std::uint32_t groups) {
-    return kHeader + parts_of(groups, 4) * 4;
+  LANESCOPE_LANES static constexpr std::uint32_t planes_at(std::uint32_t widths) {
+    return kHeader + parts_of(widths, 4) * 4;
   }
 
   /// The lags that are tried: 1 to 8, 16 and 32.
@@ -236,11 +276,12 @@ struct DeltaStrip {
   }
 
   /// Codes of the differences of `kAtOnce` groups from value `first` on. On a GPU, `last` has the
-  /// 32 values before, and then the last ones; `ahead` has the values, and then the next ones.
+  /// 32 values before, and what differences of each lower order are taken of, and then the last
+  /// ones; `ahead` has the values, and then the next ones.
   template <typename Warp>
   LANESCOPE_LANES static void take_rows(Warp warp, const Word* in, std::uint32_t first,
                                         std::uint32_t values, Predictor predictor,
-                                        Lanes<Warp, Word>& last, Lanes<Warp, Word>* ahead,
+                                        Lanes<Warp, Word>* last, Lanes<Warp, Word>* ahead,
                                         Lanes<Warp, Word>* codes) {
 #ifdef LANESCOPE_ON_DEVICE
     const auto back = warp.lag_of(predictor.lag);
@@ -249,13 +290,20 @@ struct DeltaStrip {
       warp.each([&](int lane) { codes[k][lane] = turn(ahead[k][lane], predictor.turned); });
     load_ahead(warp, in, first + kRows * kLanes, values, ahead);
     LANESCOPE_UNROLL
-    for (std::uint32_t k = 0; k < kRows; ++k) {
-      const Lanes<Warp, Word> row = codes[k];
-      const auto earlier = warp.back(last, row, back);
-      warp.each(
-          [&](int lane) { codes[k][lane] = zigzag(static_cast<Word>(row[lane] - earlier[lane])); });
-      last = row;
-    }
+    for (std::uint32_t order = 0; order < kMostOrder; ++order)
+      if (order == 0 || order < predictor.order) {
+        LANESCOPE_UNROLL
+        for (std::uint32_t k = 0; k < kRows; ++k) {
+          const Lanes<Warp, Word> row = codes[k];
+          const auto earlier = warp.back(last[order], row, back);
+          warp.each(
+              [&](int lane) { codes[k][lane] = static_cast<Word>(row[lane] - earlier[lane]); });
+          last[order] = row;
+        }
+      }
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kRows; ++k)
+      warp.each([&](int lane) { codes[k][lane] = zigzag(codes[k][lane]); });
     if (first + kRows * kLanes <= values) return;
     LANESCOPE_UNROLL
     for (std::uint32_t k = 0; k < kRows; ++k)
@@ -302,57 +350,193 @@ struct DeltaStrip {
     return row;
   }
 
-  /// Of the values from `first` on; 0 for those that are not there.
+#ifndef LANESCOPE_ON_DEVICE
+  /// Codes of the values from `first` on; 0 for those that are not there.
   template <typename Warp>
-  LANESCOPE_LANES static Lanes<Warp, Word> differences(Warp warp, const Word* in,
-                                                       std::uint32_t first, std::uint32_t values,
-                                                       Predictor predictor) {
+  static Lanes<Warp, Word> differences(Warp warp, const Word* in, std::uint32_t first,
+                                       std::uint32_t values, Predictor predictor) {
+    if constexpr (kWide) {
+      if (predictor.order == 2) return differences_of<2>(warp, in, first, values, predictor);
+      if (predictor.order == 3) return differences_of<3>(warp, in, first, values, predictor);
+    }
+    return differences_of<1>(warp, in, first, values, predictor);
+  }
+
+  /// `order` times the lag is 32 at most.
+  template <std::uint32_t order, typename Warp>
+  static Lanes<Warp, Word> differences_of(Warp warp, const Word* in, std::uint32_t first,
+                                          std::uint32_t values, Predictor predictor) {
     Lanes<Warp, Word> codes;
     const std::uint32_t turned = predictor.turned;
     if (first >= kLanes && first + kLanes <= values) {
       const Word* from = in + first;
-      const Word* earlier = from - predictor.lag;
       warp.each([&](int lane) {
-        codes[lane] =
-            zigzag(static_cast<Word>(turn(from[lane], turned) - turn(earlier[lane], turned)));
+        codes[lane] = zigzag(difference<order>(
+            [&](std::uint32_t back) { return turn((from - back)[lane], turned); }, predictor.lag));
       });
     } else {
       warp.each([&](int lane) {
         const std::uint32_t i = first + static_cast<std::uint32_t>(lane);
-        const Word value = i < values ? turn(in[i], turned) : Word{0};
-        const Word earlier =
-            i < values && i >= predictor.lag ? turn(in[i - predictor.lag], turned) : Word{0};
-        codes[lane] = zigzag(static_cast<Word>(value - earlier));
+        const auto value = [&](std::uint32_t back) {
+          return i < values && i >= back ? turn(in[i - back], turned) : Word{0};
+        };
+        codes[lane] = zigzag(difference<order>(value, predictor.lag));
       });
     }
     return codes;
   }
+#endif
+
+  /// Of the value `value(0)`, with `value(n)` as the one n places before.
+  template <std::uint32_t order, typename Value>
+  LANESCOPE_LANES static Word difference(Value value, std::uint32_t lag) {
+    const Word near = value(lag);
+    Word found = static_cast<Word>(value(0) - near);
+    if constexpr (order == 2) found = static_cast<Word>(found - (near - value(2 * lag)));
+    if constexpr (order == 3) {
+      const Word steps = static_cast<Word>(near - value(2 * lag));  // Three times 1, 2 ago.
+      found = static_cast<Word>(value(0) - value(3 * lag) - steps - 2 * steps);
+    }
+    return found;
+  }
 
 #ifndef LANESCOPE_ON_DEVICE
-  /// Adds the widths that the 32 values from `first` on have with each lag. They and those before
-  /// are turned but once.
+  /// A row of the sample, and the 32 values before, turned but once; 0 where there are none.
+  template <typename Warp>
+  struct SampleRow {
+    Word at[2 * kLanes];
+    std::uint32_t there;
+
+    SampleRow() = default;
+    SampleRow(Warp, const Word* in, std::uint32_t first, std::uint32_t values, std::uint32_t turned)
+        : at{}, there(values - first < kLanes ? values - first : kLanes) {
+      const std::uint32_t before = first < kLanes ? first : kLanes;
+      for (std::uint32_t i = kLanes - before; i < kLanes + there; ++i)
+        at[i] = turn(in[first + i - kLanes], turned);
+    }
+
+    template <std::uint32_t order>
+    Lanes<Warp, Word> codes(Warp warp, std::uint32_t lag) const {
+      Lanes<Warp, Word> codes;
+      const Word* now = at + kLanes;
+      warp.each([&](int lane) {
+        codes[lane] =
+            zigzag(difference<order>([&](std::uint32_t back) { return (now - back)[lane]; }, lag));
+      });
+      for (std::uint32_t i = there; i < kLanes; ++i) codes[static_cast<int>(i)] = 0;
+      return codes;
+    }
+  };
+
+  /// Adds the widths that the 32 values from `first` on have with each lag.
   template <typename Warp>
   static void add_widths(Warp warp, const Word* in, std::uint32_t first, std::uint32_t values,
                          std::uint32_t turned, std::uint32_t (*widths)[2]) {
-    Word row[2 * kLanes] = {};  // The 32 values before, and these.
-    const std::uint32_t there = values - first < kLanes ? values - first : kLanes;
-    const std::uint32_t before = first < kLanes ? first : kLanes;
-    for (std::uint32_t i = 0; i < before; ++i)
-      row[kLanes - before + i] = turn(in[first - before + i], turned);
-    for (std::uint32_t i = 0; i < there; ++i) row[kLanes + i] = turn(in[first + i], turned);
-    for (std::uint32_t number = 0; number < kLags; ++number) {
-      const Word* now = row + kLanes;
-      const Word* earlier = now - lag_of(number);
-      Lanes<Warp, Word> codes;
-      warp.each(
-          [&](int lane) { codes[lane] = zigzag(static_cast<Word>(now[lane] - earlier[lane])); });
-      for (std::uint32_t i = there; i < kLanes; ++i) codes[static_cast<int>(i)] = 0;
-      widths[number][turned] += width_of(warp.any_bits(codes));
-    }
+    const SampleRow<Warp> row(warp, in, first, values, turned);
+    for (std::uint32_t number = 0; number < kLags; ++number)
+      widths[number][turned] +=
+          width_of(warp.any_bits(row.template codes<1>(warp, lag_of(number))));
   }
+
+  template <typename Warp>
+  struct SampleCosts {
+    Warp warp;
+    const SampleRow<Warp>* rows;
+    std::uint32_t samples;
+
+    template <std::uint32_t order>
+    auto of(std::uint32_t lag) const {
+      Cost cost;
+      for (std::uint32_t k = 0; k < samples; ++k) {
+        Word first, second;
+        warp.any_bits(rows[k].template codes<order>(warp, lag), first, second);
+        cost.add(first, second);
+      }
+      return cost;
+    }
+  };
+#else
+  /// Of samples in registers, that are turned already.
+  template <typename Warp>
+  struct SampleCosts {
+    Warp warp;
+    const Lanes<Warp, Word>* rows;
+    const Lanes<Warp, Word>* before;
+    const Lanes<Warp, Word>* there;
+
+    template <std::uint32_t order>
+    LANESCOPE_LANES auto of(std::uint32_t lag) const {
+      typename Warp::Lag back[order];
+      LANESCOPE_UNROLL
+      for (std::uint32_t n = 0; n < order; ++n) back[n] = warp.lag_of((n + 1) * lag);
+      Cost cost;
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kSamples; ++k) {
+        Lanes<Warp, Word> codes, earlier[order];
+        LANESCOPE_UNROLL
+        for (std::uint32_t n = 0; n < order; ++n)
+          earlier[n] = warp.back(before[k], rows[k], back[n]);
+        warp.each([&](int lane) {
+          Word values[order + 1] = {rows[k][lane]};
+          LANESCOPE_UNROLL
+          for (std::uint32_t n = 0; n < order; ++n) values[n + 1] = earlier[n][lane];
+          const Word code =
+              zigzag(difference<order>([&](std::uint32_t n) { return values[n]; }, 1));
+          codes[lane] = static_cast<Word>(code & there[k][lane]);
+        });
+        Word first, second;
+        warp.any_bits(codes, first, second);
+        cost.add(first, second);
+      }
+      return cost;
+    }
+  };
 #endif
 
-  /// The lag, turned or not, with which a few groups become smallest.
+  /// What a few groups cost.
+  struct Cost {
+    std::uint32_t halves = 0;  // Widths of halves, added up.
+    std::uint32_t whole = 0;   // Of groups.
+
+    LANESCOPE_LANES void add(Word first, Word second) {
+      const HalfRow row{width_of(first), width_of(second)};
+      halves += row.first + row.second;
+      whole += row.most();
+    }
+  };
+
+  /// Of 64-bit values, finds out about order, the lag for it, and halves; turned or not, and the
+  /// lag of order 1, are those of `one`. `cost` has a function `of<order>(lag)`.
+  template <typename Costs>
+  LANESCOPE_LANES static Predictor refined(const Predictor& one, std::uint32_t samples,
+                                           const Costs& cost) {
+    Predictor best{1, one.turned, 2};
+    Cost least{~std::uint32_t{0}, 0};
+    for (std::uint32_t number = 0; number < kLags && 2 * lag_of(number) <= kLanes; ++number) {
+      const Cost found = cost.template of<2>(lag_of(number));
+      if (found.halves >= least.halves) continue;
+      least = found;
+      best.lag = lag_of(number);
+    }
+    if (3 * best.lag <= kLanes) {
+      const Cost found = cost.template of<3>(best.lag);
+      if (found.halves < least.halves) {
+        least = found;
+        best.order = 3;
+      }
+    }
+    const Cost found = cost.template of<1>(one.lag);
+    if (found.halves <= least.halves) {
+      least = found;
+      best = one;
+    }
+    // A width is a byte, and a bit of it 2 bytes in half a group.
+    best.halves = 2 * least.halves + samples < 4 * least.whole;
+    return best;
+  }
+
+  /// The lag, turned or not, with which a few groups become smallest; of 64-bit values also the
+  /// order, and whether halves have widths.
   template <typename Warp>
   LANESCOPE_LANES static Predictor best_predictor(Warp warp, const Word* in, std::uint32_t values) {
     const std::uint32_t groups = groups_of(values);
@@ -401,6 +585,15 @@ struct DeltaStrip {
       judge(lag_of(number), 0, widths[0]);
       judge(lag_of(number), 1, widths[1]);
     }
+    if constexpr (kWide) {
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kSamples; ++k)
+        warp.each([&](int lane) {
+          rows[k][lane] = turn(rows[k][lane], best.turned);
+          before[k][lane] = turn(before[k][lane], best.turned);
+        });
+      best = refined(best, samples, SampleCosts<Warp>{warp, rows, before, there});
+    }
 #else
     std::uint32_t widths[kLags][2] = {};
     for (std::uint32_t sample = 0; sample < samples; ++sample)
@@ -409,8 +602,87 @@ struct DeltaStrip {
     for (std::uint32_t number = 0; number < kLags; ++number)
       for (std::uint32_t turned = 0; turned < 2; ++turned)
         judge(lag_of(number), turned, widths[number][turned]);
+    if constexpr (kWide) {
+      SampleRow<Warp> rows[kSamples];
+      for (std::uint32_t sample = 0; sample < samples; ++sample)
+        rows[sample] = SampleRow<Warp>(warp, in, first_of(sample), values, best.turned);
+      best = refined(best, samples, SampleCosts<Warp>{warp, rows, samples});
+    }
 #endif
     return best;
+  }
+
+  /// Stores widths and planes of the 64-bit codes of `kAtOnce` groups; the planes at `at`, which it
+  /// moves behind them.
+  template <typename Warp>
+  LANESCOPE_LANES static void store_rows(Warp warp, typename Warp::Turns turns,
+                                         const Lanes<Warp, Word>* codes, bool halves,
+                                         std::uint32_t group, std::uint32_t groups,
+                                         std::uint8_t* out, std::uint32_t& at) {
+    Lanes<Warp, std::uint32_t> words[kAtOnce * 2];
+    HalfRow rows[kAtOnce];
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+      rows[k] = transposed_row(warp, turns, codes[k], words + 2 * k);
+      if (!halves) rows[k].first = rows[k].second = rows[k].most();
+    }
+    store_row_widths(warp, rows, halves, groups - group,
+                     out + kHeader + (group << (halves ? 1 : 0)));
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+      rows[k].store(warp, halves, words + 2 * k, out + at);
+      at += rows[k].bytes();
+    }
+  }
+
+  /// Planes and widths of 32 codes. On a GPU lanes vote on their planes: that takes less than to
+  /// bring together the bits of codes.
+  template <typename Warp>
+  LANESCOPE_LANES static HalfRow transposed_row(Warp warp, typename Warp::Turns turns,
+                                                const Lanes<Warp, Word>& codes,
+                                                Lanes<Warp, std::uint32_t>* words) {
+    warp.each([&](int lane) { words[0][lane] = static_cast<std::uint32_t>(codes[lane]); });
+    words[0] = warp.transpose(words[0], turns);
+#ifndef LANESCOPE_ON_DEVICE
+    Word first, second;
+    warp.any_bits(codes, first, second);
+    const HalfRow row{width_of(first), width_of(second)};
+    if (row.most() <= kLanes) return row;
+#endif
+    warp.each([&](int lane) {
+      words[1][lane] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(codes[lane]) >> 32);
+    });
+    words[1] = warp.transpose(words[1], turns);
+#ifdef LANESCOPE_ON_DEVICE
+    const auto width = [&](std::uint32_t mask) {
+      const std::uint32_t low = warp.lanes_with(words[0], mask);
+      const std::uint32_t high = warp.lanes_with(words[1], mask);
+      return high != 0 ? kLanes + bit_length(high) : bit_length(low);
+    };
+    const HalfRow row{width(0xFFFF), width(0xFFFF0000)};
+#endif
+    return row;
+  }
+
+  /// Widths of `kAtOnce` groups, of which `left` or more are there.
+  template <typename Warp>
+  LANESCOPE_LANES static void store_row_widths(Warp warp, const HalfRow* rows, bool halves,
+                                               [[maybe_unused]] std::uint32_t left,
+                                               std::uint8_t* out) {
+#ifdef LANESCOPE_ON_DEVICE  // All lanes the same: that takes no branch.
+    std::uint32_t whole = 0, low = 0, high = 0;
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+      whole |= rows[k].first << 8 * k;
+      (k < 2 ? low : high) |= (rows[k].first | rows[k].second << 8) << 16 * (k % 2);
+    }
+    warp.each([&](int) { store_word(out, halves ? low : whole); });
+    if (halves && left > 2) warp.each([&](int) { store_word(out + 4, high); });
+#else
+    static_cast<void>(warp);
+    out[0] = static_cast<std::uint8_t>(rows[0].first);
+    if (halves) out[1] = static_cast<std::uint8_t>(rows[0].second);
+#endif
   }
 
   template <typename Warp>
@@ -426,17 +698,9 @@ struct DeltaStrip {
       store_first<16>(warp, out, words, 0, width);
       store_first<16>(warp, out + 4 * width, words, 16, width);
     } else {
-      warp.each([&](int lane) { words[lane] = static_cast<std::uint32_t>(parts[0][lane]); });
+      warp.each([&](int lane) { words[lane] = parts[0][lane]; });
       words = warp.transpose(words, turns);
-      store_first<32>(warp, out, words, 0, kBits > kLanes && width > kLanes ? kLanes : width);
-    }
-    if constexpr (sizeof(Word) == 8) {
-#ifndef LANESCOPE_ON_DEVICE  // where a branch would keep the steps of groups apart
-      if (width <= kLanes) return;
-#endif
-      warp.each([&](int lane) { words[lane] = static_cast<std::uint32_t>(parts[0][lane] >> 32); });
-      words = warp.transpose(words, turns);
-      store_first<32>(warp, out + 4 * kLanes, words, 0, width - kLanes);
+      store_first<32>(warp, out, words, 0, width);
     }
   }
 
@@ -458,9 +722,10 @@ struct DeltaStrip {
   /// not lie in `bytes`.
   template <typename Warp>
   LANESCOPE_LANES static bool load_planes(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
-                                          std::uint32_t group, std::uint32_t groups,
+                                          bool halves, std::uint32_t group, std::uint32_t groups,
                                           std::uint32_t& at, Planes<Warp>& planes) {
     if (kAhead && group >= groups) return true;
+    if constexpr (kWide) return load_rows(warp, in, bytes, halves, group, groups, at, planes);
     const std::uint32_t widths = load_widths(in + kHeader + group, groups - group);
     std::uint32_t begin[kAtOnce];
     bool possible = true;
@@ -479,6 +744,53 @@ struct DeltaStrip {
     return true;
   }
 
+  /// The same of 64-bit values.
+  template <typename Warp>
+  LANESCOPE_LANES static bool load_rows(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
+                                        bool halves, std::uint32_t group, std::uint32_t groups,
+                                        std::uint32_t& at, Planes<Warp>& planes) {
+    HalfRow rows[kAtOnce];
+    load_row_widths(in + kHeader + (group << (halves ? 1 : 0)), halves, groups - group, rows);
+    std::uint32_t begin[kAtOnce];
+    bool possible = true;
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+      begin[k] = at;
+      planes.width[k] = rows[k].most();
+      possible = possible && rows[k].possible();
+      at += rows[k].bytes();
+    }
+    if (!possible || at > bytes) return false;
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce; ++k)
+      rows[k].load(warp, halves, in + begin[k], bytes - begin[k], planes.words + k * kWords);
+    return true;
+  }
+
+  /// Widths of the next `kAtOnce` of `left` groups, 0 where there are none.
+  LANESCOPE_LANES static void load_row_widths(const std::uint8_t* in, bool halves,
+                                              [[maybe_unused]] std::uint32_t left, HalfRow* rows) {
+#ifdef LANESCOPE_ON_DEVICE
+    const std::uint32_t told = load_word(in);
+    std::uint32_t pairs[2] = {told, halves && left > 2 ? load_word(in + 4) : 0};
+    if (!halves) {  // Each byte twice.
+      pairs[0] = (told & 0xFF) * 0x0101 | (told >> 8 & 0xFF) * 0x01010000;
+      pairs[1] = (told >> 16 & 0xFF) * 0x0101 | (told >> 24) * 0x01010000;
+    }
+    if (left < 4) {
+      pairs[1] &= left == 3 ? 0xFFFF : 0;
+      pairs[0] &= left == 1 ? 0xFFFF : 0xFFFFFFFF;
+    }
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+      const std::uint32_t pair = pairs[k / 2] >> 16 * (k % 2);
+      rows[k] = {pair & 0xFF, pair >> 8 & 0xFF};
+    }
+#else
+    rows[0] = {in[0], in[halves ? 1 : 0]};
+#endif
+  }
+
   /// `there` bytes can be read.
   template <typename Warp>
   LANESCOPE_LANES static void load_group(Warp warp, const std::uint8_t* in, std::uint32_t there,
@@ -491,12 +803,6 @@ struct DeltaStrip {
       } else {
         warp.template load_first<0, 32>(in, words[0], width);
       }
-      if constexpr (sizeof(Word) == 8) {
-        if (width > kLanes)
-          warp.template load_first<0, 32>(in + 4 * kLanes, words[1], width - kLanes);
-        else
-          warp.each([&](int lane) { words[1][lane] = 0; });
-      }
       return;
     }
 #endif
@@ -506,14 +812,7 @@ struct DeltaStrip {
       warp.load_some(in, words[0], 0, width);
       warp.load_some(in + 4 * width, words[0], 16, width);
     } else {
-      warp.load_some(in, words[0], 0, kBits > kLanes && width > kLanes ? kLanes : width);
-    }
-    if constexpr (sizeof(Word) == 8) {
-      warp.each([&](int lane) { words[1][lane] = 0; });
-#ifndef LANESCOPE_ON_DEVICE
-      if (width > kLanes)
-#endif
-        warp.load_some(in + 4 * kLanes, words[1], 0, width - kLanes);
+      warp.load_some(in, words[0], 0, width);
     }
   }
 
@@ -547,12 +846,15 @@ struct DeltaStrip {
   /// Adds up a row of differences, and stores the values that this makes: at once, since a CPU
   /// waits where it loads as a vector what it has just stored value by value.
   template <typename Warp>
-  static void give_row(Warp warp, const Lanes<Warp, Word>& row, Lanes<Warp, Word>& before,
+  static void give_row(Warp warp, Lanes<Warp, Word>& row, Lanes<Warp, Word>* before,
                        Predictor predictor, Word* out) {
+    std::uint32_t order = 1;
+    for (; order < predictor.order; ++order, ++before)
+      warp.add_up_to(row, *before, predictor.lag, [&](int lane, Word sum) { row[lane] = sum; });
     if (predictor.turned == 0)
-      warp.add_up_to(row, before, predictor.lag, [&](int lane, Word sum) { out[lane] = sum; });
+      warp.add_up_to(row, *before, predictor.lag, [&](int lane, Word sum) { out[lane] = sum; });
     else
-      warp.add_up_to(row, before, predictor.lag,
+      warp.add_up_to(row, *before, predictor.lag,
                      [&](int lane, Word sum) { out[lane] = turn_back(sum, 1); });
   }
 #endif

@@ -37,6 +37,19 @@ struct DeviceWarp {
       return static_cast<T>(any_of(values.value));
   }
 
+  template <typename T>
+  __device__ __forceinline__ void any_bits(const Lanes<T>& values, T& first, T& second) const {
+    const bool lower = lane < kLanes / 2;
+    first = any_bits(Lanes<T>{lower ? values.value : T{0}});
+    second = any_bits(Lanes<T>{lower ? T{0} : values.value});
+  }
+
+  /// Only here: bit l tells whether lane l has any of the bits of `mask`.
+  __device__ __forceinline__ std::uint32_t lanes_with(const Lanes<std::uint32_t>& values,
+                                                      std::uint32_t mask) const {
+    return __ballot_sync(kAllLanes, (values.value & mask) != 0);
+  }
+
   __device__ __forceinline__ Lanes<std::uint32_t> sum_before(const Lanes<std::uint32_t>& values,
                                                              std::uint32_t& total) const {
     std::uint32_t sum = values.value;

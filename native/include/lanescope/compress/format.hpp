@@ -23,7 +23,8 @@ namespace lanescope::compress {
 // one warp looks at. Where nvCOMP coded it, the payload is a `ChunkFront` and nvCOMP's chunk.
 
 inline constexpr std::uint32_t kMagic = 0x5A43534C;  // "LSCZ"
-inline constexpr std::uint8_t kVersion = 1;
+/// The newest version, which `delta` has for 64-bit values; other streams are of version 1.
+inline constexpr std::uint8_t kVersion = 2;
 inline constexpr std::size_t kBlockBytes = 64 << 10;
 inline constexpr std::size_t kStripBytes = 16 << 10;
 inline constexpr std::size_t kStrips = kBlockBytes / kStripBytes;
@@ -58,12 +59,15 @@ enum class Dtype : std::uint8_t {
 
 std::size_t bytes_of(Dtype dtype);
 
+/// The version of streams that such values are coded to.
+std::uint8_t version_of(Codec codec, Dtype dtype);
+
 /// How a block is stored: as it is, as one value that all of it repeats, or coded.
 enum class BlockMode : std::uint8_t { raw = 0, constant = 1, coded = 2 };
 
 struct Header {
   std::uint32_t magic = kMagic;
-  std::uint8_t version = kVersion;
+  std::uint8_t version = 1;
   Codec codec = Codec::raw;
   Dtype dtype = Dtype::bytes;
   std::uint8_t dimensionality = 1;  ///< Of GFC: how far back a value's prediction lies, 1 to 32.

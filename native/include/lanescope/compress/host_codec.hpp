@@ -13,7 +13,8 @@ namespace lanescope::compress {
 struct Choice {
   Codec codec = Codec::raw;
   Dtype dtype = Dtype::bytes;
-  int dimensionality = 1;  ///< Of GFC, 1 to 32.
+  int dimensionality = 1;            ///< Of GFC, 1 to 32.
+  std::uint32_t version = kVersion;  ///< Of the stream that is read.
 };
 
 /// Throws `Error` where a codec does not take such values, or the dimensionality is out of range.

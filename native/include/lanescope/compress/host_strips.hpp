@@ -13,6 +13,7 @@ struct StripKind {
   Codec codec;
   Dtype dtype;
   int dimensionality;
+  std::uint32_t version = kVersion;  ///< Of what is decoded.
 };
 
 /// Most bytes of a coded block's payload, whatever the codec.

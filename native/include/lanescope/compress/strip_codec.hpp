@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lanescope/compress/format.hpp"
 #include "lanescope/compress/lanes.hpp"
 
 namespace lanescope::compress {
@@ -52,6 +53,7 @@ struct ValuesOut {
 /// What a stream says of its codec.
 struct Settings {
   int dimensionality = 1;
+  std::uint32_t version = kVersion;
 };
 
 }  // namespace LANESCOPE_CPU

@@ -41,6 +41,16 @@ struct HostWarp {
     return bits;
   }
 
+  /// The bits of the first 16 lanes together, and those of the others.
+  template <typename T>
+  void any_bits(const Lanes<T>& values, T& first, T& second) const {
+    first = second = 0;
+    for (int lane = 0; lane < kLanes / 2; ++lane) {
+      first |= values[lane];
+      second |= values[lane + kLanes / 2];
+    }
+  }
+
   /// The sum over the lanes before each one; `total` gets that of all.
   Lanes<std::uint32_t> sum_before(const Lanes<std::uint32_t>& values, std::uint32_t& total) const {
     Lanes<std::uint32_t> sums;

@@ -27,6 +27,27 @@ LANESCOPE_LANES inline void store_word(void* at, std::uint32_t word) {
 #endif
 }
 
+/// 2 bytes at a multiple of 2.
+LANESCOPE_LANES inline std::uint32_t load_half(const void* at) {
+#ifdef LANESCOPE_ON_DEVICE
+  return *static_cast<const std::uint16_t*>(at);
+#else
+  std::uint16_t half;
+  std::memcpy(&half, at, sizeof(half));
+  return half;
+#endif
+}
+
+/// The lower 16 bits.
+LANESCOPE_LANES inline void store_half(void* at, std::uint32_t bits) {
+  const auto half = static_cast<std::uint16_t>(bits);
+#ifdef LANESCOPE_ON_DEVICE
+  *static_cast<std::uint16_t*>(at) = half;
+#else
+  std::memcpy(at, &half, sizeof(half));
+#endif
+}
+
 /// Bits up to the highest one that is set.
 LANESCOPE_LANES inline std::uint32_t bit_length(std::uint32_t bits) {
 #ifdef LANESCOPE_ON_DEVICE
