@@ -210,6 +210,12 @@ void bind_channel(nb::module_& module) {
   bind_device_channel(module);
   bind_host_channel(module);
   module.def(
+      "sms_that_fill",
+      [](Via link, Codec codec, Dtype dtype) {
+        return lanescope::compress::sms_that_fill(link, {codec, dtype, 1});
+      },
+      "link"_a, "codec"_a, "dtype"_a, "SMs that channels code on by themselves.");
+  module.def(
       "reach_each_other",
       [](int one, int other) {
         int there = 0, back = 0;

@@ -51,6 +51,7 @@ class MadeUpCore:
     """
 
     RestoreBy, Via = native.RestoreBy, native.Via
+    sms_that_fill = staticmethod(native.sms_that_fill)
 
     def __init__(self, ratio=2.0, change=lambda data: None, room=None, why_raw=""):
         self.ratio, self.change, self.room, self.why_raw = ratio, change, room, why_raw

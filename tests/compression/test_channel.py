@@ -85,7 +85,7 @@ def test_an_array_is_sent_with_its_codec_and_streams(cores):
 def test_gpus_that_do_not_reach_each_other_send_over_the_host(cores, monkeypatch):
     monkeypatch.setattr(module.native, "reach_each_other", lambda one, other: False)
     channel = lanescope.Channel(0, 1)
-    assert cores[0].options[2:5] == (32 << 20, 4, 16)
+    assert cores[0].options[2:5] == (32 << 20, 4, 0)
     assert cores[0].options[6] == native.Via.host
     channel.send(Tensor(VALUES))
     assert channel.last.transfer.path == "g0>host>g1"

@@ -63,6 +63,12 @@ int sms_of(int device, const ChannelOptions& options) {
   return options.sms > 0 ? std::min(options.sms, there) : there;
 }
 
+int sms_that_fill(Via link, const Choice& choice) {
+  if (link == Via::peer) return choice.codec == Codec::exponent ? 64 : kMostSmsOfPeer;
+  if (choice.codec == Codec::exponent || choice.codec == Codec::raw) return 16;
+  return bytes_of(choice.dtype) == 8 ? kMostSmsOfHost : 32;
+}
+
 struct DeviceChannel::State {
   State(int from_device, int to_device, const ChannelOptions& given, Via by);
 
@@ -72,6 +78,7 @@ struct DeviceChannel::State {
   Room& next_room();
   void next_mark(Room& room);
   int encoding_sms(const Choice& choice) const;
+  int decoding_sms(const Choice& choice) const;
   std::shared_ptr<Ticket> open(TransferFacts facts, std::unique_ptr<Report> report);
   void begin_behind(cudaStream_t source_stream, cudaStream_t target_stream);
   void send_raw(Ticket& ticket, const std::byte* source, std::byte* target,
@@ -167,9 +174,12 @@ void DeviceChannel::State::next_mark(Room& room) {
 }
 
 int DeviceChannel::State::encoding_sms(const Choice& choice) const {
-  if (options.sms > 0) return options.sms;
-  const int filling = choice.codec == Codec::exponent ? kSmsOfLinkByExponent : kSmsOfLink;
-  return std::min(filling, sms_of(from, options));
+  return options.sms > 0 ? options.sms : sms_that_fill(via, choice);
+}
+
+/// All may decode what comes over NVLink; over PCIe a few are enough.
+int DeviceChannel::State::decoding_sms(const Choice& choice) const {
+  return options.sms > 0 || via == Via::peer ? options.sms : sms_that_fill(via, choice);
 }
 
 std::shared_ptr<Ticket> DeviceChannel::State::open(TransferFacts facts,
@@ -276,7 +286,11 @@ void DeviceChannel::State::send_slab(const Ticket& ticket, const Choice& choice,
     let_wait(encoder, room.written);
     if (taken != nullptr) wait_for_value(encoder, taken, before);
     next_mark(room);
-    const Sink sink{room.entries(), room.payloads(), padded(slab.bytes), ticket.report().used(part),
+    const Sink sink{room.entries(),
+                    room.payloads(),
+                    padded(slab.bytes),
+                    ticket.report().used(part),
+                    via == Via::peer ? kApartToPeer : kApartToHost,
                     room.progress()};
     encode_blocks(choice, source + slab.begin, slab.bytes, sink, encoding_sms(choice), encoder);
     record(room.written, encoder);
@@ -285,7 +299,7 @@ void DeviceChannel::State::send_slab(const Ticket& ticket, const Choice& choice,
   wait_for_value(decoder, room.stored(), room.mark());
   damage(room, slab, encoder, decoder);
   decode_blocks(choice, room.entries(), room.payloads(), padded(slab.bytes), target + slab.begin,
-                slab.bytes, ticket.report().fault(part), options.sms, decoder,
+                slab.bytes, ticket.report().fault(part), decoding_sms(choice), decoder,
                 room.arrival(options.patience_s));
   record(room.free, decoder);
 }

@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThrea
     if (threadIdx.x < kMostGroups) groups[threadIdx.x].note = kNoNote;
     __syncthreads();
     if (group.number == group_count) return mark_for(groups, group_count, sink.progress);
-    stagger(group.number);
   }
+  if (sink.apart_clocks > 0) stagger(group.number, sink.apart_clocks);
   auto* staging = reinterpret_cast<std::byte*>(shared_memory) +
                   group.number * static_cast<int>(DeviceShape<Strip>::kEncodeRoom * kStrips);
   GroupEncoder<Strip> encoder{group, staging, sink, settings, value_bytes};

@@ -34,7 +34,8 @@ struct Slot {
 /// Room for a slab, and for what was coded at the same time as its first and last blocks and lies
 /// among them.
 std::size_t slot_bytes_for(int gpu, const ChannelOptions& options) {
-  const int at_once = sms_of(gpu, options) * kMostGroups;
+  const int sms = options.sms > 0 ? sms_of(gpu, options) : kMostSmsOfHost;
+  const int at_once = sms * kMostGroups;
   return options.slab_bytes + 2 * static_cast<std::size_t>(at_once) * kBlockBytes;
 }
 
@@ -48,6 +49,9 @@ struct HostChannel::State {
   State(int device, const HostChannelOptions& given);
 
   const ChannelOptions& options() const { return given.channel; }
+  int sms(const Choice& choice) const {
+    return options().sms > 0 ? options().sms : sms_that_fill(Via::host, choice);
+  }
   TransferFacts facts(const char* way, std::size_t bytes) const;
   void begin_behind(cudaStream_t caller, const Stream& first, const Stream& second);
   void encode(Ticket& ticket, const Parcel& parcel, const std::byte* source);
@@ -114,8 +118,8 @@ void HostChannel::State::encode(Ticket& ticket, const Parcel& parcel, const std:
   const Report& report = ticket.report();
   report.clear_used(1, out.get());
   ticket.begin(out.get());
-  const Sink sink{parcel.entries(), parcel.payloads(), parcel.room_, report.used(0)};
-  encode_blocks(*parcel.choice_, source, parcel.bytes_, sink, options().sms, out.get());
+  const Sink sink{parcel.entries(), parcel.payloads(), parcel.room_, report.used(0), kApartToHost};
+  encode_blocks(*parcel.choice_, source, parcel.bytes_, sink, sms(*parcel.choice_), out.get());
   ticket.end(out.get());
   report.bring_used(1, out.get());
 }
@@ -148,7 +152,7 @@ void HostChannel::State::decode_mapped(Ticket& ticket, const Parcel& parcel, std
   report.clear_faults(1, in.get());
   ticket.begin(in.get());
   decode_blocks(*parcel.choice_, parcel.entries(), parcel.payloads(), parcel.room_, target,
-                parcel.bytes_, report.fault(0), options().sms, in.get());
+                parcel.bytes_, report.fault(0), sms(*parcel.choice_), in.get());
   ticket.end(in.get());
   report.bring_faults(1, in.get());
 }
@@ -193,7 +197,7 @@ void HostChannel::State::stage(Ticket& ticket, Parcel& parcel, const Slab& slab,
   }
   if (part > 0) record(before.free, in.get());
   decode_blocks(*parcel.choice_, slot.entries(), slot.data(), piece.end - piece.begin,
-                target + slab.begin, slab.bytes, ticket.report().fault(part), options().sms,
+                target + slab.begin, slab.bytes, ticket.report().fault(part), sms(*parcel.choice_),
                 in.get());
   if (part + 1 == ticket.facts().parts) record(slot.free, in.get());
 }

@@ -62,8 +62,9 @@ class Channel:
         A name of `Codec`, of lanescope's own ones, or ``auto``: the one that makes some blocks of
         the first array of each tag and type smallest.
     sms
-        How many SMs codecs use on each side, 0: as many as fill the link (80 to encode, all to
-        decode). By default 0 between GPUs, 16 over the host's link.
+        How many SMs codecs use on each side, at most. 0, the default: as many as fill the link
+        (between GPUs 64 by `exponent` and 80 to encode, all to decode; with the host 16 by
+        `exponent`, 32, and 48 for values of 64 bits).
     slab_bytes
         Of the array, that one kernel codes: a multiple of 64 KiB. By default 128 MiB between GPUs,
         32 MiB between them over the host, 8 MiB to the host.

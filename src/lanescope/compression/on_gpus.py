@@ -202,9 +202,10 @@ class Gpus:
                 taken.take("back", back, codec)
                 del parcel  # its memory is the next one's
             _require_same(out, part, array, choice, "the link to the host")
+        sms = self._core.sms_that_fill(self._core.Via.host, *_coded(choice, array.kind)[:2])
         return [
-            taken.crossing("out", f"g{_GPU}>host", array, size, choice, TO_HOST.sms),
-            taken.crossing("back", f"host>g{_GPU}", array, size, choice, TO_HOST.sms),
+            taken.crossing("out", f"g{_GPU}>host", array, size, choice, sms),
+            taken.crossing("back", f"host>g{_GPU}", array, size, choice, sms),
         ]
 
     def _to_peer(self, array: _Array, size: int, choice: Choice) -> list[Crossing]:
@@ -218,7 +219,8 @@ class Gpus:
                 ticket = channel.send(source.pointer, out.pointer, size, *coded, 0, 0)
                 taken.take("over", ticket, codec)
             _require_same(out, part, array, choice, f"the link to GPU {_PEER}")
-        return [taken.crossing("over", f"g{_GPU}>g{_PEER}", array, size, choice, TO_GPU.sms)]
+        sms = self._core.sms_that_fill(self._core.Via.peer, *_coded(choice, array.kind)[:2])
+        return [taken.crossing("over", f"g{_GPU}>g{_PEER}", array, size, choice, sms)]
 
     def _filled(self, gpu: int, part: Bytes, size: int) -> Any:
         array = self._core.DeviceArray(gpu, size)

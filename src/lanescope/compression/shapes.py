@@ -21,7 +21,7 @@ class Shape:
     slots
         Slabs that the receiving side has room for.
     sms
-        On each side, 0: as many as fill the link, and all.
+        On each side, 0: as many as fill the link, and all to decode what another GPU sends.
     fill_bytes
         How much is coded before all parts of the pipeline are at work, at most.
     """
@@ -32,9 +32,9 @@ class Shape:
     fill_bytes: int
 
 
-TO_HOST = Shape(8 * _MIB, 4, 16, 8 * _MIB)
+TO_HOST = Shape(8 * _MIB, 4, 0, 8 * _MIB)
 TO_GPU = Shape(128 * _MIB, 2, 0, _AT_ONCE_BYTES)
-OVER_HOST = Shape(32 * _MIB, 4, 16, 8 * _MIB)
+OVER_HOST = Shape(32 * _MIB, 4, 0, 8 * _MIB)
 
 
 def shape_of(usual: Shape, slab_bytes: int | None, slots: int | None, sms: int | None) -> Shape:

@@ -21,20 +21,22 @@ struct ChannelOptions {
                            ///< that is longer than 30 s, the receiver for a block.
 };
 
-/// What is usual between a device and the host, whose link a few SMs fill; the defaults are those
+/// What is usual between a device and the host, the defaults are those
 /// between devices. Both by measurement on H200s.
-inline constexpr ChannelOptions kToHost{8 << 20, 4, 16};
+inline constexpr ChannelOptions kToHost{8 << 20, 4};
 
 /// What is usual between devices by way of the host.
-inline constexpr ChannelOptions kOverHost{32 << 20, 4, 16};
+inline constexpr ChannelOptions kOverHost{32 << 20, 4};
 
-/// SMs that encode faster than NVLink 4 carries. More would have more blocks on the way at once,
-/// which end together.
-inline constexpr int kSmsOfLink = 80;
-inline constexpr int kSmsOfLinkByExponent = 64;
+/// SMs that code as fast as a link carries what is left, NVLink 4 or PCIe 5.0, by measurement. More
+/// would have more blocks on the way at once, which end together.
+int sms_that_fill(Via link, const Choice& choice);
+
+/// The most that `sms_that_fill` says.
+inline constexpr int kMostSmsOfPeer = 80, kMostSmsOfHost = 48;
 
 /// How much is coded before all parts of the pipeline are at work, at most.
-inline constexpr std::size_t kPeerFill = std::size_t{kSmsOfLink} * kMostGroups * kBlockBytes;
+inline constexpr std::size_t kPeerFill = std::size_t{kMostSmsOfPeer} * kMostGroups * kBlockBytes;
 inline constexpr std::size_t kOverHostFill = 8 << 20;
 
 /// Throws `Error` where one is out of range.

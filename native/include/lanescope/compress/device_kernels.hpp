@@ -41,8 +41,14 @@ struct Sink {
   std::byte* payloads;       ///< Aligned to 16 bytes; `room` bytes.
   std::size_t room;          ///< `padded(bytes)` is always enough: blocks may all be raw.
   unsigned long long* used;  ///< In the encoding device's own memory; 0 before, see `bytes_used`.
+  int apart_clocks = 0;      ///< By so much later each further group of an SM begins.
   Progress progress = {};
 };
+
+/// Across a link the first payload counts, and what groups compute meanwhile does not: one after
+/// another they have it ready sooner. Of some 2 GHz; about half of what a block takes, and for the
+/// slower link more.
+inline constexpr int kApartToPeer = 6000, kApartToHost = 16000;
 
 /// Of `Sink::used`, the lowest so many bits are the bytes of all payloads, each padded. Those above
 /// count the blocks that were taken after the first ones, or all where somebody follows.

@@ -77,12 +77,11 @@ __device__ inline void mark_for(GroupShared* groups, int count, const Progress& 
   }
 }
 
-/// Lets the groups of an SM begin one after another: the link has something to do sooner.
-__device__ inline void stagger(int group) {
-  constexpr long long kApartClocks = 6000;  // of some 2 GHz: about half of what a block takes
+/// Lets the groups of an SM begin one after another.
+__device__ inline void stagger(int group, int apart_clocks) {
   constexpr unsigned int kPauseNs = 200;
-  for (const long long until = clock64() + group * kApartClocks; clock64() < until;)
-    __nanosleep(kPauseNs);
+  const long long wait = static_cast<long long>(group) * apart_clocks;
+  for (const long long until = clock64() + wait; clock64() < until;) __nanosleep(kPauseNs);
 }
 
 __device__ inline std::uint64_t now_ns() {
