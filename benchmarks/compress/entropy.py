@@ -18,9 +18,10 @@ entropies
     which a codec would have to be told: so they are bounds for codecs of such a model, and only for
     these. *bytes given above* has up to 65536 contexts for few values, and is far too low.
 packed
-    ratios of lanescope's `delta` if it took differences of higher order, too, or widths for fewer
-    values: each strip of 16 KiB by itself with the best lag and order, with all that is stored
-    besides; order 1 with 32 values is `delta` as it is, but for lags being tried on all values.
+    ratios of lanescope's `delta` with differences up to some order, and a width for so many values:
+    each strip of 16 KiB by itself with the best lag and order, with all that is stored besides;
+    order 1 with 32 values is `delta` of version 1, orders 1 to 3 with 16 that of version 2, but for
+    lags and orders being tried on all values.
 programs
     bytes that programs on PATH make of values and residuals, as they are and by planes.
 randomness

@@ -60,8 +60,9 @@ def bent(count, order, lag, narrow):
 
 
 def strip_header(stream):
-    """Of delta: lag, turned, order, and halves, of the first strip of an array of one block."""
-    lag, turned, more, halves = stream[64 + 8 :][:4].tolist()
+    """Of delta: lag, turned, order, and halves, of an array's first strip."""
+    front = 40 + 8 + 8 * int(stream[24:28].view("<u4")[0])
+    lag, turned, more, halves = stream[-(-front // 16) * 16 + 8 :][:4].tolist()
     return lag, turned, 1 + more, halves
 
 

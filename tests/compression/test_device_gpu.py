@@ -7,7 +7,8 @@ import lanescope
 from lanescope._core import native
 from lanescope.compression.stream import describe
 from lanescope.errors import InputError
-from tests.compression.test_codecs import ALL, bf16, special
+from tests.compression.test_codecs import ALL, bent, bf16, special, strip_header
+from tests.compression.test_old_streams import OLD_DELTA, bends, sealed
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -106,6 +107,35 @@ def test_gfc_of_any_dimensionality_is_that_of_the_host(word, dimensionality):
     words = data_of(word, 50_000)["mixed"]
     dtype = np.dtype(word).name.replace("uint", "float")
     assert difference_from_host(words, "gfc", dtype, dimensionality) is None
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("lag", [1, 2, 3, 5, 8, 16, 32])
+def test_delta_of_any_order_is_that_of_the_host(order, lag):
+    found = {}
+    for count in (1, 16, 17, 33, 65, 97, 129, 2047, 2048, 9000, 50_000):
+        for narrow in (0, 9):
+            words = bent(count, order, lag, narrow)
+            for sign in (0, 1):
+                signs = RANDOM.integers(0, 1 + sign, count).astype(np.uint64) << np.uint64(63)
+                wrong = difference_from_host(words ^ signs, "delta", "float64")
+                if wrong:
+                    header = strip_header(lanescope.compress(words ^ signs, "delta"))
+                    found[count, narrow, sign] = f"lag, turned, order, halves {header}: {wrong}"
+    assert not found, "\n".join(f"{case}: {wrong}" for case, wrong in found.items())
+
+
+def test_doubles_of_version_1_are_read():
+    values, told = OLD_DELTA
+    stream = torch.from_numpy(np.frombuffer(bytes.fromhex(told), np.uint8).copy()).cuda()
+    back = on_host(lanescope.decompress(stream))
+    assert first_difference(back.view(np.uint8), values.view(np.uint8)) is None
+
+
+def test_what_version_1_leaves_zero_is_refused_there():
+    stream = sealed(lanescope.compress(bends(), "delta"), 1)
+    with pytest.raises(InputError, match="block 0: its payload is not what the codec makes of 560"):
+        lanescope.decompress(torch.from_numpy(stream).cuda())
 
 
 @pytest.mark.parametrize("codec", ["raw", "exponent"])
