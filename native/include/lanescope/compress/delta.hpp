@@ -71,27 +71,10 @@ struct DeltaStrip {
     for (std::uint32_t group = 0; group < groups; group += kAtOnce) {
       Lanes<Warp, Word> codes[kRows];
       take_rows(warp, in, group * kGroup, values, predictor, last, ahead, codes);
-      if constexpr (kWide) {
+      if constexpr (kWide)
         store_rows(warp, turns, codes, predictor.halves != 0, group, groups, out, at);
-        continue;
-      }
-      std::uint32_t width[kAtOnce], widths = 0;
-      LANESCOPE_UNROLL
-      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-        Lanes<Warp, Word> both = codes[k * kParts];
-        if constexpr (kParts == 2)
-          warp.each([&](int lane) {
-            both[lane] = static_cast<Word>(both[lane] | codes[k * kParts + 1][lane]);
-          });
-        width[k] = width_of(warp.any_bits(both));
-        widths |= width[k] << 8 * k;
-      }
-      store_widths(warp, widths, out + kHeader + group);
-      LANESCOPE_UNROLL
-      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-        store_planes(warp, turns, codes + k * kParts, static_cast<int>(width[k]), out + at);
-        at += width[k] * kParts * 4;
-      }
+      else
+        store_groups(warp, turns, codes, group, out, at);
     }
     if (at % 4 != 0) {
       warp.each([&](int) { store_half(out + at, 0); });
@@ -612,8 +595,31 @@ struct DeltaStrip {
     return best;
   }
 
-  /// Stores widths and planes of the 64-bit codes of `kAtOnce` groups; the planes at `at`, which it
-  /// moves behind them.
+  /// Stores widths and planes of `kAtOnce` groups; the planes at `at`, which it moves behind them.
+  template <typename Warp>
+  LANESCOPE_LANES static void store_groups(Warp warp, typename Warp::Turns turns,
+                                           const Lanes<Warp, Word>* codes, std::uint32_t group,
+                                           std::uint8_t* out, std::uint32_t& at) {
+    std::uint32_t width[kAtOnce], widths = 0;
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+      Lanes<Warp, Word> both = codes[k * kParts];
+      if constexpr (kParts == 2)
+        warp.each([&](int lane) {
+          both[lane] = static_cast<Word>(both[lane] | codes[k * kParts + 1][lane]);
+        });
+      width[k] = width_of(warp.any_bits(both));
+      widths |= width[k] << 8 * k;
+    }
+    store_widths(warp, widths, out + kHeader + group);
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+      store_planes(warp, turns, codes + k * kParts, static_cast<int>(width[k]), out + at);
+      at += width[k] * kParts * 4;
+    }
+  }
+
+  /// The same of 64-bit values, of which halves of groups may have widths.
   template <typename Warp>
   LANESCOPE_LANES static void store_rows(Warp warp, typename Warp::Turns turns,
                                          const Lanes<Warp, Word>* codes, bool halves,
@@ -725,7 +731,17 @@ struct DeltaStrip {
                                           bool halves, std::uint32_t group, std::uint32_t groups,
                                           std::uint32_t& at, Planes<Warp>& planes) {
     if (kAhead && group >= groups) return true;
-    if constexpr (kWide) return load_rows(warp, in, bytes, halves, group, groups, at, planes);
+    if constexpr (kWide)
+      return load_rows(warp, in, bytes, halves, group, groups, at, planes);
+    else
+      return load_groups(warp, in, bytes, group, groups, at, planes);
+  }
+
+  /// Those of other than 64-bit values.
+  template <typename Warp>
+  LANESCOPE_LANES static bool load_groups(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
+                                          std::uint32_t group, std::uint32_t groups,
+                                          std::uint32_t& at, Planes<Warp>& planes) {
     const std::uint32_t widths = load_widths(in + kHeader + group, groups - group);
     std::uint32_t begin[kAtOnce];
     bool possible = true;
@@ -744,7 +760,7 @@ struct DeltaStrip {
     return true;
   }
 
-  /// The same of 64-bit values.
+  /// Those of 64-bit values.
   template <typename Warp>
   LANESCOPE_LANES static bool load_rows(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
                                         bool halves, std::uint32_t group, std::uint32_t groups,
