@@ -874,6 +874,9 @@ class HostChannel:
     def close(self) -> None:
         """Wait for what is under way, and end the channel."""
 
+def sms_that_fill(link: Via, codec: Codec, dtype: Dtype) -> int:
+    """SMs that channels code on by themselves."""
+
 def reach_each_other(one: int, other: int) -> bool:
     """Whether two GPUs can be given access to each other's memory."""
 
