@@ -3,6 +3,8 @@
 // out is compared, so that a wait that is missing, or memory that is used again too early, shows.
 // It is built with the sanitizers. `make simulate` runs it.
 
+#include <sanitizer/lsan_interface.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -41,6 +43,13 @@ void encode_one(const std::byte* data, std::size_t bytes, const Sink& sink, std:
   *sink.used = offset + padded(size);
 }
 
+void tell(Fault* fault, std::size_t block, unsigned what) {
+  ++fault->blocks;
+  if (fault->first_block != 0 && block + 1 >= fault->first_block) return;
+  fault->first_block = static_cast<unsigned>(block) + 1;
+  fault->what = what;
+}
+
 void decode_one(const Entry& entry, const std::byte* payloads, std::size_t room, std::byte* out,
                 std::size_t bytes, Fault* fault, unsigned block) {
   const std::size_t size = entry.descriptor.payload_bytes();
@@ -52,12 +61,15 @@ void decode_one(const Entry& entry, const std::byte* payloads, std::size_t room,
     std::memset(out + size, 0, bytes - size);
     if (checksum_of(out, bytes) != entry.descriptor.checksum) what = 2;
   }
-  if (what == 0) return;
-  ++fault->blocks;
-  if (fault->first_block == 0 || block + 1 < fault->first_block) {
-    fault->first_block = block + 1;
-    fault->what = what;
-  }
+  if (what != 0) tell(fault, block, what);
+}
+
+bool came(const Arrival& arrival, std::size_t block) {
+  return arrival.stored == nullptr || arrival.stored[block] == arrival.mark;
+}
+
+bool given_up(const Arrival& arrival) {
+  return *arrival.given_up == arrival.mark || *arrival.given_up == kGivenUpAll;
 }
 
 }  // namespace
@@ -90,8 +102,9 @@ void decode_blocks(const Choice&, const Entry* entries, const std::byte* payload
   for (std::size_t block = 0; block < blocks_in(bytes); ++block) {
     const std::size_t begin = block * kBlockBytes;
     pretended::put_when(
-        stream, [=] { return arrival.stored == nullptr || arrival.stored[block] == arrival.mark; },
+        stream, [=] { return came(arrival, block) || given_up(arrival); },
         [=] {
+          if (!came(arrival, block)) return tell(fault, block, 4);
           decode_one(entries[block], payloads, room, out + begin,
                      std::min(kBlockBytes, bytes - begin), fault, static_cast<unsigned>(block));
         });
@@ -101,6 +114,12 @@ void decode_blocks(const Choice&, const Entry* entries, const std::byte* payload
 namespace {
 
 using Array = std::vector<std::byte>;
+
+/// Memory that is taken meanwhile may stay: a channel whose device failed keeps what it has.
+struct LostOnPurpose {
+  LostOnPurpose() { __lsan_disable(); }
+  ~LostOnPurpose() { __lsan_enable(); }
+};
 
 std::mt19937_64 bits;
 
@@ -201,6 +220,42 @@ void send_between(int from, int to) {
   pretended::let_all_happen();
 }
 
+/// The sender fails some time: whoever asks is told, and the receiver's streams come to their end.
+void send_from_what_fails() {
+  const LostOnPurpose lost;  // what the failed device may still write to
+  pretended::limit_device_memory(std::size_t{1} << 40);
+  std::vector<std::unique_ptr<Sending>> all;
+  const Stream sending(0), receiving(1);
+  {
+    DeviceChannel channel(0, 1, some_options(), bits() % 3 == 0 ? Via::host : Via::peer);
+    for (auto count = 1 + bits() % 6; count > 0; --count) {
+      auto& one = *all.emplace_back(std::make_unique<Sending>());
+      one.source = made_up(kBlockBytes + some_size());
+      one.target.resize(one.source.size());
+      one.ticket =
+          channel.send(one.source.data(), one.target.data(), one.source.size(),
+                       Choice{Codec::delta, Dtype::float32, 1}, sending.get(), receiving.get());
+    }
+    for (auto looks = bits() % 12; looks > 0; --looks) all.front()->ticket->done();
+    pretended::fail(0);
+    bool told = false, ended = true;
+    for (const auto& one : all) {
+      try {
+        one->ticket->wait(10);
+      } catch (const Error& error) {
+        told = told || error.code() == cudaErrorLaunchFailure;
+        ended = false;
+      }
+    }
+    require(told || ended, "nobody was told that the sender failed");
+    pretended::let_all_happen();
+    require(pretended::steps_left(1) == 0,
+            "a stream of the receiver waits for a sender that failed");
+  }
+  pretended::repair(0);
+  pretended::let_all_happen();
+}
+
 /// Offloads and restores under way together, from parcels of two channels.
 void bring_to_host_and_back() {
   const bool limited = bits() % 8 == 0;
@@ -281,6 +336,7 @@ int main(int count, char** words) {
     try {
       send_between(0, 1);
       send_between(0, 0);
+      send_from_what_fails();
       bring_to_host_and_back();
     } catch (const lanescope::Error& error) {
       require(false, error.what());

@@ -43,6 +43,7 @@ std::mt19937_64 random_bits;
 std::set<CUstream_st*> streams;
 std::map<int, CUstream_st> default_streams;
 std::map<void*, std::size_t> device_memory;
+std::set<int> failed;
 std::size_t most_device_bytes = std::size_t{1} << 40;
 thread_local int current_device = 0;
 
@@ -55,7 +56,7 @@ CUstream_st& on(cudaStream_t stream) {
 bool happen() {
   std::vector<CUstream_st*> able;
   const auto look = [&](CUstream_st& stream) {
-    if (stream.steps.empty()) return;
+    if (stream.steps.empty() || failed.contains(stream.device)) return;
     const auto& step = stream.steps.front();
     if (step.waits_for != nullptr && !step.waits_for->happened.contains(step.version)) return;
     if (!step.able || step.able()) able.push_back(&stream);
@@ -96,6 +97,23 @@ void put(cudaStream_t stream, std::function<void()> action) {
   on(stream).steps.push_back({std::move(action)});
 }
 
+void fail(int device) {
+  const std::lock_guard lock(mutex);
+  failed.insert(device);
+}
+void repair(int device) {
+  const std::lock_guard lock(mutex);
+  failed.erase(device);
+  for (CUstream_st* stream : streams)
+    if (stream->device == device) stream->steps.clear();
+}
+std::size_t steps_left(int device) {
+  const std::lock_guard lock(mutex);
+  std::size_t left = 0;
+  for (const CUstream_st* stream : streams)
+    if (stream->device == device) left += stream->steps.size();
+  return left;
+}
 void put_when(cudaStream_t stream, std::function<bool()> able, std::function<void()> action) {
   const std::lock_guard lock(mutex);
   on(stream).steps.push_back({std::move(action), nullptr, 0, std::move(able)});
@@ -206,6 +224,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(mutex);
   for (auto steps = random_bits() % 16; steps > 0 && happen(); --steps) {
   }
+  if (failed.contains(event->device)) return cudaErrorLaunchFailure;
   return event->happened.contains(event->recorded) ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {

@@ -21,6 +21,14 @@ void limit_device_memory(std::size_t bytes);
 /// Something that happens on a stream.
 void put(cudaStream_t stream, std::function<void()> action);
 
+/// From now on nothing happens on a device, and whoever asks is told so; until it is repaired,
+/// which forgets what was on its streams.
+void fail(int device);
+void repair(int device);
+
+/// How much is left on the streams of a device.
+std::size_t steps_left(int device);
+
 /// The same, not before it is able to.
 void put_when(cudaStream_t stream, std::function<bool()> able, std::function<void()> action);
 

@@ -275,6 +275,7 @@ def test_room_that_does_not_fit_is_refused():
         (("0", 1), {}, "'0' is no place to send from"),
         ((0, 1), {"codec": "zip"}, "there is no codec zip"),
         ((0, 1), {"compression": "maybe"}, "give auto, on or off"),
+        ((0, 1), {"via": "air"}, "do not go via 'air'; give auto, peer or host"),
         ((0, "host"), {"restore_by": "magic"}, "give staged or mapped"),
     ],
 )
