@@ -7,7 +7,7 @@
 //
 // Codec and type are the numbers that streams have. A fault is 4 bytes for each block, 0 if none.
 
-#include "emulated_group.hpp"
+#include "emulated_bytes.hpp"
 
 // After it:
 #include <cstring>
@@ -19,24 +19,7 @@
 
 namespace lanescope::compress {
 
-// As in format.cpp, which is not linked.
-std::size_t bytes_of(Dtype dtype) {
-  constexpr std::size_t kBytes[] = {1, 2, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8};
-  return kBytes[static_cast<int>(dtype)];
-}
-
 namespace {
-
-/// Memory of just so many bytes, aligned to 16.
-struct Exact {
-  explicit Exact(std::size_t bytes)
-      : data(static_cast<std::byte*>(std::aligned_alloc(16, padded(bytes)))) {
-    std::memset(data, 0xA5, padded(bytes));
-  }
-  ~Exact() { std::free(data); }
-  Exact(const Exact&) = delete;
-  std::byte* data;
-};
 
 struct Job {
   Codec codec;
@@ -44,22 +27,8 @@ struct Job {
   Settings settings;
 };
 
-std::vector<std::byte> read_all() {
-  std::vector<std::byte> all(1 << 24);
-  all.resize(std::fread(all.data(), 1, all.size(), stdin));
-  return all;
-}
-
-void write_all(const void* data, std::size_t bytes) {
-  if (std::fwrite(data, 1, bytes, stdout) != bytes) emulated::fail("cannot write");
-}
-
 std::size_t blocks_of(std::size_t bytes) {
   return (bytes + kBlockBytes - 1) / kBlockBytes;
-}
-
-std::uint32_t block_bytes(std::size_t bytes, std::size_t block) {
-  return static_cast<std::uint32_t>(std::min(kBlockBytes, bytes - block * kBlockBytes));
 }
 
 template <typename Strip>

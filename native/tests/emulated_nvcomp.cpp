@@ -11,7 +11,7 @@
 // Codec and type are the numbers that streams have. A slot that comes in begins with 8 bytes for
 // the chunk's size, or for none, and 4 for nvCOMP's status; the chunk lies 16 bytes on.
 
-#include "emulated_group.hpp"
+#include "emulated_bytes.hpp"
 
 // After it:
 #include <algorithm>
@@ -22,26 +22,7 @@
 
 namespace lanescope::compress {
 
-// As in format.cpp, which is not linked.
-std::size_t bytes_of(Dtype dtype) {
-  constexpr std::size_t kBytes[] = {1, 2, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8};
-  return kBytes[static_cast<int>(dtype)];
-}
-
 namespace {
-
-/// Memory of just so many bytes, aligned to 16.
-struct Exact {
-  Exact(const std::byte* from, std::size_t bytes)
-      : size(bytes), data(static_cast<std::byte*>(std::aligned_alloc(16, padded(bytes)))) {
-    std::memset(data, 0xA5, padded(bytes));
-    if (from != nullptr && bytes > 0) std::memcpy(data, from, bytes);
-  }
-  ~Exact() { std::free(data); }
-  Exact(const Exact&) = delete;
-  std::size_t size;
-  std::byte* data;
-};
 
 struct Job {
   Codec codec;
@@ -49,25 +30,11 @@ struct Job {
   std::uint32_t value_bytes() const { return static_cast<std::uint32_t>(bytes_of(dtype)); }
 };
 
-std::vector<std::byte> read_all() {
-  std::vector<std::byte> all(1 << 25);
-  all.resize(std::fread(all.data(), 1, all.size(), stdin));
-  return all;
-}
-
-void write_all(const void* data, std::size_t bytes) {
-  if (std::fwrite(data, 1, bytes, stdout) != bytes) emulated::fail("cannot write");
-}
-
-std::uint32_t block_bytes(std::size_t bytes, std::size_t block) {
-  return static_cast<std::uint32_t>(std::min(kBlockBytes, bytes - block * kBlockBytes));
-}
-
 void settle(const Job& job, const std::vector<std::byte>& given, std::size_t slot_bytes,
             std::size_t bytes) {
   const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
-  const Exact values(given.data(), bytes);
-  Exact slots(given.data() + bytes, blocks * slot_bytes);
+  const Exact values(bytes, given.data());
+  Exact slots(blocks * slot_bytes, given.data() + bytes);
   std::vector<std::size_t> sizes(blocks);
   std::vector<int> statuses(blocks);
   for (std::size_t i = 0; i < blocks; ++i) {
@@ -97,8 +64,8 @@ void check(const Job& job, const std::vector<std::byte>& given, std::size_t byte
   std::vector<Entry> entries(blocks);
   std::memcpy(entries.data(), given.data(), blocks * sizeof(Entry));
   const std::size_t room = given.size() - blocks * sizeof(Entry);
-  const Exact payloads(given.data() + blocks * sizeof(Entry), room);
-  Exact out(nullptr, bytes);
+  const Exact payloads(room, given.data() + blocks * sizeof(Entry));
+  Exact out(bytes);
   unsigned long long wrong = kNothingWrong;
   GroupShared shared{};
   emulated::Threads::only().run([&] {
@@ -119,7 +86,7 @@ void decoded(const std::vector<std::byte>& given, std::size_t bytes) {
   const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
   std::vector<Entry> entries(blocks);
   std::memcpy(entries.data(), given.data(), blocks * sizeof(Entry));
-  const Exact values(given.data() + blocks * sizeof(Entry), bytes);
+  const Exact values(bytes, given.data() + blocks * sizeof(Entry));
   std::vector<std::uint8_t> right(blocks);
   GroupShared shared{};
   emulated::Threads::only().run([&] {

@@ -1,9 +1,5 @@
 """What kernels do with a block, tried on the host: a group of warps that take turns, sanitized."""
 
-import shutil
-import subprocess
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,8 +9,8 @@ from lanescope.compression.stream import describe
 from lanescope.errors import InputError
 from tests.compression.test_codecs import TAKES, bent, special
 from tests.compression.test_old_streams import OLD_DELTA
+from tests.native.emulated import built
 
-NATIVE = Path(__file__).parents[2] / "native"
 KIB = 1 << 10
 BLOCK = 64 * KIB
 CODECS = {"raw": 0, "gfc": 1, "exponent": 2, "delta": 3}
@@ -33,28 +29,10 @@ every_class = pytest.mark.parametrize(
 )
 
 
-def cuda_headers():
-    nvidia = pytest.importorskip("nvidia.cu13", reason="no headers of CUDA")
-    return Path(next(iter(nvidia.__path__))) / "include"
-
-
 @pytest.fixture(scope="module")
 def group(tmp_path_factory):
     """Runs the group: command, codec, type, dimensionality, ..., and bytes in; bytes out."""
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("no g++")
-    program = tmp_path_factory.mktemp("emulated") / "codec"
-    command = [compiler, "-std=c++20", "-O1", "-w", "-fsanitize=address,undefined"]
-    command += ["-fno-sanitize-recover", f"-I{NATIVE}/include", "-isystem", str(cuda_headers())]
-    subprocess.run([*command, NATIVE / "tests/emulated_codec.cpp", "-o", program], check=True)
-
-    def run(*words, data):
-        done = subprocess.run([program, *map(str, words)], input=data, capture_output=True)
-        assert done.returncode == 0, done.stderr.decode()[-3000:]
-        return done.stdout
-
-    return run
+    return built("emulated_codec", tmp_path_factory.mktemp("emulated"))
 
 
 def numbers(codec, dtype):

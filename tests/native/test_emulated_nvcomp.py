@@ -1,9 +1,5 @@
 """What our kernels do with blocks that nvCOMP codes, tried on the host with made-up chunks."""
 
-import shutil
-import subprocess
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -19,9 +15,9 @@ from tests.compression.nvcomp_streams import (
     padded,
 )
 from tests.compression.test_stream import checksum
-from tests.native.test_emulated_codec import ENTRY, cuda_headers
+from tests.native.emulated import built
+from tests.native.test_emulated_codec import ENTRY
 
-NATIVE = Path(__file__).parents[2] / "native"
 RANDOM = np.random.default_rng(31)
 SLOT = BLOCK + 1024
 NOTHING_WRONG = (1 << 64) - 1
@@ -30,20 +26,7 @@ NOTHING_WRONG = (1 << 64) - 1
 @pytest.fixture(scope="module")
 def group(tmp_path_factory):
     """Runs the group: command and numbers, and bytes in; bytes out."""
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("no g++")
-    program = tmp_path_factory.mktemp("emulated") / "nvcomp"
-    command = [compiler, "-std=c++20", "-O1", "-w", "-fsanitize=address,undefined"]
-    command += ["-fno-sanitize-recover", f"-I{NATIVE}/include", "-isystem", str(cuda_headers())]
-    subprocess.run([*command, NATIVE / "tests/emulated_nvcomp.cpp", "-o", program], check=True)
-
-    def run(*words, data):
-        done = subprocess.run([program, *map(str, words)], input=data, capture_output=True)
-        assert done.returncode == 0, done.stderr.decode()[-3000:]
-        return done.stdout
-
-    return run
+    return built("emulated_nvcomp", tmp_path_factory.mktemp("emulated"))
 
 
 def words_of(data, *kinds):

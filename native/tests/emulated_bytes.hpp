@@ -1,0 +1,54 @@
+// What programs that emulate a group share: bytes in, bytes out, and memory of just so many.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "emulated_group.hpp"
+#include "lanescope/compress/format.hpp"
+
+namespace lanescope::compress {
+
+// As in format.cpp, which is not linked.
+std::size_t bytes_of(Dtype dtype) {
+  constexpr std::size_t kBytes[] = {1, 2, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8};
+  return kBytes[static_cast<int>(dtype)];
+}
+
+namespace {
+
+/// Memory of just so many bytes, aligned to 16; with a copy of others, if there are.
+struct Exact {
+  explicit Exact(std::size_t bytes, const std::byte* from = nullptr)
+      : size(bytes), data(static_cast<std::byte*>(std::aligned_alloc(16, padded(bytes)))) {
+    std::memset(data, 0xA5, padded(bytes));
+    if (from != nullptr && bytes > 0) std::memcpy(data, from, bytes);
+  }
+  ~Exact() { std::free(data); }
+  Exact(const Exact&) = delete;
+  std::size_t size;
+  std::byte* data;
+};
+
+std::vector<std::byte> read_all() {
+  std::vector<std::byte> all(1 << 25);
+  all.resize(std::fread(all.data(), 1, all.size(), stdin));
+  return all;
+}
+
+void write_all(const void* data, std::size_t bytes) {
+  if (std::fwrite(data, 1, bytes, stdout) != bytes) emulated::fail("cannot write");
+}
+
+std::uint32_t block_bytes(std::size_t bytes, std::size_t block) {
+  return static_cast<std::uint32_t>(std::min(kBlockBytes, bytes - block * kBlockBytes));
+}
+
+}  // namespace
+
+}  // namespace lanescope::compress
