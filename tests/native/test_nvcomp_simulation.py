@@ -10,7 +10,10 @@ from lanescope._core import native
 from tests.native.test_channel_simulation import ROOT, SANITIZERS, cuda_headers
 
 NATIVE = ROOT / "native"
-COMPRESS = ("device_codec", "format", "host_codec", "nvcomp", "nvcomp_blocks")
+COMPRESS = (
+    *("device_codec", "format", "host_codec", "nvcomp", "nvcomp_blocks"),
+    *("host_strips", "host_strips_any_cpu", "host_strips_avx2", "host_strips_avx512"),
+)
 SOURCES = (
     "tests/nvcomp_simulation.cpp",
     "tests/pretended_cuda.cpp",

@@ -21,7 +21,7 @@ from lanescope.report.compress_tables import compress_tables
 from tests.compression.made_up import array_result, measured
 
 MIB = 1 << 20
-OLD = Path(__file__).parents[2] / "benchmarks/results/epyc-2core/compress/examples.json"
+OLD = Path(__file__).parents[1] / "data/compress-schema-1.json"
 ASKED = Asked(None, DEFAULT_SLAB_BYTES, ("NVIDIA H200", "NVIDIA H200"))
 
 
