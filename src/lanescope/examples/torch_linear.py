@@ -97,7 +97,26 @@ def raw_copies(gpus: Sequence[int]) -> Send:
     return lambda panel, owner, device: panel.to(f"cuda:{gpus[device]}")
 
 
-class Channels:
+class _Sending:
+    """What sends panels by channels."""
+
+    def __init__(self, channels: Iterable[Any]) -> None:
+        self._all = list(channels)
+
+    def ratio(self) -> float | None:
+        """Return bytes of panels over those that crossed the links, as far as it is known."""
+        records = [one for channel in self._all for one in channel.log]
+        told = [one.outcome for one in records if one.outcome is not None]
+        wire = sum(one.wire_bytes for one in told)
+        return sum(one.raw_bytes for one in told) / wire if wire else None
+
+    def close(self) -> None:
+        """Give back what the channels hold."""
+        for channel in self._all:
+            channel.close()
+
+
+class Channels(_Sending):
     """Sends panels over a channel for each pair of GPUs and direction."""
 
     def __init__(self, gpus: Sequence[int], compression: str) -> None:
@@ -108,45 +127,21 @@ class Channels:
             (a, b): lanescope.Channel(gpus[a], gpus[b], compression=compression, via="peer")
             for a, b in pairs
         }
+        super().__init__(self._of.values())
 
     def __call__(self, panel: Any, owner: int, device: int) -> Any:
         """Send one panel."""
         return self._of[owner, device].send(panel, tag="panel")
 
-    def ratio(self) -> float | None:
-        """Return bytes of panels over those that crossed the links, as far as it is known."""
-        return _ratio(self._of.values())
 
-    def close(self) -> None:
-        """Give back what the channels hold."""
-        for channel in self._of.values():
-            channel.close()
-
-
-class Parcels:
+class Parcels(_Sending):
     """Sends panels by pinned memory of the host: one GPU brings them there, the other gets them."""
 
     def __init__(self, gpus: Sequence[int], compression: str) -> None:
         import lanescope
 
-        self._of = [lanescope.Channel(gpu, "host", compression=compression) for gpu in gpus]
+        super().__init__(lanescope.Channel(gpu, "host", compression=compression) for gpu in gpus)
 
     def __call__(self, panel: Any, owner: int, device: int) -> Any:
         """Send one panel."""
-        return self._of[device].restore(self._of[owner].offload(panel, tag="panel"))
-
-    def ratio(self) -> float | None:
-        """Return bytes of panels over those that crossed the links, as far as it is known."""
-        return _ratio(self._of)
-
-    def close(self) -> None:
-        """Give back what the channels hold."""
-        for channel in self._of:
-            channel.close()
-
-
-def _ratio(channels: Iterable[Any]) -> float | None:
-    records = [one for channel in channels for one in channel.log]
-    told = [one.outcome for one in records if one.outcome is not None]
-    wire = sum(one.wire_bytes for one in told)
-    return sum(one.raw_bytes for one in told) / wire if wire else None
+        return self._all[device].restore(self._all[owner].offload(panel, tag="panel"))

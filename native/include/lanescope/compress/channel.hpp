@@ -16,12 +16,12 @@ struct ChannelOptions {
   std::size_t slab_bytes = 128 << 20;  ///< Of the array, a multiple of `kBlockBytes`: what one
                                        ///< kernel codes.
   int slots = 2;                       ///< Slabs that the receiving side has room for.
-  int sms = 0;             ///< Of each device at most; 0: as many as fill the link, and all.
+  int sms = 0;                         ///< Of each device at most; 0: as many as fill the link.
   double patience_s = 30;  ///< How long the end of a channel waits for what is under way, and, if
                            ///< that is longer than 30 s, the receiver for a block.
 };
 
-/// What is usual between a device and the host, the defaults are those
+/// What is usual between a device and the host; the defaults are those
 /// between devices. Both by measurement on H200s.
 inline constexpr ChannelOptions kToHost{8 << 20, 4};
 

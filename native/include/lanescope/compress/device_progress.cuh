@@ -11,7 +11,7 @@ namespace lanescope::compress {
 // A decoder follows an encoder that still runs, on another GPU as a rule: for each block there is a
 // word in the decoder's memory, which the encoder marks when the block is stored. A group leaves a
 // note in shared memory, and a warp of its own waits until the block has crossed the link, and
-// marks it: groups that waited themselves would take a tenth longer.
+// marks it: groups that waited themselves would take longer.
 
 /// What a group's note says; else it is 1 + the block that it has stored.
 inline constexpr std::uint32_t kNoNote = 0, kOver = ~std::uint32_t{0};
