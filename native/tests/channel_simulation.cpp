@@ -220,7 +220,8 @@ void send_between(int from, int to) {
   pretended::let_all_happen();
 }
 
-/// The sender fails some time: whoever asks is told, and the receiver's streams come to their end.
+/// The sender fails some time, maybe amid a sending: whoever asks is told, and the receiver's
+/// streams come to their end.
 void send_from_what_fails() {
   const LostOnPurpose lost;  // what the failed device may still write to
   pretended::limit_device_memory(std::size_t{1} << 40);
@@ -228,25 +229,35 @@ void send_from_what_fails() {
   const Stream sending(0), receiving(1);
   {
     DeviceChannel channel(0, 1, some_options(), bits() % 3 == 0 ? Via::host : Via::peer);
-    for (auto count = 1 + bits() % 6; count > 0; --count) {
-      auto& one = *all.emplace_back(std::make_unique<Sending>());
-      one.source = made_up(kBlockBytes + some_size());
-      one.target.resize(one.source.size());
-      one.ticket =
-          channel.send(one.source.data(), one.target.data(), one.source.size(),
-                       Choice{Codec::delta, Dtype::float32, 1}, sending.get(), receiving.get());
-    }
-    for (auto looks = bits() % 12; looks > 0; --looks) all.front()->ticket->done();
-    pretended::fail(0);
     bool told = false, ended = true;
-    for (const auto& one : all) {
+    const auto hear = [&](const auto& action) {
       try {
-        one->ticket->wait(10);
+        action();
       } catch (const Error& error) {
         told = told || error.code() == cudaErrorLaunchFailure;
         ended = false;
       }
+    };
+    if (bits() % 2 == 0) pretended::fail_after(0, bits() % 300);
+    for (auto count = 1 + bits() % 6; count > 0; --count) {
+      auto& one = *all.emplace_back(std::make_unique<Sending>());
+      one.source = made_up(kBlockBytes + some_size());
+      one.target.resize(one.source.size());
+      hear([&] {
+        one.ticket =
+            channel.send(one.source.data(), one.target.data(), one.source.size(),
+                         Choice{Codec::delta, Dtype::float32, 1}, sending.get(), receiving.get());
+      });
     }
+    for (auto looks = bits() % 12; looks > 0; --looks)
+      hear([&] {
+        if (all.front()->ticket) all.front()->ticket->done();
+      });
+    pretended::fail_after(0, 0);
+    for (const auto& one : all)
+      hear([&] {
+        if (one->ticket) one->ticket->wait(10);
+      });
     require(told || ended, "nobody was told that the sender failed");
     pretended::let_all_happen();
     require(pretended::steps_left(1) == 0,

@@ -43,7 +43,7 @@ std::mt19937_64 random_bits;
 std::set<CUstream_st*> streams;
 std::map<int, CUstream_st> default_streams;
 std::map<void*, std::size_t> device_memory;
-std::set<int> failed;
+std::map<int, std::size_t> calls_until_failure;
 std::size_t most_device_bytes = std::size_t{1} << 40;
 thread_local int current_device = 0;
 
@@ -52,11 +52,16 @@ CUstream_st& on(cudaStream_t stream) {
   return default_streams.try_emplace(current_device, CUstream_st{current_device, {}}).first->second;
 }
 
+bool has_failed(int device) {
+  const auto found = calls_until_failure.find(device);
+  return found != calls_until_failure.end() && found->second == 0;
+}
+
 /// Lets one thing happen; false where nothing can.
 bool happen() {
   std::vector<CUstream_st*> able;
   const auto look = [&](CUstream_st& stream) {
-    if (stream.steps.empty() || failed.contains(stream.device)) return;
+    if (stream.steps.empty() || has_failed(stream.device)) return;
     const auto& step = stream.steps.front();
     if (step.waits_for != nullptr && !step.waits_for->happened.contains(step.version)) return;
     if (!step.able || step.able()) able.push_back(&stream);
@@ -97,13 +102,13 @@ void put(cudaStream_t stream, std::function<void()> action) {
   on(stream).steps.push_back({std::move(action)});
 }
 
-void fail(int device) {
+void fail_after(int device, std::size_t calls) {
   const std::lock_guard lock(mutex);
-  failed.insert(device);
+  calls_until_failure[device] = calls;
 }
 void repair(int device) {
   const std::lock_guard lock(mutex);
-  failed.erase(device);
+  calls_until_failure.erase(device);
   for (CUstream_st* stream : streams)
     if (stream->device == device) stream->steps.clear();
 }
@@ -124,6 +129,16 @@ void put_when(cudaStream_t stream, std::function<bool()> able, std::function<voi
 using namespace pretended;
 
 namespace {
+
+/// What the runtime says to a call for a stream: whether its device has failed.
+cudaError_t called_for(cudaStream_t stream) {
+  const std::lock_guard lock(mutex);
+  const int device = on(stream).device;
+  if (has_failed(device)) return cudaErrorLaunchFailure;
+  const auto found = calls_until_failure.find(device);
+  if (found != calls_until_failure.end()) --found->second;
+  return cudaSuccess;
+}
 
 CUresult wait_value(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned) {
   const auto* word = reinterpret_cast<const unsigned*>(at);
@@ -211,12 +226,14 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(mutex);
   if (on(stream).device != event->device) return cudaErrorInvalidResourceHandle;
+  if (const auto status = called_for(stream); status != cudaSuccess) return status;
   const std::size_t version = ++event->recorded;
   on(stream).steps.push_back({[=] { event->happened.insert(version); }});
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::lock_guard lock(mutex);
+  if (const auto status = called_for(stream); status != cudaSuccess) return status;
   on(stream).steps.push_back({{}, event, event->recorded});
   return cudaSuccess;
 }
@@ -224,7 +241,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(mutex);
   for (auto steps = random_bits() % 16; steps > 0 && happen(); --steps) {
   }
-  if (failed.contains(event->device)) return cudaErrorLaunchFailure;
+  if (has_failed(event->device)) return cudaErrorLaunchFailure;
   return event->happened.contains(event->recorded) ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
@@ -283,12 +300,12 @@ cudaError_t cudaFreeHost(void* data) {
 }
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
   put(stream, [=] { std::memset(data, value, bytes); });
-  return cudaSuccess;
+  return called_for(stream);
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
   put(stream, [=] { std::memcpy(to, from, bytes); });
-  return cudaSuccess;
+  return called_for(stream);
 }
 cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes,
                                 cudaStream_t stream) {

@@ -21,9 +21,9 @@ void limit_device_memory(std::size_t bytes);
 /// Something that happens on a stream.
 void put(cudaStream_t stream, std::function<void()> action);
 
-/// From now on nothing happens on a device, and whoever asks is told so; until it is repaired,
-/// which forgets what was on its streams.
-void fail(int device);
+/// When so many more calls have come for streams of a device, nothing happens on it any more, and
+/// whoever calls is told so; until it is repaired, which forgets what was on its streams.
+void fail_after(int device, std::size_t calls);
 void repair(int device);
 
 /// How much is left on the streams of a device.

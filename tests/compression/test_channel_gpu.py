@@ -197,36 +197,58 @@ def test_busy_sms_and_no_patience_hold_no_block_back(pair):
 
 FAILING = """
 import os, sys, time, torch, lanescope
+via, failing, when, asked = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 values = torch.arange(64 << 20, dtype=torch.int32, device="cuda:0")
 there = torch.zeros_like(values, device="cuda:1")
-channel = lanescope.Channel(0, 1, compression="on", codec="delta", via=sys.argv[1])
+channel = lanescope.Channel(0, 1, compression="on", codec="delta", via=via)
 channel.send(values, out=there)
 channel.last.wait()
-torch.cuda._sleep(400_000_000)
-torch.zeros(4, device="cuda:0")[torch.full((1,), 1 << 40, device="cuda:0")]  # fails some time later
-channel.send(values, out=there)
+few = torch.zeros(4, device=f"cuda:{failing}")
+inside, outside = (torch.full((1,), at, device=f"cuda:{failing}") for at in (1, 1 << 40))
+few[inside]  # which loads the kernel
+torch.cuda.synchronize(failing)
 begin = time.monotonic()
-try:
-    channel.last.wait()
-except Exception as error:
-    print("told:", type(error).__name__)
-try:
-    torch.cuda.synchronize(1)
-except Exception as error:
-    print("GPU 1:", type(error).__name__)
+
+def tell(name, action):
+    try:
+        action()
+        print(name, "went on")
+    except Exception as error:
+        print(name, type(error).__name__)
+
+def send():
+    for _ in range(5 if when == "before" else 100):
+        channel.send(values, out=there)
+
+stream = torch.cuda.default_stream(failing)
+with torch.cuda.stream(stream if when == "before" else torch.cuda.Stream(failing)):
+    torch.cuda._sleep(400_000_000 if when == "before" else 50_000_000)
+    few[outside]
+tell("sending", send)
+if asked == "ask":
+    tell("waiting", channel.last.wait)
+tell("other", lambda: torch.cuda.synchronize(1 - failing))
+tell("failing", lambda: torch.cuda.synchronize(failing))
 print("ended", time.monotonic() - begin < 10, flush=True)
 os._exit(0)
 """
 
 
+@pytest.mark.parametrize("asked", ["ask", "synchronize"])
+@pytest.mark.parametrize("when", ["before", "midway"])
+@pytest.mark.parametrize("failing", [0, 1])
 @pytest.mark.parametrize("pair", PAIRS[2:])
-def test_a_sender_that_fails_leaves_no_stream_of_the_receiver_waiting(pair):
+def test_a_gpu_that_fails_leaves_no_stream_waiting(pair, failing, when, asked):
+    """Neither the failing one's nor the other's, whether or not somebody asks the channel."""
     done = subprocess.run(
-        [sys.executable, "-c", FAILING, pair[2]], capture_output=True, text=True, timeout=100,
-        check=False,
+        [sys.executable, "-c", FAILING, pair[2], str(failing), when, asked],
+        capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
-    assert "told: LanescopeError" in done.stdout, done.stdout + done.stderr
-    assert "ended True" in done.stdout, done.stdout + done.stderr
+    told = done.stdout + done.stderr
+    assert "ended True" in done.stdout, told
+    assert "failing AcceleratorError" in done.stdout or "failing RuntimeError" in done.stdout, told
+    if asked == "ask":
+        assert "waiting LanescopeError" in done.stdout, told
 
 
 @pytest.mark.parametrize("pair", PAIRS)

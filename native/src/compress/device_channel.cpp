@@ -92,8 +92,8 @@ struct DeviceChannel::State {
   void damage(const Room& room, const Slab& slab, cudaStream_t encoder, cudaStream_t decoder);
   void give_up() noexcept;
   void settle(Ticket& ticket, cudaStream_t source_stream, cudaStream_t target_stream);
-  void settle_raw(Ticket& ticket, cudaStream_t source_stream, cudaStream_t target_stream);
-  void settle_coded(Ticket& ticket, cudaStream_t source_stream, cudaStream_t target_stream);
+  void settle_raw(Ticket& ticket);
+  void settle_coded(Ticket& ticket);
   static void join(const std::vector<Stream>& lanes, const Event& event);
 
   std::mutex mutex;
@@ -342,9 +342,8 @@ void DeviceChannel::State::join(const std::vector<Stream>& lanes, const Event& e
   record(event, lanes[0].get());
 }
 
-/// The callers' streams go on behind a raw transfer, which is the sender's alone.
-void DeviceChannel::State::settle_raw(Ticket& ticket, cudaStream_t source_stream,
-                                      cudaStream_t target_stream) {
+/// A raw transfer is the sender's alone.
+void DeviceChannel::State::settle_raw(Ticket& ticket) {
   if (via == Via::host) {  // also where not all of its copies could be put on the streams
     const ScopedDevice scope(to);
     record(decoded, decoding[0].get());
@@ -353,28 +352,20 @@ void DeviceChannel::State::settle_raw(Ticket& ticket, cudaStream_t source_stream
   const cudaStream_t stream = encoding[0].get();
   if (via == Via::host) let_wait(stream, decoded);
   record(encoded, stream);
-  let_wait(source_stream, encoded);
-  {
-    const ScopedDevice other(to);
-    let_wait(target_stream, encoded);
-  }
   ticket.settle_behind(stream);
 }
 
 /// Also where not all could be put on the streams: what was shall end before its memory goes.
-void DeviceChannel::State::settle_coded(Ticket& ticket, cudaStream_t source_stream,
-                                        cudaStream_t target_stream) {
+void DeviceChannel::State::settle_coded(Ticket& ticket) {
   const std::size_t parts = ticket.facts().parts;
   {
     const ScopedDevice scope(to);
     join(decoding, decoded);
-    let_wait(target_stream, decoded);
     ticket.report().bring_faults(parts, decoding[0].get());
     record(brought, decoding[0].get());
   }
   const ScopedDevice scope(from);
   join(encoding, encoded);
-  let_wait(source_stream, encoded);
   let_wait(clock.get(), encoded);
   let_wait(clock.get(), decoded);
   ticket.end(clock.get());
@@ -385,10 +376,23 @@ void DeviceChannel::State::settle_coded(Ticket& ticket, cudaStream_t source_stre
 
 void DeviceChannel::State::settle(Ticket& ticket, cudaStream_t source_stream,
                                   cudaStream_t target_stream) {
-  if (ticket.facts().compressed)
-    settle_coded(ticket, source_stream, target_stream);
-  else
-    settle_raw(ticket, source_stream, target_stream);
+  const bool coded = ticket.facts().compressed;
+  try {
+    if (coded)
+      settle_coded(ticket);
+    else
+      settle_raw(ticket);
+  } catch (const Error& error) {
+    ticket.fail(error);
+    throw;
+  }
+  // The callers' streams are theirs: what is wrong with one must not keep a ticket from its end.
+  {
+    const ScopedDevice scope(from);
+    let_wait(source_stream, encoded);
+  }
+  const ScopedDevice scope(to);
+  let_wait(target_stream, coded ? decoded : encoded);
 }
 
 DeviceChannel::DeviceChannel(int from, int to, const ChannelOptions& options, Via via) {

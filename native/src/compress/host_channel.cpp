@@ -203,9 +203,14 @@ void HostChannel::State::stage(Ticket& ticket, Parcel& parcel, const Slab& slab,
 }
 
 void HostChannel::State::settle(Ticket& ticket, const Stream& stream, cudaStream_t caller) {
-  record(ended, stream.get());
+  try {
+    record(ended, stream.get());
+    ticket.settle_behind(stream.get());
+  } catch (const Error& error) {
+    ticket.fail(error);
+    throw;
+  }
   let_wait(caller, ended);
-  ticket.settle_behind(stream.get());
 }
 
 HostChannel::HostChannel(int gpu, const HostChannelOptions& options) {

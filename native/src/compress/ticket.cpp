@@ -56,6 +56,17 @@ void Ticket::settle_now() {
   if (action_) std::exchange(action_, nullptr)({});
 }
 
+void Ticket::fail(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  failure_ = error;
+  stage_ = Stage::failed;
+  call_for_rescue();
+}
+
+void Ticket::call_for_rescue() {
+  if (const auto rescue = std::exchange(rescue_, nullptr)) rescue();
+}
+
 void Ticket::when_done(std::function<void(std::span<const unsigned long long>)> action) {
   action_ = std::move(action);
 }
@@ -68,13 +79,13 @@ bool Ticket::done() {
   const std::lock_guard lock(mutex_);
   if (stage_ == Stage::preparing) return false;
   if (stage_ == Stage::done) return true;
+  if (stage_ == Stage::failed) throw *failure_;
   const cudaError_t status = cudaEventQuery(settled_.get());
   if (status == cudaErrorNotReady) {
     forgive(status);
     return false;
   }
-  const auto rescue = std::exchange(rescue_, nullptr);
-  if (status != cudaSuccess && rescue) rescue();
+  if (status != cudaSuccess) call_for_rescue();
   check(status, "cudaEventQuery");
   finish();
   return true;

@@ -54,9 +54,10 @@ int sms_of(int device, const ChannelOptions& options);
 ///
 /// The receiver's kernel is not begun before the sender's has stored a block, and the sender's
 /// waits for nothing: so whatever else uses the SMs, neither keeps the other from its end. The host
-/// waits for nothing. Where the sender fails, the receiver's stream is released at the next look at
-/// a ticket. A send is ordered behind what is on the caller's stream of each device, and what comes
-/// on them later behind the send. May be used by several threads.
+/// waits for nothing. Where a device fails, the driver ends what depends on it; the receiver's
+/// stream is released besides, at the next look at a ticket. A send is ordered behind what is on
+/// the caller's stream of each device, and what comes on them later behind the send. May be used by
+/// several threads.
 class DeviceChannel {
  public:
   /// Throws `Error` if there is no such device, or, via peer, they do not reach each other's

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,6 +65,9 @@ class Ticket {
   /// For a transfer of nothing.
   void settle_now();
 
+  /// Its end could not be put on a stream: whoever asks is told why.
+  void fail(const Error& error);
+
   const Report& report() const noexcept { return *report_; }
   std::unique_ptr<Report> take_report();
 
@@ -74,9 +78,10 @@ class Ticket {
   void when_failed(std::function<void()> action);
 
  private:
-  enum class Stage { preparing, under_way, done };
+  enum class Stage { preparing, under_way, failed, done };
 
   void finish();
+  void call_for_rescue();
 
   std::mutex mutex_;
   TransferFacts facts_;
@@ -84,6 +89,7 @@ class Ticket {
   std::unique_ptr<Report> report_;
   std::function<void(std::span<const unsigned long long>)> action_;
   std::function<void()> rescue_;
+  std::optional<Error> failure_;
   Stage stage_ = Stage::preparing;
   bool begun_ = false, ended_ = false;
   double seconds_ = 0;
