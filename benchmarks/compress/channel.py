@@ -115,6 +115,11 @@ def made_up() -> list[Data]:
             Codec.EXPONENT,
             lambda size: torch.randn(size // 2, device="cuda:0").to(torch.bfloat16),
         ),
+        Data(
+            "ReLU bf16",
+            Codec.ZVC,
+            lambda size: torch.randn(size // 2, device="cuda:0").relu().to(torch.bfloat16),
+        ),
         Data("smooth fp32", Codec.DELTA, _smooth),
         Data("constant fp32", Codec.DELTA, lambda size: torch.ones(size // 4, device="cuda:0")),
         Data("random fp32", Codec.DELTA, _random),

@@ -103,7 +103,7 @@ def main():
     for name, dtype, words in arrays(arguments.fpc):
         values = tiled(words, arguments.mib << 20)
         kind = native.Dtype["bytes" if dtype == "uint8" else dtype]
-        for codec in ("raw", "exponent", "delta", "gfc"):
+        for codec in ("raw", "exponent", "delta", "gfc", "zvc"):
             if not native.can_compress(native.Codec[codec], kind):
                 continue
             dimensionality = best_dimensionality(words, dtype) if codec == "gfc" else 1

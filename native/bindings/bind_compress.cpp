@@ -103,7 +103,8 @@ void bind_compress(nb::module_& module) {
       .value("exponent", Codec::exponent)
       .value("delta", Codec::delta)
       .value("ans", Codec::ans)
-      .value("bitcomp", Codec::bitcomp);
+      .value("bitcomp", Codec::bitcomp)
+      .value("zvc", Codec::zvc);
   nb::enum_<Dtype>(module, "Dtype", "What the values of a compressed stream are.")
       .value("bytes", Dtype::bytes)
       .value("float16", Dtype::float16)

@@ -1,6 +1,6 @@
 // Compresses a file of values on the host, and gets it back:
 //
-//   compress_file compress values.f32 values.z float32 [raw, gfc, exponent or delta]
+//   compress_file compress values.f32 values.z float32 [raw, gfc, exponent, delta or zvc]
 //   compress_file decompress values.z values.f32
 #include <array>
 #include <cstdio>
@@ -17,7 +17,8 @@ namespace {
 constexpr std::array<const char*, 12> kDtypes = {"bytes",   "float16", "bfloat16", "float32",
                                                  "float64", "int8",    "int16",    "int32",
                                                  "int64",   "uint16",  "uint32",   "uint64"};
-constexpr std::array<const char*, 4> kCodecs = {"raw", "gfc", "exponent", "delta"};
+constexpr std::array<const char*, 7> kCodecs = {"raw", "gfc",     "exponent", "delta",
+                                                "ans", "bitcomp", "zvc"};
 
 [[noreturn]] void refuse(const std::string& sentence) {
   throw lc::Error(lc::ErrorCode::bad_input, 0, sentence);

@@ -377,6 +377,10 @@ constexpr Entry kCodecs[] = {
     {"delta16", fuzz<DeltaStrip<std::uint16_t>, Codings::several>},
     {"delta32", fuzz<DeltaStrip<std::uint32_t>, Codings::several>},
     {"delta64", fuzz<DeltaStrip<std::uint64_t>, Codings::several>},
+    {"zvc8", fuzz<ZvcStrip<std::uint8_t>, Codings::several>},
+    {"zvc16", fuzz<ZvcStrip<std::uint16_t>, Codings::several>},
+    {"zvc32", fuzz<ZvcStrip<std::uint32_t>, Codings::several>},
+    {"zvc64", fuzz<ZvcStrip<std::uint64_t>, Codings::several>},
 };
 
 [[noreturn]] void refuse(const char* what) {

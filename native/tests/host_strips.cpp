@@ -37,7 +37,7 @@ void require(bool holds, const char* what, const char* name, const StripKind& ki
 }
 
 /// A walk of steps of many sizes from values some places back, with a part of them as random bits;
-/// or sums of such a walk, once or twice.
+/// or sums of such a walk, once or twice. Zeros lie among them, or not.
 template <typename Word>
 void walk(Random& random, std::byte* out, std::size_t bytes) {
   std::vector<Word> values(bytes / sizeof(Word));
@@ -54,10 +54,14 @@ void walk(Random& random, std::byte* out, std::size_t bytes) {
   for (std::size_t times = random() % 3; times > 0; --times)
     for (std::size_t i = back; i < values.size(); ++i)
       values[i] = static_cast<Word>(values[i] + values[i - back]);
+  const std::size_t zeros = random() % 4;
+  for (Word& value : values)
+    if (random() % 4 < zeros) value = 0;
   std::memcpy(out, values.data(), values.size() * sizeof(Word));
 }
 
 void fill(Random& random, std::byte* out, std::size_t bytes, std::size_t value_bytes) {
+  if (value_bytes == 1) return walk<std::uint8_t>(random, out, bytes);
   if (value_bytes == 2) return walk<std::uint16_t>(random, out, bytes);
   if (value_bytes == 4) return walk<std::uint32_t>(random, out, bytes);
   walk<std::uint64_t>(random, out, bytes);
@@ -101,7 +105,9 @@ constexpr StripKind kKinds[] = {
     {Codec::gfc, Dtype::float64, 1},       {Codec::gfc, Dtype::float32, 1},
     {Codec::exponent, Dtype::bfloat16, 1}, {Codec::exponent, Dtype::float16, 1},
     {Codec::exponent, Dtype::float32, 1},  {Codec::delta, Dtype::float64, 1},
-    {Codec::delta, Dtype::int32, 1},       {Codec::delta, Dtype::uint16, 1}};
+    {Codec::delta, Dtype::int32, 1},       {Codec::delta, Dtype::uint16, 1},
+    {Codec::zvc, Dtype::int8, 1},          {Codec::zvc, Dtype::float16, 1},
+    {Codec::zvc, Dtype::float32, 1},       {Codec::zvc, Dtype::int64, 1}};
 
 }  // namespace
 }  // namespace lanescope::compress

@@ -97,8 +97,8 @@ def test_kernels_are_loaded_before_they_are_needed_and_once(cores):
     channel = lanescope.Channel(0, 1)
     for _ in range(2):
         channel.send(Tensor(VALUES))
-    delta, exponent = native.Codec.delta, native.Codec.exponent
-    assert cores[0].loaded == [(one, native.Dtype.float32) for one in (delta, exponent)]
+    codecs = native.Codec.delta, native.Codec.exponent, native.Codec.zvc
+    assert cores[0].loaded == [(one, native.Dtype.float32) for one in codecs]
     lanescope.Channel(0, 1, compression="off").send(Tensor(VALUES))
     assert cores[1].loaded == []
 

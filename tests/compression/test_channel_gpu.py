@@ -43,6 +43,8 @@ CODED = [
     ("delta", torch.float32),
     ("delta", torch.int16),
     ("delta", torch.int64),
+    ("zvc", torch.bfloat16),
+    ("zvc", torch.uint8),
 ]
 
 

@@ -19,6 +19,7 @@ TAKES = {
         **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), np.uint16),
     },
 }
+TAKES["zvc"] = TAKES["delta"] | {"int8": np.uint8, "uint8": np.uint8}
 ALL = [(codec, dtype, word) for codec, takes in TAKES.items() for dtype, word in takes.items()]
 every_codec = pytest.mark.parametrize(("codec", "dtype", "word"), ALL, ids=lambda v: str(v)[-20:])
 RANDOM = np.random.default_rng(5)
@@ -38,7 +39,7 @@ def there_and_back(words, codec, dtype, **how):
 def special(word):
     """Signed zeros, infinities, quiet and signalling NaNs with payloads, denormals, extremes."""
     bits = np.dtype(word).itemsize * 8
-    exponents = {16: (7, 10), 32: (23,), 64: (52,)}[bits]
+    exponents = {8: (3,), 16: (7, 10), 32: (23,), 64: (52,)}[bits]
     found = [0, 1, 2, (1 << bits) - 1, 1 << bits - 1, (1 << bits - 1) - 1]
     for mantissa in exponents:
         infinity = (1 << bits - 1) - (1 << mantissa)
@@ -59,6 +60,13 @@ def bent(count, order, lag, narrow):
     return words
 
 
+def with_zeros(word, count):
+    """Words of random bits, half of them 0."""
+    bits = np.dtype(word).itemsize * 8
+    noise = RANDOM.integers(0, 1 << bits, count, dtype=word)
+    return np.where(RANDOM.random(count) < 0.5, noise, word(0))
+
+
 def strip_header(stream):
     """Of delta: lag, turned, order, and halves, of an array's first strip."""
     front = 40 + 8 + 8 * int(stream[24:28].view("<u4")[0])
@@ -73,7 +81,8 @@ def test_any_length_and_any_bits_come_back(codec, dtype, word, length):
     smooth = np.cumsum(RANDOM.integers(-3, 4, length)).astype(word)
     specials = RANDOM.choice(special(word), length)
     mixed = np.where(RANDOM.random(length) < 0.01, specials, smooth)
-    for words in (smooth, specials, mixed, RANDOM.integers(0, 1 << bits, length, dtype=word)):
+    noise = RANDOM.integers(0, 1 << bits, length, dtype=word)
+    for words in (smooth, specials, mixed, noise, with_zeros(word, length)):
         there_and_back(words, codec, dtype)
 
 
@@ -106,6 +115,10 @@ def test_arrays_that_lie_anywhere_come_back():
         (np.sin(np.arange(1 << 17) / 5e3) + 3, "delta", "float64", 1.3),
         (np.arange(1 << 18, dtype=np.int32) // 3, "delta", "int32", 10),
         (np.repeat(RANDOM.normal(size=1 << 10), 256), "gfc", "float64", 5),
+        (with_zeros(np.uint8, 1 << 20), "zvc", "uint8", 8 / (1 + 0.51 * 8)),
+        (with_zeros(np.uint16, 1 << 19), "zvc", "bfloat16", 16 / (1 + 0.51 * 16)),
+        (with_zeros(np.uint32, 1 << 18), "zvc", "float32", 32 / (1 + 0.51 * 32)),
+        (with_zeros(np.uint64, 1 << 17), "zvc", "float64", 64 / (1 + 0.51 * 64)),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
@@ -145,6 +158,7 @@ def test_auto_takes_what_is_smallest():
         Codec.EXPONENT: lanescope.compress(weights, dtype="bfloat16"),
         Codec.DELTA: lanescope.compress(np.arange(1 << 17)),
         Codec.RAW: lanescope.compress(noise.view(np.float64)),
+        Codec.ZVC: lanescope.compress(with_zeros(np.uint16, 1 << 18), dtype="bfloat16"),
     }
     for codec, stream in found.items():
         assert describe(stream).codec == codec

@@ -7,7 +7,7 @@ import lanescope
 from lanescope._core import native
 from lanescope.compression.stream import describe
 from lanescope.errors import InputError
-from tests.compression.test_codecs import ALL, bent, bf16, special, strip_header
+from tests.compression.test_codecs import ALL, bent, bf16, special, strip_header, with_zeros
 from tests.compression.test_old_streams import OLD_DELTA, bends, sealed
 
 torch = pytest.importorskip("torch")
@@ -57,7 +57,7 @@ def data_of(word, count):
         normal = RANDOM.normal(size=count).view(np.uint64)
     else:
         single = RANDOM.normal(size=count).astype(np.float32)
-        normal = single.view(np.uint32) if bits == 32 else bf16(single)
+        normal = single.view(np.uint32) if bits == 32 else bf16(single).astype(word)
     strips = smooth.copy()  # One strip of four is noise: it grows, though its block gets smaller.
     strip = 16 * KIB * 8 // bits
     for begin in range(strip, count, 4 * strip):
@@ -70,6 +70,7 @@ def data_of(word, count):
         "normal": normal,
         "constant": np.full(count, special(word)[9], word),
         "one strip of noise": strips,
+        "zeros": with_zeros(word, count),
     }
 
 

@@ -71,7 +71,7 @@ def test_outcomes_may_come_late():
     device = Simulated(PCIE, FAST, {"exponent": 1.4}, late=10)
     rule = Rule()
     device.send(rule, transfer(), 200)
-    assert device.compressed > 150
+    assert device.compressed > 170  # while a trial's outcome is awaited, the best known goes on
     device.ratios = {}
     assert sum(one.compress for one in device.send(rule, transfer(), 200)) < 25
 
@@ -82,13 +82,22 @@ def test_the_codec_that_is_best_is_found():
     assert {one.codec for one in made[-20:]} == {"exponent"}
 
 
+@pytest.mark.parametrize(("dtype", "most"), [("bfloat16", 60), ("float32", 60), ("uint8", 4)])
+def test_zeros_are_found(dtype, most):
+    device = Simulated(PCIE, FAST, {"zvc": 1.8})
+    made = device.send(Rule(), transfer(dtype=dtype), 300)
+    assert [one.codec for one in made].index("zvc") < most
+    assert made[-1].codec == "zvc"
+    assert device.raw_seconds / device.seconds > 1.4
+
+
 def test_data_that_change_turn_it_off_and_on_again():
     device = Simulated(PCIE, FAST, {"exponent": 1.4})
     rule = Rule()
     assert device.send(rule, transfer(), 200)[-1].compress
     device.ratios = {}
     made = device.send(rule, transfer(), 400)
-    assert sum(one.compress for one in made) < 12
+    assert sum(one.compress for one in made) < 16
     device.ratios = {"exponent": 1.4}
     assert sum(one.compress for one in device.send(rule, transfer(), 600)) > 300
 
@@ -106,7 +115,7 @@ def test_slow_first_times_do_not_matter():
         seen.add(decision.codec)
         rule.learn(one, decision, outcome)
     assert decision.compress
-    assert seen == {"raw", "exponent", "delta"}
+    assert seen >= {"raw", "exponent", "delta"}
 
 
 def test_a_load_turns_it_off_and_its_end_on_again():
@@ -208,7 +217,8 @@ def test_tags_types_and_paths_are_kept_apart():
     assert rule.decide(transfer(tag="weights")).compress
     assert not rule.decide(transfer(tag="noise")).compress
     assert not rule.decide(transfer(tag="weights", path="g1>g0")).compress
-    assert "no codec takes uint8" in rule.decide(transfer(tag="weights", dtype="uint8")).reason
+    other = transfer(tag="weights", dtype="complex64")
+    assert "no codec takes complex64" in rule.decide(other).reason
 
 
 def test_the_user_can_name_the_only_codec():

@@ -7,13 +7,13 @@ import lanescope
 from lanescope._core import native
 from lanescope.compression.stream import describe
 from lanescope.errors import InputError
-from tests.compression.test_codecs import TAKES, bent, special
+from tests.compression.test_codecs import TAKES, bent, special, with_zeros
 from tests.compression.test_old_streams import OLD_DELTA
 from tests.native.emulated import built
 
 KIB = 1 << 10
 BLOCK = 64 * KIB
-CODECS = {"raw": 0, "gfc": 1, "exponent": 2, "delta": 3}
+CODECS = {"raw": 0, "gfc": 1, "exponent": 2, "delta": 3, "zvc": 6}
 ENTRY = np.dtype([("size_and_mode", "<u4"), ("checksum", "<u4"), ("offset", "<u8")])
 RANDOM = np.random.default_rng(23)
 #: One type of values for each class of strips.
@@ -21,6 +21,7 @@ CLASSES = [
     *(("gfc", "float64"), ("gfc", "float32")),
     *(("exponent", "bfloat16"), ("exponent", "float16"), ("exponent", "float32")),
     *(("delta", "float64"), ("delta", "int32"), ("delta", "bfloat16")),
+    *(("zvc", "float64"), ("zvc", "float32"), ("zvc", "bfloat16"), ("zvc", "uint8")),
 ]
 every_class = pytest.mark.parametrize(
     ("codec", "dtype", "word"),
@@ -90,6 +91,7 @@ def data_of(word, count):
     yield np.where(RANDOM.random(count) < 0.01, specials, smooth)
     yield np.full(count, special(word)[9], word)
     yield strips
+    yield with_zeros(word, count)
 
 
 @every_class

@@ -53,7 +53,7 @@ class Device:
         self.options = [slab_bytes] if codec is None else [slab_bytes, native.Codec[codec].value]
         self.rule = Rule(cost=replace(AT_BEST, slab_bytes=slab_bytes), codec=codec)
         self.lines, self.expected, self.untold = [], [], []
-        self.ratios = {"exponent": 1.4, "delta": 1.2, "gfc": 1.1}
+        self.ratios = {"exponent": 1.4, "delta": 1.2, "gfc": 1.1, "zvc": 1.3}
 
     def outcome(self, transfer, decision):
         chance = self.chance

@@ -54,10 +54,18 @@ class LANESCOPE_API Error : public std::runtime_error {
 
 // ---- Streams ------------------------------------------------------------------------------------
 
-/// How values are coded; docs/compression.md tells each. The numbers are those in streams. The last
-/// two are for streams in a GPU's memory, not for channels, and open NVIDIA's nvCOMP 6, which the
-/// loader has to find: `libnvcomp.so.6`.
-enum class Codec : std::uint8_t { raw = 0, gfc = 1, exponent = 2, delta = 3, ans = 4, bitcomp = 5 };
+/// How values are coded; docs/compression.md tells each. The numbers are those in streams.
+/// `ans` and `bitcomp` are for streams in a GPU's memory, not for channels, and open NVIDIA's
+/// nvCOMP 6, which the loader has to find: `libnvcomp.so.6`.
+enum class Codec : std::uint8_t {
+  raw = 0,
+  gfc = 1,
+  exponent = 2,
+  delta = 3,
+  ans = 4,
+  bitcomp = 5,
+  zvc = 6,
+};
 
 /// What the values are. The numbers are those in streams.
 enum class Dtype : std::uint8_t {

@@ -53,7 +53,7 @@ void check_numbers(const Header& header, std::size_t length) {
 
 void check_meaning(const Layout& layout) {
   const Header& header = layout.header;
-  if (header.codec > Codec::bitcomp || header.dtype > Dtype::uint64)
+  if (header.codec > Codec::zvc || header.dtype > Dtype::uint64)
     refuse("its codec or its type of values is none that this lanescope knows");
   if (header.dimensionality < 1 || header.dimensionality > 32)
     refuse("its dimensionality is " + std::to_string(header.dimensionality) + " and not 1 to 32");

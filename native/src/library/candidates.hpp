@@ -7,21 +7,22 @@
 
 namespace lanescope::compression {
 
-/// The codecs that may make values of a type smaller, the likeliest first.
+/// The codecs that may make values of a type smaller, the likeliest first. Whether there are zeros
+/// for `zvc` no type tells.
 inline std::vector<Codec> codecs_of(Dtype dtype) {
   switch (dtype) {
     case Dtype::bfloat16:
     case Dtype::float16:
-      return {Codec::exponent, Codec::delta};
+      return {Codec::exponent, Codec::delta, Codec::zvc};
     case Dtype::float32:
-      return {Codec::delta, Codec::exponent};
+      return {Codec::delta, Codec::exponent, Codec::zvc};
     case Dtype::float64:
-      return {Codec::delta, Codec::gfc};
+      return {Codec::delta, Codec::gfc, Codec::zvc};
     case Dtype::bytes:
     case Dtype::int8:
-      return {};
+      return {Codec::zvc};
     default:
-      return {Codec::delta};
+      return {Codec::delta, Codec::zvc};
   }
 }
 

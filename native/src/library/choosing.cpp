@@ -124,7 +124,8 @@ core::Choice smallest(core::Dtype dtype, Bytes sample) {
   const std::size_t raw = scale.bytes(core::Codec::raw, 1, sample);
   std::optional<std::size_t> least;
   core::Choice best{core::Codec::raw, dtype, 1};
-  for (const auto codec : {core::Codec::exponent, core::Codec::delta, core::Codec::gfc}) {
+  for (const auto codec :
+       {core::Codec::exponent, core::Codec::delta, core::Codec::gfc, core::Codec::zvc}) {
     if (!can_take(codec, dtype)) continue;
     const int dimensionality =
         codec == core::Codec::gfc ? best_dimensionality(scale, least_even(sample)) : 1;

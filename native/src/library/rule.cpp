@@ -33,7 +33,7 @@ std::string time_text(double seconds) {
 }
 
 std::string name_of(Codec codec) {
-  constexpr const char* names[] = {"raw", "gfc", "exponent", "delta"};
+  constexpr const char* names[] = {"raw", "gfc", "exponent", "delta", "ans", "bitcomp", "zvc"};
   return names[static_cast<int>(codec)];
 }
 
@@ -75,7 +75,8 @@ struct Kept {
   std::vector<CodecKept> codecs;
   std::map<std::pair<int, Codec>, Off> off;
   int decisions = 0, last_trial = 0;
-  bool pending = false, settled = false;
+  std::optional<Codec> pending;  // of a trial whose outcome is awaited
+  bool settled = false;
   std::size_t turn = 0;
   double spent_seconds = 0, lost_seconds = 0;
 
@@ -84,15 +85,18 @@ struct Kept {
       if (one.codec == codec) return &one;
     return nullptr;
   }
-  bool waiting() const { return pending && decisions - last_trial < kEvery; }
+  bool waiting() const { return pending.has_value() && decisions - last_trial < kEvery; }
   bool may_try(double cost, int patience) const {
     if (waiting() || decisions - last_trial < patience) return false;
     return lost_seconds + std::max(cost, 0.0) <= kShare * spent_seconds;
   }
-  void begin_trial(bool awaits) {
+  void begin_trial(std::optional<Codec> codec) {
     last_trial = decisions;
-    pending = awaits;
+    pending = codec;
     ++turn;
+  }
+  void end_trial(Codec codec) {
+    if (pending == codec) pending.reset();
   }
   void switch_codec(int size, Codec codec, double loss, bool clear_gain) {
     if (loss > 0) {
@@ -190,6 +194,7 @@ std::optional<Decision> Rule::State::first_trial(const Case& one) {
   const auto untried = std::find_if(one.codecs.begin(), one.codecs.end(),
                                     [&](Codec codec) { return kept.find(codec) == nullptr; });
   if (kept.settled || untried == one.codecs.end()) return {};
+  if (kept.waiting() && !kept.codecs.empty()) return {};  // the best of those that are known
   if (kept.waiting()) return not_compressed("the outcome of a trial is awaited", one.raw_seconds);
   const Codec codec = *untried;
   const double infinite = std::numeric_limits<double>::infinity();
@@ -202,7 +207,7 @@ std::optional<Decision> Rule::State::first_trial(const Case& one) {
     return not_compressed("other arrays told that " + name_of(codec) + " is too slow for this link",
                           one.raw_seconds);
   }
-  kept.begin_trial(true);
+  kept.begin_trial(codec);
   return compressed(one, codec, "nothing is known of it yet, a trial");
 }
 
@@ -228,7 +233,7 @@ Decision Rule::State::weigh(const Case& one) {
   if (best != nullptr && predicted_of(*best) < kMargin * one.raw_seconds) {
     const double gain = one.raw_seconds - predicted_of(*best);
     if (kept.may_try(gain, kEvery)) {
-      kept.begin_trial(false);
+      kept.begin_trial({});
       kept.lost_seconds += gain;
       return raw_because("sent as it is to time that again", predicted_of(*best));
     }
@@ -240,7 +245,7 @@ Decision Rule::State::weigh(const Case& one) {
     const auto& [of, off] = losses[kept.turn % losses.size()];
     const double likely = predicted_of(*of) - one.raw_seconds;
     if (kept.may_try(std::min(off.loss_seconds, likely), off.patience)) {
-      kept.begin_trial(true);
+      kept.begin_trial(of->codec);
       return compressed(one, of->codec, "it was a loss the last time, a trial");
     }
   }
@@ -250,9 +255,9 @@ Decision Rule::State::weigh(const Case& one) {
     return raw_because("compressed it took longer the last time", least);
   }
   if (kept.may_try(predicted_of(*best) - one.raw_seconds, kEvery)) {
-    kept.begin_trial(true);
-    return compressed(one, one.codecs[kept.turn % one.codecs.size()],
-                      "it has not been tried for long, a trial");
+    const Codec codec = one.codecs[(kept.turn + 1) % one.codecs.size()];
+    kept.begin_trial(codec);
+    return compressed(one, codec, "it has not been tried for long, a trial");
   }
   return raw_because(best->ratio() <= 1.005 ? "no codec makes it smaller"
                                             : name_of(best->codec) + " saves too little (ratio " +
@@ -262,8 +267,8 @@ Decision Rule::State::weigh(const Case& one) {
 
 void Rule::State::learn_compressed(const Transfer& transfer, const Decision& decision,
                                    const Outcome& outcome, Kept& kept) {
-  kept.pending = false;
   const Codec codec = decision.codec.value_or(Codec::raw);
+  kept.end_trial(codec);
   const auto size = static_cast<double>(transfer.bytes);
   const double share = static_cast<double>(std::max<std::size_t>(outcome.wire_bytes, 1)) / size;
   const auto expected = raw.seconds(transfer.path, transfer.bytes);
@@ -313,7 +318,7 @@ void Rule::learn(const Transfer& transfer, const Decision& decision, const Outco
   if (outcome.compressed) return state_->learn_compressed(transfer, decision, outcome, kept);
   state_->raw.take(transfer.path, transfer.bytes, outcome.seconds);
   if (decision.compress) {  // there was no room for it: the trial is over, and tells nothing
-    kept.pending = false;
+    kept.end_trial(decision.codec.value_or(Codec::raw));
     kept.last_trial = kept.decisions;
   }
 }

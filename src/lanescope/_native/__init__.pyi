@@ -607,6 +607,8 @@ class Codec(enum.Enum):
 
     bitcomp = 5
 
+    zvc = 6
+
 class Dtype(enum.Enum):
     """What the values of a compressed stream are."""
 

@@ -47,7 +47,7 @@ def compress(
         typer.Option(
             "--codec",
             metavar="NAME,...",
-            help="Only these besides raw: gfc, exponent, delta, and on a GPU with nvCOMP ans, "
+            help="Only these besides raw: gfc, exponent, delta, zvc, and on a GPU with nvCOMP ans, "
             "bitcomp; default: all that there are.",
         ),
     ] = None,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-#: For each type of values, the likeliest first.
+#: For each type of values, the likeliest first. Whether there are zeros for `zvc` no type tells.
 CODECS_BY_DTYPE = {
-    "bfloat16": ("exponent", "delta"),
-    "float16": ("exponent", "delta"),
-    "float32": ("delta", "exponent"),
-    "float64": ("delta", "gfc"),
-} | dict.fromkeys(("int16", "int32", "int64", "uint16", "uint32", "uint64"), ("delta",))
+    "bfloat16": ("exponent", "delta", "zvc"),
+    "float16": ("exponent", "delta", "zvc"),
+    "float32": ("delta", "exponent", "zvc"),
+    "float64": ("delta", "gfc", "zvc"),
+    "int8": ("zvc",),
+    "uint8": ("zvc",),
+} | dict.fromkeys(("int16", "int32", "int64", "uint16", "uint32", "uint64"), ("delta", "zvc"))
 
 
 def takes(codec: str, dtype: str) -> bool:

@@ -231,7 +231,7 @@ def best_codec(values: Any, dtype: native.Dtype | None) -> tuple[Codec, int]:
         return len(native.compress(data.view(word), chosen, kind, dimensionality, 1))
 
     tried = {}
-    for codec in (Codec.EXPONENT, Codec.DELTA, Codec.GFC):
+    for codec in (Codec.EXPONENT, Codec.DELTA, Codec.GFC, Codec.ZVC):
         if native.can_compress(native.Codec[codec], kind):
             dimensionality = 1
             if codec is Codec.GFC:  # one block tells from how far back to predict

@@ -24,6 +24,7 @@ def example_arrays(size: int = DEFAULT_BYTES) -> tuple[Entry, ...]:
         ("smooth fp32", "float32", lambda n: _smooth(n).astype(np.float32)),
         ("smooth fp64", "float64", _smooth),
         ("N(0,1) bf16", "bfloat16", _normal_bf16),
+        ("ReLU of N(0,1) bf16", "bfloat16", _relu_bf16),
         ("random walk int32", "int32", _walk),
     )
     entries = []
@@ -56,6 +57,12 @@ def _normal_bf16(count: int) -> Values:
     bits = _random().standard_normal(count, np.float32).view(np.uint32)
     # to the nearest, ties to even
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def _relu_bf16(count: int) -> Values:
+    """Activations: every second one is 0."""
+    values = _normal_bf16(count)
+    return np.where(values >> 15 == 0, values, np.uint16(0))
 
 
 def _walk(count: int) -> Values:

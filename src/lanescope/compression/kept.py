@@ -82,7 +82,7 @@ class Kept:
     decisions, last_trial
         How many there were of enough bytes, and which was the last trial.
     pending
-        Whether that one's outcome is still to come.
+        The codec of a trial whose outcome is still to come, or None.
     turn
         Trials so far, by which codecs take turns.
     spent_seconds, lost_seconds
@@ -95,7 +95,7 @@ class Kept:
     off: dict[tuple[int, str], Off] = field(default_factory=dict)
     decisions: int = 0
     last_trial: int = 0
-    pending: bool = False
+    pending: str | None = None
     turn: int = 0
     spent_seconds: float = 0.0
     lost_seconds: float = 0.0
@@ -110,12 +110,17 @@ class Kept:
     @property
     def waiting(self) -> bool:
         """Whether a trial's outcome is awaited; not for ever, as a transfer may have failed."""
-        return self.pending and self.decisions - self.last_trial < EVERY
+        return self.pending is not None and self.decisions - self.last_trial < EVERY
 
-    def begin_trial(self, *, pending: bool) -> None:
-        """Count a trial."""
-        self.last_trial, self.pending = self.decisions, pending
+    def begin_trial(self, codec: str | None) -> None:
+        """Count a trial, of a codec or as it is."""
+        self.last_trial, self.pending = self.decisions, codec
         self.turn += 1
+
+    def end_trial(self, codec: str) -> None:
+        """Await the outcome no more if it was that codec's."""
+        if self.pending == codec:
+            self.pending = None
 
     def switch(self, size_class: int, codec: str, loss_seconds: float, *, clear_gain: bool) -> None:
         """Turn a codec off for a size class after a loss, on after a clear gain."""

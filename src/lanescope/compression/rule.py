@@ -113,6 +113,8 @@ class Rule:
         untried = [] if kept.settled else [c for c in case.codecs if c not in kept.codecs]
         if not untried:
             return None
+        if kept.waiting and kept.codecs:
+            return None  # the best of those that are known meanwhile
         if kept.waiting:
             return _not_compressed("the outcome of a trial is awaited", case.raw_seconds)
         codec, patience = untried[0], 1
@@ -128,7 +130,7 @@ class Rule:
                 return None
             reason = f"other arrays told that {codec} is too slow for this link"
             return _not_compressed(reason, case.raw_seconds)
-        kept.begin_trial(pending=True)
+        kept.begin_trial(codec)
         return self._compressed(case, codec, "nothing is known of it yet, a trial")
 
     def _weigh(self, case: _Case) -> Decision:
@@ -142,7 +144,7 @@ class Rule:
         if best is not None and predicted[best] < MARGIN * case.raw_seconds:
             gain = case.raw_seconds - predicted[best]
             if kept.may_try(gain, EVERY):
-                kept.begin_trial(pending=False)
+                kept.begin_trial(None)
                 kept.lost_seconds += gain
                 return self._raw_because(case, predicted[best], "sent as it is to time that again")
             ratio = kept.codecs[best].ratio
@@ -151,21 +153,21 @@ class Rule:
             turn = list(losses)[kept.turn % len(losses)]
             likely = self._seconds(case, turn) - case.raw_seconds
             if kept.may_try(min(losses[turn].loss_seconds, likely), losses[turn].patience):
-                kept.begin_trial(pending=True)
+                kept.begin_trial(turn)
                 return self._compressed(case, turn, "it was a loss the last time, a trial")
         if best is None:
             seconds = min(self._seconds(case, codec) for codec in losses)
             return self._raw_because(case, seconds, "compressed it took longer the last time")
         if kept.may_try(predicted[best] - case.raw_seconds, EVERY):
-            kept.begin_trial(pending=True)
-            turn = case.codecs[kept.turn % len(case.codecs)]
+            turn = case.codecs[(kept.turn + 1) % len(case.codecs)]
+            kept.begin_trial(turn)
             return self._compressed(case, turn, "it has not been tried for long, a trial")
         return self._raw_because(case, predicted[best], _too_little(best, kept.codecs[best].ratio))
 
     def _learn_compressed(
         self, transfer: Transfer, decision: Decision, outcome: Outcome, kept: Kept
     ) -> None:
-        kept.pending = False
+        kept.end_trial(decision.codec)
         size, share = transfer.bytes, max(outcome.wire_bytes, 1) / transfer.bytes
         expected = self._raw.seconds(transfer.path, size)
         loss = 0.0 if expected is None else outcome.seconds - expected
@@ -207,7 +209,7 @@ class Rule:
     ) -> None:
         self._raw.take(transfer.path, transfer.bytes, outcome.seconds)
         if decision.compress:  # there was no room for it: the trial is over, and tells nothing
-            kept.pending = False
+            kept.end_trial(decision.codec)
             kept.last_trial = kept.decisions
 
     def _kept_of(self, transfer: Transfer) -> Kept:

@@ -34,6 +34,8 @@ class Codec(StrEnum):
     """By NVIDIA's nvCOMP, on a GPU alone: how often bytes appear."""
     BITCOMP = "bitcomp"
     """By NVIDIA's nvCOMP, on a GPU alone."""
+    ZVC = "zvc"
+    """Zero-value compression: a bit for each value, and the values that are not 0."""
 
     @property
     def by_nvcomp(self) -> bool:

@@ -33,8 +33,16 @@ inline constexpr std::size_t kStripUnit = 4;
 inline constexpr std::size_t kStripTable = 8;
 inline constexpr std::size_t kMostDimensions = 16;
 
-/// How values are coded; the numbers are those in streams. The last two are nvCOMP's.
-enum class Codec : std::uint8_t { raw = 0, gfc = 1, exponent = 2, delta = 3, ans = 4, bitcomp = 5 };
+/// How values are coded; the numbers are those in streams. `ans` and `bitcomp` are nvCOMP's.
+enum class Codec : std::uint8_t {
+  raw = 0,
+  gfc = 1,
+  exponent = 2,
+  delta = 3,
+  ans = 4,
+  bitcomp = 5,
+  zvc = 6,
+};
 
 /// Whether blocks are coded by NVIDIA's nvCOMP, on a GPU: its chunks are what we know nothing of.
 LANESCOPE_LANES constexpr bool by_nvcomp(Codec codec) {

@@ -6,6 +6,7 @@
 #include "lanescope/compress/exponent.hpp"
 #include "lanescope/compress/format.hpp"
 #include "lanescope/compress/gfc.hpp"
+#include "lanescope/compress/zvc.hpp"
 
 namespace lanescope::compress {
 inline namespace LANESCOPE_CPU {
@@ -27,6 +28,12 @@ bool with_strip(Codec codec, Dtype dtype, Go go) {
       if (bytes_of(dtype) == 2) return go(DeltaStrip<std::uint16_t>{}), true;
       if (bytes_of(dtype) == 4) return go(DeltaStrip<std::uint32_t>{}), true;
       if (bytes_of(dtype) == 8) return go(DeltaStrip<std::uint64_t>{}), true;
+      return false;
+    case Codec::zvc:
+      if (bytes_of(dtype) == 1) return go(ZvcStrip<std::uint8_t>{}), true;
+      if (bytes_of(dtype) == 2) return go(ZvcStrip<std::uint16_t>{}), true;
+      if (bytes_of(dtype) == 4) return go(ZvcStrip<std::uint32_t>{}), true;
+      if (bytes_of(dtype) == 8) return go(ZvcStrip<std::uint64_t>{}), true;
       return false;
     case Codec::raw:
     case Codec::ans:
