@@ -21,6 +21,7 @@
 #include "lanescope/compress/exponent.hpp"
 #include "lanescope/compress/format.hpp"
 #include "lanescope/compress/gfc.hpp"
+#include "lanescope/compress/zvc.hpp"
 #include "lanescope/compress/strip_codec.hpp"
 #include "lanescope/compress/warp.hpp"
 
