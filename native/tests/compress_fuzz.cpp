@@ -21,9 +21,9 @@
 #include "lanescope/compress/exponent.hpp"
 #include "lanescope/compress/format.hpp"
 #include "lanescope/compress/gfc.hpp"
-#include "lanescope/compress/zvc.hpp"
 #include "lanescope/compress/strip_codec.hpp"
 #include "lanescope/compress/warp.hpp"
+#include "lanescope/compress/zvc.hpp"
 
 extern "C" void __sanitizer_set_death_callback(void (*callback)());
 
