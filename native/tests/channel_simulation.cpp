@@ -78,6 +78,7 @@ void load_kernels(const Choice&) {}
 
 void encode_blocks(const Choice&, const std::byte* data, std::size_t bytes, const Sink& sink, int,
                    cudaStream_t stream) {
+  check(pretended::called_for(stream), "encode_blocks");
   std::vector<std::size_t> order(blocks_in(bytes));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const std::size_t window = 1 + pretended::draw() % 40;  // how far blocks overtake each other
@@ -99,6 +100,7 @@ void encode_blocks(const Choice&, const std::byte* data, std::size_t bytes, cons
 void decode_blocks(const Choice&, const Entry* entries, const std::byte* payloads, std::size_t room,
                    std::byte* out, std::size_t bytes, Fault* fault, int, cudaStream_t stream,
                    const Arrival& arrival) {
+  check(pretended::called_for(stream), "decode_blocks");
   for (std::size_t block = 0; block < blocks_in(bytes); ++block) {
     const std::size_t begin = block * kBlockBytes;
     pretended::put_when(
@@ -114,6 +116,8 @@ void decode_blocks(const Choice&, const Entry* entries, const std::byte* payload
 namespace {
 
 using Array = std::vector<std::byte>;
+
+constexpr std::byte kLater{0x77};  // What comes behind a transfer puts in place of its values.
 
 /// Memory that is taken meanwhile may stay: a channel whose device failed keeps what it has.
 struct LostOnPurpose {
@@ -210,7 +214,7 @@ void send_between(int from, int to) {
         channel.damage_next(std::size_t{1} << 40);
       }
       pretended::put(sending.get(),
-                     [&one] { std::fill(one.source.begin(), one.source.end(), std::byte{0x77}); });
+                     [&one] { std::fill(one.source.begin(), one.source.end(), kLater); });
       if (bits() % 4 == 0) one.ticket->done();
     }
     if (bits() % 2 == 0)
@@ -248,6 +252,8 @@ void send_from_what_fails() {
             channel.send(one.source.data(), one.target.data(), one.source.size(),
                          Choice{Codec::delta, Dtype::float32, 1}, sending.get(), receiving.get());
       });
+      // Whatever became of it, this comes behind it.
+      pretended::put(receiving.get(), [&one] { one.target.assign(one.target.size(), kLater); });
     }
     for (auto looks = bits() % 12; looks > 0; --looks)
       hear([&] {
@@ -262,6 +268,9 @@ void send_from_what_fails() {
     pretended::let_all_happen();
     require(pretended::steps_left(1) == 0,
             "a stream of the receiver waits for a sender that failed");
+    for (const auto& one : all)
+      require(std::ranges::all_of(one->target, [](std::byte value) { return value == kLater; }),
+              "an array was written to when its stream had gone on");
   }
   pretended::repair(0);
   pretended::let_all_happen();
@@ -291,7 +300,7 @@ void bring_to_host_and_back() {
     pretended::put(caller.get(), [&one] { one.source = one.expected; });
     one.offload = first->offload(one.source.data(), one.source.size(), some_choice(), caller.get());
     pretended::put(caller.get(),
-                   [&one] { std::fill(one.source.begin(), one.source.end(), std::byte{0x77}); });
+                   [&one] { std::fill(one.source.begin(), one.source.end(), kLater); });
     if (bits() % 3 == 0) one.offload = {};  // dropped while it is under way
   }
   for (const auto& one : cases) {

@@ -102,6 +102,17 @@ void put(cudaStream_t stream, std::function<void()> action) {
   on(stream).steps.push_back({std::move(action)});
 }
 
+cudaError_t called_for(cudaStream_t stream) {
+  const std::lock_guard lock(mutex);
+  for (auto steps = random_bits() % 4; steps > 0 && happen(); --steps) {
+  }
+  const int device = on(stream).device;
+  if (has_failed(device)) return cudaErrorLaunchFailure;
+  const auto found = calls_until_failure.find(device);
+  if (found != calls_until_failure.end()) --found->second;
+  return cudaSuccess;
+}
+
 void fail_after(int device, std::size_t calls) {
   const std::lock_guard lock(mutex);
   calls_until_failure[device] = calls;
@@ -130,23 +141,15 @@ using namespace pretended;
 
 namespace {
 
-/// What the runtime says to a call for a stream: whether its device has failed.
-cudaError_t called_for(cudaStream_t stream) {
-  const std::lock_guard lock(mutex);
-  const int device = on(stream).device;
-  if (has_failed(device)) return cudaErrorLaunchFailure;
-  const auto found = calls_until_failure.find(device);
-  if (found != calls_until_failure.end()) --found->second;
-  return cudaSuccess;
-}
-
 CUresult wait_value(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned) {
+  if (called_for(stream) != cudaSuccess) return CUDA_ERROR_LAUNCH_FAILED;
   const auto* word = reinterpret_cast<const unsigned*>(at);
   put_when(stream, [=] { return static_cast<int>(*word - value) >= 0; }, {});
   return CUDA_SUCCESS;
 }
 
 CUresult write_value(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned) {
+  if (called_for(stream) != cudaSuccess) return CUDA_ERROR_LAUNCH_FAILED;
   put(stream, [=] { *reinterpret_cast<unsigned*>(at) = value; });
   return CUDA_SUCCESS;
 }
@@ -299,13 +302,15 @@ cudaError_t cudaFreeHost(void* data) {
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
+  if (const auto status = called_for(stream); status != cudaSuccess) return status;
   put(stream, [=] { std::memset(data, value, bytes); });
-  return called_for(stream);
+  return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
+  if (const auto status = called_for(stream); status != cudaSuccess) return status;
   put(stream, [=] { std::memcpy(to, from, bytes); });
-  return called_for(stream);
+  return cudaSuccess;
 }
 cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes,
                                 cudaStream_t stream) {

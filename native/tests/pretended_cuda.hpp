@@ -21,6 +21,10 @@ void limit_device_memory(std::size_t bytes);
 /// Something that happens on a stream.
 void put(cudaStream_t stream, std::function<void()> action);
 
+/// What the runtime says to a call for a stream: whether its device has failed. Some of what can
+/// happen does meanwhile. Pretended kernels ask it when they are put on a stream.
+cudaError_t called_for(cudaStream_t stream);
+
 /// When so many more calls have come for streams of a device, nothing happens on it any more, and
 /// whoever calls is told so; until it is repaired, which forgets what was on its streams.
 void fail_after(int device, std::size_t calls);

@@ -101,7 +101,7 @@ def test_several_files_are_summed_up_by_type(lanescope, tmp_path):
         (("--device", "cpu", "--sms", "16"), "--sms is of GPUs"),
         (("--device", "cpu", "--plot-rate", "x.svg"), "--plot-rate is of GPUs"),
         (("--device", "cpu", "--codec", "ans"), "--codec ans is of GPUs"),
-        (("--codec", "delta,zip"), "give some of raw, gfc, exponent, delta, ans, bitcomp"),
+        (("--codec", "delta,zip"), "give some of raw, gfc, exponent, delta, ans, bitcomp, zvc"),
         (("--codec", "delta", "--plot", "x.svg"), "--plot draws what GFC makes"),
         (("--link-sizes", "none"), "not a size"),
         (("--sms", "x"), "no list of numbers"),

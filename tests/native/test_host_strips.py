@@ -45,11 +45,30 @@ def test_no_function_of_one_kind_can_take_the_place_of_another(objects, kind):
     assert [name for name in names if kind not in name] == []
 
 
-def test_all_kinds_make_the_same(objects, tmp_path):
-    program = tmp_path / "host_strips"
+def ran(objects, rounds, folder, *flags):
+    program = folder / "host_strips"
     sources = [NATIVE / "tests/host_strips.cpp", NATIVE / "src/compress/host_strips.cpp"]
-    command = ["g++", "-std=c++20", "-O1", f"-I{NATIVE}/include", *sources, *objects.values()]
+    command = ["g++", "-std=c++20", "-O1", *flags, f"-I{NATIVE}/include", *sources, *objects]
     subprocess.run([*command, "-o", program], check=True)
-    done = subprocess.run([program, "100", "7"], capture_output=True, text=True, check=False)
+    done = subprocess.run([program, str(rounds), "7"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "any CPU"
+
+
+def test_all_kinds_make_the_same(objects, tmp_path):
+    ran(objects.values(), 100, tmp_path)
+
+
+def test_no_kind_reads_or_writes_beyond(tmp_path):
+    """Of blocks, and of coded blocks that are damaged."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++")
+    flags = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    objects = [tmp_path / f"{kind}.o" for kind in KINDS]
+    for kind, to in zip(KINDS, objects, strict=True):
+        source = NATIVE / f"src/compress/host_strips_{kind}.cpp"
+        command = ["g++", "-std=c++20", "-O1", *flags, f"-I{NATIVE}/include", "-c", source]
+        done = subprocess.run([*command, *flags_of(kind), "-o", to], capture_output=True)
+        if done.returncode != 0:
+            pytest.skip("g++ compiles for no such CPUs, or has no sanitizers")
+    ran(objects, 40, tmp_path, *flags)

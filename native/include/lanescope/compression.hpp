@@ -251,7 +251,8 @@ struct ChannelOptions {
                                             ///< them over the host, 8 MiB to the host.
   std::optional<int> slots{};  ///< Slabs that the receiving side has room for. None: 2, with the
                                ///< host 4.
-  std::optional<int> sms{};    ///< Of each GPU at most; none or 0: as many as fill the link.
+  std::optional<int> sms{};    ///< Of each GPU at most; none or 0: as many as fill the link to
+                               ///< encode, and to decode what comes from another GPU all.
   bool over_host = false;  ///< Between GPUs: by pinned memory of the host, as those need that do
                            ///< not reach each other's memory.
   double patience_seconds = kPatienceSeconds;  ///< How long its end waits for what is under way,

@@ -376,23 +376,30 @@ void DeviceChannel::State::settle_coded(Ticket& ticket) {
 
 void DeviceChannel::State::settle(Ticket& ticket, cudaStream_t source_stream,
                                   cudaStream_t target_stream) {
+  std::optional<Error> wrong;
+  const auto attempt = [&](const auto& step) {
+    try {
+      step();
+    } catch (const Error& error) {
+      if (!wrong) wrong = error;
+    }
+  };
   const bool coded = ticket.facts().compressed;
-  try {
-    if (coded)
-      settle_coded(ticket);
-    else
-      settle_raw(ticket);
-  } catch (const Error& error) {
-    ticket.fail(error);
-    throw;
-  }
-  // The callers' streams are theirs: what is wrong with one must not keep a ticket from its end.
-  {
+  attempt([&] { coded ? settle_coded(ticket) : settle_raw(ticket); });
+  if (wrong) ticket.fail(*wrong);
+  // The callers' streams are theirs: what is wrong with one keeps neither a ticket from its end nor
+  // the other from its place behind what uses its array.
+  attempt([&] {
+    const ScopedDevice scope(to);
+    let_wait(target_stream, coded || via == Via::host ? decoded : encoded);
+  });
+  attempt([&] {
     const ScopedDevice scope(from);
     let_wait(source_stream, encoded);
-  }
-  const ScopedDevice scope(to);
-  let_wait(target_stream, coded ? decoded : encoded);
+  });
+  if (!wrong) return;
+  attempt([&] { ticket.done(); });  // a look, which releases the receiver where the sender failed
+  throw *wrong;
 }
 
 DeviceChannel::DeviceChannel(int from, int to, const ChannelOptions& options, Via via) {

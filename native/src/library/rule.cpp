@@ -96,7 +96,8 @@ struct Kept {
     ++turn;
   }
   void end_trial(Codec codec) {
-    if (pending == codec) pending.reset();
+    // while nothing is known only trials compress, maybe by a codec that somebody else chose
+    if (pending == codec || codecs.empty()) pending.reset();
   }
   void switch_codec(int size, Codec codec, double loss, bool clear_gain) {
     if (loss > 0) {

@@ -118,8 +118,12 @@ class Kept:
         self.turn += 1
 
     def end_trial(self, codec: str) -> None:
-        """Await the outcome no more if it was that codec's."""
-        if self.pending == codec:
+        """Await the outcome no more if it was that codec's.
+
+        While nothing is known only trials compress: then any is it, also one for which somebody
+        else put another codec in its place.
+        """
+        if self.pending == codec or not self.codecs:
             self.pending = None
 
     def switch(self, size_class: int, codec: str, loss_seconds: float, *, clear_gain: bool) -> None:

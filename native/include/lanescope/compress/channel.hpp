@@ -16,7 +16,8 @@ struct ChannelOptions {
   std::size_t slab_bytes = 128 << 20;  ///< Of the array, a multiple of `kBlockBytes`: what one
                                        ///< kernel codes.
   int slots = 2;                       ///< Slabs that the receiving side has room for.
-  int sms = 0;                         ///< Of each device at most; 0: as many as fill the link.
+  int sms = 0;             ///< Of each device at most; 0: as many as fill the link to encode, and
+                           ///< to decode what comes from a peer all.
   double patience_s = 30;  ///< How long the end of a channel waits for what is under way, and, if
                            ///< that is longer than 30 s, the receiver for a block.
 };
@@ -54,10 +55,10 @@ int sms_of(int device, const ChannelOptions& options);
 ///
 /// The receiver's kernel is not begun before the sender's has stored a block, and the sender's
 /// waits for nothing: so whatever else uses the SMs, neither keeps the other from its end. The host
-/// waits for nothing. Where a device fails, the driver ends what depends on it; the receiver's
-/// stream is released besides, at the next look at a ticket. A send is ordered behind what is on
-/// the caller's stream of each device, and what comes on them later behind the send. May be used by
-/// several threads.
+/// waits for nothing. Where the sender fails, the receiver's
+/// stream is released at the next look at a ticket, if not by the driver before. A send is ordered
+/// behind what is on the caller's stream of each device, and what comes on them later behind the
+/// send. May be used by several threads.
 class DeviceChannel {
  public:
   /// Throws `Error` if there is no such device, or, via peer, they do not reach each other's

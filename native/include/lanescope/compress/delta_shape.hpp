@@ -113,14 +113,14 @@ struct DeltaShape {
     return row;
   }
 
-  /// Of the value `value(0)`, with `value(n)` as the one n places before.
+  /// The difference of order `order` of `value(0)`; `value(n)` lies n places before it.
   template <std::uint32_t order, typename Value>
   LANESCOPE_LANES static Word difference(Value value, std::uint32_t lag) {
     const Word near = value(lag);
     Word found = static_cast<Word>(value(0) - near);
     if constexpr (order == 2) found = static_cast<Word>(found - (near - value(2 * lag)));
     if constexpr (order == 3) {
-      const Word steps = static_cast<Word>(near - value(2 * lag));  // Three times 1, 2 ago.
+      const Word steps = static_cast<Word>(near - value(2 * lag));  // Taken three times.
       found = static_cast<Word>(value(0) - value(3 * lag) - steps - 2 * steps);
     }
     return found;

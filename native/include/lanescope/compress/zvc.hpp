@@ -24,8 +24,9 @@ inline namespace LANESCOPE_CPU {
 /// 64 bits; 32 units are a group. A strip is
 ///
 ///   for each group, as many words of 32 bits as a unit has values: bit l of the first one tells
-///            whether the first (lowest) value of lane l's unit is another than 0, and so on
-///   the values that are: of each group first those of its first word, in order of lanes, then of
+///            whether the first (lowest) value of lane l's unit is not 0, and so on
+///   the values that are not 0: of each group first those of its first word, in order of lanes,
+///   then of
 ///            the next; zeros up to a multiple of 4
 template <typename W>
 struct ZvcStrip {
@@ -82,7 +83,8 @@ struct ZvcStrip {
 
   static constexpr auto kSize = static_cast<std::uint32_t>(sizeof(Word));
 #ifdef LANESCOPE_ON_DEVICE
-  static constexpr std::uint32_t kAtOnce = kParts == 1 ? 4 : 8 / kParts;  // Groups that overlap.
+  static constexpr std::uint32_t kAtOnce =
+      kParts == 1 ? 4 : 8 / kParts;  // Groups whose steps overlap.
 #else
   static constexpr std::uint32_t kAtOnce = 1;
 #endif
