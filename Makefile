@@ -1,93 +1,83 @@
-# make            build, then measure this machine
-# make test       everything that can be tested here: style, types, tests
-# make gpu-test   the same on an offline machine with a GPU, with evidence
-# make format     lay the code out
-# make fuzz       throw data and damaged strips at the codecs; INPUTS=10000000 SEED=7 for more
-# make simulate  send arrays through channels over a pretended CUDA; ROUNDS=10000 SEED=7 for more
-# make library    the library for C++, installed below PREFIX (docs/cpp.md)
-# make stubs      write the core's type stubs again, after a change of its bindings
-# make clean      remove what these made
+# make              build, then measure this machine; once built: build what changed
+# make check        build, then measure this machine
+# make test         style, types, and all tests but those of test-native
+# make test-native  the native code with sanitizers, emulated kernels, fuzzing, wheels, the C++ library
+# make wheel        release wheels for this Python, in dist/; PYTHON=python3.12 for another
+# make library      the library for C++, installed below PREFIX (docs/cpp.md)
+# make time         how long all of these take, from a fresh clone
+# make gpu-test     tests on an offline machine with a GPU, with evidence
+# make format       lay the code out
+# make fuzz         throw data and damaged strips at the codecs; INPUTS=10000000 SEED=7 for more
+# make simulate     send arrays through channels over a pretended CUDA; ROUNDS=10000 SEED=7 for more
+# make stubs        write the core's type stubs again, after a change of its bindings
+# make clean        remove what these made
 
 PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
-SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -name '*.pyc')
+BIN    := .venv/bin
+PREFIX ?= $(CURDIR)/build/prefix
+INPUTS ?= 500000
+ROUNDS ?= 1000
+SEED   ?= 1
+export CXX ?= g++
 
-.PHONY: all check test lint gpu-test fuzz simulate library format stubs clean
+.PHONY: all build check test test-native lint wheel library time gpu-test format fuzz simulate stubs clean
 
-all: check
+all: build
+	@if [ ! -e build/measured ]; then $(MAKE) --no-print-directory check && touch build/measured; \
+	 else echo "up to date; measure this machine again: make check"; fi
 
-check: $(VENV)/installed
-	$(BIN)/lanescope check
+build: python
+	@$(PYTHON) tools/build.py
 
-$(VENV)/created:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "lanescope needs Python 3.11 or newer; name one: make PYTHON=python3.11" >&2; exit 2; }
-	@$(PYTHON) -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' || \
-	  { echo "Python's headers are missing; install python3-dev (Debian, Ubuntu) or python3-devel" >&2; exit 2; }
-	@$(PYTHON) -m venv $(VENV) || \
-	  { echo "Python's venv is missing; install python3-venv (Debian, Ubuntu)" >&2; exit 2; }
-	@touch $@
+check: build
+	@$(BIN)/lanescope check
 
-$(VENV)/installed: $(VENV)/created $(SOURCES)
-	$(BIN)/pip install --quiet --disable-pip-version-check .
-	@touch $@
+.PHONY: python
+python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "make: lanescope needs Python 3.11 or newer; name one: make PYTHON=python3.11" >&2; exit 2; }
 
-$(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check '.[test,lint]'
-	@touch $@
+test: python
+	@$(PYTHON) tools/build.py --for test lint
+	@$(BIN)/python tools/test.py quick
 
-test: $(VENV)/installed-test lint
-	$(BIN)/pytest
+test-native: python
+	@$(PYTHON) tools/build.py --for test lint
+	@$(BIN)/python tools/test.py native
 
-lint: $(VENV)/installed-test
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	find native -name '*.[ch]pp' -o -name '*.cu' | xargs $(BIN)/clang-format --dry-run --Werror
+lint: python
+	@$(PYTHON) tools/build.py --for test lint
+	@$(BIN)/python tools/test.py lint
 
-format: $(VENV)/installed-test
-	$(BIN)/ruff format .
-	find native -name '*.[ch]pp' -o -name '*.cu' | xargs $(BIN)/clang-format -i
+wheel: python
+	@$(PYTHON) tools/wheel.py
 
-stubs: $(VENV)/installed-test
-	cd / && $(CURDIR)/$(BIN)/python -m nanobind.stubgen -m lanescope._native -O $(CURDIR)/src/lanescope -r
+library: python
+	@$(PYTHON) tools/build.py --target lanescope_compression
+	@$(BIN)/cmake --install build/native --component library --prefix $(PREFIX)
+
+time:
+	@$(PYTHON) benchmarks/build_time.py
 
 # Nothing can be fetched there: build with what is installed, for the GPU that is in it.
 gpu-test:
 	benchmarks/gpu-test.sh
 
-build/compress_fuzz: native/tests/compress_fuzz.cpp $(wildcard native/include/lanescope/compress/*.hpp)
-	@mkdir -p build
-	$(CXX) -std=c++20 -O2 -g -Wall -Wextra -Wpedantic -fsanitize=address,undefined \
-	  -fno-sanitize-recover=all -Inative/include $< -o $@
+format: python
+	@$(PYTHON) tools/build.py --for test lint
+	$(BIN)/ruff format .
+	find native -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' | xargs $(BIN)/clang-format -i
 
-INPUTS ?= 500000
-SEED   ?= 1
-fuzz: build/compress_fuzz
-	build/compress_fuzz --inputs $(INPUTS) --seed $(SEED)
+fuzz simulate: python
+	@$(PYTHON) tools/build.py --for test lint
+fuzz:
+	@program=$$($(BIN)/python -m tests.native.programs compress_fuzz_any_cpu) && $$program --inputs $(INPUTS) --seed $(SEED)
+simulate:
+	@program=$$($(BIN)/python -m tests.native.programs channel_simulation) && $$program $(ROUNDS) $(SEED)
 
-CUDA_HEADERS ?= $(shell $(BIN)/python -c 'import nvidia.cu13 as p; print(p.__path__[0])')/include
-CHANNEL := $(addprefix native/src/compress/,device_channel.cpp format.cpp host_channel.cpp \
-  host_codec.cpp host_strips.cpp host_strips_any_cpu.cpp host_strips_avx2.cpp \
-  host_strips_avx512.cpp in_flight.cpp parcel.cpp pinned_arena.cpp range_arena.cpp report.cpp \
-  room.cpp slabs.cpp ticket.cpp) native/src/cuda/peer.cpp native/src/cuda/stream_values.cpp \
-  native/src/error.cpp native/src/host/parallel.cpp
-build/channel_simulation: native/tests/channel_simulation.cpp native/tests/pretended_cuda.cpp $(CHANNEL)
-	@mkdir -p build
-	$(CXX) -std=c++20 -O1 -g -Wall -Wextra -pthread -fsanitize=address,undefined \
-	  -fno-sanitize-recover=all -Inative/include -isystem $(CUDA_HEADERS) $^ -o $@
-
-ROUNDS ?= 1000
-simulate: build/channel_simulation
-	build/channel_simulation $(ROUNDS) $(SEED)
-
-PREFIX ?= $(CURDIR)/build/prefix
-library: $(VENV)/installed-test
-	$(BIN)/cmake -S . -B build/library -DLANESCOPE_PYTHON=OFF \
-	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DCMAKE_INSTALL_PREFIX=$(PREFIX)
-	$(BIN)/cmake --build build/library --parallel
-	$(BIN)/cmake --install build/library
+stubs: python
+	@$(PYTHON) tools/build.py --for test lint
+	cd / && $(CURDIR)/$(BIN)/python -m nanobind.stubgen -m lanescope._native -O $(CURDIR)/src/lanescope -r
 
 clean:
-	rm -rf build $(VENV)
+	rm -rf build dist .venv src/lanescope/*.so

@@ -13,7 +13,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     string(JOIN " " flags ${${kind}_flags})
     check_cxx_compiler_flag("${flags}" compiles_for_${kind})
     if(compiles_for_${kind})
-      set_source_files_properties(native/src/compress/host_strips_${kind}.cpp PROPERTIES
+      set_source_files_properties(host_strips_${kind}.cpp PROPERTIES
         COMPILE_OPTIONS "${${kind}_flags}")
     endif()
   endforeach()

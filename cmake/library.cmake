@@ -3,14 +3,6 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-file(STRINGS native/include/lanescope/compression.hpp version_lines REGEX "_VERSION_[A-Z]+ [0-9]+")
-string(REGEX REPLACE "[^0-9;]" "" version_parts "${version_lines}")
-list(JOIN version_parts "." lanescope_version)
-
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
-  set(CMAKE_BUILD_TYPE Release)
-endif()
-
 # The CUDA runtime is linked in, also where users have no CUDA compiler.
 cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH cuda_root)
 cmake_path(GET cuda_root PARENT_PATH cuda_root)
@@ -18,22 +10,14 @@ list(APPEND LANESCOPE_CUDA_HINTS ${CMAKE_CUDA_COMPILER_TOOLKIT_ROOT} "${cuda_roo
 list(REMOVE_DUPLICATES LANESCOPE_CUDA_HINTS)
 include(cmake/lanescope-cudart.cmake)
 
-add_library(lanescope_compression
-  ${compress_sources}
-  native/src/cuda/peer.cpp
-  native/src/cuda/stream_values.cpp
-  native/src/error.cpp
-  native/src/host/parallel.cpp
-  native/src/library/always.cpp
-  native/src/library/channels.cpp
-  native/src/library/choosing.cpp
-  native/src/library/codec.cpp
-  native/src/library/deciding.cpp
-  native/src/library/log.cpp
-  native/src/library/rule.cpp
-  native/src/library/rule_costs.cpp
-  native/src/library/seam.cpp
-  native/src/watch/library.cpp)
+file(GLOB library_sources CONFIGURE_DEPENDS native/src/library/*.cpp)
+add_library(lanescope_compression ${library_sources})
+target_link_libraries(lanescope_compression PRIVATE
+  $<BUILD_INTERFACE:lanescope_codecs> $<BUILD_INTERFACE:lanescope_compress>)
+if(LANESCOPE_PYTHON)  # Beside the package it is built and installed by name: make library.
+  set_target_properties(lanescope_compression PROPERTIES EXCLUDE_FROM_ALL ON)
+  set(unless_asked EXCLUDE_FROM_ALL)
+endif()
 add_library(lanescope::compression ALIAS lanescope_compression)
 target_include_directories(lanescope_compression PUBLIC
   $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/native/include>
@@ -52,24 +36,25 @@ set_target_properties(lanescope_compression PROPERTIES
   CXX_VISIBILITY_PRESET hidden
   CUDA_VISIBILITY_PRESET hidden
   VISIBILITY_INLINES_HIDDEN ON
-  VERSION ${lanescope_version}
-  SOVERSION ${lanescope_version})
+  VERSION ${LANESCOPE_VERSION}
+  SOVERSION ${LANESCOPE_VERSION})
 if(BUILD_SHARED_LIBS)
   target_link_options(lanescope_compression PRIVATE -Wl,--exclude-libs,ALL)
 endif()
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/lanescope")
-install(TARGETS lanescope_compression EXPORT lanescope)
+install(TARGETS lanescope_compression EXPORT lanescope
+  COMPONENT library ${unless_asked})
 install(FILES native/include/lanescope/compression.hpp
-  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lanescope")
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lanescope" COMPONENT library ${unless_asked})
 install(EXPORT lanescope NAMESPACE lanescope:: FILE lanescope-targets.cmake
-  DESTINATION "${package_folder}")
+  DESTINATION "${package_folder}" COMPONENT library ${unless_asked})
 configure_package_config_file(cmake/lanescope-config.cmake.in
   "${CMAKE_CURRENT_BINARY_DIR}/lanescope-config.cmake" INSTALL_DESTINATION "${package_folder}")
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/lanescope-config-version.cmake"
-  VERSION "${lanescope_version}" COMPATIBILITY SameMinorVersion)
+  VERSION "${LANESCOPE_VERSION}" COMPATIBILITY SameMinorVersion)
 install(FILES
   "${CMAKE_CURRENT_BINARY_DIR}/lanescope-config.cmake"
   "${CMAKE_CURRENT_BINARY_DIR}/lanescope-config-version.cmake"
   cmake/lanescope-cudart.cmake
-  DESTINATION "${package_folder}")
+  DESTINATION "${package_folder}" COMPONENT library ${unless_asked})

@@ -20,7 +20,7 @@ namespace {
 
 using Release = nb::call_guard<nb::gil_scoped_release>;
 
-std::vector<std::tuple<double, double, double>> run(AllocationProbe& probe, int cycles) {
+std::vector<std::tuple<double, double, double>> run_probe(AllocationProbe& probe, int cycles) {
   std::vector<std::tuple<double, double, double>> result;
   for (const auto& life : probe.run(cycles))
     result.emplace_back(life.allocate, life.touch, life.release);
@@ -40,6 +40,6 @@ void bind_allocation(nb::module_& module) {
                 AllocationProbe(std::move(topology), {place, bytes, device}, std::move(cpus));
           },
           "topology"_a, "place"_a, "bytes"_a, "device"_a, "cpus"_a, Release())
-      .def("run", &run, "cycles"_a, Release(),
+      .def("run", &run_probe, "cycles"_a, Release(),
            "Seconds of allocating, touching and releasing, for each cycle.");
 }

@@ -30,10 +30,6 @@ using Stream = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::de
 using StreamRoom = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using NewStream = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 
-std::span<const std::byte> bytes_of(const Stream& stream) {
-  return {reinterpret_cast<const std::byte*>(stream.data()), stream.nbytes()};
-}
-
 /// Compresses into so much memory, without the interpreter's lock; returns the stream's length.
 std::size_t compress_into(const Values& values, Codec codec, std::optional<Dtype> dtype,
                           int dimensionality, int threads, std::span<std::byte> out) {

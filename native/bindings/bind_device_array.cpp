@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bindings.hpp"
+#include "compress_values.hpp"
 #include "lanescope/compress/device_array.hpp"
 #include "lanescope/compress/device_timing.hpp"
 
@@ -20,10 +21,6 @@ namespace {
 
 using Released = nb::call_guard<nb::gil_scoped_release>;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-std::span<const std::byte> bytes_of(const Bytes& values) {
-  return {reinterpret_cast<const std::byte*>(values.data()), values.nbytes()};
-}
 
 std::pair<std::size_t, std::size_t> compare(const DeviceArray& self, const Bytes& values) {
   const auto bytes = bytes_of(values);

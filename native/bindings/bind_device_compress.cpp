@@ -29,11 +29,6 @@ using Room = nb::ndarray<nb::c_contig, nb::device::cuda>;
 using Stream = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cuda>;
 using StreamRoom = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cuda>;
 
-template <typename Array>
-std::span<const std::byte> bytes_of(const Array& array) {
-  return {reinterpret_cast<const std::byte*>(array.data()), array.nbytes()};
-}
-
 /// A CUDA stream by the number that frameworks tell.
 cudaStream_t stream_of(std::uintptr_t number) {
   return reinterpret_cast<cudaStream_t>(number);

@@ -45,9 +45,9 @@ void set_sides(GridSpec& spec, const GridInput& first) {
   }
 }
 
-void run(GridKernel kernel, EquationOfState equation, const std::vector<GridInput>& inputs,
-         const std::vector<GridOutput>& outputs, const GridLevels& pressure,
-         const GridDeepest& deepest, int first, std::optional<int> count, int threads) {
+void run_grid(GridKernel kernel, EquationOfState equation, const std::vector<GridInput>& inputs,
+              const std::vector<GridOutput>& outputs, const GridLevels& pressure,
+              const GridDeepest& deepest, int first, std::optional<int> count, int threads) {
   const BoundGrid grid = grid_of(kernel, equation, inputs, outputs, pressure, deepest);
   const nb::gil_scoped_release released;
   lanescope::run_grid_kernel(grid.spec, grid.arrays, first,
@@ -117,9 +117,10 @@ void bind_grid(nb::module_& module) {
       "What a kernel does for one point as its source says; comparisons are not counted.");
   module.def("sea_pressure", &lanescope::sea_pressure, "depth"_a,
              "In bar, of sea water at a depth in m.");
-  module.def("run_grid_kernel", &run, "kernel"_a, "equation"_a, "inputs"_a, "outputs"_a.noconvert(),
-             "pressure"_a.none() = nb::none(), "deepest"_a.none() = nb::none(), "first"_a = 0,
-             "count"_a.none() = nb::none(), "threads"_a = 1,
+  module.def("run_grid_kernel", &run_grid, "kernel"_a, "equation"_a, "inputs"_a,
+             "outputs"_a.noconvert(), "pressure"_a.none() = nb::none(),
+             "deepest"_a.none() = nb::none(), "first"_a = 0, "count"_a.none() = nb::none(),
+             "threads"_a = 1,
              "Runs a kernel on the host for `count` levels from `first` on, all that are left if "
              "that is None. Arrays of a grid have the shape (nz, ny, nx); `pressure` is in bar, "
              "one for each level; `deepest` tells how many levels of a column have water in them.");

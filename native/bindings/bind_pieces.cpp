@@ -22,7 +22,7 @@ namespace {
 
 using Release = nb::call_guard<nb::gil_scoped_release>;
 
-std::pair<std::vector<double>, std::vector<double>> run(PieceSet& pieces, int repetitions) {
+std::pair<std::vector<double>, std::vector<double>> run_pieces(PieceSet& pieces, int repetitions) {
   auto times = pieces.run(repetitions);
   return {std::move(times.seconds), std::move(times.submit_seconds)};
 }
@@ -50,7 +50,7 @@ void bind_pieces(nb::module_& module) {
       .def(nb::init<std::shared_ptr<const Topology>, BufferPool&, const PieceSpec&,
                     std::vector<int>>(),
            "topology"_a, "pool"_a, "spec"_a, "cpus"_a, Release())
-      .def("run", &run, "repetitions"_a, Release(),
+      .def("run", &run_pieces, "repetitions"_a, Release(),
            "Seconds until all pieces have arrived, and until the last call has returned.")
       .def("spoil", &PieceSet::spoil, "in_source"_a, "byte"_a, Release(),
            "Flips one bit of a buffer, for a test of the check.")

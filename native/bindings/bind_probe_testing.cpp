@@ -75,7 +75,7 @@ struct ProgrammedRounds {
   ProbeRounds rounds;
 };
 
-std::vector<Record> run(ProgrammedRounds& self) {
+std::vector<Record> run_round(ProgrammedRounds& self) {
   std::vector<ProbeRecord> records;
   self.rounds.run([] { return false; }, records);
   std::vector<Record> told;
@@ -96,7 +96,7 @@ void bind_probe_testing(nb::module_& testing) {
             new (self) ProgrammedRounds(std::move(times_ns), {chunk_bytes, period_ns, most_share});
           },
           "times_ns"_a, "chunk_bytes"_a, "period_ns"_a = 0, "most_share"_a = 1.0)
-      .def("run", &run, "One round: begin, delay, copy in ns, and direction of each record.")
+      .def("run", &run_round, "One round: begin, delay, copy in ns, and direction of each record.")
       .def("copies", [](const ProgrammedRounds& self) { return self.link.copies(); })
       .def(
           "next_after",

@@ -4,8 +4,10 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,6 +63,11 @@ lanescope::compress::Dtype taken_dtype(const Values& values,
                 "values of " + std::to_string(values.itemsize()) + " bytes are not " +
                     nanobind::cast<std::string>(nanobind::cast(*dtype).attr("name")));
   return *dtype;
+}
+
+template <typename Array>
+std::span<const std::byte> bytes_of(const Array& array) {
+  return {reinterpret_cast<const std::byte*>(array.data()), array.nbytes()};
 }
 
 template <typename Values>

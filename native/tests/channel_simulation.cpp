@@ -79,7 +79,7 @@ void load_kernels(const Choice&) {}
 void encode_blocks(const Choice&, const std::byte* data, std::size_t bytes, const Sink& sink, int,
                    cudaStream_t stream) {
   check(pretended::called_for(stream), "encode_blocks");
-  std::vector<std::size_t> order(blocks_in(bytes));
+  std::vector<std::size_t> order(blocks_of(bytes));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const std::size_t window = 1 + pretended::draw() % 40;  // how far blocks overtake each other
   for (std::size_t i = 0; i < order.size(); ++i)
@@ -101,7 +101,7 @@ void decode_blocks(const Choice&, const Entry* entries, const std::byte* payload
                    std::byte* out, std::size_t bytes, Fault* fault, int, cudaStream_t stream,
                    const Arrival& arrival) {
   check(pretended::called_for(stream), "decode_blocks");
-  for (std::size_t block = 0; block < blocks_in(bytes); ++block) {
+  for (std::size_t block = 0; block < blocks_of(bytes); ++block) {
     const std::size_t begin = block * kBlockBytes;
     pretended::put_when(
         stream, [=] { return came(arrival, block) || given_up(arrival); },
@@ -203,7 +203,7 @@ void send_between(int from, int to) {
                      [&one] { std::fill(one.target.begin(), one.target.end(), std::byte{1}); });
       const auto choice = some_choice();
       if (choice && bytes > 0 && bits() % 4 == 0) {
-        one.damaged = static_cast<long>(bits() % blocks_in(bytes));
+        one.damaged = static_cast<long>(bits() % blocks_of(bytes));
         channel.damage_next(static_cast<std::size_t>(one.damaged));
       }
       // A vector's memory stays where it is when it gets as many values again.
@@ -307,7 +307,7 @@ void bring_to_host_and_back() {
     if (!one->offload.parcel) continue;
     long damaged = -1;
     if (one->offload.parcel->choice() && !one->source.empty() && bits() % 4 == 0) {
-      damaged = static_cast<long>(bits() % blocks_in(one->source.size()));
+      damaged = static_cast<long>(bits() % blocks_of(one->source.size()));
       one->offload.parcel->damage(static_cast<std::size_t>(damaged));
     }
     for (auto times = bits() % 3; times > 0; --times) {
@@ -331,7 +331,7 @@ void bring_to_host_and_back() {
     for (const auto& one : cases) {
       if (!one->offload.parcel) continue;
       const std::size_t stored = one->offload.parcel->stored_bytes();
-      const std::size_t most = stored + blocks_in(one->source.size()) * sizeof(Entry) + 512;
+      const std::size_t most = stored + blocks_of(one->source.size()) * sizeof(Entry) + 512;
       require(one->offload.parcel->held_bytes() <= RangeArena::rounded(most),
               "a parcel holds more than it stores");
     }

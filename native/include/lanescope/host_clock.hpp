@@ -27,6 +27,9 @@ inline double host_seconds() {
 /// taken between two readings is too long by about this much.
 double host_clock_cost();
 
+/// After so long a GPU that does not answer is given up.
+inline constexpr double kHangTimeoutS = 60;
+
 /// Throws `Error` with the name of CUDA's time-out: the GPU has not answered.
 [[noreturn]] void throw_no_answer(double timeout_s);
 

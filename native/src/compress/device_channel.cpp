@@ -36,10 +36,6 @@ void require_reach(int from, int to) {
                   " do not reach each other's memory; let the channel go over the host's");
 }
 
-bool is_aligned(const void* at) {
-  return reinterpret_cast<std::uintptr_t>(at) % kPayloadAlignment == 0;
-}
-
 }  // namespace
 
 void require_possible(const ChannelOptions& options) {

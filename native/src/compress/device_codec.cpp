@@ -11,10 +11,6 @@ namespace lanescope::compress {
 
 namespace {
 
-std::size_t blocks_of(std::size_t bytes) {
-  return (bytes + kBlockBytes - 1) / kBlockBytes;
-}
-
 Choice checked(const Choice& choice, std::span<const std::uint64_t> shape) {
   if (!by_nvcomp(choice.codec)) require_possible(choice);
   if (shape.size() > kMostDimensions)

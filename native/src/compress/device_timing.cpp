@@ -12,7 +12,7 @@ namespace lanescope::compress {
 DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std::byte> data,
                            int sms, int repeats, std::byte* out) {
   const ScopedDevice scope(device);
-  const std::size_t blocks = (data.size() + kBlockBytes - 1) / kBlockBytes;
+  const std::size_t blocks = blocks_of(data.size());
   const std::size_t room = padded(data.size());
   const DeviceMemory entries(device, blocks * sizeof(Entry) + 1), payloads(device, room + 1);
   const DeviceMemory used(device, sizeof(unsigned long long)), fault(device, sizeof(Fault));
@@ -57,7 +57,7 @@ DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std
 DeviceTimes time_nvcomp(int device, const Nvcomp& nvcomp, const Choice& choice,
                         std::span<const std::byte> data, int repeats, std::byte* out) {
   const ScopedDevice scope(device);
-  const std::size_t blocks = (data.size() + kBlockBytes - 1) / kBlockBytes;
+  const std::size_t blocks = blocks_of(data.size());
   const std::size_t room = NvcompEncoder::room_of(nvcomp, choice, data.size());
   const Stream stream(device);
   const StreamMemory entries(blocks * sizeof(Entry), stream.get()), payloads(room, stream.get());

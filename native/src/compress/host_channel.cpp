@@ -10,11 +10,6 @@
 
 namespace lanescope::compress {
 
-namespace {
-
-constexpr int kLeastSlots = 2;
-constexpr std::size_t kMostPieceBytes = std::size_t{1} << 40;
-
 /// Room for the payloads and the entries of a slab on the device. A kernel that read entries where
 /// they lie on the host would wait for each while the link is full of payloads.
 struct Slot {
@@ -31,16 +26,17 @@ struct Slot {
   Event full, free;
 };
 
+namespace {
+
+constexpr int kLeastSlots = 2;
+constexpr std::size_t kMostPieceBytes = std::size_t{1} << 40;
+
 /// Room for a slab, and for what was coded at the same time as its first and last blocks and lies
 /// among them.
 std::size_t slot_bytes_for(int gpu, const ChannelOptions& options) {
   const int sms = options.sms > 0 ? sms_of(gpu, options) : kMostSmsOfHost;
   const int at_once = sms * kMostGroups;
   return options.slab_bytes + 2 * static_cast<std::size_t>(at_once) * kBlockBytes;
-}
-
-bool is_aligned(const void* at) {
-  return reinterpret_cast<std::uintptr_t>(at) % kPayloadAlignment == 0;
 }
 
 }  // namespace
@@ -314,7 +310,7 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
 }
 
 void HostChannel::prepare(std::size_t bytes) {
-  state_->arena->prepare(Parcel::front_bytes(blocks_in(bytes)) + padded(bytes));
+  state_->arena->prepare(Parcel::front_bytes(blocks_of(bytes)) + padded(bytes));
 }
 
 void HostChannel::load(const Choice& choice) {

@@ -179,7 +179,7 @@ void require_possible(const Choice& choice) {
 }
 
 std::size_t most_stream_bytes(std::size_t bytes, std::size_t dimensions) {
-  const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
+  const std::size_t blocks = blocks_of(bytes);
   return front_bytes(dimensions, blocks) + padded(bytes);
 }
 
@@ -191,7 +191,7 @@ std::size_t compress_on_host(const Choice& choice, std::span<const std::byte> da
     throw Error("compress", 0, "bad shape", "an array has more than 16 dimensions");
   if (out.size() < most_stream_bytes(data.size(), shape.size()))
     throw Error("compress", 0, "no room", "the stream has less room than it may need");
-  const std::size_t blocks = (data.size() + kBlockBytes - 1) / kBlockBytes;
+  const std::size_t blocks = blocks_of(data.size());
   const std::size_t front = front_bytes(shape.size(), blocks);
   std::vector<Descriptor> descriptors(blocks);
   // Each thread packs its own blocks where the first of them would begin at the latest.

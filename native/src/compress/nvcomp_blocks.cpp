@@ -13,14 +13,6 @@ namespace {
 
 using Chunk = NvcompTable::Chunk;
 
-std::size_t blocks_of(std::size_t bytes) {
-  return (bytes + kBlockBytes - 1) / kBlockBytes;
-}
-
-std::size_t bytes_of_block(std::size_t bytes, std::size_t block) {
-  return std::min(kBlockBytes, bytes - block * kBlockBytes);
-}
-
 std::size_t slot_bytes(const NvcompCodec& codec) {
   return padded(std::max(sizeof(ChunkFront) + codec.most_chunk_bytes(), kBlockBytes));
 }

@@ -12,11 +12,6 @@ constexpr int kGroups = 4;
 constexpr int kThreads = kGroups * kGroupThreads;
 constexpr std::size_t kMostCtas = 4096;
 
-__device__ std::uint32_t bytes_of_block(std::size_t bytes, std::size_t block) {
-  const std::size_t left = bytes - block * kBlockBytes;
-  return static_cast<std::uint32_t>(left < kBlockBytes ? left : kBlockBytes);
-}
-
 /// Calls `step(i)` for the numbers below `count` that are a group's.
 template <typename Step>
 __device__ void for_mine(const Group& group, std::size_t count, Step step) {
@@ -61,10 +56,6 @@ __global__ void __launch_bounds__(kThreads)
 
 unsigned int ctas_for(std::size_t blocks) {
   return static_cast<unsigned int>(std::min((blocks + kGroups - 1) / kGroups, kMostCtas));
-}
-
-std::size_t blocks_of(std::size_t bytes) {
-  return (bytes + kBlockBytes - 1) / kBlockBytes;
 }
 
 }  // namespace

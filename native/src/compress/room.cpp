@@ -35,7 +35,7 @@ void zero(int device, void* memory, std::size_t bytes) {
 Room::Room(int from, int to, std::size_t slab_bytes, Via via)
     : free(event_on(to, Timing::none)),
       written(event_on(from, Timing::none)),
-      blocks_(blocks_in(slab_bytes)),
+      blocks_(blocks_of(slab_bytes)),
       entries_at_(lined((blocks_ + 1) * sizeof(unsigned int))),
       payloads_at_(entries_at_ + lined(blocks_ * sizeof(Entry))),
       memory_(memory_for(to, payloads_at_ + slab_bytes, via)),

@@ -21,7 +21,7 @@ std::vector<Slab> cut(std::size_t bytes, std::size_t slab_bytes) {
   std::vector<Slab> slabs;
   for (std::size_t begin = 0; begin < bytes; begin += slab_bytes) {
     const std::size_t size = std::min(slab_bytes, bytes - begin);
-    slabs.push_back({begin, size, begin / kBlockBytes, blocks_in(size)});
+    slabs.push_back({begin, size, begin / kBlockBytes, blocks_of(size)});
   }
   return slabs;
 }

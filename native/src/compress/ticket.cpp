@@ -21,7 +21,7 @@ std::string damage_told(const Fault& fault, std::size_t part, const TransferFact
                      : fault.what == 4 ? "its payload never came"
                                        : "how it is stored is not known";
   const std::size_t block = part * facts.part_blocks + fault.first_block - 1;
-  return "block " + std::to_string(block) + " of " + std::to_string(blocks_in(facts.bytes)) +
+  return "block " + std::to_string(block) + " of " + std::to_string(blocks_of(facts.bytes)) +
          " of the array that went " + facts.route + " came in damaged: " + what;
 }
 
@@ -95,7 +95,7 @@ void Ticket::finish() {
   if (begun_ && ended_) seconds_ = end_.seconds_since(begin_);
   wire_bytes_ = facts_.wire_bytes;
   if (report_ && facts_.encodes) {
-    wire_bytes_ = blocks_in(facts_.bytes) * sizeof(Entry);
+    wire_bytes_ = blocks_of(facts_.bytes) * sizeof(Entry);
     for (const auto used : report_->brought_used().first(facts_.parts))
       wire_bytes_ += bytes_used(used);
   }

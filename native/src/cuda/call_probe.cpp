@@ -13,8 +13,8 @@ namespace lanescope {
 
 namespace {
 
-constexpr int kWarmups = 4;
-constexpr double kTimeoutS = 10;
+constexpr int kCallWarmups = 4;
+constexpr double kCallTimeoutS = 10;
 constexpr std::size_t kFewestBytes = 64;
 constexpr int kMessage = 0xA5;
 constexpr int kNothing = 0;
@@ -65,7 +65,7 @@ std::uint8_t& CallProbe::last_byte() const {
 std::vector<double> CallProbe::run(int repetitions) {
   const ScopedBinding binding(*topology_, cpus_);
   const ScopedDevice scope(spec_.device);
-  for (int i = 0; i < kWarmups; ++i) once();
+  for (int i = 0; i < kCallWarmups; ++i) once();
   std::vector<double> seconds;
   for (int i = 0; i < repetitions; ++i) seconds.push_back(once());
   return seconds;
@@ -109,10 +109,10 @@ void CallProbe::wait() {
       check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
       return;
     case Call::kernel_spin:
-      spin_until(word(), round_, kTimeoutS);
+      spin_until(word(), round_, kCallTimeoutS);
       return;
     case Call::copy_spin:
-      spin_until(last_byte(), std::uint8_t{kMessage}, kTimeoutS);
+      spin_until(last_byte(), std::uint8_t{kMessage}, kCallTimeoutS);
       return;
   }
 }

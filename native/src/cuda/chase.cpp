@@ -14,7 +14,6 @@ namespace {
 
 // Address translation and the link wake up on these.
 constexpr int kWarmupHops = 16;
-constexpr double kTimeoutS = 60;
 // Chases whose readings are fetched at once.
 constexpr std::size_t kMostReadings = 4096;
 
@@ -97,7 +96,7 @@ void ChaseProbe::run_batch(std::size_t count, int hops, std::vector<double>& sec
   for (std::size_t i = 0; i < count; ++i)
     launch_chase(stream_.get(), blocks, static_cast<unsigned>(launches_++ % blocks),
                  static_cast<std::uint64_t*>(position_.data()), kWarmupHops, hops, readings + i);
-  wait_for(stream_, kTimeoutS);
+  wait_for(stream_, kHangTimeoutS);
   for (std::size_t i = 0; i < count; ++i) {
     const ChaseReading reading = readings[i];
     hops_ += static_cast<std::uint64_t>(kWarmupHops) + static_cast<std::uint64_t>(hops);

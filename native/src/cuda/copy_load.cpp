@@ -13,9 +13,8 @@ namespace lanescope {
 
 namespace {
 
-constexpr std::uint64_t kSourceSeed = 0x10AD0000;
-constexpr std::uint64_t kSpoiltSeed = 0xBAD0000;
-constexpr double kTimeoutS = 60;
+constexpr std::uint64_t kLoadSourceSeed = 0x10AD0000;
+constexpr std::uint64_t kLoadSpoiltSeed = 0xBAD0000;
 
 /// The device that fills and checks memory at a place for copies that `device` does.
 int device_at(PlaceSpec place, int device) {
@@ -52,13 +51,13 @@ CopyLoad::CopyLoad(std::shared_ptr<const Topology> topology, BufferPool& pool, C
   if (source_->is_filled_by_host() || destination_->is_filled_by_host())
     throw Error("CopyLoad", 0, "bad places", "a load needs pinned or device memory");
   require_direct(spec_);
-  fill(*source_, kSourceSeed);
-  fill(*destination_, kSpoiltSeed);
+  fill(*source_, kLoadSourceSeed);
+  fill(*destination_, kLoadSpoiltSeed);
 }
 
 CopyLoad::~CopyLoad() {
   try {
-    wait_for(stream_, kTimeoutS);
+    wait_for(stream_, kHangTimeoutS);
   } catch (const Error&) {  // the GPU is lost, and whoever used it has been told
   }
 }
@@ -67,7 +66,7 @@ void CopyLoad::fill(const Buffer& buffer, std::uint64_t seed) const {
   const Stream stream(device_at(buffer.place(), spec_.device));
   const ScopedDevice scope(stream.device());
   launch_fill(stream.get(), buffer.data(), spec_.bytes, seed);
-  wait_for(stream, kTimeoutS);
+  wait_for(stream, kHangTimeoutS);
 }
 
 void CopyLoad::start(int copies) {
@@ -84,7 +83,7 @@ void CopyLoad::start(int copies) {
   }
   const auto begin = HostClock::now();
   while (!is_done(events_[1])) {
-    if (seconds_since(begin) > kTimeoutS) throw_no_answer(kTimeoutS);
+    if (seconds_since(begin) > kHangTimeoutS) throw_no_answer(kHangTimeoutS);
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 }
@@ -96,7 +95,7 @@ int CopyLoad::completed() const {
 }
 
 std::vector<double> CopyLoad::finish() {
-  wait_for(stream_, kTimeoutS);
+  wait_for(stream_, kHangTimeoutS);
   std::vector<double> seconds;
   for (std::size_t i = 1; i <= copies_; ++i)
     seconds.push_back(events_[i].seconds_since(events_[i - 1]));
@@ -110,9 +109,9 @@ std::size_t CopyLoad::count_mismatches() const {
   const DeviceMemory counter(device, sizeof(unsigned long long));
   check(cudaMemsetAsync(counter.data(), 0, sizeof(unsigned long long), stream.get()),
         "cudaMemsetAsync");
-  launch_check(stream.get(), destination_->data(), spec_.bytes, kSourceSeed,
+  launch_check(stream.get(), destination_->data(), spec_.bytes, kLoadSourceSeed,
                static_cast<unsigned long long*>(counter.data()));
-  wait_for(stream, kTimeoutS);
+  wait_for(stream, kHangTimeoutS);
   unsigned long long wrong = 0;
   check(cudaMemcpy(&wrong, counter.data(), sizeof wrong, cudaMemcpyDeviceToHost), "cudaMemcpy");
   return wrong;

@@ -12,7 +12,6 @@ namespace lanescope {
 
 namespace {
 
-constexpr double kTimeoutS = 60;
 constexpr std::size_t kFlushBytes = std::size_t{4} << 20;  // that are worth a thread
 
 }  // namespace
@@ -45,10 +44,10 @@ void CopySet::copy_the_rest() {
       job.whole = true;
     }
   } catch (...) {
-    static_cast<void>(drain(streams, kTimeoutS));
+    static_cast<void>(drain(streams, kHangTimeoutS));
     throw;
   }
-  wait_for_all(streams, kTimeoutS);
+  wait_for_all(streams, kHangTimeoutS);
 }
 
 /// Drops the host's part of copies that ask for it from the CPUs' caches. What is

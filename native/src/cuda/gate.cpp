@@ -15,7 +15,6 @@ namespace {
 
 // The kernel gives up by itself, so that even a killed process leaves no GPU spinning.
 constexpr std::uint64_t kGateTimeoutNs = 10'000'000'000;
-constexpr double kDrainTimeoutS = 60;
 
 }  // namespace
 
@@ -63,10 +62,10 @@ void Gate::run(const std::vector<const Stream*>& streams, const std::function<vo
     if (patience_s) late.emplace(words_->open, *patience_s);
     queue();
   } catch (...) {
-    drained_ = drain(streams, kDrainTimeoutS);
+    drained_ = drain(streams, kHangTimeoutS);
     throw;
   }
-  wait_for_all(streams, kDrainTimeoutS);
+  wait_for_all(streams, kHangTimeoutS);
   drained_ = true;
   if (words_->timed_out != 0)
     throw Error("Gate::run", 0, "gate timeout", "queueing took longer than the gate waits");

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "device_clock.cuh"
 #include "lanescope/cuda_handles.hpp"
 #include "lanescope/kernels.hpp"
 #include "lanescope/pattern.hpp"
@@ -8,14 +9,8 @@ namespace lanescope {
 
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kMostBlocks = 2048;
-
-__device__ std::uint64_t global_nanoseconds() {
-  std::uint64_t value;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(value));
-  return value;
-}
+constexpr int kPatternThreads = 256;
+constexpr int kMostPatternBlocks = 2048;
 
 __global__ void gate_kernel(const volatile int* open, volatile int* timed_out,
                             std::uint64_t timeout_ns) {
@@ -51,8 +46,9 @@ __global__ void check_kernel(const std::uint64_t* words, std::size_t bytes, std:
   if (wrong != 0) atomicAdd(mismatches, wrong);
 }
 
-unsigned blocks_for(std::size_t bytes) {
-  return static_cast<unsigned>(std::clamp<std::size_t>(bytes / 8 / kThreads, 1, kMostBlocks));
+unsigned pattern_blocks(std::size_t bytes) {
+  return static_cast<unsigned>(
+      std::clamp<std::size_t>(bytes / 8 / kPatternThreads, 1, kMostPatternBlocks));
 }
 
 }  // namespace
@@ -69,15 +65,15 @@ void launch_gate(cudaStream_t stream, const volatile int* open, volatile int* ti
 }
 
 void launch_fill(cudaStream_t stream, void* data, std::size_t bytes, std::uint64_t seed) {
-  fill_kernel<<<blocks_for(bytes), kThreads, 0, stream>>>(static_cast<std::uint64_t*>(data), bytes,
-                                                          seed);
+  fill_kernel<<<pattern_blocks(bytes), kPatternThreads, 0, stream>>>(
+      static_cast<std::uint64_t*>(data), bytes, seed);
   check(cudaGetLastError(), "launch of the fill kernel");
 }
 
 void launch_check(cudaStream_t stream, const void* data, std::size_t bytes, std::uint64_t seed,
                   unsigned long long* mismatches) {
-  check_kernel<<<blocks_for(bytes), kThreads, 0, stream>>>(static_cast<const std::uint64_t*>(data),
-                                                           bytes, seed, mismatches);
+  check_kernel<<<pattern_blocks(bytes), kPatternThreads, 0, stream>>>(
+      static_cast<const std::uint64_t*>(data), bytes, seed, mismatches);
   check(cudaGetLastError(), "launch of the check kernel");
 }
 

@@ -1,3 +1,4 @@
+#include "device_clock.cuh"
 #include "lanescope/cuda_handles.hpp"
 #include "lanescope/latency_kernels.hpp"
 
@@ -7,12 +8,6 @@ namespace {
 
 // Looking at the clock takes time too: not at every look at the word.
 constexpr unsigned kLooksPerClock = 64;
-
-__device__ std::uint64_t global_nanoseconds() {
-  std::uint64_t value;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(value));
-  return value;
-}
 
 __global__ void empty_kernel() {}
 

@@ -7,8 +7,8 @@ namespace lanescope {
 
 namespace {
 
-constexpr int kThreads = 256;  // a multiple of a warp, as dividing the work needs it
-constexpr std::size_t kMostBlocks = 1024;
+constexpr int kPieceThreads = 256;  // a multiple of a warp, as dividing the work needs it
+constexpr std::size_t kMostPieceBlocks = 1024;
 
 __device__ std::size_t this_thread() {
   return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -18,11 +18,12 @@ __device__ std::size_t all_threads() {
   return std::size_t{gridDim.x} * blockDim.x;
 }
 
-__global__ void __launch_bounds__(kThreads) copy_kernel(const PieceEnds* table, PieceWork work) {
+__global__ void __launch_bounds__(kPieceThreads)
+    copy_kernel(const PieceEnds* table, PieceWork work) {
   copy_pieces(table, work, this_thread(), all_threads());
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPieceThreads)
     write_kernel(const PieceEnds* table, PieceWork work, std::uint64_t seed) {
   write_pieces(table, work, seed, this_thread(), all_threads());
 }
@@ -33,7 +34,7 @@ __device__ unsigned group_mask(unsigned lanes) {
   return (lanes == 32 ? 0xffffffffu : (1u << lanes) - 1) << first;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPieceThreads)
     sum_kernel(const PieceEnds* table, PieceWork work, std::uint64_t* sums) {
   const unsigned lanes = work.lanes(), mask = group_mask(lanes);
   const std::size_t thread = this_thread();
@@ -63,45 +64,45 @@ __global__ void check_sums_kernel(const std::uint64_t* sums, PieceWork work, std
   if (wrong != 0) atomicAdd(mismatches, wrong);
 }
 
-unsigned blocks_for(std::size_t threads) {
-  const std::size_t blocks = (threads + kThreads - 1) / kThreads;
-  return static_cast<unsigned>(std::clamp<std::size_t>(blocks, 1, kMostBlocks));
+unsigned piece_blocks(std::size_t threads) {
+  const std::size_t blocks = (threads + kPieceThreads - 1) / kPieceThreads;
+  return static_cast<unsigned>(std::clamp<std::size_t>(blocks, 1, kMostPieceBlocks));
 }
 
-unsigned blocks_for(const PieceWork& work) {
-  return blocks_for(work.items() * work.lanes());
+unsigned piece_blocks(const PieceWork& work) {
+  return piece_blocks(work.items() * work.lanes());
 }
 
 }  // namespace
 
 void launch_copy_pieces(cudaStream_t stream, const PieceEnds* table, const PieceWork& work) {
-  copy_kernel<<<blocks_for(work), kThreads, 0, stream>>>(table, work);
+  copy_kernel<<<piece_blocks(work), kPieceThreads, 0, stream>>>(table, work);
   check(cudaGetLastError(), "launch of the kernel that copies pieces");
 }
 
 void launch_sum_pieces(cudaStream_t stream, const PieceEnds* table, const PieceWork& work,
                        std::uint64_t* sums) {
-  sum_kernel<<<blocks_for(work), kThreads, 0, stream>>>(table, work, sums);
+  sum_kernel<<<piece_blocks(work), kPieceThreads, 0, stream>>>(table, work, sums);
   check(cudaGetLastError(), "launch of the kernel that reads pieces in place");
 }
 
 void launch_write_pieces(cudaStream_t stream, const PieceEnds* table, const PieceWork& work,
                          std::uint64_t seed) {
-  write_kernel<<<blocks_for(work), kThreads, 0, stream>>>(table, work, seed);
+  write_kernel<<<piece_blocks(work), kPieceThreads, 0, stream>>>(table, work, seed);
   check(cudaGetLastError(), "launch of the kernel that writes pieces in place");
 }
 
 void launch_check_pieces(cudaStream_t stream, const void* destination, const PieceLayout& layout,
                          const PieceSeeds& seeds, unsigned long long* mismatches) {
-  check_kernel<<<blocks_for(layout.span() / 8), kThreads, 0, stream>>>(
+  check_kernel<<<piece_blocks(layout.span() / 8), kPieceThreads, 0, stream>>>(
       static_cast<const std::uint64_t*>(destination), layout, seeds, mismatches);
   check(cudaGetLastError(), "launch of the kernel that checks pieces");
 }
 
 void launch_check_sums(cudaStream_t stream, const std::uint64_t* sums, const PieceWork& work,
                        std::uint64_t seed, unsigned long long* mismatches) {
-  check_sums_kernel<<<blocks_for(work.items()), kThreads, 0, stream>>>(sums, work, seed,
-                                                                       mismatches);
+  check_sums_kernel<<<piece_blocks(work.items()), kPieceThreads, 0, stream>>>(sums, work, seed,
+                                                                              mismatches);
   check(cudaGetLastError(), "launch of the kernel that checks sums");
 }
 

@@ -11,14 +11,7 @@ namespace lanescope {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr PieceSeeds kSeeds{0x5EED0000, 0xBAD0000};
-constexpr double kTimeoutS = 60;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 const PieceEnds* entries(const Buffer& table) {
   return static_cast<const PieceEnds*>(table.data());
@@ -39,7 +32,7 @@ PieceSet::PieceSet(std::shared_ptr<const Topology> topology, BufferPool& pool,
   destination_ = pool.lend(spec_.destination, layout_.span());
   launch_fill(stream_.get(), source_->data(), layout_.span(), kSeeds.source);
   launch_fill(stream_.get(), destination_->data(), layout_.span(), kSeeds.spoilt);
-  wait_for(stream_, kTimeoutS);
+  wait_for(stream_, kHangTimeoutS);
   list_pieces();
   if (spec_.submission == Submission::graph) make_graph();
   if (spec_.submission == Submission::kernel || spec_.submission == Submission::mapped)
@@ -61,7 +54,7 @@ void PieceSet::make_graph() {
     graph.add_copy(destinations_[piece], sources_[piece], layout_.piece_bytes);
   graph_.emplace(graph);
   graph_->upload(stream_);
-  wait_for(stream_, kTimeoutS);
+  wait_for(stream_, kHangTimeoutS);
 }
 
 void PieceSet::make_table(BufferPool& pool) {
@@ -115,7 +108,7 @@ void PieceSet::submit_in_place() const {
 }
 
 void PieceSet::run_once(PieceTimes& times) const {
-  const auto begin = Clock::now();
+  const auto begin = HostClock::now();
   submit();
   times.submit_seconds.push_back(seconds_since(begin));
   // As copies that are timed alone wait, so that their times can stand side by side.
@@ -153,7 +146,7 @@ std::size_t PieceSet::count_mismatches() {
                       {layout_}, kSeeds.source, mismatches);
   else
     launch_check_pieces(stream_.get(), destination_->data(), layout_, kSeeds, mismatches);
-  wait_for(stream_, kTimeoutS);
+  wait_for(stream_, kHangTimeoutS);
   unsigned long long wrong = 0;
   check(cudaMemcpy(&wrong, mismatches, sizeof wrong, cudaMemcpyDeviceToHost), "cudaMemcpy");
   return wrong;

@@ -15,7 +15,6 @@ namespace {
 // The kernel gives up by itself, so that even a killed process leaves no GPU spinning.
 constexpr std::uint64_t kKernelTimeoutNs = 10'000'000'000;
 constexpr double kAnswerTimeoutS = 5;
-constexpr double kDrainTimeoutS = 60;
 // The kernel starts during the first of these.
 constexpr std::uint32_t kWarmups = 16;
 // Two lines of a CPU, as it fetches them in pairs.
@@ -68,12 +67,12 @@ std::vector<double> PingPong::run(int turns) {
     seconds = play(all);
   } catch (const Error&) {
     try {
-      wait_for(stream_, kDrainTimeoutS);
+      wait_for(stream_, kHangTimeoutS);
     } catch (const Error&) {  // the first failure is the one to tell
     }
     throw;
   }
-  wait_for(stream_, kDrainTimeoutS);
+  wait_for(stream_, kHangTimeoutS);
   return {seconds.begin() + kWarmups, seconds.end()};
 }
 

@@ -7,9 +7,9 @@ namespace lanescope {
 
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kCopyThreads = 512;
 constexpr int kUnroll = 4;  // 16-byte loads in flight for each thread
-constexpr std::size_t kTile = std::size_t{kThreads} * kUnroll;
+constexpr std::size_t kTile = std::size_t{kCopyThreads} * kUnroll;
 constexpr int kMostStages = 8;
 constexpr int kUsualStages = 3;          // or more, for large chunks
 constexpr int kLeastStages = 2;          // one that fills while the other drains
@@ -67,14 +67,14 @@ __device__ void copy_tile(const Way& way, std::size_t begin, std::size_t end) {
   auto* to = reinterpret_cast<uint4*>(way.destination);
   const auto* from = reinterpret_cast<const uint4*>(way.source);
   if (begin + kTile > end) {  // the last tile is not whole
-    for (std::size_t i = begin + threadIdx.x; i < end; i += kThreads) to[i] = __ldcg(&from[i]);
+    for (std::size_t i = begin + threadIdx.x; i < end; i += kCopyThreads) to[i] = __ldcg(&from[i]);
     return;
   }
   uint4 held[kUnroll];
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u) held[u] = __ldcg(&from[begin + u * kThreads + threadIdx.x]);
+  for (int u = 0; u < kUnroll; ++u) held[u] = __ldcg(&from[begin + u * kCopyThreads + threadIdx.x]);
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u) to[begin + u * kThreads + threadIdx.x] = held[u];
+  for (int u = 0; u < kUnroll; ++u) to[begin + u * kCopyThreads + threadIdx.x] = held[u];
 }
 
 __device__ void copy_once(const Work& work) {
@@ -84,7 +84,7 @@ __device__ void copy_once(const Work& work) {
   if (blockIdx.x == 0) copy_tails(work);
 }
 
-__global__ void __launch_bounds__(kThreads) loads_kernel(Work work) {
+__global__ void __launch_bounds__(kCopyThreads) loads_kernel(Work work) {
   const bool first = threadIdx.x == 0;
   __shared__ bool together;  // of the first thread alone: a register would be every thread's
   if (first) together = true;
@@ -257,7 +257,7 @@ void launch_sm_copy(cudaStream_t stream, int device, const std::vector<SmWay>& w
     work.ways[w] = {static_cast<char*>(ways[w].destination),
                     static_cast<const char*>(ways[w].source)};
   if (shape.chunk_bytes == 0 || bytes < 16)  // bulk copies move no less
-    loads_kernel<<<static_cast<unsigned>(shape.sms), kThreads, 0, stream>>>(work);
+    loads_kernel<<<static_cast<unsigned>(shape.sms), kCopyThreads, 0, stream>>>(work);
   else
     launch_bulk(stream, device, work, shape);
   check(cudaGetLastError(), "launch of the copy kernel");

@@ -13,7 +13,6 @@ namespace {
 
 // As many as the device takes without a queue of its own kind running full.
 constexpr int kMostStreams = 1024;
-constexpr double kTimeoutS = 60;
 
 [[noreturn]] void throw_bad(const std::string& what) {
   throw Error("TaskGraph", 0, "bad tasks", what);
@@ -165,7 +164,7 @@ double TaskGraph::run_held_once() {
 void TaskGraph::warm_up() {
   if (warm_) return;
   submit();
-  wait_for_all(all_streams(), kTimeoutS);
+  wait_for_all(all_streams(), kHangTimeoutS);
   warm_ = true;
 }
 
@@ -180,7 +179,7 @@ auto TaskGraph::repeated(int repetitions, Once once) {
   } catch (...) {
     // What was handed over before the failure must not touch memory that is freed or used by
     // others next. The first failure is the one to tell.
-    static_cast<void>(drain(all_streams(), kTimeoutS));
+    static_cast<void>(drain(all_streams(), kHangTimeoutS));
     throw;
   }
   return all;

@@ -14,7 +14,7 @@ namespace lanescope {
 
 namespace {
 
-constexpr std::uint64_t kSeed = 0xB10C;
+constexpr std::uint64_t kBlockSeed = 0xB10C;
 // Of bytes that are not to be written.
 constexpr int kUntouched = 0xA5;
 constexpr double kClockShare = 0.01;
@@ -78,7 +78,7 @@ BlockCopier::BlockCopier(std::shared_ptr<const Topology> topology, BufferPool& p
 }
 
 void BlockCopier::fill() {
-  fill_pattern(source_.data(), spec_.span_bytes, kSeed);
+  fill_pattern(source_.data(), spec_.span_bytes, kBlockSeed);
   std::memset(destination_.data(), kUntouched, spec_.span_bytes);
   source_.require_on_its_node();
   destination_.require_on_its_node();
@@ -172,13 +172,13 @@ std::size_t BlockCopier::mismatches_in(std::size_t block) const {
   std::size_t wrong = 0;
   for (std::size_t i = begin; i < end; ++i) {
     if (i % 8 == 0 && i + 8 <= end) {
-      const std::uint64_t expected = pattern_word(kSeed, i / 8);
+      const std::uint64_t expected = pattern_word(kBlockSeed, i / 8);
       if (std::memcmp(found + i, &expected, 8) == 0) {
         i += 7;
         continue;
       }
     }
-    wrong += static_cast<std::uint8_t>(found[i]) != pattern_byte(kSeed, i);
+    wrong += static_cast<std::uint8_t>(found[i]) != pattern_byte(kBlockSeed, i);
   }
   for (std::size_t i = end; i < next; ++i)
     wrong += static_cast<std::uint8_t>(found[i]) != kUntouched;

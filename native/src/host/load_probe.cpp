@@ -14,7 +14,7 @@ namespace lanescope {
 
 namespace {
 
-constexpr std::uint64_t kSeed = 0x6A74;
+constexpr std::uint64_t kLoadSeed = 0x6A74;
 // Places that are no further apart leave no line between them.
 constexpr std::size_t kShortestLine = 64;
 
@@ -45,7 +45,7 @@ void LoadProbe::write() {
     return;
   }
   for (std::size_t i = 0; i < spec_.places.count; ++i) {
-    const std::uint64_t word = pattern_word(kSeed, i);
+    const std::uint64_t word = pattern_word(kLoadSeed, i);
     std::memcpy(data() + spec_.places.offset(i), &word, sizeof word);
     sum_ += word;
   }

@@ -14,7 +14,7 @@ namespace lanescope::inject {
 
 namespace {
 
-using Text = const std::string;
+using Handle = const std::string;
 
 void append_utf8(std::string& to, char32_t code) {
   if (code >= 0x110000 || (code >= 0xD800 && code < 0xE000)) code = 0xFFFD;
@@ -29,12 +29,12 @@ void append_utf8(std::string& to, char32_t code) {
     to += static_cast<char>(0x80 | (code >> (6 * left) & 0x3F));
 }
 
-Text* text_of(const char* text) noexcept {
+Handle* text_of(const char* text) noexcept {
   if (text == nullptr) return range_log().text("");
   return range_log().text({text, strnlen(text, RangeLog::kLongestName)});
 }
 
-Text* text_of(const wchar_t* text) noexcept try {
+Handle* text_of(const wchar_t* text) noexcept try {
   std::string narrow;
   for (; text != nullptr && *text != 0 && narrow.size() < RangeLog::kLongestName; ++text)
     append_utf8(narrow, static_cast<char32_t>(*text));
@@ -43,7 +43,7 @@ Text* text_of(const wchar_t* text) noexcept try {
   return range_log().text("");
 }
 
-Text* text_of(const nvtx::Attributes* attributes) noexcept {
+Handle* text_of(const nvtx::Attributes* attributes) noexcept {
   constexpr std::size_t kWhole = offsetof(nvtx::Attributes, message) + sizeof(void*);
   if (attributes == nullptr || attributes->size < kWhole || attributes->message == nullptr)
     return range_log().text("");
@@ -53,36 +53,36 @@ Text* text_of(const nvtx::Attributes* attributes) noexcept {
     case nvtx::kWide:
       return text_of(static_cast<const wchar_t*>(attributes->message));
     case nvtx::kRegistered:
-      return static_cast<Text*>(attributes->message);  // what register_string returned
+      return static_cast<Handle*>(attributes->message);  // what register_string returned
     default:
       return range_log().text("");
   }
 }
 
-void add(EdgeKind kind, Text* domain, Text* name, std::uint64_t id) noexcept {
+void add(EdgeKind kind, Handle* domain, Handle* name, std::uint64_t id) noexcept {
   const SameErrno guard;
   if (range_log().add(kind, domain, name, id)) write_ranges();
 }
 
 // A domain's handle is its name; the default domain's is null.
 template <class Message>
-int push_in(Text* domain, Message message) noexcept {
+int push_in(Handle* domain, Message message) noexcept {
   const SameErrno guard;
   add(EdgeKind::push, domain, text_of(message), 0);
   return nvtx::kNoLevels;
 }
-int pop_in(Text* domain) noexcept {
+int pop_in(Handle* domain) noexcept {
   add(EdgeKind::pop, domain, nullptr, 0);
   return nvtx::kNoLevels;
 }
 template <class Message>
-std::uint64_t start_in(Text* domain, Message message) noexcept {
+std::uint64_t start_in(Handle* domain, Message message) noexcept {
   const SameErrno guard;
   const std::uint64_t id = range_log().next_id();
   add(EdgeKind::start, domain, text_of(message), id);
   return id;
 }
-void end_in(Text* domain, std::uint64_t id) noexcept {
+void end_in(Handle* domain, std::uint64_t id) noexcept {
   add(EdgeKind::end, domain, nullptr, id);
 }
 
@@ -101,12 +101,12 @@ void end(std::uint64_t id) noexcept {
   end_in(nullptr, id);
 }
 template <class Letter>
-Text* register_string(Text*, const Letter* text) noexcept {
+Handle* register_string(Handle*, const Letter* text) noexcept {
   const SameErrno guard;
   return text_of(text);
 }
 template <class Letter>
-Text* create_domain(const Letter* name) noexcept {
+Handle* create_domain(const Letter* name) noexcept {
   const SameErrno guard;
   return text_of(name);
 }
@@ -152,7 +152,7 @@ void set_handlers(const nvtx::ExportedCallbacks& exported) {
 }
 
 /// Only once, though each library of the program that has NVTX's headers calls.
-void begin() {
+void begin_ranges() {
   static const bool begun = [] {
     pthread_atfork(nullptr, nullptr, [] { range_log().in_child(); });
     ranges_begun();
@@ -176,7 +176,7 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
     if (settings.folder.empty() || !settings.ranges || exported == nullptr) return 0;
     const auto* callbacks = static_cast<const nvtx::ExportedCallbacks*>(exported(nvtx::kCallbacks));
     if (callbacks == nullptr || callbacks->size < sizeof *callbacks) return 0;
-    begin();
+    begin_ranges();
     set_handlers(*callbacks);
     return 1;
   } catch (...) {  // no memory; the program goes on without

@@ -9,7 +9,7 @@ namespace lanescope::watch {
 
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+constexpr std::size_t kMostRoundBytes = std::size_t{1} << 30;
 // A round that waited as long did so for another process's turn on the GPU. On an H200 412 rounds
 // in a second, which is as many as there were turns, slowed a program that computes by 17 %; a
 // round every 3 ms did, too, and one every 5 ms by 7 %.
@@ -25,7 +25,7 @@ std::uint32_t stored(std::uint64_t ns) {
 }  // namespace
 
 void require_sound(const ProbeSettings& settings) {
-  if (settings.chunk_bytes < kDelayBytes || settings.chunk_bytes > kMostBytes)
+  if (settings.chunk_bytes < kDelayBytes || settings.chunk_bytes > kMostRoundBytes)
     throw Error("LinkProbe", 0, "bad probe", "a chunk is from 4 B to 1 GiB");
   if (!(settings.most_share > 0 && settings.most_share <= 1))
     throw Error("LinkProbe", 0, "bad probe", "the share of the link is above 0 and at most 1");

@@ -9,7 +9,7 @@ namespace lanescope {
 
 namespace {
 
-constexpr unsigned kThreads = 256;
+constexpr unsigned kGridThreads = 256;
 /// Points that a block of the convolution makes.
 constexpr int kTileX = 32, kTileY = 16;
 constexpr int kTileWidth = kTileX + 2 * kFilterReach, kTileHeight = kTileY + 2 * kFilterReach;
@@ -17,16 +17,16 @@ constexpr int kTileWidth = kTileX + 2 * kFilterReach, kTileHeight = kTileY + 2 *
 __constant__ GridFilter filter = make_grid_filter();
 
 template <typename Points>
-__global__ void __launch_bounds__(kThreads) by_columns(Points points, int first, int last) {
-  const std::size_t c = std::size_t{blockIdx.x} * kThreads + threadIdx.x;
+__global__ void __launch_bounds__(kGridThreads) by_columns(Points points, int first, int last) {
+  const std::size_t c = std::size_t{blockIdx.x} * kGridThreads + threadIdx.x;
   if (c < points.level_values) points.column(c, first, last);
 }
 
 /// Neighbours in a warp are neighbours in memory: whole lines cross the link where that memory
 /// is the host's.
 template <typename Points>
-__global__ void __launch_bounds__(kThreads) by_points(Points points, int first) {
-  const std::size_t c = std::size_t{blockIdx.x} * kThreads + threadIdx.x;
+__global__ void __launch_bounds__(kGridThreads) by_points(Points points, int first) {
+  const std::size_t c = std::size_t{blockIdx.x} * kGridThreads + threadIdx.x;
   if (c < points.level_values) points.point(first + static_cast<int>(blockIdx.y), c);
 }
 
@@ -83,12 +83,13 @@ void launch_grid_kernel(const GridSpec& spec, const GridArrays& arrays, int firs
   check_grid(spec, arrays, first, count);
   if (spec.kernel == GridKernel::convolution)
     return launch_convolution(spec, arrays, first, count, columns, stream);
-  const unsigned blocks = parts(spec.level_values(), kThreads);
+  const unsigned blocks = parts(spec.level_values(), kGridThreads);
   with_points(spec, arrays, [&](const auto& points) {
     if (columns)
-      by_columns<<<blocks, kThreads, 0, stream>>>(points, first, first + count);
+      by_columns<<<blocks, kGridThreads, 0, stream>>>(points, first, first + count);
     else
-      by_points<<<dim3(blocks, static_cast<unsigned>(count)), kThreads, 0, stream>>>(points, first);
+      by_points<<<dim3(blocks, static_cast<unsigned>(count)), kGridThreads, 0, stream>>>(points,
+                                                                                         first);
   });
   check(cudaGetLastError(), columns ? "by_columns<<<>>>" : "by_points<<<>>>");
 }

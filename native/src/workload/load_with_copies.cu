@@ -10,7 +10,7 @@ namespace lanescope {
 
 namespace {
 
-constexpr unsigned kThreads = 1024;
+constexpr unsigned kLoadThreads = 1024;
 constexpr std::uint32_t kFactor = 1664525U, kSummand = 1013904223U;
 /// Long enough to be timed well, short enough to be nothing beside the steps.
 constexpr std::uint64_t kTrialRounds = 1U << 17;
@@ -58,7 +58,7 @@ class Load {
     // As much shared memory as a block may have: no second one fits beside it.
     check(cudaFuncSetAttribute(compute, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_),
           "cudaFuncSetAttribute");
-    results_.emplace(device, std::size_t{blocks_} * kThreads * sizeof(std::uint32_t));
+    results_.emplace(device, std::size_t{blocks_} * kLoadThreads * sizeof(std::uint32_t));
   }
 
   bool any() const noexcept { return blocks_ > 0; }
@@ -67,7 +67,7 @@ class Load {
   void launch(std::uint64_t rounds) {
     if (!any()) return;
     rounds_ = rounds;
-    compute<<<blocks_, kThreads, static_cast<std::size_t>(shared_), stream_.get()>>>(
+    compute<<<blocks_, kLoadThreads, static_cast<std::size_t>(shared_), stream_.get()>>>(
         static_cast<std::uint32_t*>(results_->data()), rounds);
     check(cudaGetLastError(), "compute<<<>>>");
   }
@@ -94,7 +94,7 @@ class Load {
 
   /// Results that are not what the rounds give. Throws `Error`.
   std::size_t wrong() const {
-    std::vector<std::uint32_t> found(std::size_t{blocks_} * kThreads);
+    std::vector<std::uint32_t> found(std::size_t{blocks_} * kLoadThreads);
     if (found.empty()) return 0;
     check(cudaMemcpy(found.data(), results_->data(), bytes(), cudaMemcpyDeviceToHost),
           "cudaMemcpy");
@@ -106,7 +106,7 @@ class Load {
   }
 
   std::size_t bytes() const noexcept {
-    return std::size_t{blocks_} * kThreads * sizeof(std::uint32_t);
+    return std::size_t{blocks_} * kLoadThreads * sizeof(std::uint32_t);
   }
   cudaStream_t stream() const noexcept { return stream_.get(); }
 

@@ -6,7 +6,7 @@ namespace lanescope {
 
 namespace {
 
-constexpr unsigned kThreads = 256;
+constexpr unsigned kAddThreads = 256;
 
 __global__ void add(const float* x, float* y, std::size_t count) {
   const std::size_t step = std::size_t{gridDim.x} * blockDim.x;
@@ -52,10 +52,10 @@ WorkloadReport vector_add(const VectorAddSpec& spec) {
   steps.copy("copy x to the device", device_x->data(), x->data(), bytes, cudaMemcpyHostToDevice);
   steps.copy("copy y to the device", device_y->data(), y->data(), bytes, cudaMemcpyHostToDevice);
   steps.take("add", {}, [&] {
-    const auto blocks =
-        static_cast<unsigned>(std::min<std::size_t>((count + kThreads - 1) / kThreads, 1U << 16));
-    add<<<blocks, kThreads>>>(static_cast<const float*>(device_x->data()),
-                              static_cast<float*>(device_y->data()), count);
+    const auto blocks = static_cast<unsigned>(
+        std::min<std::size_t>((count + kAddThreads - 1) / kAddThreads, 1U << 16));
+    add<<<blocks, kAddThreads>>>(static_cast<const float*>(device_x->data()),
+                                 static_cast<float*>(device_y->data()), count);
     check(cudaGetLastError(), "add<<<>>>");
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   });

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "lanescope/compress/device_blocks.hpp"
 #include "lanescope/compress/device_group.cuh"
-#include "lanescope/compress/device_kernels.hpp"
 #include "lanescope/compress/device_shape.hpp"
 #include "lanescope/compress/strip_codec.hpp"
 

@@ -3,17 +3,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lanescope/compress/blocks.hpp"
 #include "lanescope/compress/checksum.hpp"
-#include "lanescope/compress/device_kernels.hpp"
+#include "lanescope/compress/device_blocks.hpp"
+#include "lanescope/compress/device_shape.hpp"
 #include "lanescope/compress/device_warp.cuh"
-#include "lanescope/compress/format.hpp"
 
 namespace lanescope::compress {
 
 // Four warps work on a block of 64 KiB, each on its strip of 16 KiB. They are a group; an SM has
 // several, which do not wait for each other: of one CTA, or each of its own.
-
-inline constexpr int kGroupThreads = static_cast<int>(kStrips) * kLanes;
 
 /// What the warps of a group tell each other.
 struct GroupShared {

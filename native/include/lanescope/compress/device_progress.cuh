@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lanescope/compress/device_blocks.hpp"
 #include "lanescope/compress/device_group.cuh"
-#include "lanescope/compress/device_kernels.hpp"
 
 namespace lanescope::compress {
 

@@ -3,12 +3,16 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lanescope/compress/format.hpp"
+#include "lanescope/compress/blocks.hpp"
+#include "lanescope/compress/warp.hpp"
 
 namespace lanescope::compress {
 
 /// A line of memory: what is read at once, or written, crosses a link in whole ones best.
 inline constexpr std::uint32_t kLine = 128;
+
+/// The warps that work on a block.
+inline constexpr int kGroupThreads = static_cast<int>(kStrips) * kLanes;
 
 /// In place of a codec's class, for blocks that are not coded.
 struct NoStrip {

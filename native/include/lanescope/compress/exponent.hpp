@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "lanescope/compress/blocks.hpp"
 #include "lanescope/compress/exponent_window.hpp"
-#include "lanescope/compress/format.hpp"
 #include "lanescope/compress/nibbles.hpp"
 #include "lanescope/compress/strip_codec.hpp"
 #include "lanescope/compress/warp.hpp"

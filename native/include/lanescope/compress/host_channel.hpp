@@ -53,7 +53,7 @@ class Parcel {
  private:
   friend class HostChannel;
 
-  std::size_t blocks() const noexcept { return choice_ ? blocks_in(bytes_) : 0; }
+  std::size_t blocks() const noexcept { return choice_ ? blocks_of(bytes_) : 0; }
   std::size_t front_bytes() const noexcept;
   static std::size_t front_bytes(std::size_t blocks) noexcept;  ///< Of entries, before payloads.
   std::byte* data() const { return arena_->at(range_); }

@@ -19,10 +19,6 @@ struct Slab {
 /// Cuts an array; `slab_bytes` is a multiple of `kBlockBytes`, and only the last slab has fewer.
 std::vector<Slab> cut(std::size_t bytes, std::size_t slab_bytes);
 
-constexpr std::size_t blocks_in(std::size_t bytes) {
-  return (bytes + kBlockBytes - 1) / kBlockBytes;
-}
-
 /// The payloads of one slab, and what lies between them.
 struct Piece {
   std::size_t begin;        ///< From the first payload of the array on.

@@ -39,10 +39,6 @@ class StreamMemory {
   cudaStream_t stream_;
 };
 
-inline bool is_aligned(const void* memory) {
-  return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
-}
-
 /// Copies, in the order of a stream. Throws `Error`.
 inline void copy_behind(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
   if (bytes > 0)

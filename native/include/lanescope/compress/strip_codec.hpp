@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lanescope/compress/format.hpp"
+#include "lanescope/compress/blocks.hpp"
 #include "lanescope/compress/lanes.hpp"
 
 namespace lanescope::compress {

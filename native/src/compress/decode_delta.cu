@@ -1,0 +1,10 @@
+#include "decode_kernel.cuh"
+#include "lanescope/compress/delta.hpp"
+
+namespace lanescope::compress {
+
+template struct DecodeKernel<DeltaStrip<std::uint16_t>>;
+template struct DecodeKernel<DeltaStrip<std::uint32_t>>;
+template struct DecodeKernel<DeltaStrip<std::uint64_t>>;
+
+}  // namespace lanescope::compress

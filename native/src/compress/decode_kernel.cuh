@@ -1,0 +1,62 @@
+#pragma once
+
+#include "lanescope/compress/device_decode.cuh"
+#include "lanescope/compress/device_progress.cuh"
+#include "strip_kernels.hpp"
+
+namespace lanescope::compress {
+
+/// Counts a block that is wrong, and keeps the lowest one. `what` is a lock meanwhile.
+inline __device__ void report(Fault* fault, unsigned int block, Wrong what) {
+  constexpr unsigned int kLocked = 0x80000000;
+  atomicAdd(&fault->blocks, 1U);
+  unsigned int seen = atomicExch(&fault->what, kLocked);
+  for (; seen == kLocked; seen = atomicExch(&fault->what, kLocked)) __nanosleep(100);
+  __threadfence();
+  const unsigned int first = atomicAdd(&fault->first_block, 0U);
+  if (first == 0 || block + 1 < first) {
+    atomicExch(&fault->first_block, block + 1);
+    seen = static_cast<unsigned int>(what);
+  }
+  __threadfence();
+  atomicExch(&fault->what, seen);
+}
+
+/// Decodes on one group of warps a CTA: CTAs of several kernels share an SM, and one that has
+/// nothing to do any more makes room.
+template <typename Strip>
+__global__ void __launch_bounds__(kGroupThreads, DeviceShape<Strip>::kDecodeGroups)
+    decode_kernel(const Entry* entries, const std::byte* payloads, std::size_t room, std::byte* out,
+                  std::size_t bytes, Fault* fault, Settings settings, std::uint32_t value_bytes,
+                  Arrival arrival) {
+  using Shape = DeviceShape<Strip>;
+  extern __shared__ uint4 shared_memory[];
+  __shared__ GroupShared shared;
+  const Group group = Group::only(&shared);
+  auto* staging = reinterpret_cast<std::byte*>(shared_memory) +
+                  group.warp * static_cast<int>(Shape::kDecodeRoom + Shape::kTileBytes);
+  GroupDecoder<Strip> decoder{group, staging, payloads, room, settings, value_bytes, 0};
+  const std::size_t blocks = blocks_of(bytes);
+  for (std::size_t block = blockIdx.x; block < blocks; block += gridDim.x) {
+    Wrong wrong = Wrong::late;
+    if (arrival.stored == nullptr || !group.any(group.leads() && !await(arrival, block)))
+      wrong =
+          decoder.decode(entries[block], out + block * kBlockBytes, bytes_of_block(bytes, block));
+    if (group.leads() && wrong != Wrong::nothing)
+      report(fault, static_cast<unsigned int>(block), wrong);
+  }
+}
+
+template <typename Strip>
+const void* DecodeKernel<Strip>::entry() {
+  return reinterpret_cast<const void*>(&decode_kernel<Strip>);
+}
+
+template <typename Strip>
+void DecodeKernel<Strip>::launch(const Launch& launch, const Decoding& decoding) {
+  decode_kernel<Strip><<<launch.ctas, launch.threads, launch.shared_bytes, launch.stream>>>(
+      decoding.entries, decoding.payloads, decoding.room, decoding.out, decoding.bytes,
+      decoding.fault, decoding.settings, decoding.value_bytes, decoding.arrival);
+}
+
+}  // namespace lanescope::compress

@@ -1,0 +1,7 @@
+#include "decode_kernel.cuh"
+
+namespace lanescope::compress {
+
+template struct DecodeKernel<NoStrip>;
+
+}  // namespace lanescope::compress

@@ -1,0 +1,11 @@
+#include "decode_kernel.cuh"
+#include "lanescope/compress/zvc.hpp"
+
+namespace lanescope::compress {
+
+template struct DecodeKernel<ZvcStrip<std::uint8_t>>;
+template struct DecodeKernel<ZvcStrip<std::uint16_t>>;
+template struct DecodeKernel<ZvcStrip<std::uint32_t>>;
+template struct DecodeKernel<ZvcStrip<std::uint64_t>>;
+
+}  // namespace lanescope::compress

@@ -1,0 +1,161 @@
+#include "lanescope/compress/device_kernels.hpp"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "lanescope/compress/device_shape.hpp"
+#include "lanescope/compress/strips.hpp"
+#include "lanescope/cuda_handles.hpp"
+#include "strip_kernels.hpp"
+
+namespace lanescope::compress {
+
+namespace {
+
+/// Bytes and taken blocks share a word.
+constexpr std::size_t kMostBytes = std::size_t{1} << (kUsedBits - 1);
+
+/// How a kernel is laid out over the SMs of a device.
+struct KernelLayout {
+  unsigned int sms;  ///< That there are.
+  unsigned int ctas_per_sm, groups_per_cta;
+  std::size_t shared_bytes;  ///< Of a CTA.
+};
+
+/// Lets a kernel take so much shared memory. Throws `Error`.
+void allow_shared(const void* kernel, std::size_t bytes) {
+  if (bytes == 0) return;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes)),
+        "cudaFuncSetAttribute");
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared),
+        "cudaFuncSetAttribute");
+}
+
+/// Lays out a kernel whose groups of warps take so much shared memory each: up to `groups` a CTA,
+/// and one CTA an SM, or, if `alone`, one a CTA, and as many CTAs as an SM has room for. Throws
+/// `Error`.
+KernelLayout lay_out(const void* kernel, int device, int groups, std::size_t shared_bytes,
+                     bool alone) {
+  int sms = 0, most = 0;
+  check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device),
+        "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "cudaDeviceGetAttribute");
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+  const std::size_t there = static_cast<std::size_t>(most) - attributes.sharedSizeBytes;
+  int fitting = groups;
+  if (shared_bytes > 0) fitting = std::min(groups, static_cast<int>(there / shared_bytes));
+  if (fitting < 1)
+    throw Error("compress", 0, "bad choice",
+                "the SMs of this GPU have " + std::to_string(most) +
+                    " bytes of shared memory, too few for this codec; compress on the host");
+  const int in_cta = alone ? 1 : fitting;
+  const std::size_t taken = shared_bytes * static_cast<std::size_t>(in_cta);
+  allow_shared(kernel, taken);
+  int ctas = 1;
+  if (alone)
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&ctas, kernel, kGroupThreads, taken),
+          "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  return {static_cast<unsigned int>(sms), static_cast<unsigned int>(std::clamp(ctas, 1, groups)),
+          static_cast<unsigned int>(in_cta), taken};
+}
+
+/// The same for the current device, found out once: that takes as long as some launches.
+template <typename Kernel>
+KernelLayout layout_on_device(int groups, std::size_t shared_bytes, bool alone) {
+  static std::mutex mutex;
+  static std::map<int, KernelLayout> known;
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(device);
+  if (found != known.end()) return found->second;
+  const KernelLayout layout = lay_out(Kernel::entry(), device, groups, shared_bytes, alone);
+  return known.emplace(device, layout).first->second;
+}
+
+template <typename Strip>
+KernelLayout encode_layout() {
+  using Shape = DeviceShape<Strip>;
+  return layout_on_device<EncodeKernel<Strip>>(Shape::kEncodeGroups, Shape::kEncodeRoom * kStrips,
+                                               false);
+}
+
+template <typename Strip>
+KernelLayout decode_layout() {
+  using Shape = DeviceShape<Strip>;
+  return layout_on_device<DecodeKernel<Strip>>(
+      Shape::kDecodeGroups, (Shape::kDecodeRoom + Shape::kTileBytes) * kStrips, true);
+}
+
+/// CTAs of a launch: as many as may be used and have something to do.
+unsigned int ctas_of(const KernelLayout& layout, std::size_t bytes, int sms) {
+  const std::size_t blocks = blocks_of(bytes);
+  const unsigned int wanted =
+      sms > 0 ? std::min(static_cast<unsigned int>(sms), layout.sms) : layout.sms;
+  return static_cast<unsigned int>(std::min(std::size_t{wanted} * layout.ctas_per_sm, blocks));
+}
+
+/// Calls `go` with an object of the class that codes such values, `NoStrip` where none does.
+template <typename Go>
+void with_any_strip(const Choice& choice, Go go) {
+  require_possible(choice);
+  if (!with_strip(choice.codec, choice.dtype, go)) go(NoStrip{});
+}
+
+void require_aligned(const void* memory) {
+  if (reinterpret_cast<std::uintptr_t>(memory) % 16 != 0)
+    throw Error("compress", 0, "bad values",
+                "an array in a GPU's memory has to begin at a multiple of 16 bytes");
+}
+
+}  // namespace
+
+void load_kernels(const Choice& choice) {
+  with_any_strip(choice, []<typename Strip>(Strip) {
+    encode_layout<Strip>();
+    decode_layout<Strip>();
+  });
+}
+
+void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
+                   int sms, cudaStream_t stream) {
+  require_aligned(data);
+  require_aligned(sink.payloads);
+  if (bytes >= kMostBytes)
+    throw Error("compress", 0, "bad values", "an array of 512 GiB or more has to go in parts");
+  with_any_strip(choice, [&]<typename Strip>(Strip) {
+    if (bytes == 0) return;
+    const KernelLayout layout = encode_layout<Strip>();
+    const auto threads =
+        layout.groups_per_cta * kGroupThreads + (sink.progress.stored != nullptr ? kLanes : 0);
+    EncodeKernel<Strip>::launch({ctas_of(layout, bytes, sms), threads, layout.shared_bytes, stream},
+                                {data, bytes, sink, Settings{choice.dimensionality},
+                                 static_cast<std::uint32_t>(bytes_of(choice.dtype))});
+    check(cudaGetLastError(), "encode_kernel");
+  });
+}
+
+void decode_blocks(const Choice& choice, const Entry* entries, const std::byte* payloads,
+                   std::size_t room, std::byte* out, std::size_t bytes, Fault* fault, int sms,
+                   cudaStream_t stream, const Arrival& arrival) {
+  require_aligned(payloads);
+  require_aligned(out);
+  with_any_strip(choice, [&]<typename Strip>(Strip) {
+    if (bytes == 0) return;
+    const KernelLayout layout = decode_layout<Strip>();
+    DecodeKernel<Strip>::launch(
+        {ctas_of(layout, bytes, sms), kGroupThreads, layout.shared_bytes, stream},
+        {entries, payloads, room, out, bytes, fault,
+         Settings{choice.dimensionality, choice.version},
+         static_cast<std::uint32_t>(bytes_of(choice.dtype)), arrival});
+    check(cudaGetLastError(), "decode_kernel");
+  });
+}
+
+}  // namespace lanescope::compress

@@ -1,0 +1,10 @@
+#include "encode_kernel.cuh"
+#include "lanescope/compress/exponent.hpp"
+
+namespace lanescope::compress {
+
+template struct EncodeKernel<ExponentStrip<Bfloat16>>;
+template struct EncodeKernel<ExponentStrip<Float16>>;
+template struct EncodeKernel<ExponentStrip<Float32>>;
+
+}  // namespace lanescope::compress

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "lanescope/compress/device_encode.cuh"
+#include "strip_kernels.hpp"
+
+namespace lanescope::compress {
+
+/// Codes on groups of warps, and one more warp where somebody follows.
+template <typename Strip>
+__global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThreads + kLanes, 1)
+    encode_kernel(const std::byte* data, std::size_t bytes, Sink sink, Settings settings,
+                  std::uint32_t value_bytes) {
+  extern __shared__ uint4 shared_memory[];
+  __shared__ GroupShared groups[kMostGroups];
+  const int group_count = static_cast<int>(blockDim.x) / kGroupThreads;
+  const Group group = Group::mine(groups);
+  if (sink.progress.stored != nullptr) {
+    if (threadIdx.x < kMostGroups) groups[threadIdx.x].note = kNoNote;
+    __syncthreads();
+    if (group.number == group_count) return mark_for(groups, group_count, sink.progress);
+  }
+  if (sink.apart_clocks > 0) stagger(group.number, sink.apart_clocks);
+  auto* staging = reinterpret_cast<std::byte*>(shared_memory) +
+                  group.number * static_cast<int>(DeviceShape<Strip>::kEncodeRoom * kStrips);
+  GroupEncoder<Strip> encoder{group, staging, sink, settings, value_bytes};
+  // Blocks are taken in order, so that payloads are nearly in order, too, whatever holds a group
+  // up. All SMs get one before any gets a second one.
+  const std::size_t blocks = blocks_of(bytes);
+  std::size_t at_first = std::size_t{blockDim.x / kGroupThreads} * gridDim.x;
+  std::size_t begin = group.number * gridDim.x + blockIdx.x;
+  if (sink.progress.stored != nullptr) {
+    // A CTA that has no SM yet must hold no block back: others wait for it that may keep the SM.
+    if (group.leads()) group.shared->taken = atomicAdd(sink.used, kOneTaken) >> kUsedBits;
+    group.sync();
+    at_first = 0;
+    begin = group.shared->taken;
+  }
+  for (std::size_t block = begin; block < blocks; block = at_first + group.shared->taken) {
+    encoder.encode(data + block * kBlockBytes, bytes_of_block(bytes, block), block,
+                   [&] {  // What the warp reads next is on its way while it stores.
+                     const std::size_t next = at_first + group.shared->taken;
+                     if (next >= blocks || group.lanes.lane != 0) return;
+                     const StripPart part = StripPart::of(group.warp, bytes_of_block(bytes, next));
+                     bring_near(data + next * kBlockBytes + part.begin, part.bytes);
+                   });
+  }
+  if (sink.progress.taken != nullptr && group.leads())
+    mark(sink.progress.taken, sink.progress.mark);
+  encoder.finish();
+}
+
+template <typename Strip>
+const void* EncodeKernel<Strip>::entry() {
+  return reinterpret_cast<const void*>(&encode_kernel<Strip>);
+}
+
+template <typename Strip>
+void EncodeKernel<Strip>::launch(const Launch& launch, const Encoding& encoding) {
+  encode_kernel<Strip><<<launch.ctas, launch.threads, launch.shared_bytes, launch.stream>>>(
+      encoding.data, encoding.bytes, encoding.sink, encoding.settings, encoding.value_bytes);
+}
+
+}  // namespace lanescope::compress

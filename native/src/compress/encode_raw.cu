@@ -1,0 +1,7 @@
+#include "encode_kernel.cuh"
+
+namespace lanescope::compress {
+
+template struct EncodeKernel<NoStrip>;
+
+}  // namespace lanescope::compress

@@ -1,0 +1,54 @@
+"""Runs the tests: python tools/test.py quick, native or lint. Used by the Makefile, in .venv."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+SLOWEST = 20
+
+
+def native_files() -> list[str]:
+    kinds = ("*.cpp", "*.hpp", "*.cu", "*.cuh")
+    return sorted(str(path) for kind in kinds for path in (ROOT / "native").rglob(kind))
+
+
+def lint() -> bool:
+    """Style and types; all of it runs, so that one report says all that is wrong."""
+    commands: Sequence[Sequence[str]] = (
+        ("ruff", "check", "."),
+        ("ruff", "format", "--check", "."),
+        ("clang-format", "--dry-run", "--Werror", *native_files()),
+        ("mypy",),
+    )
+    processes = [subprocess.Popen([BIN / name, *rest], cwd=ROOT) for name, *rest in commands]
+    return not any([process.wait() for process in processes])  # noqa: C419, all have to end
+
+
+def tests(marked: str) -> bool:
+    """Those that a marker selects, on all CPUs."""
+    command = [sys.executable, "-m", "pytest", "-q", "-m", marked, f"--durations={SLOWEST}"]
+    workers = ["-n", str(len(os.sched_getaffinity(0))), "--dist", "worksteal"]
+    return subprocess.run([*command, *workers], cwd=ROOT, check=False).returncode == 0
+
+
+def main(which: str) -> int:
+    if shutil.which("ruff", path=str(BIN)) is None:
+        print("the test tools are missing; run make test", file=sys.stderr)
+        return 2
+    good = {
+        "lint": lambda: lint(),
+        "quick": lambda: lint() & tests("not native"),
+        "native": lambda: tests("native"),
+    }[which]()
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
