@@ -1,10 +1,27 @@
 #include "bindings.hpp"
+#include "lanescope/build_info.hpp"
+
+namespace {
+
+nanobind::dict build_info() {
+  const lanescope::BuildInfo built = lanescope::build_info();
+  nanobind::dict info;
+  info["version"] = built.version;
+  info["commit"] = built.commit;
+  info["cuda"] = built.cuda;
+  info["code"] = built.code;
+  return info;
+}
+
+}  // namespace
 
 NB_MODULE(_native, module) {
   module.doc() = "The measuring core: topology, host threads, gated copies.";
   // An error that is kept until the interpreter ends keeps its frames, and they keep objects
   // of this module: nothing that a user should read about.
   nanobind::set_leak_warnings(false);
+  module.def("build_info", &build_info, nanobind::sig("def build_info() -> dict[str, str]"),
+             "What the core was built from and for: version, commit, cuda, code.");
   bind_errors(module);
   bind_topology(module);
   bind_cuda(module);

@@ -39,3 +39,10 @@ def test_what_the_core_refuses_itself_is_told_in_its_words_and_blames_no_system(
     words = "task 3 copies array 1; of its direction there are 1"
     error = reason_for("TaskGraph", 0, "bad tasks", words, "task_graph.cpp:1").error
     assert error.reason.startswith("Task 3 copies array 1; of its direction there are 1. [")
+
+
+def test_a_gpu_without_code_is_explained_with_what_to_build():
+    words = "this build of lanescope has code for sm_80, and none of it runs on GPU 0"
+    error = reason_for("launch", 209, "no code", words, "kernels.cu:1").error
+    assert str(error).startswith("This build of lanescope has code for sm_80")
+    assert "LANESCOPE_ARCHITECTURES=all" in (error.remedy or "")

@@ -3,9 +3,11 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -68,7 +70,11 @@ def test_bad_input_is_one_sentence_and_exit_code_2(lanescope, tmp_path, argument
 def test_help_and_version(lanescope):
     text = lanescope("--help").stdout
     assert all(verb in text for verb in ("check", "bench", "topo", "report"))
-    assert lanescope("--version").stdout.startswith("lanescope 0.")
+    with (Path(__file__).parents[2] / "pyproject.toml").open("rb") as file:
+        version = tomllib.load(file)["project"]["version"]
+    shown = lanescope("--version").stdout
+    about = rf"lanescope {re.escape(version)} \(commit .+, CUDA \d+\.\d+, code for .*(sm_|PTX ).+\)\n"
+    assert re.fullmatch(about, shown)
 
 
 def test_no_verb_is_answered_with_help(lanescope):

@@ -11,11 +11,20 @@
 
 namespace lanescope {
 
+/// The name of errors that say that no kernel was compiled for the GPU.
+inline constexpr const char* kNoCode = "no code";
+
+/// Throws `Error` named `kNoCode` about the current device.
+[[noreturn]] void throw_missing_code(const char* call, cudaError_t status,
+                                     std::source_location where);
+
 /// Throws `Error` with the call's name unless `status` is success.
 inline void check(cudaError_t status, const char* call,
                   std::source_location where = std::source_location::current()) {
   if (status == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());  // or the next call would report it again
+  if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
+    throw_missing_code(call, status, where);
   throw Error(call, static_cast<int>(status), cudaGetErrorName(status), cudaGetErrorString(status),
               where);
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "lanescope/build_info.hpp"
 #include "lanescope/cuda_handles.hpp"
 #include "lanescope/sm_copy.hpp"
 
@@ -223,7 +224,19 @@ int attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
+/// PTX of older GPUs runs on newer ones, but has no bulk copies in it. Throws `Error`.
+void require_bulk_copies() {
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, bulk_kernel), "cudaFuncGetAttributes");
+  if (attributes.ptxVersion < 90)
+    throw Error("launch_sm_copy", 0, kNoCode,
+                "bulk copies need code for compute capability 9.0 or newer, and this build of "
+                "lanescope has " +
+                    std::string(build_info().code));
+}
+
 void launch_bulk(cudaStream_t stream, int device, const Work& work, const SmShape& shape) {
+  require_bulk_copies();
   const int most = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device) - kStaticShared;
   const int usual = std::clamp(kSharedBytes / shape.chunk_bytes, kUsualStages, kMostStages);
   const int stages = std::min(usual, most / shape.chunk_bytes);

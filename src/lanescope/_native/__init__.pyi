@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from lanescope._native import testing as testing
 
 
+def build_info() -> dict[str, str]:
+    """What the core was built from and for: version, commit, cuda, code."""
+
 class NativeError(RuntimeError):
     """A call of the core failed; args: call, code, name, detail, where."""
 

@@ -21,6 +21,10 @@ _KNOWN = {
         "There is no NVIDIA driver, or it is too old for CUDA 13.0.",
         "Install driver 580 or newer.",
     ),
+    "cudaErrorUnsupportedPtxVersion": (
+        "The NVIDIA driver is older than CUDA 13.0, which compiled lanescope's kernels.",
+        "Install driver 580 or newer.",
+    ),
     "cudaErrorNoDevice": ("CUDA sees no GPU.", "Look at nvidia-smi and CUDA_VISIBLE_DEVICES."),
     "cudaErrorTimeout": (
         "The GPU did not answer in time.",
@@ -109,6 +113,9 @@ def reason_for(call: str, code: int, name: str, detail: str, where: str) -> Fail
     """Explain a `NativeError` by its arguments."""
     if name in _KNOWN:
         reason, remedy = _KNOWN[name]
+    elif name == "no code":
+        reason = f"{detail[:1].upper()}{detail[1:]}."
+        remedy = "Build it for this GPU (LANESCOPE_ARCHITECTURES=all make), or install a release."
     elif name == "pages elsewhere":
         reason = f"{detail[:1].upper()}{detail[1:]}."
         remedy = "Free memory of that node, and look at /proc/sys/kernel/numa_balancing."

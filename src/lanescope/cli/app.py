@@ -104,16 +104,16 @@ app.command("report", help=_help(report.report))(report.report)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from lanescope._version import __version__
+        from lanescope._version import version_text
 
-        print(f"lanescope {__version__}")
+        print(version_text())
         raise typer.Exit
 
 
 @app.callback()
 def _options(
     version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and end."
+        False, "--version", callback=_version, is_eager=True, help="Print version, commit, CUDA version and GPU code, and end."
     ),
 ) -> None:
     """Take the options that come before a verb; they have done their work by now."""
