@@ -86,7 +86,9 @@ def main() -> int:
             results.append(timed)
             verdict = "" if timed.seconds <= timed.most_s else "  (slower than it may be)"
             verdict += "" if timed.exit_code == 0 else f"  (failed: {timed.exit_code})"
-            print(f"{timed.seconds:7.1f} s of {timed.most_s:.0f}  {timed.name}{verdict}", flush=True)
+            print(
+                f"{timed.seconds:7.1f} s of {timed.most_s:.0f}  {timed.name}{verdict}", flush=True
+            )
             if timed.said:
                 print(f"            {timed.said}", flush=True)
     about = {

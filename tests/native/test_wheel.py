@@ -1,0 +1,83 @@
+"""A wheel, built from a source distribution, in an environment that has Python and nothing else."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.native
+
+
+def run(*command, **options):
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=False, **options
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+# A wheel takes a minute to compile; one architecture stands for all.
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    out = tmp_path_factory.mktemp("dist")
+    script = [sys.executable, ROOT / "tools/wheel.py", "--out", out, "--from-sdist", "--alone"]
+    said = run(*script, env=os.environ | {"LANESCOPE_ARCHITECTURES": "90"})
+    path = next(out.glob("*.whl"))
+    assert said.startswith(f"{path.name}: ")
+    return path
+
+
+@pytest.fixture(scope="module")
+def bare(wheel, tmp_path_factory):
+    """The folder with the commands of an environment that nothing was compiled in."""
+    folder = tmp_path_factory.mktemp("bare")
+    run(sys.executable, "-m", "venv", folder / "venv")
+    programs = folder / "venv/bin"
+    run(programs / "pip", "install", "--quiet", "--no-compile", wheel, env=bare_environment(programs))
+    return programs
+
+
+def bare_environment(programs):
+    kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL"))}
+    return kept | {"PATH": str(programs), "HOME": str(programs.parent), "COLUMNS": "160"}
+
+
+def test_its_name_says_python_and_platform(wheel):
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        version = tomllib.load(file)["project"]["version"]
+    minor = sys.version_info[1]
+    python = "cp312-abi3" if minor >= 12 else f"cp3{minor}-cp3{minor}"
+    name = rf"lanescope-{re.escape(version)}-{python}-manylinux_2_34_\w+\.whl"
+    assert re.fullmatch(name, wheel.name)
+
+
+def test_it_holds_the_package_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    files = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "src/lanescope"], capture_output=True, text=True
+    ).stdout.split()
+    if not files:
+        pytest.skip("no checkout of git to compare with")
+    ours = {name.removeprefix("src/") for name in files}
+    assert ours <= names
+    built = {name for name in names - ours if ".dist-info/" not in name}
+    assert sorted(re.sub(r"\.(abi3|cpython-\S+?)\.so", ".so", name) for name in built) == [
+        "lanescope/_native.so",
+        "lanescope/liblanescope_inject.so",
+    ]
+
+
+def test_it_checks_a_machine_without_a_compiler(bare, tmp_path):
+    environment = bare_environment(bare) | {"LANESCOPE_RUNS": str(tmp_path)}
+    assert "Usage" in run(bare / "lanescope", "--help", env=environment)
+    version = run(bare / "lanescope", "--version", env=environment)
+    assert re.search(r"commit \w+(-dirty)?, CUDA 13\.\d+, code for sm_90, PTX 9\.0\)", version)
+    table = run(bare / "lanescope", "check", "--budget", "0.2", env=environment, cwd=tmp_path)
+    assert "memory h0: copy, one core" in table
