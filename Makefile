@@ -68,11 +68,12 @@ format: python
 	$(BIN)/ruff format .
 	find native -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' | xargs $(BIN)/clang-format -i
 
-fuzz simulate: python
+fuzz: python
 	@$(PYTHON) tools/build.py --for test lint
-fuzz:
 	@program=$$($(BIN)/python -m tests.native.programs compress_fuzz_any_cpu) && $$program --inputs $(INPUTS) --seed $(SEED)
-simulate:
+
+simulate: python
+	@$(PYTHON) tools/build.py --for test lint
 	@program=$$($(BIN)/python -m tests.native.programs channel_simulation) && $$program $(ROUNDS) $(SEED)
 
 stubs: python
