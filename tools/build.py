@@ -267,7 +267,7 @@ def install_package() -> None:
     stamp = Stamp("editable", fingerprint((ROOT / "pyproject.toml").read_text()))
     if not stamp.is_set():
         command = [BIN / "pip", "install", "--no-build-isolation", "--no-deps", "--no-index"]
-        settings = ["wheel.cmake=false", "editable.mode=inplace"]
+        settings = ["wheel.cmake=false", "wheel.py-api=", "editable.mode=inplace"]
         settings = [f"--config-settings={setting}" for setting in settings]
         run([*command, *settings, "--editable", ROOT], LOGS / "pip-editable.log")
         stamp.set()
