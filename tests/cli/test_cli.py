@@ -73,7 +73,9 @@ def test_help_and_version(lanescope):
     with (Path(__file__).parents[2] / "pyproject.toml").open("rb") as file:
         version = tomllib.load(file)["project"]["version"]
     shown = lanescope("--version").stdout
-    about = rf"lanescope {re.escape(version)} \(commit .+, CUDA \d+\.\d+, code for .*(sm_|PTX ).+\)\n"
+    about = (
+        rf"lanescope {re.escape(version)} \(commit .+, CUDA \d+\.\d+, code for .*(sm_|PTX ).+\)\n"
+    )
     assert re.fullmatch(about, shown)
 
 

@@ -1,5 +1,7 @@
 """The compiled core on a CPU: patterns, the gate's guard, topology."""
 
+import ctypes
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -67,3 +69,18 @@ def test_stubs_are_those_of_the_core(tmp_path):
     kept = Path(lanescope.__file__).parent / "_native"
     generated = {path.name: path.read_text() for path in tmp_path.rglob("*.pyi")}
     assert generated == {path.name: path.read_text() for path in kept.glob("*.pyi")}, "make stubs"
+
+
+def test_what_stands_in_for_libpciaccess_has_all_that_hwloc_calls():
+    ours = Path(native.__file__).with_name("liblanescope_no_pciaccess.so")
+    with open("/proc/self/maps") as maps:
+        hwloc = {line.split()[-1] for line in maps if "libhwloc" in line}
+    if shutil.which("nm") is None or not hwloc:
+        pytest.skip("no nm, or hwloc is linked in")
+
+    def symbols(library, kind):
+        done = subprocess.run(["nm", "-D", kind, library], capture_output=True, text=True)
+        return {word for word in done.stdout.split() if word.startswith("pci_")}
+
+    assert symbols(hwloc.pop(), "--undefined-only") <= symbols(ours, "--defined-only")
+    assert ctypes.CDLL(str(ours)).pci_system_init() != 0

@@ -113,7 +113,11 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print version, commit, CUDA version and GPU code, and end."
+        False,
+        "--version",
+        callback=_version,
+        is_eager=True,
+        help="Print version, commit, CUDA version and GPU code, and end.",
     ),
 ) -> None:
     """Take the options that come before a verb; they have done their work by now."""
