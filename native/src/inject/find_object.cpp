@@ -1,6 +1,6 @@
-// libgcc's unwinder, which is linked in statically, looks objects up by a function that the C library
-// has from 2.35 on. This one does the same on older ones, too, and is not seen outside of this
-// library.
+// libgcc's unwinder, which is linked in statically, looks objects up by a function that the C
+// library has from 2.35 on. This one does the same on older ones, too, and is not seen outside of
+// this library.
 
 #include <link.h>
 

@@ -117,7 +117,7 @@ def _options(
         "--version",
         callback=_version,
         is_eager=True,
-        help="Print version, commit, CUDA version and GPU code, and end.",
+        help="Print version, commit, CUDA version and GPU code.",
     ),
 ) -> None:
     """Take the options that come before a verb; they have done their work by now."""
