@@ -89,6 +89,8 @@ LOGS = {
     "  architecture\nCall Stack (most recent call first):\n  CMakeLists.txt:19 (include)\n": (
         "'sm99' is no GPU architecture (all of it"
     ),
+    "  error: subprocess-exited-with-error\n      CMake Error at a.cmake:6 (message):\n"
+    "        hwloc not found\n      \n      -- Configuring incomplete\n": "hwloc not found (all of",
     "[1/2] Building\nnvcc fatal   : Unsupported gpu architecture 'compute_99'\nninja: stopped": (
         "nvcc fatal   : Unsupported gpu architecture"
     ),
