@@ -125,6 +125,7 @@ def reason(text: str, log: Path) -> str:
             "no package index answers, and the build fetches its tools from one; connect to a "
             f"network, or name a mirror: PIP_INDEX_URL=https://... make {where}"
         )
+    text = re.sub(r"^ {6}", "", text, flags=re.MULTILINE)  # as pip shows what a build printed
     cmake = re.search(
         r"CMake Error at [^\n]*\n((?:  [^\n]*\n|\n)+?)(?:\n\n|Call Stack|--|\Z)", text
     )
