@@ -36,8 +36,12 @@ struct Exact {
 };
 
 std::vector<std::byte> read_all() {
-  std::vector<std::byte> all(1 << 25);
-  all.resize(std::fread(all.data(), 1, all.size(), stdin));
+  std::vector<std::byte> all;
+  for (std::size_t read = 1 << 16, used = 0; read > 0; used += read) {
+    all.resize(used + (1 << 16));
+    read = std::fread(all.data() + used, 1, 1 << 16, stdin);
+    all.resize(used + read);
+  }
   return all;
 }
 

@@ -55,7 +55,7 @@ class Threads {
     std::vector<std::unique_ptr<char[]>> stacks;
     done_.assign(kThreads, false);
     for (int i = 0; i < kThreads; ++i) {
-      stacks.push_back(std::make_unique<char[]>(kStack));
+      stacks.push_back(std::make_unique_for_overwrite<char[]>(kStack));
       getcontext(&threads_[i]);
       threads_[i].uc_stack.ss_sp = stacks.back().get();
       threads_[i].uc_stack.ss_size = kStack;
@@ -83,7 +83,7 @@ class Threads {
   }
 
  private:
-  static constexpr std::size_t kStack = 256 << 10;
+  static constexpr std::size_t kStack = 64 << 10;
 
   static void open(Meeting& meeting, int size) {
     meeting.size = size;

@@ -1,44 +1,20 @@
 """The strip codecs against data of many kinds and damaged strips, with sanitizers."""
 
-import shutil
 import subprocess
 
 import pytest
 
-from tests.native.host_cpus import KINDS, ROOT, flags_of, runs_here
+from tests.native.host_cpus import KINDS, runs_here
+from tests.native.programs import program
 
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-
-
-def build(compiler, source, program, kind="any_cpu"):
-    command = [compiler, "-std=c++20", "-O1", *SANITIZERS, f"-I{ROOT / 'native/include'}"]
-    subprocess.run(
-        [*command, *flags_of(kind), source, "-o", program], check=True, capture_output=True
-    )
+pytestmark = pytest.mark.native
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def fuzz(request, tmp_path_factory):
+def fuzz(request):
     if not runs_here(request.param):
-        pytest.skip("this CPU does not have the instructions")
-    compiler, folder = shutil.which("g++"), tmp_path_factory.mktemp("fuzz")
-    if compiler is None:
-        pytest.skip("no g++")
-    empty = folder / "empty.cpp"
-    empty.write_text("int main() {}\n")
-    try:
-        build(compiler, empty, folder / "empty")
-        subprocess.run([folder / "empty"], check=True, capture_output=True)
-    except subprocess.CalledProcessError:
-        pytest.skip("g++ has no sanitizers that work here")
-    source = ROOT / "native/tests/compress_fuzz.cpp"
-    try:
-        build(compiler, source, folder / "fuzz", request.param)
-    except subprocess.CalledProcessError as error:
-        if b"unrecognized command-line option" not in error.stderr:
-            raise
-        pytest.skip("g++ does not compile for such CPUs")
-    return folder / "fuzz"
+        pytest.skip("this CPU does not have the instructions, or the compiler does not know them")
+    return program(f"compress_fuzz_{request.param}")
 
 
 def run(fuzz, *options):

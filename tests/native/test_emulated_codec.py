@@ -9,7 +9,9 @@ from lanescope.compression.stream import describe
 from lanescope.errors import InputError
 from tests.compression.test_codecs import TAKES, bent, special, with_zeros
 from tests.compression.test_old_streams import OLD_DELTA
-from tests.native.emulated import built
+from tests.native.emulated import emulated
+
+pytestmark = pytest.mark.native
 
 KIB = 1 << 10
 BLOCK = 64 * KIB
@@ -31,9 +33,9 @@ every_class = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="module")
-def group(tmp_path_factory):
+def group():
     """Runs the group: command, codec, type, dimensionality, ..., and bytes in; bytes out."""
-    return built("emulated_codec", tmp_path_factory.mktemp("emulated"))
+    return emulated("emulated_codec")
 
 
 def numbers(codec, dtype):

@@ -15,8 +15,10 @@ from tests.compression.nvcomp_streams import (
     padded,
 )
 from tests.compression.test_stream import checksum
-from tests.native.emulated import built
+from tests.native.emulated import emulated
 from tests.native.test_emulated_codec import ENTRY
+
+pytestmark = pytest.mark.native
 
 RANDOM = np.random.default_rng(31)
 SLOT = BLOCK + 1024
@@ -24,9 +26,9 @@ NOTHING_WRONG = (1 << 64) - 1
 
 
 @pytest.fixture(scope="module")
-def group(tmp_path_factory):
+def group():
     """Runs the group: command and numbers, and bytes in; bytes out."""
-    return built("emulated_nvcomp", tmp_path_factory.mktemp("emulated"))
+    return emulated("emulated_nvcomp")
 
 
 def words_of(data, *kinds):

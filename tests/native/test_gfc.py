@@ -2,49 +2,17 @@
 
 import math
 import random
-import shutil
 import struct
 import subprocess
-from pathlib import Path
 
 import pytest
 
-INCLUDE = Path(__file__).parents[2] / "native/include"
-PROGRAM = """
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
-#include "lanescope/compress/gfc.hpp"
-
-template <typename Word>
-int code(int dimensionality) {
-  std::vector<Word> values(1 << 12);
-  values.resize(std::fread(values.data(), sizeof(Word), values.size(), stdin));
-  const auto count = static_cast<std::uint32_t>(values.size());
-  using Strip = lanescope::compress::GfcStrip<Word>;
-  std::vector<std::uint8_t> out(Strip::bound(count));
-  const auto used = Strip::encode(lanescope::compress::HostWarp{}, values.data(), count,
-                                  {dimensionality}, out.data(), Strip::bound(count));
-  return std::fwrite(out.data(), 1, used, stdout) == used ? 0 : 1;
-}
-
-int main(int, char** arguments) {
-  const int dimensionality = std::atoi(arguments[2]);
-  return arguments[1][0] == '8' ? code<std::uint64_t>(dimensionality)
-                                : code<std::uint32_t>(dimensionality);
-}
-"""
+from tests.native.programs import program
 
 
 @pytest.fixture(scope="module")
-def coder(tmp_path_factory):
-    compiler, folder = shutil.which("g++"), tmp_path_factory.mktemp("gfc")
-    if compiler is None:
-        pytest.skip("no g++")
-    (folder / "coder.cpp").write_text(PROGRAM)
-    command = [compiler, "-std=c++20", "-O1", f"-I{INCLUDE}", folder / "coder.cpp"]
-    subprocess.run([*command, "-o", folder / "coder"], check=True)
-    return folder / "coder"
+def coder():
+    return program("gfc_coder")
 
 
 def coded_by_paper(values, size, dimensionality):

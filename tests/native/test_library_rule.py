@@ -1,7 +1,6 @@
 """The rule of the library for C++ decides as Python's does, about the same transfers."""
 
 import random
-import shutil
 import subprocess
 from dataclasses import replace
 from itertools import product
@@ -13,26 +12,14 @@ from lanescope.compression.costs import CodecCost, LinkCost, compressed_seconds,
 from lanescope.compression.deciding import Outcome, Transfer
 from lanescope.compression.rule import AT_BEST, Rule
 from tests.compression.simulated import MIB, NVLINK, PCIE
-from tests.native.test_channel_simulation import ROOT, cuda_headers
+from tests.native.programs import program
 
-SOURCES = (
-    "tests/rule_replay.cpp",
-    "src/library/rule.cpp",
-    "src/library/rule_costs.cpp",
-    "src/library/always.cpp",
-)
 FAST, SLOW = CodecCost(600, 900, 30e-6), CodecCost(150, 200, 40e-6)
 
 
 @pytest.fixture(scope="module")
-def replay(tmp_path_factory):
-    compiler, program = shutil.which("g++"), tmp_path_factory.mktemp("rule") / "replay"
-    if compiler is None:
-        pytest.skip("no g++")
-    headers = [f"-I{ROOT / 'native/include'}", "-isystem", cuda_headers()]
-    sources = [ROOT / "native" / name for name in SOURCES]
-    subprocess.run([compiler, "-std=c++20", "-O1", *headers, *sources, "-o", program], check=True)
-    return program
+def replay():
+    return program("rule_replay")
 
 
 def told(decision):

@@ -12,7 +12,8 @@ import pytest
 from lanescope._core import native
 from lanescope.watch.counter_spool import RX, TX, counter_header, read_counters
 from lanescope.watch.halves import merge_directions
-from tests.native.mock_gpu import build_mock, use_mock
+from tests.native.mock_gpu import use_mock
+from tests.native.programs import program
 
 _ROOT = Path(__file__).parents[2]
 INTERVAL = 100_000
@@ -20,8 +21,8 @@ METRICS = ["pcie__read_bytes.sum", "pcie__write_bytes.sum"]
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    return build_mock(tmp_path_factory.mktemp("mock"))
+def library():
+    return program("mock_gpu")
 
 
 @pytest.fixture(autouse=True)

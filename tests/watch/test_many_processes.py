@@ -3,38 +3,17 @@
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from lanescope.watch.sources.trace import injection_library
+from tests.native.programs import program
 from tests.watch import test_trace_injection as injection
+from tests.watch.injected import needs_injection
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("g++") is None or injection_library() is None,
-    reason="needs g++ and an installed lanescope",
-)
-
-#: Loads what the driver would load, and copies. Python would take seconds of each start.
-SHORT = r"""
-#include <dlfcn.h>
-#include <cstdint>
-#include <cstdlib>
-#include <unistd.h>
-int main(int count, char**) {
-    void* cupti = dlopen(getenv("LANESCOPE_CUPTI"), RTLD_NOW);
-    void* inject = dlopen(getenv("CUDA_INJECTION64_PATH"), RTLD_NOW);
-    if (cupti == nullptr || inject == nullptr) return 2;
-    if (reinterpret_cast<int (*)()>(dlsym(inject, "InitializeInjection"))() != 1) return 3;
-    using Copies = void (*)(int, uint64_t, int, int, int);
-    reinterpret_cast<Copies>(dlsym(cupti, "mock_copies"))(10, 4096, 1, 1, 7);
-    if (count > 1) sleep(1);  // told to stay for a while
-    return 0;
-}
-"""
+pytestmark = needs_injection
 
 # Starts so many processes, so many at a time, and leaves nobody behind.
 START = """
@@ -86,21 +65,17 @@ cupti = injection.cupti  # a fixture
 
 
 @pytest.fixture(scope="module")
-def short(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("short")
-    (folder / "short.cpp").write_text(SHORT)
-    command = ["g++", "-O1", str(folder / "short.cpp"), "-o", str(folder / "short"), "-ldl"]
-    subprocess.run(command, check=True)
-    return folder / "short"
+def short():
+    return program("traced_briefly")
 
 
 def few_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
 
 
-def watched(run: Path, cupti: Path, *program):
+def watched(run: Path, cupti: Path, *words):
     done = subprocess.run(
-        [sys.executable, "-c", WATCH, str(run), sys.executable, "-c", START, *map(str, program)],
+        [sys.executable, "-c", WATCH, str(run), sys.executable, "-c", START, *map(str, words)],
         env={**os.environ, "LANESCOPE_CUPTI": str(cupti)},
         preexec_fn=few_descriptors,
         capture_output=True,

@@ -11,7 +11,8 @@ from lanescope.watch.columns import read_columns, write_columns
 from lanescope.watch.side_tables import ManagedKind
 from lanescope.watch.timeline import Direction, Timeline
 from lanescope.watch.trace_spool import Trace
-from tests.watch.injected import compiled, environment, needs_injection, read_one
+from tests.native.programs import program
+from tests.watch.injected import environment, needs_injection, read_one
 
 BEGIN = """
 import ctypes, mmap, os, sys, threading, time
@@ -31,8 +32,8 @@ pytestmark = needs_injection
 
 
 @pytest.fixture(scope="session")
-def cupti(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled("mock_cupti", tmp_path_factory.mktemp("cupti"))
+def cupti() -> Path:
+    return program("mock_cupti")
 
 
 @pytest.fixture
@@ -104,8 +105,8 @@ for content in (one, two, bytes(144), bytes(143)):
     assert len(set(trace.host_copies.hash.tolist())) == 4
 
 
-def test_memory_that_is_slow_to_read_is_not_hashed(run: Run, tmp_path: Path) -> None:
-    driver = compiled("mock_cuda", tmp_path, "-Wl,-soname,libcuda.so.1")
+def test_memory_that_is_slow_to_read_is_not_hashed(run: Run) -> None:
+    driver = program("mock_cuda")
     trace = run(
         f"""
 driver = ctypes.CDLL({str(driver)!r})

@@ -15,7 +15,8 @@ import pytest
 from lanescope.watch.sources.trace import injection_library
 from lanescope.watch.timeline import MemoryKind, What
 from lanescope.watch.trace_spool import read_trace_spool
-from tests.watch.injected import compiled, environment, needs_injection, read_one
+from tests.native.programs import program
+from tests.watch.injected import environment, needs_injection, read_one
 
 # What a test program begins with: the driver loads the library that the variable names.
 BEGIN = """
@@ -32,8 +33,8 @@ pytestmark = needs_injection
 
 
 @pytest.fixture(scope="session")
-def cupti(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled("mock_cupti", tmp_path_factory.mktemp("cupti"))
+def cupti() -> Path:
+    return program("mock_cupti")
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -215,8 +216,8 @@ copies(5, 8)
 def test_many_processes_at_once(cupti: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", BEGIN + "copies(100, 8)"]
     around = environment(cupti, tmp_path, {})
-    for program in [subprocess.Popen(command, env=around) for _ in range(64)]:
-        assert program.wait(60) == 0
+    for process in [subprocess.Popen(command, env=around) for _ in range(64)]:
+        assert process.wait(60) == 0
     traces = [read_trace_spool(path) for path in tmp_path.glob("trace.*.bin")]
     assert len({trace.process.pid for trace in traces}) == 64
     assert all(len(trace.operations) == 100 and trace.process.complete for trace in traces)

@@ -16,7 +16,8 @@ from lanescope.watch.ranges import NO_RANGE, Ranges, range_names, range_rows
 from lanescope.watch.sources.trace import TraceSource
 from lanescope.watch.timeline import Operations, Timeline
 from lanescope.watch.trace_spool import Trace
-from tests.watch.injected import compiled, environment, needs_injection, read_one
+from tests.native.programs import program
+from tests.watch.injected import environment, needs_injection, read_one
 from tests.watch.timelines import copies
 
 BEGIN = """
@@ -38,9 +39,8 @@ Run = Callable[..., Trace]
 
 
 @pytest.fixture(scope="session")
-def mocks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("mocks")
-    return compiled("mock_cupti", folder), compiled("mock_nvtx", folder)
+def mocks() -> tuple[Path, Path]:
+    return program("mock_cupti"), program("mock_nvtx")
 
 
 @pytest.fixture

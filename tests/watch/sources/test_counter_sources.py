@@ -14,12 +14,13 @@ from lanescope.watch.sources.counters import CountersSource
 from lanescope.watch.sources.pm import PmSource
 from lanescope.watch.sources.privileges import may_profile
 from lanescope.watch.sources.throughput import ThroughputSource
-from tests.native.mock_gpu import build_mock, use_mock
+from tests.native.mock_gpu import use_mock
+from tests.native.programs import program
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    return build_mock(tmp_path_factory.mktemp("mock"))
+def library():
+    return program("mock_gpu")
 
 
 @pytest.fixture
