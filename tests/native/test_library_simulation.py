@@ -7,7 +7,9 @@ import pytest
 
 from tests.native.test_channel_simulation import ROOT, SANITIZERS, SOURCES, cuda_headers
 
-ADDED = ("always", "channels", "choosing", "deciding", "log", "rule", "rule_costs", "seam")
+ADDED = (
+    "always", "channels", "choosing", "deciding", "gpu_memory", "log", "rule", "rule_costs", "seam"
+)  # fmt: skip
 
 
 def test_who_is_asked_and_told_and_what_is_refused(tmp_path):
