@@ -16,11 +16,10 @@ list(APPEND code ${ptx})
 list(JOIN code ", " code)
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" cuda_version "${CMAKE_CUDA_COMPILER_VERSION}")
 
-set(build_values_folder "${CMAKE_CURRENT_BINARY_DIR}/generated")
 add_custom_target(lanescope_build_values
-  BYPRODUCTS "${build_values_folder}/lanescope_build_values.hpp"
+  BYPRODUCTS "${generated_folder}/lanescope_build_values.hpp"
   COMMAND "${CMAKE_COMMAND}"
-    "-DSOURCE=${CMAKE_CURRENT_SOURCE_DIR}" "-DOUT=${build_values_folder}"
+    "-DSOURCE=${CMAKE_CURRENT_SOURCE_DIR}" "-DOUT=${generated_folder}"
     "-DVERSION=${LANESCOPE_VERSION}" "-DCUDA=${cuda_version}" "-DCODE=${code}"
     -P "${CMAKE_CURRENT_SOURCE_DIR}/cmake/write-build-values.cmake"
   VERBATIM COMMENT "")
@@ -28,6 +27,6 @@ add_custom_target(lanescope_build_values
 # use_build_info(TARGET): compiles build_info.cpp into it.
 function(use_build_info target)
   target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/native/src/build_info.cpp")
-  target_include_directories(${target} PRIVATE "${build_values_folder}")
+  target_include_directories(${target} PRIVATE "${generated_folder}")
   add_dependencies(${target} lanescope_build_values)
 endfunction()

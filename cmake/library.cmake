@@ -1,19 +1,31 @@
-# The library for C++ (docs/cpp.md): compressed arrays, and nothing of Python, hwloc or CUPTI.
+# The library for C++ (docs/cpp.md): compressed arrays, and nothing of Python, hwloc or CUPTI. Without
+# LANESCOPE_CUDA it has the codecs for the host, and nothing of CUDA.
 
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-# The CUDA runtime is linked in, also where users have no CUDA compiler.
-cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH cuda_root)
-cmake_path(GET cuda_root PARENT_PATH cuda_root)
-list(APPEND LANESCOPE_CUDA_HINTS ${CMAKE_CUDA_COMPILER_TOOLKIT_ROOT} "${cuda_root}")
-list(REMOVE_DUPLICATES LANESCOPE_CUDA_HINTS)
-include(cmake/lanescope-cudart.cmake)
-
-file(GLOB library_sources CONFIGURE_DEPENDS native/src/library/*.cpp)
+set(library_sources choosing.cpp codec.cpp seam.cpp)
+list(TRANSFORM library_sources PREPEND native/src/library/)
+if(LANESCOPE_CUDA)
+  file(GLOB library_sources CONFIGURE_DEPENDS native/src/library/*.cpp)
+endif()
 add_library(lanescope_compression ${library_sources})
 target_link_libraries(lanescope_compression PRIVATE
-  $<BUILD_INTERFACE:lanescope_codecs> $<BUILD_INTERFACE:lanescope_compress>)
+  $<BUILD_INTERFACE:lanescope_codecs> Threads::Threads)
+if(LANESCOPE_CUDA)
+  # The CUDA runtime is linked in, also where users have no CUDA compiler.
+  cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH cuda_root)
+  cmake_path(GET cuda_root PARENT_PATH cuda_root)
+  list(APPEND LANESCOPE_CUDA_HINTS ${CMAKE_CUDA_COMPILER_TOOLKIT_ROOT} "${cuda_root}")
+  list(REMOVE_DUPLICATES LANESCOPE_CUDA_HINTS)
+  include(cmake/lanescope-cudart.cmake)
+  # As a target of the build's own would be exported, too, it is named in two ways.
+  target_link_libraries(lanescope_compression
+    PUBLIC $<BUILD_INTERFACE:lanescope::cudart> $<INSTALL_INTERFACE:lanescope::cudart>
+    PRIVATE $<BUILD_INTERFACE:lanescope_compress> ${CMAKE_DL_LIBS})
+else()
+  target_compile_definitions(lanescope_compression PUBLIC LANESCOPE_HOST_ONLY)
+endif()
 if(LANESCOPE_PYTHON)  # Beside the package it is built and installed by name: make library.
   set_target_properties(lanescope_compression PROPERTIES EXCLUDE_FROM_ALL ON)
   set(unless_asked EXCLUDE_FROM_ALL)
@@ -21,14 +33,11 @@ endif()
 add_library(lanescope::compression ALIAS lanescope_compression)
 target_include_directories(lanescope_compression PUBLIC
   $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/native/include>
+  $<BUILD_INTERFACE:${generated_folder}>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(lanescope_compression PUBLIC cxx_std_20)
 target_compile_options(lanescope_compression PRIVATE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic>)
-# As a target of the build's own would be exported, too, it is named in two ways.
-target_link_libraries(lanescope_compression
-  PUBLIC $<BUILD_INTERFACE:lanescope::cudart> $<INSTALL_INTERFACE:lanescope::cudart>
-  PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(lanescope_compression PROPERTIES
   EXPORT_NAME compression
   LINKER_LANGUAGE CXX
@@ -45,7 +54,8 @@ endif()
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/lanescope")
 install(TARGETS lanescope_compression EXPORT lanescope
   COMPONENT library ${unless_asked})
-install(FILES native/include/lanescope/compression.hpp
+install(FILES
+  native/include/lanescope/compression.hpp "${generated_folder}/lanescope/version.hpp"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lanescope" COMPONENT library ${unless_asked})
 install(EXPORT lanescope NAMESPACE lanescope:: FILE lanescope-targets.cmake
   DESTINATION "${package_folder}" COMPONENT library ${unless_asked})
@@ -56,5 +66,5 @@ write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/lanescope-config-v
 install(FILES
   "${CMAKE_CURRENT_BINARY_DIR}/lanescope-config.cmake"
   "${CMAKE_CURRENT_BINARY_DIR}/lanescope-config-version.cmake"
-  cmake/lanescope-cudart.cmake
+  $<$<BOOL:${LANESCOPE_CUDA}>:${CMAKE_CURRENT_SOURCE_DIR}/cmake/lanescope-cudart.cmake>
   DESTINATION "${package_folder}" COMPONENT library ${unless_asked})

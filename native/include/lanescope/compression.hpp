@@ -1,6 +1,8 @@
 #pragma once
 
+#ifndef LANESCOPE_HOST_ONLY
 #include <cuda_runtime_api.h>
+#endif
 
 #include <cstddef>
 #include <cstdint>
@@ -12,16 +14,18 @@
 #include <string_view>
 #include <vector>
 
+#include "lanescope/version.hpp"
+
 /// Compresses arrays without loss, on the host and on NVIDIA GPUs, and moves them compressed from
 /// GPU to GPU and from a GPU to the host and back. Link with `lanescope::compression`
 /// (docs/cpp.md).
 ///
 /// Streams are those of Python's `lanescope.compress`, to the bit. All functions and classes may
 /// be used by several threads. Failures are thrown as `Error`, and as nothing else.
+///
+/// Where LANESCOPE_HOST_ONLY is defined, as `lanescope::compression` has it that was built without
+/// CUDA, there are streams in the host's memory alone, and no header of CUDA is needed.
 
-#define LANESCOPE_VERSION_MAJOR 0
-#define LANESCOPE_VERSION_MINOR 3
-#define LANESCOPE_VERSION_PATCH 0
 #define LANESCOPE_API __attribute__((visibility("default")))
 
 namespace lanescope::compression {
@@ -126,6 +130,8 @@ LANESCOPE_API std::vector<std::byte> decompress(std::span<const std::byte> strea
 /// The same into memory of as many bytes as the array has.
 LANESCOPE_API void decompress_into(std::span<const std::byte> stream, std::span<std::byte> out,
                                    int threads = 0);
+
+#ifndef LANESCOPE_HOST_ONLY
 
 // ---- Streams in a GPU's memory ------------------------------------------------------------------
 //
@@ -343,5 +349,7 @@ class LANESCOPE_API HostChannel {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+#endif  // LANESCOPE_HOST_ONLY
 
 }  // namespace lanescope::compression

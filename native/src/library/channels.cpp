@@ -7,6 +7,7 @@
 
 #include "candidates.hpp"
 #include "deciding.hpp"
+#include "gpu_memory.hpp"
 #include "lanescope/compress/channel.hpp"
 #include "lanescope/compress/host_channel.hpp"
 #include "lanescope/cuda_handles.hpp"

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "lanescope/compress/format.hpp"
-#include "lanescope/cuda_handles.hpp"
 #include "lanescope/error.hpp"
 
 namespace lanescope::compression {
@@ -32,20 +31,6 @@ std::vector<Bytes> parts_of(Bytes array) {
         array.subspan(static_cast<std::size_t>(at) * core::kBlockBytes, core::kBlockBytes));
   }
   return parts;
-}
-
-template <typename Copy>
-std::vector<std::byte> sample(Bytes array, Copy copy) {
-  const auto parts = parts_of(array);
-  std::size_t bytes = 0;
-  for (const Bytes& part : parts) bytes += part.size();
-  std::vector<std::byte> got(bytes);
-  std::byte* end = got.data();
-  for (const Bytes& part : parts) {
-    if (!part.empty()) copy(end, part);
-    end += part.size();
-  }
-  return got;
 }
 
 /// How long streams become.
@@ -105,18 +90,22 @@ bool can_take(core::Codec codec, core::Dtype dtype) {
 
 }  // namespace
 
-std::vector<std::byte> sample_on_host(Bytes array) {
-  return sample(array,
-                [](std::byte* to, Bytes part) { std::memcpy(to, part.data(), part.size()); });
+std::vector<std::byte> sample_of(Bytes array, const CopyPart& copy) {
+  const auto parts = parts_of(array);
+  std::size_t bytes = 0;
+  for (const Bytes& part : parts) bytes += part.size();
+  std::vector<std::byte> got(bytes);
+  std::byte* end = got.data();
+  for (const Bytes& part : parts) {
+    if (!part.empty()) copy(end, part);
+    end += part.size();
+  }
+  return got;
 }
 
-std::vector<std::byte> sample_on_gpu(Bytes array, cudaStream_t stream) {
-  auto got = sample(array, [stream](std::byte* to, Bytes part) {
-    lanescope::check(cudaMemcpyAsync(to, part.data(), part.size(), cudaMemcpyDeviceToHost, stream),
-                     "cudaMemcpyAsync");
-  });
-  lanescope::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  return got;
+std::vector<std::byte> sample_on_host(Bytes array) {
+  return sample_of(array,
+                   [](std::byte* to, Bytes part) { std::memcpy(to, part.data(), part.size()); });
 }
 
 core::Choice smallest(core::Dtype dtype, Bytes sample) {

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -10,11 +9,14 @@
 
 namespace lanescope::compression {
 
-/// Blocks by which a codec is chosen, eight spread over an array; all of a short one.
-std::vector<std::byte> sample_on_host(std::span<const std::byte> array);
+using CopyPart = std::function<void(std::byte* to, std::span<const std::byte> part)>;
 
-/// The same of an array in the current device's memory, behind what is on a stream.
-std::vector<std::byte> sample_on_gpu(std::span<const std::byte> array, cudaStream_t stream);
+/// Blocks by which a codec is chosen, eight spread over an array; all of a short one. `copy` brings
+/// each to the host's memory.
+std::vector<std::byte> sample_of(std::span<const std::byte> array, const CopyPart& copy);
+
+/// The sample of an array in the host's memory.
+std::vector<std::byte> sample_on_host(std::span<const std::byte> array);
 
 /// The codec, and its dimensionality, that makes a sample smallest: what Python's `auto` takes.
 compress::Choice smallest(compress::Dtype dtype, std::span<const std::byte> sample);

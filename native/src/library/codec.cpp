@@ -1,12 +1,7 @@
-#include <limits>
-#include <optional>
-#include <string>
+#include "codec.hpp"
 
-#include "choosing.hpp"
-#include "lanescope/compress/device_codec.hpp"
-#include "lanescope/compress/host_codec.hpp"
-#include "lanescope/cuda_handles.hpp"
-#include "seam.hpp"
+#include <limits>
+#include <string>
 
 namespace lanescope::compression {
 
@@ -22,11 +17,8 @@ void require_threads(int threads) {
     refuse(std::to_string(threads) + " threads are not 0 to " + std::to_string(kMostThreads));
 }
 
-void require_sms(int sms) {
-  if (sms < 0) refuse("the number of SMs is not 0 or more");
-}
+}  // namespace
 
-/// Throws `Error` where no array of so many bytes is of that shape.
 std::vector<std::uint64_t> shape_of(std::size_t bytes, const Options& options) {
   const std::size_t each = value_bytes(options.dtype);
   if (bytes % each != 0)
@@ -44,27 +36,6 @@ std::vector<std::uint64_t> shape_of(std::size_t bytes, const Options& options) {
   return options.shape;
 }
 
-template <typename Sample>
-core::Choice choice_of(const Options& options, Sample sample) {
-  const core::Dtype dtype = core_of(options.dtype);
-  if (options.codec) return {core_of(*options.codec), dtype, options.dimensionality};
-  return smallest(dtype, sample());
-}
-
-/// nvCOMP, opened the first time that it is needed, for such streams; null for others, and where it
-/// is not there: that is said where a block needs it.
-const core::Nvcomp* nvcomp_for(core::Codec codec) {
-  if (!core::by_nvcomp(codec)) return nullptr;
-  static const std::optional<core::Nvcomp> opened = []() -> std::optional<core::Nvcomp> {
-    try {
-      return core::Nvcomp();
-    } catch (const lanescope::Error&) {  // as if it were not installed
-      return std::nullopt;
-    }
-  }();
-  return opened ? &*opened : nullptr;
-}
-
 StreamInfo info_of(const core::Layout& layout) {
   const core::Header& header = layout.header;
   return {static_cast<Codec>(header.codec),
@@ -74,8 +45,6 @@ StreamInfo info_of(const core::Layout& layout) {
           header.bytes,
           header.stored_bytes};
 }
-
-}  // namespace
 
 std::size_t value_bytes(Dtype dtype) {
   return told([&] { return core::bytes_of(core_of(dtype)); });
@@ -122,37 +91,6 @@ std::vector<std::byte> decompress(Bytes stream, int threads) {
     std::vector<std::byte> out(layout.header.bytes);
     core::decompress_on_host(layout, stream, out, threads);
     return out;
-  });
-}
-
-std::size_t compress_on_gpu(Bytes array, Room out, const Options& options, cudaStream_t on) {
-  return told([&] {
-    require_sms(options.sms);
-    const auto shape = shape_of(array.size(), options);
-    const int gpu = gpu_of(out.data(), "the stream's memory");
-    require_on(gpu, array, "the array");
-    const lanescope::ScopedDevice scope(gpu);
-    const auto choice = choice_of(options, [&] { return sample_on_gpu(array, on); });
-    return core::compress_on_device(choice, array, shape, out, on, options.sms,
-                                    nvcomp_for(choice.codec));
-  });
-}
-
-StreamInfo describe_on_gpu(Bytes stream, cudaStream_t on) {
-  return told([&] {
-    const lanescope::ScopedDevice scope(gpu_of(stream.data(), "the stream"));
-    return info_of(core::layout_on_device(stream, on));
-  });
-}
-
-void decompress_on_gpu(Bytes stream, Room out, cudaStream_t on, int sms) {
-  told([&] {
-    require_sms(sms);
-    const int gpu = gpu_of(stream.data(), "the stream");
-    require_on(gpu, out, "the array for the values");
-    const lanescope::ScopedDevice scope(gpu);
-    const core::Layout layout = core::layout_on_device(stream, on);
-    core::decompress_on_device(layout, stream, out, on, sms, nvcomp_for(layout.header.codec));
   });
 }
 

@@ -1,6 +1,7 @@
 #include "deciding.hpp"
 
 #include "choosing.hpp"
+#include "gpu_memory.hpp"
 
 namespace lanescope::compression {
 

@@ -1,0 +1,66 @@
+#include <optional>
+
+#include "codec.hpp"
+#include "gpu_memory.hpp"
+#include "lanescope/compress/device_codec.hpp"
+#include "lanescope/cuda_handles.hpp"
+
+namespace lanescope::compression {
+
+namespace {
+
+using Bytes = std::span<const std::byte>;
+using Room = std::span<std::byte>;
+
+void require_sms(int sms) {
+  if (sms < 0) refuse("the number of SMs is not 0 or more");
+}
+
+/// nvCOMP, opened the first time that it is needed, for such streams; null for others, and where it
+/// is not there: that is said where a block needs it.
+const core::Nvcomp* nvcomp_for(core::Codec codec) {
+  if (!core::by_nvcomp(codec)) return nullptr;
+  static const std::optional<core::Nvcomp> opened = []() -> std::optional<core::Nvcomp> {
+    try {
+      return core::Nvcomp();
+    } catch (const lanescope::Error&) {  // as if it were not installed
+      return std::nullopt;
+    }
+  }();
+  return opened ? &*opened : nullptr;
+}
+
+}  // namespace
+
+std::size_t compress_on_gpu(Bytes array, Room out, const Options& options, cudaStream_t on) {
+  return told([&] {
+    require_sms(options.sms);
+    const auto shape = shape_of(array.size(), options);
+    const int gpu = gpu_of(out.data(), "the stream's memory");
+    require_on(gpu, array, "the array");
+    const lanescope::ScopedDevice scope(gpu);
+    const auto choice = choice_of(options, [&] { return sample_on_gpu(array, on); });
+    return core::compress_on_device(choice, array, shape, out, on, options.sms,
+                                    nvcomp_for(choice.codec));
+  });
+}
+
+StreamInfo describe_on_gpu(Bytes stream, cudaStream_t on) {
+  return told([&] {
+    const lanescope::ScopedDevice scope(gpu_of(stream.data(), "the stream"));
+    return info_of(core::layout_on_device(stream, on));
+  });
+}
+
+void decompress_on_gpu(Bytes stream, Room out, cudaStream_t on, int sms) {
+  told([&] {
+    require_sms(sms);
+    const int gpu = gpu_of(stream.data(), "the stream");
+    require_on(gpu, out, "the array for the values");
+    const lanescope::ScopedDevice scope(gpu);
+    const core::Layout layout = core::layout_on_device(stream, on);
+    core::decompress_on_device(layout, stream, out, on, sms, nvcomp_for(layout.header.codec));
+  });
+}
+
+}  // namespace lanescope::compression

@@ -1,0 +1,46 @@
+#include "gpu_memory.hpp"
+
+#include "choosing.hpp"
+#include "lanescope/cuda_handles.hpp"
+#include "seam.hpp"
+
+namespace lanescope::compression {
+
+void require_gpu(int gpu) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  lanescope::forgive(status);
+  if (status != cudaSuccess)
+    throw Error(ErrorCode::cuda, status,
+                std::string("a channel needs a GPU: ") + cudaGetErrorString(status));
+  if (gpu < 0 || gpu >= count)
+    refuse("there is no GPU " + std::to_string(gpu) + "; CUDA shows " + std::to_string(count) +
+           ", counted from 0");
+}
+
+int gpu_of(const void* at, const std::string& what) {
+  cudaPointerAttributes told{};
+  lanescope::check(cudaPointerGetAttributes(&told, at), "cudaPointerGetAttributes");
+  if (told.type != cudaMemoryTypeDevice && told.type != cudaMemoryTypeManaged)
+    refuse(what + " does not lie in a GPU's memory; copy it there");
+  return told.device;
+}
+
+void require_on(int gpu, std::span<const std::byte> memory, const std::string& what) {
+  if (memory.empty()) return;
+  const int where = gpu_of(memory.data(), what);
+  if (where != gpu)
+    refuse(what + " lies on GPU " + std::to_string(where) + ", not on GPU " + std::to_string(gpu) +
+           "; move it there, or swap them");
+}
+
+std::vector<std::byte> sample_on_gpu(std::span<const std::byte> array, cudaStream_t stream) {
+  auto got = sample_of(array, [stream](std::byte* to, std::span<const std::byte> part) {
+    lanescope::check(cudaMemcpyAsync(to, part.data(), part.size(), cudaMemcpyDeviceToHost, stream),
+                     "cudaMemcpyAsync");
+  });
+  lanescope::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  return got;
+}
+
+}  // namespace lanescope::compression
