@@ -31,7 +31,7 @@ def test_a_fit_takes_less_than_a_minute_and_is_found_again(lanescope, tmp_path):
     assert found.h2d.per_byte.value < found.duplex.h2d_per_byte.value
     assert found.pageable_h2d.per_byte.value > found.h2d.per_byte.value
     told = lanescope("model", "predict", "--h2d", "1GB", "--kernel", "1ms", "--json")
-    assert json.loads(told.stdout)["parameters"]["name"] == found.name
+    assert json.loads(told.stdout)["machine"] == found.name
 
 
 def test_counters_see_each_byte_that_a_kernel_reads_once(tmp_path):
