@@ -26,9 +26,16 @@ if(LANESCOPE_CUDA)
 else()
   target_compile_definitions(lanescope_compression PUBLIC LANESCOPE_HOST_ONLY)
 endif()
-if(LANESCOPE_PYTHON)  # Beside the package it is built and installed by name: make library.
+set(installed COMPONENT library)
+if(SKBUILD)  # Wheels have it in a folder of the package, whose path `lanescope --cmake-prefix` prints.
+  set(installed COMPONENT python)
+  set(CMAKE_INSTALL_LIBDIR lanescope/cpp/lib)
+  set(CMAKE_INSTALL_INCLUDEDIR lanescope/cpp/include)
+  # The CUDA runtime of PyPI, where that is installed beside.
+  set(LANESCOPE_CUDA_HINTS "\${CMAKE_CURRENT_LIST_DIR}/../../../../../nvidia/cu13")
+elseif(LANESCOPE_PYTHON)  # It is built and installed when it is asked for: make library.
   set_target_properties(lanescope_compression PROPERTIES EXCLUDE_FROM_ALL ON)
-  set(unless_asked EXCLUDE_FROM_ALL)
+  list(APPEND installed EXCLUDE_FROM_ALL)
 endif()
 add_library(lanescope::compression ALIAS lanescope_compression)
 target_include_directories(lanescope_compression PUBLIC
@@ -52,13 +59,12 @@ if(BUILD_SHARED_LIBS)
 endif()
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/lanescope")
-install(TARGETS lanescope_compression EXPORT lanescope
-  COMPONENT library ${unless_asked})
+install(TARGETS lanescope_compression EXPORT lanescope ${installed})
 install(FILES
   native/include/lanescope/compression.hpp "${generated_folder}/lanescope/version.hpp"
-  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lanescope" COMPONENT library ${unless_asked})
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lanescope" ${installed})
 install(EXPORT lanescope NAMESPACE lanescope:: FILE lanescope-targets.cmake
-  DESTINATION "${package_folder}" COMPONENT library ${unless_asked})
+  DESTINATION "${package_folder}" ${installed})
 configure_package_config_file(cmake/lanescope-config.cmake.in
   "${CMAKE_CURRENT_BINARY_DIR}/lanescope-config.cmake" INSTALL_DESTINATION "${package_folder}")
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/lanescope-config-version.cmake"
@@ -67,4 +73,4 @@ install(FILES
   "${CMAKE_CURRENT_BINARY_DIR}/lanescope-config.cmake"
   "${CMAKE_CURRENT_BINARY_DIR}/lanescope-config-version.cmake"
   $<$<BOOL:${LANESCOPE_CUDA}>:${CMAKE_CURRENT_SOURCE_DIR}/cmake/lanescope-cudart.cmake>
-  DESTINATION "${package_folder}" COMPONENT library ${unless_asked})
+  DESTINATION "${package_folder}" ${installed})

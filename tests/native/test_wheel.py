@@ -8,7 +8,10 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import lanescope
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.native
@@ -75,6 +78,13 @@ def test_it_holds_the_package_and_nothing_else(wheel):
     ours = {name.removeprefix("src/") for name in files}
     assert ours <= names
     built = {name for name in names - ours if ".dist-info/" not in name}
+    library = {name for name in built if name.startswith("lanescope/cpp/")}
+    assert {Path(name).name for name in library} == {
+        *("compression.hpp", "version.hpp", "liblanescope_compression.a"),
+        *("lanescope-config.cmake", "lanescope-config-version.cmake", "lanescope-cudart.cmake"),
+        *("lanescope-targets.cmake", "lanescope-targets-release.cmake"),
+    }
+    built -= library
     assert sorted(re.sub(r"\.(abi3|cpython-\S+?)\.so", ".so", name) for name in built) == [
         "lanescope/_native.so",
         "lanescope/liblanescope_inject.so",
@@ -89,3 +99,18 @@ def test_it_checks_a_machine_without_a_compiler(bare, tmp_path):
     assert re.search(r"commit \w+(-dirty)?, CUDA 13\.\d+, code for sm_90, PTX 9\.0\)", version)
     table = run(bare / "lanescope", "check", "--budget", "0.2", env=environment, cwd=tmp_path)
     assert "memory h0: copy, one core" in table
+
+
+def test_programs_link_the_library_that_it_brings(bare, tmp_path):
+    prefix = run(bare / "lanescope", "--cmake-prefix", env=bare_environment(bare)).strip()
+    cmake = Path(sys.executable).with_name("cmake")
+    cuda = next(iter(pytest.importorskip("nvidia.cu13").__path__))
+    found = [f"-DCMAKE_PREFIX_PATH={prefix}", f"-DLANESCOPE_CUDA_HINTS={cuda}"]
+    run(cmake, "-S", ROOT / "native/examples", "-B", tmp_path / "build", *found)
+    run(cmake, "--build", tmp_path / "build")
+    values = np.sin(np.arange(100_000) * 1e-3)
+    values.tofile(tmp_path / "values")
+    stream = tmp_path / "stream"
+    program = tmp_path / "build/compress_file"
+    run(program, "compress", tmp_path / "values", stream, "float64", "delta")
+    assert stream.read_bytes() == lanescope.compress(values, "delta").tobytes()

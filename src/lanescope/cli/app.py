@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -44,7 +45,7 @@ from lanescope.cli import (
     watch,
 )
 from lanescope.cli.ended import ProgramEnded
-from lanescope.errors import LanescopeError
+from lanescope.errors import InputError, LanescopeError
 
 app = typer.Typer(
     name="lanescope",
@@ -110,6 +111,17 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _cmake_prefix(wanted: bool) -> None:
+    if wanted:
+        folder = Path(__file__).resolve().parents[1] / "cpp"
+        if not folder.is_dir():
+            raise InputError(
+                "this installation has no C++ library; a wheel has it, and 'make library' builds it"
+            )
+        print(folder)
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     version: bool = typer.Option(
@@ -118,6 +130,13 @@ def _options(
         callback=_version,
         is_eager=True,
         help="Print version, commit, CUDA version and GPU code.",
+    ),
+    cmake_prefix: bool = typer.Option(
+        False,
+        "--cmake-prefix",
+        callback=_cmake_prefix,
+        is_eager=True,
+        help="Print where CMake finds the C++ library (CMAKE_PREFIX_PATH).",
     ),
 ) -> None:
     """Take the options that come before a verb; they have done their work by now."""
