@@ -69,7 +69,7 @@ def test_its_name_says_python_and_platform(wheel):
 
 def test_it_holds_the_package_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
-        names = set(archive.namelist())
+        names = {name for name in archive.namelist() if not name.endswith("/")}
     files = subprocess.run(
         ["git", "-C", ROOT, "ls-files", "src/lanescope"], capture_output=True, text=True
     ).stdout.split()
