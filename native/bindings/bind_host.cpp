@@ -37,6 +37,8 @@ void bind_host(nb::module_& module) {
       .value("scale", lanescope::Operation::scale)
       .value("add", lanescope::Operation::add)
       .value("triad", lanescope::Operation::triad);
+  module.def("has_streaming_stores", &lanescope::has_streaming_stores,
+             "Whether this build and CPU can write past the cache.");
 
   nb::class_<HostCopySpec>(module, "HostCopySpec", "One copy by pinned host threads.")
       .def(

@@ -167,7 +167,6 @@ void bind_testing(nb::module_& module) {
   testing.def("can_flush_caches", &lanescope::can_flush_caches);
   testing.def("untouched_bytes", &untouched_bytes, "pattern"_a, "repetitions"_a, "block_bytes"_a,
               "span_bytes"_a);
-  testing.def("has_streaming_stores", &lanescope::has_streaming_stores);
   bind_piece_testing(testing);
   bind_channel_testing(testing);
   bind_scope_testing(testing);

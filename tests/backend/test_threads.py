@@ -154,6 +154,7 @@ class Team:
 
 def test_repetitions_that_ran_partly_alone_do_not_count(monkeypatch):
     monkeypatch.setattr(host.native, "HostTeam", Team)
+    monkeypatch.setattr(host.native, "has_streaming_stores", lambda: True)
     session = HostSession(None, None, experiment(copy(cpus=(0,)), copy(cpus=(1,))))
     fast, slow = session.sample()
     assert fast == pytest.approx([0.009] * 29)  # not the one before the other began
@@ -164,6 +165,14 @@ def test_repetitions_that_ran_partly_alone_do_not_count(monkeypatch):
     assert "during which all ran" in session.method
     with pytest.raises(NotMeasuredError, match="2 elements arrived wrong"):
         session.check()
+
+
+def test_stores_that_were_not_tried_are_not_called_the_faster(monkeypatch):
+    monkeypatch.setattr(host.native, "HostTeam", Team)
+    monkeypatch.setattr(host.native, "has_streaming_stores", lambda: False)
+    session = HostSession(None, None, experiment(copy(cpus=(0,))))
+    assert "cached stores (lanescope has no streaming ones for this CPU)" in session.method
+    assert "on trial" not in session.method
 
 
 def test_copies_that_share_a_cpu_share_its_time(monkeypatch):

@@ -12,7 +12,7 @@ enum class Operation { copy, scale, add, triad };
 /// about to be overwritten, or past it (non-temporal stores).
 enum class Stores { cached, streaming };
 
-/// Whether this build and CPU have streaming stores.
+/// Whether this build and CPU have streaming stores, which are those of AVX.
 bool has_streaming_stores();
 
 /// The s of scale and triad, exactly representable so that results can be compared exactly.
@@ -41,7 +41,7 @@ constexpr double result_of(Operation operation, double b, double c) {
 
 /// One pass over `count` doubles: a[i] = result_of(operation, b[i], c[i]).
 /// The arrays do not overlap and start at 64-byte boundaries; `c` is unused by operations that
-/// read one array.
+/// read one array. Throws `Error` for streaming stores in a build that has none.
 void run_kernel(Operation operation, Stores stores, double* a, const double* b, const double* c,
                 std::size_t count);
 

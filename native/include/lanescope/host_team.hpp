@@ -53,7 +53,7 @@ class HostTeam {
   /// when memory no longer lies where it was asked for.
   std::size_t count_mismatches();
 
-  /// How copy number `copy` writes: the faster of the two ways, found by trial.
+  /// How copy number `copy` writes: the faster of the two ways, found by trial where both are.
   Stores stores_of(std::size_t copy) const { return jobs_[copy].stores; }
 
  private:

@@ -1,5 +1,7 @@
 #include "lanescope/host_kernels.hpp"
 
+#include "lanescope/error.hpp"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define LANESCOPE_X86 1
@@ -53,7 +55,8 @@ void run(Stores stores, double* a, const double* b, const double* c, std::size_t
     done = lines * 8;
   }
 #else
-  static_cast<void>(stores);
+  if (stores == Stores::streaming)
+    throw Error("run_kernel", 0, "no streaming stores", "no instruction is known");
 #endif
   run_cached<operation>(a + done, b + done, reads_two(operation) ? c + done : c, count - done);
 }

@@ -124,6 +124,9 @@ class Operation(enum.Enum):
 
     triad = 3
 
+def has_streaming_stores() -> bool:
+    """Whether this build and CPU can write past the cache."""
+
 class HostCopySpec:
     """One copy by pinned host threads."""
 

@@ -76,14 +76,19 @@ class HostSession:
 
     def _describe(self, experiment: Experiment) -> str:
         copies = experiment.copies
-        streaming = {self._team.streaming_stores(index) for index in range(len(copies))}
-        stores = " and ".join("streaming" if past else "cached" for past in sorted(streaming))
         threads = sum(len(copy.cpus) for copy in copies)
         return (
             f"host clock, first thread's start to last thread's end; {threads} pinned thread(s), "
-            f"{stores} stores (the faster on trial), bytes counted as STREAM does (read + written)"
+            f"{self._stores_text(len(copies))}, bytes counted as STREAM does (read + written)"
             f"{_at_once_text(copies)}"
         )
+
+    def _stores_text(self, copies: int) -> str:
+        if not native.has_streaming_stores():
+            return "cached stores (lanescope has no streaming ones for this CPU)"
+        streaming = {self._team.streaming_stores(i) for i in range(copies)}
+        stores = " and ".join("streaming" if past else "cached" for past in sorted(streaming))
+        return f"{stores} stores (the faster on trial)"
 
 
 def _at_once_text(copies: tuple[Copy, ...]) -> str:
