@@ -1,7 +1,7 @@
 # Compiles for Linux on aarch64 with Debian's g++-aarch64-linux-gnu; where QEMU's user emulation is
 # found, CMake and CTest run what comes out by it:
 #
-#   cmake --toolchain cmake/aarch64-linux-gnu.cmake -DLANESCOPE_PYTHON=OFF -DLANESCOPE_CUDA=OFF ...
+#   cmake --toolchain $PWD/cmake/aarch64-linux-gnu.cmake -DLANESCOPE_PYTHON=OFF -DLANESCOPE_CUDA=OFF ...
 
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
