@@ -23,8 +23,8 @@
 /// Streams are those of Python's `lanescope.compress`, to the bit. All functions and classes may
 /// be used by several threads. Failures are thrown as `Error`, and as nothing else.
 ///
-/// Where LANESCOPE_HOST_ONLY is defined, as `lanescope::compression` has it that was built without
-/// CUDA, there are streams in the host's memory alone, and no header of CUDA is needed.
+/// A `lanescope::compression` that was built without CUDA defines LANESCOPE_HOST_ONLY: then there
+/// are streams in the host's memory alone, and no header of CUDA is needed.
 
 #define LANESCOPE_API __attribute__((visibility("default")))
 
