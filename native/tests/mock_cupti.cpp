@@ -4,6 +4,7 @@
 // MOCK_CUPTI_FLUSH_MS="milliseconds" makes every flush last so long.
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -75,6 +76,7 @@ bool subscribed;
 bool driver_calls[1000], runtime_calls[1000];
 bool driver_callbacks[1000], runtime_callbacks[1000];
 Called called;
+std::atomic<int> flushes_begun, flushes;
 uint8_t* buffer;
 size_t capacity, used, dropped;
 uint32_t correlation, thread = 4242;
@@ -220,9 +222,13 @@ API int cuptiActivityGetNumDroppedRecords(void*, uint32_t, size_t* count) {
   return 0;
 }
 API int cuptiActivityFlushAll(uint32_t) {
+  ++flushes_begun;
   if (const char* ms = std::getenv("MOCK_CUPTI_FLUSH_MS")) usleep(1000 * std::atoi(ms));
-  const std::lock_guard lock(mutex);
-  deliver();
+  {
+    const std::lock_guard lock(mutex);
+    deliver();
+  }
+  ++flushes;
   return 0;
 }
 
@@ -354,6 +360,15 @@ API void mock_thread(uint32_t number) {
 }
 API void mock_drop(size_t records) {
   dropped += records;
+}
+API int mock_flushes_begun() {
+  return flushes_begun;
+}
+API int mock_flushes() {
+  return flushes;
+}
+API int mock_migrations_enabled() {
+  return enabled[kUnified];
 }
 API int mock_calls_enabled() {
   int sum = 0;

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from lanescope.run.run import State
+from tests.patience import PATIENCE_S, until
 
 #: How a run can be cut off, with the exit code and the state that its folder then has.
 ways_to_end = pytest.mark.parametrize(
@@ -28,6 +29,7 @@ class CommandLine:
 
     def __init__(self, runs):
         self.environment = os.environ | {"LANESCOPE_RUNS": str(runs), "COLUMNS": "200"}
+        self._started = []
 
     def __call__(self, *arguments, **options):
         return subprocess.run(
@@ -35,12 +37,12 @@ class CommandLine:
             capture_output=True,
             text=True,
             env=self.environment,
-            timeout=120,
+            timeout=PATIENCE_S,
             **options,
         )
 
     def start(self, *arguments, stderr=subprocess.PIPE):
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self._command(arguments),
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -49,6 +51,15 @@ class CommandLine:
             # a shell that started the tests in the background has Ctrl-C ignored
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
+        self._started.append(process)
+        return process
+
+    def end(self):
+        """End what a test that failed has left running: it would trouble one that comes later."""
+        for process in self._started:
+            process.kill()
+            with process:  # closes its pipes, too
+                pass
 
     def _command(self, arguments):
         return [sys.executable, "-m", "lanescope", *map(str, arguments)]
@@ -56,12 +67,12 @@ class CommandLine:
 
 @pytest.fixture
 def lanescope(tmp_path):
-    return CommandLine(tmp_path / "runs")
+    command_line = CommandLine(tmp_path / "runs")
+    yield command_line
+    command_line.end()
 
 
 def wait_for_a_result(folder):
     """Return in the middle of the experiment after the first stored one."""
-    deadline = time.monotonic() + 60
-    while not list((folder / "results").glob("*.parquet")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: list((folder / "results").glob("*.parquet")))
     time.sleep(0.3)

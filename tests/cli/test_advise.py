@@ -15,6 +15,7 @@ from lanescope.run.run import State
 from lanescope.run.store import RunWriter
 from tests.model.advice.made_up import LINK
 from tests.native.test_gpu import GPUS
+from tests.patience import PATIENCE_S
 from tests.report import factory
 from tests.watch.nsys_captures import capture
 
@@ -44,7 +45,7 @@ def told(tmp_path):
             text=True,
             env=environment,
             cwd=ROOT,
-            timeout=120,
+            timeout=PATIENCE_S,
         )
 
     return run

@@ -2,13 +2,13 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lanescope.compression.on_gpus import gpus_here
+from tests.patience import PATIENCE_S, until
 
 QUICK = ("bench", "compress", "--budget", "0.001", "--threads", "1")
 
@@ -143,11 +143,9 @@ def test_what_was_measured_before_the_end_is_there(lanescope, tmp_path, sent, co
     process = lanescope.start(
         "bench", "compress", "--budget", "0.5", "--size", "8MiB", "--out", run
     )
-    deadline = time.monotonic() + 60
-    while not (run / "compress.json").is_file() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until((run / "compress.json").is_file)
     process.send_signal(sent)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code, stderr
     assert "Traceback" not in stderr
     stored = json.loads((run / "compress.json").read_text())

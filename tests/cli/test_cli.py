@@ -4,9 +4,9 @@ import json
 import os
 import pty
 import re
+import resource
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -14,6 +14,8 @@ import pytest
 
 from lanescope.run.store import read_run
 from tests.cli.conftest import wait_for_a_result, ways_to_end
+from tests.patience import PATIENCE_S, until
+from tests.terminals import drawn_on
 
 BROKEN = 'name = "x"\n[[nodes]]\nindex = 0\n[[links]]\na = "h0"\nb = "g7"\nkind = "pcie"\n'
 
@@ -107,7 +109,7 @@ def test_output_that_nobody_takes(lanescope, arguments):
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "No space left" in done.stderr
@@ -116,11 +118,12 @@ def test_output_that_nobody_takes(lanescope, arguments):
 def test_progress_on_a_terminal_only(lanescope, tmp_path):
     def stderr_of(arguments):
         ours, theirs = pty.openpty()
-        process = lanescope.start(*arguments, stderr=theirs)
-        process.communicate(timeout=60)
-        os.close(theirs)
-        with open(ours, "rb", buffering=0) as terminal:
-            return terminal.read(1 << 16).decode(errors="replace")
+        with lanescope.start(*arguments, stderr=theirs) as process:
+            os.close(theirs)
+            drawn = drawn_on(ours)
+            process.communicate(timeout=PATIENCE_S)
+        os.close(ours)
+        return drawn
 
     check = ("check", "host-*/1-core", "--budget", "0.2")
     assert "measuring" in stderr_of(check)
@@ -139,11 +142,13 @@ def test_help_joins_the_lines_of_a_docstring(lanescope):
 
 def test_help_is_quick(lanescope):
     def seconds():
-        begin = time.perf_counter()
+        """Of a CPU: a process that has one to itself lasts as long."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         lanescope("--help")
-        return time.perf_counter() - begin
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
-    assert min(seconds() for _ in range(3)) < 0.6  # 0.3 s wanted; a loaded machine gets twice that
+    until(lambda: seconds() < 0.6)  # 0.3 s wanted; cores that share a cache get twice that
 
 
 def test_import_is_light():
@@ -210,7 +215,7 @@ def test_what_was_measured_survives(lanescope, tmp_path, sent, code, state):
     process = lanescope.start(*arguments, "--out", tmp_path / "run")
     wait_for_a_result(tmp_path / "run")
     process.send_signal(sent)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code, errors
     assert "Traceback" not in errors
     run = read_run(tmp_path / "run")

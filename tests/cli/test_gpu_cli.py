@@ -11,6 +11,7 @@ import pytest
 from lanescope.run.store import read_run
 from tests.cli.conftest import wait_for_a_result, ways_to_end
 from tests.native.test_gpu import GPUS
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
 
@@ -113,7 +114,7 @@ def test_a_sweep_that_is_cut_off_reads_back_and_frees_the_gpu(
     process = lanescope.start("bench", "sweep", "--out", tmp_path / "run")
     wait_for_a_result(tmp_path / "run")
     process.send_signal(sent)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code, errors
     assert "Traceback" not in errors
     run = read_run(tmp_path / "run")

@@ -10,6 +10,7 @@ from lanescope.model.overlap.methods import Method
 from lanescope.model.transfer.stored import save
 from tests.model.link_parameters import fitted
 from tests.native.test_gpu import GPUS
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
 
@@ -41,7 +42,7 @@ def test_an_example_runs_each_version(kernel, version):
         [*command, "--version", version, "--size", "64x48x10"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     assert "points by " in done.stdout

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.native.test_gpu import GPUS
+from tests.patience import PATIENCE_S, until
 from tests.watch.reproductions import reproduction
 
 
@@ -96,7 +97,8 @@ def pretended(seconds, out):
 
 def test_the_table_and_the_places_are_told(tmp_path):
     out = tmp_path / "run"
-    stdout, stderr = pretended(0, out).communicate(timeout=120)
+    with pretended(0, out) as running:
+        stdout, stderr = running.communicate(timeout=PATIENCE_S)
     assert "matmul" in stdout
     assert stderr == f"page: {out / 'report.html'}\nrun:  {out}\n"
     assert (out / "report.html").is_file()
@@ -105,14 +107,11 @@ def test_the_table_and_the_places_are_told(tmp_path):
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interruption_leaves_a_page_of_what_was_done(tmp_path, sent, code):
     out = tmp_path / "run"
-    running = pretended(60, out)
-    deadline = time.monotonic() + 60
-    while not (out / "idle/probe-1/steps.json").is_file():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(0.5)
-    running.send_signal(sent)
-    stdout, stderr = running.communicate(timeout=60)
+    with pretended(2 * PATIENCE_S, out) as running:
+        until((out / "idle/probe-1/steps.json").is_file)
+        time.sleep(0.5)
+        running.send_signal(sent)
+        stdout, stderr = running.communicate(timeout=PATIENCE_S)
     assert (running.returncode, stdout) == (code, ""), stderr
     assert stderr.count("interrupted") == 1
     assert stderr.count("\n") == 3

@@ -1,7 +1,6 @@
 """The micro-benchmarks of TARUC and their suites as a user without a GPU meets them."""
 
 import signal
-import time
 
 import pytest
 
@@ -9,6 +8,7 @@ from lanescope.experiment.taruc.file import parameters_named
 from lanescope.run.run import State
 from lanescope.run.store import read_run
 from tests.native.test_gpu import GPUS
+from tests.patience import PATIENCE_S, until
 
 SHORT = """
 steps_per_decade = 2
@@ -108,13 +108,11 @@ def run_of(folder):
 )
 def test_a_suite_goes_on_after_a_cut(lanescope, tmp_path, short, sent, state):
     folder = tmp_path / "suite"
-    arguments = ("bench", "--params", short, "--out", folder, "--resume", "--budget", "0.2")
+    arguments = ("bench", "--params", short, "--out", folder, "--resume", "--budget", "0.05")
     started = lanescope.start(*arguments)
-    deadline = time.monotonic() + 60
-    while len(list((folder / "results").glob("0*.parquet"))) < 3 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: len(list((folder / "results").glob("0*.parquet"))) >= 3)
     started.send_signal(sent)
-    started.communicate(timeout=60)
+    started.communicate(timeout=PATIENCE_S)
     before = run_of(folder)
     assert before.manifest.state is state
     kept = {

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from tests.patience import PATIENCE_S, longer_and_longer, until
 from tests.terminals import AT_TERMINAL
 
 ONE_THING = "name one thing to watch: a program after --, --all or --pid PID"
@@ -19,13 +20,21 @@ def manifest(folder):
     return json.loads((folder / "manifest.json").read_text())
 
 
-def wait_for_sources(folder):
-    """Return when the watch has begun to wait."""
-    deadline = time.monotonic() + 60
-    while not (folder / "spool").is_dir():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    time.sleep(1)
+def ended(start, folder, end):
+    """A watch that is ended while it waits, with its code and what it told.
+
+    When it begins to wait does not show: where the end comes too early there is no folder, and it
+    is tried again.
+    """
+    for seconds in longer_and_longer(0.5):
+        with start() as watching:
+            until((folder / "spool").is_dir)
+            time.sleep(seconds)
+            end(watching)
+            _, told = watching.communicate(timeout=PATIENCE_S)
+        if folder.is_dir():
+            break
+    return watching.returncode, told
 
 
 @pytest.mark.parametrize(
@@ -58,40 +67,45 @@ def test_the_whole_machine_is_watched_for_some_time(lanescope, tmp_path):
     assert "The whole machine was watched" in done.stderr
     told = manifest(out)
     assert (told["program"], told["exit_code"], told["state"]) == ([], None, "complete")
-    assert 0.2e9 <= told["end_ns"] - told["start_ns"] < 10e9
+    assert 0.2e9 <= told["end_ns"] - told["start_ns"] < PATIENCE_S * 1e9
     assert not [source for source in told["sources"] if source["name"] == "trace"]
     assert lanescope("report", out, "--json").returncode == 0
 
 
 def test_a_process_that_runs_is_watched_until_it_ends(lanescope, tmp_path):
     out = tmp_path / "run"
-    # its parent must not keep the dead one waiting: lanescope sees a zombie as ended, too
-    with subprocess.Popen(["sleep", "3"]) as sleeping:
-        done = lanescope("watch", "--pid", sleeping.pid, "--out", out)
-        assert sleeping.wait(10) == 0
-    assert done.returncode == 0, done.stderr
-    assert f"Process {sleeping.pid} ran already and was not traced" in done.stderr
+    with (
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE) as reading,
+        lanescope.start("watch", "--pid", reading.pid, "--out", out) as watching,
+    ):
+        until((out / "spool").is_dir)
+        time.sleep(1)
+        reading.stdin.close()
+        # its parent must not keep the dead one waiting: lanescope sees a zombie as ended, too
+        _, errors = watching.communicate(timeout=PATIENCE_S)
+    assert (reading.returncode, watching.returncode) == (0, 0), errors
+    assert f"Process {reading.pid} ran already and was not traced" in errors
     told = manifest(out)
-    assert (told["program"], told["exit_code"]) == (["sleep", "3"], None)
+    assert (told["program"], told["exit_code"]) == (["cat"], None)
     assert "was not traced" in told["notes"][0]
 
 
 def test_a_process_may_outlive_its_watch(lanescope, tmp_path):
-    with subprocess.Popen(["sleep", "60"]) as sleeping:
-        done = lanescope("watch", "--pid", sleeping.pid, "--seconds", 0.2, "--out", tmp_path / "r")
-        assert sleeping.poll() is None
-        sleeping.kill()
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as reading:
+        done = lanescope("watch", "--pid", reading.pid, "--seconds", 0.2, "--out", tmp_path / "r")
+        assert reading.poll() is None
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_end_a_watch_of_the_machine_in_order(lanescope, tmp_path, number):
     out = tmp_path / "run"
-    with lanescope.start("watch", "--all", "--out", out) as watching:
-        wait_for_sources(out)
-        watching.send_signal(number)
-        _, told = watching.communicate(timeout=60)
-        assert watching.returncode == 0, told
+    code, told = ended(
+        lambda: lanescope.start("watch", "--all", "--out", out),
+        out,
+        lambda watching: watching.send_signal(number),
+    )
+    assert code == 0, told
     assert (manifest(out)["state"], (out / "report.html").exists()) == ("complete", True)
 
 
@@ -99,19 +113,20 @@ def test_ctrl_c_at_a_terminal_ends_it_in_order(tmp_path):
     out = tmp_path / "run"
     command = [sys.executable, "-m", "lanescope", "watch", "--all", "--out", str(out)]
     ours, its = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-c", AT_TERMINAL, *command],
-        stdin=its,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # a shell that started the tests in the background has Ctrl-C ignored
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as watching:
-        wait_for_sources(out)
-        os.write(ours, b"\x03")
-        _, told = watching.communicate(timeout=60)
-        assert watching.returncode == 0, told
+
+    def start():
+        return subprocess.Popen(
+            [sys.executable, "-c", AT_TERMINAL, *command],
+            stdin=its,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            # a shell that started the tests in the background has Ctrl-C ignored
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+    code, told = ended(start, out, lambda _: os.write(ours, b"\x03"))
+    assert code == 0, told
     os.close(ours)
     os.close(its)
     assert "The whole machine was watched" in told

@@ -13,6 +13,7 @@ from lanescope.watch.bursts import bursts
 from lanescope.watch.store import read_watch
 from tests.cli.test_live_cli import at_a_terminal
 from tests.native.test_gpu import GPUS
+from tests.patience import PATIENCE_S
 from tests.watch.test_trace_gpu import CUDA
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
@@ -83,7 +84,7 @@ def test_a_running_process_is_watched_until_it_ends(lanescope, tmp_path):
         )
         time.sleep(4)
         ended()
-        _, errors = watching.communicate(timeout=60)
+        _, errors = watching.communicate(timeout=PATIENCE_S)
     assert watching.returncode == 0, errors
     assert way(told(tmp_path / "told.json"), "h2d")["counter_bytes"] > 16 * MIB
 
@@ -136,7 +137,7 @@ def test_where_another_profiler_holds_the_gpu_the_next_counters_watch(lanescope,
         )
     finally:
         holding.terminate()
-        holding.communicate(timeout=30)
+        holding.communicate(timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     down = way(told(tmp_path / "told.json"), "h2d")
     assert down["source"].startswith("counters")

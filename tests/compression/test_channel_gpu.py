@@ -13,6 +13,7 @@ import lanescope
 from lanescope import LanescopeError
 from lanescope._core import native
 from lanescope.compression.deciding import Decision
+from tests.patience import PATIENCE_S
 
 with warnings.catch_warnings():  # of PyTorch's, about others
     warnings.simplefilter("ignore")
@@ -244,7 +245,7 @@ def test_a_gpu_that_fails_leaves_no_stream_waiting(pair, failing, when, asked):
     """Neither the failing one's nor the other's, whether or not somebody asks the channel."""
     done = subprocess.run(
         [sys.executable, "-c", FAILING, pair[2], str(failing), when, asked],
-        capture_output=True, text=True, timeout=100, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     told = done.stdout + done.stderr
     assert "ended True" in done.stdout, told

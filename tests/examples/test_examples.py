@@ -8,13 +8,14 @@ import typer
 from lanescope._core import native
 from lanescope.errors import InputError
 from tests.native.test_gpu import GPUS
+from tests.patience import PATIENCE_S
 
 with_gpu = pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")
 
 
 def example(*arguments):
     command = [sys.executable, "-m", "lanescope.examples", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,9 @@ def _told_to_pytest() -> Iterator[None]:
     try:
         yield
     except MissingError as missing:
-        pytest.skip(str(missing))
+        raise pytest.skip.Exception(str(missing)) from None
     except BrokenError as broken:
-        pytest.fail(str(broken), pytrace=False)
+        raise pytest.fail.Exception(str(broken), pytrace=False) from None
 
 
 def built(name: str) -> Path:

@@ -6,6 +6,7 @@ import pytest
 
 from lanescope._core import native
 from lanescope.measurement.overlap import overlapping_spans
+from tests.patience import until
 
 OPERATIONS = ["copy", "scale", "add", "triad"]
 
@@ -53,11 +54,16 @@ def test_kinds_of_memory_that_need_no_driver(memory):
 
 
 def test_copies_at_once_run_free_until_all_are_through():
-    fast, slow = spec(1 << 20, cpus=[0]), spec(16 << 20, "triad", cpus=[1])
-    spans = team(fast, slow).run(5)
-    assert [len(copy) >= 5 for copy in spans] == [True, True]
-    # whoever was through first went on: all but the ends of the other's repetitions count
-    assert all(len(kept) >= 4 for kept in overlapping_spans(spans))
+    copies = team(spec(1 << 20, cpus=[0]), spec(16 << 20, "triad", cpus=[1]))
+
+    def run():
+        spans = copies.run(5)
+        assert [len(copy) >= 5 for copy in spans] == [True, True]
+        return spans
+
+    # whoever was through first went on: all but the ends of the other's repetitions count; where
+    # other programs hold a CPU its thread may come too late
+    until(lambda: all(len(kept) >= 4 for kept in overlapping_spans(run())))
 
 
 def test_the_threads_of_one_of_several_copies_start_its_repetitions_together():

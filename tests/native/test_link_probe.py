@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lanescope._core import native
 from lanescope.watch.probe_spool import probe_header, read_probe
+from tests.patience import PATIENCE_S, longer_and_longer
 
 ROUND = [5_000, 20_000, 6_000, 30_000]  # delay and chunk to the GPU, then from it
 CHUNK = 4096
@@ -20,6 +21,21 @@ MS = 1_000_000
 def probe(path, rounds, *, fails=False, period_ns=0):
     header = probe_header(0, CHUNK, period_ns, 1.0)
     return native.testing.programmed_probe(ROUND * rounds, fails, period_ns, str(path), header)
+
+
+def stopped(path, rounds, done, **options):
+    """What a probe tells that is stopped once it has done so many rounds, or has failed."""
+    for seconds in longer_and_longer(0.1):
+        path.unlink(missing_ok=True)
+        running = probe(path, rounds, **options)
+        running.start()
+        time.sleep(seconds)
+        before = time.monotonic()
+        report = running.stop()
+        assert time.monotonic() - before < PATIENCE_S / 2  # it would not end by itself
+        if report.rounds == done or report.errors:
+            return report
+    raise AssertionError(f"{report.rounds} rounds in {seconds} s")
 
 
 def test_a_round_is_a_short_and_a_long_copy_each_way():
@@ -80,12 +96,7 @@ def test_shares_that_cannot_be_are_refused(share):
 
 def test_a_stop_in_the_midst_of_a_copy_is_at_once_and_keeps_what_was_seen(tmp_path):
     path = tmp_path / "probe.g0.bin"
-    running = probe(path, 3)
-    running.start()
-    time.sleep(0.25)
-    before = time.monotonic()
-    report = running.stop()
-    assert time.monotonic() - before < 0.5
+    report = stopped(path, 3, done=3)
     assert (report.records, report.rounds, report.errors) == (6, 3, [])
     assert report.wall_seconds > 0
     found = read_probe(path)
@@ -95,20 +106,13 @@ def test_a_stop_in_the_midst_of_a_copy_is_at_once_and_keeps_what_was_seen(tmp_pa
 
 
 def test_a_stop_ends_a_pause(tmp_path):
-    running = probe(tmp_path / "probe.g0.bin", 3, period_ns=3_600_000 * MS)
-    running.start()
-    time.sleep(0.25)
-    before = time.monotonic()
-    assert running.stop().rounds == 1
-    assert time.monotonic() - before < 0.5
+    report = stopped(tmp_path / "probe.g0.bin", 3, done=1, period_ns=3_600_000 * MS)
+    assert report.rounds == 1
 
 
 def test_a_failure_ends_the_probe_with_a_sentence(tmp_path):
     path = tmp_path / "probe.g0.bin"
-    running = probe(path, 2, fails=True)
-    running.start()
-    time.sleep(0.25)
-    report = running.stop()
+    report = stopped(path, 2, done=None, fails=True)
     (sentence,) = report.errors
     assert sentence.startswith("Probing ended early: cudaStreamQuery: the GPU is lost")
     assert len(read_probe(path)) == report.records == 4
@@ -116,14 +120,11 @@ def test_a_failure_ends_the_probe_with_a_sentence(tmp_path):
 
 def test_a_full_disk_is_told_and_keeps_what_was_written(tmp_path):
     path = tmp_path / "probe.g0.bin"
-    running = probe(path, 100)
     before, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.getsignal(signal.SIGXFSZ)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
     try:
-        running.start()
-        time.sleep(0.05)
-        (sentence,) = running.stop().errors
+        (sentence,) = stopped(path, 100, done=None).errors
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, ignored)

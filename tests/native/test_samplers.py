@@ -14,6 +14,7 @@ from lanescope.watch.counter_spool import RX, TX, counter_header, read_counters
 from lanescope.watch.halves import merge_directions
 from tests.native.mock_gpu import use_mock
 from tests.native.programs import program
+from tests.patience import longer_and_longer, until
 
 _ROOT = Path(__file__).parents[2]
 INTERVAL = 100_000
@@ -43,10 +44,15 @@ def sampler(library, path, decode_ms=5):
     )
 
 
-def sampled(library, path, seconds=0.1):
+def known_in(path):
+    """How many records of a spool tell bytes, so far."""
+    return read_counters(path).known.sum()
+
+
+def sampled(library, path, samples=1000):
     pm = sampler(library, path)
     pm.start()
-    time.sleep(seconds)
+    until(lambda: known_in(path) >= samples)
     return pm.stop()
 
 
@@ -55,13 +61,13 @@ def test_samples_are_written_without_a_gap(library, tmp_path):
     found = read_counters(tmp_path / "pm.g0.bin")
     assert not report.errors
     assert (report.gaps, report.lost_samples, report.restarts) == (0, 0, 0)
-    assert report.samples == len(found) - 1 >= 900
+    assert report.samples == len(found) - 1 >= 1000
     assert not found.known[0]
     assert found.known[1:].all()
     assert set(found.end_ns[1:] - found.start_ns[1:]) == {INTERVAL}
     assert set(found.rx_bytes[1:]) == {1000}
     assert set(found.tx_bytes[1:]) == {100}
-    assert 0.02 < found.own.mean() < 0.9  # 0.1 ms every 5 ms at least, while it was fetching
+    assert report.reads - 3 <= found.own.sum() < len(found)  # one while it was fetching, at least
     assert 0 < report.decode_cpu_seconds + report.evaluate_cpu_seconds < report.cpu_seconds
     assert report.wall_seconds > 0.1
 
@@ -76,7 +82,7 @@ def test_a_gap_is_found_in_the_times(monkeypatch, library, tmp_path):
 
 def test_sampling_goes_on_after_an_overflow(monkeypatch, library, tmp_path):
     monkeypatch.setenv("MOCK_PM", "overflow")
-    report = sampled(library, tmp_path / "pm.g0.bin", 0.2)
+    report = sampled(library, tmp_path / "pm.g0.bin", 1001)
     found = read_counters(tmp_path / "pm.g0.bin")
     assert not report.errors
     assert (report.restarts, report.gaps) == (1, 1)
@@ -89,9 +95,16 @@ def test_sampling_goes_on_after_an_overflow(monkeypatch, library, tmp_path):
 )
 def test_what_fails_later_is_told_and_keeps_what_was(monkeypatch, library, tmp_path, mode, words):
     monkeypatch.setenv("MOCK_PM", mode)
-    report = sampled(library, tmp_path / "pm.g0.bin", 0.3)
+    for seconds in longer_and_longer(0.2):
+        path = tmp_path / f"pm-{seconds}.g0.bin"
+        pm = sampler(library, path)
+        pm.start()
+        time.sleep(seconds)
+        report = pm.stop()
+        if report.errors:
+            break
     assert words in report.errors[0]
-    assert read_counters(tmp_path / "pm.g0.bin").known.sum() > 50
+    assert known_in(path) > 50
 
 
 @pytest.mark.parametrize(
@@ -134,7 +147,7 @@ from tests.native.test_samplers import sampler
 pm = sampler(sys.argv[1], sys.argv[2])
 pm.start()
 print("sampling", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -147,7 +160,7 @@ def test_a_kill_leaves_a_spool_that_can_be_read(library, tmp_path):
     )
     with victim:
         assert victim.stdout.readline() == b"sampling\n"
-        time.sleep(0.2)
+        until(lambda: known_in(path) > 500)
         victim.send_signal(signal.SIGKILL)
     found = read_counters(path)
     assert found.known.sum() > 500
@@ -160,12 +173,12 @@ def test_counters_of_the_driver_add_up(tmp_path):
     header = counter_header("counters", 0, 2_000_000)
     reader = native.NvmlCounters([("GPU-x", str(path), header)], 2_000_000, 64e9)
     reader.start()
-    time.sleep(0.3)
+    until(lambda: known_in(path) > 100)
     (report,) = reader.stop()
     found = read_counters(path)
     seconds = (found.end_ns[-1] - found.end_ns[0]) * 1e-9
     assert not report.errors
-    assert report.samples == found.known.sum() > 20
+    assert report.samples == found.known.sum() > 100
     if report.lost_samples == 0:  # on a busy machine a read may come too late
         assert found.rx_bytes.sum() == pytest.approx(60e9 * seconds, rel=1e-6)
         assert found.tx_bytes.sum() == pytest.approx(6e9 * seconds, rel=1e-6)
@@ -173,7 +186,11 @@ def test_counters_of_the_driver_add_up(tmp_path):
     assert rates[found.known[1:]] == pytest.approx(60, rel=1e-3)
 
 
-def nvlink_counted(tmp_path, seconds=0.3, period_ns=10_000_000):
+def fifth_of_a_second(found):
+    return len(found) > 0 and found.end_ns[-1] - found.end_ns[0] > 200_000_000
+
+
+def nvlink_counted(tmp_path, enough=fifth_of_a_second, period_ns=10_000_000):
     pcie, nvlink = tmp_path / "counters.g0.bin", tmp_path / "counters-nvlink.g0.bin"
     of = counter_header("counters", 0, period_ns, link="nvlink")
     reader = native.NvmlCounters(
@@ -184,7 +201,7 @@ def nvlink_counted(tmp_path, seconds=0.3, period_ns=10_000_000):
         period_ns,
     )
     reader.start()
-    time.sleep(seconds)
+    until(lambda: enough(read_counters(nvlink)))
     reports = reader.stop()
     assert not any(report.errors for report in reports)
     return reports, read_counters(pcie), read_counters(nvlink)
@@ -204,7 +221,7 @@ def test_nvlink_counters_are_read_beside_those_of_pcie_and_more_rarely(tmp_path)
 
 def test_nvlink_counters_that_are_set_back_leave_an_unknown_record(monkeypatch, tmp_path):
     monkeypatch.setenv("MOCK_NVLINK", "reset")
-    (_, report), _, nvlink = nvlink_counted(tmp_path)
+    (_, report), _, nvlink = nvlink_counted(tmp_path, lambda found: not found.known[1:].all())
     assert report.lost_samples == (~nvlink.known[1:]).sum() >= 1
     rates = nvlink.rx_bytes[1:] / (nvlink.end_ns[1:] - nvlink.start_ns[1:])
     assert rates[nvlink.known[1:]].max() < 601
@@ -213,7 +230,7 @@ def test_nvlink_counters_that_are_set_back_leave_an_unknown_record(monkeypatch, 
 def test_nvlink_counters_without_times_have_those_of_the_host(monkeypatch, tmp_path):
     monkeypatch.setenv("MOCK_NVLINK", "timeless")
     before = time.time_ns()
-    _, _, nvlink = nvlink_counted(tmp_path, 0.1)
+    _, _, nvlink = nvlink_counted(tmp_path)
     assert before < nvlink.end_ns[0] < nvlink.end_ns[-1] < time.time_ns()
     assert nvlink.known[1:].all()
     assert nvlink.rx_bytes.sum() > 0
@@ -238,7 +255,8 @@ def test_throughput_of_both_directions_comes_together(tmp_path):
         readers.append(native.NvmlThroughput("GPU-x", direction, str(path), header))
     for reader in readers:
         reader.start()
-    time.sleep(0.1)
+    for end in ("rx", "tx"):
+        until(lambda path=tmp_path / f"throughput-{end}.g0.bin": len(read_counters(path)) > 30)
     assert all(not reader.stop().errors for reader in readers)
     rx, tx = (read_counters(tmp_path / f"throughput-{end}.g0.bin") for end in ("rx", "tx"))
     both = merge_directions(rx, tx, "throughput")

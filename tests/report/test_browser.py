@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lanescope.report.page import page_html
+from tests.patience import PATIENCE_S
 from tests.report import factory
 from tests.report.conftest import RUNS
 
@@ -48,7 +49,7 @@ def opened(source: str, width: int, folder: Path) -> subprocess.CompletedProcess
         "--dump-dom",
         page.as_uri(),
     ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
 
 
 @pytest.mark.parametrize("width", [1280, 390])

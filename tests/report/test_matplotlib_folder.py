@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 pytest.importorskip("matplotlib")
 
 DRAW = """
@@ -24,7 +26,7 @@ def drawn(home, **variables):
         env=around | {"HOME": str(home)} | variables,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=True,
     )
 

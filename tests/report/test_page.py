@@ -160,6 +160,6 @@ def test_plotly_is_looked_for_without_importing_it(monkeypatch: pytest.MonkeyPat
 
 def test_building_is_quick():
     run = factory.check_run(factory.eight_gpus())
-    begin = time.perf_counter()
+    begin = time.process_time()
     page_html(run)
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0

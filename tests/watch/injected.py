@@ -16,6 +16,17 @@ needs_injection = pytest.mark.skipif(
 )
 
 
+#: Part of a test program: waits until something holds, or until what it did has been written.
+WAITING = """
+import time
+def until(holds):
+    while not holds(): time.sleep(.01)
+def written():
+    before = cupti.mock_flushes()  # one may be under way
+    until(lambda: cupti.mock_flushes() > before + 2)
+"""
+
+
 def environment(cupti: Path, folder: Path, variables: Mapping[str, str]) -> dict[str, str]:
     """Return a program's environment in which it is traced into a folder."""
     return {

@@ -14,6 +14,7 @@ from lanescope.watch.captured import Captured, Stopped
 from lanescope.watch.chapters import carry_out as carrying
 from lanescope.watch.chapters.plan import Way, programs_for, turns
 from lanescope.watch.chapters.store import Asked, ReproductionFolder, read_reproduction
+from tests.patience import PATIENCE_S
 from tests.watch.reproductions import MACHINE
 
 PROGRAMS = programs_for(("matmul", "vector-add"), ("25MB",))
@@ -61,15 +62,21 @@ def test_every_turn_is_run_and_stored(tmp_path):
 
 @pytest.mark.parametrize("asleep", ["program", "idle"])
 def test_a_signal_ends_it_and_keeps_what_was_done(tmp_path, pretended, monkeypatch, asleep):
-    pretended["seconds"] = 60
+    pretended["seconds"] = 2 * PATIENCE_S
     if asleep == "idle":
-        monkeypatch.setattr(carrying, "IDLE_SECONDS", 60)
+        monkeypatch.setattr(carrying, "IDLE_SECONDS", 2 * PATIENCE_S)
+    kind = carrying.Idle if asleep == "idle" else carrying.Captured
+    whole = kind.wait
+
+    def wait(*given):
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        return whole(*given)
+
+    monkeypatch.setattr(kind, "wait", wait)
     folder = folder_in(tmp_path)
-    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM))
     begin = time.monotonic()
-    timer.start()
     assert carrying.carry_out(folder) == signal.SIGTERM
-    assert time.monotonic() - begin < 30
+    assert time.monotonic() - begin < PATIENCE_S
     found = read_reproduction(folder.folder)
     assert found.asked.state is State.INTERRUPTED
     assert len(found.done) == (asleep == "program")  # the idle link, or nothing
@@ -95,7 +102,8 @@ def test_a_program_that_fails_is_told_and_the_others_run(tmp_path, pretended, mo
 def test_a_program_does_not_begin_when_the_end_was_asked_for():
     stopped = Stopped()
     stopped.ask(signal.SIGTERM, None)
-    program = Captured((sys.executable, "-c", "import time; time.sleep(60)"), stopped)
+    text = f"import time; time.sleep({2 * PATIENCE_S})"
+    program = Captured((sys.executable, "-c", text), stopped)
     begin = time.monotonic()
     assert program.wait().exit_code == 128 + signal.SIGTERM
-    assert time.monotonic() - begin < 30
+    assert time.monotonic() - begin < PATIENCE_S

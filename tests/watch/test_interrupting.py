@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from lanescope.watch.store import read_watch
+from tests.patience import PATIENCE_S
 
 # Watches by a pretended source; `at` is where the signal comes, `then` what follows on it.
 WATCH = """
@@ -66,7 +67,7 @@ def interrupted(folder, number, at, *what, again=False):
         [sys.executable, "-c", WATCH, *order],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
         env={**os.environ, "XDG_DATA_HOME": str(folder.parent)},
     )

@@ -10,6 +10,7 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.watch.launcher import CommandError, launch, resolve_command
+from tests.patience import PATIENCE_S, until
 from tests.terminals import AT_TERMINAL
 
 PYTHON = sys.executable
@@ -76,13 +77,13 @@ def test_the_first_argument_is_as_it_was_written() -> None:
 
 
 # Tells that it is ready, then how often it was interrupted.
-COUNT = """
+COUNT = f"""
 import signal, sys, time
 got = []
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, lambda n, _: got.append(n))
 print("ready", flush=True)
-end = time.monotonic() + 10
+end = time.monotonic() + {PATIENCE_S}
 while not got and time.monotonic() < end: time.sleep(.01)
 time.sleep(.3)
 print(*map(int, got), flush=True)
@@ -100,12 +101,12 @@ def test_signals_are_passed_on_once(number: signal.Signals) -> None:
         assert program.stdout.readline() == "ready\n"
         program.send_signal(number)
         assert program.stdout.read() == f"{int(number)}\n"
-        assert program.wait(20) == 9
+        assert program.wait(PATIENCE_S) == 9
 
 
 def test_a_program_that_takes_no_notice_of_ctrl_c_goes_on_and_one_that_does_ends() -> None:
     with subprocess.Popen(
-        launcher("sh", "-c", "echo ready; exec sleep 20"),
+        launcher("sh", "-c", f"echo ready; exec sleep {2 * PATIENCE_S}"),
         stdout=subprocess.PIPE,
         start_new_session=True,
     ) as program:
@@ -113,7 +114,7 @@ def test_a_program_that_takes_no_notice_of_ctrl_c_goes_on_and_one_that_does_ends
         program.stdout.readline()
         time.sleep(0.1)
         program.send_signal(signal.SIGINT)
-        assert program.wait(10) == 130
+        assert program.wait(PATIENCE_S) == 130
 
 
 def test_ctrl_c_at_a_terminal_reaches_the_program_once() -> None:
@@ -129,7 +130,7 @@ def test_ctrl_c_at_a_terminal_reaches_the_program_once() -> None:
         assert program.stdout.readline() == "ready\n"
         os.write(ours, b"\x03")
         assert program.stdout.read() == "2\n"
-        assert program.wait(20) == 9
+        assert program.wait(PATIENCE_S) == 9
     os.close(ours)
     os.close(its)
 
@@ -151,11 +152,12 @@ def test_the_callers_handlers_come_back() -> None:
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-def test_processes_left_behind_are_not_waited_for() -> None:
-    begin = time.monotonic()
-    outcome = launch(["sh", "-c", "sleep 5 >/dev/null 2>&1 & exit 4"], os.environ)
+def test_processes_left_behind_are_not_waited_for(tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    text = f"sleep {2 * PATIENCE_S} >/dev/null 2>&1 & echo $! >{left}; exit 4"
+    outcome = launch(["sh", "-c", text], os.environ)
     assert outcome.exit_code == 4
-    assert time.monotonic() - begin < 3
+    os.kill(int(left.read_text()), signal.SIGKILL)  # it goes on, else there were none to be killed
 
 
 def test_a_command_is_left_as_it_is() -> None:
@@ -213,11 +215,16 @@ def test_a_missing_interpreter_is_told(tmp_path: Path) -> None:
 def test_a_program_that_stops_itself_goes_on_later() -> None:
     text = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); print('on')"
     with subprocess.Popen(launcher(*python(text)), stdout=subprocess.PIPE, text=True) as program:
-        time.sleep(1)
+        (child,) = until(lambda: _children(program.pid))
+        until(lambda: _is_stopped(child))
+        time.sleep(0.5)
         assert program.poll() is None
-        (child,) = _children(program.pid)
         os.kill(child, signal.SIGCONT)
-        assert program.communicate(timeout=10)[0] == "on\n"
+        assert program.communicate(timeout=PATIENCE_S)[0] == "on\n"
+
+
+def _is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def _children(pid: int) -> list[int]:

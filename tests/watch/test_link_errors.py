@@ -164,7 +164,7 @@ from lanescope.watch.waiting import Launched
 told = lambda machine: (LinkErrors(0, pcie_replays=4),)
 session.LinkErrorLog = partial(session.LinkErrorLog, read=told)
 machine = Machine("m", nodes=(NumaNode(0, cores=((0,),)),))
-program = (sys.executable, "-c", "import time; print('on', flush=True); time.sleep(5)")
+program = (sys.executable, "-c", "import time; print('on', flush=True); time.sleep(600)")
 watch(Watch(machine, Launched(program), "lanescope watch", lambda f: [], Path(sys.argv[1])))
 """
 

@@ -21,6 +21,7 @@ from lanescope.watch.session import NotStoredError, Watch, watch
 from lanescope.watch.sources.base import Availability, SourceReport
 from lanescope.watch.store import is_watch, read_watch
 from lanescope.watch.waiting import Launched
+from tests.patience import PATIENCE_S, until
 
 MACHINE = Machine(name="small", nodes=(NumaNode(0, cores=((0,),)),))
 
@@ -156,19 +157,16 @@ def test_a_folder_in_use_is_refused(tmp_path):
 
 
 def test_what_a_killed_watch_saw_reads_back(tmp_path):
+    began = tmp_path / "began"
+    program = ["sh", "-c", f"touch {began}; exec sleep {2 * PATIENCE_S}"]
     code = (
         "import sys, pathlib; sys.path.insert(0, '.');"
         "from tests.watch.test_session import *;"
-        f"watched(pathlib.Path({str(tmp_path)!r}), ['sleep', '20'], Pretended)"
+        f"watched(pathlib.Path({str(tmp_path)!r}), {program!r}, Pretended)"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
-    spool = tmp_path / "run" / "spool" / "pm.g0.bin"
-    deadline = time.monotonic() + 30
-    while not spool.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(0.2)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait(10)
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True) as process:
+        until(began.exists)
+        os.killpg(process.pid, signal.SIGKILL)
     run = read_watch(tmp_path / "run")
     assert run.manifest.state is State.RUNNING
     assert run.manifest.exit_code is None

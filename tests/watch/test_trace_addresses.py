@@ -12,10 +12,13 @@ from lanescope.watch.side_tables import ManagedKind
 from lanescope.watch.timeline import Direction, Timeline
 from lanescope.watch.trace_spool import Trace
 from tests.native.programs import program
-from tests.watch.injected import environment, needs_injection, read_one
+from tests.patience import PATIENCE_S
+from tests.watch.injected import WAITING, environment, needs_injection, read_one
 
-BEGIN = """
-import ctypes, mmap, os, sys, threading, time
+BEGIN = (
+    WAITING
+    + """
+import ctypes, mmap, os, sys, threading
 from ctypes import byref, c_size_t, c_uint, c_uint64, c_void_p
 cupti = ctypes.CDLL(os.environ["LANESCOPE_CUPTI"])
 inject = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"])
@@ -25,6 +28,7 @@ def copy(source, size, destination=1 << 40, result=0):
 buffer = ctypes.create_string_buffer(b"a" * 1000, 1 << 20)
 at = ctypes.addressof(buffer)
 """
+)
 
 Run = Callable[..., Trace]
 
@@ -44,7 +48,7 @@ def run(cupti: Path, tmp_path: Path) -> Run:
             env=environment(cupti, tmp_path, {"LANESCOPE_TRACE_KINDS": kinds, **variables}),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, "")
@@ -154,7 +158,7 @@ def test_many_calls_without_flushes_lose_nothing(run: Run) -> None:
 def test_migrations_and_faults_of_managed_memory(run: Run, tmp_path: Path) -> None:
     trace = run(
         """
-time.sleep(.2)
+until(cupti.mock_migrations_enabled)
 host, gpu = 0xFFFFFFFF, 3
 for kind, value, source, target in (
     (1, 65536, host, gpu), (2, 4096, gpu, host), (4, 7, gpu, 0), (3, 12345, 0, 0)

@@ -18,6 +18,7 @@ from lanescope.watch.side_tables import ManagedKind
 from lanescope.watch.sources.trace import TraceSource
 from lanescope.watch.timeline import Direction, MemoryKind, What
 from lanescope.watch.trace_spool import Trace, read_trace_spool
+from tests.patience import PATIENCE_S
 
 # The driver's interface as a program has it, without anything of lanescope.
 CUDA = """
@@ -70,7 +71,7 @@ def run(folder: Path, text: str, **options: object) -> subprocess.CompletedProce
         env={**os.environ, **source.environment()},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 

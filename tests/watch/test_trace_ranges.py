@@ -17,11 +17,14 @@ from lanescope.watch.sources.trace import TraceSource
 from lanescope.watch.timeline import Operations, Timeline
 from lanescope.watch.trace_spool import Trace
 from tests.native.programs import program
-from tests.watch.injected import environment, needs_injection, read_one
+from tests.patience import PATIENCE_S
+from tests.watch.injected import WAITING, environment, needs_injection, read_one
 from tests.watch.timelines import copies
 
-BEGIN = """
-import ctypes, os, signal, sys, threading, time
+BEGIN = (
+    WAITING
+    + """
+import ctypes, os, signal, sys, threading
 from ctypes import c_char_p, c_uint64, c_void_p
 cupti = ctypes.CDLL(os.environ["LANESCOPE_CUPTI"])
 nvtx = ctypes.CDLL({nvtx!r})
@@ -34,6 +37,7 @@ def cuda():
 def copy(size): cupti.mock_copies(1, c_uint64(size), 1, 1, 7)
 def named(text): return text.encode()
 """
+)
 
 Run = Callable[..., Trace]
 
@@ -52,7 +56,7 @@ def run(mocks: tuple[Path, Path], tmp_path: Path) -> Run:
             env=environment(mocks[0], tmp_path, kinds),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert (done.returncode, done.stderr) == (code, "")
@@ -112,7 +116,8 @@ second = nvtx.nvtx_start(b"batch")
 assert first and first != second
 copy(1)
 nvtx.nvtx_push(b"mine"); copy(2); nvtx.nvtx_pop()
-threading.Thread(target=nvtx.nvtx_end, args=(c_uint64(second),)).start(); time.sleep(.2)
+thread = threading.Thread(target=nvtx.nvtx_end, args=(c_uint64(second),))
+thread.start(); thread.join()
 copy(3)
 nvtx.nvtx_end(c_uint64(first)); copy(4)
 """)
@@ -124,8 +129,9 @@ def test_ranges_of_another_thread_are_not_the_callers(run: Run) -> None:
     trace = run("""
 cuda()
 nvtx.nvtx_begin()
-thread = threading.Thread(target=lambda: (nvtx.nvtx_push(b"other"), time.sleep(.2)))
-thread.start(); time.sleep(.1); copy(1); thread.join()
+pushed, copied = threading.Event(), threading.Event()
+thread = threading.Thread(target=lambda: (nvtx.nvtx_push(b"other"), pushed.set(), copied.wait()))
+thread.start(); pushed.wait(); copy(1); copied.set(); thread.join()
 """)
     assert in_ranges(trace) == [""]
     assert trace.ranges.names == ("other",)
@@ -141,7 +147,7 @@ def test_ranges_that_began_before_cuda_count(run: Run) -> None:
 @needs_injection
 def test_a_killed_program_leaves_its_open_ranges(run: Run) -> None:
     trace = run(
-        'cuda(); nvtx.nvtx_begin(); nvtx.nvtx_push(b"main"); copy(1); time.sleep(.4); '
+        'cuda(); nvtx.nvtx_begin(); nvtx.nvtx_push(b"main"); copy(1); written(); '
         "os.kill(os.getpid(), signal.SIGKILL)",
         code=-signal.SIGKILL,
         LANESCOPE_TRACE_FLUSH_MS="20",
@@ -288,8 +294,8 @@ for thread in threads: thread.join()
 @needs_injection
 def test_launches_are_traced_though_nvtx_begins_while_a_long_flush_goes_on(run: Run) -> None:
     trace = run(
-        "cuda(); time.sleep(.1); nvtx.nvtx_begin(); nvtx.nvtx_push(b'step'); time.sleep(1); "
-        "cupti.mock_kernel(b'a')",
+        "cuda(); until(cupti.mock_flushes_begun); nvtx.nvtx_begin(); nvtx.nvtx_push(b'step'); "
+        "until(lambda: cupti.mock_calls_enabled() == 3); cupti.mock_kernel(b'a')",
         LANESCOPE_TRACE_KINDS="copy,kernel,call,range",
         LANESCOPE_TRACE_FLUSH_MS="1",
         MOCK_CUPTI_FLUSH_MS="400",

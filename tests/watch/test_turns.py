@@ -21,6 +21,7 @@ from lanescope.watch.session import Watch
 from lanescope.watch.turn_times import Turns, read_turns, store_turns
 from lanescope.watch.turns import take_turns
 from lanescope.watch.waiting import Launched
+from tests.patience import PATIENCE_S
 from tests.watch.reproductions import MACHINE
 
 
@@ -66,7 +67,7 @@ def test_a_signal_keeps_whole_turns(tmp_path, monkeypatch):
 
     def seconds(what, place, watching, stopped):
         if len(done) == 2:  # in the second turn the program sleeps, until somebody interrupts
-            what = asked("import time; time.sleep(60)")
+            what = asked(f"import time; time.sleep({2 * PATIENCE_S})")
             threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
         done.append(watching)
         return whole(what, place, watching, stopped)

@@ -286,6 +286,6 @@ def test_where_no_phase_has_much_of_the_time_the_one_with_the_most_is_told():
 
 def test_many_rounds_of_many_kinds_take_no_time_to_speak_of():
     program = varied(900, lambda number: 1000 * (1 + number * 7919 % 900) ** 2)
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert phases(program, most=900)
-    assert time.perf_counter() - begun < 20
+    assert time.process_time() - begun < 20

@@ -16,6 +16,7 @@ from lanescope.watch.sources.privileges import may_profile
 from lanescope.watch.sources.throughput import ThroughputSource
 from tests.native.mock_gpu import use_mock
 from tests.native.programs import program
+from tests.patience import until
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +48,8 @@ def test_all_watch_and_leave_spools_with_their_sidecars(machine, tmp_path):
     for source in running:
         assert source.available(machine, thorough=True).ok
         source.start()
-    time.sleep(0.15)
+    until(lambda: all(len(c) > 7 for c in read_all_counters(tmp_path)))
+    until(lambda: len(read_counters(tmp_path / "pm.g0.bin")) > 502)
     for source in running:
         report = source.stop()
         assert report.reason is None
@@ -204,9 +206,9 @@ def test_without_a_driver_nothing_forbids(tmp_path):
 def test_nvlinks_are_sampled_beside_the_link_to_the_host(machine, tmp_path):
     source = PmSource(machine.gpus[0], tmp_path, nvlink=True)
     source.start()
-    time.sleep(0.15)
-    assert source.stop().reason is None
     spool = tmp_path / "pm-nvlink.g0.bin"
+    until(lambda: len(read_counters(spool)) > 100)
+    assert source.stop().reason is None
     assert json.loads(spool.read_bytes().partition(b"\n")[0])["link"] == "nvlink"
     found = read_counters(spool)
     assert set(found.rx_bytes[1:]) == {7000}

@@ -21,6 +21,7 @@ from lanescope.watch.sources.trace import TraceSource
 from lanescope.watch.store import read_watch
 from lanescope.watch.summarise import summarise
 from lanescope.watch.waiting import Launched
+from tests.patience import longer_and_longer
 
 MS = 1_000_000
 
@@ -54,9 +55,13 @@ def test_a_probe_leaves_a_spool_with_its_sidecar(opened, two_gpus, tmp_path):
     assert source.environment() == {}
     assert source.available(two_gpus, thorough=True).ok
     assert not list(tmp_path.iterdir())  # a trial leaves nothing
-    source.start()
-    time.sleep(0.02)
-    report = source.stop()
+    for seconds in longer_and_longer(0.02):
+        source.start()
+        time.sleep(seconds)
+        report = source.stop()
+        if len(read_probe(source.spool)) == 20:  # all that there are
+            break
+        source.spool.unlink()
     assert report.reason is None
     assert report.cpu_seconds is not None
     found = read_probe(tmp_path / "probe.g1.bin")
@@ -156,14 +161,16 @@ def test_a_watch_keeps_and_tells_what_was_probed(opened, two_gpus, tmp_path):
     def sources(folder):
         return sources_for(two_gpus, Asked(("probe",)), folder)
 
-    run = watch(
-        Watch(two_gpus, Launched(("sleep", "0.1")), "lanescope watch", sources, tmp_path / "run")
-    )
+    for seconds in longer_and_longer(0.1):
+        folder, program = tmp_path / f"run-{seconds}", Launched(("sleep", str(seconds)))
+        run = watch(Watch(two_gpus, program, "lanescope watch", sources, folder))
+        if all(len(probe) == 20 for probe in run.timeline.probes):  # all that there are
+            break
     assert [(record.name, record.used) for record in run.manifest.sources] == [
         ("probe.g0", True),
         ("probe.g1", True),
     ]
-    back = read_watch(tmp_path / "run").timeline
+    back = read_watch(folder).timeline
     assert [(probe.gpu, len(probe)) for probe in back.probes] == [(0, 20), (1, 20)]
     told = summarise(back, two_gpus)
     assert [(way.gpu, way.direction) for way in told.probed] == [
