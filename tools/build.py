@@ -174,7 +174,7 @@ class Stamp:
 
 
 def create_environment() -> None:
-    stamp = Stamp("created", fingerprint(sys.version_info[:3], sys.base_prefix))
+    stamp = Stamp("created", fingerprint(str(VENV), sys.version_info[:3], sys.base_prefix))
     if stamp.is_set() and not UNFINISHED.exists():
         return
     begin = time.monotonic()
