@@ -217,6 +217,20 @@ def install(*groups: str) -> None:
         TIMING.downloaded_bytes += int(float(size) * units[unit])
 
 
+#: Of what programs and tests do not import, no bytecode is written.
+NOT_IMPORTED = r"/tests?/|/(pip|setuptools|nvidia|cmake|scikit_build_core|mypy|mypyc|nanobind)/"
+
+
+def write_bytecode() -> None:
+    """Has Python start quickly, also where PYTHONDONTWRITEBYTECODE is set: tests start it often."""
+    begin = time.monotonic()
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    command = [BIN / "python", "-m", "compileall", "-q", "-j", "0", "-x", NOT_IMPORTED]
+    folders = [VENV / f"lib/{version}/site-packages", ROOT / "src"]
+    run([*command, *folders], LOGS / "bytecode.log")
+    TIMING.add("bytecode", begin)
+
+
 def environment() -> dict[str, str]:
     return os.environ | {"PATH": os.pathsep.join([str(BIN), os.environ["PATH"]])}
 
@@ -291,6 +305,8 @@ def build_package(groups: Sequence[str]) -> None:
     editable = Stamp("editable", fingerprint((ROOT / "pyproject.toml").read_text()))
     if changed or not libraries or not editable.is_set():
         install_package()
+    if groups:
+        write_bytecode()
 
 
 def build_target(target: str) -> None:
