@@ -40,7 +40,6 @@ endif()
 add_library(lanescope::compression ALIAS lanescope_compression)
 target_include_directories(lanescope_compression PUBLIC
   $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/native/include>
-  $<BUILD_INTERFACE:${generated_folder}>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(lanescope_compression PUBLIC cxx_std_20)
 target_compile_options(lanescope_compression PRIVATE
@@ -61,7 +60,7 @@ endif()
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/lanescope")
 install(TARGETS lanescope_compression EXPORT lanescope ${installed})
 install(FILES
-  native/include/lanescope/compression.hpp "${generated_folder}/lanescope/version.hpp"
+  native/include/lanescope/compression.hpp native/include/lanescope/version.hpp
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lanescope" ${installed})
 install(EXPORT lanescope NAMESPACE lanescope:: FILE lanescope-targets.cmake
   DESTINATION "${package_folder}" ${installed})

@@ -1,14 +1,9 @@
-# The version has one place, pyproject.toml; C++ has it from lanescope/version.hpp, which is written
-# below `generated` in the build folder.
+# LANESCOPE_VERSION, from the one place that has it.
 
-cmake_path(SET pyproject NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/../pyproject.toml")
-file(STRINGS "${pyproject}" version_line REGEX "^version = ")
-string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" LANESCOPE_VERSION "${version_line}")
-string(REPLACE "." ";" version_parts "${LANESCOPE_VERSION}")
-list(GET version_parts 0 LANESCOPE_VERSION_MAJOR)
-list(GET version_parts 1 LANESCOPE_VERSION_MINOR)
-list(GET version_parts 2 LANESCOPE_VERSION_PATCH)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${pyproject}")
+cmake_path(SET version_header NORMALIZE
+  "${CMAKE_CURRENT_LIST_DIR}/../native/include/lanescope/version.hpp")
+file(STRINGS "${version_header}" version_lines REGEX "_VERSION_[A-Z]+ [0-9]+")
+string(REGEX REPLACE "[^0-9;]" "" version_parts "${version_lines}")
+list(JOIN version_parts "." LANESCOPE_VERSION)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${version_header}")
 set(generated_folder "${CMAKE_CURRENT_BINARY_DIR}/generated")
-configure_file("${CMAKE_CURRENT_LIST_DIR}/version.hpp.in"
-  "${generated_folder}/lanescope/version.hpp" @ONLY)

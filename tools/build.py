@@ -274,12 +274,18 @@ def compile_target(target: str) -> bool:
     return "no work to do" not in text
 
 
+def editable() -> Stamp:
+    """Whether the environment imports the sources, under the version and names of now."""
+    files = (ROOT / "pyproject.toml", ROOT / "native/include/lanescope/version.hpp")
+    return Stamp("editable", fingerprint(*(file.read_text() for file in files)))
+
+
 def install_package() -> None:
     """Puts the libraries beside the sources, and has the environment import these."""
     begin = time.monotonic()
     prefix = ["--component", "python", "--prefix", ROOT / "src"]
     run(["cmake", "--install", BUILD, *prefix], LOGS / "install.log", env=environment())
-    stamp = Stamp("editable", fingerprint((ROOT / "pyproject.toml").read_text()))
+    stamp = editable()
     if not stamp.is_set():
         command = [BIN / "pip", "install", "--no-build-isolation", "--no-deps", "--no-index"]
         settings = ["wheel.cmake=false", "wheel.py-api=", "editable.mode=inplace"]
@@ -302,8 +308,7 @@ def build_package(groups: Sequence[str]) -> None:
         changed = compile_target("all")
         packages.result()
     libraries = any((ROOT / "src/lanescope").glob("_native.*.so"))
-    editable = Stamp("editable", fingerprint((ROOT / "pyproject.toml").read_text()))
-    if changed or not libraries or not editable.is_set():
+    if changed or not libraries or not editable().is_set():
         install_package()
     if groups:
         write_bytecode()

@@ -7,11 +7,11 @@ import re
 import resource
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
+import lanescope as lanescope_package
 from lanescope.run.store import read_run
 from tests.cli.conftest import wait_for_a_result, ways_to_end
 from tests.patience import PATIENCE_S, until
@@ -72,8 +72,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(lanescope, tmp_path, argument
 def test_help_and_version(lanescope):
     text = lanescope("--help").stdout
     assert all(verb in text for verb in ("check", "bench", "topo", "report"))
-    with (Path(__file__).parents[2] / "pyproject.toml").open("rb") as file:
-        version = tomllib.load(file)["project"]["version"]
+    version = lanescope_package.__version__
     shown = lanescope("--version").stdout
     about = (
         rf"lanescope {re.escape(version)} \(commit .+, CUDA \d+\.\d+, code for .*(sm_|PTX ).+\)\n"

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 import zipfile
 from pathlib import Path
 
@@ -59,8 +58,7 @@ def bare_environment(programs):
 
 
 def test_its_name_says_python_and_platform(wheel):
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        version = tomllib.load(file)["project"]["version"]
+    version = lanescope.__version__
     minor = sys.version_info[1]
     python = "cp312-abi3" if minor >= 12 else f"cp3{minor}-cp3{minor}"
     name = rf"lanescope-{re.escape(version)}-{python}-manylinux_2_34_\w+\.whl"

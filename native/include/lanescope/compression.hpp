@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lanescope/version.hpp"
+#include "version.hpp"  // installed beside this one
 
 /// Compresses arrays without loss, on the host and on NVIDIA GPUs, and moves them compressed from
 /// GPU to GPU and from a GPU to the host and back. Link with `lanescope::compression`
