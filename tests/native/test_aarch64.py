@@ -183,6 +183,8 @@ def as_one_file(folder, to):
     sources = sorted((NATIVE / "src" / folder).glob("*.cpp"))
     # Those are for one kind of CPU each, and the library has them.
     sources = [path for path in sources if not path.name.startswith("host_strips_")]
+    # This one is but the values that CMake writes for each build.
+    sources = [path for path in sources if path.name != "build_info.cpp"]
     assert sources
     to.write_text("".join(f'#include "{path}"\n' for path in sources))
     return to
