@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import comb
-
 import numpy as np
 
 from lanescope.measurement.result import FloatArray, Statistics
@@ -70,8 +68,9 @@ def median_interval(values: FloatArray) -> tuple[float, float]:
 
 def _lower_rank(n: int) -> int:
     """Largest rank r with P(Binomial(n, 1/2) <= r) of 2.5 % or less, counted from 0."""
-    tail, rank = 0, -1
-    while 40 * (tail + comb(n, rank + 1)) <= 2**n:
+    tail, rank, ways = 0, -1, 1  # comb(n, rank + 1)
+    while 40 * (tail + ways) <= 2**n:
         rank += 1
-        tail += comb(n, rank)
+        tail += ways
+        ways = ways * (n - rank) // (rank + 1)
     return rank
