@@ -55,6 +55,8 @@ def run(step: Step, clone: Path, logs: Path) -> Timed:
         path = clone / step.edited
         comment = "# changed\n" if path.suffix == ".py" else "// changed\n"
         path.write_text(path.read_text() + comment)
+    else:  # Tests look at the style of files, too.
+        subprocess.run(["git", "-C", clone, "checkout", "--quiet", "."], check=True)
     variables = os.environ | {"PIP_NO_CACHE_DIR": "1", "CCACHE_DISABLE": "1"}
     variables["LANESCOPE_RUNS"] = str(logs / "runs")
     begin = time.monotonic()
@@ -62,8 +64,6 @@ def run(step: Step, clone: Path, logs: Path) -> Timed:
         step.command.split(), cwd=clone, env=variables, capture_output=True, text=True, check=False
     )
     took = time.monotonic() - begin
-    if step.edited:
-        subprocess.run(["git", "-C", clone, "checkout", "--quiet", step.edited], check=True)
     output = done.stdout + done.stderr
     (logs / f"{re.sub(r'[^a-z]+', '-', step.name)}.txt").write_text(output)
     told = re.findall(r"^(?:built: .*|=* ?\d+ passed.*)$", output, re.MULTILINE)
