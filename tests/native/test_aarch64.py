@@ -33,6 +33,7 @@ TOOLCHAIN = f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake/aarch64-linux-gnu.cmake'}"
 ROUNDING = re.search(r"-ffp-contract=\w+", (ROOT / "CMakeLists.txt").read_text())[0]
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
+# Some take 15 to 45 s: programs are compiled for them alone, and QEMU is many times slower.
 pytestmark = [
     pytest.mark.native,
     pytest.mark.skipif(COMPILER is None, reason="no g++-aarch64-linux-gnu"),

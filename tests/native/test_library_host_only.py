@@ -19,6 +19,7 @@ from tests.native.host_library import (
     run,
 )
 
+# The first takes 40 s: it builds the library anew, without CUDA.
 pytestmark = pytest.mark.native
 
 HEADER = ROOT / "native/include/lanescope/compression.hpp"
