@@ -183,11 +183,11 @@ def test_csv_and_report_of_a_stored_run(lanescope):
     assert lanescope("report", "latest", "--csv").stdout == done.stdout
 
 
-def test_every_output_of_a_described_machine_says_predicted(lanescope):
-    for arguments in (["check"], ["bench", "sweep", "--max", "1MiB"]):
-        for form in ([], ["--json"], ["--csv"]):
-            done = lanescope(*arguments, "--machine", "p6000", *form)
-            assert "predicted" in done.stdout.lower(), (arguments, form, done.stderr)
+@pytest.mark.parametrize("form", [(), ("--json",), ("--csv",)], ids=str)
+@pytest.mark.parametrize("arguments", [("check",), ("bench", "sweep", "--max", "1MiB")], ids=str)
+def test_every_output_of_a_described_machine_says_predicted(lanescope, arguments, form):
+    done = lanescope(*arguments, "--machine", "p6000", *form)
+    assert "predicted" in done.stdout.lower(), done.stderr
 
 
 def test_strict(lanescope, tmp_path):
