@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 BIN = VENV / "bin"
+PACKAGES = VENV / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 BUILD = ROOT / "build/native"
 LOGS = ROOT / "build/logs"
 #: Exists while pip writes: what a killed pip leaves looks installed and is not.
@@ -65,6 +67,8 @@ def require_python() -> None:
         raise BuildError(
             "Python's headers are missing; install python3-dev (Debian, Ubuntu) or python3-devel"
         )
+    if importlib.util.find_spec("ensurepip") is None:
+        raise BuildError("Python's venv is missing; install python3-venv (Debian, Ubuntu)")
 
 
 def require_compiler() -> None:
@@ -179,14 +183,7 @@ def create_environment() -> None:
         return
     begin = time.monotonic()
     shutil.rmtree(VENV, ignore_errors=True)
-    try:
-        run([sys.executable, "-m", "venv", VENV], LOGS / "venv.log")
-    except BuildError:
-        if "full" in reason((LOGS / "venv.log").read_text(), LOGS / "venv.log"):
-            raise
-        raise BuildError(
-            "Python's venv is missing; install python3-venv (Debian, Ubuntu)"
-        ) from None
+    run([sys.executable, "-m", "venv", VENV], LOGS / "venv.log")
     version = subprocess.run([BIN / "pip", "--version"], capture_output=True, text=True).stdout
     found = re.match(r"pip (\d+)", version)
     if not found or int(found[1]) < OLDEST_PIP:
@@ -224,10 +221,8 @@ NOT_IMPORTED = r"/tests?/|/(pip|setuptools|nvidia|cmake|scikit_build_core|mypy|m
 def write_bytecode() -> None:
     """Has Python start quickly, also where PYTHONDONTWRITEBYTECODE is set: tests start it often."""
     begin = time.monotonic()
-    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     command = [BIN / "python", "-m", "compileall", "-q", "-j", "0", "-x", NOT_IMPORTED]
-    folders = [VENV / f"lib/{version}/site-packages", ROOT / "src"]
-    run([*command, *folders], LOGS / "bytecode.log")
+    run([*command, PACKAGES, ROOT / "src"], LOGS / "bytecode.log")
     TIMING.add("bytecode", begin)
 
 
@@ -239,10 +234,8 @@ def configure() -> None:
     """Has CMake lay out the build folder, anew where another version of anything made it."""
     begin = time.monotonic()
     folder_key = fingerprint(str(ROOT), sys.version_info[:3], requirements("tools"))
-    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    hwloc = VENV / f"lib/{version}/site-packages/cmeel.prefix/lib"
     options = [f"-DLANESCOPE_ARCHITECTURES={os.environ.get('LANESCOPE_ARCHITECTURES', '')}"]
-    options += [f"-DLANESCOPE_RPATH={hwloc}"]
+    options += [f"-DLANESCOPE_RPATH={PACKAGES / 'cmeel.prefix/lib'}"]
     key, done = BUILD / "made-by", BUILD / "configured-with"
     if not key.is_file() or key.read_text() != folder_key:
         shutil.rmtree(BUILD, ignore_errors=True)
@@ -257,27 +250,20 @@ def configure() -> None:
     TIMING.add("configuration", begin)
 
 
-def compile_target(target: str) -> bool:
-    """Has Ninja build a target; returns whether there was anything to do. Prints what it says."""
+def compile_target(target: str) -> None:
+    """Has Ninja build a target; prints what compilers say of what they refuse."""
     begin = time.monotonic()
     jobs = str(len(os.sched_getaffinity(0)))
     command = ["ninja", "-C", BUILD, "-j", jobs, target]
     log = LOGS / f"ninja-{target}.log"
     try:
-        text = run(command, log, env=environment())
+        run(command, log, env=environment())
     except BuildError:
         text = log.read_text(errors="replace")
         failed = text.find("FAILED:")
         sys.stderr.write(text[failed:] if failed >= 0 else "")
         raise
     TIMING.add("compilation", begin)
-    return "no work to do" not in text
-
-
-def editable() -> Stamp:
-    """Whether the environment imports the sources, under the version and names of now."""
-    files = (ROOT / "pyproject.toml", ROOT / "native/include/lanescope/version.hpp")
-    return Stamp("editable", fingerprint(*(file.read_text() for file in files)))
 
 
 def install_package() -> None:
@@ -285,7 +271,9 @@ def install_package() -> None:
     begin = time.monotonic()
     prefix = ["--component", "python", "--prefix", ROOT / "src"]
     run(["cmake", "--install", BUILD, *prefix], LOGS / "install.log", env=environment())
-    stamp = editable()
+    # The environment knows the package's version and names.
+    files = (ROOT / "pyproject.toml", ROOT / "native/include/lanescope/version.hpp")
+    stamp = Stamp("editable", fingerprint(*(file.read_text() for file in files)))
     if not stamp.is_set():
         command = [BIN / "pip", "install", "--no-build-isolation", "--no-deps", "--no-index"]
         settings = ["wheel.cmake=false", "wheel.py-api=", "editable.mode=inplace"]
@@ -305,11 +293,9 @@ def build_package(groups: Sequence[str]) -> None:
     with ThreadPoolExecutor(1) as beside:  # pip waits for the network, compilers for the CPU
         packages = beside.submit(install, "package", *groups)
         configure()
-        changed = compile_target("all")
+        compile_target("all")
         packages.result()
-    libraries = any((ROOT / "src/lanescope").glob("_native.*.so"))
-    if changed or not libraries or not editable().is_set():
-        install_package()
+    install_package()
     if groups:
         write_bytecode()
 

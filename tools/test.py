@@ -49,7 +49,7 @@ def main(which: str) -> int:
         print("the test tools are missing; run make test", file=sys.stderr)
         return 2
     good = {
-        "lint": lambda: lint(),
+        "lint": lint,
         "quick": lambda: lint() & tests("not native"),
         "native": lambda: programs() & tests("native"),
     }[which]()

@@ -58,9 +58,10 @@ def variables(python: Path) -> dict[str, str]:
 
 def source_distribution(python: Path, out: Path) -> Path:
     """Everything that a build takes, as one archive."""
-    code = f"import scikit_build_core.build as b; print(b.build_sdist({str(out)!r}))"
-    subprocess.run([python, "-c", code], cwd=ROOT, check=True, capture_output=True)
-    return max(out.glob("lanescope-*.tar.gz"), key=lambda path: path.stat().st_mtime)
+    code = f"import os; os.chdir({str(ROOT)!r}); import scikit_build_core.build as b; "
+    code += f"print(b.build_sdist({str(out)!r}))"
+    name = build.run([python, "-c", code], LOGS / "sdist.log").splitlines()[-1]
+    return out / name
 
 
 def built_wheel(python: Path, source: Path, out: Path) -> Path:
@@ -75,13 +76,12 @@ def built_wheel(python: Path, source: Path, out: Path) -> Path:
 def audited(python: Path, wheel: Path, out: Path) -> Path:
     """The same wheel for the platform that its symbols allow; fails where they need a newer one."""
     command = [python, "-m", "auditwheel", "repair", "--plat", PLATFORM, "--exclude", NOT_OURS]
-    before = set(out.glob("*.whl"))
-    log = LOGS / "auditwheel.log"
-    text = build.run([*command, "-w", out, wheel], log, env=variables(python))
+    earned = wheel.parent / "earned"
+    build.run([*command, "-w", earned, wheel], LOGS / "auditwheel.log", env=variables(python))
+    (found,) = earned.glob("*.whl")
+    kept = found.replace(out / found.name)
     shutil.rmtree(wheel.parent)
-    new = set(out.glob("*.whl")) - before
-    named = [path for path in out.glob("*.whl") if path.name in text]
-    return next(iter(new or named))
+    return kept
 
 
 def contents(wheel: Path) -> str:
@@ -131,6 +131,8 @@ def main() -> int:
         make_wheel(asked.out.resolve(), asked.from_sdist)
     except BuildError as error:
         return build.tell(str(error))
+    except OSError as error:
+        return build.tell(f"{error.filename or 'the wheel'}: {error.strerror}; mend that first")
     except KeyboardInterrupt:
         print("interrupted; the next make wheel begins again", file=sys.stderr)
         return 130

