@@ -2,6 +2,7 @@
 # make check        build, then measure this machine
 # make test         style, types, and all tests but those of test-native
 # make test-native  the native code with sanitizers, emulated kernels, fuzzing, wheels, the C++ library
+# make torture      all trials with wrong input, damaged files, interruptions; SEED=7 for others
 # make wheel        release wheels for this Python, in dist/; PYTHON=python3.12 for another
 # make library      the library for C++, installed below PREFIX (docs/cpp.md)
 # make time         how long all of these take, from a fresh clone
@@ -20,7 +21,7 @@ ROUNDS ?= 1000
 SEED   ?= 1
 export CXX ?= g++
 
-.PHONY: all build check test test-native lint wheel library time gpu-test format fuzz simulate stubs clean
+.PHONY: all build check test test-native torture lint wheel library time gpu-test format fuzz simulate stubs clean
 
 all: build
 	@if [ ! -e build/measured ]; then $(MAKE) --no-print-directory check && touch build/measured; \
@@ -44,6 +45,10 @@ test: python
 test-native: python
 	@$(PYTHON) tools/build.py --for test lint
 	@$(BIN)/python tools/test.py native
+
+torture: python
+	@$(PYTHON) tools/build.py --for test lint
+	@LANESCOPE_SEED=$(SEED) $(BIN)/python tools/test.py torture
 
 lint: python
 	@$(PYTHON) tools/build.py --for test lint

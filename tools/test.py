@@ -1,4 +1,4 @@
-"""Runs the tests: python tools/test.py quick, native or lint. Used by the Makefile, in .venv."""
+"""Runs the tests: python tools/test.py quick|native|torture|lint. Used by the Makefile."""
 
 from __future__ import annotations
 
@@ -31,11 +31,14 @@ def lint() -> bool:
     return not any([process.wait() for process in processes])  # noqa: C419, all have to end
 
 
-def tests(marked: str) -> bool:
+def tests(marked: str, *paths: str, **variables: str) -> bool:
     """Those that a marker selects, on all CPUs."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", marked, f"--durations={SLOWEST}"]
     workers = ["-n", str(len(os.sched_getaffinity(0))), "--dist", "worksteal"]
-    return subprocess.run([*command, *workers], cwd=ROOT, check=False).returncode == 0
+    done = subprocess.run(
+        [*command, *workers, *paths], cwd=ROOT, env=os.environ | variables, check=False
+    )
+    return done.returncode == 0
 
 
 def programs() -> bool:
@@ -52,6 +55,7 @@ def main(which: str) -> int:
         "lint": lint,
         "quick": lambda: lint() & tests("not native"),
         "native": lambda: programs() & tests("native"),
+        "torture": lambda: tests("not native", "tests/torture", LANESCOPE_TRIALS="full"),
     }[which]()
     return 0 if good else 1
 
