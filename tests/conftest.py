@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -34,6 +35,17 @@ def gpu_to_gpu(source: int, destination: int, size: int = 512 << 20) -> Copy:
 def experiment_of(*copies: Copy, name: str = "case") -> Experiment:
     pageable = any(c.source.memory is Memory.PAGEABLE for c in copies)
     return Experiment(name, name, copies, Timing.HOST if pageable else Timing.GATE)
+
+
+@pytest.fixture
+def results_folder() -> Path:
+    """The stored runs that README and docs cite."""
+    return Path(__file__).parents[1] / "benchmarks" / "results"
+
+
+@pytest.fixture
+def source_folder() -> Path:
+    return Path(__file__).parents[1] / "src" / "lanescope"
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from lanescope.experiment import Experiment, Memory, Submission
 from lanescope.experiment.cases import CaseOptions, build_cases, choose
 from lanescope.experiment.catalogue import (
     CHECK_BYTES,
-    check_experiments,
-    select,
+    select_cases,
     sweep_experiments,
 )
 from lanescope.experiment.experiment import experiment_of
@@ -24,6 +23,7 @@ from lanescope.experiment.notation import DEFAULT_BYTES
 from lanescope.experiment.requirements import (
     chosen_gpus,
     largest_sweep_bytes,
+    missing_part,
     require_fits,
     require_parts,
     require_room,
@@ -36,7 +36,14 @@ from lanescope.measurement.result import Result
 from lanescope.measurement.sampling import Plan, measure_one
 from lanescope.model.sms import sm_curves
 from lanescope.run.run import Run
-from lanescope.running import Progress, Setup, backend_for, resolve_machine, run_experiments
+from lanescope.running import (
+    Progress,
+    Setup,
+    backend_for,
+    machine_differences,
+    resolve_machine,
+    run_experiments,
+)
 
 
 def check(
@@ -48,6 +55,8 @@ def check(
     allow_busy: bool = False,
     out: Path | None = None,
     progress: Progress | None = None,
+    expected: Machine | str | None = None,
+    expected_gpus: int | None = None,
 ) -> Run:
     """Measure every path of a machine and judge it.
 
@@ -68,6 +77,11 @@ def check(
         Run folder; None makes one under the runs folder.
     progress
         Called before each experiment.
+    expected
+        What the machine should be like: a `Machine`, a machine file or a shipped name.
+        Differences are in the run's manifest, as `missing`.
+    expected_gpus
+        How many GPUs there should be that can be used.
 
     Returns
     -------
@@ -87,10 +101,17 @@ def check(
     """
     resolved = resolve_machine(machine)
     require_fits(resolved, size_bytes)
-    experiments = select(check_experiments(resolved, size_bytes), cases)
+    experiments = select_cases(resolved, size_bytes, cases)
     if not experiments:
         raise InputError(f"machine {resolved.name!r} has no path to measure; give it nodes or GPUs")
-    setup = Setup("check", allow_busy, out, progress)
+    setup = Setup(
+        "check",
+        allow_busy,
+        out,
+        progress,
+        missing=machine_differences(resolved, expected, expected_gpus),
+        unmeasured=() if resolved.gpus or cases or resolved.described else resolved.notes[:1],
+    )
     return run_experiments(resolved, experiments, plan or Plan(), setup)
 
 
@@ -162,9 +183,10 @@ def bench(
     resolved = resolve_machine(machine)
     names = choose(cases, prefixes)
     if not resolved.gpus:
-        raise InputError(
+        raise missing_part(
+            resolved,
             f"machine {resolved.name!r} has no GPU, and every case takes one; 'lanescope check' "
-            "measures host memory, --machine works on a described machine"
+            "measures host memory, --machine works on a described machine",
         )
     wanted = options or CaseOptions()
     size, notes = fitting_size(
@@ -236,9 +258,10 @@ def latency(
     if resolved.described:
         raise InputError(f"machine {resolved.name!r} is described; latencies are only measured")
     if not resolved.gpus:
-        raise InputError(
+        raise missing_part(
+            resolved,
             f"machine {resolved.name!r} has no GPU to take latencies of; "
-            "'lanescope check' measures host memory"
+            "'lanescope check' measures host memory",
         )
     experiments = latency_experiments(resolved, chosen_gpus(resolved, gpus))
     plan = plan or Plan(budget_seconds=0.5)
@@ -275,9 +298,10 @@ def small(
     """
     resolved = resolve_machine(machine)
     if not resolved.gpus or resolved.described:
-        raise InputError(
+        raise missing_part(
+            resolved,
             f"machine {resolved.name!r} has no GPU here to copy to and from; "
-            "'lanescope check' measures host memory"
+            "'lanescope check' measures host memory",
         )
     chosen = stepped_sizes() if sizes is None else sizes
     experiments = small_experiments(resolved, chosen_gpus(resolved, gpus), chosen, counts, methods)
@@ -308,9 +332,10 @@ def sms(
     """
     resolved = resolve_machine(machine)
     if not resolved.gpus or resolved.described:
-        raise InputError(
+        raise missing_part(
+            resolved,
             f"machine {resolved.name!r} has no GPU here whose SMs could copy; "
-            "'lanescope check' measures host memory"
+            "'lanescope check' measures host memory",
         )
     experiments = sms_experiments(resolved, chosen_gpus(resolved, gpus), size_bytes)
 

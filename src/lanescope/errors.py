@@ -4,20 +4,39 @@
 
     LanescopeError
     ├── InputError        what the user gave cannot be used  (exit code 2)
+    │   └── MissingPartError     this machine lacks a part that it needs  (exit code 4)
     └── NotMeasuredError  a path of this machine cannot be measured now
+        ├── BusyError            because other processes use it
+        └── NotApplicableError   because there is no such number here
 
 Every message is one sentence that says what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
 
+from lanescope.exit_codes import ExitCode
+
 
 class LanescopeError(Exception):
-    """Base of everything that lanescope raises on purpose."""
+    """Base of everything that lanescope raises on purpose.
+
+    Attributes
+    ----------
+    exit_code
+        What the command line ends with.
+    """
+
+    exit_code: int = ExitCode.INPUT
 
 
 class InputError(LanescopeError):
     """An argument, a file or a folder that the user gave cannot be used."""
+
+
+class MissingPartError(InputError):
+    """The machine does not have a part that the request needs, such as a GPU."""
+
+    exit_code = ExitCode.NOT_AS_EXPECTED
 
 
 class NotMeasuredError(LanescopeError):
@@ -35,3 +54,11 @@ class NotMeasuredError(LanescopeError):
         super().__init__(reason if remedy is None else f"{reason} {remedy}")
         self.reason = reason
         self.remedy = remedy
+
+
+class BusyError(NotMeasuredError):
+    """A path is not measured because other processes use it now."""
+
+
+class NotApplicableError(NotMeasuredError):
+    """There is no such number: nothing is wrong, and no other time will bring it."""

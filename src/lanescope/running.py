@@ -44,6 +44,17 @@ def resolve_machine(machine: Machine | str | None) -> Machine:
     return machine_named(machine) if isinstance(machine, str) else machine
 
 
+def machine_differences(
+    found: Machine, expected: Machine | str | None, gpus: int | None
+) -> tuple[str, ...]:
+    """Return how a machine differs from what is expected; a sentence each."""
+    from lanescope.machine.expected import differences, gpu_count_difference
+
+    count = None if gpus is None else gpu_count_difference(gpus, found)
+    others = () if expected is None else differences(resolve_machine(expected), found)
+    return ((count,) if count else ()) + others
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """What a run is, apart from what it measures first.
@@ -52,6 +63,8 @@ class Setup:
     ----------
     then
         Told the results, it returns what to measure next.
+    missing, unmeasured
+        See `Manifest`.
     parameters
         Text of a suite's parameter file.
     resume
@@ -68,6 +81,8 @@ class Setup:
     then: Callable[[Sequence[Result]], Sequence[Experiment]] | None = None
     parameters: str | None = None
     resume: bool = False
+    missing: tuple[str, ...] = ()
+    unmeasured: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +112,8 @@ def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
         tool_version=__version__,
         machine=machine,
         notes=setup.notes,
+        missing=setup.missing,
+        unmeasured=setup.unmeasured,
         cases=setup.cases,
         parameters=setup.parameters,
     )

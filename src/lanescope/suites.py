@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lanescope.backend.memory import free_bytes
 from lanescope.errors import InputError
+from lanescope.experiment.requirements import missing_part
 from lanescope.experiment.taruc import (
     Benchmark,
     Only,
@@ -122,7 +123,7 @@ def suite_sections(
     sections = plan_suite(machine, parameters, benchmarks, only, free_bytes(machine))
     if not any(section.experiments for section in sections):
         asked = benchmarks or tuple(s.benchmark for s in sections)
-        raise InputError(_why_nothing(machine, asked, suite_notes(machine, sections)))
+        raise _why_nothing(machine, asked, suite_notes(machine, sections))
     return sections
 
 
@@ -136,14 +137,19 @@ def suite_notes(machine: Machine, sections: Sequence[Section]) -> tuple[str, ...
     return (*notes, *(note for section in sections for note in section.notes))
 
 
-def _why_nothing(machine: Machine, asked: Sequence[Benchmark], notes: Sequence[str]) -> str:
+def _why_nothing(machine: Machine, asked: Sequence[Benchmark], notes: Sequence[str]) -> InputError:
     name = f"machine {machine.name!r}"
     if not machine.gpus and asked and all(b.needs_gpu for b in asked):
-        return f"{name} has no GPU to copy to and from; 'lanescope bench host' measures host memory"
+        return missing_part(
+            machine,
+            f"{name} has no GPU to copy to and from; 'lanescope bench host' measures host memory",
+        )
     if not asked:
-        return "no micro-benchmark is asked for; set run = true in a section of the parameter file"
+        return InputError(
+            "no micro-benchmark is asked for; set run = true in a section of the parameter file"
+        )
     why = f": {notes[-1].rstrip('.')}" if notes else ""
-    return f"{name} has nothing to measure by these parameters{why}"
+    return InputError(f"{name} has nothing to measure by these parameters{why}")
 
 
 def _benchmarks(names: Sequence[Benchmark | str]) -> tuple[Benchmark, ...]:

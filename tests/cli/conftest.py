@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from lanescope.machine import discover
 from lanescope.run.run import State
 from tests.patience import PATIENCE_S, until
 
@@ -76,3 +77,10 @@ def wait_for_a_result(folder):
     """Return in the middle of the experiment after the first stored one."""
     until(lambda: list((folder / "results").glob("*.parquet")))
     time.sleep(0.3)
+
+
+@pytest.fixture
+def no_gpus():
+    """Only where there is no GPU."""
+    if discover().gpus:
+        pytest.skip("there are GPUs here")

@@ -17,9 +17,9 @@ def test_help_names_what_is_measured(lanescope):
 
 
 @no_gpu
-def test_without_a_gpu_one_sentence_and_exit_code_2(lanescope):
+def test_without_a_gpu_one_sentence_and_exit_code_4(lanescope):
     done = lanescope("bench", "latency")
-    assert done.returncode == 2
+    assert done.returncode == 4
     assert done.stdout == ""
     assert "has no GPU to take latencies of" in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -159,7 +159,7 @@ def test_an_unknown_predictor_is_named_before_anything_else(shown):
 @pytest.mark.skipif(bool(discover().gpus), reason="there is a GPU")
 def test_without_a_gpu_a_stored_run_is_named(lanescope):
     done = lanescope("model", "validate")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr.count("\n") == 1
     assert "'lanescope model validate RUN'" in done.stderr
 

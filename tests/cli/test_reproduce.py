@@ -31,7 +31,8 @@ from tests.watch.reproductions import reproduction
 def test_what_cannot_be_done_is_one_sentence(lanescope, tmp_path, arguments, words):
     out = tmp_path / "out"
     done = lanescope("reproduce", *arguments, "--out", out)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    code = 4 if "99" in arguments else 2
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1), done.stderr
     assert words in done.stderr
     assert not out.exists()
 
@@ -39,7 +40,7 @@ def test_what_cannot_be_done_is_one_sentence(lanescope, tmp_path, arguments, wor
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU")
 def test_without_a_gpu_it_is_one_sentence(lanescope):
     done = lanescope("reproduce", "pcie-thesis")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1), done.stderr
     assert "there is no GPU 0 to run the programs on" in done.stderr
 
 

@@ -72,7 +72,7 @@ def test_what_cannot_be_written_leaves_the_programs_exit_code(lanescope, tmp_pat
 @no_gpu
 def test_doctor_says_what_stands_in_the_way(lanescope):
     done = lanescope("doctor")
-    assert done.returncode == 1
+    assert done.returncode == 4
     assert "trace" in done.stdout
     assert "does not work." in done.stdout
     (trace,) = (s for s in json.loads(lanescope("doctor", "--json").stdout) if s["name"] == "trace")

@@ -128,7 +128,7 @@ def test_what_is_not_there_has_a_reason_and_no_number(two_gpus):
     busy, killed, out = cell_values(matrix, {case.name: found[0]})
     assert busy.verdict == Verdict(Status.NOT_MEASURED, "g0 is busy.", "Wait.")
     assert killed.verdict.reason == "the run ended before it"
-    assert out.verdict.reason == "not applicable: they are out of reach"
+    assert out.verdict == Verdict(Status.NOT_APPLICABLE, "they are out of reach")
     assert {v.number() for v in (busy, killed, out)} == {None}
     assert sum_of((busy, killed, out)) is None
 

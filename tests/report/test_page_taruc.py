@@ -62,7 +62,7 @@ def test_what_is_missing_is_an_open_point():
     shown = source.partition('class="conclusion')[2].partition("</div>")[0]
     assert "22 not measured" in shown
     assert "Locked memory is limited to 64 KiB." in shown
-    assert conclusion(small_suite()) == (
+    assert conclusion(small_suite()).endswith(
         "645 experiments of the micro-benchmarks measured; 22 not measured; 13 findings."
     )
 

@@ -11,7 +11,7 @@ from lanescope._core import native
 from lanescope.backend.base import Session
 from lanescope.backend.probes import Probe, probe_of
 from lanescope.backend.specs import copy_spec
-from lanescope.errors import NotMeasuredError
+from lanescope.errors import NotApplicableError, NotMeasuredError
 from lanescope.experiment import Engine, Experiment
 from lanescope.measurement.result import FloatArray, LinkEvidence
 
@@ -119,7 +119,7 @@ class LoadedSession:
             self._too_short += 1
             self._probe.shorten()
         else:
-            raise NotMeasuredError(
+            raise NotApplicableError(
                 "It ends only when the load does, however short it is: what was queued before it "
                 "goes first."
             )

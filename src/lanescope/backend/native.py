@@ -28,7 +28,7 @@ from lanescope.backend.threads import (
     require_words,
 )
 from lanescope.backend.walks import WalkSession, require_walks, walks
-from lanescope.errors import InputError, NotMeasuredError
+from lanescope.errors import BusyError, InputError, NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment
 from lanescope.experiment.footprint import taken_bytes
 from lanescope.experiment.limit import route
@@ -177,14 +177,14 @@ class NativeBackend:
             "Take pageable, huge or small-pages memory.",
         )
 
-    def _find_busy(self) -> dict[int, NotMeasuredError]:
-        busy: dict[int, NotMeasuredError] = {}
+    def _find_busy(self) -> dict[int, BusyError]:
+        busy: dict[int, BusyError] = {}
         if self._nvml is None:
             return busy
         for gpu in self._machine.gpus:
             load, others = self._nvml.busy(gpu.uuid) if gpu.uuid is not None else (None, [])
             if others and load is not None and load >= _BUSY_PERCENT:
-                busy[gpu.index] = NotMeasuredError(
+                busy[gpu.index] = BusyError(
                     f"{gpu.id} is busy: {load} % load, used by process {_listed(others)}.",
                     "Wait for it to end, or measure all the same with --allow-busy.",
                 )

@@ -1,8 +1,6 @@
 """The verbs, and how every failure becomes one sentence and an exit code.
 
-Exit codes: 0 all is well, 1 a path is slower than it should be, 2 bad input,
-3 something could not be measured and ``--strict``, 130 after Ctrl-C, 143 after
-SIGTERM. ``watch`` and ``advise`` end as their program does.
+The codes are in `lanescope.exit_codes`; ``watch`` and ``advise`` end as their program does.
 """
 
 from __future__ import annotations
@@ -45,7 +43,10 @@ from lanescope.cli import (
     watch,
 )
 from lanescope.cli.ended import ProgramEnded
+from lanescope.cli.fault import report_fault
+from lanescope.cli.terminal_text import tolerant_streams
 from lanescope.errors import InputError, LanescopeError
+from lanescope.exit_codes import ExitCode
 
 app = typer.Typer(
     name="lanescope",
@@ -157,39 +158,47 @@ def _interrupted() -> str:
 def main() -> NoReturn:
     """Run the command line and exit."""
     signal.signal(signal.SIGTERM, _on_sigterm)
+    with tolerant_streams():
+        code = _run()
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Run the command line and return the exit code; whatever fails has its sentence by then."""
     try:
         code = app(standalone_mode=False)
-        if code == 130:  # typer has caught the interruption
-            code = _fail(_interrupted(), 130)
+        if code == ExitCode.INTERRUPTED:  # typer has caught the interruption
+            return _fail(_interrupted(), code)
         if sys.stdout is not None:  # closed by whoever started us
             sys.stdout.flush()  # now, while a failure still has a sentence
     except ProgramEnded as end:
-        code = end.code  # the program's own: nothing is said of it, whatever it is
+        return end.code  # the program's own: nothing is said of it, whatever it is
     except LanescopeError as error:
-        code = _fail(str(error), getattr(error, "exit_code", 2))
+        return _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
-        code = _fail(_interrupted(), 130)
+        return _fail(_interrupted(), ExitCode.INTERRUPTED)
     except BrokenPipeError:
-        code = _drop_output(0)  # whoever read our output has gone
+        return _drop_output(ExitCode.OK)  # whoever read our output has gone
     except SystemExit as end:
         # typer ends with 1 after a broken pipe, which here means that a path is slow
-        if not isinstance(end.__context__, BrokenPipeError):
-            if end.code == 128 + signal.SIGTERM:
-                _fail(_interrupted(), 143)
-            raise
-        code = _drop_output(0)
+        if isinstance(end.__context__, BrokenPipeError):
+            return _drop_output(ExitCode.OK)
+        code = end.code
+        if code == ExitCode.TERMINATED:
+            return _fail(_interrupted(), code)
     except OSError as error:
         what = error.filename or "the output"
-        code = _drop_output(_fail(f"cannot read or write {what}: {error.strerror}", 2))
+        message = f"cannot read or write {what}: {error.strerror or error}"
+        return _drop_output(_fail(message, ExitCode.INPUT))
     except Exception as error:
         # typer's own errors, whichever copy of click they come from, know how to say it.
-        message = getattr(error, "format_message", None)
-        if message is None:
-            raise
-        text = _one_line(message())  # empty where help has been printed instead
-        code = getattr(error, "exit_code", 2)
-        code = _fail(text, code) if text else code
-    sys.exit(code if isinstance(code, int) else 0)
+        format_message = getattr(error, "format_message", None)
+        if format_message is None:
+            return _drop_output(_fail(report_fault(error), ExitCode.FAULT))
+        text = _one_line(format_message())  # empty where help has been printed instead
+        code = getattr(error, "exit_code", ExitCode.INPUT)
+        return _fail(text, code) if text else code
+    return code if isinstance(code, int) else ExitCode.OK
 
 
 def _fail(message: str, code: int) -> int:

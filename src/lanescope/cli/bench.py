@@ -214,7 +214,7 @@ def bench(
             out=out,
             progress=progress,
         )
-    _show(run, form=form, json=json, csv=csv, mean=mean, verbose=verbose)
+    _show(run, form=form, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
     raise typer.Exit(exit_code(run, strict=strict))
 
 
@@ -251,11 +251,13 @@ def _options(
     return CaseOptions(size_bytes, Memory(memory), node, pairs)
 
 
-def _show(run: Run, *, form: str, json: bool, csv: bool, mean: bool, verbose: bool) -> None:
+def _show(
+    run: Run, *, form: str, json: bool, csv: bool, strict: bool, mean: bool, verbose: bool
+) -> None:
     from lanescope.cli.output import show_run
 
     if form == "lanescope" or csv:
-        show_run(run, json=json, csv=csv, mean=mean, verbose=verbose)
+        show_run(run, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
         return
     from lanescope.cli.output import write_page
     from lanescope.report.nvbandwidth_format import nvbandwidth_json, nvbandwidth_text

@@ -9,6 +9,8 @@ import typer
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
+    ExpectGpusOption,
+    ExpectOption,
     JsonOption,
     MachineOption,
     OutOption,
@@ -39,12 +41,15 @@ def check(
     json: JsonOption = False,
     csv: CsvOption = False,
     strict: StrictOption = False,
+    expect: ExpectOption = None,
+    expect_gpus: ExpectGpusOption = None,
     allow_busy: BusyOption = False,
 ) -> None:
     """Measure every path of this machine and say whether it is healthy.
 
     Prints a table and writes a page. Exit code: 0 all paths are well, 1 a path is
-    slower than it should be, 2 bad input, 3 not everything measured and --strict.
+    slower than it should be, 2 bad input, 3 not everything measured and --strict (5 where
+    only other processes stood in the way), 4 the machine is not as --expect says.
     """
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
@@ -55,11 +60,10 @@ def check(
     size_bytes = parse_size(size)
     plan = Plan(parse_percent(target), parse_budget(budget))
     if list_cases:
-        from lanescope.experiment.catalogue import check_experiments, select
+        from lanescope.experiment.catalogue import select_cases
         from lanescope.running import resolve_machine
 
-        every = check_experiments(resolve_machine(machine), size_bytes)
-        for experiment in select(every, case or []):
+        for experiment in select_cases(resolve_machine(machine), size_bytes, case or []):
             print(f"{experiment.name:32} {experiment.title}")
         return
     with progress_on_terminal() as progress:
@@ -71,6 +75,8 @@ def check(
             allow_busy=allow_busy,
             out=out,
             progress=progress,
+            expected=expect,
+            expected_gpus=expect_gpus,
         )
-    show_run(run, json=json, csv=csv)
+    show_run(run, json=json, csv=csv, strict=strict)
     raise typer.Exit(exit_code(run, strict=strict))

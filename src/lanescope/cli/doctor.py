@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanescope.cli.options import JsonOption
+from lanescope.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from lanescope.machine import Machine
@@ -43,7 +44,7 @@ def doctor(
         _print(machine, found)
     if cost:
         _measure_cost(machine, as_json)
-    raise typer.Exit(0 if any(one.works for one in found) else 1)
+    raise typer.Exit(ExitCode.OK if any(one.works for one in found) else ExitCode.NOT_AS_EXPECTED)
 
 
 def _print(machine: Machine, found: Sequence[Examined]) -> None:
@@ -64,12 +65,12 @@ def _measure_cost(machine: Machine, as_json: bool) -> None:
     """Measure what tracing costs, and keep it for the summaries of watches."""
     import sys
 
-    from lanescope.errors import InputError, NotMeasuredError
+    from lanescope.errors import InputError, MissingPartError, NotMeasuredError
     from lanescope.report.format import seconds_text
     from lanescope.watch.tracing_cost import COUNT, TURNS, keep, measure_tracing_cost
 
     if not machine.gpus:
-        raise InputError("there is no GPU here: what tracing costs cannot be measured")
+        raise MissingPartError("there is no GPU here: what tracing costs cannot be measured")
     try:
         told = measure_tracing_cost(machine)
     except NotMeasuredError as error:

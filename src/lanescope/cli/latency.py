@@ -46,5 +46,5 @@ def latency(
     plan = Plan(parse_percent(target), parse_budget(budget))
     with progress_on_terminal() as progress:
         run = api.latency(gpus=gpu, plan=plan, allow_busy=allow_busy, out=out, progress=progress)
-    show_run(run, json=json, csv=csv)
+    show_run(run, json=json, csv=csv, strict=strict)
     raise typer.Exit(exit_code(run, strict=strict))

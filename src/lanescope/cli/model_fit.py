@@ -95,7 +95,7 @@ def _measured(gpu: int, budget: float, out: Path | None) -> Path:
     import sys
 
     from lanescope.cli.output import progress_bar
-    from lanescope.errors import InputError, NotMeasuredError
+    from lanescope.errors import InputError, MissingPartError, NotMeasuredError
     from lanescope.machine import discover
     from lanescope.model.transfer.fit_run import facts_of, store_samples
     from lanescope.run.folders import new_run_folder
@@ -104,7 +104,7 @@ def _measured(gpu: int, budget: float, out: Path | None) -> Path:
         raise InputError(f"--budget {budget:g} is not above 0 and up to 60 seconds")
     machine = discover()
     if gpu not in {one.index for one in machine.gpus}:
-        raise InputError(
+        raise MissingPartError(
             f"there is no GPU {gpu} here to be measured; 'lanescope model fit RUN' fits stored "
             "samples again, and 'predict --machine NAME' takes the parameters of another machine"
         )

@@ -27,6 +27,25 @@ CsvOption = Annotated[bool, typer.Option("--csv", help="Print the results as CSV
 StrictOption = Annotated[
     bool, typer.Option("--strict", help="Exit with 3 when something could not be measured.")
 ]
+ExpectOption = Annotated[
+    str | None,
+    typer.Option(
+        "--expect",
+        metavar="FILE.toml",
+        help="Compare this machine with a machine file, as saved by 'topo --save': exit with 4 "
+        "where a part is missing or different.",
+    ),
+]
+ExpectGpusOption = Annotated[
+    int | None,
+    typer.Option(
+        "--expect-gpus",
+        min=0,
+        max=1024,
+        metavar="N",
+        help="Exit with 4 unless so many GPUs can be used.",
+    ),
+]
 BusyOption = Annotated[
     bool, typer.Option("--allow-busy", help="Measure GPUs that other processes use, too.")
 ]

@@ -75,10 +75,18 @@ def progress_on_terminal() -> Iterator[Progress | None]:
         yield on_start
 
 
-def show_run(run: Run, *, json: bool, csv: bool, mean: bool = False, verbose: bool = False) -> None:
+def show_run(
+    run: Run,
+    *,
+    json: bool,
+    csv: bool,
+    strict: bool = False,
+    mean: bool = False,
+    verbose: bool = False,
+) -> None:
     """Write a new run's page, print the run, and say on standard error where both are."""
     write_page(run)  # first: whoever reads the table may stop reading
-    print_run(run, json=json, csv=csv, mean=mean, verbose=verbose)
+    print_run(run, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
 
 
 def write_page(run: Run) -> None:
@@ -111,18 +119,24 @@ def write_plots(run: Run) -> None:
 
 
 def print_run(
-    run: Run, *, json: bool, csv: bool, mean: bool = False, verbose: bool = False
+    run: Run,
+    *,
+    json: bool,
+    csv: bool,
+    strict: bool = False,
+    mean: bool = False,
+    verbose: bool = False,
 ) -> None:
-    """Print a run in the format asked for."""
+    """Print a run in the requested format."""
     if json or csv:
         from lanescope.run.export import run_csv, run_json
 
-        print(run_json(run) if json else run_csv(run), end="\n" if json else "")
+        print(run_json(run, strict=strict) if json else run_csv(run), end="\n" if json else "")
         return
     from lanescope.report.tables import run_tables
 
     out = console()
-    for part in run_tables(run, mean=mean, verbose=verbose):
+    for part in run_tables(run, mean=mean, verbose=verbose, strict=strict):
         out.print(part)
 
 
@@ -143,12 +157,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def exit_code(run: Run, *, strict: bool) -> int:
-    """Return the exit code that a run's verdicts ask for."""
-    from lanescope.measurement.result import Status
+    """Return the exit code that a run's outcome calls for."""
+    from lanescope.report.outcome import outcome
 
-    verdicts = [v for result in run.results for v in result.verdicts]
-    if any(v.failed for v in verdicts):
-        return 1
-    if strict and any(v.status is Status.NOT_MEASURED for v in verdicts):
-        return 3
-    return 0
+    return outcome(run, strict=strict).exit_code or 0

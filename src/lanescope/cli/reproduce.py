@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanescope.errors import InputError
+from lanescope.errors import InputError, MissingPartError
 
 if TYPE_CHECKING:
     from lanescope.machine import Machine
@@ -135,7 +135,7 @@ def _require_gpu(machine: Machine, gpu: int) -> None:
     if found is None:
         have = ", ".join(one.id for one in machine.gpus)
         there = f"here are {have}" if have else "the driver knows none here: look at nvidia-smi"
-        raise InputError(f"there is no GPU {gpu} to run the programs on; {there}")
+        raise MissingPartError(f"there is no GPU {gpu} to run the programs on; {there}")
     if found.unavailable is not None:
         raise InputError(f"{found.id} cannot be used: {found.unavailable}")
 

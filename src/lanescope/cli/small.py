@@ -76,7 +76,7 @@ def small(
             out=out,
             progress=progress,
         )
-    show_run(run, json=json, csv=csv)
+    show_run(run, json=json, csv=csv, strict=strict)
     raise typer.Exit(exit_code(run, strict=strict))
 
 

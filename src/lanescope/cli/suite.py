@@ -87,7 +87,7 @@ def run_benchmarks(
         print(f"nothing is left to measure: {common.out} holds all points", file=sys.stderr)
     if not run.manifest.machine.described:
         write_plots(run)
-    show_run(run, json=common.json, csv=common.csv)
+    show_run(run, json=common.json, csv=common.csv, strict=common.strict)
     raise typer.Exit(exit_code(run, strict=common.strict))
 
 

@@ -70,7 +70,7 @@ def sweep(
             out=out,
             progress=progress,
         )
-    show_run(run, json=json, csv=csv)
+    show_run(run, json=json, csv=csv, strict=strict)
     raise typer.Exit(exit_code(run, strict=strict))
 
 

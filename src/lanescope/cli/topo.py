@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lanescope.cli.options import JsonOption, MachineOption
+from lanescope.cli.options import ExpectGpusOption, ExpectOption, JsonOption, MachineOption
+from lanescope.exit_codes import ExitCode
 
 
 def topo(
@@ -26,11 +28,16 @@ def topo(
             help="Record this machine for a bug report, without its names and serial numbers.",
         ),
     ] = None,
+    expect: ExpectOption = None,
+    expect_gpus: ExpectGpusOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what is in this machine and how it is linked."""
+    """Show what is in this machine and how it is linked.
+
+    With --expect or --expect-gpus: exit code 4 where something is missing or different.
+    """
     from lanescope.cli.output import console, write_text
-    from lanescope.running import resolve_machine
+    from lanescope.running import machine_differences, resolve_machine
 
     if record is not None:
         _record(machine, record)
@@ -48,10 +55,14 @@ def topo(
         from json import dumps
 
         print(dumps(dataclasses.asdict(resolved), indent=2))
-        return
-    from lanescope.report.tree import machine_tree
+    else:
+        from lanescope.report.tree import machine_tree
 
-    console().print(machine_tree(resolved))
+        console().print(machine_tree(resolved))
+    missing = machine_differences(resolved, expect, expect_gpus)
+    for difference in missing:
+        print(f"missing: {difference}", file=sys.stderr)
+    raise typer.Exit(ExitCode.NOT_AS_EXPECTED if missing else ExitCode.OK)
 
 
 def _record(machine: str | None, folder: Path) -> None:

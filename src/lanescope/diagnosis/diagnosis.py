@@ -29,6 +29,9 @@ class Diagnosis:
         What to do.
     parts
         The parts of the machine at fault or affected, such as ``("g1",)``.
+    fault
+        Whether a part is worse than it should be, so that a check fails; otherwise
+        it is how this machine is built, and to be counted on.
     """
 
     kind: str
@@ -37,6 +40,7 @@ class Diagnosis:
     confirm: str
     remedy: str
     parts: tuple[str, ...]
+    fault: bool
 
 
 def names(parts: Iterable[str], last: str = "and") -> str:

@@ -83,4 +83,5 @@ def _diagnosis(
         "(CESta, a bad signal: reseat the card), and for a smaller MaxPayload than on the other "
         "GPUs.",
         parts=(shared, *gpus) if shared else gpus,
+        fault=True,
     )

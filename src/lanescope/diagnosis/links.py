@@ -157,6 +157,7 @@ def _diagnosis(
         "Then reseat the card or riser, try another slot, and look at the slot's speed and width "
         "in the BIOS.",
         parts=parts,
+        fault=True,
     )
 
 

@@ -132,4 +132,5 @@ def _diagnosis(matrix: Matrix, found: _Together) -> Diagnosis:
         remedy="Fill all memory channels, look at the memory's speed and the NUMA setting in the "
         "BIOS, and spread the GPUs' buffers over the nodes.",
         parts=(found.node, *gpus),
+        fault=False,
     )

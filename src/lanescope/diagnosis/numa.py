@@ -71,6 +71,7 @@ def _diagnosis(matrix: Matrix, what: str, best: str, node: str, pairs: list[_Pai
         remedy=f"Bind programs that use {names(gpus)} to {best}: "
         f"numactl --cpunodebind={best[1:]} --membind={best[1:]} PROGRAM.",
         parts=(*gpus, node),
+        fault=False,
     )
 
 

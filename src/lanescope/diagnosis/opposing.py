@@ -113,6 +113,7 @@ def _diagnosis(found: list[_Opposing]) -> Diagnosis:
         remedy="This need not be a fault: count on these rates when all GPUs copy both ways. Where "
         "it matters, let the directions take turns, or spread the buffers over the nodes.",
         parts=(*nodes, *gpus),
+        fault=False,
     )
 
 

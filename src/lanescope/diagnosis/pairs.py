@@ -128,4 +128,5 @@ def _diagnosis(sentence: str, evidence: list[str], parts: tuple[str, ...]) -> Di
         "there is one, and reseat the GPU or its bridge. Over PCIe, look for other traffic on the "
         "way.",
         parts=parts,
+        fault=True,
     )

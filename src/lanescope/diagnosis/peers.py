@@ -40,10 +40,11 @@ def staged_through_host(matrix: Matrix) -> tuple[tuple[Diagnosis, ...], Pairs]:
     found = []
     if told:
         why = "go through host memory, as these GPUs have no access to each other"
-        found.append(_staged(told, why))
+        found.append(_staged(told, why, fault=False))
     if unused:
         why = "are slower than PCIe would carry them, although NVLink joins these GPUs"
-        found.append(_staged(unused, f"{why}: they probably go through host memory"))
+        why += ": they probably go through host memory"
+        found.append(_staged(unused, why, fault=True))
     return tuple(found), frozenset(pairs | {seen.ends for seen in unused})
 
 
@@ -78,6 +79,7 @@ def iommu_or_acs(matrix: Matrix, explained: frozenset[str]) -> tuple[tuple[Diagn
         remedy="Where no virtual machine needs the isolation, turn ACS redirection off for the "
         "switch's ports (setpci, or the BIOS) and the IOMMU off or to passthrough (iommu=pt).",
         parts=in_order(gpu for pair in pairs for gpu in pair),
+        fault=True,
     )
     return (diagnosis,), pairs
 
@@ -112,7 +114,7 @@ def _host_text(matrix: Matrix, slow: list[Seen]) -> tuple[str, ...]:
     return tuple(f"at full speed: {seen.text}" for seen in matrix.best_host_copies(gpu))
 
 
-def _staged(copies: list[Seen], why: str) -> Diagnosis:
+def _staged(copies: list[Seen], why: str, *, fault: bool) -> Diagnosis:
     return Diagnosis(
         kind="staged-through-host",
         sentence=f"Copies {_pairs_text(copies)} {why}.",
@@ -122,6 +124,7 @@ def _staged(copies: list[Seen], why: str) -> Diagnosis:
         "do not offer it, look at the fabric manager (NVSwitch machines need it), at the IOMMU, "
         "at the virtual machine's setting for peer access, and whether this model has it at all.",
         parts=in_order(gpu for seen in copies for gpu in seen.ends),
+        fault=fault,
     )
 
 

@@ -6,8 +6,9 @@ import difflib
 import fnmatch
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from lanescope.errors import InputError
+from lanescope.errors import InputError, MissingPartError
 from lanescope.experiment.copy import Copy, Engine, Operation
 from lanescope.experiment.experiment import Experiment, Timing
 from lanescope.experiment.place import Memory, Place
@@ -17,6 +18,9 @@ MIB = 1 << 20
 
 #: Large enough that start-up is below 0.1 % even on NVLink, and what nvbandwidth uses.
 CHECK_BYTES = 512 * MIB
+
+#: So many a machine may have.
+_MOST_GPUS = 16
 
 #: STREAM's rule: an array is at least four times the last-level caches.
 _CACHE_MULTIPLE = 4
@@ -74,6 +78,32 @@ def sweep_experiments(
                 for size in sorted(set(sizes), reverse=True):
                     experiments.append(_sweep_point(machine, gpu, memory, timing, down, size))
     return tuple(experiments)
+
+
+def select_cases(
+    machine: Machine, gpu_bytes: int, patterns: Sequence[str]
+) -> tuple[Experiment, ...]:
+    """Return those of `check_experiments` whose names match one of the patterns; all for none.
+
+    Raises
+    ------
+    MissingPartError
+        If a pattern is right, but for GPUs that the machine does not have.
+    InputError
+        If a pattern matches nothing.
+    """
+    experiments = check_experiments(machine, gpu_bytes)
+    names = [e.name for e in experiments]
+    unmatched = [p for p in patterns if not fnmatch.filter(names, p)]
+    if unmatched and not machine.described:
+        more = tuple(Gpu(index, "GPU") for index in range(_MOST_GPUS))
+        possible = [e.name for e in check_experiments(replace(machine, gpus=more), gpu_bytes)]
+        for pattern in unmatched:
+            if fnmatch.filter(possible, pattern):
+                there = ", ".join(gpu.id for gpu in machine.gpus)
+                why = f"here are only {there}" if there else machine.notes[0].rstrip(".")
+                raise MissingPartError(f"{pattern!r} takes a GPU that is not there: {why}")
+    return select(experiments, patterns)
 
 
 def select(experiments: Sequence[Experiment], patterns: Sequence[str]) -> tuple[Experiment, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lanescope.errors import InputError
+from lanescope.errors import InputError, MissingPartError
 from lanescope.experiment.experiment import Experiment
 from lanescope.experiment.fit import needed_bytes
 from lanescope.machine import Gpu, Machine
@@ -61,19 +61,25 @@ def largest_sweep_bytes(machine: Machine, gpus: Sequence[Gpu]) -> int:
     return min(sizes)
 
 
+def missing_part(machine: Machine, sentence: str) -> InputError:
+    """Return the error for a part that a machine lacks: of a described one it is the input's."""
+    return InputError(sentence) if machine.described else MissingPartError(sentence)
+
+
 def chosen_gpus(machine: Machine, indices: Sequence[int] | None) -> list[Gpu]:
     """Return the GPUs with these numbers, each once; the first one for None."""
     if not machine.gpus:
-        raise InputError(
+        raise missing_part(
+            machine,
             f"machine {machine.name!r} has no GPU to sweep; "
-            "'lanescope check' measures host memory, --machine works on a described machine"
+            "'lanescope check' measures host memory, --machine works on a described machine",
         )
     known = {gpu.index: gpu for gpu in machine.gpus}
     wanted = [machine.gpus[0].index] if indices is None else indices
     for index in wanted:
         if index not in known:
             numbers = ", ".join(map(str, known))
-            raise InputError(
-                f"there is no GPU {index} in machine {machine.name!r}; it has {numbers}"
+            raise missing_part(
+                machine, f"there is no GPU {index} in machine {machine.name!r}; it has {numbers}"
             )
     return [known[index] for index in dict.fromkeys(wanted)]

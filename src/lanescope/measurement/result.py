@@ -32,6 +32,8 @@ class Status(StrEnum):
     UNRESOLVED = "unresolved"
     PREDICTED = "predicted"
     NOT_MEASURED = "not measured"
+    BUSY = "busy"
+    NOT_APPLICABLE = "not applicable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,11 @@ class Verdict:
     status: Status
     reason: str
     remedy: str | None = None
+
+    @property
+    def missing(self) -> bool:
+        """Whether there is no number where there could be one."""
+        return self.status in (Status.NOT_MEASURED, Status.BUSY)
 
     @property
     def failed(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lanescope.backend.base import Backend, ReadsClock, Session, TimesSubmission
-from lanescope.errors import NotMeasuredError
+from lanescope.errors import BusyError, NotApplicableError, NotMeasuredError
 from lanescope.experiment import Copy, Experiment
 from lanescope.experiment.limit import Limit, limits
 from lanescope.machine import Machine
@@ -29,6 +29,9 @@ from lanescope.measurement.verdict import judge
 
 #: Share of a time that reading the clock may take.
 MOST_CLOCK = 0.05
+
+#: Why there is no number, by the error; `Status.NOT_MEASURED` for all others.
+_STATUS = {BusyError: Status.BUSY, NotApplicableError: Status.NOT_APPLICABLE}
 
 #: A batch without a single usable sample is tried again with more windows, so often.
 _MOST_EMPTY_BATCHES = 8
@@ -231,5 +234,5 @@ def _limit_alone(machine: Machine, experiment: Experiment, copy: Copy) -> Limit 
 
 
 def _not_measured(experiment: Experiment, source: Source, error: NotMeasuredError) -> Result:
-    verdict = Verdict(Status.NOT_MEASURED, error.reason, error.remedy)
+    verdict = Verdict(_STATUS.get(type(error), Status.NOT_MEASURED), error.reason, error.remedy)
     return Result(experiment, source, (), method="not measured", not_measured=verdict)

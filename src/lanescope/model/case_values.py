@@ -72,9 +72,11 @@ _WORST_FIRST = (
     Status.IMPOSSIBLE,
     Status.SLOW,
     Status.NOT_MEASURED,
+    Status.BUSY,
     Status.UNRESOLVED,
     Status.PREDICTED,
     Status.UNJUDGED,
+    Status.NOT_APPLICABLE,
     Status.HEALTHY,
 )
 
@@ -133,7 +135,7 @@ def _value(cell: Cell, unit: Unit, result: Result | None) -> CellValue:
 
 def _why_missing(cell: Cell, result: Result | None) -> Verdict:
     if cell.not_applicable is not None:
-        return Verdict(Status.NOT_MEASURED, f"not applicable: {cell.not_applicable}")
+        return Verdict(Status.NOT_APPLICABLE, cell.not_applicable)
     if result is not None and result.not_measured is not None:
         return result.not_measured
     return Verdict(Status.NOT_MEASURED, "the run ended before it")

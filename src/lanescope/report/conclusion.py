@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lanescope.measurement.result import Status
+from lanescope.experiment.taruc.benchmark import Benchmark
+from lanescope.measurement.result import Result, Status
 from lanescope.model.sms import sm_curves
 from lanescope.model.taruc import is_suite
+from lanescope.model.taruc.points import bench_of
 from lanescope.report.format import count_text
 from lanescope.report.latency_rows import latency_rows, latency_sentence
 from lanescope.report.path_rows import PathRow, headline_results, path_rows
@@ -34,14 +36,26 @@ def headline_rows(run: Run) -> tuple[PathRow, ...]:
 
 
 def conclusion(run: Run) -> str:
-    """Return the outcome of a run in one sentence."""
+    """Return the outcome of a run in a sentence or two; what is slow comes first."""
     if run.manifest.verb == "small":
-        return small_conclusion(run.results)
-    if run.manifest.verb == "sms" and (curves := sm_curves(run.results)):
-        return sms_conclusion(curves)
-    if any(map(is_suite, run.results)):
-        return taruc_conclusion(run)
-    return rows_conclusion(headline_rows(run))
+        own = small_conclusion(run.results)
+    elif run.manifest.verb == "sms" and (curves := sm_curves(run.results)):
+        own = sms_conclusion(curves)
+    elif any(map(is_suite, run.results)):
+        own = taruc_conclusion(run)
+    else:
+        rows = headline_rows(run)
+        own = rows_conclusion(rows)
+        if any(row.verdict.failed for row in rows):
+            return own
+    every = path_rows(judged_results(run))
+    failed = any(row.verdict.failed for row in every)
+    return f"{_judged(every)}. {own}" if failed else own
+
+
+def judged_results(run: Run) -> list[Result]:
+    """Return what says whether paths are well: all but contention, which overloads them."""
+    return [r for r in run.results if bench_of(r.experiment) is not Benchmark.CONTENTION]
 
 
 def rows_conclusion(rows: Sequence[PathRow]) -> str:
@@ -106,8 +120,8 @@ def _judged(rows: Sequence[PathRow]) -> str:
 
 
 def _rest(rows: Sequence[PathRow]) -> list[str]:
-    unjudged, missing = _of(rows, Status.UNJUDGED), _of(rows, Status.NOT_MEASURED)
-    unresolved = _of(rows, Status.UNRESOLVED)
+    unjudged, unresolved = _of(rows, Status.UNJUDGED), _of(rows, Status.UNRESOLVED)
+    missing, busy = _of(rows, Status.NOT_MEASURED), _of(rows, Status.BUSY)
     clauses = []
     if unjudged:
         clauses.append(f"{_some(len(unjudged))} shown without a verdict")
@@ -115,6 +129,8 @@ def _rest(rows: Sequence[PathRow]) -> list[str]:
         clauses.append(f"{_some(len(unresolved))} too short for the clock")
     if missing:
         clauses.append(f"{_some(len(missing))} not measured")
+    if busy:
+        clauses.append(f"{_some(len(busy))} not measured as other processes use them")
     return clauses
 
 

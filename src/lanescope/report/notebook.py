@@ -8,9 +8,10 @@ from lanescope.diagnosis import diagnose
 from lanescope.measurement.result import Result
 from lanescope.model.small import small_maps
 from lanescope.model.sweep import sweep_series
-from lanescope.report.conclusion import conclusion, headline_rows, state_sentence
+from lanescope.report.conclusion import headline_rows, state_sentence
 from lanescope.report.html import text
 from lanescope.report.latency_rows import latency_rows
+from lanescope.report.outcome import outcome, plain_results
 from lanescope.report.page_cases import cases_section
 from lanescope.report.page_diagnoses import diagnoses_section
 from lanescope.report.page_latency import latency_table
@@ -50,9 +51,9 @@ def run_html(run: Run) -> str:
     state = state_sentence(manifest.state)
     parts = [
         f"<p><strong>{text(manifest.verb.capitalize())} of {text(manifest.machine.name)}</strong>"
-        f"{', predicted, not measured' if run.predicted else ''}: {text(conclusion(run))}</p>",
+        f"{', predicted, not measured' if run.predicted else ''}: {text(outcome(run))}</p>",
         f"<p>{text(state)}</p>" if state else "",
-        diagnoses_section(diagnose(manifest.machine, run.results)),
+        diagnoses_section(diagnose(manifest.machine, plain_results(run))),
         cases_section(manifest.cases, run.results),
         verdict_table(rows) if rows and not manifest.cases else "",
         latency_table(latency_rows(run.results)),

@@ -9,15 +9,15 @@ from urllib.parse import quote
 
 from lanescope.diagnosis import diagnose
 from lanescope.experiment.taruc.benchmark import TITLES
-from lanescope.measurement.result import Status
 from lanescope.model.small import small_maps
 from lanescope.model.sms import sm_curves
 from lanescope.model.sweep import sweep_series
 from lanescope.model.taruc import is_suite
-from lanescope.report.conclusion import conclusion, headline_rows, state_sentence
+from lanescope.report.conclusion import headline_rows, state_sentence
 from lanescope.report.format import count_text
 from lanescope.report.html import items, section, text
 from lanescope.report.latency_rows import latency_rows
+from lanescope.report.outcome import Word, outcome, plain_results
 from lanescope.report.page_cases import cases_section
 from lanescope.report.page_diagnoses import diagnoses_section
 from lanescope.report.page_frame import (
@@ -42,8 +42,15 @@ from lanescope.report.set_total import total_sentences
 from lanescope.report.topology_svg import topology_svg
 from lanescope.report.unmeasured import unmeasured
 from lanescope.run.rows import rows_of
-from lanescope.run.run import Run, State
+from lanescope.run.run import Run
 
+#: Classes of the banner.
+_KINDS = {
+    Word.MISSING: "bad",
+    Word.SLOW: "bad",
+    Word.PREDICTED: "guess",
+    Word.HEALTHY: "good",
+}
 #: Longer tables of raw numbers start folded.
 _MOST_OPEN_ROWS = 40
 #: More paths than this, all in the cells of cases, start folded and are not plotted: the
@@ -63,7 +70,7 @@ def page_html(run: Run) -> str:
     rows = headline_rows(run)
     paths = [r for r in rows if not r.is_latency and not is_suite(r.result)]
     # The micro-benchmarks of a suite have sections of their own.
-    plain = [r for r in run.results if not is_suite(r)]
+    plain = plain_results(run)
     series = sweep_series(swept_results(plain))
     maps = small_maps(run.results)
     curves = sm_curves(run.results)
@@ -136,20 +143,13 @@ def _header(run: Run) -> str:
 
 
 def _conclusion(run: Run, rows: Sequence[PathRow]) -> str:
-    """The sentence, and below it every path that asks for something to be done."""
-    statuses = {r.verdict.status for r in rows}
-    if any(r.verdict.failed for r in rows):
-        kind = "bad"
-    elif run.predicted:
-        kind = "guess"
-    else:
-        kind = "good" if Status.HEALTHY in statuses else "open"
-    if run.manifest.state is not State.COMPLETE and kind == "good":
-        kind = "open"
+    """The outcome, and below it every path that asks for something to be done."""
+    out = outcome(run)
+    kind = _KINDS.get(out.word, "open")
     notes = [f"Note: {note}" for note in run.manifest.notes]
     notes += [f"Not measured: {line}" for line in unmeasured(run)]
     return (
-        f'<div class="conclusion {kind}"><p>{text(conclusion(run))}</p>{open_points(rows)}'
+        f'<div class="conclusion {kind}"><p>{text(out)}</p>{open_points(rows)}'
         f"{items(notes) if notes else ''}</div>"
     )
 

@@ -24,7 +24,7 @@ def open_points(rows: Sequence[PathRow]) -> str:
         verdict = row.verdict
         if verdict.failed:
             groups.setdefault((verdict.status, verdict.remedy, None), []).append(row)
-        elif verdict.status is Status.NOT_MEASURED:
+        elif verdict.missing:
             key = (verdict.status, verdict.remedy, verdict.reason)
             groups.setdefault(key, []).append(row)
     ordered = sorted(groups.values(), key=lambda group: not group[0].verdict.failed)

@@ -16,6 +16,8 @@ STATUS_COLOURS = {
     Status.UNRESOLVED: "#8a929c",
     Status.PREDICTED: "#4a9ad4",
     Status.NOT_MEASURED: "#8a929c",
+    Status.BUSY: "#8a929c",
+    Status.NOT_APPLICABLE: "#8a929c",
 }
 
 STATUS_SIGNS = {
@@ -26,6 +28,8 @@ STATUS_SIGNS = {
     Status.UNRESOLVED: "≈",
     Status.PREDICTED: "◇",
     Status.NOT_MEASURED: "–",
+    Status.BUSY: "–",
+    Status.NOT_APPLICABLE: "–",
 }
 
 #: Directions of a transfer.

@@ -13,17 +13,17 @@ from rich.text import Text
 from lanescope.diagnosis import diagnose
 from lanescope.measurement.result import Result
 from lanescope.model.sweep import Series, sweep_series
-from lanescope.model.taruc import is_suite
 from lanescope.report import format as fmt
 from lanescope.report.case_tables import case_parts, diagnosis_parts
-from lanescope.report.conclusion import conclusion, state_sentence
+from lanescope.report.conclusion import state_sentence
 from lanescope.report.latency_rows import latency_rows
 from lanescope.report.latency_tables import latency_table
+from lanescope.report.outcome import outcome, plain_results
 from lanescope.report.path_rows import PathRow, bandwidth_rows
 from lanescope.report.set_total import total_sentences
 from lanescope.report.small_tables import small_tables
 from lanescope.report.sms_tables import sms_tables
-from lanescope.report.status_style import verdict_text
+from lanescope.report.status_style import outcome_text, verdict_text
 from lanescope.report.taruc_text import taruc_text
 from lanescope.report.tree import machine_tree
 from lanescope.run.run import Run
@@ -33,7 +33,9 @@ _LEAST_TABLE_WIDTH = 110
 _BUDGET_NOTE = "* the time budget ended the sampling before the target half-width"
 
 
-def run_tables(run: Run, *, mean: bool = False, verbose: bool = False) -> list[RenderableType]:
+def run_tables(
+    run: Run, *, mean: bool = False, verbose: bool = False, strict: bool = False
+) -> list[RenderableType]:
     """Return everything that a run shows on a terminal, top to bottom.
 
     Parameters
@@ -42,8 +44,11 @@ def run_tables(run: Run, *, mean: bool = False, verbose: bool = False) -> list[R
         Matrices hold means and not medians.
     verbose
         Below matrices every copy behind them, those that interfere, too.
+    strict
+        Whether what could not be measured counts; see `outcome`.
     """
-    parts: list[RenderableType] = [machine_tree(run.manifest.machine), ""]
+    out = outcome(run, strict=strict)
+    parts: list[RenderableType] = [outcome_text(out), "", machine_tree(run.manifest.machine), ""]
     if run.predicted:
         banner = "PREDICTED from the described machine's limits and latencies, not measured."
         parts.append(Text(banner, "bold cyan"))
@@ -64,18 +69,13 @@ def run_tables(run: Run, *, mean: bool = False, verbose: bool = False) -> list[R
         parts += _path_tables(run.results)
         if run.manifest.verb == "copy":
             parts += [Text(sentence) for sentence in total_sentences(run.results)]
-    parts += diagnosis_parts(diagnose(run.manifest.machine, _plain(run.results)))
+    parts += diagnosis_parts(diagnose(run.manifest.machine, plain_results(run)))
     if unfinished := state_sentence(run.manifest.state):
         parts.append(Text(unfinished, "bold yellow"))
-    parts.append(Text(conclusion(run), "bold"))
+    parts.append(outcome_text(out))  # again: long tables have moved it off the screen
     notes = (*run.manifest.notes, *run.manifest.machine.notes)
     parts += [Text(f"note: {note}", "dim") for note in notes]
     return parts
-
-
-def _plain(results: Sequence[Result]) -> list[Result]:
-    """What is no part of a suite, which loads paths in ways that say nothing of their health."""
-    return [r for r in results if not is_suite(r)]
 
 
 def _path_tables(results: Sequence[Result]) -> list[RenderableType]:

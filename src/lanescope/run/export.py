@@ -9,19 +9,26 @@ import json
 from typing import Any
 
 from lanescope.diagnosis import diagnose
-from lanescope.model.taruc import is_suite
 from lanescope.model.taruc.findings import findings
+from lanescope.report.outcome import outcome, plain_results
 from lanescope.run.case_json import cases_json
 from lanescope.run.rows import rows_of
 from lanescope.run.run import Run
 
 
-def run_json(run: Run) -> str:
-    """Return a run as one JSON object; bandwidths are numbers, missing is null."""
-    manifest = run.manifest
-    # A suite loads paths in ways that say nothing about their health.
-    plain = [r for r in run.results if not is_suite(r)]
+def run_json(run: Run, *, strict: bool = False) -> str:
+    """Return a run as one JSON object; bandwidths are numbers, missing is null.
+
+    Parameters
+    ----------
+    strict
+        Whether what could not be measured counts; see `lanescope.report.outcome`.
+    """
+    manifest, out = run.manifest, outcome(run, strict=strict)
     content: dict[str, Any] = {
+        "verdict": str(out.word),
+        "summary": out.summary,
+        "exit_code": out.exit_code,
         "schema_version": manifest.schema_version,
         "tool_version": manifest.tool_version,
         "verb": manifest.verb,
@@ -32,6 +39,8 @@ def run_json(run: Run) -> str:
         "folder": str(run.folder) if run.folder else None,
         "machine": dataclasses.asdict(manifest.machine),
         "notes": list(manifest.notes),
+        "missing": list(manifest.missing),
+        "unmeasured": list(manifest.unmeasured),
         "results": rows_of(run.results),
         "totals": [
             {
@@ -43,7 +52,9 @@ def run_json(run: Run) -> str:
             if len(result.copies) > 1
         ],
         "cases": cases_json(run),
-        "diagnoses": [dataclasses.asdict(d) for d in diagnose(manifest.machine, plain)],
+        "diagnoses": [
+            dataclasses.asdict(d) for d in diagnose(manifest.machine, plain_results(run))
+        ],
         "findings": [dataclasses.asdict(f) for f in findings(manifest.machine, run.results)],
     }
     return json.dumps(content, indent=2, allow_nan=False)

@@ -45,6 +45,10 @@ class Manifest:
         Matrices that show the results; empty when the run has none.
     parameters
         Text of the parameter file of a suite, whole; None when there is none.
+    missing
+        How the machine differs from the expected one; a sentence each.
+    unmeasured
+        What there are no results of although it was to be measured; a sentence each.
     """
 
     verb: str
@@ -57,6 +61,8 @@ class Manifest:
     notes: tuple[str, ...] = ()
     cases: tuple[Case, ...] = ()
     parameters: str | None = None
+    missing: tuple[str, ...] = ()
+    unmeasured: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

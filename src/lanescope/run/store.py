@@ -134,6 +134,8 @@ class RunWriter:
             "notes": m.notes,
             "cases": [dataclasses.asdict(case) for case in m.cases],
             "parameters": m.parameters,
+            "missing": m.missing,
+            "unmeasured": m.unmeasured,
         }
         with writing_to(self.folder):
             write_atomically(self.folder / MANIFEST, json.dumps(content, indent=2).encode())
@@ -193,6 +195,8 @@ def _read_manifest(folder: Path) -> Manifest:
             notes=tuple(content.get("notes", ())),
             cases=cases_from_json(content.get("cases", ())),
             parameters=content.get("parameters"),
+            missing=tuple(content.get("missing", ())),
+            unmeasured=tuple(content.get("unmeasured", ())),
         )
     except OSError as error:
         raise InputError(f"{folder} is not a readable run folder: {error.strerror}") from error

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
-from lanescope.errors import InputError, NotMeasuredError
+from lanescope.errors import MissingPartError, NotMeasuredError
 from lanescope.grid.case import Difference, GridCase
 from lanescope.grid.expected import Expected
 from lanescope.grid.mapped_share import mapped_reads
@@ -74,13 +74,13 @@ def require_gpu(machine: Machine, gpu: int) -> None:
         If the machine has none, or not that one.
     """
     if not machine.gpus:
-        raise InputError(
+        raise MissingPartError(
             "no GPU is to be seen on this machine, so nothing can be measured; compare a stored "
             "run with 'lanescope model validate RUN'"
         )
     if gpu not in {one.index for one in machine.gpus}:
         there = ", ".join(str(one.index) for one in machine.gpus)
-        raise InputError(f"this machine has no GPU {gpu}; there is {there}")
+        raise MissingPartError(f"this machine has no GPU {gpu}; there is {there}")
 
 
 def measure_cases(

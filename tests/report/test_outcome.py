@@ -1,0 +1,107 @@
+"""One word, one sentence, one exit code: the same on the terminal, the page and in JSON."""
+
+import json
+import re
+
+import pytest
+
+from lanescope.exit_codes import ExitCode
+from lanescope.measurement.result import Result, Source, Status, Verdict
+from lanescope.report.outcome import Word, outcome
+from lanescope.report.page import page_html
+from lanescope.report.tables import run_tables
+from lanescope.run.export import run_json
+from lanescope.run.run import Manifest, Run, State
+from lanescope.run.store import read_run
+from tests.conftest import experiment_of, host_to_gpu
+from tests.diagnosis import simulator
+from tests.report import factory
+
+
+@pytest.fixture
+def run_with(two_gpus):
+    def make(*statuses, state=State.COMPLETE, **about):
+        results = [
+            Result(
+                experiment_of(host_to_gpu(), name=f"case{number}"),
+                Source.MEASURED,
+                (),
+                "",
+                not_measured=Verdict(status, "a reason"),
+            )
+            for number, status in enumerate(statuses)
+        ]
+        started = "2026-11-21T10:00:00+00:00"
+        manifest = Manifest("check", "lanescope check", started, "0", two_gpus, state, **about)
+        return Run(manifest, tuple(results))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("statuses", "strict", "word", "code"),
+    [
+        ([Status.HEALTHY], True, Word.HEALTHY, 0),
+        ([Status.HEALTHY, Status.UNJUDGED], True, Word.HEALTHY, 0),
+        ([Status.UNJUDGED], True, Word.NOT_JUDGED, 0),
+        ([Status.HEALTHY, Status.NOT_MEASURED], False, Word.HEALTHY, 0),
+        ([Status.HEALTHY, Status.NOT_MEASURED], True, Word.NOT_MEASURED, 3),
+        ([Status.HEALTHY, Status.BUSY], False, Word.HEALTHY, 0),
+        ([Status.HEALTHY, Status.BUSY], True, Word.BUSY, 5),
+        ([Status.NOT_MEASURED, Status.BUSY], True, Word.NOT_MEASURED, 3),
+        ([Status.HEALTHY, Status.NOT_APPLICABLE], True, Word.HEALTHY, 0),
+        ([Status.HEALTHY, Status.SLOW], False, Word.SLOW, 1),
+        ([Status.HEALTHY, Status.IMPOSSIBLE, Status.BUSY], True, Word.SLOW, 1),
+    ],
+)
+def test_the_worst_verdict_decides(run_with, statuses, strict, word, code):
+    found = outcome(run_with(*statuses), strict=strict)
+    assert (found.word, found.exit_code) == (word, code)
+
+
+def test_what_is_missing_comes_before_what_is_slow(run_with):
+    found = outcome(run_with(Status.SLOW, missing=("GPU g1 is expected and not there.",)))
+    assert (found.word, found.exit_code) == (Word.MISSING, ExitCode.NOT_AS_EXPECTED)
+    assert found.summary.startswith("GPU g1 is expected and not there. 1 of 1 path is slow")
+
+
+def test_no_gpu_at_all_is_not_measured(run_with):
+    run = run_with(Status.UNJUDGED, unmeasured=("There is no driver.",))
+    assert outcome(run).exit_code == 0
+    assert outcome(run, strict=True).exit_code == ExitCode.NOT_MEASURED
+    assert outcome(run, strict=True).summary.startswith("There is no driver.")
+
+
+def test_an_unfinished_run_is_not_healthy(run_with):
+    cut = outcome(run_with(Status.HEALTHY, state=State.INTERRUPTED))
+    assert (cut.word, cut.exit_code) == (Word.UNFINISHED, 130)
+    assert outcome(run_with(Status.HEALTHY, state=State.RUNNING)).exit_code is None
+    assert outcome(run_with(Status.SLOW, state=State.INTERRUPTED)).word is Word.SLOW
+
+
+def test_a_fault_that_only_the_whole_run_shows_sets_the_exit_code():
+    machine = simulator.h200s()
+    run = factory.run_of(simulator.simulate(simulator.slower_link(machine, "g1", 3, 16)), machine)
+    found = outcome(run)
+    assert (found.word, found.exit_code) == (Word.SLOW, 1)
+    assert "trained-down" in found.summary
+
+
+@pytest.mark.parametrize("name", ["h200-x4/bench", "h200-x2/bench"])
+def test_no_banner_says_that_all_is_well_above_a_cause(results_folder, name):
+    run = read_run(results_folder / name)
+    found = outcome(run)
+    assert found.word is Word.LIMITED
+    assert "asymmetric-opposing" in found.summary
+    page = page_html(run)
+    assert '<div class="conclusion open">' in page
+    assert "limited (exit code 0)" in page
+
+
+def test_a_stored_suite_says_what_sets_its_code(results_folder):
+    run = read_run(results_folder / "h200-x2/suite")
+    content = json.loads(run_json(run))
+    assert list(content)[:3] == ["verdict", "summary", "exit_code"]
+    assert (content["verdict"], content["exit_code"]) == ("slow", 1)
+    assert re.match(r"\d+ of \d+ paths are slow: ", content["summary"])
+    assert str(run_tables(run)[0]).startswith("slow (exit code 1): ")
