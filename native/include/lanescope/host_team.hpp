@@ -1,9 +1,11 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -69,15 +71,16 @@ class HostTeam {
     std::size_t first, count;  // doubles
     int cpu;
     std::vector<Span> spans;
-    std::size_t mismatches = 0;
     std::exception_ptr failure;  // to run on its CPU
     std::thread thread;
   };
-  enum class Order { none, fill, spoil, run, check, quit };
+  enum class Order { begin, spoil, run, quit };
 
   void serve(Worker& worker);
   void obey(Worker& worker, Order order);
+  void send(Order order);
   void give(Order order);
+  void fill() const;
   void repeat(Worker& worker);
   bool goes_on(int repetition);
   void choose_stores();
@@ -90,11 +93,14 @@ class HostTeam {
   std::vector<Job> jobs_;
   std::vector<std::unique_ptr<Worker>> workers_;
   int repetitions_ = 0;
-  Order order_ = Order::none;
-  std::atomic<int> turn_{0};      // grows with each order; workers sleep on it
-  std::atomic<int> finished_{0};  // workers that are through with the order
-  std::atomic<int> arrived_{0};   // workers that are ready to run
-  std::atomic<int> running_{0};   // copies that have repetitions left
+  Order order_ = Order::begin;
+  std::atomic<int> turn_{0};          // grows with each order; workers sleep on it
+  std::atomic<int> finished_{0};      // workers that are through with the order
+  std::atomic<int> running_{0};       // copies that have repetitions left
+  std::atomic<bool> stopped_{false};  // the order is not to be carried out to its end
+  Rendezvous start_;                  // of all workers
+  std::mutex mutex_;
+  std::condition_variable all_finished_;
 };
 
 }  // namespace lanescope
