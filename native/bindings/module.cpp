@@ -1,3 +1,4 @@
+#include <nanobind/stl/optional.h>
 #include <unistd.h>
 
 #include "bindings.hpp"
@@ -34,6 +35,8 @@ NB_MODULE(_native, module) {
   module.def("build_info", &build_info, nanobind::sig("def build_info() -> dict[str, str]"),
              "What the core was built from and for: version, commit, cuda, code.");
   lanescope::look_for_interruptions(&look_for_signals);
+  module.def("end_work_in", &lanescope::end_work_in, nanobind::arg("seconds").none(),
+             "Have long calls of this thread fail, named 'too late', when so much time is over.");
   bind_errors(module);
   bind_topology(module);
   bind_cuda(module);

@@ -42,6 +42,11 @@ def begin() -> None:
     _process.begin()
 
 
+def began_at() -> float | None:
+    """Return when the process began, on the monotonic clock; None where no command line runs."""
+    return _process.began_at
+
+
 def verbs_are_loaded() -> None:
     """From now on a signal is an exception: KeyboardInterrupt, or SystemExit with 143."""
     _process.raises = True
@@ -98,12 +103,14 @@ class _Process:
     """How far the end of this process has come."""
 
     def __init__(self) -> None:
+        self.began_at: float | None = None
         self.raises = False
         self._taken_at: float | None = None
         self._lost: list[int] = []
 
     def begin(self) -> None:
         """Install the handlers, as far as signals are not ignored, and what watches them."""
+        self.began_at = time.monotonic()
         try:
             handled = [n for n in ENDING if signal.getsignal(n) is not signal.SIG_IGN]
             for number in handled:

@@ -128,7 +128,7 @@ def test_copies_at_once_say_that_they_run_free(here):
     result = measured(here, *three)
     assert result.not_measured is None
     assert "none of which waits for another" in result.method
-    assert all(c.seconds.size >= 6 for c in result.copies)
+    assert all(c.seconds.size for c in result.copies)
     assert "share a CPU" in result.method  # this test takes one only
     assert "waits" not in session_of(here, copy()).method
 

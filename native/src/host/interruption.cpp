@@ -3,6 +3,9 @@
 #include <atomic>
 #include <chrono>
 
+#include "lanescope/error.hpp"
+#include "lanescope/host_clock.hpp"
+
 namespace lanescope {
 
 namespace {
@@ -10,6 +13,7 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenLooks{10};
 
 std::atomic<Interruption> the_look{nullptr};
+thread_local std::optional<HostClock::time_point> the_end;
 
 }  // namespace
 
@@ -17,15 +21,21 @@ void look_for_interruptions(Interruption look) {
   the_look = look;
 }
 
+void end_work_in(std::optional<double> seconds) {
+  the_end.reset();
+  if (!seconds) return;
+  const std::chrono::duration<double> left(*seconds);
+  the_end = HostClock::now() + std::chrono::duration_cast<HostClock::duration>(left);
+}
+
 void throw_if_interrupted() {
-  using Clock = std::chrono::steady_clock;
-  thread_local Clock::time_point looked{};
-  const Interruption look = the_look.load(std::memory_order_relaxed);
-  if (look == nullptr) return;
-  const auto now = Clock::now();
+  thread_local HostClock::time_point looked{};
+  const auto now = HostClock::now();
   if (now - looked < kBetweenLooks) return;
   looked = now;
-  look();
+  if (const Interruption look = the_look) look();
+  if (the_end && now > *the_end)
+    throw Error("throw_if_interrupted", 0, kTooLate, "the time given for it is over");
 }
 
 }  // namespace lanescope

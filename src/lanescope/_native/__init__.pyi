@@ -13,6 +13,11 @@ from lanescope._native import testing as testing
 def build_info() -> dict[str, str]:
     """What the core was built from and for: version, commit, cuda, code."""
 
+def end_work_in(seconds: float | None) -> None:
+    """
+    Have long calls of this thread fail, named 'too late', when so much time is over.
+    """
+
 class NativeError(RuntimeError):
     """A call of the core failed; args: call, code, name, detail, where."""
 
