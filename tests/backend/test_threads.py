@@ -139,7 +139,7 @@ class Team:
     def __init__(self, *args):
         self.asked = []
 
-    def run(self, repetitions):
+    def run(self, repetitions, most_seconds):
         self.asked.append(repetitions)
         fast = [(t * 0.01, t * 0.01 + 0.009) for t in range(10 * repetitions)]
         slow = [(0.005 + t * 0.1, 0.105 + t * 0.1) for t in range(repetitions)]

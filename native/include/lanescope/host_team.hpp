@@ -47,9 +47,10 @@ class HostTeam {
   HostTeam(const HostTeam&) = delete;
   HostTeam& operator=(const HostTeam&) = delete;
 
-  /// Runs all copies `repetitions` times, or more often while another copy is not through;
-  /// result [copy][repetition]: the first thread's begin to the last thread's end.
-  std::vector<std::vector<Span>> run(int repetitions);
+  /// Runs all copies `repetitions` times, or more often while another copy is not through, or
+  /// less often, but once, where that would take longer than `most_seconds`: others may have the
+  /// CPUs. Result [copy][repetition]: the first thread's begin to the last thread's end.
+  std::vector<std::vector<Span>> run(int repetitions, double most_seconds);
 
   /// Number of doubles in destination arrays that are not what they should be. Throws `Error`
   /// when memory no longer lies where it was asked for.
@@ -64,6 +65,7 @@ class HostTeam {
     HostArray a, b;
     std::optional<HostArray> c;
     Stores stores = Stores::cached;
+    bool through = false;  // it has no repetitions left
     std::unique_ptr<Rendezvous> rendezvous = std::make_unique<Rendezvous>();
   };
   struct Worker {  // one thread's part of one copy
@@ -82,7 +84,7 @@ class HostTeam {
   void give(Order order);
   void fill() const;
   void repeat(Worker& worker);
-  bool goes_on(int repetition);
+  bool goes_on(Job& job, int repetition);
   void choose_stores();
   void require_bound() const;
   void require_placed() const;
@@ -93,6 +95,7 @@ class HostTeam {
   std::vector<Job> jobs_;
   std::vector<std::unique_ptr<Worker>> workers_;
   int repetitions_ = 0;
+  double latest_ = 0;  // `host_seconds`
   Order order_ = Order::begin;
   std::atomic<int> turn_{0};          // grows with each order; workers sleep on it
   std::atomic<int> finished_{0};      // workers that are through with the order

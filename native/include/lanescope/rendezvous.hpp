@@ -26,8 +26,8 @@ bool spin_until_reached(Reached&& reached, double most_seconds) {
 /// Where threads wait for each other round after round; the last of a round says for all of
 /// them whether it takes place.
 ///
-/// They spin for a moment and then sleep: where others keep the CPUs busy, who is waited for may
-/// have none, and whoever spins takes it away from him.
+/// They spin, longer than a CPU is usually lent to somebody else, and then sleep: who is waited
+/// for has lost his, and to be woken later than others no longer makes a difference.
 class Rendezvous {
  public:
   /// Before the first round, while nobody meets.
@@ -35,7 +35,6 @@ class Rendezvous {
     threads_ = threads;
     arrived_ = 0;
     opened_ = 0;
-    started_ = 0;
   }
 
   /// Waits for all threads to come to round number `round`, 0 first; returns what `decide`
@@ -50,16 +49,11 @@ class Rendezvous {
     } else {
       wait_for(round);
     }
-    const bool goes_on = goes_on_;
-    // Who slept comes later: all start together, unless the CPUs are busy.
-    started_.fetch_add(1);
-    spin_until_reached([&] { return started_.load() >= all; }, kStartSeconds);
-    return goes_on;
+    return goes_on_;
   }
 
  private:
-  static constexpr double kSpinSeconds = 1e-3;
-  static constexpr double kStartSeconds = 2e-4;
+  static constexpr double kSpinSeconds = 20e-3;
 
   void wait_for(int round) {
     auto opened = [&] { return opened_.load(std::memory_order_acquire); };
@@ -71,7 +65,6 @@ class Rendezvous {
   bool goes_on_ = true;
   std::atomic<long> arrived_{0};
   std::atomic<int> opened_{0};
-  std::atomic<long> started_{0};
 };
 
 }  // namespace lanescope

@@ -18,6 +18,7 @@ namespace {
 constexpr int kTrialRepetitions = 2;
 // One pass that takes longer tells enough.
 constexpr double kLongTrialSeconds = 0.05;
+constexpr double kNoTrialIsLonger = 60;
 // What a thread writes between two looks whether it shall end, or fills for others: doubles.
 constexpr std::size_t kStep = std::size_t{1} << 20;
 constexpr std::chrono::milliseconds kBetweenLooks{10};
@@ -139,7 +140,10 @@ void HostTeam::send(Order order) {
   stopped_ = false;
   running_ = static_cast<int>(jobs_.size());
   start_.reset(static_cast<int>(workers_.size()));
-  for (auto& job : jobs_) job.rendezvous->reset(static_cast<int>(job.spec.cpus.size()));
+  for (auto& job : jobs_) {
+    job.rendezvous->reset(static_cast<int>(job.spec.cpus.size()));
+    job.through = false;
+  }
   turn_.fetch_add(1);
   turn_.notify_all();
 }
@@ -184,13 +188,13 @@ void HostTeam::obey(Worker& worker, Order order) {
 }
 
 void HostTeam::repeat(Worker& worker) {
-  const Job& job = jobs_[worker.job];
+  Job& job = jobs_[worker.job];
   double *a = doubles(job.a) + worker.first, *b = doubles(job.b) + worker.first;
   const double* c = job.c ? doubles(*job.c) + worker.first : nullptr;
   worker.spans.clear();
   worker.spans.reserve(static_cast<std::size_t>(repetitions_));
   start_.meet(0, [] { return true; });
-  for (int r = 0; job.rendezvous->meet(r, [&] { return goes_on(r); }); ++r) {
+  for (int r = 0; job.rendezvous->meet(r, [&] { return goes_on(job, r); }); ++r) {
     const double begin = host_seconds();
     run_kernel(job.spec.operation, job.stores, a, b, c, worker.count);
     worker.spans.push_back({begin, host_seconds()});
@@ -198,15 +202,17 @@ void HostTeam::repeat(Worker& worker) {
 }
 
 /// Whether a copy does repetition number `repetition`; asked once for each.
-bool HostTeam::goes_on(int repetition) {
+bool HostTeam::goes_on(Job& job, int repetition) {
   if (stopped_) return false;
-  if (repetition < repetitions_) return true;
-  if (repetition == repetitions_) running_.fetch_sub(1);
-  return running_ > 0 && repetition < kMostRepetitions;
+  const bool late = repetition > 0 && host_seconds() > latest_;
+  if (!late && repetition < repetitions_) return true;
+  if (!std::exchange(job.through, true)) running_.fetch_sub(1);
+  return !late && running_ > 0 && repetition < kMostRepetitions;
 }
 
-std::vector<std::vector<Span>> HostTeam::run(int repetitions) {
+std::vector<std::vector<Span>> HostTeam::run(int repetitions, double most_seconds) {
   repetitions_ = repetitions;
+  latest_ = host_seconds() + most_seconds;
   give(Order::run);
   std::vector<std::vector<Span>> result(jobs_.size());
   for (const auto& worker : workers_) {
@@ -244,7 +250,7 @@ void HostTeam::choose_stores() {
     for (auto& job : jobs_) job.stores = stores;
     std::vector<double> best(jobs_.size(), std::numeric_limits<double>::infinity());
     for (int trial = 0; trial < kTrialRepetitions; ++trial) {
-      const auto found = run(1);
+      const auto found = run(1, kNoTrialIsLonger);
       for (std::size_t j = 0; j < jobs_.size(); ++j)
         for (const auto& span : found[j]) best[j] = std::min(best[j], span.end - span.begin);
       if (std::ranges::max(best) > kLongTrialSeconds) break;

@@ -145,7 +145,7 @@ class HostTeam:
 
     def __init__(self, topology: Topology, pool: BufferPool, copies: Sequence[HostCopySpec], device: int = 0) -> None: ...
 
-    def run(self, repetitions: int) -> list[list[tuple[float, float]]]:
+    def run(self, repetitions: int, most_seconds: float = 60.0) -> list[list[tuple[float, float]]]:
         """Begin and end in seconds of each repetition of each copy."""
 
     def count_mismatches(self) -> int:
