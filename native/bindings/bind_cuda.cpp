@@ -29,8 +29,12 @@ namespace {
 using Release = nb::call_guard<nb::gil_scoped_release>;
 
 nb::list devices() {
+  const auto found = [] {
+    const nb::gil_scoped_release released;  // CUDA's first call takes a second, or ten
+    return lanescope::cuda_devices();
+  }();
   nb::list list;
-  for (const auto& device : lanescope::cuda_devices()) {
+  for (const auto& device : found) {
     nb::dict entry;
     entry["index"] = device.index;
     entry["name"] = device.name;

@@ -20,9 +20,10 @@ namespace {
 
 using Release = nb::call_guard<nb::gil_scoped_release>;
 
-std::vector<std::vector<std::pair<double, double>>> run_team(HostTeam& team, int repetitions) {
+std::vector<std::vector<std::pair<double, double>>> run_team(HostTeam& team, int repetitions,
+                                                             double most_seconds) {
   std::vector<std::vector<std::pair<double, double>>> result;
-  for (const auto& spans : team.run(repetitions)) {
+  for (const auto& spans : team.run(repetitions, most_seconds)) {
     auto& pairs = result.emplace_back();
     for (const auto& span : spans) pairs.emplace_back(span.begin, span.end);
   }
@@ -53,7 +54,7 @@ void bind_host(nb::module_& module) {
       .def(nb::init<std::shared_ptr<const lanescope::Topology>, lanescope::BufferPool&,
                     std::vector<HostCopySpec>, int>(),
            "topology"_a, "pool"_a, "copies"_a, "device"_a = 0, Release())
-      .def("run", &run_team, "repetitions"_a, Release(),
+      .def("run", &run_team, "repetitions"_a, "most_seconds"_a = 60.0, Release(),
            "Begin and end in seconds of each repetition of each copy.")
       .def("count_mismatches", &HostTeam::count_mismatches, Release(),
            "Number of wrong doubles in the destination arrays.")

@@ -33,7 +33,7 @@ void require_at(std::uintptr_t address, std::size_t bytes, int node) {
 
 void bind_topology(nb::module_& module) {
   nb::class_<lanescope::Topology>(module, "Topology", "This machine's topology, read by hwloc.")
-      .def(nb::init<>())
+      .def(nb::init<>(), Release())
       .def("xml", &lanescope::Topology::xml, "The whole topology as hwloc XML.");
   module.def(
       "topology_xml", [] { return lanescope::Topology().xml(); },

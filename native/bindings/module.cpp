@@ -1,5 +1,9 @@
+#include <nanobind/stl/optional.h>
+#include <unistd.h>
+
 #include "bindings.hpp"
 #include "lanescope/build_info.hpp"
+#include "lanescope/interruption.hpp"
 
 namespace {
 
@@ -13,6 +17,14 @@ nanobind::dict build_info() {
   return info;
 }
 
+/// Has Python's handlers of signals run, which throw what shall end the work: KeyboardInterrupt,
+/// say. They run in the main thread only; another one might wait here for whoever waits for it.
+void look_for_signals() {
+  if (getpid() != gettid()) return;
+  const nanobind::gil_scoped_acquire held;
+  if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
+}
+
 }  // namespace
 
 NB_MODULE(_native, module) {
@@ -22,6 +34,9 @@ NB_MODULE(_native, module) {
   nanobind::set_leak_warnings(false);
   module.def("build_info", &build_info, nanobind::sig("def build_info() -> dict[str, str]"),
              "What the core was built from and for: version, commit, cuda, code.");
+  lanescope::look_for_interruptions(&look_for_signals);
+  module.def("end_work_in", &lanescope::end_work_in, nanobind::arg("seconds").none(),
+             "Have long calls of this thread fail, named 'too late', when so much time is over.");
   bind_errors(module);
   bind_topology(module);
   bind_cuda(module);

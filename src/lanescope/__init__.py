@@ -10,10 +10,11 @@ Names are imported when they are first used, so that ``import lanescope`` is qui
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+# No import at all: it would come before the command line takes care of signals.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from lanescope._version import __version__ as __version__
     from lanescope.api import bench as bench
     from lanescope.api import check as check
@@ -84,6 +85,8 @@ __all__ = sorted(_HOME)
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'lanescope' has no attribute {name!r}")
+    import importlib
+
     return getattr(importlib.import_module(f"lanescope.{_HOME[name]}"), name)
 
 

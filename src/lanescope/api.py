@@ -99,6 +99,7 @@ def check(
     >>> run.results[0].copies[0].gbs  # doctest: +SKIP
     58.45...
     """
+    plan = (plan or Plan()).begun()
     resolved = resolve_machine(machine)
     require_fits(resolved, size_bytes)
     experiments = select_cases(resolved, size_bytes, cases)
@@ -112,7 +113,7 @@ def check(
         missing=machine_differences(resolved, expected, expected_gpus),
         unmeasured=() if resolved.gpus or cases or resolved.described else resolved.notes[:1],
     )
-    return run_experiments(resolved, experiments, plan or Plan(), setup)
+    return run_experiments(resolved, experiments, plan, setup)
 
 
 def sweep(
@@ -139,6 +140,7 @@ def sweep(
 
     The other parameters and the result are those of `check`.
     """
+    plan = (plan or Plan(budget_seconds=0.2)).begun()
     resolved = resolve_machine(machine)
     chosen = chosen_gpus(resolved, gpus)
     if sizes is None:
@@ -147,7 +149,7 @@ def sweep(
         sizes = doubling_sizes(16, largest_sweep_bytes(resolved, chosen))
     experiments = sweep_experiments(resolved, chosen, sizes, memories)
     setup = Setup("sweep", allow_busy, out, progress)
-    return run_experiments(resolved, experiments, plan or Plan(budget_seconds=0.2), setup)
+    return run_experiments(resolved, experiments, plan, setup)
 
 
 def bench(
@@ -180,6 +182,7 @@ def bench(
 
     The other parameters and the result are those of `check`.
     """
+    plan = (plan or Plan(budget_seconds=0.4)).begun()
     resolved = resolve_machine(machine)
     names = choose(cases, prefixes)
     if not resolved.gpus:
@@ -196,7 +199,7 @@ def bench(
     )
     built = build_cases(resolved, names, replace(wanted, bytes=size))
     setup = Setup("bench", allow_busy, out, progress, affinity, notes, built.cases)
-    return run_experiments(resolved, built.experiments, plan or Plan(budget_seconds=0.4), setup)
+    return run_experiments(resolved, built.experiments, plan, setup)
 
 
 def copy(
@@ -225,12 +228,13 @@ def copy(
     InputError
         If the text means nothing or contradicts itself; nothing is allocated then.
     """
+    plan = (plan or Plan()).begun()
     resolved = resolve_machine(machine)
     experiment = experiment_of(parse_copies(copies, resolved, size_bytes))
     sm_shapes(experiment.copies, resolved)
     require_room(resolved, experiment)
     setup = Setup("copy", allow_busy, out, progress)
-    return run_experiments(resolved, [experiment], plan or Plan(), setup)
+    return run_experiments(resolved, [experiment], plan, setup)
 
 
 def latency(
@@ -254,6 +258,7 @@ def latency(
     """
     from lanescope.experiment.latency import latency_experiments
 
+    plan = (plan or Plan(budget_seconds=0.5)).begun()
     resolved = resolve_machine(machine)
     if resolved.described:
         raise InputError(f"machine {resolved.name!r} is described; latencies are only measured")
@@ -264,7 +269,6 @@ def latency(
             "'lanescope check' measures host memory",
         )
     experiments = latency_experiments(resolved, chosen_gpus(resolved, gpus))
-    plan = plan or Plan(budget_seconds=0.5)
     return run_experiments(resolved, experiments, plan, Setup("latency", allow_busy, out, progress))
 
 
@@ -296,6 +300,7 @@ def small(
     The other parameters and the result are those of `check`. A described machine
     cannot be mapped: nothing predicts what a call costs.
     """
+    plan = (plan or Plan(0.01, 0.05)).begun()
     resolved = resolve_machine(machine)
     if not resolved.gpus or resolved.described:
         raise missing_part(
@@ -306,7 +311,7 @@ def small(
     chosen = stepped_sizes() if sizes is None else sizes
     experiments = small_experiments(resolved, chosen_gpus(resolved, gpus), chosen, counts, methods)
     setup = Setup("small", allow_busy, out, progress)
-    return run_experiments(resolved, experiments, plan or Plan(0.01, 0.05), setup)
+    return run_experiments(resolved, experiments, plan, setup)
 
 
 def sms(
@@ -330,6 +335,7 @@ def sms(
 
     The other parameters and the result are those of `check`.
     """
+    plan = (plan or Plan(budget_seconds=0.3)).begun()
     resolved = resolve_machine(machine)
     if not resolved.gpus or resolved.described:
         raise missing_part(
@@ -344,7 +350,7 @@ def sms(
         return paced_experiments(resolved, plateaus, size_bytes)
 
     setup = Setup("sms", allow_busy, out, progress, then=then)
-    return run_experiments(resolved, experiments, plan or Plan(budget_seconds=0.3), setup)
+    return run_experiments(resolved, experiments, plan, setup)
 
 
 def measure(
@@ -372,9 +378,10 @@ def measure(
     InputError
         If the machine has not the parts that the experiment names.
     """
+    plan = (plan or Plan()).begun()
     resolved = resolve_machine(machine)
     require_parts(resolved, experiment)
     results: list[Result] = []
     chosen = backend or backend_for(resolved)
-    measure_one(experiment, chosen, resolved, plan or Plan(), results.append)
+    measure_one(experiment, chosen, resolved, plan, results.append)
     return results[0]

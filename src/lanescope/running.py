@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -128,16 +128,24 @@ def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
         if setup.progress is not None:
             setup.progress(experiment, numbers[experiment.name], len(numbers))
 
+    left = [_left(stage, kept, len(names)) for stage in stages]
+    # What comes then is not known yet; the time that it shall have is taken for half as many.
+    further = sum(len(one.experiments) for one in left)
+    further += len(names) // 2 if setup.then is not None else 0
     try:
         backend = backend_for(machine, allow_busy=setup.allow_busy, affinity=setup.affinity)
-        for stage in stages:
-            left = [e for e in stage.experiments if e.name not in kept]
-            measure_all(left, backend, machine, stage.plan, writer.add, on_start)
+        for stage in left:
+            further -= len(stage.experiments)
+            late = measure_all(
+                stage.experiments, backend, machine, stage.plan, writer.add, on_start, further
+            )
+            writer.add_all(late)
         if setup.then is not None:
-            further = setup.then(writer.run.results)
+            more = setup.then(writer.run.results)
             known = len(numbers)
-            numbers |= {e.name: known + i for i, e in enumerate(further, start=1)}
-            measure_all(further, backend, machine, stages[-1].plan, writer.add, on_start)
+            numbers |= {e.name: known + i for i, e in enumerate(more, start=1)}
+            late = measure_all(more, backend, machine, left[-1].plan, writer.add, on_start)
+            writer.add_all(late)
     except (KeyboardInterrupt, SystemExit):
         writer.finish(State.INTERRUPTED)
         raise
@@ -145,6 +153,14 @@ def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
         return writer.finish(State.COMPLETE)
     finally:
         writer.close()
+
+
+def _left(stage: Stage, kept: Collection[str], cases: int) -> Stage:
+    """Return what a stage has left to measure, and until when, for so many cases in all."""
+    plan = stage.plan.begun()
+    if plan.deadline is not None:
+        plan = replace(plan, deadline=plan.deadline.before_the_end(cases))
+    return Stage([e for e in stage.experiments if e.name not in kept], plan)
 
 
 def _writer(manifest: Manifest, setup: Setup, names: Sequence[str]) -> tuple[RunWriter | None, Run]:

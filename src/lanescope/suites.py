@@ -72,11 +72,11 @@ def taruc(
     >>> run.results[0].copies[0].statistics.median_seconds  # doctest: +SKIP
     1.1e-09
     """
+    plan = (plan or PLAN).begun()
     file = parameter_file(parameters)
     resolved = resolve_machine(machine)
     chosen = None if benchmarks is None else _benchmarks(benchmarks)
     sections = suite_sections(resolved, file.parameters, chosen, only)
-    plan = plan or PLAN
     stages = [
         Stage(s.experiments, plan if s.samples is None else replace(plan, samples=s.samples))
         for s in sections

@@ -128,7 +128,7 @@ def test_copies_at_once_say_that_they_run_free(here):
     result = measured(here, *three)
     assert result.not_measured is None
     assert "none of which waits for another" in result.method
-    assert all(c.seconds.size >= 6 for c in result.copies)
+    assert all(c.seconds.size for c in result.copies)
     assert "share a CPU" in result.method  # this test takes one only
     assert "waits" not in session_of(here, copy()).method
 
@@ -139,7 +139,7 @@ class Team:
     def __init__(self, *args):
         self.asked = []
 
-    def run(self, repetitions):
+    def run(self, repetitions, most_seconds):
         self.asked.append(repetitions)
         fast = [(t * 0.01, t * 0.01 + 0.009) for t in range(10 * repetitions)]
         slow = [(0.005 + t * 0.1, 0.105 + t * 0.1) for t in range(repetitions)]

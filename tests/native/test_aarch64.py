@@ -153,7 +153,8 @@ def test_strips_come_back_and_damaged_ones_are_refused(sanitizers, tmp_path):
 
 PRIMITIVES = (
     "tests/host_primitives.cpp", "src/host/cache_flush.cpp", "src/host/host_kernels.cpp",
-    "src/host/pages.cpp", "src/host/parallel.cpp", "src/host/single_loads.cpp",
+    "src/host/interruption.cpp", "src/host/pages.cpp", "src/host/parallel.cpp",
+    "src/host/single_loads.cpp",
     "src/chase_ring.cpp", "src/error.cpp", "src/load_places.cpp", "src/pattern.cpp",
 )  # fmt: skip
 

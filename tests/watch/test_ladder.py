@@ -6,7 +6,6 @@ import pytest
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
 from lanescope.watch.doctor import examine, nvlink_text
-from lanescope.watch.durations import parse_ns
 from lanescope.watch.ladder import Asked, sources_for
 from lanescope.watch.sources.base import Availability
 from lanescope.watch.sources.counters import CountersSource
@@ -88,19 +87,6 @@ def test_doctor_asks_every_source(tmp_path, working):
     expected = {"pm.g0", "pm.g1", "counters", "throughput.g0", "throughput.g1", "trace"}
     assert expected <= set(found)
     assert found["counters"]
-
-
-@pytest.mark.parametrize(
-    ("text", "ns"), [("100us", 100_000), ("2 ms", 2_000_000), ("1.5µs", 1500), ("1s", 10**9)]
-)
-def test_times(text, ns):
-    assert parse_ns(text, "--interval") == ns
-
-
-@pytest.mark.parametrize("text", ["", "3", "us", "-1us", "0us", "1 hour", "1e3us"])
-def test_no_times(text):
-    with pytest.raises(InputError, match="--interval"):
-        parse_ns(text, "--interval")
 
 
 def test_what_is_traced_is_what_was_asked_for(tmp_path):

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -45,9 +47,10 @@ class HostTeam {
   HostTeam(const HostTeam&) = delete;
   HostTeam& operator=(const HostTeam&) = delete;
 
-  /// Runs all copies `repetitions` times, or more often while another copy is not through;
-  /// result [copy][repetition]: the first thread's begin to the last thread's end.
-  std::vector<std::vector<Span>> run(int repetitions);
+  /// Runs all copies `repetitions` times, or more often while another copy is not through, or
+  /// less often, but once, where that would take longer than `most_seconds`: others may have the
+  /// CPUs. Result [copy][repetition]: the first thread's begin to the last thread's end.
+  std::vector<std::vector<Span>> run(int repetitions, double most_seconds);
 
   /// Number of doubles in destination arrays that are not what they should be. Throws `Error`
   /// when memory no longer lies where it was asked for.
@@ -62,6 +65,7 @@ class HostTeam {
     HostArray a, b;
     std::optional<HostArray> c;
     Stores stores = Stores::cached;
+    bool through = false;  // it has no repetitions left
     std::unique_ptr<Rendezvous> rendezvous = std::make_unique<Rendezvous>();
   };
   struct Worker {  // one thread's part of one copy
@@ -69,17 +73,18 @@ class HostTeam {
     std::size_t first, count;  // doubles
     int cpu;
     std::vector<Span> spans;
-    std::size_t mismatches = 0;
     std::exception_ptr failure;  // to run on its CPU
     std::thread thread;
   };
-  enum class Order { none, fill, spoil, run, check, quit };
+  enum class Order { begin, spoil, run, quit };
 
   void serve(Worker& worker);
   void obey(Worker& worker, Order order);
+  void send(Order order);
   void give(Order order);
+  void fill() const;
   void repeat(Worker& worker);
-  bool goes_on(int repetition);
+  bool goes_on(Job& job, int repetition);
   void choose_stores();
   void require_bound() const;
   void require_placed() const;
@@ -90,11 +95,15 @@ class HostTeam {
   std::vector<Job> jobs_;
   std::vector<std::unique_ptr<Worker>> workers_;
   int repetitions_ = 0;
-  Order order_ = Order::none;
-  std::atomic<int> turn_{0};      // grows with each order; workers sleep on it
-  std::atomic<int> finished_{0};  // workers that are through with the order
-  std::atomic<int> arrived_{0};   // workers that are ready to run
-  std::atomic<int> running_{0};   // copies that have repetitions left
+  double latest_ = 0;  // `host_seconds`
+  Order order_ = Order::begin;
+  std::atomic<int> turn_{0};          // grows with each order; workers sleep on it
+  std::atomic<int> finished_{0};      // workers that are through with the order
+  std::atomic<int> running_{0};       // copies that have repetitions left
+  std::atomic<bool> stopped_{false};  // the order is not to be carried out to its end
+  Rendezvous start_;                  // of all workers
+  std::mutex mutex_;
+  std::condition_variable all_finished_;
 };
 
 }  // namespace lanescope

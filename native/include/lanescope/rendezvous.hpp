@@ -3,19 +3,31 @@
 #include <atomic>
 #include <thread>
 
+#include "lanescope/host_clock.hpp"
+
 namespace lanescope {
 
-/// Spins until `reached()`. The CPU is given away now and then, or two threads that share one
-/// would wait for each other a whole time slice long.
+/// Spins until `reached()`, for so long at most; returns whether it came to that. The CPU is given
+/// away now and then, or two threads that share one would wait for each other a whole time slice
+/// long.
 template <typename Reached>
-void spin_until_reached(Reached&& reached) {
+bool spin_until_reached(Reached&& reached, double most_seconds) {
   constexpr int kSpinsBeforeYield = 4096;
-  for (int spins = 0; !reached(); ++spins)
-    if (spins == kSpinsBeforeYield) std::this_thread::yield(), spins = 0;
+  const auto begin = HostClock::now();
+  for (int spins = 0; !reached(); ++spins) {
+    if (spins < kSpinsBeforeYield) continue;
+    if (seconds_since(begin) > most_seconds) return false;
+    std::this_thread::yield();
+    spins = 0;
+  }
+  return true;
 }
 
 /// Where threads wait for each other round after round; the last of a round says for all of
 /// them whether it takes place.
+///
+/// They spin, longer than a CPU is usually lent to somebody else, and then sleep: who is waited
+/// for has lost his, and to be woken later than others no longer makes a difference.
 class Rendezvous {
  public:
   /// Before the first round, while nobody meets.
@@ -29,16 +41,26 @@ class Rendezvous {
   /// said, which the last of them calls.
   template <typename Decide>
   bool meet(int round, Decide&& decide) {
-    if (arrived_.fetch_add(1) + 1 == (static_cast<long>(round) + 1) * threads_) {
+    const long all = (static_cast<long>(round) + 1) * threads_;
+    if (arrived_.fetch_add(1) + 1 == all) {
       goes_on_ = decide();  // nobody reads it now: the round before is over for all
       opened_.store(round + 1, std::memory_order_release);
+      opened_.notify_all();
     } else {
-      spin_until_reached([&] { return opened_.load(std::memory_order_acquire) > round; });
+      wait_for(round);
     }
     return goes_on_;
   }
 
  private:
+  static constexpr double kSpinSeconds = 20e-3;
+
+  void wait_for(int round) {
+    auto opened = [&] { return opened_.load(std::memory_order_acquire); };
+    if (spin_until_reached([&] { return opened() > round; }, kSpinSeconds)) return;
+    for (int seen = opened(); seen <= round; seen = opened()) opened_.wait(seen);
+  }
+
   int threads_ = 0;
   bool goes_on_ = true;
   std::atomic<long> arrived_{0};

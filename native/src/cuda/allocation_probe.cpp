@@ -11,6 +11,7 @@
 
 #include "lanescope/error.hpp"
 #include "lanescope/host_clock.hpp"
+#include "lanescope/interruption.hpp"
 #include "lanescope/pages.hpp"
 
 namespace lanescope {
@@ -109,7 +110,10 @@ std::vector<Lifetime> AllocationProbe::run(int cycles) {
   const Surroundings surroundings(*topology_, spec_);
   std::vector<Lifetime> lives;
   // The last of a batch is looked at, too: memory may have become short meanwhile.
-  for (int i = 0; i < cycles; ++i) lives.push_back(live(i + 1 == cycles));
+  for (int i = 0; i < cycles; ++i) {
+    throw_if_interrupted();
+    lives.push_back(live(i + 1 == cycles));
+  }
   return lives;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lanescope/host_clock.hpp"
+#include "lanescope/interruption.hpp"
 #include "lanescope/kernels.hpp"
 #include "lanescope/pattern.hpp"
 #include "lanescope/peer.hpp"
@@ -83,6 +84,7 @@ CopySet::CopySet(std::shared_ptr<const Topology> topology, BufferPool& pool,
     : topology_(std::move(topology)), gate_(pool.lend_gate(copies.at(0).device)) {
   const ScopedBinding binding(*topology_, copies[0].cpus);
   for (std::size_t i = 0; i < copies.size(); ++i) {
+    throw_if_interrupted();  // pinning takes a while
     const CopySpec& spec = copies[i];
     require_step(copies, i);
     // Pinning takes a GPU, too: not the first, which may be another's, but this copy's.
@@ -286,6 +288,7 @@ int CopySet::checker(const Job& job) {
 }
 
 std::size_t CopySet::count_mismatches() {
+  throw_if_interrupted();
   copy_the_rest();
   std::size_t sum = 0;
   for (const Job& job : jobs_)  // first, as in write_patterns

@@ -10,10 +10,8 @@ HostArray::HostArray(const Topology& topology, BufferPool& pool, PlaceSpec place
     : bytes_(bytes) {
   switch (place.memory) {
     case Memory::pageable:
-      own_.emplace(topology, bytes, place.index);
-      break;
     case Memory::small_pages:
-      own_.emplace(topology, bytes, place.index, Pages::small);
+      lent_ = pool.lend(place, bytes);  // which takes no GPU
       break;
     case Memory::huge:
       own_.emplace(topology, bytes, place.index);

@@ -7,6 +7,7 @@
 
 #include "lanescope/cache_flush.hpp"
 #include "lanescope/host_clock.hpp"
+#include "lanescope/interruption.hpp"
 #include "lanescope/parallel.hpp"
 #include "lanescope/pattern.hpp"
 
@@ -105,7 +106,10 @@ void BlockCopier::choose_loops() {
 std::vector<double> BlockCopier::run(int samples) {
   const ScopedBinding binding(*topology_, {spec_.cpu});
   std::vector<double> seconds;
-  for (int i = 0; i < samples; ++i) seconds.push_back(sample());
+  for (int i = 0; i < samples; ++i) {
+    throw_if_interrupted();
+    seconds.push_back(sample());
+  }
   return seconds;
 }
 

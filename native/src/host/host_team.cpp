@@ -1,17 +1,27 @@
 #include "lanescope/host_team.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 #include <system_error>
 #include <utility>
 
 #include "lanescope/error.hpp"
 #include "lanescope/host_clock.hpp"
+#include "lanescope/interruption.hpp"
+#include "lanescope/parallel.hpp"
 
 namespace lanescope {
 
 namespace {
 
 constexpr int kTrialRepetitions = 2;
+// One pass that takes longer tells enough.
+constexpr double kLongTrialSeconds = 0.05;
+constexpr double kNoTrialIsLonger = 60;
+// What a thread writes between two looks whether it shall end, or fills for others: doubles.
+constexpr std::size_t kStep = std::size_t{1} << 20;
+constexpr std::chrono::milliseconds kBetweenLooks{10};
 // No result of an operation.
 constexpr double kSpoilt = -1;
 // A copy that goes on for the sake of others ends after so many, for its times are kept.
@@ -43,16 +53,17 @@ HostTeam::HostTeam(std::shared_ptr<const Topology> topology, BufferPool& pool,
     jobs_.push_back({std::move(spec), std::move(a), std::move(b), std::move(c)});
   }
   start_workers();
-  give(Order::fill);
   try {
+    give(Order::begin);
     require_bound();
+    fill();
     require_placed();
-  } catch (const Error&) {
+    choose_stores();
+    give(Order::spoil);  // what trials wrote must not stand for what timed copies write
+  } catch (...) {
     end_workers();
     throw;
   }
-  choose_stores();
-  give(Order::spoil);  // what trials wrote must not stand for what timed copies write
 }
 
 HostTeam::~HostTeam() {
@@ -102,7 +113,7 @@ void HostTeam::start_workers() {
 }
 
 void HostTeam::end_workers() {
-  give(Order::quit);
+  send(Order::quit);
   for (auto& worker : workers_) worker->thread.join();
 }
 
@@ -115,58 +126,75 @@ void HostTeam::serve(Worker& worker) {
   for (int seen = 0;; ++seen) {
     turn_.wait(seen);
     const Order order = order_;
-    obey(worker, order);
-    finished_.fetch_add(1);
-    finished_.notify_one();
     if (order == Order::quit) return;
+    obey(worker, order);
+    if (finished_.fetch_add(1) + 1 < static_cast<int>(workers_.size())) continue;
+    const std::lock_guard guard(mutex_);  // or it might be told between its look and its sleep
+    all_finished_.notify_one();
   }
+}
+
+void HostTeam::send(Order order) {
+  order_ = order;
+  finished_ = 0;
+  stopped_ = false;
+  running_ = static_cast<int>(jobs_.size());
+  start_.reset(static_cast<int>(workers_.size()));
+  for (auto& job : jobs_) {
+    job.rendezvous->reset(static_cast<int>(job.spec.cpus.size()));
+    job.through = false;
+  }
+  turn_.fetch_add(1);
+  turn_.notify_all();
 }
 
 void HostTeam::give(Order order) {
-  order_ = order;
-  finished_ = 0;
-  arrived_ = 0;
-  running_ = static_cast<int>(jobs_.size());
-  for (auto& job : jobs_) job.rendezvous->reset(static_cast<int>(job.spec.cpus.size()));
-  turn_.fetch_add(1);
-  turn_.notify_all();
-  const int all = static_cast<int>(workers_.size());
-  for (int done = finished_; done < all; done = finished_) finished_.wait(done);
+  send(order);
+  std::exception_ptr interruption;
+  std::unique_lock lock(mutex_);
+  auto done = [&] { return finished_ == static_cast<int>(workers_.size()); };
+  while (!all_finished_.wait_for(lock, kBetweenLooks, done)) {
+    if (interruption) continue;
+    try {
+      throw_if_interrupted();
+    } catch (...) {  // not before all have stopped: they work on what belongs to this
+      interruption = std::current_exception();
+      stopped_ = true;
+    }
+  }
+  if (interruption) std::rethrow_exception(interruption);
 }
 
-void HostTeam::obey(Worker& worker, Order order) {
-  Job& job = jobs_[worker.job];
-  double *a = doubles(job.a) + worker.first, *b = doubles(job.b) + worker.first;
-  double* c = job.c ? doubles(*job.c) + worker.first : nullptr;
-  if (order == Order::fill) {
-    for (std::size_t i = 0; i < worker.count; ++i) {
-      a[i] = kSpoilt;
-      b[i] = value_b(worker.first + i);
-      if (c != nullptr) c[i] = value_c(worker.first + i);
-    }
-  } else if (order == Order::spoil) {
-    std::fill_n(a, worker.count, kSpoilt);
-  } else if (order == Order::run) {
-    repeat(worker);
-  } else if (order == Order::check) {
-    worker.mismatches = 0;
-    for (std::size_t i = 0; i < worker.count; ++i) {
-      const std::size_t at = worker.first + i;
-      worker.mismatches += a[i] != result_of(job.spec.operation, value_b(at), value_c(at));
-    }
+/// By whoever has a CPU: one thread would take longer to fill than a short measurement lasts.
+void HostTeam::fill() const {
+  for (const Job& job : jobs_) {
+    double *a = doubles(job.a), *b = doubles(job.b), *c = job.c ? doubles(*job.c) : nullptr;
+    in_parallel(job.spec.bytes / sizeof(double), kStep, [&](std::size_t first, std::size_t last) {
+      std::fill(a + first, a + last, kSpoilt);
+      for (std::size_t i = first; i < last; ++i) b[i] = value_b(i);
+      if (c == nullptr) return;
+      for (std::size_t i = first; i < last; ++i) c[i] = value_c(i);
+    });
   }
 }
 
+void HostTeam::obey(Worker& worker, Order order) {
+  if (order == Order::run) repeat(worker);
+  if (order != Order::spoil) return;
+  // By the thread itself, so that small arrays are in its caches.
+  double* a = doubles(jobs_[worker.job].a) + worker.first;
+  for (std::size_t done = 0; done < worker.count && !stopped_; done += kStep)
+    std::fill_n(a + done, std::min(kStep, worker.count - done), kSpoilt);
+}
+
 void HostTeam::repeat(Worker& worker) {
-  const Job& job = jobs_[worker.job];
+  Job& job = jobs_[worker.job];
   double *a = doubles(job.a) + worker.first, *b = doubles(job.b) + worker.first;
   const double* c = job.c ? doubles(*job.c) + worker.first : nullptr;
-  const int team = static_cast<int>(workers_.size());
   worker.spans.clear();
   worker.spans.reserve(static_cast<std::size_t>(repetitions_));
-  arrived_.fetch_add(1);
-  spin_until_reached([&] { return arrived_.load(std::memory_order_acquire) == team; });
-  for (int r = 0; job.rendezvous->meet(r, [&] { return goes_on(r); }); ++r) {
+  start_.meet(0, [] { return true; });
+  for (int r = 0; job.rendezvous->meet(r, [&] { return goes_on(job, r); }); ++r) {
     const double begin = host_seconds();
     run_kernel(job.spec.operation, job.stores, a, b, c, worker.count);
     worker.spans.push_back({begin, host_seconds()});
@@ -174,14 +202,17 @@ void HostTeam::repeat(Worker& worker) {
 }
 
 /// Whether a copy does repetition number `repetition`; asked once for each.
-bool HostTeam::goes_on(int repetition) {
-  if (repetition < repetitions_) return true;
-  if (repetition == repetitions_) running_.fetch_sub(1);
-  return running_ > 0 && repetition < kMostRepetitions;
+bool HostTeam::goes_on(Job& job, int repetition) {
+  if (stopped_) return false;
+  const bool late = repetition > 0 && host_seconds() > latest_;
+  if (!late && repetition < repetitions_) return true;
+  if (!std::exchange(job.through, true)) running_.fetch_sub(1);
+  return !late && running_ > 0 && repetition < kMostRepetitions;
 }
 
-std::vector<std::vector<Span>> HostTeam::run(int repetitions) {
+std::vector<std::vector<Span>> HostTeam::run(int repetitions, double most_seconds) {
   repetitions_ = repetitions;
+  latest_ = host_seconds() + most_seconds;
   give(Order::run);
   std::vector<std::vector<Span>> result(jobs_.size());
   for (const auto& worker : workers_) {
@@ -200,9 +231,16 @@ std::vector<std::vector<Span>> HostTeam::run(int repetitions) {
 
 std::size_t HostTeam::count_mismatches() {
   require_placed();  // the kernel may have moved what could not be bound
-  give(Order::check);
-  std::size_t sum = 0;
-  for (const auto& worker : workers_) sum += worker->mismatches;
+  std::atomic<std::size_t> sum = 0;
+  for (const Job& job : jobs_) {
+    const double* a = doubles(job.a);
+    in_parallel(job.spec.bytes / sizeof(double), kStep, [&](std::size_t first, std::size_t last) {
+      std::size_t wrong = 0;
+      for (std::size_t i = first; i < last; ++i)
+        wrong += a[i] != result_of(job.spec.operation, value_b(i), value_c(i));
+      sum += wrong;
+    });
+  }
   return sum;
 }
 
@@ -210,11 +248,12 @@ void HostTeam::choose_stores() {
   if (!has_streaming_stores()) return;
   auto fastest = [&](Stores stores) {
     for (auto& job : jobs_) job.stores = stores;
-    std::vector<double> best;
-    for (const auto& spans : run(kTrialRepetitions)) {
-      double least = spans.front().end - spans.front().begin;
-      for (const auto& span : spans) least = std::min(least, span.end - span.begin);
-      best.push_back(least);
+    std::vector<double> best(jobs_.size(), std::numeric_limits<double>::infinity());
+    for (int trial = 0; trial < kTrialRepetitions; ++trial) {
+      const auto found = run(1, kNoTrialIsLonger);
+      for (std::size_t j = 0; j < jobs_.size(); ++j)
+        for (const auto& span : found[j]) best[j] = std::min(best[j], span.end - span.begin);
+      if (std::ranges::max(best) > kLongTrialSeconds) break;
     }
     return best;
   };

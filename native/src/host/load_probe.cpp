@@ -7,6 +7,7 @@
 #include "lanescope/cache_flush.hpp"
 #include "lanescope/error.hpp"
 #include "lanescope/host_clock.hpp"
+#include "lanescope/interruption.hpp"
 #include "lanescope/pattern.hpp"
 #include "lanescope/single_loads.hpp"
 
@@ -17,6 +18,7 @@ namespace {
 constexpr std::uint64_t kLoadSeed = 0x6A74;
 // Places that are no further apart leave no line between them.
 constexpr std::size_t kShortestLine = 64;
+constexpr std::size_t kWrittenAtOnce = std::size_t{1} << 20;
 
 std::vector<std::uint32_t> visits_of(const LoadSpec& spec) {
   if (!spec.chase) return {};
@@ -45,6 +47,7 @@ void LoadProbe::write() {
     return;
   }
   for (std::size_t i = 0; i < spec_.places.count; ++i) {
+    if (i % kWrittenAtOnce == 0) throw_if_interrupted();
     const std::uint64_t word = pattern_word(kLoadSeed, i);
     std::memcpy(data() + spec_.places.offset(i), &word, sizeof word);
     sum_ += word;
@@ -54,7 +57,10 @@ void LoadProbe::write() {
 std::vector<double> LoadProbe::run(int samples, std::size_t loads) {
   const ScopedBinding binding(*topology_, cpus_);
   std::vector<double> seconds;
-  for (int i = 0; i < samples; ++i) seconds.push_back(sample(loads));
+  for (int i = 0; i < samples; ++i) {
+    throw_if_interrupted();
+    seconds.push_back(sample(loads));
+  }
   return seconds;
 }
 

@@ -1,17 +1,24 @@
 #include "lanescope/parallel.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "lanescope/interruption.hpp"
+
 namespace lanescope {
 
 namespace {
 
 constexpr std::size_t kMostThreads = 16;
+// Of what one thread does, so that it can end in between.
+constexpr std::size_t kMostPieces = 16;
+// A piece is so many times what is worth a thread, at least.
+constexpr std::size_t kWorth = 4;
 
 }  // namespace
 
@@ -21,11 +28,19 @@ void in_parallel(std::size_t count, std::size_t least,
     threads = std::min<std::size_t>(std::thread::hardware_concurrency(), kMostThreads);
   threads = std::clamp<std::size_t>(count / least, 1, std::max<std::size_t>(threads, 1));
   std::exception_ptr failure;
+  std::atomic<bool> failed = false;
   std::mutex lock;
   auto run = [&](std::size_t number) {
     try {
-      part(count * number / threads, count * (number + 1) / threads);
+      const std::size_t first = count * number / threads, last = count * (number + 1) / threads;
+      const std::size_t all = last - first;
+      const std::size_t pieces = std::clamp<std::size_t>(all / least / kWorth, 1, kMostPieces);
+      for (std::size_t i = 0; i < pieces && !failed; ++i) {
+        if (number == 0) throw_if_interrupted();
+        part(first + all * i / pieces, first + all * (i + 1) / pieces);
+      }
     } catch (...) {  // beyond its thread it would end the process
+      failed = true;
       const std::lock_guard guard(lock);
       failure = std::current_exception();
     }

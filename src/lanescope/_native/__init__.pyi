@@ -13,6 +13,11 @@ from lanescope._native import testing as testing
 def build_info() -> dict[str, str]:
     """What the core was built from and for: version, commit, cuda, code."""
 
+def end_work_in(seconds: float | None) -> None:
+    """
+    Have long calls of this thread fail, named 'too late', when so much time is over.
+    """
+
 class NativeError(RuntimeError):
     """A call of the core failed; args: call, code, name, detail, where."""
 
@@ -140,7 +145,7 @@ class HostTeam:
 
     def __init__(self, topology: Topology, pool: BufferPool, copies: Sequence[HostCopySpec], device: int = 0) -> None: ...
 
-    def run(self, repetitions: int) -> list[list[tuple[float, float]]]:
+    def run(self, repetitions: int, most_seconds: float = 60.0) -> list[list[tuple[float, float]]]:
         """Begin and end in seconds of each repetition of each copy."""
 
     def count_mismatches(self) -> int:

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from lanescope.experiment import Experiment
+from lanescope.measurement.deadline import Deadline
 from lanescope.measurement.result import FloatArray, LinkEvidence, Source
 
 
@@ -51,6 +52,19 @@ class ReadsClock(Protocol):
 
     def clock_seconds(self) -> float:
         """Return what reading the clock adds to a repetition, calibrated."""
+
+
+@runtime_checkable
+class Hurries(Protocol):
+    """A backend that can give up making an experiment ready.
+
+    Attributes
+    ----------
+    deadline
+        When it has to be ready; then `prepare` raises `TooLateError`. None: whenever it is.
+    """
+
+    deadline: Deadline | None
 
 
 class Backend(Protocol):

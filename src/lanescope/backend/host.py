@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from lanescope._core import native
@@ -13,7 +15,11 @@ from lanescope.measurement.result import FloatArray, LinkEvidence
 
 #: A batch aims at this time, so that a signal is answered and a budget is kept.
 _BATCH_SECONDS = 0.15
+#: On a machine that others have begun to use it may become longer, but no more than this.
+_LONGEST_BATCH_SECONDS = 0.6
 _MOST_REPETITIONS = 1000
+#: So many times the time of repetitions is usual for a batch of them.
+_WAITING_COUNTS_FROM = 2
 #: Of copies at once the first repetition may not count.
 _LEAST_AT_ONCE = 3
 #: No clock here has finer steps.
@@ -56,8 +62,12 @@ class HostSession:
 
     def sample(self) -> list[FloatArray]:
         """Run a batch; see `Session.sample`."""
-        spans = self._team.run(self._repetitions)
+        begin = time.perf_counter()
+        spans = self._team.run(self._repetitions, _LONGEST_BATCH_SECONDS)
+        took = time.perf_counter() - begin
         longest = max(float(np.median([end - begin for begin, end in copy])) for copy in spans)
+        # Threads wait for each other, too, and where others have the CPUs that takes longer.
+        longest = max(longest, took / max(map(len, spans)) / _WAITING_COUNTS_FROM)
         wanted = _BATCH_SECONDS / max(longest, _CLOCK_SECONDS)
         self._repetitions = int(np.clip(wanted, self._least, _MOST_REPETITIONS))
         return shares_of_common_time(spans) if self._in_turns else overlapping_spans(spans)

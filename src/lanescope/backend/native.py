@@ -35,6 +35,7 @@ from lanescope.experiment.limit import route
 from lanescope.experiment.place import BY_DRIVER
 from lanescope.experiment.sm import sm_shapes
 from lanescope.machine import Gpu, LinkKind, Machine
+from lanescope.measurement.deadline import Deadline
 from lanescope.measurement.result import Source
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class NativeBackend:
     ) -> None:
         if machine.described:
             raise InputError(f"machine {machine.name!r} is described, not here; predict it instead")
+        self.deadline: Deadline | None = None
         self._topology = native.Topology()
         self._pool = native.BufferPool(self._topology)
         self._event_costs = EventCosts(self._topology, self._pool)
@@ -83,21 +85,34 @@ class NativeBackend:
         for gpu in gpus:
             self._require_usable(gpu)
         try:
-            if all(copy.engine is Engine.CPU for copy in experiment.copies):
-                yield self._thread_session(experiment)
-            elif experiment.has_latency:
-                self._require_host_memory(experiment)
-                yield latency_session(self._topology, self._pool, experiment)
-            elif any(copy.in_pieces for copy in experiment.copies):
-                self._require_host_memory(experiment)
-                yield PieceSession(self._topology, self._pool, experiment)
-            else:
-                yield self._gpu_session(experiment, gpus)
+            with self._in_time():
+                session = self._session(experiment, gpus)
+            yield session
         except native.NativeError as error:
             failure = reason_for(*error.args)
             if failure.device_lost:
                 self._lost.update({gpu.index: failure.error for gpu in gpus})
             raise failure.error from error
+
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
+        """Have the core give up when the deadline has passed, however long memory takes."""
+        native.end_work_in(None if self.deadline is None else self.deadline.left_seconds)
+        try:
+            yield
+        finally:
+            native.end_work_in(None)
+
+    def _session(self, experiment: Experiment, gpus: tuple[Gpu, ...]) -> Session:
+        if all(copy.engine is Engine.CPU for copy in experiment.copies):
+            return self._thread_session(experiment)
+        if experiment.has_latency:
+            self._require_host_memory(experiment)
+            return latency_session(self._topology, self._pool, experiment)
+        if any(copy.in_pieces for copy in experiment.copies):
+            self._require_host_memory(experiment)
+            return PieceSession(self._topology, self._pool, experiment)
+        return self._gpu_session(experiment, gpus)
 
     def _thread_session(self, experiment: Experiment) -> Session:
         self._require_host_memory(experiment)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lanescope.errors import NotMeasuredError
+from lanescope.measurement.deadline import TooLateError
 
 #: Reason and remedy, by CUDA's name of the error.
 _KNOWN = {
@@ -93,6 +94,10 @@ _DEVICE_LOST = {
 }
 
 
+#: What a call is ended by when the time for making something ready is over.
+_TOO_LATE = "too late"
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """What a failed call means.
@@ -111,6 +116,8 @@ class Failure:
 
 def reason_for(call: str, code: int, name: str, detail: str, where: str) -> Failure:
     """Explain a `NativeError` by its arguments."""
+    if name == _TOO_LATE:
+        return Failure(TooLateError(), device_lost=False)
     if name in _KNOWN:
         reason, remedy = _KNOWN[name]
     elif name == "no code":

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import inspect
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 import typer
@@ -156,8 +154,7 @@ def _interrupted() -> str:
 
 
 def main() -> NoReturn:
-    """Run the command line and exit."""
-    signal.signal(signal.SIGTERM, _on_sigterm)
+    """Run the command line and exit; signals are exceptions by now (`lanescope.interruption`)."""
     with tolerant_streams():
         code = _run()
     sys.exit(code)
@@ -214,8 +211,3 @@ def _drop_output(code: int) -> int:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _on_sigterm(number: int, frame: FrameType | None) -> NoReturn:
-    # As an exception it lets the run folder be finished on the way out.
-    raise SystemExit(128 + number)

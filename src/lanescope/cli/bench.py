@@ -15,8 +15,8 @@ from lanescope.cli.options import (
     OutOption,
     StrictOption,
     TargetOption,
-    parse_budget,
-    parse_percent,
+    WithinOption,
+    plan_of,
     require_one_format,
 )
 from lanescope.errors import InputError
@@ -151,6 +151,7 @@ def bench(
         float, typer.Option(metavar="SECONDS", help="Sampling time for one set of copies, at most.")
     ] = 0.4,
     target: TargetOption = "0.5%",
+    within: WithinOption = None,
     machine: MachineOption = None,
     out: OutOption = None,
     json: Annotated[bool, typer.Option("-j", "--json", help="Print the run as JSON.")] = False,
@@ -177,6 +178,7 @@ def bench(
             out=out,
             budget=budget if "budget" in given else BUDGET,
             target=target if "target" in given else TARGET,
+            within=within,
             list_points=list_cases,
             json=json,
             csv=csv,
@@ -192,15 +194,12 @@ def bench(
     require_one_format(json, csv)
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal
-    from lanescope.measurement.sampling import Plan
 
     if form not in ("lanescope", "nvbandwidth"):
         raise InputError(f"--format {form!r} is not known; use lanescope or nvbandwidth")
     if csv and form == "nvbandwidth":
         raise InputError("nvbandwidth prints no CSV; leave out --csv or --format")
-    plan = Plan(
-        parse_percent(target), parse_budget(budget), samples=samples, verify=not skip_verification
-    )
+    plan = plan_of(target, budget, within, samples=samples, verify=not skip_verification)
     options = _options(size, buffer_mib, memory, node, pairs)
     with progress_on_terminal() as progress:
         run = api.bench(

@@ -16,8 +16,8 @@ from lanescope.cli.options import (
     OutOption,
     StrictOption,
     TargetOption,
-    parse_budget,
-    parse_percent,
+    WithinOption,
+    plan_of,
     require_one_format,
 )
 
@@ -36,6 +36,7 @@ def check(
         float, typer.Option(metavar="SECONDS", help="Sampling time for one case, at most.")
     ] = 1.0,
     target: TargetOption = "0.5%",
+    within: WithinOption = None,
     machine: MachineOption = None,
     out: OutOption = None,
     json: JsonOption = False,
@@ -54,11 +55,10 @@ def check(
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
     from lanescope.experiment.sizes import parse_size
-    from lanescope.measurement.sampling import Plan
 
     require_one_format(json, csv)
     size_bytes = parse_size(size)
-    plan = Plan(parse_percent(target), parse_budget(budget))
+    plan = plan_of(target, budget, within)
     if list_cases:
         from lanescope.experiment.catalogue import select_cases
         from lanescope.running import resolve_machine

@@ -14,8 +14,8 @@ from lanescope.cli.options import (
     OutOption,
     StrictOption,
     TargetOption,
-    parse_budget,
-    parse_percent,
+    WithinOption,
+    plan_of,
     require_one_format,
 )
 
@@ -38,6 +38,7 @@ def copy(
     ] = None,
     budget: Annotated[float, typer.Option(metavar="SECONDS", help="Sampling time, at most.")] = 1.0,
     target: TargetOption = "0.5%",
+    within: WithinOption = None,
     machine: MachineOption = None,
     out: OutOption = None,
     json: JsonOption = False,
@@ -55,10 +56,9 @@ def copy(
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
     from lanescope.experiment.sizes import parse_size
-    from lanescope.measurement.sampling import Plan
 
     require_one_format(json, csv)
-    plan = Plan(parse_percent(target), parse_budget(budget), samples=samples)
+    plan = plan_of(target, budget, within, samples=samples)
     with progress_on_terminal() as progress:
         run = api.copy(
             copies,

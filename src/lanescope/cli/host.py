@@ -14,6 +14,7 @@ from lanescope.cli.options import (
     OutOption,
     StrictOption,
     TargetOption,
+    WithinOption,
 )
 from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks, sized
 from lanescope.cli.suite_options import (
@@ -43,6 +44,7 @@ def host(
     node: NodeOption = None,
     budget: BudgetOption = BUDGET,
     target: TargetOption = TARGET,
+    within: WithinOption = None,
     list_points: ListOption = False,
     machine: MachineOption = None,
     out: OutOption = None,
@@ -66,5 +68,7 @@ def host(
         words("--caches", caches, Caches),
         numbers(node),
     )
-    common = Common(machine, out, budget, target, list_points, json, csv, strict, allow_busy)
+    common = Common(
+        machine, out, budget, target, within, list_points, json, csv, strict, allow_busy
+    )
     run_benchmarks(parameters, (Benchmark.HOST,), only, common)

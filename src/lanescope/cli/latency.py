@@ -13,8 +13,8 @@ from lanescope.cli.options import (
     OutOption,
     StrictOption,
     TargetOption,
-    parse_budget,
-    parse_percent,
+    WithinOption,
+    plan_of,
     require_one_format,
 )
 
@@ -27,6 +27,7 @@ def latency(
         float, typer.Option(metavar="SECONDS", help="Sampling time for one latency, at most.")
     ] = 0.5,
     target: TargetOption = "0.5%",
+    within: WithinOption = None,
     out: OutOption = None,
     json: JsonOption = False,
     csv: CsvOption = False,
@@ -40,10 +41,9 @@ def latency(
     """
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
-    from lanescope.measurement.sampling import Plan
 
     require_one_format(json, csv)
-    plan = Plan(parse_percent(target), parse_budget(budget))
+    plan = plan_of(target, budget, within)
     with progress_on_terminal() as progress:
         run = api.latency(gpus=gpu, plan=plan, allow_busy=allow_busy, out=out, progress=progress)
     show_run(run, json=json, csv=csv, strict=strict)

@@ -186,9 +186,9 @@ def _workload(
 ) -> Workload:
     from lanescope.errors import InputError
     from lanescope.experiment.sizes import parse_size
+    from lanescope.measurement.durations import parse_ns
     from lanescope.model.overlap.rank import require_possible
     from lanescope.model.overlap.workload import Workload
-    from lanescope.watch.durations import parse_ns
 
     if kernel is None:
         raise InputError(

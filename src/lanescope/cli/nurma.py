@@ -14,6 +14,7 @@ from lanescope.cli.options import (
     OutOption,
     StrictOption,
     TargetOption,
+    WithinOption,
 )
 from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks, sized
 from lanescope.cli.suite_options import (
@@ -50,6 +51,7 @@ def nurma(
     node: NodeOption = None,
     budget: BudgetOption = BUDGET,
     target: TargetOption = TARGET,
+    within: WithinOption = None,
     list_points: ListOption = False,
     machine: MachineOption = None,
     out: OutOption = None,
@@ -72,5 +74,7 @@ def nurma(
     shape = {"gap_bytes": gap_bytes, "block_bytes": size(block)}
     parameters = sized("nurma", smallest, largest, steps, **shape)
     only = Only(words("--memory", memory, Memory), nodes=numbers(node))
-    common = Common(machine, out, budget, target, list_points, json, csv, strict, allow_busy)
+    common = Common(
+        machine, out, budget, target, within, list_points, json, csv, strict, allow_busy
+    )
     run_benchmarks(parameters, (Benchmark.NURMA,), only, common)

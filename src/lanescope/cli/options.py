@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lanescope.errors import InputError
+
+if TYPE_CHECKING:
+    from lanescope.measurement.sampling import Plan
 
 MachineOption = Annotated[
     str | None,
@@ -57,6 +60,56 @@ TargetOption = Annotated[
         help="Stop when half of the 95 % confidence interval of the median is below this.",
     ),
 ]
+WithinOption = Annotated[
+    str | None,
+    typer.Option(
+        "--within",
+        metavar="TIME",
+        help="Time for the whole command, such as 15s or 2min: cases share it, the first ones come "
+        "first, and those that it does not suffice for are not measured.",
+    ),
+]
+
+_MOST_WITHIN_SECONDS = 30 * 24 * 3600
+
+
+def plan_of(
+    target: str,
+    budget: float,
+    within: str | None,
+    *,
+    samples: int | None = None,
+    verify: bool = True,
+) -> Plan:
+    """Return how precisely to measure; what --within gives has run since the process began.
+
+    Raises
+    ------
+    InputError
+        If one of the texts and numbers cannot be used.
+    """
+    from lanescope import interruption
+    from lanescope.measurement.sampling import Plan
+
+    seconds = None if within is None else parse_within(within)
+    plan = Plan(parse_percent(target), parse_budget(budget), samples, verify, seconds)
+    return plan.begun(interruption.began_at())
+
+
+def parse_within(text: str) -> float:
+    """Return the seconds that a command may take.
+
+    Raises
+    ------
+    InputError
+        If the text is no time, or longer than 30 days.
+    """
+    from lanescope.measurement.durations import parse_seconds
+
+    seconds = parse_seconds(text, "--within")
+    if seconds > _MOST_WITHIN_SECONDS:
+        raise InputError(f"--within {text!r} is longer than 30 days; give for example 2min")
+    return seconds
 
 
 def parse_percent(text: str) -> float:

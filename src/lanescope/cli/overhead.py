@@ -10,6 +10,7 @@ from lanescope.cli.options import (
     OutOption,
     StrictOption,
     TargetOption,
+    WithinOption,
 )
 from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks, sized
 from lanescope.cli.suite_options import (
@@ -35,6 +36,7 @@ def overhead(
     gpu: GpuOption = None,
     budget: BudgetOption = BUDGET,
     target: TargetOption = TARGET,
+    within: WithinOption = None,
     list_points: ListOption = False,
     machine: MachineOption = None,
     out: OutOption = None,
@@ -53,5 +55,7 @@ def overhead(
 
     parameters = sized("overhead", smallest, largest, steps)
     only = Only(words("--memory", memory, Memory), nodes=numbers(node), gpus=numbers(gpu))
-    common = Common(machine, out, budget, target, list_points, json, csv, strict, allow_busy)
+    common = Common(
+        machine, out, budget, target, within, list_points, json, csv, strict, allow_busy
+    )
     run_benchmarks(parameters, (Benchmark.OVERHEAD,), only, common)

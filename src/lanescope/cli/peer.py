@@ -10,6 +10,7 @@ from lanescope.cli.options import (
     OutOption,
     StrictOption,
     TargetOption,
+    WithinOption,
 )
 from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks, sized
 from lanescope.cli.suite_options import (
@@ -30,6 +31,7 @@ def peer(
     gpu: GpuOption = None,
     budget: BudgetOption = BUDGET,
     target: TargetOption = TARGET,
+    within: WithinOption = None,
     list_points: ListOption = False,
     machine: MachineOption = None,
     out: OutOption = None,
@@ -46,5 +48,7 @@ def peer(
 
     parameters = sized("peer", smallest, largest, steps)
     only = Only(gpus=numbers(gpu))
-    common = Common(machine, out, budget, target, list_points, json, csv, strict, allow_busy)
+    common = Common(
+        machine, out, budget, target, within, list_points, json, csv, strict, allow_busy
+    )
     run_benchmarks(parameters, (Benchmark.PEER,), only, common)

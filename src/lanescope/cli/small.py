@@ -13,8 +13,8 @@ from lanescope.cli.options import (
     OutOption,
     StrictOption,
     TargetOption,
-    parse_budget,
-    parse_percent,
+    WithinOption,
+    plan_of,
     require_one_format,
 )
 
@@ -44,6 +44,7 @@ def small(
         float, typer.Option(metavar="SECONDS", help="Sampling time for one cell, at most.")
     ] = 0.05,
     target: TargetOption = "1%",
+    within: WithinOption = None,
     out: OutOption = None,
     json: JsonOption = False,
     csv: CsvOption = False,
@@ -59,12 +60,11 @@ def small(
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
     from lanescope.experiment.sizes import parse_size
     from lanescope.experiment.small import stepped_sizes
-    from lanescope.measurement.sampling import Plan
 
     require_one_format(json, csv)
     sizes = stepped_sizes(parse_size(smallest), parse_size(largest))
     numbers, methods = _counts(counts), _methods(method)
-    plan = Plan(parse_percent(target), parse_budget(budget))
+    plan = plan_of(target, budget, within)
     with progress_on_terminal() as progress:
         run = api.small(
             sizes=sizes,

@@ -13,8 +13,8 @@ from lanescope.cli.options import (
     OutOption,
     StrictOption,
     TargetOption,
-    parse_budget,
-    parse_percent,
+    WithinOption,
+    plan_of,
     require_one_format,
 )
 
@@ -30,6 +30,7 @@ def sms(
         float, typer.Option(metavar="SECONDS", help="Sampling time for one kernel, at most.")
     ] = 0.3,
     target: TargetOption = "0.5%",
+    within: WithinOption = None,
     out: OutOption = None,
     json: JsonOption = False,
     csv: CsvOption = False,
@@ -44,10 +45,9 @@ def sms(
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
     from lanescope.experiment.sizes import parse_size
-    from lanescope.measurement.sampling import Plan
 
     require_one_format(json, csv)
-    plan = Plan(parse_percent(target), parse_budget(budget))
+    plan = plan_of(target, budget, within)
     with progress_on_terminal() as progress:
         run = api.sms(
             gpus=gpu,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lanescope.cli.options import parse_budget, parse_percent, require_one_format
+from lanescope.cli.options import plan_of, require_one_format
 from lanescope.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Common:
     out: Path | None
     budget: float
     target: str
+    within: str | None
     list_points: bool
     json: bool
     csv: bool
@@ -60,12 +61,11 @@ def run_benchmarks(
     """Run micro-benchmarks, or list their points; ends with an exit code."""
     from lanescope import suites
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run, write_plots
-    from lanescope.measurement.sampling import Plan
 
     require_one_format(common.json, common.csv)
     if common.resume and common.out is None:
         raise InputError("--resume goes on with a run folder; name it with --out")
-    plan = Plan(parse_percent(common.target), parse_budget(common.budget))
+    plan = plan_of(common.target, common.budget, common.within)
     if common.list_points:
         _list(parameters, benchmarks, only, common.machine, plan)
         return
@@ -85,7 +85,13 @@ def run_benchmarks(
     finished = bool(before) and len(run.results) == before
     if finished:
         print(f"nothing is left to measure: {common.out} holds all points", file=sys.stderr)
-    if not run.manifest.machine.described:
+    if common.within is not None:
+        print(
+            f"no plots: --within has no time for them; 'lanescope report {run.folder} --plots DIR' "
+            "draws them",
+            file=sys.stderr,
+        )
+    elif not run.manifest.machine.described:
         write_plots(run)
     show_run(run, json=common.json, csv=common.csv, strict=common.strict)
     raise typer.Exit(exit_code(run, strict=common.strict))
@@ -94,8 +100,8 @@ def run_benchmarks(
 #: What options of ``bench`` a suite takes, too.
 _OF_SUITES = frozenset(
     (
-        *("params", "resume", "list_cases", "budget", "target", "machine", "out", "json", "csv"),
-        *("strict", "allow_busy"),
+        *("params", "resume", "list_cases", "budget", "target", "within", "machine", "out", "json"),
+        *("csv", "strict", "allow_busy"),
     )
 )
 

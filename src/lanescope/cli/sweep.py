@@ -14,8 +14,8 @@ from lanescope.cli.options import (
     OutOption,
     StrictOption,
     TargetOption,
-    parse_budget,
-    parse_percent,
+    WithinOption,
+    plan_of,
     require_one_format,
 )
 
@@ -37,6 +37,7 @@ def sweep(
         float, typer.Option(metavar="SECONDS", help="Sampling time for one size, at most.")
     ] = 0.2,
     target: TargetOption = "0.5%",
+    within: WithinOption = None,
     machine: MachineOption = None,
     out: OutOption = None,
     json: JsonOption = False,
@@ -52,11 +53,10 @@ def sweep(
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
     from lanescope.experiment.requirements import largest_sweep_bytes
-    from lanescope.measurement.sampling import Plan
     from lanescope.running import resolve_machine
 
     require_one_format(json, csv)
-    plan = Plan(parse_percent(target), parse_budget(budget))
+    plan = plan_of(target, budget, within)
     memories = _memories(memory)
     resolved = resolve_machine(machine)
     with progress_on_terminal() as progress:

@@ -122,8 +122,8 @@ def watch(
         from lanescope.cli.live import check_terminal, live_view
         from lanescope.experiment.sizes import parse_size
         from lanescope.machine import discover
+        from lanescope.measurement.durations import parse_ns
         from lanescope.watch.assertions import parse
-        from lanescope.watch.durations import parse_ns
         from lanescope.watch.interrupting import Interrupted
         from lanescope.watch.ladder import Asked, sources_for
         from lanescope.watch.session import Watch, summary_interrupted

@@ -117,8 +117,8 @@ class Stop:
     ----------
     reason
         ``converged`` (half-width under the target), ``budget`` (time spent),
-        ``samples`` (as many as asked for), ``interrupted``, or ``predicted``
-        (nothing was sampled).
+        ``samples`` (as many as asked for), ``interrupted``, ``predicted``
+        (nothing was sampled) or ``time`` (there was none left).
     target
         Half-width asked for, as a share of the median.
     spent_seconds, budget_seconds
@@ -141,6 +141,8 @@ class Stop:
                 return f"as many samples as asked for, in {self.spent_seconds:.2f} s"
             case "interrupted":
                 return f"interrupted after {self.spent_seconds:.2f} s"
+            case "time":
+                return "no time was left for it"
         return "nothing was sampled"
 
 
@@ -204,7 +206,7 @@ class Result:
     method
         How it was timed, in a sentence.
     stop
-        Why sampling ended; None when nothing was measured.
+        Why sampling ended; None when nothing could be measured.
     not_measured
         The verdict that explains why there are no numbers; None otherwise.
     links

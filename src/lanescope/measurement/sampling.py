@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lanescope.backend.base import Backend, ReadsClock, Session, TimesSubmission
+from lanescope.backend.base import Backend, Hurries, ReadsClock, Session, TimesSubmission
 from lanescope.errors import BusyError, NotApplicableError, NotMeasuredError
 from lanescope.experiment import Copy, Experiment
 from lanescope.experiment.limit import Limit, limits
 from lanescope.machine import Machine
 from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.measurement.deadline import Deadline, TooLateError
 from lanescope.measurement.result import (
     CopyResult,
     FloatArray,
@@ -32,6 +33,9 @@ MOST_CLOCK = 0.05
 
 #: Why there is no number, by the error; `Status.NOT_MEASURED` for all others.
 _STATUS = {BusyError: Status.BUSY, NotApplicableError: Status.NOT_APPLICABLE}
+#: A machine that is busy with other things may not yield `MIN_SAMPLES` within the budget. It is
+#: waited for them so much longer, and then what there is has to do.
+PATIENCE_SECONDS = 2.0
 
 #: A batch without a single usable sample is tried again with more windows, so often.
 _MOST_EMPTY_BATCHES = 8
@@ -47,18 +51,34 @@ class Plan:
         Half of the 95 % confidence interval of the median, as a share of it.
     budget_seconds
         Sampling time for one experiment. At least `MIN_SAMPLES` samples are
-        taken all the same: fewer have no interval.
+        taken all the same, as fewer have no interval, unless that would take
+        `PATIENCE_SECONDS` longer.
     samples
         Take so many samples of each copy, whatever the interval; None samples
         to the target.
     verify
         Compare every byte of the destinations afterwards.
+    within_seconds
+        Wall time for everything, from the call to its return; None: as long as it
+        takes. Experiments share it, the first ones come first, and those that it
+        does not suffice for are not measured.
+    deadline
+        When that is over. `begun` sets it.
     """
 
     target: float = 0.005
     budget_seconds: float = 1.0
     samples: int | None = None
     verify: bool = True
+    within_seconds: float | None = None
+    deadline: Deadline | None = None
+
+    def begun(self, at: float | None = None) -> Plan:
+        """Return the plan with its deadline, where it has none; the time runs from `at` or now."""
+        if self.within_seconds is None or self.deadline is not None:
+            return self
+        begin = time.monotonic() if at is None else at
+        return replace(self, deadline=Deadline(begin + self.within_seconds))
 
 
 Sink = Callable[[Result], None]
@@ -71,25 +91,50 @@ def measure_all(
     plan: Plan,
     sink: Sink,
     on_start: Callable[[Experiment], None] | None = None,
-) -> None:
+    further: int = 0,
+) -> list[Result]:
     """Measure experiments one after the other and hand each result on at once.
 
     When interrupted, what the running experiment has so far is handed on before
     the interruption goes its way.
+
+    Parameters
+    ----------
+    further
+        How many experiments come after these and share the time that is left.
+
+    Returns
+    -------
+    list of Result
+        Those that there was no time for. They are not handed on: they may be many,
+        and storing each would take time that is not there.
     """
-    for experiment in experiments:
+    for number, experiment in enumerate(experiments):
+        if plan.deadline is not None and plan.deadline.is_over:
+            late = experiments[number:]
+            return [_not_measured(one, backend.source, plan, TooLateError()) for one in late]
         if on_start is not None:
             on_start(experiment)
-        measure_one(experiment, backend, machine, plan, sink)
+        cases = len(experiments) - number + further
+        measure_one(experiment, backend, machine, plan, sink, cases)
+    return []
 
 
 def measure_one(
-    experiment: Experiment, backend: Backend, machine: Machine, plan: Plan, sink: Sink
+    experiment: Experiment,
+    backend: Backend,
+    machine: Machine,
+    plan: Plan,
+    sink: Sink,
+    cases: int = 1,
 ) -> None:
-    """Measure one experiment and hand its result on; see `measure_all`."""
+    """Measure one of so many experiments that are left, and hand its result on."""
+    patience = _Patience(plan, cases)
+    if isinstance(backend, Hurries):
+        backend.deadline = plan.deadline
     try:
         with backend.prepare(experiment) as session:
-            sampler = _Sampler(session, plan, len(experiment.copies), backend.source)
+            sampler = _Sampler(session, patience, len(experiment.copies), backend.source)
             try:
                 stop = sampler.run()
                 evidence = session.evidence()
@@ -102,19 +147,67 @@ def measure_one(
                 raise
             result = _result(experiment, backend.source, machine, session, sampler, stop, evidence)
     except NotMeasuredError as error:
-        result = _not_measured(experiment, backend.source, error)
+        result = _not_measured(experiment, backend.source, plan, error)
     sink(result)
+
+
+class _Patience:
+    """How long one experiment may take, from before it is made ready.
+
+    Under a deadline it has its share of what is left. Where that does not yield `MIN_SAMPLES`,
+    it has the share of the next one, too: that one will find less to share.
+    """
+
+    def __init__(self, plan: Plan, cases: int) -> None:
+        self.plan = plan
+        self._deadline = plan.deadline
+        self._clock = time.monotonic if plan.deadline is None else plan.deadline.clock
+        self._share = None if plan.deadline is None else plan.deadline.share_seconds(cases)
+        self._begin = self._clock()
+        self._sampling = self._begin
+
+    def sampling_begins(self) -> None:
+        """The experiment is ready."""
+        self._sampling = self._clock()
+
+    @property
+    def spent_seconds(self) -> float:
+        """Time spent on sampling."""
+        return self._clock() - self._sampling
+
+    @property
+    def budget_seconds(self) -> float:
+        """Time for sampling."""
+        if self._share is None:
+            return self.plan.budget_seconds
+        left = self._begin + self._share - self._sampling
+        return min(self.plan.budget_seconds, max(0.0, left))
+
+    def is_spent(self, enough: bool) -> bool:
+        """Whether sampling has to end, with enough samples for an interval or with fewer."""
+        if enough:
+            return self.spent_seconds >= self.budget_seconds
+        if self._share is not None and self._clock() >= self._begin + 2 * self._share:
+            return True
+        most = self.plan.budget_seconds + PATIENCE_SECONDS
+        return self.is_over or (self.plan.samples is None and self.spent_seconds >= most)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no time at all."""
+        return self._deadline is not None and self._deadline.is_over
 
 
 class _Sampler:
     """Collects samples and knows when it has enough."""
 
-    def __init__(self, session: Session, plan: Plan, copies: int, source: Source) -> None:
+    def __init__(self, session: Session, patience: _Patience, copies: int, source: Source) -> None:
         self._session = session
-        self._plan = plan
+        self._patience = patience
+        self._plan = patience.plan
         self._predicted = source is Source.PREDICTED
         self._batches: list[list[FloatArray]] = [[] for _ in range(copies)]
-        self._begin = time.monotonic()
+        patience.sampling_begins()
 
     @property
     def has_all(self) -> bool:
@@ -141,28 +234,33 @@ class _Sampler:
                 raise NotMeasuredError("One copy ends before the other has begun in earnest.")
             if stop := self._enough():
                 return stop
+            if self._patience.is_over:
+                raise TooLateError()
 
     def stopped(self, reason: str) -> Stop:
         """Describe the end of sampling, now."""
-        spent = time.monotonic() - self._begin
-        return Stop(reason, self._plan.target, spent, self._plan.budget_seconds)
+        spent, allowed = self._patience.spent_seconds, self._patience.budget_seconds
+        return Stop(reason, self._plan.target, spent, allowed)
 
     def _enough(self) -> Stop | None:
         seconds = self.seconds
         least = min(s.size for s in seconds)
         wanted = self._plan.samples
-        if least < (MIN_SAMPLES if wanted is None else wanted):
+        enough = least >= (MIN_SAMPLES if wanted is None else wanted)
+        if not enough and (least < 1 or not self._patience.is_spent(enough=False)):
             return None
         if any(np.median(s) <= 0 for s in seconds):
             raise NotMeasuredError(
                 "A copy ends within one step of the clock.", "Take a larger --size."
             )
+        if not enough:
+            return self.stopped("budget")
         if wanted is not None:
             return self.stopped("samples")
         widths = [half_width(s) for s in seconds]
         if all(w is not None and w <= self._plan.target for w in widths):
             return self.stopped("converged")
-        if time.monotonic() - self._begin >= self._plan.budget_seconds:
+        if self._patience.is_spent(enough=True):
             return self.stopped("budget")
         return None
 
@@ -233,6 +331,10 @@ def _limit_alone(machine: Machine, experiment: Experiment, copy: Copy) -> Limit 
     return limits(machine, replace(experiment, copies=(copy,)))[0]
 
 
-def _not_measured(experiment: Experiment, source: Source, error: NotMeasuredError) -> Result:
+def _not_measured(
+    experiment: Experiment, source: Source, plan: Plan, error: NotMeasuredError
+) -> Result:
     verdict = Verdict(_STATUS.get(type(error), Status.NOT_MEASURED), error.reason, error.remedy)
-    return Result(experiment, source, (), method="not measured", not_measured=verdict)
+    late = isinstance(error, TooLateError)
+    stop = Stop("time", plan.target, 0.0, plan.budget_seconds) if late else None
+    return Result(experiment, source, (), "not measured", stop, verdict)

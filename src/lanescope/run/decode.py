@@ -102,7 +102,8 @@ def _result(rows: list[Row], samples: Seconds) -> Result:
     )
     source, method = Source(first["provenance"]), first["method"]
     if first["n"] is None:
-        return Result(experiment, source, (), method, not_measured=_verdict(first))
+        stop = None if first["stop_reason"] is None else _stop(first)
+        return Result(experiment, source, (), method, stop, _verdict(first))
     copies = tuple(
         _copy_result(copy, row, samples) for copy, row in zip(experiment.copies, rows, strict=True)
     )

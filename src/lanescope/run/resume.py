@@ -52,10 +52,13 @@ def run_to_resume(folder: Path | None, manifest: Manifest) -> Run | None:
 def finished_names(run: Run) -> set[str]:
     """Return the experiments that need not be measured again.
 
-    One that was cut off has few samples; what could not be measured is not tried again.
+    One that was cut off has few samples, and one that --within had no time for has none; what
+    could not be measured is not tried again.
     """
     return {
-        r.experiment.name for r in run.results if r.stop is None or r.stop.reason != "interrupted"
+        r.experiment.name
+        for r in run.results
+        if r.stop is None or r.stop.reason not in ("interrupted", "time")
     }
 
 

@@ -90,12 +90,19 @@ class RunWriter:
 
     def add(self, result: Result) -> None:
         """Store a result with its samples; it takes the place of one of the same name."""
-        self._results[result.experiment.name] = result  # first: an interruption finds it here
+        self.add_all([result])
+
+    def add_all(self, results: Sequence[Result]) -> None:
+        """Store results at once; see `add`."""
+        if not results:
+            return
+        # first: an interruption finds them here
+        self._results |= {result.experiment.name: result for result in results}
         self._number += 1
         number = f"{self._number:04d}.parquet"
         with writing_to(self.folder):
             for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
-                _write_table(self.folder / part / number, make([result]))
+                _write_table(self.folder / part / number, make(results))
 
     def finish(self, state: State) -> Run:
         """Put the parts together, set the final state and return the run."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 from lanescope.errors import InputError
-from lanescope.watch.interrupting import ENDING
+from lanescope.interruption import ENDING
 from lanescope.watch.launcher import Outcome
 from lanescope.watch.signals import handling
 

@@ -1,7 +1,8 @@
 """What Ctrl-C and SIGTERM do to a watch while no program takes them.
 
 The first one ends what is going on in order, by an exception; the second ends lanescope at once,
-as if nothing handled it. What was measured lies on the disk at any time.
+as if nothing handled it. What was measured lies on the disk at any time. While a module is being
+loaded a signal waits: an import that is cut off cannot be made again.
 """
 
 from __future__ import annotations
@@ -11,10 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from lanescope.interruption import ENDING, KILLED, again, is_importing
 from lanescope.watch.signals import handling
-
-ENDING = (signal.SIGINT, signal.SIGTERM)
-_KILLED = 128
 
 
 class Interrupted(KeyboardInterrupt):
@@ -31,14 +30,16 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
-        self.exit_code = _KILLED + number
+        self.exit_code = KILLED + number
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Have the first signal raise `Interrupted`, and the second end the process."""
 
-    def arrived(number: int, _: FrameType | None) -> None:
+    def arrived(number: int, frame: FrameType | None) -> None:
+        if is_importing(frame):
+            return again(number)
         _end_by_the_next()
         raise Interrupted(number)
 

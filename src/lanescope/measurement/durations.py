@@ -1,4 +1,4 @@
-"""Times as people write them: ``100us``, ``1ms``, ``20 ns``."""
+"""Times as people write them: ``100us``, ``15s``, ``2min``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 
 from lanescope.errors import InputError
 
-_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_SECOND = 1_000_000_000
+_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": _SECOND}
+_UNITS |= {"min": 60 * _SECOND, "h": 3600 * _SECOND}
 
 
 def parse_ns(text: str, option: str) -> int:
@@ -28,3 +30,12 @@ def parse_ns(text: str, option: str) -> int:
     if found < 1:
         raise InputError(f"{option} {text!r} is not above zero; write for example 100us")
     return found
+
+
+def parse_seconds(text: str, option: str) -> float:
+    """Return a time in seconds; see `parse_ns`.
+
+    >>> parse_seconds("1.5min", "--within")
+    90.0
+    """
+    return parse_ns(text, option) / _SECOND

@@ -1,0 +1,184 @@
+"""Programs to be watched by any tool: those of Qi's thesis and of its outlook, and one more.
+
+``vector-add`` moves much and computes little, ``matmul`` moves little and computes much
+(Qi, Analysis of data movements over the PCIe bus, 2022, chapter 2.6). ``concurrent-copies`` and
+``load-with-copies`` are what its outlook asks for (chapter 7.4); ``many-copies`` shows what a
+tool costs a program that copies often. All print when each of their steps began and ended and
+what it moved, so that what a tool saw can be compared with what happened. ``grid`` runs kernels of
+an ocean model instead, and compares them with NumPy. ``lu`` factors a matrix on two GPUs that send
+each other parts of it, as they are and compressed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from lanescope.errors import InputError, LanescopeError
+from lanescope.examples.grid import grid
+from lanescope.examples.lu import lu
+from lanescope.experiment.sizes import parse_size
+
+if TYPE_CHECKING:
+    from lanescope._core import native
+
+app = typer.Typer(
+    help="Small GPU programs to watch.", add_completion=False, pretty_exceptions_enable=False
+)
+
+app.command()(grid)
+app.command()(lu)
+
+_STEP_KEYS = ("name", "begin_ns", "end_ns", "bytes", "h2d_bytes", "d2h_bytes", "copies")
+_LONGEST_SECONDS = 3600
+#: Each copy carries a number of so many bytes.
+_LEAST_BYTES = 4
+
+PinnedOption = Annotated[bool, typer.Option("--pinned", help="Pin the host's memory.")]
+GpuOption = Annotated[int, typer.Option(min=0, metavar="N", help="GPU, as CUDA numbers them.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the steps as JSON.")]
+
+
+@app.command("vector-add")
+def vector_add(
+    size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Of each vector.")] = "400MB",
+    pinned: PinnedOption = False,
+    gpu: GpuOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy two vectors to a GPU, add them there, copy both back and compare."""
+    from lanescope._core import native
+
+    bytes_ = parse_size(size)
+    _show(lambda: native.vector_add(bytes_, pinned=pinned, device=gpu), as_json)
+
+
+@app.command()
+def matmul(
+    rows: Annotated[int, typer.Option(min=1, metavar="N")] = 3200,
+    inner: Annotated[int, typer.Option(min=1, metavar="N")] = 3200,
+    columns: Annotated[int, typer.Option(min=1, metavar="N")] = 6400,
+    launches: Annotated[int, typer.Option(min=1, metavar="N", help="Multiplications.")] = 301,
+    pinned: PinnedOption = False,
+    gpu: GpuOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy two matrices to a GPU, multiply them there, copy the product back and compare."""
+    from lanescope._core import native
+
+    _show(lambda: native.matmul(rows, inner, columns, launches, pinned=pinned, device=gpu), as_json)
+
+
+@app.command("concurrent-copies")
+def concurrent_copies(
+    down: Annotated[
+        int, typer.Option(min=0, max=32, metavar="N", help="Streams that copy to the GPU.")
+    ] = 1,
+    up: Annotated[
+        int, typer.Option(min=0, max=32, metavar="N", help="Streams that copy to the host.")
+    ] = 1,
+    size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Of each copy.")] = "64MiB",
+    repeats: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Copies of each stream in a step.")
+    ] = 32,
+    gpu: GpuOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy pinned memory to a GPU, then from it, then both ways at once, and compare."""
+    from lanescope._core import native
+
+    if down + up == 0:
+        raise InputError("--down 0 and --up 0 leave nothing to copy; give one of them 1 or more")
+    bytes_ = parse_size(size)
+    _show(lambda: native.concurrent_copies(down, up, bytes_, repeats, device=gpu), as_json)
+
+
+@app.command("load-with-copies")
+def load_with_copies(
+    load: Annotated[
+        float, typer.Option(min=0, max=100, metavar="PERCENT", help="Of the SMs that compute.")
+    ] = 100,
+    size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Of each copy.")] = "64MiB",
+    repeats: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Copies there and back in a step.")
+    ] = 64,
+    gpu: GpuOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy pinned memory there and back, then compute for as long, then do both at once."""
+    from lanescope._core import native
+
+    bytes_ = parse_size(size)
+    _show(lambda: native.load_with_copies(load / 100, bytes_, repeats, device=gpu), as_json)
+
+
+@app.command("many-copies")
+def many_copies(
+    rate: Annotated[
+        float,
+        typer.Option(min=0, metavar="HZ", help="Copies a second; 0: as fast as it goes."),
+    ] = 10_000,
+    size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Of each copy.")] = "4KiB",
+    seconds: Annotated[float, typer.Option(metavar="S", help="For how long.")] = 3,
+    count: Annotated[
+        int, typer.Option(min=0, metavar="N", help="So many copies, however long they take.")
+    ] = 0,
+    gpu: GpuOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy little and often, each time with a short kernel and a wait for both."""
+    from lanescope._core import native
+
+    if not 0 < seconds <= _LONGEST_SECONDS:
+        raise InputError(f"--seconds {seconds:g} is not above 0 and up to {_LONGEST_SECONDS}")
+    bytes_ = parse_size(size)
+    if bytes_ < _LEAST_BYTES:
+        raise InputError(f"--size {size} is too small: a copy has {_LEAST_BYTES} bytes or more")
+    _show(lambda: native.many_copies(bytes_, count, seconds, rate, device=gpu), as_json)
+
+
+def _show(work: Callable[[], native.WorkloadReport], as_json: bool) -> None:
+    from lanescope._core import native
+    from lanescope.backend.reasons import reason_for
+
+    try:
+        report = work()
+    except native.NativeError as error:
+        raise reason_for(*error.args).error from error
+    print(_json(report) if as_json else _text(report))
+    if report.wrong:
+        print(f"{report.wrong} results are wrong", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _json(report: native.WorkloadReport) -> str:
+    steps = [{key: getattr(step, key) for key in _STEP_KEYS} for step in report.steps]
+    return json.dumps({"steps": steps, "wrong": report.wrong})
+
+
+def _text(report: native.WorkloadReport) -> str:
+    from lanescope.report.format import bytes_text, seconds_text
+
+    first = report.steps[0].begin_ns
+    lines = [f"{'begin':>9}  {'took':>9}  step"]
+    for step in report.steps:
+        begin, took = (step.begin_ns - first) * 1e-9, (step.end_ns - step.begin_ns) * 1e-9
+        moved = f", {bytes_text(step.bytes)}" if step.bytes else ""
+        if step.copies > 1:
+            moved += f" in {step.copies:,} copies, {step.copies / took:,.0f} a second"
+        lines.append(f"{seconds_text(begin):>9}  {seconds_text(took):>9}  {step.name}{moved}")
+    return "\n".join(lines)
+
+
+def main() -> NoReturn:
+    """Run an example; bad input is one sentence and exit code 2."""
+    try:
+        app(prog_name="python -m lanescope.examples")
+    except LanescopeError as error:
+        print(f"lanescope: {error}", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(0)

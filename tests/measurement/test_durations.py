@@ -1,0 +1,24 @@
+import pytest
+
+from lanescope.errors import InputError
+from lanescope.measurement.durations import parse_ns, parse_seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("15s", 15), ("2min", 120), ("500ms", 0.5), ("1.5 h", 5400)]
+)
+def test_times(text, seconds):
+    assert parse_seconds(text, "--within") == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"), [("100us", 100_000), ("2 ms", 2_000_000), ("1.5µs", 1500), ("1s", 10**9)]
+)
+def test_short_times(text, ns):
+    assert parse_ns(text, "--interval") == ns
+
+
+@pytest.mark.parametrize("text", ["", "3", "us", "-1us", "0us", "1 hour", "1e3us", "15S", "nan s"])
+def test_no_times(text):
+    with pytest.raises(InputError, match="--interval"):
+        parse_ns(text, "--interval")
