@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from urllib.parse import quote
 
@@ -13,7 +11,7 @@ from lanescope.measurement.result import Status
 from lanescope.model.small import small_maps
 from lanescope.model.sms import sm_curves
 from lanescope.model.sweep import sweep_series
-from lanescope.model.taruc import is_suite
+from lanescope.model.taruc import is_suite, plain_results
 from lanescope.report.conclusion import conclusion, headline_rows, state_sentence
 from lanescope.report.format import count_text
 from lanescope.report.html import items, section, text
@@ -41,7 +39,7 @@ from lanescope.report.plot_small import small_figures
 from lanescope.report.set_total import total_sentences
 from lanescope.report.topology_svg import topology_svg
 from lanescope.report.unmeasured import unmeasured
-from lanescope.run.rows import rows_of
+from lanescope.run.export import run_csv
 from lanescope.run.run import Run, State
 
 #: Longer tables of raw numbers start folded.
@@ -63,7 +61,7 @@ def page_html(run: Run) -> str:
     rows = headline_rows(run)
     paths = [r for r in rows if not r.is_latency and not is_suite(r.result)]
     # The micro-benchmarks of a suite have sections of their own.
-    plain = [r for r in run.results if not is_suite(r)]
+    plain = plain_results(run.results)
     series = sweep_series(swept_results(plain))
     maps = small_maps(run.results)
     curves = sm_curves(run.results)
@@ -76,7 +74,7 @@ def page_html(run: Run) -> str:
     picture = f'<div class="picture{" wide" if wide else ""}">{topology_svg(machine)}</div>'
     word = "Predicted" if run.predicted else "Measured"
     body = (
-        section("diagnoses", "Diagnoses", diagnoses_section(diagnose(machine, plain))),
+        section("diagnoses", "Diagnoses", diagnoses_section(diagnose(machine, run.results))),
         section("findings", "Findings", found),
         section("topology", "Topology", picture),
         section("cases", "Cases", cases_section(manifest.cases, run.results)),
@@ -193,10 +191,4 @@ def _raw_section(run: Run) -> str:
 
 
 def _csv_uri(run: Run) -> str:
-    rows = rows_of(run.results)
-    out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(rows[0]))
-    writer.writeheader()
-    for row in rows:
-        writer.writerow(row | {"cpus": " ".join(map(str, row["cpus"]))})
-    return "data:text/csv;charset=utf-8," + quote(out.getvalue())
+    return "data:text/csv;charset=utf-8," + quote(run_csv(run))

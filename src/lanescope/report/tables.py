@@ -13,7 +13,6 @@ from rich.text import Text
 from lanescope.diagnosis import diagnose
 from lanescope.measurement.result import Result
 from lanescope.model.sweep import Series, sweep_series
-from lanescope.model.taruc import is_suite
 from lanescope.report import format as fmt
 from lanescope.report.case_tables import case_parts, diagnosis_parts
 from lanescope.report.conclusion import conclusion, state_sentence
@@ -64,18 +63,13 @@ def run_tables(run: Run, *, mean: bool = False, verbose: bool = False) -> list[R
         parts += _path_tables(run.results)
         if run.manifest.verb == "copy":
             parts += [Text(sentence) for sentence in total_sentences(run.results)]
-    parts += diagnosis_parts(diagnose(run.manifest.machine, _plain(run.results)))
+    parts += diagnosis_parts(diagnose(run.manifest.machine, run.results))
     if unfinished := state_sentence(run.manifest.state):
         parts.append(Text(unfinished, "bold yellow"))
     parts.append(Text(conclusion(run), "bold"))
     notes = (*run.manifest.notes, *run.manifest.machine.notes)
     parts += [Text(f"note: {note}", "dim") for note in notes]
     return parts
-
-
-def _plain(results: Sequence[Result]) -> list[Result]:
-    """What is no part of a suite, which loads paths in ways that say nothing of their health."""
-    return [r for r in results if not is_suite(r)]
 
 
 def _path_tables(results: Sequence[Result]) -> list[RenderableType]:

@@ -9,7 +9,6 @@ import json
 from typing import Any
 
 from lanescope.diagnosis import diagnose
-from lanescope.model.taruc import is_suite
 from lanescope.model.taruc.findings import findings
 from lanescope.run.case_json import cases_json
 from lanescope.run.rows import rows_of
@@ -19,8 +18,6 @@ from lanescope.run.run import Run
 def run_json(run: Run) -> str:
     """Return a run as one JSON object; bandwidths are numbers, missing is null."""
     manifest = run.manifest
-    # A suite loads paths in ways that say nothing about their health.
-    plain = [r for r in run.results if not is_suite(r)]
     content: dict[str, Any] = {
         "schema_version": manifest.schema_version,
         "tool_version": manifest.tool_version,
@@ -43,7 +40,7 @@ def run_json(run: Run) -> str:
             if len(result.copies) > 1
         ],
         "cases": cases_json(run),
-        "diagnoses": [dataclasses.asdict(d) for d in diagnose(manifest.machine, plain)],
+        "diagnoses": [dataclasses.asdict(d) for d in diagnose(manifest.machine, run.results)],
         "findings": [dataclasses.asdict(f) for f in findings(manifest.machine, run.results)],
     }
     return json.dumps(content, indent=2, allow_nan=False)

@@ -158,6 +158,11 @@ def is_suite(result: Result) -> bool:
     return bench_of(result.experiment) is not None
 
 
+def plain_results(results: Iterable[Result]) -> list[Result]:
+    """Return what is no part of a suite, which loads paths in ways that say nothing of health."""
+    return [result for result in results if not is_suite(result)]
+
+
 def series_of(machine: Machine, results: Iterable[Result]) -> tuple[Series, ...]:
     """Return the series of all micro-benchmarks but contention."""
     found: dict[Setting, dict[int, Point]] = defaultdict(dict)
