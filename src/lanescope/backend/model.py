@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from lanescope.errors import NotMeasuredError
-from lanescope.experiment import Copy, Experiment, Memory
-from lanescope.experiment.limit import Limit, limits
+from lanescope.experiment import Copy, Engine, Experiment, Memory
+from lanescope.experiment.limit import Limit, limits, staging_node
 from lanescope.experiment.patterns import reach_each_other
 from lanescope.machine import Machine
 from lanescope.measurement.result import FloatArray, LinkEvidence, Source
@@ -65,10 +65,12 @@ def _require_reachable(machine: Machine, copy: Copy) -> None:
     for gpu in gpus:
         if gpu.unavailable is not None:
             raise NotMeasuredError(f"{gpu.id} is not usable: {gpu.unavailable}")
-    if len(gpus) == 2 and gpus[0] != gpus[1] and not reach_each_other(*gpus):
+    by_kernel = copy.engine is Engine.SM and len(gpus) == 2 and gpus[0] != gpus[1]
+    if by_kernel and not reach_each_other(*gpus):
         raise NotMeasuredError(
-            f"{gpus[0].id} and {gpus[1].id} cannot reach each other's memory: the copy goes "
-            "through the host, at a rate that no limit of a link tells."
+            f"{gpus[0].id} and {gpus[1].id} cannot reach each other's memory, and a kernel takes "
+            "no copy through the host.",
+            "Take the copy engine.",
         )
 
 
@@ -109,6 +111,9 @@ def _latency_seconds(machine: Machine, copy: Copy) -> float | None:
     if _host_only(copy):
         return 0.0
     known = machine.latencies
+    if staging_node(machine, copy) is not None:  # one copy to the host, one from it
+        both = (known.d2h_us, known.h2d_us)
+        return None if None in both else sum(filter(None, both)) * 1e-6
     if copy.source.is_host:
         latency = known.h2d_us
     else:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lanescope.experiment.copy import Copy, Engine
-from lanescope.experiment.limit import capacities, route, usage
+from lanescope.experiment.limit import capacities, usage
 from lanescope.experiment.place import Memory, Place
 from lanescope.machine import Machine
 from lanescope.machine.flow import max_min_fair
@@ -99,4 +99,4 @@ def _taken(machine: Machine, gpu: int, node: int, way: Way) -> dict[Hashable, fl
     host, device = Place(f"h{node}", Memory.PINNED), Place(f"g{gpu}", Memory.DEVICE)
     ends = (host, device) if way is Way.H2D else (device, host)
     copy = Copy(*ends, 1 << 28, Engine.CE)
-    return dict(usage(copy, route(machine, ends[0].part, ends[1].part)))
+    return usage(machine, copy)
