@@ -3,21 +3,23 @@ from pathlib import Path
 
 import pytest
 
+from lanescope.backend import model
 from lanescope.backend.model import ModelBackend
-from lanescope.experiment import Copy, Engine, Memory, Place, Route
+from lanescope.experiment import Copy, Engine, Experiment, Memory, Place, Route
 from lanescope.experiment.limit import limits
 from lanescope.machine import Latencies, machine_named
 from lanescope.measurement.result import Source, Status
 from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.run.store import read_run
-from tests.conftest import experiment_of, host_to_gpu
+from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 
 STORED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x2" / "suite"
 
 
-def predict(machine, copy):
+def predict(machine, what):
     results = []
-    measure_all([experiment_of(copy)], ModelBackend(machine), machine, Plan(), results.append)
+    one = what if isinstance(what, Experiment) else experiment_of(what)
+    measure_all([one], ModelBackend(machine), machine, Plan(), results.append)
     return results[0]
 
 
@@ -31,6 +33,32 @@ def test_latency_and_limit_make_the_time(two_gpus):
     assert copy.statistics.median_seconds == pytest.approx(expected)
     assert "predicted" in result.method
     assert "a test" in result.method
+
+
+def test_sets_that_differ_in_size_alone_share_their_limits(two_gpus, monkeypatch):
+    asked = []
+    original = model.limits
+    monkeypatch.setattr(model, "limits", lambda *a: asked.append(a) or original(*a))
+    backend = ModelBackend(two_gpus)
+    ends = Place("g0", Memory.DEVICE), Place("g1", Memory.DEVICE)
+    down, up = host_to_gpu(), gpu_to_host()
+    sets = [
+        (down,),
+        (up,),
+        (down, up),
+        (down, down),
+        *((Copy(*ends, 1 << 30, Engine.CE, route=route),) for route in Route),
+        (Copy(*ends, 1 << 30, Engine.SM),),
+        (Copy(*ends, 1 << 30, Engine.SM, executor="g1"),),
+    ]
+    for size in (1 << 28, 1 << 30):
+        for copies in sets:
+            one = experiment_of(*(dataclasses.replace(c, bytes=size) for c in copies))
+            fresh = predict(two_gpus, one)
+            results = []
+            measure_all([one], backend, two_gpus, Plan(), results.append)
+            assert results[0].copies == fresh.copies
+    assert len(asked) == len(sets) * 3  # two fresh ones and one that is shared
 
 
 def test_a_staged_copy_takes_the_latency_of_both_halves(two_gpus):

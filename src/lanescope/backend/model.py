@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
+from operator import attrgetter
 
 import numpy as np
 
@@ -17,6 +19,12 @@ from lanescope.measurement.result import FloatArray, LinkEvidence, Source
 #: Copies that take this long are predicted without a known latency: it is a per cent or so.
 _LATENCY_FREE_SECONDS = 1e-3
 
+#: What limits may depend on: not how many bytes a copy moves, from which addresses, and on
+#: which CPUs.
+_FIELDS = attrgetter(
+    *(f.name for f in fields(Copy) if f.name not in ("bytes", "pieces", "access", "cpus"))
+)
+
 
 class ModelBackend:
     """Every copy takes its latency and goes at its limit: an upper bound, not a habit."""
@@ -25,14 +33,21 @@ class ModelBackend:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
+        self._known: dict[tuple[object, ...], tuple[Limit, ...]] = {}
 
     @contextmanager
     def prepare(self, experiment: Experiment) -> Iterator[ModelSession]:
         """Predict the experiment; see `Backend.prepare`."""
         for copy in experiment.copies:
             _require_reachable(self._machine, copy)
-        bounds = limits(self._machine, experiment)
-        yield ModelSession(self._machine, experiment, bounds)
+        yield ModelSession(self._machine, experiment, self._limits(experiment))
+
+    def _limits(self, experiment: Experiment) -> tuple[Limit, ...]:
+        """Return the limits of a set; of sets that differ in size alone they are the same."""
+        key = tuple(map(_FIELDS, experiment.copies))
+        if key not in self._known:
+            self._known[key] = limits(self._machine, experiment)
+        return self._known[key]
 
 
 class ModelSession:

@@ -44,6 +44,8 @@ from lanescope.run.run import Run, State
 
 #: Longer tables of raw numbers start folded.
 _MOST_OPEN_ROWS = 40
+#: More rows than this make a page of tens of megabytes.
+_MOST_RAW_ROWS = 10_000
 #: More paths than this, all in the cells of cases, start folded and are not plotted: the
 #: plots of a thousand paths keep a browser busy for minutes.
 _MOST_PATHS_BESIDE_CASES = 100
@@ -179,9 +181,14 @@ def _raw_section(run: Run) -> str:
         return ""
     count = sum(max(len(r.copies), 1) for r in run.results)
     state = " open" if count <= _MOST_OPEN_ROWS else ""
+    title = "Raw numbers, predicted" if run.predicted else "Raw numbers"
+    if count > _MOST_RAW_ROWS:
+        words = f"{count_text(count, 'row')}, too many for a page:"
+        told = f"<p>{text(words)} <code>lanescope report RUN --csv</code> prints them.</p>"
+        return section("raw", title, told)
     return section(
         "raw",
-        "Raw numbers, predicted" if run.predicted else "Raw numbers",
+        title,
         f'<p class="no-print"><a download="lanescope-{text(run.manifest.verb)}.csv" '
         f'href="{_csv_uri(run)}">Download CSV</a> <span class="quiet">with every column'
         "</span></p>",
