@@ -79,6 +79,7 @@ def test_no_staged_copy_that_was_measured_is_faster_than_predicted():
         (copy,) = result.copies
         (limit,) = limits(measured.manifest.machine, result.experiment)
         assert copy.gbs < limit.gbs < 60
+        assert copy.limit_gbs == limit.gbs  # though it was stored with that of NVLink
         (predicted,) = predict(machine, copy.copy).copies
         assert predicted.limit_gbs == pytest.approx(limit.gbs)
         # An upper bound: the driver's own work between the two halves is not in it.

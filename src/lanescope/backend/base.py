@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from lanescope.experiment import Experiment
 from lanescope.measurement.result import FloatArray, LinkEvidence, Source
+from lanescope.measurement.turns import Turns
 
 
 class Session(Protocol):
@@ -51,6 +52,14 @@ class ReadsClock(Protocol):
 
     def clock_seconds(self) -> float:
         """Return what reading the clock adds to a repetition, calibrated."""
+
+
+@runtime_checkable
+class KnowsTurns(Protocol):
+    """A session that finds out which copies an engine took one after the other."""
+
+    def turns(self) -> Turns:
+        """Return which, as far as the samples so far say."""
 
 
 class Backend(Protocol):

@@ -86,6 +86,8 @@ def matrix_of(machine: Machine, results: Sequence[Result]) -> Matrix:
         _note_memory(memory, result)
         if not all(_counts(machine, copy) for copy in result.experiment.copies):
             continue
+        if not all(copy.own_rate for copy in result.copies):
+            continue  # some waited for others: no rate that a rule could go by
         run = _run(machine, result)
         key = tuple(sorted(seen.way for seen in run))
         if run and (key not in runs or _weight(run) >= _weight(runs[key])):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from lanescope.experiment import Copy, Engine, Memory
@@ -9,7 +10,10 @@ from lanescope.experiment.limit import Limit
 from lanescope.experiment.operation import ARRAYS
 from lanescope.machine import LinkKind, Machine
 from lanescope.machine.pcie import line_rate_gbs
-from lanescope.measurement.result import LinkEvidence, Source, Status, Verdict
+from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.measurement.result import LinkEvidence, Source, Statistics, Status, Verdict
+from lanescope.measurement.turns import Turns
+from lanescope.measurement.words import rate_text
 
 #: Smaller copies spend their time on start-up and say nothing about the link.
 JUDGED_BYTES = 32 << 20
@@ -99,6 +103,39 @@ def judge(
             Status.UNJUDGED, f"{_percent(share)} of what the links allow; {limit.unknown}"
         )
     return Verdict(Status.SLOW, reason, _remedy(limit, bool(replays)))
+
+
+def turns_verdict(
+    copies: Sequence[Copy], number: int, turns: Turns, statistics: Statistics
+) -> Verdict:
+    """Return what to say of a copy of a set in which an engine took some in turns.
+
+    None of such a set is judged: a copy that was held up is not slow, and the others did not
+    run beside the same ones all the time.
+    """
+    others = turns.others(number)
+    if not others:
+        words = "others of this set took turns on an engine, so that its load changed"
+        if number in turns.unknown:
+            words = "its rate is not known: it never ran beside all the others"
+        return Verdict(Status.UNJUDGED, words)
+    mine = copies[number]
+    gbs = bandwidth_gbs(
+        sum(copies[n].counted_bytes for n in (number, *others)), statistics.median_seconds
+    )
+    kernels = mine.engine is Engine.SM
+    engine = f"{'the SMs' if kernels else 'one copy engine'} of {mine.executing_gpu}"
+    return Verdict(
+        Status.UNJUDGED,
+        f"took turns with {_paths([copies[n] for n in others])} on {engine}: only their sum is "
+        f"known, {rate_text(gbs)}",
+    )
+
+
+def _paths(copies: Sequence[Copy]) -> str:
+    """Return the paths of copies, each once, with how often it is there."""
+    counts = Counter(copy.path for copy in copies)
+    return ", ".join(f"{count} x {path}" if count > 1 else path for path, count in counts.items())
 
 
 def _trained_down(

@@ -63,7 +63,9 @@ class PathRow:
     @property
     def half_width(self) -> float | None:
         """Relative 95 % half-width of the median; None when unknown."""
-        return None if self.measured is None else self.measured.statistics.half_width
+        if self.measured is None or not self.measured.own_rate:
+            return None
+        return self.measured.statistics.half_width
 
     @property
     def is_latency(self) -> bool:
@@ -182,7 +184,7 @@ def _own_texts(experiment: Experiment) -> list[str] | None:
 
 
 def _gbs_at(entry: CopyResult, seconds: float) -> float | None:
-    if entry.copy.operation.is_latency:
+    if entry.copy.operation.is_latency or not entry.own_rate:
         return None
     return bandwidth_gbs(entry.copy.counted_bytes, seconds)
 

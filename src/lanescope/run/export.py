@@ -54,5 +54,6 @@ def run_csv(run: Run) -> str:
         writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         for row in rows:
-            writer.writerow(row | {"cpus": " ".join(map(str, row["cpus"]))})
+            lists = {key: " ".join(map(str, row[key])) for key in ("cpus", "in_turns_with")}
+            writer.writerow(row | lists)
     return text.getvalue()

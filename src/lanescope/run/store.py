@@ -32,7 +32,7 @@ from lanescope.errors import InputError
 from lanescope.machine.files import dumps_machine, load_machine
 from lanescope.measurement.result import Result, Source
 from lanescope.run.atomic import replace_when_written, sync_folder, write_atomically, writing_to
-from lanescope.run.decode import Columns, cases_from_json, results_from_rows
+from lanescope.run.decode import Columns, cases_from_json, put_right, results_from_rows
 from lanescope.run.lock import lock_folder
 from lanescope.run.rows import Row, rows_of
 from lanescope.run.run import OLDER_VERSIONS, SCHEMA_VERSION, Manifest, Run, State
@@ -175,7 +175,10 @@ def read_run(folder: Path) -> Run:
         paths = (_whole(folder, "results"), _whole(folder, "samples"))
         before = _read_results(*paths, without=since.keys())
         results = {result.experiment.name: result for result in before} | since
-    return Run(manifest, tuple(results.values()), folder)
+    read = tuple(results.values())
+    if manifest.schema_version in OLDER_VERSIONS:
+        read = tuple(put_right(manifest.machine, result) for result in read)
+    return Run(manifest, read, folder)
 
 
 def _read_results(path: Path, samples: Path, without: Collection[str] = ()) -> list[Result]:
