@@ -23,6 +23,8 @@ class Engines:
         Numbers of the copies of each engine, in the order in which it takes their streams.
     paces
         What they do to each other.
+    alternate
+        Whether an engine does a window of each stream in turn.
     first
         How many times as long the first window of a copy takes in the first batch.
     """
@@ -33,8 +35,10 @@ class Engines:
         queues: Sequence[Sequence[int]],
         paces: Paces = undisturbed,
         first: float = 1.0,
+        alternate: bool = False,
     ) -> None:
         self.seconds, self.queues, self.paces, self.first = seconds, queues, paces, first
+        self.alternate = alternate
         self.calls: list[tuple[int, int]] = []
         self.running: list[tuple[float, float, frozenset[int]]] = []  # of the last batch
 
@@ -44,8 +48,9 @@ class Engines:
         ends: list[list[float]] = [[] for _ in self.seconds]
         left = {n: [first * s * loops, *[s * loops] * windows] for n, s in enumerate(self.seconds)}
         now, self.running = 0.0, []
+        queues = [list(queue) for queue in self.queues]
         while True:
-            heads = (next((n for n in queue if left[n]), None) for queue in self.queues)
+            heads = (next((n for n in queue if left[n]), None) for queue in queues)
             running = frozenset(n for n in heads if n is not None)
             if not running:
                 return ends
@@ -58,6 +63,10 @@ class Engines:
                 if left[n][0] <= 1e-12:
                     left[n].pop(0)
                     ends[n].append(now)
+                    for queue in queues if self.alternate else ():
+                        if n in queue:
+                            queue.remove(n)
+                            queue.append(n)
 
     def run_on_host_clock(self, windows: int) -> list[list[float]]:
         return self.run_gated(windows, 1)

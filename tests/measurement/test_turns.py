@@ -112,6 +112,16 @@ def test_copies_that_all_run_beside_each_other_take_no_turns(two_gpus):
     assert result.copies[4].verdict.status is Status.HEALTHY
 
 
+def test_copies_that_an_engine_alternates_between_are_not_slow(two_gpus):
+    engines = Engines(SECONDS, SHARED, alternate=True)
+    result = measured(two_gpus, copies_of(two_gpus, ALL_WAYS), engines)
+    assert result.groups_in_turns == ()  # each has the same time for itself, and it is true
+    assert result.copies[1].gbs == result.copies[4].gbs == pytest.approx(43.5, rel=0.01)
+    assert Status.SLOW not in {copy.verdict.status for copy in result.copies}
+    assert result.copies[4].verdict.status is Status.UNJUDGED
+    assert "alternate between it and g0 → h0" in result.copies[4].verdict.reason
+
+
 def test_a_link_that_wakes_up_late_takes_no_turns(two_gpus):
     both = experiment_of(host_to_gpu(), gpu_to_gpu(0, 1))
     # the fast copy has ended when the slow one's first window, three times as long, has

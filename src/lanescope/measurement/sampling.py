@@ -26,7 +26,7 @@ from lanescope.measurement.result import (
 )
 from lanescope.measurement.statistics import MIN_SAMPLES, half_width, summarise
 from lanescope.measurement.turns import Turns
-from lanescope.measurement.verdict import judge, turns_verdict
+from lanescope.measurement.verdict import in_step_with, judge, turns_verdict
 
 #: Share of a time that reading the clock may take.
 MOST_CLOCK = 0.05
@@ -181,6 +181,7 @@ def _result(
         )
         for index, seconds in enumerate(sampler.seconds)
     )
+    copies = tuple(_unless_in_step(copies, number) for number in range(len(copies)))
     if isinstance(session, KnowsTurns) and (turns := session.turns()).groups:
         copies = tuple(_in_turns(copies, number, turns) for number in range(len(copies)))
     if isinstance(session, TimesSubmission):
@@ -215,6 +216,15 @@ def _copy_result(
     if experiment.has_latency and not copy.operation.is_latency:
         verdict = Verdict(Status.UNJUDGED, "it keeps the path busy while a latency is measured")
     return CopyResult(copy, seconds, statistics, limit.gbs, limit.reason, verdict)
+
+
+def _unless_in_step(copies: Sequence[CopyResult], number: int) -> CopyResult:
+    """Blame no copy that an engine alternates with another one; see `in_step_with`."""
+    result = copies[number]
+    if result.verdict.status is not Status.SLOW or not (paths := in_step_with(copies, number)):
+        return result
+    words = f"an engine seems to alternate between it and {paths}: their times are the same"
+    return replace(result, verdict=Verdict(Status.UNJUDGED, words))
 
 
 def _in_turns(copies: Sequence[CopyResult], number: int, turns: Turns) -> CopyResult:

@@ -11,7 +11,14 @@ from lanescope.experiment.operation import ARRAYS
 from lanescope.machine import LinkKind, Machine
 from lanescope.machine.pcie import line_rate_gbs
 from lanescope.measurement.bandwidth import bandwidth_gbs
-from lanescope.measurement.result import LinkEvidence, Source, Statistics, Status, Verdict
+from lanescope.measurement.result import (
+    CopyResult,
+    LinkEvidence,
+    Source,
+    Statistics,
+    Status,
+    Verdict,
+)
 from lanescope.measurement.turns import Turns
 from lanescope.measurement.words import rate_text
 
@@ -32,6 +39,9 @@ EXPECTED_SHARE: dict[LinkKind | str, tuple[float, float]] = {
 
 #: Arrays that are together so many times as large as the last-level cache are memory's work.
 CACHES_FILLED = 4
+
+#: Copies keep step whose times differ by less, and whose links would have them differ by more.
+_IN_STEP, _OTHER_PACE = 1.01, 1.5
 
 #: Above the limit by more than this, either the limit or the timing is wrong.
 _TOLERANCE = 1.02
@@ -129,6 +139,30 @@ def turns_verdict(
         Status.UNJUDGED,
         f"took turns with {_paths([copies[n] for n in others])} on {engine}: only their sum is "
         f"known, {rate_text(gbs)}",
+    )
+
+
+def in_step_with(results: Sequence[CopyResult], number: int) -> str:
+    """Return the paths of copies that take as long as one, though links allow another pace.
+
+    An engine that does a copy of one stream and then one of another makes each wait for the
+    other, and all of them as slow as all together.
+    """
+    mine = results[number]
+    return _paths([other.copy for other in results if _is_in_step(mine, other)])
+
+
+def _is_in_step(mine: CopyResult, other: CopyResult) -> bool:
+    engines = [(r.copy.executing_gpu, r.copy.engine) for r in (mine, other)]
+    if engines[0] != engines[1] or mine.copy.engine is not Engine.CE:
+        return False
+    times = [r.statistics.median_seconds for r in (mine, other)]
+    # of one repetition, as the links allow it
+    wanted = [r.copy.bytes / r.limit_gbs for r in (mine, other) if r.limit_gbs]
+    return (
+        len(wanted) == 2
+        and max(times) < min(times) * _IN_STEP
+        and max(wanted) > min(wanted) * _OTHER_PACE
     )
 
 

@@ -175,7 +175,7 @@ def put_right(machine: Machine, result: Result) -> Result:
     copies = result.copies
     if _OLD_TURNS in result.method:
         copies = tuple(_took_turns(copies, number) for number in range(len(copies)))
-    parts = {part.id for part in (*machine.nodes, *machine.gpus)}
+    parts = {node.id for node in machine.nodes} | {gpu.id for gpu in machine.gpus}
     ends = {place.part for entry in copies for place in (entry.copy.source, entry.copy.destination)}
     staged = [ends <= parts and staging_node(machine, entry.copy) is not None for entry in copies]
     if any(staged):
