@@ -15,6 +15,7 @@ from lanescope.experiment.limit import Limit, limits, staging_node
 from lanescope.experiment.patterns import reach_each_other
 from lanescope.machine import Machine
 from lanescope.measurement.result import FloatArray, LinkEvidence, Source
+from lanescope.units.bandwidth import transfer_seconds
 
 #: Copies that take this long are predicted without a known latency: it is a per cent or so.
 _LATENCY_FREE_SECONDS = 1e-3
@@ -103,7 +104,7 @@ def _seconds(machine: Machine, copy: Copy, bound: Limit) -> float:
         rate = staging if rate is None else min(rate, staging)
     if rate is None:
         raise NotMeasuredError(f"Nothing to predict from: {bound.reason}.", "Give the limit.")
-    transfer = copy.counted_bytes / (rate * 1e9)
+    transfer = transfer_seconds(copy.counted_bytes, rate)
     if _host_only(copy) and transfer < _LATENCY_FREE_SECONDS:
         raise NotMeasuredError(
             "A host copy this short is call and cache, which the limits of links do not tell.",

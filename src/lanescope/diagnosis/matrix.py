@@ -10,9 +10,9 @@ from lanescope.experiment import Copy, Engine, Operation, Timing
 from lanescope.experiment.experiment import needs_host_clock
 from lanescope.experiment.limit import limits
 from lanescope.machine import Machine
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.result import CopyResult, Result, Source
 from lanescope.measurement.verdict import JUDGED_BYTES
+from lanescope.units.bandwidth import bandwidth_gbs
 
 #: What `lanescope.backend.sessions` writes into the method of such a copy.
 _STAGED = "staged through host memory"

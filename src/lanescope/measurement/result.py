@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanescope.experiment import Copy, Experiment
-from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.units.bandwidth import bandwidth_gbs
 
 FloatArray = npt.NDArray[np.float64]
 

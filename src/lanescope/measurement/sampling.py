@@ -13,7 +13,6 @@ from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Experiment
 from lanescope.experiment.limit import Limit, limits
 from lanescope.machine import Machine
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.result import (
     CopyResult,
     FloatArray,
@@ -27,6 +26,7 @@ from lanescope.measurement.result import (
 from lanescope.measurement.statistics import MIN_SAMPLES, half_width, summarise
 from lanescope.measurement.turns import Turns
 from lanescope.measurement.verdict import in_step_with, judge, turns_verdict
+from lanescope.units.bandwidth import bandwidth_gbs
 
 #: Share of a time that reading the clock may take.
 MOST_CLOCK = 0.05

@@ -10,7 +10,6 @@ from lanescope.experiment.limit import Limit
 from lanescope.experiment.operation import ARRAYS
 from lanescope.machine import LinkKind, Machine
 from lanescope.machine.pcie import line_rate_gbs
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.result import (
     CopyResult,
     LinkEvidence,
@@ -21,6 +20,7 @@ from lanescope.measurement.result import (
 )
 from lanescope.measurement.turns import Turns
 from lanescope.measurement.words import rate_text
+from lanescope.units.bandwidth import bandwidth_gbs
 
 #: Smaller copies spend their time on start-up and say nothing about the link.
 JUDGED_BYTES = 32 << 20

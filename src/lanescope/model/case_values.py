@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.experiment.case import Case, Cell, Matrix, Unit
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.result import CopyResult, Result, Source, Status, Verdict
+from lanescope.units.bandwidth import bandwidth_gbs
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Timing
 from lanescope.experiment.experiment import set_title
 from lanescope.experiment.small import is_small
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.result import CopyResult, Result, Source, Status, Verdict
 from lanescope.report.format import bytes_text, count_text
+from lanescope.units.bandwidth import bandwidth_gbs
 
 #: Groups of paths in the order in which they are shown.
 GROUPS = ("Host memory", "Host and GPU", "Between GPUs", "Inside a GPU")

@@ -11,8 +11,7 @@ from lanescope.experiment.place import Memory, Place
 from lanescope.machine import Machine
 from lanescope.machine.flow import max_min_fair
 from lanescope.model.transfer.parameters import Way
-
-_BYTES_PER_GB = 1e9
+from lanescope.units.bandwidth import bytes_a_second
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> Sh
                 users.setdefault(resource, set()).add(gpu)
     known = capacities(machine)
     capacity = {
-        resource: known[resource] * _BYTES_PER_GB
+        resource: bytes_a_second(known[resource])
         for resource, by in users.items()
         if len(by) > 1 and resource in known
     }

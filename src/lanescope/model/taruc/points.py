@@ -11,8 +11,8 @@ from lanescope.experiment.access import PLAIN
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.experiment.taruc.parameters import WORD_BYTES
 from lanescope.machine import Machine
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.result import CopyResult, Result, Status, Verdict
+from lanescope.units.bandwidth import bandwidth_gbs
 
 #: By name: a suite asks for them a million times.
 _BENCHMARKS = {str(bench): bench for bench in Benchmark}
