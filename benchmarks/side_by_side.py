@@ -24,6 +24,7 @@ import lanescope
 from lanescope import Copy, Engine, Experiment, Memory, Operation, Place, Timing
 from lanescope.experiment.catalogue import check_experiments
 from lanescope.running import backend_for
+from lanescope.units.bandwidth import bandwidth_gbs
 
 Series = dict[str, list[float]]
 
@@ -97,7 +98,7 @@ def main() -> None:
         for experiment in experiments:
             (copy,) = lanescope.measure(experiment, machine, backend=backend).copies
             ours["median"][experiment.name].append(copy.gbs)
-            best = copy.copy.counted_bytes / copy.statistics.min_seconds / 1e9
+            best = bandwidth_gbs(copy.copy.counted_bytes, copy.statistics.min_seconds)
             ours["best"][experiment.name].append(best)
         peers = [nvbandwidth(arguments.nvbandwidth)] if arguments.nvbandwidth else []
         if arguments.stream:

@@ -29,6 +29,7 @@ import torch
 import lanescope
 from lanescope.compression.deciding import Decision
 from lanescope.compression.stream import Codec
+from lanescope.units.bandwidth import bandwidth_gbs
 
 MIB = 1 << 20
 TO_PEER = {"p2p": "peer", "g2h2g": "host"}
@@ -67,8 +68,8 @@ class Row:
         raw, coded = statistics.median(self.raw_seconds), statistics.median(self.seconds)
         return (
             f"{self.path:5}{self.data:16}{self.codec:10}{self.bytes / MIB:7.0f}{self.sms:5}"
-            f"{self.bytes / raw / 1e9:9.1f}{_spread(self.raw_seconds):6.1%}"
-            f"{self.bytes / coded / 1e9:9.1f}{_spread(self.seconds):6.1%}"
+            f"{bandwidth_gbs(self.bytes, raw):9.1f}{_spread(self.raw_seconds):6.1%}"
+            f"{bandwidth_gbs(self.bytes, coded):9.1f}{_spread(self.seconds):6.1%}"
             f"{raw / coded:8.3f}{self.bytes / max(self.wire_bytes, 1):8.2f}"
         )
 

@@ -25,6 +25,7 @@ import torch
 import lanescope
 from lanescope._core import native
 from lanescope.compression.examples import example_arrays
+from lanescope.units.bandwidth import bandwidth_gbs
 
 TILE = 16 << 20
 ENTRY_BYTES, BLOCK_BYTES = 16, 64 << 10
@@ -60,7 +61,7 @@ def best_dimensionality(words, dtype):
 def gbs(size, seconds):
     middle = statistics.median(seconds)
     return {
-        "gbs": size / middle / 1e9,
+        "gbs": bandwidth_gbs(size, middle),
         "spread": (max(seconds) - min(seconds)) / middle,
         "seconds": seconds,
     }

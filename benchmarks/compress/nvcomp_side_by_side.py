@@ -25,6 +25,7 @@ from lanescope.compression.stream import describe
 from lanescope.errors import InputError
 from lanescope.examples.torch_linear import load_torch
 from lanescope.experiment.sizes import parse_size
+from lanescope.units.bandwidth import bandwidth_gbs
 
 Call = Callable[[], Any]
 _SEED = 1
@@ -148,7 +149,7 @@ def measured(torch: Any, name: str, values: Any, turns: int) -> Iterator[dict[st
 def speed(size: int, samples: list[float]) -> str:
     """Median, slowest and fastest in GB/s."""
     low, middle, high = (
-        size / s / 1e9 for s in (max(samples), statistics.median(samples), min(samples))
+        bandwidth_gbs(size, s) for s in (max(samples), statistics.median(samples), min(samples))
     )
     return f"{middle:8.1f} ({low:.1f}–{high:.1f})"
 

@@ -75,7 +75,6 @@ void bind_cuda(nb::module_& module) {
       .value("descending", BlockPattern::descending)
       .value("random", BlockPattern::random);
   nb::enum_<Route>(module, "Route")
-      .value("automatic", Route::automatic)
       .value("peer", Route::peer)
       .value("uva", Route::uva)
       .value("staged", Route::staged);
@@ -109,7 +108,7 @@ void bind_cuda(nb::module_& module) {
           },
           "source"_a, "destination"_a, "bytes"_a, "device"_a, "cpus"_a, "sm"_a.none(),
           "span_bytes"_a = nb::none(), "pattern"_a = BlockPattern::repeated, "flushed"_a = false,
-          "route"_a = Route::automatic);
+          "route"_a = Route::uva);
 
   nb::class_<BufferPool>(module, "BufferPool", "Keeps buffers between experiments.")
       .def(nb::init<std::shared_ptr<const Topology>>(), "topology"_a)

@@ -12,6 +12,7 @@ from lanescope.backend.sessions import GpuSession
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Place, Timing
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
+from tests.engines import Engines
 
 
 class Copies:
@@ -231,28 +232,18 @@ def test_a_thread_that_starts_late_takes_no_turns(known):
     shared = session.sample()[0]
     assert shared == pytest.approx([5e-6] * shared.size, rel=1e-3)
     assert shared.size > 0
-    assert "they take turns" not in session.method
-
-
-class Queue(Copies):
-    """A copy engine that does one stream's copies after another's."""
-
-    def run_gated(self, windows, loops):
-        self.calls.append((windows, loops))
-        starts = np.cumsum([0.0, *(s * (windows + 1) * loops for s in self.seconds)])
-        return [
-            list(start + np.arange(1, windows + 2) * s * loops)
-            for start, s in zip(starts, self.seconds, strict=False)
-        ]
+    assert session.turns().groups == ()
 
 
 def test_copies_that_take_turns_share_the_time_of_all(known):
-    copies = Queue([2e-3, 2e-3, 2e-3])
+    copies = Engines([2e-3, 2e-3, 2e-3], [[0, 1, 2]])
     three = experiment_of(*[host_to_gpu(64)] * 3)
     session = GpuSession(copies, three, known.gpus[:1], None)
-    assert [s.size for s in session.sample()] == [0, 0, 0]
+    for _ in range(2):  # a second batch has to say the same
+        assert [s.size for s in session.sample()] == [0, 0, 0]
     assert [s.tolist() for s in session.sample()] == [pytest.approx([6e-3])] * 3
-    assert "they take turns" in session.method
+    assert session.turns().groups == ((0, 1, 2),)
+    assert "takes in turns" in session.method
 
 
 def test_corrupted_data_is_never_a_bandwidth(known):

@@ -216,7 +216,7 @@ def test_a_copy_is_handed_to_the_core_with_its_walk_and_route(monkeypatch):
         "span_bytes": 99,
         "pattern": native.BlockPattern.descending,
         "flushed": True,
-        "route": native.Route.automatic,
+        "route": native.Route.uva,
     }
     copy_spec(between("g0", "g1", Route.STAGED, size=7))
     assert seen == {

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from lanescope.experiment import Copy, Engine, Memory, Operation, Place
+from lanescope.experiment import Copy, Engine, Memory, Operation, Place, Route
 from lanescope.experiment.limit import limits, route
 from lanescope.experiment.patterns import chase
 from lanescope.machine import Gpu, Link, LinkKind, NvLink, PcieLink
@@ -37,6 +37,36 @@ def test_gpus_use_nvlink_and_otherwise_pcie(two_gpus, two_sockets):
     switch = limits(two_sockets, experiment_of(gpu_to_gpu(0, 1)))[0]
     assert switch.kind is LinkKind.PCIE
     assert [hop.b for hop, _ in route(two_sockets, "g0", "g1")] == ["g0", "g1"]
+
+
+def test_a_staged_copy_is_bound_by_both_links_and_the_memory_between(two_gpus):
+    down, up = two_gpus.links[0].payload_gbs
+    (plain,) = limits(two_gpus, experiment_of(host_to_gpu()))
+    staged = dataclasses.replace(gpu_to_gpu(0, 1), route=Route.STAGED)
+    (limit,) = limits(two_gpus, experiment_of(staged))
+    assert limit.gbs == pytest.approx(min(up, down))
+    assert limit.kind is LinkKind.PCIE
+    assert limit.reason.endswith("staged through host memory")
+    (node,) = two_gpus.nodes
+    slow = dataclasses.replace(two_gpus, nodes=(dataclasses.replace(node, memory_gbs=60.0),))
+    (bound,) = limits(slow, experiment_of(staged))
+    assert (bound.gbs, bound.kind) == (30.0, "memory")
+    unknown = dataclasses.replace(two_gpus, nodes=(dataclasses.replace(node, memory_gbs=None),))
+    assert "speed is not known" in limits(unknown, experiment_of(staged))[0].unknown
+    # another copy to the same GPU has half of its link
+    both = limits(two_gpus, experiment_of(staged, host_to_gpu(gpu=1)))
+    assert both[0].gbs == pytest.approx(plain.gbs / 2, rel=0.02)
+
+
+def test_copies_of_gpus_that_reach_no_other_are_staged_unasked(two_gpus):
+    apart = tuple(dataclasses.replace(gpu, peers=()) for gpu in two_gpus.gpus)
+    machine = dataclasses.replace(two_gpus, gpus=apart)
+    between = gpu_to_gpu(0, 1)
+    staged = dataclasses.replace(between, route=Route.STAGED)
+    told = limits(machine, experiment_of(between))
+    assert told == limits(two_gpus, experiment_of(staged))
+    inside = limits(machine, experiment_of(gpu_to_gpu(0, 0)))
+    assert inside == limits(two_gpus, experiment_of(gpu_to_gpu(0, 0)))
 
 
 def test_memory_bounds_host_threads_as_stream_counts(two_gpus):

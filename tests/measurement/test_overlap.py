@@ -5,7 +5,6 @@ from lanescope.measurement.overlap import (
     overlapping_spans,
     overlapping_windows,
     shares_of_common_time,
-    take_turns,
 )
 
 
@@ -30,14 +29,6 @@ def test_a_lone_tail_would_have_looked_too_fast():
 def test_no_common_window():
     kept = overlapping_windows([[0, 1], [5, 6, 7]])
     assert [k.size for k in kept] == [0, 0]
-
-
-def test_copies_that_take_turns_are_told_from_a_fast_and_a_slow_one():
-    def times(start, length, windows=8):
-        return [start + length * i for i in range(windows + 1)]
-
-    assert take_turns([times(0, 1), times(9, 1.1), times(18, 1)])
-    assert not take_turns([times(1, 1), times(10, 10)])
 
 
 def test_repetitions_with_gaps_count_when_all_ran():

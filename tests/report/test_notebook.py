@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
+from lanescope.measurement.result import Result
 from lanescope.report.notebook import results_html, run_html
+from lanescope.report.page import page_html
+from lanescope.run.export import run_json
 from lanescope.run.run import Run, State
+from tests.diagnosis import simulator
 from tests.report import factory
 from tests.report.conftest import Document
 
@@ -36,6 +41,22 @@ def test_objects_show_themselves():
     run = factory.check_run()
     assert run._repr_html_() == run_html(run)
     assert run.results[0]._repr_html_() == results_html(run.results[:1])
+
+
+def test_a_suite_is_not_diagnosed_as_the_page_and_the_export_do_not():
+    machine = simulator.h200s()
+    slow = simulator.simulate(simulator.slower_link(machine, "g1", 3, 16))
+    run = factory.run_of(slow, machine)
+    of_suite = replace(run, results=tuple(map(_in_a_suite, run.results)))
+    for source, texts in ((run, 1), (of_suite, 0)):
+        assert run_html(source).count('class="diagnosis"') == texts
+        assert page_html(source).count('class="diagnosis"') == texts
+        assert len(json.loads(run_json(source))["diagnoses"]) == texts
+
+
+def _in_a_suite(result: Result) -> Result:
+    name = f"contention/{result.experiment.name}"
+    return replace(result, experiment=replace(result.experiment, name=name))
 
 
 def test_no_results():

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from lanescope.report import page_plots
+from lanescope.report import page, page_plots
 from lanescope.report.page import page_html
 from lanescope.run.run import Run, State
 from tests.report import factory
@@ -163,3 +163,12 @@ def test_building_is_quick():
     begin = time.process_time()
     page_html(run)
     assert time.process_time() - begin < 1.0
+
+
+def test_raw_rows_are_left_out_where_a_page_cannot_hold_them(monkeypatch):
+    run = factory.check_run()
+    assert "Download CSV" in page_html(run)
+    monkeypatch.setattr(page, "_MOST_RAW_ROWS", 3)
+    short = page_html(run)
+    assert "Download CSV" not in short
+    assert "lanescope report RUN --csv" in short

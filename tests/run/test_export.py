@@ -1,12 +1,14 @@
 import json
 import re
 from dataclasses import replace
+from urllib.parse import unquote
 
 import pytest
 
 from lanescope.diagnosis import diagnose
 from lanescope.model.case_values import cell_values
-from lanescope.run.export import run_json
+from lanescope.report.page import page_html
+from lanescope.run.export import run_csv, run_json
 from tests.diagnosis import simulator
 from tests.report import factory
 from tests.run.test_rows import DOCUMENT
@@ -73,6 +75,14 @@ def test_diagnoses_are_there_with_their_evidence():
     assert (told["kind"], told["sentence"]) == (found.kind, found.sentence)
     assert (told["evidence"], told["parts"]) == (list(found.evidence), list(found.parts))
     assert (told["confirm"], told["remedy"]) == (found.confirm, found.remedy)
+
+
+def test_the_page_offers_the_same_csv():
+    run = factory.check_run()
+    uri = re.search(r'href="data:text/csv;charset=utf-8,([^"]*)"', page_html(run))
+    assert uri is not None
+    assert unquote(uri[1]) == run_csv(run)
+    assert "\r" not in run_csv(run)
 
 
 def test_a_healthy_check_has_neither():

@@ -1,5 +1,6 @@
 import dataclasses
 import errno
+import itertools
 import json
 import os
 import re
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 
 from lanescope.backend.fake import FakeBackend
+from lanescope.backend.model import ModelBackend
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.measurement.sampling import Plan, measure_all
+from lanescope.run import store
 from lanescope.run.export import run_csv, run_json
 from lanescope.run.folders import find_run, new_run_folder
 from lanescope.run.run import SCHEMA_VERSION, Manifest, State
@@ -62,6 +65,24 @@ def test_a_killed_run_reads_back_as_far_as_it_came(tmp_path, two_gpus, manifest,
     (tmp_path / "run" / "samples" / "0001.parquet").write_bytes(b"")
     with pytest.raises(InputError, match=r"samples/0001\.parquet is damaged"):
         read_run(tmp_path / "run")
+
+
+def test_predictions_share_files_and_read_back_after_a_kill(
+    tmp_path, two_gpus, manifest, monkeypatch
+):
+    now = itertools.count(0.0, 0.005)  # the clock is read once or twice for each result
+    monkeypatch.setattr(store.time, "monotonic", lambda: next(now))
+    writer = RunWriter(tmp_path / "run", manifest)
+    many = [experiment_of(host_to_gpu(64 << 20), name=f"h2d/{i}") for i in range(1000)]
+    measure_all(many, ModelBackend(two_gpus), two_gpus, Plan(), writer.add)
+    assert len(list((tmp_path / "run" / "results").iterdir())) < 20
+    killed = [r.experiment.name for r in read_run(tmp_path / "run").results]
+    assert killed == [e.name for e in many][: len(killed)]
+    assert len(killed) > 700
+    last = experiment_of(host_to_gpu(), name="measured")
+    measure_all([last], FakeBackend(seconds), two_gpus, Plan(), writer.add)
+    assert len(read_run(tmp_path / "run").results) == 1001  # what is measured takes all with it
+    assert read_run(writer.finish(State.COMPLETE).folder).results[-1].experiment.name == "measured"
 
 
 @pytest.mark.parametrize("name", ["results.parquet", "samples.parquet", "manifest.json"])

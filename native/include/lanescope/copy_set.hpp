@@ -19,10 +19,9 @@ namespace lanescope {
 
 /// Which call copies between devices.
 enum class Route {
-  automatic,  ///< As `uva`.
-  peer,       ///< cudaMemcpyPeerAsync.
-  uva,        ///< cudaMemcpyAsync, which tells by the addresses where they lie.
-  staged,     ///< cudaMemcpyPeerAsync between devices that cannot reach each other.
+  peer,    ///< cudaMemcpyPeerAsync.
+  uva,     ///< cudaMemcpyAsync, which tells by the addresses where they lie.
+  staged,  ///< cudaMemcpyPeerAsync between devices that cannot reach each other.
 };
 
 /// Which addresses the repetitions of a copy touch: blocks of its size within `span_bytes` bytes

@@ -72,13 +72,11 @@ class BlockPattern(enum.Enum):
     random = 3
 
 class Route(enum.Enum):
-    automatic = 0
+    peer = 0
 
-    peer = 1
+    uva = 1
 
-    uva = 2
-
-    staged = 3
+    staged = 2
 
 class PlaceSpec:
     """A NUMA node's or a device's memory."""
@@ -93,7 +91,7 @@ class SmShape:
 class CopySpec:
     """One copy by a device's copy engine or kernel."""
 
-    def __init__(self, source: PlaceSpec, destination: PlaceSpec, bytes: int, device: int, cpus: Sequence[int], sm: SmShape | None, span_bytes: int | None = None, pattern: BlockPattern = BlockPattern.repeated, flushed: bool = False, route: Route = Route.automatic) -> None: ...
+    def __init__(self, source: PlaceSpec, destination: PlaceSpec, bytes: int, device: int, cpus: Sequence[int], sm: SmShape | None, span_bytes: int | None = None, pattern: BlockPattern = BlockPattern.repeated, flushed: bool = False, route: Route = Route.uva) -> None: ...
 
 class BufferPool:
     """Keeps buffers between experiments."""

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from lanescope.experiment import Experiment
 from lanescope.measurement.deadline import Deadline
 from lanescope.measurement.result import FloatArray, LinkEvidence, Source
+from lanescope.measurement.turns import Turns
 
 
 class Session(Protocol):
@@ -65,6 +66,14 @@ class Hurries(Protocol):
     """
 
     deadline: Deadline | None
+
+
+@runtime_checkable
+class KnowsTurns(Protocol):
+    """A session that finds out which copies an engine took one after the other."""
+
+    def turns(self) -> Turns:
+        """Return which, as far as the samples so far say."""
 
 
 class Backend(Protocol):

@@ -9,6 +9,9 @@ import numpy as np
 
 from lanescope.experiment import Copy, Experiment
 from lanescope.measurement.result import FloatArray, LinkEvidence, Source
+from lanescope.measurement.turns import Turns
+
+_NO_TURNS = Turns()
 
 
 class FakeBackend:
@@ -21,6 +24,8 @@ class FakeBackend:
         seconds. It may raise whatever a backend may raise.
     evidence
         What `Session.evidence` returns.
+    turns
+        Which copies of an experiment took turns on an engine.
     """
 
     source = Source.MEASURED
@@ -29,14 +34,16 @@ class FakeBackend:
         self,
         seconds: Callable[[Copy, int], list[float]],
         evidence: tuple[LinkEvidence, ...] = (),
+        turns: Turns = _NO_TURNS,
     ) -> None:
         self._seconds = seconds
         self._evidence = evidence
+        self._turns = turns
 
     @contextmanager
     def prepare(self, experiment: Experiment) -> Iterator[FakeSession]:
         """Make the experiment ready; see `Backend.prepare`."""
-        yield FakeSession(experiment, self._seconds, self._evidence)
+        yield FakeSession(experiment, self._seconds, self._evidence, self._turns)
 
 
 class FakeSession:
@@ -50,10 +57,12 @@ class FakeSession:
         experiment: Experiment,
         seconds: Callable[[Copy, int], list[float]],
         evidence: tuple[LinkEvidence, ...],
+        turns: Turns = _NO_TURNS,
     ) -> None:
         self._experiment = experiment
         self._seconds = seconds
         self._evidence = evidence
+        self._turns = turns
         self._batch = 0
 
     def sample(self) -> list[FloatArray]:
@@ -61,6 +70,10 @@ class FakeSession:
         batch = [np.array(self._seconds(c, self._batch)) for c in self._experiment.copies]
         self._batch += 1
         return batch
+
+    def turns(self) -> Turns:
+        """Return what the test gave."""
+        return self._turns
 
     def check(self) -> None:
         """Nothing was moved."""

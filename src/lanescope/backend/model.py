@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
+from operator import attrgetter
 
 import numpy as np
 
 from lanescope.errors import NotMeasuredError
-from lanescope.experiment import Copy, Experiment, Memory
-from lanescope.experiment.limit import Limit, limits
+from lanescope.experiment import Copy, Engine, Experiment, Memory
+from lanescope.experiment.limit import Limit, limits, staging_node
 from lanescope.experiment.patterns import reach_each_other
 from lanescope.machine import Machine
 from lanescope.measurement.result import FloatArray, LinkEvidence, Source
+from lanescope.units.bandwidth import transfer_seconds
 
 #: Copies that take this long are predicted without a known latency: it is a per cent or so.
 _LATENCY_FREE_SECONDS = 1e-3
+
+#: What limits may depend on: not how many bytes a copy moves, from which addresses, and on
+#: which CPUs.
+_FIELDS = attrgetter(
+    *(f.name for f in fields(Copy) if f.name not in ("bytes", "pieces", "access", "cpus"))
+)
 
 
 class ModelBackend:
@@ -25,14 +34,21 @@ class ModelBackend:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
+        self._known: dict[tuple[object, ...], tuple[Limit, ...]] = {}
 
     @contextmanager
     def prepare(self, experiment: Experiment) -> Iterator[ModelSession]:
         """Predict the experiment; see `Backend.prepare`."""
         for copy in experiment.copies:
             _require_reachable(self._machine, copy)
-        bounds = limits(self._machine, experiment)
-        yield ModelSession(self._machine, experiment, bounds)
+        yield ModelSession(self._machine, experiment, self._limits(experiment))
+
+    def _limits(self, experiment: Experiment) -> tuple[Limit, ...]:
+        """Return the limits of a set; of sets that differ in size alone they are the same."""
+        key = tuple(map(_FIELDS, experiment.copies))
+        if key not in self._known:
+            self._known[key] = limits(self._machine, experiment)
+        return self._known[key]
 
 
 class ModelSession:
@@ -65,10 +81,12 @@ def _require_reachable(machine: Machine, copy: Copy) -> None:
     for gpu in gpus:
         if gpu.unavailable is not None:
             raise NotMeasuredError(f"{gpu.id} is not usable: {gpu.unavailable}")
-    if len(gpus) == 2 and gpus[0] != gpus[1] and not reach_each_other(*gpus):
+    by_kernel = copy.engine is Engine.SM and len(gpus) == 2 and gpus[0] != gpus[1]
+    if by_kernel and not reach_each_other(*gpus):
         raise NotMeasuredError(
-            f"{gpus[0].id} and {gpus[1].id} cannot reach each other's memory: the copy goes "
-            "through the host, at a rate that no limit of a link tells."
+            f"{gpus[0].id} and {gpus[1].id} cannot reach each other's memory, and a kernel takes "
+            "no copy through the host.",
+            "Take the copy engine.",
         )
 
 
@@ -86,7 +104,7 @@ def _seconds(machine: Machine, copy: Copy, bound: Limit) -> float:
         rate = staging if rate is None else min(rate, staging)
     if rate is None:
         raise NotMeasuredError(f"Nothing to predict from: {bound.reason}.", "Give the limit.")
-    transfer = copy.counted_bytes / (rate * 1e9)
+    transfer = transfer_seconds(copy.counted_bytes, rate)
     if _host_only(copy) and transfer < _LATENCY_FREE_SECONDS:
         raise NotMeasuredError(
             "A host copy this short is call and cache, which the limits of links do not tell.",
@@ -109,6 +127,9 @@ def _latency_seconds(machine: Machine, copy: Copy) -> float | None:
     if _host_only(copy):
         return 0.0
     known = machine.latencies
+    if staging_node(machine, copy) is not None:  # one copy to the host, one from it
+        both = (known.d2h_us, known.h2d_us)
+        return None if None in both else sum(filter(None, both)) * 1e-6
     if copy.source.is_host:
         latency = known.h2d_us
     else:

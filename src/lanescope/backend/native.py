@@ -31,7 +31,7 @@ from lanescope.backend.walks import WalkSession, require_walks, walks
 from lanescope.errors import BusyError, InputError, NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment
 from lanescope.experiment.footprint import taken_bytes
-from lanescope.experiment.limit import route
+from lanescope.experiment.limit import hops
 from lanescope.experiment.place import BY_DRIVER
 from lanescope.experiment.sm import sm_shapes
 from lanescope.machine import Gpu, LinkKind, Machine
@@ -249,10 +249,7 @@ def _over_pcie(machine: Machine, experiment: Experiment) -> set[str]:
         part
         for copy in experiment.copies
         for part in (copy.source.part, copy.destination.part)
-        if any(
-            link.kind is LinkKind.PCIE
-            for link, _ in route(machine, copy.source.part, copy.destination.part) or ()
-        )
+        if any(link.kind is LinkKind.PCIE for link, _ in hops(machine, copy) or ())
     }
 
 

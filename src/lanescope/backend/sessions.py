@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lanescope._core import native
 from lanescope.backend.reasons import require_equal
-from lanescope.experiment import Engine, Experiment, Timing
+from lanescope.experiment import Copy, Engine, Experiment, Timing
 from lanescope.experiment.sm import LOADS, SmShape
 from lanescope.machine import Gpu
-from lanescope.measurement.overlap import IN_TURNS, overlapping_windows, take_turns
+from lanescope.measurement.overlap import overlapping_windows
 from lanescope.measurement.result import FloatArray, LinkEvidence
+from lanescope.measurement.turns import (
+    IN_TURNS,
+    Groups,
+    Lane,
+    Turns,
+    groups_in_turns,
+    seconds_in_turns,
+)
 
 if TYPE_CHECKING:
     from lanescope.machine.nvml import Nvml
@@ -60,7 +69,9 @@ class GpuSession:
         self._loops = 1
         # one launch does all windows: nothing waits in the queue
         self._by_kernel = all(copy.engine is Engine.SM for copy in experiment.copies)
-        self._in_turns = False  # one copy waits for another's end
+        self._turns = Turns()
+        self._suspected: Groups = ()
+        self._lanes = list(map(_lane, experiment.copies))
         self._replays = {gpu.id: self._replay_counter(gpu) for gpu in gpus}
         self.staged = any(copies.staged(i) for i in range(len(experiment.copies)))
         self.method = self._describe()
@@ -69,16 +80,15 @@ class GpuSession:
         """Run a batch; see `Session.sample`."""
         self._windows = self._fitting(self._windows)
         boundaries = self._run()
-        if self._in_turns:
-            return self._whole_set(boundaries)
+        most = max(self._fewest_windows, MOST_QUEUED // (2 * len(boundaries)))
+        if self._turns.groups:
+            return self._sample_in_turns(boundaries, most)
         seconds = [s / self._loops for s in overlapping_windows(boundaries)]
-        most = max(self._fewest_windows, MOST_QUEUED // (2 * len(seconds)))
         if any(s.size == 0 for s in seconds):  # one copy ended before another had a full window
             self._windows = min(self._windows * 2, most)
             # By the host's clock a thread that only started late looks as if it had waited.
-            if self._experiment.timing is Timing.GATE and take_turns(boundaries):
-                self._in_turns, self._windows = True, _FIRST_WINDOWS
-                self.method = f"{self.method}; {IN_TURNS}"
+            if self._experiment.timing is Timing.GATE:
+                self._look_for_turns(boundaries)
             return [s[:0] for s in seconds]
         longest = max(CLOCK_SECONDS, *(float(np.median(s)) for s in seconds))
         if self._loops != (loops := self._loops_for(longest, most // 2)):
@@ -93,11 +103,31 @@ class GpuSession:
             return self._copies.run_on_host_clock(self._windows)
         return self._copies.run_gated(self._windows, self._loops)
 
-    def _whole_set(self, boundaries: list[list[float]]) -> list[FloatArray]:
-        """Share the time of all copies among them: they do not run at the same time."""
-        repetitions = (self._windows + 1) * self._loops
-        longest = max(b[-1] for b in boundaries)
-        return [np.array([longest / repetitions]) for _ in boundaries]
+    def turns(self) -> Turns:
+        """Return which copies waited for others; see `KnowsTurns`."""
+        return self._turns
+
+    def _look_for_turns(self, boundaries: list[list[float]]) -> None:
+        """Note which copies took turns, once a second batch has said the same.
+
+        A first copy that wakes a sleeping link is late, too, but only once.
+        """
+        groups = groups_in_turns(boundaries, self._lanes)
+        if groups and groups == self._suspected:
+            self._turns, self._windows = Turns(groups), _FIRST_WINDOWS
+            self.method = f"{self.method}; {IN_TURNS}"
+        self._suspected = groups
+
+    def _sample_in_turns(self, boundaries: list[list[float]], most: int) -> list[FloatArray]:
+        seconds = seconds_in_turns(boundaries, self._turns.groups)
+        empty = {number for number, s in enumerate(seconds) if s.size == 0}
+        if empty - self._turns.unknown and self._windows < most:
+            self._windows = min(self._windows * 2, most)
+            return [s[:0] for s in seconds]
+        self._turns = replace(self._turns, unknown=self._turns.unknown | empty)
+        for number in self._turns.unknown:
+            seconds[number] = np.diff(boundaries[number])
+        return [s / self._loops for s in seconds]
 
     def _fitting(self, windows: int) -> int:
         """Return how many windows of this many can run."""
@@ -145,6 +175,13 @@ class GpuSession:
             return f"host clock from the call to the completed transfer{shared}, {who}{way}"
         clock = " and ".join(dict.fromkeys(_CLOCK_WORDS[copy.engine] for copy in copies))
         return f"{clock}, queued behind a gate{shared}, {who}{way}{_shapes_text(self._shapes)}"
+
+
+def _lane(copy: Copy) -> Lane:
+    """Which engine may do a copy; which of a GPU's copy engines it is, the driver decides."""
+    gpu, ends = copy.executing_gpu, (copy.source, copy.destination)
+    direction = (ends[0].is_host, ends[1].is_host, ends[0].part == ends[1].part)
+    return Lane((gpu, copy.engine), direction, leaves=ends[0].part == gpu)
 
 
 def _shapes_text(shapes: tuple[SmShape, ...]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lanescope._core import native
-from lanescope.experiment import Caches, Copy, Place
+from lanescope.experiment import Caches, Copy, Place, Route
 from lanescope.experiment.access import PLAIN
 from lanescope.experiment.sm import SmShape
 
@@ -28,7 +28,6 @@ def copy_spec(copy: Copy, shape: SmShape | None = None) -> native.CopySpec:
         sm = native.SmShape(shape.sms, shape.chunk_bytes, shape.pace_gbs, step)
     ends = place_spec(copy.source), place_spec(copy.destination)
     access = copy.access or PLAIN
-    route = "automatic" if copy.route is None else str(copy.route)
     return native.CopySpec(
         *ends,
         copy.bytes,
@@ -38,5 +37,5 @@ def copy_spec(copy: Copy, shape: SmShape | None = None) -> native.CopySpec:
         span_bytes=copy.span_bytes,
         pattern=getattr(native.BlockPattern, str(access.pattern)),
         flushed=access.caches is Caches.FLUSHED,
-        route=getattr(native.Route, route),
+        route=getattr(native.Route, str(copy.route or Route.UVA)),
     )

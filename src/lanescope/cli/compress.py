@@ -236,8 +236,8 @@ def _link(speed: float | None, machine: str | None) -> Link | None:
         return Link(f"a link of {speed:g} GB/s", speed)
     if machine is None:
         return None
-    from lanescope.measurement.bandwidth import bandwidth_gbs
     from lanescope.model.transfer.stored import named_parameters
+    from lanescope.units.bandwidth import bandwidth_gbs
 
     found = named_parameters(machine)
     speed = bandwidth_gbs(1, found.h2d.per_byte.value)

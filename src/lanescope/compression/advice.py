@@ -19,8 +19,8 @@ from lanescope.compression.costs import (
     raw_seconds,
 )
 from lanescope.compression.results import ArrayResult, Kernels, Measured
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.model.transfer.estimate import Estimate
+from lanescope.units.bandwidth import bandwidth_gbs
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf
 
+from lanescope.units.bandwidth import bytes_a_second, transfer_seconds
+
 #: Compressing shall save so much time at least that a small error does not make it a loss.
 MARGIN = 0.95
 DEFAULT_SLAB_BYTES = 8 << 20
@@ -60,7 +62,7 @@ class CodecCost:
 
 def raw_seconds(size: float, link: LinkCost) -> float:
     """Return T_raw of so many bytes."""
-    return link.first_seconds + size / link.gbs / 1e9
+    return link.first_seconds + transfer_seconds(size, link.gbs)
 
 
 def compressed_seconds(size: float, ratio: float, codec: CodecCost, link: LinkCost) -> float:
@@ -105,7 +107,7 @@ def _parts(
     size: float, ratio: float, codec: CodecCost, link: LinkCost
 ) -> tuple[float, float, float]:
     """Return the seconds of the first and last slab, of the slower codec, and of the link."""
-    c, d = codec.compress_gbs * 1e9, codec.decompress_gbs * 1e9
+    c, d = bytes_a_second(codec.compress_gbs), bytes_a_second(codec.decompress_gbs)
     fill = min(codec.slab_bytes, size) * (1 / c + 1 / d)
-    crossing = 0.0 if ratio == inf else size / (ratio * link.gbs * 1e9)
+    crossing = 0.0 if ratio == inf else transfer_seconds(size / ratio, link.gbs)
     return fill, size / min(c, d), crossing

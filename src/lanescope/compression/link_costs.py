@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lanescope.compression.costs import LinkCost
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.model.transfer.parameters import LinkParameters, Way
+from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
 
 #: The newest time counts so much, all before it the rest.
 NEWEST = 0.5
@@ -103,7 +103,7 @@ class RawTimes:
             least = min(first, timed.seconds)
             return least + (timed.seconds - least) * size / timed.bytes
         link = None if self._model is None else self._model.link(path)
-        return None if link is None else first + size / link.gbs / 1e9
+        return None if link is None else first + transfer_seconds(size, link.gbs)
 
     def link(self, path: str, size: int) -> LinkCost | None:
         """Return L and a that lead to `seconds` of such a size."""

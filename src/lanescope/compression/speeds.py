@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.statistics import median_interval
 from lanescope.model.transfer.estimate import Estimate
+from lanescope.units.bandwidth import bandwidth_gbs
 
 
 def speed(size: int, seconds: Sequence[float]) -> Estimate:

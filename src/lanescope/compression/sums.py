@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lanescope.compression.results import ArrayResult, Measured
 from lanescope.compression.stream import Codec
-from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,11 @@ def _sum(dtype: str, device: str, codec: Codec, those: Sequence[Measured]) -> Su
     compress = decompress = None
     if all(one.timings for one in those):
         rates = [(one.bytes, one.timings[-1]) for one in those]
-        compress = bandwidth_gbs(size, sum(b / t.compress_gbs.value / 1e9 for b, t in rates))
-        decompress = bandwidth_gbs(size, sum(b / t.decompress_gbs.value / 1e9 for b, t in rates))
+        compress = bandwidth_gbs(
+            size, sum(transfer_seconds(b, t.compress_gbs.value) for b, t in rates)
+        )
+        decompress = bandwidth_gbs(
+            size, sum(transfer_seconds(b, t.decompress_gbs.value) for b, t in rates)
+        )
     stored = sum(one.stored_bytes for one in those)
     return Sum(dtype, device, codec, len(those), size, stored, compress, decompress)

@@ -10,9 +10,9 @@ from lanescope.experiment import Copy, Engine, Operation, Timing
 from lanescope.experiment.experiment import needs_host_clock
 from lanescope.experiment.limit import limits
 from lanescope.machine import Machine
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.result import CopyResult, Result, Source
 from lanescope.measurement.verdict import JUDGED_BYTES
+from lanescope.units.bandwidth import bandwidth_gbs
 
 #: What `lanescope.backend.sessions` writes into the method of such a copy.
 _STAGED = "staged through host memory"
@@ -86,6 +86,8 @@ def matrix_of(machine: Machine, results: Sequence[Result]) -> Matrix:
         _note_memory(memory, result)
         if not all(_counts(machine, copy) for copy in result.experiment.copies):
             continue
+        if not all(copy.own_rate for copy in result.copies):
+            continue  # some waited for others: no rate that a rule could go by
         run = _run(machine, result)
         key = tuple(sorted(seen.way for seen in run))
         if run and (key not in runs or _weight(run) >= _weight(runs[key])):

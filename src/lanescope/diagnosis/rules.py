@@ -16,6 +16,7 @@ from lanescope.diagnosis.peers import iommu_or_acs, staged_through_host
 from lanescope.diagnosis.topology import below
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
+from lanescope.model.taruc import plain_results
 
 
 def diagnose(machine: Machine, results: Sequence[Result]) -> tuple[Diagnosis, ...]:
@@ -26,9 +27,10 @@ def diagnose(machine: Machine, results: Sequence[Result]) -> tuple[Diagnosis, ..
     Parameters
     ----------
     results
-        Of one run on this machine. Predictions and what was not measured are left out.
+        Of one run on this machine. Predictions and what was not measured are left out, and
+        so are suites, which load paths in ways that say nothing of their health.
     """
-    matrix = matrix_of(machine, results)
+    matrix = matrix_of(machine, plain_results(results))
     links = trained_down(matrix)
     # What a slow link explains is told by no other rule again.
     narrow = below(machine, _parts(links))

@@ -73,7 +73,7 @@ class Copy:
     access
         Which addresses are touched; None is the same ones by each repetition.
     route
-        Which way a copy engine's copy between GPUs takes; None is ``peer``.
+        Which way a copy engine's copy between GPUs takes; None is ``uva``.
     """
 
     source: Place

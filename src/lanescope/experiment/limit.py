@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from lanescope.experiment.copy import Copy, Engine, Operation
 from lanescope.experiment.experiment import Experiment
 from lanescope.experiment.operation import ARRAYS
+from lanescope.experiment.patterns import reach_each_other
+from lanescope.experiment.route import Route
 from lanescope.machine import Link, LinkKind, Machine, NvLink
 from lanescope.machine.flow import Share, max_min_fair
 from lanescope.machine.pcie import (
@@ -47,12 +49,11 @@ class Limit:
 
 def limits(machine: Machine, experiment: Experiment) -> tuple[Limit, ...]:
     """Return the ceiling of each copy of an experiment when all run at once."""
-    routes = [route(machine, copy.source.part, copy.destination.part) for copy in experiment.copies]
-    flows = [usage(copy, path) for copy, path in zip(experiment.copies, routes, strict=True)]
+    flows = [usage(machine, copy) for copy in experiment.copies]
     shares = max_min_fair(flows, capacities(machine))
     found = (
-        _limit(machine, copy, path, share, sum(share.bottleneck in flow for flow in flows))
-        for copy, path, share in zip(experiment.copies, routes, shares, strict=True)
+        _limit(machine, copy, share, sum(share.bottleneck in flow for flow in flows))
+        for copy, share in zip(experiment.copies, shares, strict=True)
     )
     return tuple(
         replace(limit, unknown=_unknown_memory(machine, experiment, copy))
@@ -76,6 +77,31 @@ def route(machine: Machine, source: str, destination: str) -> tuple[Hop, ...] | 
         if fabric is not None:
             return fabric
     return _shortest(machine, source, destination, {LinkKind.PCIE, LinkKind.SOCKET})
+
+
+def staging_node(machine: Machine, copy: Copy) -> str | None:
+    """Return the node whose memory the driver takes a copy between GPUs through.
+
+    None for a copy that goes straight. Which node it is, the driver does not tell: the one
+    next to the source is assumed.
+    """
+    ends = (copy.source, copy.destination)
+    if copy.engine is not Engine.CE or ends[0].part == ends[1].part or any(p.is_host for p in ends):
+        return None
+    source, destination = (machine.gpu(place.index) for place in ends)
+    if copy.route is not Route.STAGED and reach_each_other(source, destination):
+        return None
+    return machine.nearest_node(source).id
+
+
+def hops(machine: Machine, copy: Copy) -> tuple[Hop, ...] | None:
+    """Return the hops of a copy, staged or not; None when its ends are not linked."""
+    source, destination = copy.source.part, copy.destination.part
+    node = staging_node(machine, copy)
+    if node is None:
+        return route(machine, source, destination)
+    to_node, from_node = route(machine, source, node), route(machine, node, destination)
+    return None if to_node is None or from_node is None else (*to_node, *from_node)
 
 
 def _shortest(
@@ -117,8 +143,12 @@ def _key(link: Link, forward: bool) -> Hashable:
     return (link.a, link.b, link.kind, forward)
 
 
-def usage(copy: Copy, path: tuple[Hop, ...] | None) -> dict[Hashable, float]:
-    """What one counted byte of the copy takes from each resource."""
+def usage(machine: Machine, copy: Copy) -> dict[Hashable, float]:
+    """What one counted byte of the copy takes from each resource.
+
+    The driver may bring the next part of a staged copy to the host while it takes the last
+    one from there: both ways and the memory between are in use at the same time.
+    """
     taken: dict[Hashable, float] = {}
     if copy.operation.is_latency:
         return taken  # next to nothing, whatever the bytes
@@ -133,8 +163,10 @@ def usage(copy: Copy, path: tuple[Hop, ...] | None) -> dict[Hashable, float]:
         read = 1 - written
     take(("memory", copy.source.part), read)
     take(("memory", copy.destination.part), written)
+    if (node := staging_node(machine, copy)) is not None:
+        take(("memory", node), 2.0)  # written and read
     by_kernel = copy.engine is Engine.SM
-    for link, forward in path or ():
+    for link, forward in hops(machine, copy) or ():
         if link.pcie is None or link.raw_gbs is None:
             by_lines = by_kernel and link.nvlink is not None
             line_share = NvLink.PAYLOAD_SHARE / NvLink.LINE_PAYLOAD_SHARE
@@ -159,19 +191,20 @@ def usage(copy: Copy, path: tuple[Hop, ...] | None) -> dict[Hashable, float]:
 def _limit(
     machine: Machine,
     copy: Copy,
-    path: tuple[Hop, ...] | None,
     share: Share,
     users: int,
 ) -> Limit:
-    rate, bottleneck = share.rate, share.bottleneck
+    rate, bottleneck, path = share.rate, share.bottleneck, hops(machine, copy)
     if copy.operation.is_latency:
         return Limit(None, "a latency has no limit")
     if rate is None or path is None:
         return Limit(None, _why_unknown(machine, copy, path))
     if unknown := [link for link, _ in path if link.payload_gbs is None]:
         return Limit(rate, f"no speed is known between {unknown[0].a} and {unknown[0].b}")
+    staged = ", staged through host memory" if staging_node(machine, copy) is not None else ""
     if isinstance(bottleneck, tuple) and bottleneck[0] == "memory":
-        return _memory_limit(machine, str(bottleneck[1]), rate)
+        limit = _memory_limit(machine, str(bottleneck[1]), rate)
+        return replace(limit, reason=limit.reason + staged)
     # Requests fill the other direction of a link, so either will do.
     link = next(hop for hop, _ in path if bottleneck in (_key(hop, True), _key(hop, False)))
     reason = f"{_best_label(link)} between {link.a} and {link.b}"
@@ -186,11 +219,14 @@ def _limit(
         reason += f", {CACHE_LINE_BYTES} B a packet, as kernels make them"
     if users > 1:
         reason += f", shared by {users} copies of this experiment"
-    return Limit(rate, reason, link.kind)
+    return Limit(rate, reason + staged, link.kind)
 
 
 def _unknown_memory(machine: Machine, experiment: Experiment, copy: Copy) -> str | None:
     """The node of a copy that several GPUs load at once, if its memory's speed is not known."""
+    through = staging_node(machine, copy)
+    if through is not None and machine.node(int(through[1:])).memory_gbs is None:
+        return f"it is staged through the memory of {through}, whose speed is not known"
     for place in (copy.source, copy.destination):
         if not place.is_host or machine.node(place.index).memory_gbs is not None:
             continue

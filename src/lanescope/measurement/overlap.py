@@ -9,9 +9,6 @@ import numpy as np
 
 from lanescope.measurement.result import FloatArray
 
-#: How the method tells that copies of one set ran one after another.
-IN_TURNS = "they take turns, so that each is timed from the start of the first to the end of all"
-
 
 def overlapping_windows(boundaries: Sequence[Sequence[float]]) -> list[FloatArray]:
     """Return the lengths of the windows during which every copy was running.
@@ -85,20 +82,3 @@ def _repetitions_between(times: FloatArray, begin: float, end: float) -> float:
     inside = np.clip(times, begin, end)
     lengths = np.maximum(times[:, 1] - times[:, 0], np.finfo(np.float64).tiny)
     return float(np.sum((inside[:, 1] - inside[:, 0]) / lengths))
-
-
-def take_turns(boundaries: Sequence[Sequence[float]]) -> bool:
-    """Whether copies without a common window ran one after the other.
-
-    Copies that start together and take about as long would have shared a window. Where
-    one is many times as fast it may have ended before the other's first window had: more
-    windows tell.
-
-    Parameters
-    ----------
-    boundaries
-        As in `overlapping_windows`, with the same number of windows for each copy.
-    """
-    windows = len(boundaries[0]) - 1
-    lengths = [(b[-1] - b[0]) / windows for b in boundaries]
-    return max(lengths) * 3 < min(lengths) * windows

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanescope.experiment import Copy, Experiment
-from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.units.bandwidth import bandwidth_gbs
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -165,6 +165,13 @@ class CopyResult:
     clock_seconds
         What reading the clock adds to a repetition, calibrated before; None where
         it was not. Above 5 % of the time the verdict is ``unresolved``.
+    own_rate
+        Whether `seconds` are its own, while all the others ran. They are not of copies
+        that took turns, nor of one that never ran beside all the others.
+    in_turns_with
+        Numbers of the other copies of the experiment that an engine took one after
+        the other with this one; `seconds` are then the same for all of them, those in
+        which each was done once.
     """
 
     copy: Copy
@@ -175,14 +182,27 @@ class CopyResult:
     verdict: Verdict
     submit_seconds: float | None = None
     clock_seconds: float | None = None
+    own_rate: bool = True
+    in_turns_with: tuple[int, ...] = ()
 
     @property
     def gbs(self) -> float | None:
         """Bandwidth of the median repetition, in GB/s (1e9 bytes a second).
 
-        None for an operation whose time stands for itself, such as a latency, and
-        where the clock is too coarse for the time.
+        None for an operation whose time stands for itself, such as a latency, where
+        the clock is too coarse for the time, and without a rate of its own.
         """
+        return self.carried_gbs if self.own_rate else None
+
+    @property
+    def carried_gbs(self) -> float | None:
+        """What it adds to the sum of its experiment, in GB/s; None where that is not known.
+
+        Of copies that took turns it is a part of what they carried together, and says
+        nothing of one of them.
+        """
+        if not self.own_rate and not self.in_turns_with:
+            return None
         if self.copy.operation.is_latency or self.verdict.status is Status.UNRESOLVED:
             return None
         return bandwidth_gbs(self.copy.counted_bytes, self.statistics.median_seconds)
@@ -230,8 +250,22 @@ class Result:
 
     @property
     def total_gbs(self) -> float | None:
-        """Sum of what the copies carried at the same time, GB/s; None when one is unknown."""
-        return _sum(c.gbs for c in self.copies)
+        """Sum of what the copies carried at the same time, GB/s; None when one is unknown.
+
+        Those that took turns on an engine count with what they carried together.
+        """
+        return _sum(c.carried_gbs for c in self.copies)
+
+    def joint_gbs(self, number: int) -> float | None:
+        """Return what a copy and those it took turns with carried together, GB/s."""
+        others = self.copies[number].in_turns_with
+        return _sum(self.copies[n].carried_gbs for n in (number, *others)) if others else None
+
+    @property
+    def groups_in_turns(self) -> tuple[tuple[int, ...], ...]:
+        """Numbers of the copies that took turns on an engine; a group for each engine."""
+        found = (tuple(sorted((n, *c.in_turns_with))) for n, c in enumerate(self.copies))
+        return tuple(dict.fromkeys(group for group in found if len(group) > 1))
 
     @property
     def total_limit_gbs(self) -> float | None:

@@ -8,12 +8,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lanescope.backend.base import Backend, Hurries, ReadsClock, Session, TimesSubmission
+from lanescope.backend.base import (
+    Backend,
+    Hurries,
+    KnowsTurns,
+    ReadsClock,
+    Session,
+    TimesSubmission,
+)
 from lanescope.errors import BusyError, NotApplicableError, NotMeasuredError
 from lanescope.experiment import Copy, Experiment
 from lanescope.experiment.limit import Limit, limits
 from lanescope.machine import Machine
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.deadline import Deadline, TooLateError
 from lanescope.measurement.result import (
     CopyResult,
@@ -26,7 +32,9 @@ from lanescope.measurement.result import (
     Verdict,
 )
 from lanescope.measurement.statistics import MIN_SAMPLES, half_width, summarise
-from lanescope.measurement.verdict import judge
+from lanescope.measurement.turns import Turns
+from lanescope.measurement.verdict import in_step_with, judge, turns_verdict
+from lanescope.units.bandwidth import bandwidth_gbs
 
 #: Share of a time that reading the clock may take.
 MOST_CLOCK = 0.05
@@ -281,6 +289,9 @@ def _result(
         )
         for index, seconds in enumerate(sampler.seconds)
     )
+    copies = tuple(_unless_in_step(copies, number) for number in range(len(copies)))
+    if isinstance(session, KnowsTurns) and (turns := session.turns()).groups:
+        copies = tuple(_in_turns(copies, number, turns) for number in range(len(copies)))
     if isinstance(session, TimesSubmission):
         copies = tuple(replace(c, submit_seconds=session.submit_seconds()) for c in copies)
     if isinstance(session, ReadsClock):
@@ -313,6 +324,26 @@ def _copy_result(
     if experiment.has_latency and not copy.operation.is_latency:
         verdict = Verdict(Status.UNJUDGED, "it keeps the path busy while a latency is measured")
     return CopyResult(copy, seconds, statistics, limit.gbs, limit.reason, verdict)
+
+
+def _unless_in_step(copies: Sequence[CopyResult], number: int) -> CopyResult:
+    """Blame no copy that an engine alternates with another one; see `in_step_with`."""
+    result = copies[number]
+    if result.verdict.status is not Status.SLOW or not (paths := in_step_with(copies, number)):
+        return result
+    words = f"an engine seems to alternate between it and {paths}: their times are the same"
+    return replace(result, verdict=Verdict(Status.UNJUDGED, words))
+
+
+def _in_turns(copies: Sequence[CopyResult], number: int, turns: Turns) -> CopyResult:
+    """Say of a copy of a set in which some took turns what is known of it, and blame nothing."""
+    result, others = copies[number], turns.others(number)
+    verdict = turns_verdict([c.copy for c in copies], number, turns, result.statistics)
+    if others or number in turns.unknown:
+        return replace(result, verdict=verdict, own_rate=False, in_turns_with=others)
+    if result.verdict.status is Status.IMPOSSIBLE:
+        return result
+    return replace(result, verdict=verdict)
 
 
 def _resolved(result: CopyResult, clock_seconds: float) -> CopyResult:

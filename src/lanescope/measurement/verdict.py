@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from lanescope.experiment import Copy, Engine, Memory
@@ -9,7 +10,17 @@ from lanescope.experiment.limit import Limit
 from lanescope.experiment.operation import ARRAYS
 from lanescope.machine import LinkKind, Machine
 from lanescope.machine.pcie import line_rate_gbs
-from lanescope.measurement.result import LinkEvidence, Source, Status, Verdict
+from lanescope.measurement.result import (
+    CopyResult,
+    LinkEvidence,
+    Source,
+    Statistics,
+    Status,
+    Verdict,
+)
+from lanescope.measurement.turns import Turns
+from lanescope.measurement.words import rate_text
+from lanescope.units.bandwidth import bandwidth_gbs
 
 #: Smaller copies spend their time on start-up and say nothing about the link.
 JUDGED_BYTES = 32 << 20
@@ -28,6 +39,9 @@ EXPECTED_SHARE: dict[LinkKind | str, tuple[float, float]] = {
 
 #: Arrays that are together so many times as large as the last-level cache are memory's work.
 CACHES_FILLED = 4
+
+#: Copies keep step whose times differ by less, and whose links would have them differ by more.
+_IN_STEP, _OTHER_PACE = 1.01, 1.5
 
 #: Above the limit by more than this, either the limit or the timing is wrong.
 _TOLERANCE = 1.02
@@ -99,6 +113,63 @@ def judge(
             Status.UNJUDGED, f"{_percent(share)} of what the links allow; {limit.unknown}"
         )
     return Verdict(Status.SLOW, reason, _remedy(limit, bool(replays)))
+
+
+def turns_verdict(
+    copies: Sequence[Copy], number: int, turns: Turns, statistics: Statistics
+) -> Verdict:
+    """Return what to say of a copy of a set in which an engine took some in turns.
+
+    None of such a set is judged: a copy that was held up is not slow, and the others did not
+    run beside the same ones all the time.
+    """
+    others = turns.others(number)
+    if not others:
+        words = "others of this set took turns on an engine, so that its load changed"
+        if number in turns.unknown:
+            words = "its rate is not known: it never ran beside all the others"
+        return Verdict(Status.UNJUDGED, words)
+    mine = copies[number]
+    gbs = bandwidth_gbs(
+        sum(copies[n].counted_bytes for n in (number, *others)), statistics.median_seconds
+    )
+    kernels = mine.engine is Engine.SM
+    engine = f"{'the SMs' if kernels else 'one copy engine'} of {mine.executing_gpu}"
+    return Verdict(
+        Status.UNJUDGED,
+        f"took turns with {_paths([copies[n] for n in others])} on {engine}: only their sum is "
+        f"known, {rate_text(gbs)}",
+    )
+
+
+def in_step_with(results: Sequence[CopyResult], number: int) -> str:
+    """Return the paths of copies that take as long as one, though links allow another pace.
+
+    An engine that does a copy of one stream and then one of another makes each wait for the
+    other, and all of them as slow as all together.
+    """
+    mine = results[number]
+    return _paths([other.copy for other in results if _is_in_step(mine, other)])
+
+
+def _is_in_step(mine: CopyResult, other: CopyResult) -> bool:
+    engines = [(r.copy.executing_gpu, r.copy.engine) for r in (mine, other)]
+    if engines[0] != engines[1] or mine.copy.engine is not Engine.CE:
+        return False
+    times = [r.statistics.median_seconds for r in (mine, other)]
+    # of one repetition, as the links allow it
+    wanted = [r.copy.bytes / r.limit_gbs for r in (mine, other) if r.limit_gbs]
+    return (
+        len(wanted) == 2
+        and max(times) < min(times) * _IN_STEP
+        and max(wanted) > min(wanted) * _OTHER_PACE
+    )
+
+
+def _paths(copies: Sequence[Copy]) -> str:
+    """Return the paths of copies, each once, with how often it is there."""
+    counts = Counter(copy.path for copy in copies)
+    return ", ".join(f"{count} x {path}" if count > 1 else path for path, count in counts.items())
 
 
 def _trained_down(

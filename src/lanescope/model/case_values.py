@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.experiment.case import Case, Cell, Matrix, Unit
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.result import CopyResult, Result, Source, Status, Verdict
+from lanescope.units.bandwidth import bandwidth_gbs
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class CellValue:
     @property
     def share_of_limit(self) -> float | None:
         """Sum of the copies' rates as a share of the sum of their limits."""
-        rates = [c.gbs for c in self.copies]
+        rates = [c.carried_gbs for c in self.copies]
         if self.limit_gbs is None or None in rates:
             return None
         return sum(filter(None, rates)) / self.limit_gbs
@@ -115,6 +115,9 @@ def _value(cell: Cell, unit: Unit, result: Result | None) -> CellValue:
         verdict = _why_missing(cell, result)
         return CellValue(cell, None, None, (), None, None, None, None, (), verdict)
     copies = tuple(result.copies[i] for i in cell.measured)
+    verdict = worst_verdict(c.verdict for c in copies)
+    if not _sum_is_known(cell, copies):
+        return CellValue(cell, None, None, (), None, None, None, None, (), verdict)
     series = [[_in_unit(c, s, unit) for s in c.seconds if s > 0] for c in copies]
     low, high = _spread(result, copies, unit)
     widths = [c.statistics.half_width for c in copies]
@@ -129,8 +132,14 @@ def _value(cell: Cell, unit: Unit, result: Result | None) -> CellValue:
         half_width=_worst(widths),
         variation=_worst(variations),
         copies=copies,
-        verdict=worst_verdict(c.verdict for c in copies),
+        verdict=verdict,
     )
+
+
+def _sum_is_known(cell: Cell, copies: Sequence[CopyResult]) -> bool:
+    """Whether those that took turns on an engine are all in the cell, or none of them."""
+    known = all(c.own_rate or c.in_turns_with for c in copies)
+    return known and all(set(c.in_turns_with) <= set(cell.measured) for c in copies)
 
 
 def _why_missing(cell: Cell, result: Result | None) -> Verdict:

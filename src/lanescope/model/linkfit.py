@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lanescope.units.bandwidth import bandwidth_gbs, bandwidths_gbs, transfer_seconds
+
 FloatArray = npt.NDArray[np.float64]
 
 #: Share of the plateau that counts as saturated.
@@ -41,11 +43,11 @@ class LinkFit:
 
     def seconds(self, sizes: FloatArray) -> FloatArray:
         """Return the fitted time for each size in bytes."""
-        return self.delay_seconds + sizes / (self.plateau_gbs * 1e9)
+        return self.delay_seconds + transfer_seconds(sizes, self.plateau_gbs)
 
     def gbs(self, sizes: FloatArray) -> FloatArray:
         """Return the fitted bandwidth for each size in bytes, in GB/s."""
-        return sizes / self.seconds(sizes) / 1e9
+        return bandwidths_gbs(sizes, self.seconds(sizes))
 
 
 def fit_link(sizes: FloatArray, seconds: FloatArray, limit_gbs: float | None) -> LinkFit:
@@ -73,7 +75,7 @@ def fit_link(sizes: FloatArray, seconds: FloatArray, limit_gbs: float | None) ->
         raise ValueError("a transfer curve needs two or more different sizes")
     if not np.all(seconds > 0):
         raise ValueError("a transfer curve needs times above zero")
-    least_slope = 0.0 if limit_gbs is None else 1e-9 / limit_gbs
+    least_slope = 0.0 if limit_gbs is None else transfer_seconds(1.0, limit_gbs)
     # Columns of about the same size, or the solver's tolerance hides the slope.
     scale = np.array([seconds.min(), seconds.max() / sizes.max()])
     matrix = np.column_stack([1 / seconds, sizes / seconds]) * scale
@@ -83,7 +85,7 @@ def fit_link(sizes: FloatArray, seconds: FloatArray, limit_gbs: float | None) ->
     slope = max(slope, least_slope, np.finfo(float).tiny)
     fitted = delay + slope * sizes
     worst = float(np.max(np.abs(fitted - seconds) / seconds))
-    return LinkFit(float(delay), float(1e-9 / slope), worst)
+    return LinkFit(float(delay), bandwidth_gbs(1.0, float(slope)), worst)
 
 
 def saturation_bytes(sizes: FloatArray, gbs: FloatArray, plateau_gbs: float) -> float | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lanescope.experiment import Copy, Engine, Operation
 from lanescope.experiment.notation import copies_text
 from lanescope.measurement.result import CopyResult, Result, Source
+from lanescope.units.bandwidth import bandwidth_gbs
 
 #: Share of the plateau that counts as all of it.
 FULL_SHARE = 0.98
@@ -94,11 +95,6 @@ def _curve(way: tuple[str, str, str], by_count: dict[int, list[CopyResult]]) -> 
 def _best(sms: int, copies: list[CopyResult]) -> SmPoint:
     best = max(copies, key=lambda c: c.gbs or 0.0)
     times = best.statistics
-    scale = best.copy.counted_bytes / 1e9
-    return SmPoint(
-        sms,
-        scale / times.median_seconds,
-        scale / times.p95_seconds,
-        scale / times.p5_seconds,
-        best.copy,
-    )
+    ends = (times.median_seconds, times.p95_seconds, times.p5_seconds)
+    median, low, high = (bandwidth_gbs(best.copy.counted_bytes, seconds) for seconds in ends)
+    return SmPoint(sms, median, low, high, best.copy)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.measurement.result import Result, Status
 from lanescope.model.sms import sm_curves
-from lanescope.model.taruc import is_suite
+from lanescope.model.taruc import is_suite, plain_results
 from lanescope.model.taruc.points import bench_of
 from lanescope.report.format import count_text
 from lanescope.report.latency_rows import latency_rows, latency_sentence
@@ -29,7 +29,7 @@ def headline_rows(run: Run) -> tuple[PathRow, ...]:
     if run.manifest.verb == "sms":
         return path_rows(r for r in run.results if not r.copies)
     # Of a suite only what failed or is missing: the rest is told by its charts.
-    plain = [r for r in run.results if not is_suite(r)]
+    plain = plain_results(run.results)
     suite = [r for r in run.results if is_suite(r)]
     missing = [row for row in path_rows(suite) if row.measured is None]
     return (*path_rows(headline_results(plain)), *missing)

@@ -13,6 +13,7 @@ from lanescope.model.transfer.parameters import Direction, LinkParameters
 from lanescope.model.transfer.samples import Measured
 from lanescope.model.transfer.settling import SETTLED, disturbed, unsettled
 from lanescope.report.format import bytes_text, gbs_text, seconds_text, time_spread_text
+from lanescope.units.bandwidth import bandwidth_gbs
 
 #: So many of the transfers that fit worst are told.
 _WORST = 3
@@ -160,7 +161,9 @@ def _time(one: Estimate) -> str:
 
 
 def _rate(per_byte: Estimate) -> str:
-    value, high, low = (1e-9 / g for g in (per_byte.value, per_byte.low, per_byte.high))
+    value, high, low = (
+        bandwidth_gbs(1.0, g) for g in (per_byte.value, per_byte.low, per_byte.high)
+    )
     return f"{gbs_text(value)} GB/s ({gbs_text(low)} to {gbs_text(high)})"
 
 

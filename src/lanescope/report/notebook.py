@@ -8,10 +8,11 @@ from lanescope.diagnosis import diagnose
 from lanescope.measurement.result import Result
 from lanescope.model.small import small_maps
 from lanescope.model.sweep import sweep_series
+from lanescope.model.taruc import is_suite, plain_results
 from lanescope.report.conclusion import headline_rows, state_sentence
 from lanescope.report.html import text
 from lanescope.report.latency_rows import latency_rows
-from lanescope.report.outcome import outcome, plain_results
+from lanescope.report.outcome import outcome
 from lanescope.report.page_cases import cases_section
 from lanescope.report.page_diagnoses import diagnoses_section
 from lanescope.report.page_latency import latency_table
@@ -46,17 +47,18 @@ def results_html(results: Iterable[Result]) -> str:
 def run_html(run: Run) -> str:
     """Return a run as an HTML fragment: its conclusion, its paths and its curves."""
     manifest = run.manifest
-    rows = [r for r in headline_rows(run) if not r.is_latency]
-    series = sweep_series(swept_results(run.results))
+    rows = [r for r in headline_rows(run) if not r.is_latency and not is_suite(r.result)]
+    plain = plain_results(run.results)
+    series = sweep_series(swept_results(plain))
     state = state_sentence(manifest.state)
     parts = [
         f"<p><strong>{text(manifest.verb.capitalize())} of {text(manifest.machine.name)}</strong>"
         f"{', predicted, not measured' if run.predicted else ''}: {text(outcome(run))}</p>",
         f"<p>{text(state)}</p>" if state else "",
-        diagnoses_section(diagnose(manifest.machine, plain_results(run))),
+        diagnoses_section(diagnose(manifest.machine, run.results)),
         cases_section(manifest.cases, run.results),
         verdict_table(rows) if rows and not manifest.cases else "",
-        latency_table(latency_rows(run.results)),
+        latency_table(latency_rows(plain)),
         sweep_table(series) if series else "",
         small_section(small_maps(run.results)),
     ]

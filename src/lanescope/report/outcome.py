@@ -11,8 +11,7 @@ from enum import StrEnum
 
 from lanescope.diagnosis import Diagnosis, diagnose
 from lanescope.exit_codes import ExitCode
-from lanescope.measurement.result import Result, Status
-from lanescope.model.taruc import is_suite
+from lanescope.measurement.result import Status
 from lanescope.report.conclusion import conclusion, judged_results
 from lanescope.run.run import Run, State
 
@@ -78,16 +77,11 @@ def outcome(run: Run, *, strict: bool = False) -> Outcome:
     strict
         Whether what could not be measured counts, as with ``--strict``.
     """
-    found = diagnose(run.manifest.machine, plain_results(run))
+    found = diagnose(run.manifest.machine, run.results)
     word = _word(run, found, strict)
     code = _CODES.get(word, ExitCode.OK)
     summary = " ".join((*_first(run, word), conclusion(run), *_together(found)))
     return Outcome(word, summary, None if run.manifest.state is State.RUNNING else code)
-
-
-def plain_results(run: Run) -> list[Result]:
-    """Return what is no part of a suite, which loads paths in ways that say nothing of health."""
-    return [result for result in run.results if not is_suite(result)]
 
 
 def _word(run: Run, found: tuple[Diagnosis, ...], strict: bool) -> Word:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from urllib.parse import quote
 
@@ -12,12 +10,12 @@ from lanescope.experiment.taruc.benchmark import TITLES
 from lanescope.model.small import small_maps
 from lanescope.model.sms import sm_curves
 from lanescope.model.sweep import sweep_series
-from lanescope.model.taruc import is_suite
+from lanescope.model.taruc import is_suite, plain_results
 from lanescope.report.conclusion import headline_rows, state_sentence
 from lanescope.report.format import count_text
 from lanescope.report.html import items, section, text
 from lanescope.report.latency_rows import latency_rows
-from lanescope.report.outcome import Word, outcome, plain_results
+from lanescope.report.outcome import Word, outcome
 from lanescope.report.page_cases import cases_section
 from lanescope.report.page_diagnoses import diagnoses_section
 from lanescope.report.page_frame import (
@@ -41,7 +39,7 @@ from lanescope.report.plot_small import small_figures
 from lanescope.report.set_total import total_sentences
 from lanescope.report.topology_svg import topology_svg
 from lanescope.report.unmeasured import unmeasured
-from lanescope.run.rows import rows_of
+from lanescope.run.export import run_csv
 from lanescope.run.run import Run
 
 #: Classes of the banner.
@@ -53,6 +51,8 @@ _KINDS = {
 }
 #: Longer tables of raw numbers start folded.
 _MOST_OPEN_ROWS = 40
+#: More rows than this make a page of tens of megabytes.
+_MOST_RAW_ROWS = 10_000
 #: More paths than this, all in the cells of cases, start folded and are not plotted: the
 #: plots of a thousand paths keep a browser busy for minutes.
 _MOST_PATHS_BESIDE_CASES = 100
@@ -70,7 +70,7 @@ def page_html(run: Run) -> str:
     rows = headline_rows(run)
     paths = [r for r in rows if not r.is_latency and not is_suite(r.result)]
     # The micro-benchmarks of a suite have sections of their own.
-    plain = plain_results(run)
+    plain = plain_results(run.results)
     series = sweep_series(swept_results(plain))
     maps = small_maps(run.results)
     curves = sm_curves(run.results)
@@ -83,7 +83,7 @@ def page_html(run: Run) -> str:
     picture = f'<div class="picture{" wide" if wide else ""}">{topology_svg(machine)}</div>'
     word = "Predicted" if run.predicted else "Measured"
     body = (
-        section("diagnoses", "Diagnoses", diagnoses_section(diagnose(machine, plain))),
+        section("diagnoses", "Diagnoses", diagnoses_section(diagnose(machine, run.results))),
         section("findings", "Findings", found),
         section("topology", "Topology", picture),
         section("cases", "Cases", cases_section(manifest.cases, run.results)),
@@ -181,9 +181,14 @@ def _raw_section(run: Run) -> str:
         return ""
     count = sum(max(len(r.copies), 1) for r in run.results)
     state = " open" if count <= _MOST_OPEN_ROWS else ""
+    title = "Raw numbers, predicted" if run.predicted else "Raw numbers"
+    if count > _MOST_RAW_ROWS:
+        words = f"{count_text(count, 'row')}, too many for a page:"
+        told = f"<p>{text(words)} <code>lanescope report RUN --csv</code> prints them.</p>"
+        return section("raw", title, told)
     return section(
         "raw",
-        "Raw numbers, predicted" if run.predicted else "Raw numbers",
+        title,
         f'<p class="no-print"><a download="lanescope-{text(run.manifest.verb)}.csv" '
         f'href="{_csv_uri(run)}">Download CSV</a> <span class="quiet">with every column'
         "</span></p>",
@@ -193,10 +198,4 @@ def _raw_section(run: Run) -> str:
 
 
 def _csv_uri(run: Run) -> str:
-    rows = rows_of(run.results)
-    out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(rows[0]))
-    writer.writeheader()
-    for row in rows:
-        writer.writerow(row | {"cpus": " ".join(map(str, row["cpus"]))})
-    return "data:text/csv;charset=utf-8," + quote(out.getvalue())
+    return "data:text/csv;charset=utf-8," + quote(run_csv(run))

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Timing
 from lanescope.experiment.experiment import set_title
 from lanescope.experiment.small import is_small
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.result import CopyResult, Result, Source, Status, Verdict
 from lanescope.report.format import bytes_text, count_text
+from lanescope.units.bandwidth import bandwidth_gbs
 
 #: Groups of paths in the order in which they are shown.
 GROUPS = ("Host memory", "Host and GPU", "Between GPUs", "Inside a GPU")
@@ -63,7 +63,9 @@ class PathRow:
     @property
     def half_width(self) -> float | None:
         """Relative 95 % half-width of the median; None when unknown."""
-        return None if self.measured is None else self.measured.statistics.half_width
+        if self.measured is None or not self.measured.own_rate:
+            return None
+        return self.measured.statistics.half_width
 
     @property
     def is_latency(self) -> bool:
@@ -182,7 +184,7 @@ def _own_texts(experiment: Experiment) -> list[str] | None:
 
 
 def _gbs_at(entry: CopyResult, seconds: float) -> float | None:
-    if entry.copy.operation.is_latency:
+    if entry.copy.operation.is_latency or not entry.own_rate:
         return None
     return bandwidth_gbs(entry.copy.counted_bytes, seconds)
 

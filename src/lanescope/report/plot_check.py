@@ -34,7 +34,7 @@ def check_figure(results: Sequence[Result]) -> Figure:
 
     Groups of paths get an axis each: next to NVLink, PCIe would be too short to read.
     """
-    rows = [r for r in bandwidth_rows(results) if r.measured is not None]
+    rows = [r for r in bandwidth_rows(results) if r.measured is not None and r.measured.own_rate]
     groups = [(name, [r for r in rows if r.group == name]) for name in GROUPS]
     groups = [(name, members) for name, members in groups if members]
     word = source_word([r.result for r in rows]).capitalize()

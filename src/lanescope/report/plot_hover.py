@@ -15,6 +15,7 @@ from lanescope.report.format import (
 )
 from lanescope.report.path_rows import PathRow
 from lanescope.report.plot_parts import plotly_text
+from lanescope.units.bandwidth import bandwidth_gbs
 
 
 def row_summary(row: PathRow) -> str:
@@ -70,7 +71,7 @@ def curve_hovers(series: Series) -> list[str]:
     for i, size in enumerate(series.sizes):
         seconds, low, high = series.seconds[i], series.low_seconds[i], series.high_seconds[i]
         share = None if series.limit_gbs is None else float(series.gbs[i]) / series.limit_gbs
-        spread = spread_text(size / high / 1e9, size / low / 1e9)
+        spread = spread_text(bandwidth_gbs(size, high), bandwidth_gbs(size, low))
         lines.append(
             f"<b>{curve_name(series)}</b><br>{bytes_text(size)}: {gbs_text(series.gbs[i])} GB/s "
             f"({spread}), {percent_text(share)} of the limit"

@@ -26,6 +26,7 @@ from lanescope.report.plot_parts import (
     plotly_text,
     with_legend,
 )
+from lanescope.units.bandwidth import bandwidths_gbs
 
 #: What tells curves of one direction apart: dash of the line, sign of the point.
 _STYLES = {
@@ -99,7 +100,7 @@ def _size_axis(series: Sequence[Series]) -> dict[str, Any]:
 
 
 def _bandwidth_traces(series: Series) -> list[Trace]:
-    low, high = (series.sizes / s / 1e9 for s in (series.high_seconds, series.low_seconds))
+    low, high = (bandwidths_gbs(series.sizes, s) for s in (series.high_seconds, series.low_seconds))
     fit = series.fit.gbs(series.sizes)
     return _curve(series, series.gbs, low, high, fit)
 

@@ -90,7 +90,7 @@ def bounds_text(bounds: Bounds) -> str:
         if seconds.low < seconds.high:
             more.append(time_spread_text(seconds.low, seconds.high))
         if (rate := bounds.rate(seconds)) is not None:
-            more.append(f"{gbs_text(rate / 1e9)} GFLOP/s")
+            more.append(f"{gbs_text(rate * 1e-9)} GFLOP/s")
         text = f"{name} {seconds_text(seconds.value)}"
         told.append(f"{text} ({', '.join(more)})" if more else text)
     return ", ".join(told)

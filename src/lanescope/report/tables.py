@@ -18,7 +18,7 @@ from lanescope.report.case_tables import case_parts, diagnosis_parts
 from lanescope.report.conclusion import state_sentence
 from lanescope.report.latency_rows import latency_rows
 from lanescope.report.latency_tables import latency_table
-from lanescope.report.outcome import outcome, plain_results
+from lanescope.report.outcome import outcome
 from lanescope.report.path_rows import PathRow, bandwidth_rows
 from lanescope.report.set_total import total_sentences
 from lanescope.report.small_tables import small_tables
@@ -69,7 +69,7 @@ def run_tables(
         parts += _path_tables(run.results)
         if run.manifest.verb == "copy":
             parts += [Text(sentence) for sentence in total_sentences(run.results)]
-    parts += diagnosis_parts(diagnose(run.manifest.machine, plain_results(run)))
+    parts += diagnosis_parts(diagnose(run.manifest.machine, run.results))
     if unfinished := state_sentence(run.manifest.state):
         parts.append(Text(unfinished, "bold yellow"))
     parts.append(outcome_text(out))  # again: long tables have moved it off the screen

@@ -66,9 +66,18 @@ def held_out(compared: Compared) -> str:
     return (
         f"{fitted} Held out: every time of a method. Of a case the predictors are told its "
         "bytes and the time of its kernel alone, by columns for Explicit and Pageable and by "
-        "points for the others; how often mapped memory is read is computed from the kernel and "
-        "the grid."
+        f"points for the others; how often mapped memory is read {_reads(compared)}."
     )
+
+
+def _reads(compared: Compared) -> str:
+    """Where the reads of mapped memory come from, which the cases say one by one."""
+    counted = [case.measured.counted_reads is not None for case in compared.cases]
+    computed = "is computed from the kernel and the grid"
+    if not any(counted):
+        return computed
+    words = "was counted by PM sampling, in runs that are not timed"
+    return words if all(counted) else f"{words} where that could be, and else {computed}"
 
 
 def _head(validation: Validation) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from lanescope.experiment import (
 )
 from lanescope.experiment.access import PLAIN
 from lanescope.experiment.case import Case, Cell, Matrix, Unit
+from lanescope.experiment.limit import limits, staging_node
+from lanescope.machine import Machine
 from lanescope.measurement.result import (
     CopyResult,
     LinkEvidence,
@@ -35,7 +38,12 @@ from lanescope.measurement.result import (
     Verdict,
 )
 from lanescope.measurement.statistics import summarise
+from lanescope.measurement.turns import Turns
+from lanescope.measurement.verdict import turns_verdict
 from lanescope.run.rows import Row
+
+#: What the method of a set said up to version 3 if some of its copies waited for others.
+_OLD_TURNS = "they take turns, so that each is timed from the start of the first to the end of all"
 
 #: Columns of a table of samples by name, all of one length.
 Columns = dict[str, npt.NDArray[Any]]
@@ -154,7 +162,38 @@ def _copy_result(copy: Copy, row: Row, samples: Seconds) -> CopyResult:
         _verdict(row),
         row.get("submit_seconds"),
         row.get("clock_seconds"),
+        row.get("own_rate", True),  # this and the next not in version 3
+        tuple(row.get("in_turns_with") or ()),
     )
+
+
+def put_right(machine: Machine, result: Result) -> Result:
+    """Return a result of version 3 or older without what is known today to be wrong in it.
+
+    Copies of which an engine took some in turns were each given a share of the time of all,
+    and judged by it; copies that are staged through host memory had the limit of NVLink.
+    """
+    copies = result.copies
+    if _OLD_TURNS in result.method:
+        copies = tuple(_took_turns(copies, number) for number in range(len(copies)))
+    parts = {node.id for node in machine.nodes} | {gpu.id for gpu in machine.gpus}
+    ends = {place.part for entry in copies for place in (entry.copy.source, entry.copy.destination)}
+    staged = [ends <= parts and staging_node(machine, entry.copy) is not None for entry in copies]
+    if any(staged):
+        bounds = limits(machine, result.experiment)
+        copies = tuple(
+            replace(entry, limit_gbs=limit.gbs, limit_reason=limit.reason) if through else entry
+            for entry, limit, through in zip(copies, bounds, staged, strict=True)
+        )
+    return replace(result, copies=copies)
+
+
+def _took_turns(copies: Sequence[CopyResult], number: int) -> CopyResult:
+    groups = (tuple(range(len(copies))),)
+    turns = Turns(groups)
+    result = copies[number]
+    verdict = turns_verdict([c.copy for c in copies], number, turns, result.statistics)
+    return replace(result, verdict=verdict, own_rate=False, in_turns_with=turns.others(number))
 
 
 def _verdict(row: Row) -> Verdict:

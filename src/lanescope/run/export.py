@@ -10,7 +10,7 @@ from typing import Any
 
 from lanescope.diagnosis import diagnose
 from lanescope.model.taruc.findings import findings
-from lanescope.report.outcome import outcome, plain_results
+from lanescope.report.outcome import outcome
 from lanescope.run.case_json import cases_json
 from lanescope.run.rows import rows_of
 from lanescope.run.run import Run
@@ -52,9 +52,7 @@ def run_json(run: Run, *, strict: bool = False) -> str:
             if len(result.copies) > 1
         ],
         "cases": cases_json(run),
-        "diagnoses": [
-            dataclasses.asdict(d) for d in diagnose(manifest.machine, plain_results(run))
-        ],
+        "diagnoses": [dataclasses.asdict(d) for d in diagnose(manifest.machine, run.results)],
         "findings": [dataclasses.asdict(f) for f in findings(manifest.machine, run.results)],
     }
     return json.dumps(content, indent=2, allow_nan=False)
@@ -68,5 +66,6 @@ def run_csv(run: Run) -> str:
         writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         for row in rows:
-            writer.writerow(row | {"cpus": " ".join(map(str, row["cpus"]))})
+            lists = {key: " ".join(map(str, row[key])) for key in ("cpus", "in_turns_with")}
+            writer.writerow(row | lists)
     return text.getvalue()

@@ -54,6 +54,7 @@ def _rows(result: Result) -> list[Row]:
         }
         measured = result.copies[index] if result.copies else None
         row |= _numbers(measured)
+        row |= _turns(result, index)
         row |= _verdict(measured.verdict if measured else result.not_measured)
         row |= {
             "method": result.method,
@@ -85,6 +86,15 @@ def _numbers(measured: CopyResult | None) -> Row:
         "stdev_seconds": statistics.stdev_seconds if statistics else None,
         "submit_seconds": measured.submit_seconds if measured else None,
         "clock_seconds": measured.clock_seconds if measured else None,
+    }
+
+
+def _turns(result: Result, index: int) -> Row:
+    measured = result.copies[index] if result.copies else None
+    return {
+        "own_rate": measured.own_rate if measured else None,
+        "in_turns_with": list(measured.in_turns_with) if measured else [],
+        "joint_gbs": result.joint_gbs(index) if measured else None,
     }
 
 

@@ -14,9 +14,10 @@ from lanescope.measurement.result import Result, Source
 #: 1 (lanescope 0.1): manifest.json, results/*.parquet, samples/*.parquet.
 #: 2 (lanescope 0.2): executor, SMs, pieces, mean, deviation and links of each result.
 #: 3 (lanescope 0.3): access, route and clock of each result; the parameters of a suite.
-SCHEMA_VERSION = 3
+#: 4: which copies took turns on an engine, and so have no rate of their own.
+SCHEMA_VERSION = 4
 #: Also read.
-OLDER_VERSIONS = (1, 2)
+OLDER_VERSIONS = (1, 2, 3)
 
 
 class State(StrEnum):

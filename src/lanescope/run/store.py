@@ -9,12 +9,13 @@ Layout::
     report.html       the page, when it was written
     plots/            charts as PNG and SVG, of the micro-benchmarks of TARUC
 
-While a run goes on, ``results/`` and ``samples/`` hold a file for each experiment;
-its end puts them together. Every file is written beside its place and moved there
-when whole: a run that is killed leaves whole files only, and reads back.
+While a run goes on, ``results/`` and ``samples/`` hold a file for each experiment that was
+measured; its end puts them together. Predictions are many and cost nothing: a file holds
+those of a second. Every file is written beside its place and moved there when whole: a run
+that is killed leaves whole files only, and reads back.
 
 A run that goes on after its end (`RunWriter.resumed`) has both: what was put together,
-and a file for each experiment since. Where both hold an experiment, the file counts.
+and files since. Where both hold an experiment, the file counts.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanescope.errors import InputError
 from lanescope.machine.files import dumps_machine, load_machine
-from lanescope.measurement.result import Result
+from lanescope.measurement.result import Result, Source
 from lanescope.run.atomic import replace_when_written, sync_folder, write_atomically, writing_to
-from lanescope.run.decode import Columns, cases_from_json, results_from_rows
+from lanescope.run.decode import Columns, cases_from_json, put_right, results_from_rows
 from lanescope.run.lock import lock_folder
 from lanescope.run.rows import Row, rows_of
 from lanescope.run.run import OLDER_VERSIONS, SCHEMA_VERSION, Manifest, Run, State
@@ -44,6 +46,8 @@ PAGE = "report.html"
 PLOTS = "plots"
 #: Samples first: they are put together first, and results without them would not read.
 PARTS = ("samples", "results")
+#: So long a prediction waits for others to share its files.
+_UNSTORED_SECONDS = 1.0
 
 
 class RunWriter:
@@ -80,6 +84,8 @@ class RunWriter:
         self.folder = folder
         self._manifest = manifest
         self._results = results
+        self._pending: dict[str, Result] = {}
+        self._stored = time.monotonic()
         with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = lock_folder(folder)
@@ -89,20 +95,31 @@ class RunWriter:
         self._number = max(taken, default=0)
 
     def add(self, result: Result) -> None:
-        """Store a result with its samples; it takes the place of one of the same name."""
+        """Store a result with its samples; it takes the place of one of the same name.
+
+        What was measured is on the disk on return, a prediction within a second or so.
+        """
         self.add_all([result])
 
     def add_all(self, results: Sequence[Result]) -> None:
         """Store results at once; see `add`."""
         if not results:
             return
-        # first: an interruption finds them here
-        self._results |= {result.experiment.name: result for result in results}
+        found = {result.experiment.name: result for result in results}
+        self._results |= found  # first: an interruption finds them here
+        self._pending |= found
+        now = time.monotonic()
+        predicted = all(result.source is Source.PREDICTED for result in results)
+        if predicted and now - self._stored < _UNSTORED_SECONDS:
+            return
         self._number += 1
         number = f"{self._number:04d}.parquet"
+        pending = list(self._pending.values())
         with writing_to(self.folder):
             for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
-                _write_table(self.folder / part / number, make(results))
+                _write_table(self.folder / part / number, make(pending))
+        self._pending.clear()
+        self._stored = time.monotonic()
 
     def finish(self, state: State) -> Run:
         """Put the parts together, set the final state and return the run."""
@@ -168,7 +185,10 @@ def read_run(folder: Path) -> Run:
         paths = (_whole(folder, "results"), _whole(folder, "samples"))
         before = _read_results(*paths, without=since.keys())
         results = {result.experiment.name: result for result in before} | since
-    return Run(manifest, tuple(results.values()), folder)
+    read = tuple(results.values())
+    if manifest.schema_version in OLDER_VERSIONS:
+        read = tuple(put_right(manifest.machine, result) for result in read)
+    return Run(manifest, read, folder)
 
 
 def _read_results(path: Path, samples: Path, without: Collection[str] = ()) -> list[Result]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from lanescope.errors import InputError
 from lanescope.experiment.sizes import parse_size
+from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.watch.limits import WAYS
 from lanescope.watch.nvlink import NVLINK_WAYS
 from lanescope.watch.summary import Summary, WaySummary
@@ -162,7 +163,7 @@ def _bound(bound: str, metric: str, text: str) -> float:
             return number / 100 if unit else number
         if metric in RATES and unit.endswith("/s"):
             try:
-                return number * parse_size(f"1{unit[:-2]}") / 1e9
+                return bandwidth_gbs(number * parse_size(f"1{unit[:-2]}"), 1.0)
             except InputError:
                 pass
     wanted = "rate; write for example 40GB/s" if metric in RATES else "share; write for example 5%"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.watch.codes import UNKNOWN_THREAD, Direction, IntArray, MemoryKind
 from lanescope.watch.operations import Operations
 from lanescope.watch.ranges import NO_RANGE, OpenRanges, Ranges

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.measurement.bandwidth import bandwidth_gbs, bandwidths_gbs
+from lanescope.units.bandwidth import bandwidth_gbs, bandwidths_gbs
 from lanescope.watch.codes import FloatArray
 from lanescope.watch.payload import payload_records
 from lanescope.watch.splitter import WindowSplitter

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lanescope.measurement.bandwidth import bandwidths_gbs
+from lanescope.units.bandwidth import bandwidths_gbs
 from lanescope.watch.codes import BoolArray, FloatArray, IntArray
 
 #: Names of directions; their places are the numbers in `Probe.direction`.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.watch.probe import DELAY_BYTES, PROBE_WAYS, Probe
 from lanescope.watch.probed import Episode, Sign, episodes, shares_and_weights, undisturbed
 

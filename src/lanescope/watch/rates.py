@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.watch.codes import Direction, FloatArray, IntArray
 from lanescope.watch.operations import Operations
 from lanescope.watch.payload import payload_records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lanescope.measurement.bandwidth import bandwidths_gbs
+from lanescope.units.bandwidth import bandwidths_gbs
 from lanescope.watch.codes import FloatArray
 from lanescope.watch.histogram import RateHistogram
 from lanescope.watch.splitter import WindowSplitter

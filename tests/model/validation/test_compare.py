@@ -11,6 +11,7 @@ from lanescope.model.overlap.predictor import Prediction
 from lanescope.model.overlap.predictors import predictor_named
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.validation.compare import Choice, compare
+from lanescope.report.validate_tables import held_out
 from tests.model.link_parameters import fitted, within
 from tests.model.validation.stored import case, h200, timed, validation
 
@@ -112,6 +113,22 @@ def test_what_an_h200_measured_is_predicted_row_by_row(name):
     for one in found.cases:
         assert one.loss >= 0
         assert all(one.streams_loss(method) >= 0 for method in one.methods)
+
+
+@pytest.mark.parametrize(
+    ("counts", "said", "not_said"),
+    [
+        ((None, None), "is computed from the kernel and the grid", "counted"),
+        ((1.2, 2.0), "was counted by PM sampling", "computed"),
+        ((1.2, None), "where that could be, and else is computed", "none"),
+    ],
+)
+def test_what_was_held_out_says_where_reads_come_from(counts, said, not_said):
+    row = timed(Method.IMPLICIT, 1, 5.0)
+    cases = [replace(case(row), counted_reads=count) for count in counts]
+    text = held_out(compare(validation(*cases), fitted(), Told({I1: 5.0})))
+    assert said in text
+    assert not_said not in text
 
 
 def test_parameters_without_pageable_memory_leave_it_out_of_every_case():

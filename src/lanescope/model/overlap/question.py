@@ -13,6 +13,7 @@ from lanescope.model.overlap.rank import Ranking, rank
 from lanescope.model.overlap.roofline import Bounds, Peaks, bounds_as_printed, bounds_of
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.parameters import LinkParameters
+from lanescope.units.bandwidth import bytes_a_second
 
 if TYPE_CHECKING:
     from lanescope.model.overlap.several import Several
@@ -85,7 +86,7 @@ def _peaks(flops: float | None, memory_gbs: float | None) -> Peaks | None:
         return None
     if flops is None or memory_gbs is None:
         raise InputError("--peak-flops and --memory-bandwidth belong together; give both or none")
-    return Peaks(flops, memory_gbs * 1e9)
+    return Peaks(flops, bytes_a_second(memory_gbs))
 
 
 def parse_streams(text: str) -> tuple[int, ...]:

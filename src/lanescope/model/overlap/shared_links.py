@@ -6,13 +6,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lanescope.experiment.copy import Copy, Engine
-from lanescope.experiment.limit import capacities, route, usage
+from lanescope.experiment.limit import capacities, usage
 from lanescope.experiment.place import Memory, Place
 from lanescope.machine import Machine
 from lanescope.machine.flow import max_min_fair
 from lanescope.model.transfer.parameters import Way
-
-_BYTES_PER_GB = 1e9
+from lanescope.units.bandwidth import bytes_a_second
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> Sh
                 users.setdefault(resource, set()).add(gpu)
     known = capacities(machine)
     capacity = {
-        resource: known[resource] * _BYTES_PER_GB
+        resource: bytes_a_second(known[resource])
         for resource, by in users.items()
         if len(by) > 1 and resource in known
     }
@@ -99,4 +98,4 @@ def _taken(machine: Machine, gpu: int, node: int, way: Way) -> dict[Hashable, fl
     host, device = Place(f"h{node}", Memory.PINNED), Place(f"g{gpu}", Memory.DEVICE)
     ends = (host, device) if way is Way.H2D else (device, host)
     copy = Copy(*ends, 1 << 28, Engine.CE)
-    return dict(usage(copy, route(machine, ends[0].part, ends[1].part)))
+    return usage(machine, copy)

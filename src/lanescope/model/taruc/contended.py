@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from lanescope.experiment import Copy, Engine, Experiment
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.machine import Machine
-from lanescope.measurement.overlap import IN_TURNS
 from lanescope.measurement.result import CopyResult, Result, Verdict
 from lanescope.model.taruc.points import bench_of, node_of_cpus
 
@@ -60,21 +59,22 @@ class Step:
         Threads, or streams of each GPU.
     participants
         One for each thread or stream; empty when not measured.
-    in_turns
-        Whether all were timed as one set, so that each shows its share of the whole
-        time and no rate of its own.
     """
 
     count: int
     experiment: str
     participants: tuple[CopyResult, ...]
     not_measured: Verdict | None = None
-    in_turns: bool = False
+
+    @property
+    def in_turns(self) -> bool:
+        """Whether an engine took some in turns: they have a part of a sum, no rate of their own."""
+        return any(not p.own_rate for p in self.participants)
 
     @property
     def rates_gbs(self) -> tuple[float, ...]:
-        """GB/s of each participant; empty when one of them has none."""
-        rates = [p.gbs for p in self.participants]
+        """What each participant adds to the sum, GB/s; empty when that of one is not known."""
+        rates = [p.carried_gbs for p in self.participants]
         known = tuple(rate for rate in rates if rate is not None)
         return known if len(known) == len(rates) else ()
 
@@ -178,8 +178,7 @@ def scalings_of(machine: Machine, results: Iterable[Result]) -> tuple[Scaling, .
         if bench_of(experiment) is not Benchmark.CONTENTION:
             continue
         key, count = _contention(machine, experiment, nodes)
-        turns = IN_TURNS in result.method
-        step = Step(count, experiment.name, result.copies, result.not_measured, turns)
+        step = Step(count, experiment.name, result.copies, result.not_measured)
         found[key].setdefault(count, step)
     return tuple(
         Scaling(key, tuple(steps[count] for count in sorted(steps))) for key, steps in found.items()

@@ -11,8 +11,11 @@ from lanescope.experiment.access import PLAIN
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.experiment.taruc.parameters import WORD_BYTES
 from lanescope.machine import Machine
-from lanescope.measurement.bandwidth import bandwidth_gbs
 from lanescope.measurement.result import CopyResult, Result, Status, Verdict
+from lanescope.units.bandwidth import bandwidth_gbs
+
+#: By name: a suite asks for them a million times.
+_BENCHMARKS = {str(bench): bench for bench in Benchmark}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +150,20 @@ class Series:
 def bench_of(experiment: Experiment) -> Benchmark | None:
     """Return the micro-benchmark of an experiment; None when it is part of none."""
     first, _, rest = experiment.name.partition("/")
-    if not rest or first not in tuple(Benchmark):
+    bench = _BENCHMARKS.get(first)
+    if not rest or bench is None:
         return None
-    bench = Benchmark(first)
     return bench if all(_fits(bench, copy) for copy in experiment.copies) else None
 
 
 def is_suite(result: Result) -> bool:
     """Whether a result is part of a micro-benchmark."""
     return bench_of(result.experiment) is not None
+
+
+def plain_results(results: Iterable[Result]) -> list[Result]:
+    """Return what is no part of a suite, which loads paths in ways that say nothing of health."""
+    return [result for result in results if not is_suite(result)]
 
 
 def series_of(machine: Machine, results: Iterable[Result]) -> tuple[Series, ...]:

@@ -16,6 +16,7 @@ from lanescope.model.transfer.parameters import (
     Mapped,
     Origin,
 )
+from lanescope.units.bandwidth import transfer_seconds
 
 _WIDTHS = (1, 2, 4, 8, 12, 16)
 
@@ -118,7 +119,7 @@ def _exchanges(
     old: PcieLink, new: PcieLink, per_byte: tuple[float, float]
 ) -> tuple[Exchange, Exchange]:
     h2d, d2h = (
-        Exchange(before / after, min(1e-9 / before / g, 1.0))
+        Exchange(before / after, min(transfer_seconds(1.0, before) / g, 1.0))
         for before, after, g in zip(payload_gbs(old), payload_gbs(new), per_byte, strict=True)
     )
     return h2d, d2h

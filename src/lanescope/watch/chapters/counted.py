@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.machine import Machine
-from lanescope.measurement.bandwidth import bandwidths_gbs
+from lanescope.units.bandwidth import bandwidths_gbs
 from lanescope.watch.chapters.steps import Step
 from lanescope.watch.codes import FloatArray, IntArray
 from lanescope.watch.fit import default_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lanescope.machine import Machine
-from lanescope.measurement.bandwidth import bandwidths_gbs
+from lanescope.units.bandwidth import bandwidths_gbs
 from lanescope.watch.chapters.counted import CountedSteps, Payload, counted_steps, payload_of
 from lanescope.watch.chapters.quantity import quantity
 from lanescope.watch.chapters.steps import Step, moved, moving

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lanescope.errors import InputError
-from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.units.bandwidth import bandwidth_gbs
 
 
 @dataclass(frozen=True, slots=True)

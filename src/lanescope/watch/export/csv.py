@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from lanescope.measurement.bandwidth import bandwidths_gbs
 from lanescope.run.atomic import replace_when_written, writing_to
+from lanescope.units.bandwidth import bandwidths_gbs
 from lanescope.watch.codes import (
     HOST_DEVICE,
     UNKNOWN_THREAD,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from lanescope.machine import Machine
+from lanescope.units.bandwidth import transfer_seconds
 from lanescope.watch.called_copies import with_addresses
 from lanescope.watch.codes import Direction, MemoryKind
 from lanescope.watch.findings.finding import Finding, copies_text
@@ -108,7 +109,7 @@ def _gain(
         if gbs is None:
             continue
         moved = int(far.bytes[pinned & (called.node == node)].sum())
-        gain += max(moved / 1e9 * (1 / gbs - 1 / near), 0.0)
+        gain += max(transfer_seconds(moved, gbs) - transfer_seconds(moved, near), 0.0)
         told.append(f"{gbs:.3g} GB/s from h{node}")
     if not told:
         return None, "no gain is told: no run here has measured pinned memory of the far node"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.measurement.bandwidth import bandwidths_gbs
+from lanescope.units.bandwidth import bandwidths_gbs
 from lanescope.watch.codes import BoolArray, Direction
 from lanescope.watch.limits import WAYS, LinkLimit
 from lanescope.watch.operations import Operations

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lanescope.measurement.bandwidth import bandwidth_gbs
+from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
 from lanescope.watch.codes import BoolArray, Direction, MemoryKind
 from lanescope.watch.findings.finding import Finding, Limits, copies_text, path_rate
 from lanescope.watch.intervals import covered_ns
@@ -43,7 +43,7 @@ def _finding(
     gain, basis = None, "the rate of pinned copies is not known here"
     evidence = [f"{len(rows)} copies, {total / 2**20:.4g} MiB, {seconds:.4g} s on the GPU"]
     if rate is not None:
-        gain = max(seconds - total / rate.gbs / 1e9, 0.0)
+        gain = max(seconds - transfer_seconds(total, rate.gbs), 0.0)
         basis = f"the same bytes at {rate.gbs:.3g} GB/s ({rate.source})"
         evidence.append(f"pinned: {rate.gbs:.3g} GB/s, {rate.source}")
     return Finding(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from lanescope.units.bandwidth import transfer_seconds
 from lanescope.watch.codes import IntArray, MemoryKind
 from lanescope.watch.findings.finding import Finding, Limits, path_rate
 from lanescope.watch.intervals import covered_ns
@@ -64,7 +65,9 @@ def _finding(
     gain, basis = None, "the rate of large pinned copies is not known here"
     if rates[0] is not None and rates[1] is not None:
         prefetched = sum(
-            size / rate.gbs / 1e9 for size, rate in zip(sizes, rates, strict=True) if rate
+            transfer_seconds(size, rate.gbs)
+            for size, rate in zip(sizes, rates, strict=True)
+            if rate
         )
         gain = max(seconds - prefetched, 0.0)
         basis = (

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from lanescope.units.bandwidth import transfer_seconds
 from lanescope.watch.codes import BoolArray, Direction, MemoryKind
 from lanescope.watch.findings.finding import Finding, Limits, path_rate
 from lanescope.watch.limits import WAYS
@@ -66,7 +67,7 @@ def batches(rows: Operations) -> int:
 
 def _finding(rows: Operations, gpu: int, way: int, gbs: float | None) -> Finding | None:
     typical = float(np.median(rows.seconds))
-    moving = 0.0 if gbs is None else float(np.median(rows.bytes)) / gbs / 1e9
+    moving = 0.0 if gbs is None else transfer_seconds(float(np.median(rows.bytes)), gbs)
     fixed, left = max(typical - moving, 0.0), batches(rows)
     gain = (len(rows) - left) * fixed
     if gain < LEAST_SECONDS:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lanescope.machine import Link, Machine, PcieLink
 from lanescope.machine.pcie import payload_gbs
+from lanescope.units.bandwidth import transfer_seconds
 from lanescope.watch.findings.finding import Finding
 from lanescope.watch.limits import WAYS, pcie_links
 from lanescope.watch.summary import WaySummary
@@ -38,7 +39,7 @@ def _awake(pcie: PcieLink, ways: tuple[WaySummary, ...]) -> bool:
 def _finding(gpu: int, link: Link, pcie: PcieLink, ways: tuple[WaySummary, ...]) -> Finding:
     best, now = pcie.at_best(), payload_gbs(pcie)
     gains = [
-        payload / 1e9 * (1 / slow - 1 / fast)
+        transfer_seconds(payload, slow) - transfer_seconds(payload, fast)
         for way in ways
         if way.rates is not None and (payload := way.rates.payload_bytes) is not None
         for slow, fast in [(now[i], payload_gbs(best)[i]) for i in [WAYS.index(way.direction)]]

@@ -1,0 +1,1 @@
+"""Quantities and their units: what the rest of the house counts in."""
