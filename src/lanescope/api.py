@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from lanescope.backend.base import Backend
 from lanescope.backend.memory import free_bytes
+from lanescope.calls import StrPath
 from lanescope.errors import InputError
 from lanescope.experiment import Experiment, Memory, Submission
 from lanescope.experiment.cases import CaseOptions, build_cases, choose
@@ -28,6 +28,7 @@ from lanescope.experiment.requirements import (
     require_parts,
     require_room,
 )
+from lanescope.experiment.sizes import Size, doubling_sizes, size_of
 from lanescope.experiment.sm import sm_shapes
 from lanescope.experiment.small import COUNTS, small_experiments, stepped_sizes
 from lanescope.experiment.sms import paced_experiments, sms_experiments
@@ -40,13 +41,13 @@ from lanescope.running import Progress, Setup, backend_for, resolve_machine, run
 
 
 def check(
-    machine: Machine | str | None = None,
+    machine: Machine | StrPath | None = None,
     *,
     cases: Sequence[str] = (),
-    size_bytes: int = CHECK_BYTES,
+    size_bytes: Size = CHECK_BYTES,
     plan: Plan | None = None,
     allow_busy: bool = False,
-    out: Path | None = None,
+    out: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Measure every path of a machine and judge it.
@@ -86,8 +87,9 @@ def check(
     58.45...
     """
     resolved = resolve_machine(machine)
-    require_fits(resolved, size_bytes)
-    experiments = select(check_experiments(resolved, size_bytes), cases)
+    size = size_of(size_bytes)
+    require_fits(resolved, size)
+    experiments = select(check_experiments(resolved, size), cases)
     if not experiments:
         raise InputError(f"machine {resolved.name!r} has no path to measure; give it nodes or GPUs")
     setup = Setup("check", allow_busy, out, progress)
@@ -95,14 +97,14 @@ def check(
 
 
 def sweep(
-    machine: Machine | str | None = None,
+    machine: Machine | StrPath | None = None,
     *,
-    sizes: Sequence[int] | None = None,
-    gpus: Sequence[int] | None = None,
+    sizes: Sequence[Size] | None = None,
+    gpus: int | Sequence[int] | None = None,
     memories: Sequence[Memory] = (Memory.PINNED, Memory.PAGEABLE),
     plan: Plan | None = None,
     allow_busy: bool = False,
-    out: Path | None = None,
+    out: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Measure copies of many sizes between host and GPU, each way.
@@ -121,16 +123,17 @@ def sweep(
     resolved = resolve_machine(machine)
     chosen = chosen_gpus(resolved, gpus)
     if sizes is None:
-        from lanescope.experiment.sizes import doubling_sizes
-
-        sizes = doubling_sizes(16, largest_sweep_bytes(resolved, chosen))
-    experiments = sweep_experiments(resolved, chosen, sizes, memories)
+        wanted = doubling_sizes(16, largest_sweep_bytes(resolved, chosen))
+    else:
+        wanted = tuple(size_of(size) for size in sizes)
+        require_fits(resolved, max(wanted, default=0), chosen)
+    experiments = sweep_experiments(resolved, chosen, wanted, memories)
     setup = Setup("sweep", allow_busy, out, progress)
     return run_experiments(resolved, experiments, plan or Plan(budget_seconds=0.2), setup)
 
 
 def bench(
-    machine: Machine | str | None = None,
+    machine: Machine | StrPath | None = None,
     *,
     cases: Sequence[str] = (),
     prefixes: Sequence[str] = (),
@@ -138,7 +141,7 @@ def bench(
     plan: Plan | None = None,
     allow_busy: bool = False,
     affinity: bool = True,
-    out: Path | None = None,
+    out: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Measure cases of nvbandwidth: copy engines and kernels, one way, both ways, all at once.
@@ -167,6 +170,8 @@ def bench(
             "measures host memory, --machine works on a described machine"
         )
     wanted = options or CaseOptions()
+    if wanted.bytes != DEFAULT_BYTES:  # what somebody chose does not shrink
+        require_fits(resolved, wanted.bytes)
     size, notes = fitting_size(
         wanted.bytes,
         lambda size: build_cases(resolved, names, replace(wanted, bytes=size)).experiments,
@@ -179,12 +184,12 @@ def bench(
 
 def copy(
     copies: str,
-    machine: Machine | str | None = None,
+    machine: Machine | StrPath | None = None,
     *,
-    size_bytes: int = DEFAULT_BYTES,
+    size_bytes: Size = DEFAULT_BYTES,
     plan: Plan | None = None,
     allow_busy: bool = False,
-    out: Path | None = None,
+    out: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Measure copies that run at the same time, given as text.
@@ -204,7 +209,7 @@ def copy(
         If the text means nothing or contradicts itself; nothing is allocated then.
     """
     resolved = resolve_machine(machine)
-    experiment = experiment_of(parse_copies(copies, resolved, size_bytes))
+    experiment = experiment_of(parse_copies(copies, resolved, size_of(size_bytes)))
     sm_shapes(experiment.copies, resolved)
     require_room(resolved, experiment)
     setup = Setup("copy", allow_busy, out, progress)
@@ -212,12 +217,12 @@ def copy(
 
 
 def latency(
-    machine: Machine | None = None,
+    machine: Machine | StrPath | None = None,
     *,
-    gpus: Sequence[int] | None = None,
+    gpus: int | Sequence[int] | None = None,
     plan: Plan | None = None,
     allow_busy: bool = False,
-    out: Path | None = None,
+    out: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Measure the latencies of GPUs: loads, calls and round trips, alone and under load.
@@ -246,15 +251,15 @@ def latency(
 
 
 def small(
-    machine: Machine | None = None,
+    machine: Machine | StrPath | None = None,
     *,
-    sizes: Sequence[int] | None = None,
+    sizes: Sequence[Size] | None = None,
     counts: Sequence[int] = COUNTS,
     methods: Sequence[Submission] = tuple(Submission),
-    gpus: Sequence[int] | None = None,
+    gpus: int | Sequence[int] | None = None,
     plan: Plan | None = None,
     allow_busy: bool = False,
-    out: Path | None = None,
+    out: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Map small copies between host and GPU, each way; see `small_experiments`.
@@ -279,20 +284,20 @@ def small(
             f"machine {resolved.name!r} has no GPU here to copy to and from; "
             "'lanescope check' measures host memory"
         )
-    chosen = stepped_sizes() if sizes is None else sizes
+    chosen = stepped_sizes() if sizes is None else [size_of(size) for size in sizes]
     experiments = small_experiments(resolved, chosen_gpus(resolved, gpus), chosen, counts, methods)
     setup = Setup("small", allow_busy, out, progress)
     return run_experiments(resolved, experiments, plan or Plan(0.01, 0.05), setup)
 
 
 def sms(
-    machine: Machine | None = None,
+    machine: Machine | StrPath | None = None,
     *,
-    gpus: Sequence[int] | None = None,
-    size_bytes: int = DEFAULT_BYTES,
+    gpus: int | Sequence[int] | None = None,
+    size_bytes: Size = DEFAULT_BYTES,
     plan: Plan | None = None,
     allow_busy: bool = False,
-    out: Path | None = None,
+    out: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Find the fewest SMs that fill each path of some GPUs; see `lanescope.model.sms`.
@@ -312,11 +317,12 @@ def sms(
             f"machine {resolved.name!r} has no GPU here whose SMs could copy; "
             "'lanescope check' measures host memory"
         )
-    experiments = sms_experiments(resolved, chosen_gpus(resolved, gpus), size_bytes)
+    size = size_of(size_bytes)
+    experiments = sms_experiments(resolved, chosen_gpus(resolved, gpus), size)
 
     def then(results: Sequence[Result]) -> Sequence[Experiment]:
         plateaus = {curve.way: curve.plateau_gbs for curve in sm_curves(results)}
-        return paced_experiments(resolved, plateaus, size_bytes)
+        return paced_experiments(resolved, plateaus, size)
 
     setup = Setup("sms", allow_busy, out, progress, then=then)
     return run_experiments(resolved, experiments, plan or Plan(budget_seconds=0.3), setup)
@@ -324,7 +330,7 @@ def sms(
 
 def measure(
     experiment: Experiment,
-    machine: Machine | str | None = None,
+    machine: Machine | StrPath | None = None,
     *,
     backend: Backend | None = None,
     plan: Plan | None = None,

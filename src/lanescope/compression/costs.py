@@ -15,6 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf
 
+from lanescope.calls import checked
+from lanescope.experiment.sizes import Bytes
+
 #: Compressing shall save so much time at least that a small error does not make it a loss.
 MARGIN = 0.95
 DEFAULT_SLAB_BYTES = 8 << 20
@@ -23,6 +26,7 @@ _MOST_BYTES = 1 << 50
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class LinkCost:
     """L in GB/s, and a in seconds."""
 
@@ -31,6 +35,7 @@ class LinkCost:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class CodecCost:
     """What a codec costs.
 
@@ -47,7 +52,7 @@ class CodecCost:
     compress_gbs: float
     decompress_gbs: float
     start_seconds: float = 0.0
-    slab_bytes: int = DEFAULT_SLAB_BYTES
+    slab_bytes: Bytes = DEFAULT_SLAB_BYTES
 
     def slower(self, times: float) -> CodecCost:
         """Return a codec that takes so many times as long for each byte."""
@@ -80,6 +85,7 @@ def slowness(size: float, ratio: float, codec: CodecCost, link: LinkCost, second
     return by_codec if by_codec * working >= crossing else max(left - crossing, 0.0) / fill
 
 
+@checked
 def break_even(
     ratio: float, codec: CodecCost, link: LinkCost, margin: float = MARGIN
 ) -> int | None:

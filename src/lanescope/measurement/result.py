@@ -9,6 +9,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from lanescope.calls import checked
 from lanescope.experiment import Copy, Experiment
 from lanescope.measurement.bandwidth import bandwidth_gbs
 
@@ -35,6 +36,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class LinkEvidence:
     """What a GPU's PCIe link was seen doing right after its copies ran.
 
@@ -56,6 +58,7 @@ class LinkEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Verdict:
     """A judgement with its reason, and the remedy when there is something to do."""
 
@@ -70,6 +73,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Statistics:
     """Summary of the seconds of one copy; see `lanescope.measurement.statistics`.
 
@@ -103,6 +107,7 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Stop:
     """Why sampling ended.
 
@@ -138,6 +143,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class CopyResult:
     """One copy of an experiment.
 
@@ -187,6 +193,7 @@ class CopyResult:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Result:
     """One experiment's outcome.
 

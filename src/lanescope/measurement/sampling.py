@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lanescope.backend.base import Backend, ReadsClock, Session, TimesSubmission
-from lanescope.errors import NotMeasuredError
+from lanescope.calls import checked
+from lanescope.errors import InputError, NotMeasuredError
 from lanescope.experiment import Copy, Experiment
 from lanescope.experiment.limit import Limit, limits
 from lanescope.machine import Machine
@@ -32,9 +33,14 @@ MOST_CLOCK = 0.05
 
 #: A batch without a single usable sample is tried again with more windows, so often.
 _MOST_EMPTY_BATCHES = 8
+#: Nobody waits longer for one experiment.
+_LONGEST_SECONDS = 3600
+#: Every sample is stored.
+_MOST_SAMPLES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Plan:
     """How precisely to measure.
 
@@ -56,6 +62,20 @@ class Plan:
     budget_seconds: float = 1.0
     samples: int | None = None
     verify: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.target < 1:
+            raise InputError(
+                f"Plan: target cannot be {self.target:g}; give a share, such as 0.005 for 0.5 %"
+            )
+        if self.budget_seconds > _LONGEST_SECONDS:
+            raise InputError(
+                f"Plan: budget_seconds cannot be {self.budget_seconds:g}; give an hour at most"
+            )
+        if self.samples is not None and not 1 <= self.samples <= _MOST_SAMPLES:
+            raise InputError(
+                f"Plan: samples cannot be {self.samples}; give 1 to {_MOST_SAMPLES}, or None"
+            )
 
 
 Sink = Callable[[Result], None]
