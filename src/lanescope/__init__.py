@@ -5,7 +5,8 @@
 >>> run.results[0].copies[0].gbs  # doctest: +SKIP
 55.6
 
-Names are imported when they are first used, so that ``import lanescope`` is quick.
+Names are imported when they are first used, so that ``import lanescope`` is quick. Arguments of
+functions are checked by their type hints (`lanescope.calls`), of whatever is exported here.
 """
 
 from __future__ import annotations
@@ -87,7 +88,14 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'lanescope' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(f"lanescope.{_HOME[name]}"), name)
+    found = getattr(importlib.import_module(f"lanescope.{_HOME[name]}"), name)
+    if callable(found) and not isinstance(found, type):
+        from lanescope.calls import checked
+
+        found = checked(found)
+        found.__module__ = __name__  # where pickle looks for it
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

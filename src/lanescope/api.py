@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from lanescope.backend.base import Backend
 from lanescope.backend.memory import free_bytes
+from lanescope.calls import StrPath
 from lanescope.errors import InputError
 from lanescope.experiment import Experiment, Memory, Submission
 from lanescope.experiment.cases import CaseOptions, build_cases, choose
@@ -28,6 +28,7 @@ from lanescope.experiment.requirements import (
     require_parts,
     require_room,
 )
+from lanescope.experiment.sizes import Size, doubling_sizes, size_of
 from lanescope.experiment.sm import sm_shapes
 from lanescope.experiment.small import COUNTS, small_experiments, stepped_sizes
 from lanescope.experiment.sms import paced_experiments, sms_experiments
@@ -47,15 +48,15 @@ from lanescope.running import (
 
 
 def check(
-    machine: Machine | str | None = None,
+    machine: Machine | StrPath | None = None,
     *,
     cases: Sequence[str] = (),
-    size_bytes: int = CHECK_BYTES,
+    size_bytes: Size = CHECK_BYTES,
     plan: Plan | None = None,
     allow_busy: bool = False,
-    out: Path | None = None,
+    out: StrPath | None = None,
     progress: Progress | None = None,
-    expected: Machine | str | None = None,
+    expected: Machine | StrPath | None = None,
     expected_gpus: int | None = None,
 ) -> Run:
     """Measure every path of a machine and judge it.
@@ -101,8 +102,9 @@ def check(
     """
     plan = (plan or Plan()).begun()
     resolved = resolve_machine(machine)
-    require_fits(resolved, size_bytes)
-    experiments = select_cases(resolved, size_bytes, cases)
+    size = size_of(size_bytes)
+    require_fits(resolved, size)
+    experiments = select_cases(resolved, size, cases)
     if not experiments:
         raise InputError(f"machine {resolved.name!r} has no path to measure; give it nodes or GPUs")
     setup = Setup(
@@ -117,14 +119,14 @@ def check(
 
 
 def sweep(
-    machine: Machine | str | None = None,
+    machine: Machine | StrPath | None = None,
     *,
-    sizes: Sequence[int] | None = None,
-    gpus: Sequence[int] | None = None,
+    sizes: Sequence[Size] | None = None,
+    gpus: int | Sequence[int] | None = None,
     memories: Sequence[Memory] = (Memory.PINNED, Memory.PAGEABLE),
     plan: Plan | None = None,
     allow_busy: bool = False,
-    out: Path | None = None,
+    out: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Measure copies of many sizes between host and GPU, each way.
@@ -144,16 +146,17 @@ def sweep(
     resolved = resolve_machine(machine)
     chosen = chosen_gpus(resolved, gpus)
     if sizes is None:
-        from lanescope.experiment.sizes import doubling_sizes
-
-        sizes = doubling_sizes(16, largest_sweep_bytes(resolved, chosen))
-    experiments = sweep_experiments(resolved, chosen, sizes, memories)
+        wanted = doubling_sizes(16, largest_sweep_bytes(resolved, chosen))
+    else:
+        wanted = tuple(size_of(size) for size in sizes)
+        require_fits(resolved, max(wanted, default=0), chosen)
+    experiments = sweep_experiments(resolved, chosen, wanted, memories)
     setup = Setup("sweep", allow_busy, out, progress)
     return run_experiments(resolved, experiments, plan, setup)
 
 
 def bench(
-    machine: Machine | str | None = None,
+    machine: Machine | StrPath | None = None,
     *,
     cases: Sequence[str] = (),
     prefixes: Sequence[str] = (),
@@ -161,7 +164,7 @@ def bench(
     plan: Plan | None = None,
     allow_busy: bool = False,
     affinity: bool = True,
-    out: Path | None = None,
+    out: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Measure cases of nvbandwidth: copy engines and kernels, one way, both ways, all at once.
@@ -192,6 +195,8 @@ def bench(
             "measures host memory, --machine works on a described machine",
         )
     wanted = options or CaseOptions()
+    if wanted.bytes != DEFAULT_BYTES:  # what somebody chose does not shrink
+        require_fits(resolved, wanted.bytes)
     size, notes = fitting_size(
         wanted.bytes,
         lambda size: build_cases(resolved, names, replace(wanted, bytes=size)).experiments,
@@ -204,12 +209,12 @@ def bench(
 
 def copy(
     copies: str,
-    machine: Machine | str | None = None,
+    machine: Machine | StrPath | None = None,
     *,
-    size_bytes: int = DEFAULT_BYTES,
+    size_bytes: Size = DEFAULT_BYTES,
     plan: Plan | None = None,
     allow_busy: bool = False,
-    out: Path | None = None,
+    out: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Measure copies that run at the same time, given as text.
@@ -230,7 +235,7 @@ def copy(
     """
     plan = (plan or Plan()).begun()
     resolved = resolve_machine(machine)
-    experiment = experiment_of(parse_copies(copies, resolved, size_bytes))
+    experiment = experiment_of(parse_copies(copies, resolved, size_of(size_bytes)))
     sm_shapes(experiment.copies, resolved)
     require_room(resolved, experiment)
     setup = Setup("copy", allow_busy, out, progress)
@@ -238,12 +243,12 @@ def copy(
 
 
 def latency(
-    machine: Machine | None = None,
+    machine: Machine | StrPath | None = None,
     *,
-    gpus: Sequence[int] | None = None,
+    gpus: int | Sequence[int] | None = None,
     plan: Plan | None = None,
     allow_busy: bool = False,
-    out: Path | None = None,
+    out: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Measure the latencies of GPUs: loads, calls and round trips, alone and under load.
@@ -273,15 +278,15 @@ def latency(
 
 
 def small(
-    machine: Machine | None = None,
+    machine: Machine | StrPath | None = None,
     *,
-    sizes: Sequence[int] | None = None,
+    sizes: Sequence[Size] | None = None,
     counts: Sequence[int] = COUNTS,
     methods: Sequence[Submission] = tuple(Submission),
-    gpus: Sequence[int] | None = None,
+    gpus: int | Sequence[int] | None = None,
     plan: Plan | None = None,
     allow_busy: bool = False,
-    out: Path | None = None,
+    out: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Map small copies between host and GPU, each way; see `small_experiments`.
@@ -308,20 +313,20 @@ def small(
             f"machine {resolved.name!r} has no GPU here to copy to and from; "
             "'lanescope check' measures host memory",
         )
-    chosen = stepped_sizes() if sizes is None else sizes
+    chosen = stepped_sizes() if sizes is None else [size_of(size) for size in sizes]
     experiments = small_experiments(resolved, chosen_gpus(resolved, gpus), chosen, counts, methods)
     setup = Setup("small", allow_busy, out, progress)
     return run_experiments(resolved, experiments, plan, setup)
 
 
 def sms(
-    machine: Machine | None = None,
+    machine: Machine | StrPath | None = None,
     *,
-    gpus: Sequence[int] | None = None,
-    size_bytes: int = DEFAULT_BYTES,
+    gpus: int | Sequence[int] | None = None,
+    size_bytes: Size = DEFAULT_BYTES,
     plan: Plan | None = None,
     allow_busy: bool = False,
-    out: Path | None = None,
+    out: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Find the fewest SMs that fill each path of some GPUs; see `lanescope.model.sms`.
@@ -343,11 +348,12 @@ def sms(
             f"machine {resolved.name!r} has no GPU here whose SMs could copy; "
             "'lanescope check' measures host memory",
         )
-    experiments = sms_experiments(resolved, chosen_gpus(resolved, gpus), size_bytes)
+    size = size_of(size_bytes)
+    experiments = sms_experiments(resolved, chosen_gpus(resolved, gpus), size)
 
     def then(results: Sequence[Result]) -> Sequence[Experiment]:
         plateaus = {curve.way: curve.plateau_gbs for curve in sm_curves(results)}
-        return paced_experiments(resolved, plateaus, size_bytes)
+        return paced_experiments(resolved, plateaus, size)
 
     setup = Setup("sms", allow_busy, out, progress, then=then)
     return run_experiments(resolved, experiments, plan, setup)
@@ -355,7 +361,7 @@ def sms(
 
 def measure(
     experiment: Experiment,
-    machine: Machine | str | None = None,
+    machine: Machine | StrPath | None = None,
     *,
     backend: Backend | None = None,
     plan: Plan | None = None,

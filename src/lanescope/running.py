@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from lanescope._version import __version__
 from lanescope.backend.base import Backend
 from lanescope.backend.model import ModelBackend
+from lanescope.calls import StrPath
 from lanescope.experiment import Experiment
 from lanescope.experiment.case import Case
 from lanescope.machine import Machine
@@ -35,17 +37,27 @@ def backend_for(machine: Machine, *, allow_busy: bool = False, affinity: bool = 
     return NativeBackend(machine, allow_busy=allow_busy, affinity=affinity)
 
 
-def resolve_machine(machine: Machine | str | None) -> Machine:
-    """Return this machine for None, a described one for a file or a shipped name."""
+def resolve_machine(machine: Machine | StrPath | None) -> Machine:
+    """Return this machine for None, a described one for a file or a shipped name.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or name, or no machine can be so.
+    """
     from lanescope.machine import discover, machine_named
+    from lanescope.machine.files import require_sound
 
     if machine is None:
         return discover()
-    return machine_named(machine) if isinstance(machine, str) else machine
+    if not isinstance(machine, Machine):
+        return machine_named(os.fspath(machine))
+    require_sound(machine)
+    return machine
 
 
 def machine_differences(
-    found: Machine, expected: Machine | str | None, gpus: int | None
+    found: Machine, expected: Machine | StrPath | None, gpus: int | None
 ) -> tuple[str, ...]:
     """Return how a machine differs from what is expected; a sentence each."""
     from lanescope.machine.expected import differences, gpu_count_difference
@@ -73,7 +85,7 @@ class Setup:
 
     verb: str
     allow_busy: bool
-    out: Path | None
+    out: StrPath | None
     progress: Progress | None
     affinity: bool = True
     notes: tuple[str, ...] = ()
@@ -165,14 +177,15 @@ def _left(stage: Stage, kept: Collection[str], cases: int) -> Stage:
 
 def _writer(manifest: Manifest, setup: Setup, names: Sequence[str]) -> tuple[RunWriter | None, Run]:
     """Return what writes the run, and what it holds; None where nothing is left to write."""
+    out = None if setup.out is None else Path(setup.out)
     if setup.resume:
-        stored = run_to_resume(setup.out, manifest)
+        stored = run_to_resume(out, manifest)
         if stored is not None:
             left = set(names) - finished_names(stored)
             if not left and stored.manifest.state is State.COMPLETE:
                 return None, stored
             return RunWriter.resumed(stored), stored
-    return RunWriter(setup.out or new_run_folder(setup.verb), manifest), Run(manifest)
+    return RunWriter(out or new_run_folder(setup.verb), manifest), Run(manifest)
 
 
 def _command(verb: str) -> str:

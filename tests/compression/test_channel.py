@@ -270,10 +270,10 @@ def test_room_that_does_not_fit_is_refused():
     ("given", "options", "said"),
     [
         ((0, 2), {}, "there is no GPU 2; CUDA shows 2"),
-        ((-1, 1), {}, "there is no GPU -1"),
+        ((-1, 1), {}, "source cannot be -1; give a whole number"),
         ((0, "disk"), {}, "'disk' is no place"),
-        (("0", 1), {}, "'0' is no place to send from"),
-        ((0, 1), {"codec": "zip"}, "there is no codec zip"),
+        (("0", 1), {}, "source cannot be '0'; give a whole number"),
+        ((0, 1), {"codec": "zip"}, "there is no codec 'zip'"),
         ((0, 1), {"compression": "maybe"}, "give auto, on or off"),
         ((0, 1), {"via": "air"}, "do not go via 'air'; give auto, peer or host"),
         ((0, "host"), {"restore_by": "magic"}, "give staged or mapped"),
@@ -286,12 +286,13 @@ def test_channels_that_cannot_be_are_refused(given, options, said):
 
 def test_the_wrong_verb_is_refused():
     there, host = (lanescope.Channel(0, end, compression="off") for end in (1, "host"))
-    for use in (lambda: there.offload(Tensor(VALUES)), lambda: there.restore(None)):
+    parcel = host.offload(Tensor(VALUES))
+    for use in (lambda: there.offload(Tensor(VALUES)), lambda: there.restore(parcel)):
         with pytest.raises(InputError, match="goes to a GPU"):
             use()
     with pytest.raises(InputError, match="goes to the host"):
         host.send(Tensor(VALUES))
-    with pytest.raises(InputError, match="takes a parcel"):
+    with pytest.raises(InputError, match="parcel cannot be of type ndarray; give a Parcel"):
         host.restore(VALUES)
 
 

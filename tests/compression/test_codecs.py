@@ -238,5 +238,5 @@ def forged(stream, shape):
 def test_threads_and_memory_are_said_rightly():
     with pytest.raises(InputError, match="5000 threads are not 0 to 1024"):
         lanescope.compress(np.arange(4), threads=5000)
-    with pytest.raises(TypeError, match="float"):
+    with pytest.raises(InputError, match=r"compress: threads cannot be 1.5; give a whole number"):
         lanescope.compress(np.arange(4), threads=1.5)

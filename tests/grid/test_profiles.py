@@ -56,10 +56,15 @@ def test_the_seed_decides(sea):
     assert np.abs(other.salinity - sea.salinity).max() > 1e-6
 
 
-@pytest.mark.parametrize("sides", [(0, 1, 1), (1, -1, 1), (1, 1, 0)])
+@pytest.mark.parametrize("sides", [(0, 1, 1), (1, 1, 0), (0, 0, 0)])
 def test_a_grid_without_points_is_refused(sides):
     with pytest.raises(InputError, match="give each side 1 or more"):
         ocean(*sides)
+
+
+def test_a_grid_that_no_memory_holds_is_refused():
+    with pytest.raises(InputError, match="is too large; give fewer"):
+        ocean(2**40, 1)
 
 
 def test_the_smallest_grid():

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, Self
 
 from lanescope._core import native
+from lanescope.calls import checked, shown
 from lanescope.compression.candidates import CODECS_BY_DTYPE, takes
 from lanescope.compression.choosing import choose, dtype_of
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer
@@ -31,6 +32,7 @@ _LOGGED = 1000
 _ALIGNMENT = 16
 
 
+@checked
 class Channel:
     """A way for arrays from a GPU to another one, or to pinned memory of the host and back.
 
@@ -394,7 +396,7 @@ def _codec(name: str) -> Codec:
     try:
         codec = Codec(name)
     except ValueError:
-        raise InputError(f"there is no codec {name}; give one of {names}") from None
+        raise InputError(f"there is no codec {shown(name)}; give one of {names}") from None
     if codec.by_nvcomp:
         raise InputError(
             f"codec {codec} is one of streams, for compress, and not of channels; give one of "
@@ -420,7 +422,7 @@ def _gpu_number(place: int | str, what: str) -> int:
     try:
         return index(place)  # type: ignore[arg-type]
     except TypeError:
-        raise InputError(f"{place!r} is no place {what}") from None
+        raise InputError(f"{shown(place)} is no place {what}") from None
 
 
 def _via(way: str, source: int, target: int) -> str:
@@ -429,7 +431,8 @@ def _via(way: str, source: int, target: int) -> str:
         raise InputError(f"arrays do not go via {way!r}; give auto, peer or host")
     if way != AUTO:
         return way
-    return PEER if source == target or native.reach_each_other(source, target) else HOST
+    with core_errors():
+        return PEER if source == target or native.reach_each_other(source, target) else HOST
 
 
 def _require_gpus(*gpus: int) -> None:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lanescope._core import native
+from lanescope.calls import checked, shown
 from lanescope.compression import gpu
 from lanescope.compression.nvcomp_library import nvcomp_for, open_nvcomp, there_is_nvcomp
 from lanescope.compression.sampling import BLOCK_BYTES, sampled_begins
 from lanescope.compression.stream import Codec, as_bytes, describe, input_errors
+from lanescope.compression.values import (
+    known_values,
+    numpy_type,
+    room_for_values,
+    why_no_array,
+)
 from lanescope.errors import InputError
 
 AUTO = "auto"
 _DIMENSIONALITIES = range(1, 33)
-_NO_ARRAY = (
-    "only an array in the host's memory, in C order and of numbers in this machine's byte order "
-    "can be compressed; make one with numpy.ascontiguousarray, or .contiguous().cpu() of a tensor"
-)
 _NO_ROOM = "values can be put only into a writable array in the host's memory and in C order"
 _MOST_THREADS = 1024
 #: By which nvCOMP codes arrays in the host's memory.
@@ -47,14 +49,16 @@ def compress(
     values
         In C order, by DLPack or Python's buffer interface: of NumPy, PyTorch and others, in the
         host's memory; of PyTorch, CuPy and others with DLPack, in a GPU's. Integers, fp16, bf16,
-        fp32 and fp64; bool comes back as uint8.
+        fp32 and fp64; of NumPy bf16 is that of ml_dtypes. Others are viewed as one of these by the
+        caller, bool as uint8.
     codec
         A name of `Codec`, or ``auto``: the one of lanescope's own that makes some blocks of the
         array smallest. ``ans`` and ``bitcomp`` are NVIDIA's nvCOMP: they need that (``pip install
         'lanescope[nvcomp]'``) and a GPU, here and where the stream is read; an array in the host's
         memory goes over GPU 0.
     dtype
-        What the values are, where their type does not tell: ``bfloat16`` of an array of uint16.
+        What the values are, where their type does not tell: ``bfloat16`` of an array of uint16 or
+        of two bytes without a type, ``uint8`` of bool.
     dimensionality
         Of GFC: from how many values before a value is predicted, 1 to 32. ``auto`` tries some.
     threads
@@ -76,16 +80,19 @@ def compress(
     InputError
         If the array is none, or the codec does not take its values, or needs what is not there.
     """
+    if dtype is not None:
+        _dtype_named(dtype)
+    _require_threads(threads)
+    values, dtype = known_values(values, dtype)
     kind = None if dtype is None else _dtype_named(dtype)
-    dimensionality, threads = index(dimensionality), _threads(threads)
     chosen = None if codec == AUTO else _codec_named(codec)
     if gpu.on_gpu(values):
-        with input_errors(), _type_errors(gpu.NO_ARRAY):
+        with input_errors(), _type_errors(lambda: gpu.NO_ARRAY):
             if chosen is None:
                 chosen, dimensionality = best_codec(values, kind)
             nvcomp = nvcomp_for(chosen)
             return gpu.compress(values, native.Codec[chosen], kind, dimensionality, out, nvcomp)
-    with input_errors(), _type_errors(_NO_ARRAY):
+    with input_errors(), _type_errors(lambda: why_no_array(values)):
         if chosen is None:
             chosen, dimensionality = best_codec(values, kind)
         if chosen.by_nvcomp:
@@ -129,6 +136,7 @@ def _require_bytes(out: Any) -> None:
         )
 
 
+@checked
 def most_bytes(array_bytes: int, dimensions: int = 1) -> int:
     """Return the most bytes that the stream of an array can have."""
     return native.most_stream_bytes(array_bytes, dimensions)
@@ -145,7 +153,8 @@ def decompress(stream: Any, *, out: Any = None, framework: str = "numpy", thread
         An array where the stream lies, in C order, that gets the values in place of a new one; it
         has as many bytes.
     framework
-        Of a new array: ``numpy``, where bf16 comes as uint16, or ``torch``; for a stream in a GPU's
+        Of a new array: ``numpy``, where bf16 comes as ml_dtypes.bfloat16 if the program has
+        imported ml_dtypes, else as uint16, or ``torch``; for a stream in a GPU's
         memory ``torch`` or ``cupy``, else what the stream is of.
     threads
         0: as many as there are CPUs at hand, 16 at most.
@@ -156,38 +165,38 @@ def decompress(stream: Any, *, out: Any = None, framework: str = "numpy", thread
         If the stream was cut off or changed: the block is named. `out` then holds some of it. If
         it needs nvCOMP or a GPU, and there is none.
     """
-    threads = _threads(threads)
+    _require_threads(threads)
     if gpu.on_gpu(stream):
         info = describe(stream)
-        with input_errors(), _type_errors(gpu.NO_ROOM):
+        with input_errors(), _type_errors(lambda: gpu.NO_ROOM):
             nvcomp = nvcomp_for(info.codec) if info.coded_blocks else None
             return gpu.decompress(stream, out, info.shape, info.dtype, framework, nvcomp)
     data = as_bytes(stream)
     info = describe(data)
     if out is None:
         out = _new(info.shape, info.dtype, framework)
-    with input_errors(), _type_errors(_NO_ROOM):
+    with input_errors(), _type_errors(lambda: _NO_ROOM):
         if info.coded_blocks and info.codec.by_nvcomp and _is_gpu() and there_is_nvcomp():
-            open_nvcomp().decompress(_GPU, data, out)
+            open_nvcomp().decompress(_GPU, data, room_for_values(out))
         else:
-            native.decompress(data, out, threads)
+            native.decompress(data, room_for_values(out), threads)
     return out
 
 
 @contextmanager
-def _type_errors(sentence: str) -> Iterator[None]:
+def _type_errors(sentence: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except TypeError as error:
-        raise InputError(sentence) from error
+        raise InputError(sentence()) from error
 
 
 def _new(shape: tuple[int, ...], dtype: str, framework: str) -> Any:
     if framework not in ("numpy", "torch"):
-        raise InputError(f"there is no framework {framework}; give numpy or torch")
+        raise InputError(f"there is no framework {shown(framework)}; give numpy or torch")
     try:
         if framework == "numpy":
-            return np.empty(shape, np.uint16 if dtype == "bfloat16" else np.dtype(dtype))
+            return np.empty(shape, numpy_type(dtype))
         import torch
 
         return torch.empty(shape, dtype=getattr(torch, dtype))
@@ -200,10 +209,9 @@ def _new(shape: tuple[int, ...], dtype: str, framework: str) -> Any:
         raise InputError(f"an array of {sides} {dtype} cannot be made: {error}") from error
 
 
-def _threads(threads: int) -> int:
-    if not 0 <= index(threads) <= _MOST_THREADS:
+def _require_threads(threads: int) -> None:
+    if threads > _MOST_THREADS:
         raise InputError(f"{threads} threads are not 0 to {_MOST_THREADS}")
-    return index(threads)
 
 
 def _codec_named(name: str) -> Codec:
@@ -211,7 +219,7 @@ def _codec_named(name: str) -> Codec:
         return Codec(name)
     except ValueError:
         names = ", ".join([AUTO, *Codec])
-        raise InputError(f"there is no codec {name}; give one of {names}") from None
+        raise InputError(f"there is no codec {shown(name)}; give one of {names}") from None
 
 
 def _dtype_named(name: str) -> native.Dtype:
@@ -219,7 +227,9 @@ def _dtype_named(name: str) -> native.Dtype:
         return native.Dtype["bytes" if name == "uint8" else name]
     except KeyError:
         names = ", ".join(one.name for one in native.Dtype if one.name != "bytes")
-        raise InputError(f"there is no type of values {name}; give one of uint8, {names}") from None
+        raise InputError(
+            f"there is no type of values {shown(name)}; give one of uint8, {names}"
+        ) from None
 
 
 def best_codec(values: Any, dtype: native.Dtype | None) -> tuple[Codec, int]:

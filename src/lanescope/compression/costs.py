@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf
 
+from lanescope.calls import checked
+from lanescope.experiment.sizes import Bytes
 from lanescope.units.bandwidth import bytes_a_second, transfer_seconds
 
 #: Compressing shall save so much time at least that a small error does not make it a loss.
@@ -25,6 +27,7 @@ _MOST_BYTES = 1 << 50
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class LinkCost:
     """L in GB/s, and a in seconds."""
 
@@ -33,6 +36,7 @@ class LinkCost:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class CodecCost:
     """What a codec costs.
 
@@ -49,7 +53,7 @@ class CodecCost:
     compress_gbs: float
     decompress_gbs: float
     start_seconds: float = 0.0
-    slab_bytes: int = DEFAULT_SLAB_BYTES
+    slab_bytes: Bytes = DEFAULT_SLAB_BYTES
 
     def slower(self, times: float) -> CodecCost:
         """Return a codec that takes so many times as long for each byte."""
@@ -82,6 +86,7 @@ def slowness(size: float, ratio: float, codec: CodecCost, link: LinkCost, second
     return by_codec if by_codec * working >= crossing else max(left - crossing, 0.0) / fill
 
 
+@checked
 def break_even(
     ratio: float, codec: CodecCost, link: LinkCost, margin: float = MARGIN
 ) -> int | None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from lanescope.calls import checked
+
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Transfer:
     """An array that is about to cross a link.
 
@@ -29,6 +32,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Decision:
     """How an array is to travel.
 
@@ -53,6 +57,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Outcome:
     """What became of a transfer.
 
@@ -85,6 +90,7 @@ class Decider(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Always:
     """Decides the same for every transfer."""
 

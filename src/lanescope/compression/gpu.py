@@ -25,7 +25,16 @@ NO_ROOM = "values can be put only into an array in the same GPU's memory and in 
 def on_gpu(array: Any) -> bool:
     """Return whether an array lies in a GPU's memory, as far as DLPack tells."""
     tell = getattr(array, "__dlpack_device__", None)
-    return tell is not None and int(tell()[0]) == _DLPACK_CUDA
+    if tell is None or isinstance(array, type):
+        return False
+    try:
+        return int(tell()[0]) == _DLPACK_CUDA
+    except Exception as error:  # whatever the library raises is the reason
+        said = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"the {type(array).__name__} does not tell where it lies: {said}; give one in the "
+            "memory of the host or of a GPU"
+        ) from error
 
 
 class Framework(Protocol):

@@ -13,6 +13,7 @@ import threading
 from dataclasses import dataclass
 from math import inf
 
+from lanescope.calls import checked
 from lanescope.compression.candidates import CODECS_BY_DTYPE, takes
 from lanescope.compression.costs import (
     MARGIN,
@@ -42,6 +43,7 @@ class _Case:
     raw_seconds: float
 
 
+@checked
 class Rule:
     """A `Decider` that learns; for any number of threads. It looks at no clock.
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lanescope.calls import checked
 from lanescope.errors import InputError
+from lanescope.experiment.sizes import Bytes
 
 
 class Pattern(StrEnum):
@@ -34,6 +36,7 @@ class Caches(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Access:
     """Which addresses are touched.
 
@@ -52,8 +55,8 @@ class Access:
     """
 
     pattern: Pattern = Pattern.REPEATED
-    span_bytes: int | None = None
-    stride_bytes: int | None = None
+    span_bytes: Bytes | None = None
+    stride_bytes: Bytes | None = None
     caches: Caches = Caches.WARM
 
     def __post_init__(self) -> None:

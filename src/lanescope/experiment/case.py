@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lanescope.calls import checked
 from lanescope.experiment.experiment import Experiment
 
 
@@ -16,6 +17,7 @@ class Unit(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Cell:
     """One number of a matrix.
 
@@ -40,6 +42,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Matrix:
     """Numbers of a case by row and column.
 
@@ -63,6 +66,7 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Case:
     """A case with its matrices.
 

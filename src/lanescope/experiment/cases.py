@@ -7,19 +7,22 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from lanescope.calls import checked
 from lanescope.errors import InputError
 from lanescope.experiment.case import Case, CaseSet, Matrix
 from lanescope.experiment.copy import Engine
 from lanescope.experiment.experiment import Experiment
 from lanescope.experiment.notation import DEFAULT_BYTES
 from lanescope.experiment.patterns import Patterns, usable, why_no_pairs, why_unusable
-from lanescope.experiment.place import UNPINNED, Memory
+from lanescope.experiment.place import HOST_MEMORIES, UNPINNED, Memory
+from lanescope.experiment.sizes import Bytes
 from lanescope.machine import Machine
 
 Build = Callable[[Patterns], tuple[Matrix, ...]]
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class CaseOptions:
     """What a user may choose about the copies of the cases.
 
@@ -35,10 +38,20 @@ class CaseOptions:
         How many pairs of GPUs to draw; None takes all.
     """
 
-    bytes: int = DEFAULT_BYTES
+    bytes: Bytes = DEFAULT_BYTES
     memory: Memory = Memory.PINNED
     node: int | None = None
     pairs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.bytes < 1:
+            raise InputError(f"copies of {self.bytes} bytes cannot be measured; give 1 B or more")
+        if self.memory not in HOST_MEMORIES:
+            raise InputError(
+                f"{self.memory} is no memory of the host; give one of {', '.join(HOST_MEMORIES)}"
+            )
+        if self.pairs is not None and self.pairs < 1:
+            raise InputError(f"{self.pairs} pairs cannot be drawn; give 1 or more, or None for all")
 
 
 @dataclass(frozen=True, slots=True)

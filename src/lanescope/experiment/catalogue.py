@@ -69,6 +69,9 @@ def sweep_experiments(
     What is named twice is measured once: names are unique within a run.
     """
     memories = tuple(dict.fromkeys(memories))
+    if not sizes or not memories:
+        missing = "kind of memory" if sizes else "size"
+        raise InputError(f"a sweep without any {missing} cannot be measured; give at least one")
     kinds = [(memory, Timing.HOST) for memory in memories]
     kinds[:0] = [(memory, Timing.GATE) for memory in memories if memory is Memory.PINNED]
     experiments = []

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lanescope.calls import checked, shown
 from lanescope.errors import InputError
 from lanescope.experiment.access import Access
 from lanescope.experiment.operation import ARRAYS
 from lanescope.experiment.operation import Operation as Operation
 from lanescope.experiment.place import UNPINNED, Place
 from lanescope.experiment.route import Route
+from lanescope.experiment.sizes import Bytes
 from lanescope.experiment.submission import Submission
 
 #: Three chunks must fit into the shared memory of an SM.
@@ -33,6 +36,7 @@ class Engine(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Copy:
     """One transfer.
 
@@ -78,7 +82,7 @@ class Copy:
 
     source: Place
     destination: Place
-    bytes: int
+    bytes: Bytes
     engine: Engine
     operation: Operation = Operation.COPY
     cpus: tuple[int, ...] = ()
@@ -96,6 +100,8 @@ class Copy:
             raise InputError(f"a copy of {self.bytes} bytes cannot be measured; give 1 B or more")
         if self.pieces < 1 or self.bytes % self.pieces:
             raise InputError(f"{self.bytes} bytes cannot be cut into {self.pieces} equal pieces")
+        if self.executor is not None and re.fullmatch(r"[hg][0-9]+", self.executor) is None:
+            raise InputError(f"{shown(self.executor)} copies nothing; write g0 for GPU 0")
         if self.engine is Engine.CPU:
             self._require_for_threads()
         else:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lanescope.calls import checked
 from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine
 from lanescope.experiment.notation import copies_text
@@ -25,6 +26,7 @@ class Timing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Experiment:
     """A named set of copies that run at the same time.
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lanescope.calls import checked
 from lanescope.errors import InputError
 
 
@@ -51,6 +52,7 @@ HOST_TIMED = (*UNPINNED, Memory.MANAGED)
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Place:
     """Where bytes live: a part of the machine (``h0``, ``g1``) and a kind of memory."""
 

@@ -21,9 +21,9 @@ def require_parts(machine: Machine, experiment: Experiment) -> None:
                 )
 
 
-def require_fits(machine: Machine, size_bytes: int) -> None:
+def require_fits(machine: Machine, size_bytes: int, gpus: Sequence[Gpu] | None = None) -> None:
     """Refuse copies that no memory on their way could hold twice, there and back at once."""
-    for gpu in machine.gpus:
+    for gpu in machine.gpus if gpus is None else gpus:
         node = machine.nearest_node(gpu)
         for part, memory in ((gpu.id, gpu.memory_bytes), (node.id, node.memory_bytes)):
             if memory is not None and size_bytes > memory // 2:
@@ -66,7 +66,7 @@ def missing_part(machine: Machine, sentence: str) -> InputError:
     return InputError(sentence) if machine.described else MissingPartError(sentence)
 
 
-def chosen_gpus(machine: Machine, indices: Sequence[int] | None) -> list[Gpu]:
+def chosen_gpus(machine: Machine, indices: int | Sequence[int] | None) -> list[Gpu]:
     """Return the GPUs with these numbers, each once; the first one for None."""
     if not machine.gpus:
         raise missing_part(
@@ -75,7 +75,10 @@ def chosen_gpus(machine: Machine, indices: Sequence[int] | None) -> list[Gpu]:
             "'lanescope check' measures host memory, --machine works on a described machine",
         )
     known = {gpu.index: gpu for gpu in machine.gpus}
-    wanted = [machine.gpus[0].index] if indices is None else indices
+    first = machine.gpus[0].index if indices is None else indices
+    wanted = [first] if isinstance(first, int) else first
+    if not wanted:
+        raise InputError("no GPU is named; give the number of one, or leave it out for the first")
     for index in wanted:
         if index not in known:
             numbers = ", ".join(map(str, known))

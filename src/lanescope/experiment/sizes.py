@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import Annotated
 
+from lanescope.calls import Kind, Unfit, kind_of
 from lanescope.errors import InputError
 
 _UNITS = {"": 1, "B": 1}
@@ -124,3 +126,34 @@ def doubling_sizes(smallest: int, largest: int) -> tuple[int, ...]:
         sizes.append(size)
         size *= 2
     return tuple(sizes)
+
+
+#: More than any memory has.
+_MOST_BYTES = 1 << 50
+_MOST_LETTERS = 60
+
+
+def size_of(size: int | str) -> int:
+    """Return a size in bytes that is given as a number or as text, such as ``"64MiB"``.
+
+    Raises
+    ------
+    InputError
+        If the text is no size.
+    """
+    return parse_size(size) if isinstance(size, str) else size
+
+
+def _taken(size: object) -> int:
+    if isinstance(size, str) and len(size) <= _MOST_LETTERS:
+        size = parse_size(size)
+    count: int = kind_of(int).take(size)
+    if count > _MOST_BYTES:
+        raise Unfit
+    return count
+
+
+_KIND = Kind("a size in bytes, such as 64 << 20 or '64MiB'", _taken, "sizes in bytes")
+#: A size in bytes as Python programs give it, and as fields hold it.
+Size = Annotated[int | str, _KIND]
+Bytes = Annotated[int, _KIND]

@@ -72,6 +72,8 @@ def small_experiments(
         "a piece", sizes, LARGEST_BYTES, "B", "'lanescope bench sweep' takes larger ones"
     )
     _require_range("a cell", counts, MOST_PIECES, "pieces", "give fewer")
+    if not methods:
+        raise InputError("a map without any method cannot be measured; give at least one")
     cells = [(n, s) for n in set(counts) for s in set(sizes) if n * s <= MOST_BYTES]
     if not cells:
         raise InputError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lanescope.calls import checked
 from lanescope.grid.case import GridCase
 from lanescope.grid.equations import MASKED
 from lanescope.grid.profiles import OceanGrid
@@ -23,6 +24,7 @@ _TILE_X, _TILE_Y = 32, 16
 _BUOYDIFF_LOADS = 6
 
 
+@checked
 def mapped_reads(case: GridCase, grid: OceanGrid) -> float:
     """Return bytes read over the link for each byte of input.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lanescope.calls import checked
 from lanescope.errors import InputError
 from lanescope.grid.equations import pressure_bar
 
@@ -23,10 +24,13 @@ LEVELS = 42
 SOUTHERN_EDGE = -75.0
 
 _EDDY_WAVES = 48
+#: 34 GB of temperature and salinity.
+MOST_POINTS = 1 << 31
 _ABYSS, _RIDGE_HEIGHT = 5300.0, 2700.0
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class OceanGrid:
     """An ocean on a grid.
 
@@ -55,6 +59,7 @@ def level_thickness(nz: int = LEVELS) -> FloatArray:
     return FIRST_THICKNESS + (LAST_THICKNESS - FIRST_THICKNESS) * rise
 
 
+@checked
 def ocean(nx: int, ny: int, nz: int = LEVELS, *, seed: int = 0) -> OceanGrid:
     """Return an ocean of so many columns from west to east and south to north, and levels.
 
@@ -69,6 +74,8 @@ def ocean(nx: int, ny: int, nz: int = LEVELS, *, seed: int = 0) -> OceanGrid:
     """
     if min(nx, ny, nz) < 1:
         raise InputError(f"a grid of {nx} x {ny} x {nz} points has none; give each side 1 or more")
+    if nx * ny * nz > MOST_POINTS:
+        raise InputError(f"a grid of {nx} x {ny} x {nz} points is too large; give fewer")
     thickness = level_thickness(nz)
     centre = np.cumsum(thickness) - thickness / 2
     latitude = np.radians(SOUTHERN_EDGE * (1 - 2 * (np.arange(ny) + 0.5) / ny))[:, None]

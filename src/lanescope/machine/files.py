@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from lanescope.calls import StrPath
 from lanescope.errors import InputError
 from lanescope.machine.lines import line_of
 from lanescope.machine.machine import Link, LinkKind, Machine
@@ -51,7 +52,7 @@ def shipped_names() -> list[str]:
     )
 
 
-def load_machine(path: Path | str) -> Machine:
+def load_machine(path: StrPath) -> Machine:
     """Read a machine file; the machine is a described one.
 
     Raises
@@ -68,7 +69,7 @@ def load_machine(path: Path | str) -> Machine:
     return parse_machine(text, str(path))
 
 
-def save_machine(machine: Machine, path: Path | str) -> None:
+def save_machine(machine: Machine, path: StrPath) -> None:
     """Write a machine file.
 
     Raises
@@ -108,6 +109,21 @@ def parse_machine(text: str, name: str) -> Machine:
         where = f"[[{error.table}]] number {error.number + 1}, " if error.number is not None else ""
         raise InputError(f"machine file {name}, line {line}: {where}{error}") from error
     return dataclasses.replace(machine, described=True)
+
+
+def require_sound(machine: Machine) -> None:
+    """Refuse a machine that a program made and that no machine file could describe.
+
+    Raises
+    ------
+    InputError
+        With the part and the field.
+    """
+    try:
+        _require_consistent(build(Machine, tomllib.loads(dumps_machine(machine))))
+    except FieldError as error:
+        where = f"{error.table}[{error.number}], " if error.number is not None else ""
+        raise InputError(f"machine {machine.name!r}: {where}{error}") from error
 
 
 def _complete(link: Any, number: int) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from lanescope.calls import checked
+from lanescope.errors import InputError
 from lanescope.machine.pcie import PcieLink, line_rate_gbs, payload_gbs
 
 
@@ -21,6 +23,7 @@ class LinkKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class NumaNode:
     """One NUMA node: memory and the cores next to it.
 
@@ -56,6 +59,7 @@ class NumaNode:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Gpu:
     """One GPU.
 
@@ -96,6 +100,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Switch:
     """A PCIe switch or an NVLink switch that links meet in."""
 
@@ -105,6 +110,7 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class NvLink:
     """A bundle of NVLinks between two parts.
 
@@ -136,6 +142,7 @@ class NvLink:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Link:
     """A connection between two parts, with its limit in each direction.
 
@@ -191,6 +198,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Latencies:
     """What a copy costs beyond its bytes, in microseconds; None when unknown.
 
@@ -215,6 +223,7 @@ class Latencies:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Machine:
     """A machine: discovered, or described in a file.
 
@@ -239,12 +248,34 @@ class Machine:
     described: bool = False
 
     def node(self, index: int) -> NumaNode:
-        """Return the NUMA node with the operating system's number `index`."""
-        return next(n for n in self.nodes if n.index == index)
+        """Return the NUMA node with the operating system's number `index`.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        found = next((n for n in self.nodes if n.index == index), None)
+        if found is None:
+            raise self._has_no(f"NUMA node {index}", [n.index for n in self.nodes])
+        return found
 
     def gpu(self, index: int) -> Gpu:
-        """Return GPU number `index`."""
-        return next(g for g in self.gpus if g.index == index)
+        """Return GPU number `index`.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        found = next((g for g in self.gpus if g.index == index), None)
+        if found is None:
+            raise self._has_no(f"GPU {index}", [g.index for g in self.gpus])
+        return found
+
+    def _has_no(self, part: str, known: list[int]) -> InputError:
+        has = ", ".join(map(str, known)) or "none"
+        return InputError(f"there is no {part} in machine {self.name!r}; it has {has}")
 
     def nearest_node(self, gpu: Gpu) -> NumaNode:
         """Return the node nearest to a GPU, or the first where the machine does not tell."""

@@ -18,6 +18,8 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+from lanescope.calls import checked
+
 #: Giga-transfers a second and lane, by generation.
 TRANSFER_RATE_GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 
@@ -39,6 +41,7 @@ _FLIT_TLP_BYTES = 236
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class PcieLink:
     """State of one PCI Express link.
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from lanescope.calls import checked
 from lanescope.experiment import Copy, Experiment
 from lanescope.units.bandwidth import bandwidth_gbs
 
@@ -37,6 +38,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class LinkEvidence:
     """What a GPU's PCIe link was seen doing right after its copies ran.
 
@@ -58,6 +60,7 @@ class LinkEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Verdict:
     """A judgement with its reason, and the remedy when there is something to do."""
 
@@ -77,6 +80,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Statistics:
     """Summary of the seconds of one copy; see `lanescope.measurement.statistics`.
 
@@ -110,6 +114,7 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Stop:
     """Why sampling ended.
 
@@ -147,6 +152,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class CopyResult:
     """One copy of an experiment.
 
@@ -216,6 +222,7 @@ class CopyResult:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Result:
     """One experiment's outcome.
 

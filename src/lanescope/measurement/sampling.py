@@ -16,7 +16,8 @@ from lanescope.backend.base import (
     Session,
     TimesSubmission,
 )
-from lanescope.errors import BusyError, NotApplicableError, NotMeasuredError
+from lanescope.calls import checked
+from lanescope.errors import BusyError, InputError, NotApplicableError, NotMeasuredError
 from lanescope.experiment import Copy, Experiment
 from lanescope.experiment.limit import Limit, limits
 from lanescope.machine import Machine
@@ -47,9 +48,14 @@ PATIENCE_SECONDS = 2.0
 
 #: A batch without a single usable sample is tried again with more windows, so often.
 _MOST_EMPTY_BATCHES = 8
+#: Nobody waits longer for one experiment, and for all.
+_LONGEST = {"budget_seconds": (3600, "an hour"), "within_seconds": (30 * 86400, "30 days")}
+#: Every sample is stored.
+_MOST_SAMPLES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Plan:
     """How precisely to measure.
 
@@ -87,6 +93,21 @@ class Plan:
             return self
         begin = time.monotonic() if at is None else at
         return replace(self, deadline=Deadline(begin + self.within_seconds))
+
+    def __post_init__(self) -> None:
+        if not 0 < self.target < 1:
+            raise InputError(
+                f"Plan: target cannot be {self.target:g}; give a share, such as 0.005 for 0.5 %"
+            )
+        for name, (longest, words) in _LONGEST.items():
+            if (getattr(self, name) or 0) > longest:
+                raise InputError(
+                    f"Plan: {name} cannot be {getattr(self, name):g}; give {words} at most"
+                )
+        if self.samples is not None and not 1 <= self.samples <= _MOST_SAMPLES:
+            raise InputError(
+                f"Plan: samples cannot be {self.samples}; give 1 to {_MOST_SAMPLES}, or None"
+            )
 
 
 Sink = Callable[[Result], None]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from lanescope.calls import checked
 from lanescope.experiment.case import Case
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result, Source
@@ -29,6 +30,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Manifest:
     """What a run folder says about itself.
 
@@ -67,6 +69,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Run:
     """A run in memory.
 

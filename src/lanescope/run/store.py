@@ -28,6 +28,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lanescope.calls import StrPath
 from lanescope.errors import InputError
 from lanescope.machine.files import dumps_machine, load_machine
 from lanescope.measurement.result import Result, Source
@@ -165,7 +166,7 @@ class RunWriter:
             write_atomically(self.folder / MANIFEST, json.dumps(content, indent=2).encode())
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: StrPath) -> Run:
     """Read a run folder, finished or not.
 
     Raises
@@ -173,6 +174,7 @@ def read_run(folder: Path) -> Run:
     InputError
         If it is not a run folder, of another schema version, or damaged.
     """
+    folder = Path(folder)
     manifest = _read_manifest(folder)
     parts = sorted((folder / "results").glob("*.parquet"), key=_number)
     since: dict[str, Result] = {}

@@ -130,9 +130,6 @@ def test_more_parts_than_there_are(streams):
 @pytest.mark.parametrize(
     ("workload", "words"),
     [
-        (Workload(-1, 1, 1.0), "less than no bytes"),
-        (Workload(1, 1, -1.0), "kernel's time"),
-        (Workload(1, 1, float("nan")), "kernel's time"),
         (Workload(1, 1, 1.0, h2d_arrays=0), "one array or more"),
         (Workload(1, 1, 1.0, returns_later=2), "return later"),
     ],

@@ -108,12 +108,12 @@ def test_parts_are_not_more_than_the_workload_has():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"h2d_bytes": -1}, "bytes to the GPU are -1; give 0 or more"),
+        ({"h2d_bytes": -1}, "h2d_bytes cannot be -1; give a size"),
         ({"h2d_bytes": 0, "d2h_bytes": 0}, "moves no bytes in either direction"),
-        ({"kernel_seconds": float("nan")}, "kernel's seconds are nan"),
-        ({"kernel_seconds": float("inf")}, "kernel's seconds are inf"),
+        ({"kernel_seconds": float("nan")}, "kernel_seconds cannot be nan; give a number"),
+        ({"kernel_seconds": float("inf")}, "kernel_seconds cannot be inf; give a number"),
         ({"d2h_arrays": 0}, "arrays to the host are 0; give 1 or more"),
-        ({"mapped_reads": -0.5}, "mapped reads of a byte are -0.5; give 0 or more"),
+        ({"mapped_reads": -0.5}, "mapped_reads cannot be -0.5; give a number, 0 or more"),
     ],
 )
 def test_impossible_workloads(changes, words):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from lanescope.calls import checked
 from lanescope.experiment.access import Caches, Pattern
 from lanescope.experiment.place import Memory
 from lanescope.experiment.taruc.parameters import Nurma, Parameters, Sizes
@@ -21,6 +22,7 @@ _FEWEST_BLOCKS = 2
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Only:
     """What to keep of the axes, where somebody asked for less; None keeps what there is.
 

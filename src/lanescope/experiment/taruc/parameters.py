@@ -9,6 +9,8 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from lanescope.calls import checked
+from lanescope.experiment.sizes import Bytes
 from lanescope.machine.typed import FieldError
 
 WORD_BYTES = 8
@@ -26,43 +28,47 @@ def _run() -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Sizes:
     """A micro-benchmark that goes through sizes."""
 
     run: bool = _run()
-    min_bytes: int = _of(10, "smallest size")
-    max_bytes: int = _of(1_500_000_000, "largest size")
+    min_bytes: Bytes = _of(10, "smallest size")
+    max_bytes: Bytes = _of(1_500_000_000, "largest size")
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Nurma:
     """Single loads, far from each other."""
 
     run: bool = _run()
-    gap_bytes: int = _of(5256, "from one load to the next, beside 8 B, 64 B, 4 KiB and 64 KiB")
-    block_bytes: int | None = _of(
+    gap_bytes: Bytes = _of(5256, "from one load to the next, beside 8 B, 64 B, 4 KiB and 64 KiB")
+    block_bytes: Bytes | None = _of(
         None, "memory that the loads stay in; left out: twice the last-level cache"
     )
-    min_bytes: int = _of(80, "fewest loads, 8 bytes each")
-    max_bytes: int = _of(80_000_000, "most loads, 8 bytes each")
+    min_bytes: Bytes = _of(80, "fewest loads, 8 bytes each")
+    max_bytes: Bytes = _of(80_000_000, "most loads, 8 bytes each")
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Contention:
     """Many at once."""
 
     run: bool = _run()
     repeats: int | None = _of(None, "samples of each point; left out: until precise enough")
-    memory_bytes: int | None = _of(
+    memory_bytes: Bytes | None = _of(
         None, "array of each thread; left out: all together four times the last-level caches"
     )
-    socket_bytes: int | None = _of(
+    socket_bytes: Bytes | None = _of(
         None, "array of each thread that reads another node; left out: the same"
     )
-    pcie_bytes: int = _of(64_000_000, "copy of each stream between host and GPU")
+    pcie_bytes: Bytes = _of(64_000_000, "copy of each stream between host and GPU")
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Parameters:
     """All parameters of a suite; those of one micro-benchmark stand in its section."""
 
@@ -76,7 +82,7 @@ class Parameters:
     sustained: bool = _of(True, "many samples of each point, or one")
     repeats: int | None = _of(None, "samples of each point; left out: until precise enough")
     steps_per_decade: int = _of(1, "sizes from one power of ten to the next")
-    burst_bytes: int = _of(64_000_000, "size of the burst")
+    burst_bytes: Bytes = _of(64_000_000, "size of the burst")
     overhead: Sizes = field(default=Sizes(min_bytes=100))
     host: Sizes = field(default=Sizes())
     hostdev: Sizes = field(default=Sizes())

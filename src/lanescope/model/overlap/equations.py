@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
+from lanescope.calls import checked
 from lanescope.errors import NotMeasuredError
 from lanescope.model.overlap import forms
 from lanescope.model.overlap.cut import PICKS, Cut, Pick
@@ -42,6 +43,7 @@ class Parts:
         return max(busy, key=lambda part: busy[part])
 
 
+@checked
 class Equations:
     """Predicts by equations 1 to 6.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from lanescope.calls import checked
 from lanescope.errors import InputError
 from lanescope.model.overlap.methods import STREAMED, Method
 from lanescope.model.overlap.tasks import Task, TaskGraph, TaskKind
@@ -24,6 +25,7 @@ class Order(StrEnum):
     """All copies in, then all kernels, then all copies back."""
 
 
+@checked
 def graph_for(
     workload: Workload,
     method: Method,
@@ -76,10 +78,6 @@ def on_gpus(graph: TaskGraph, gpus: int) -> TaskGraph:
 
 
 def _check(workload: Workload) -> None:
-    if workload.h2d_bytes < 0 or workload.d2h_bytes < 0:
-        raise InputError("a workload cannot move less than no bytes: give 0 or more")
-    if not 0 <= workload.kernel_seconds < float("inf"):
-        raise InputError("the kernel's time must be 0 s or more, and finite")
     if workload.h2d_arrays < 1 or workload.d2h_arrays < 1:
         raise InputError("the bytes of a direction lie in one array or more")
     if not 0 <= workload.returns_later <= workload.d2h_arrays:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from lanescope.calls import checked
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.model.overlap import forms
 from lanescope.model.overlap.methods import STREAMED, Method
@@ -69,6 +70,7 @@ class Ranking:
         return tuple(p for p in self.best[1:] if p.seconds.low <= top)
 
 
+@checked
 def rank(
     workload: Workload,
     parameters: LinkParameters,
@@ -88,6 +90,8 @@ def rank(
         If nothing of the workload can be done, or not by any of the methods.
     """
     require_possible(workload)
+    if not methods:
+        raise InputError("no method is named; give one or more")
     counts = _possible(workload, streams)
     curves: dict[Method, Tried] = {}
     skipped = []
@@ -144,20 +148,11 @@ def require_possible(workload: Workload) -> None:
     Raises
     ------
     InputError
-        If a number is negative or nothing is moved.
+        If bytes lie in no array, or nothing is moved.
     """
-    told: Iterable[tuple[str, float, float]] = (
-        ("bytes to the GPU", workload.h2d_bytes, 0),
-        ("bytes to the host", workload.d2h_bytes, 0),
-        ("kernel's seconds", workload.kernel_seconds, 0),
-        ("arrays to the GPU", workload.h2d_arrays, 1),
-        ("arrays to the host", workload.d2h_arrays, 1),
-        ("mapped reads of a byte", workload.mapped_reads, 0),
-        ("mapped writes of a byte", workload.mapped_writes, 0),
-    )
-    for what, value, least in told:
-        if not least <= value < float("inf"):
-            raise InputError(f"the workload's {what} are {value:g}; give {least} or more")
+    for what, arrays in (("GPU", workload.h2d_arrays), ("host", workload.d2h_arrays)):
+        if arrays < 1:
+            raise InputError(f"the workload's arrays to the {what} are {arrays}; give 1 or more")
     if not workload.h2d_bytes and not workload.d2h_bytes:
         raise InputError(
             "the workload moves no bytes in either direction; give bytes to the GPU or back"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import lru_cache
 
+from lanescope.calls import checked
 from lanescope.errors import NotMeasuredError
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.parameters import Direction, Duplex, LinkParameters, Mapped, Way
@@ -41,6 +42,7 @@ class Flow(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Rules:
     """What the parameters of a machine do not tell.
 

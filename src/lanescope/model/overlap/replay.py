@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lanescope.calls import checked
 from lanescope.model.overlap.errors import error_share
 from lanescope.model.overlap.graphs import Order, graph_for
 from lanescope.model.overlap.methods import STREAMED, Method
@@ -25,6 +26,7 @@ from lanescope.model.transfer.parameters import LinkParameters
 USUAL = Rules()
 
 
+@checked
 def replay(
     graph: TaskGraph,
     parameters: LinkParameters,
@@ -87,6 +89,7 @@ def order_for(parameters: LinkParameters) -> Order:
 
 
 @dataclass(slots=True)
+@checked
 class Replay:
     """The predictor of that name.
 

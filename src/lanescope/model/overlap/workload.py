@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lanescope.calls import checked
+from lanescope.experiment.sizes import Bytes
+
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Workload:
     """One round: bytes to the GPU, a kernel, bytes back.
 
@@ -31,8 +35,8 @@ class Workload:
         the roofline. None: not known.
     """
 
-    h2d_bytes: int
-    d2h_bytes: int
+    h2d_bytes: Bytes
+    d2h_bytes: Bytes
     kernel_seconds: float
     h2d_arrays: int = 1
     d2h_arrays: int = 1

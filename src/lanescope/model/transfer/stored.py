@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lanescope.calls import StrPath, checked
 from lanescope.errors import InputError
 from lanescope.machine.machine import LinkKind, Machine
 from lanescope.machine.typed import FieldError, build
@@ -191,7 +192,8 @@ def _kept_files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def named_parameters(name: str | None = None, runs: Path | None = None) -> LinkParameters:
+@checked
+def named_parameters(name: StrPath | None = None, runs: StrPath | None = None) -> LinkParameters:
     """Return the parameters of a file, a run, or a name that ships; without one, those kept.
 
     Raises
@@ -199,13 +201,14 @@ def named_parameters(name: str | None = None, runs: Path | None = None) -> LinkP
     InputError
         If there are none, or the file is broken.
     """
+    runs = None if runs is None else Path(runs)
     if name is None:
         from lanescope.machine.discovery import discover, discover_without_cuda
 
         with contextlib.suppress(InputError):  # where CUDA sees others than the driver
             return kept(discover_without_cuda(), runs)
         return kept(discover(), runs)
-    path = Path(name)
+    path, name = Path(name), os.fspath(name)
     if name and path.is_dir():
         return _of_run(path)
     if path.suffix == ".json" or path.is_file() or os.sep in name:
