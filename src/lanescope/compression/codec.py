@@ -29,6 +29,9 @@ _MOST_THREADS = 1024
 _GPU = 0
 #: A codec that saves less costs more than it gains.
 _LEAST_SAVED = 0.01
+#: Where all that is looked at is constant, the first one is taken: of these, the one that makes
+#: other values among constant ones smallest.
+_TRIED = (Codec.DELTA, Codec.ZVC, Codec.GFC, Codec.EXPONENT)
 
 
 def compress(
@@ -231,7 +234,7 @@ def best_codec(values: Any, dtype: native.Dtype | None) -> tuple[Codec, int]:
         return len(native.compress(data.view(word), chosen, kind, dimensionality, 1))
 
     tried = {}
-    for codec in (Codec.EXPONENT, Codec.DELTA, Codec.GFC, Codec.ZVC):
+    for codec in _TRIED:
         if native.can_compress(native.Codec[codec], kind):
             dimensionality = 1
             if codec is Codec.GFC:  # one block tells from how far back to predict
@@ -239,7 +242,7 @@ def best_codec(values: Any, dtype: native.Dtype | None) -> tuple[Codec, int]:
                 dimensionality = min(_DIMENSIONALITIES, key=lambda d: size(Codec.GFC, d, one))
             tried[codec, dimensionality] = size(codec, dimensionality, sample)
     best = min(tried, key=tried.__getitem__, default=(Codec.RAW, 1))
-    if tried.get(best, 0) >= size(Codec.RAW, 1, sample) * (1 - _LEAST_SAVED):
+    if tried.get(best, 0) >= most_bytes(len(sample)) * (1 - _LEAST_SAVED):
         return Codec.RAW, 1
     return best
 
