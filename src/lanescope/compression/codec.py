@@ -63,7 +63,8 @@ def compress(
     threads
         Of the host; 0: as many as there are CPUs at hand, 16 at most.
     out
-        Memory for the stream, `most_bytes` of it, in place of new memory, which costs time.
+        Memory for the stream, `most_bytes` of it, apart from the array, in place of new memory,
+        which costs time.
 
     Returns
     -------
@@ -77,7 +78,8 @@ def compress(
     Raises
     ------
     InputError
-        If the array is none, or the codec does not take its values, or needs what is not there.
+        If the array is none, or the codec does not take its values, or needs what is not there; if
+        `out` overlaps the array.
     """
     kind = None if dtype is None else _dtype_named(dtype)
     dimensionality, threads = index(dimensionality), _threads(threads)
@@ -146,7 +148,7 @@ def decompress(stream: Any, *, out: Any = None, framework: str = "numpy", thread
         As `compress` returned it, or the same bytes, on the host or in a GPU's memory.
     out
         An array where the stream lies, in C order, that gets the values in place of a new one; it
-        has as many bytes.
+        has as many bytes, and shares none with the stream.
     framework
         Of a new array: ``numpy``, where bf16 comes as uint16, or ``torch``; for a stream in a GPU's
         memory ``torch`` or ``cupy``, else what the stream is of.
@@ -157,7 +159,7 @@ def decompress(stream: Any, *, out: Any = None, framework: str = "numpy", thread
     ------
     InputError
         If the stream was cut off or changed: the block is named. `out` then holds some of it. If
-        it needs nvCOMP or a GPU, and there is none.
+        it needs nvCOMP or a GPU, and there is none. If `out` overlaps the stream.
     """
     threads = _threads(threads)
     if gpu.on_gpu(stream):
