@@ -8,7 +8,7 @@
 # make time         how long all of these take, from a fresh clone
 # make gpu-test     tests on an offline machine with a GPU, with evidence
 # make format       lay the code out
-# make fuzz         throw data and damaged strips at the codecs; INPUTS=10000000 SEED=7 for more
+# make fuzz         throw data, damaged strips and streams at the codecs; INPUTS=10000000 SEED=7
 # make simulate     send arrays through channels over a pretended CUDA; ROUNDS=10000 SEED=7 for more
 # make stubs        write the core's type stubs again, after a change of its bindings
 # make clean        remove what these made
@@ -75,7 +75,8 @@ format: python
 
 fuzz: python
 	@$(PYTHON) tools/build.py --for test lint
-	@program=$$($(BIN)/python -m tests.native.programs compress_fuzz_any_cpu) && $$program --inputs $(INPUTS) --seed $(SEED)
+	@for name in stream_fuzz compress_fuzz_any_cpu; do \
+	  program=$$($(BIN)/python -m tests.native.programs $$name) && $$program --inputs $(INPUTS) --seed $(SEED) || exit; done
 
 simulate: python
 	@$(PYTHON) tools/build.py --for test lint

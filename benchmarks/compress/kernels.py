@@ -3,13 +3,15 @@
 ::
 
     python benchmarks/compress/kernels.py --out kernels.json [--fpc FOLDER] [--mib 256]
+    python benchmarks/compress/kernels.py --out now.json --before kernels.json
 
 For each kind of data, each codec that takes it, and all SMs, 48 and 16 of them: the ratio (with
 the 16 bytes that tell of each block), GB/s of the array in encoding and in decoding, each the
 median of the repeats, and the spread, (most - least) / median. Arrays are tiled from 16 MiB of the
 examples of ``lanescope bench compress``, or from the ``.f64`` files of a folder. GFC gets the
 dimensionality that is best on 1 MiB. What is decoded is compared by the blocks' checksums.
-PyTorch brings arrays to the GPU.
+PyTorch brings arrays to the GPU. ``--before`` compares with what an earlier run found, on the same
+GPU: how many times as fast each row is now, and the range over all rows.
 """
 
 from __future__ import annotations
@@ -93,12 +95,32 @@ def line_of(row):
     return f"{row['data']:20} {row['codec']:8} {sms!s:>3} SMs  ratio {row['ratio']:7.2f}  {speeds}"
 
 
+def compare(before, rows):
+    """Print how many times as fast rows are as before, the slowest first."""
+    key = ("data", "codec", "dimensionality", "sms", "bytes")
+    known = {tuple(row[name] for name in key): row for row in before["rows"]}
+    found = []
+    for row in rows:
+        old = known.get(tuple(row[name] for name in key))
+        for what in ("encode", "decode") if old else ():
+            found.append((row[what]["gbs"] / old[what]["gbs"], what, row, old))
+    found.sort(key=lambda one: one[0])
+    for times, what, row, old in found[:10]:
+        spread = max(row[what]["spread"], old[what]["spread"])
+        print(f"{times:.4f} {what} (spread {spread:.3f}): {line_of(row)}")
+    times = [one[0] for one in found]
+    if times:
+        middle = statistics.median(times)
+        print(f"{len(times)} speeds: {times[0]:.4f} to {times[-1]:.4f}, median {middle:.4f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--fpc", type=Path, help="folder of .f64 files")
     parser.add_argument("--mib", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--before", type=Path, help="an earlier --out, to compare with")
     arguments = parser.parse_args()
     rows = []
     for name, dtype, words in arrays(arguments.fpc):
@@ -115,6 +137,8 @@ def main():
     device = torch.cuda.get_device_properties(0)
     found = {"gpu": device.name, "sms": device.multi_processor_count, "rows": rows}
     arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+    if arguments.before:
+        compare(json.loads(arguments.before.read_text()), rows)
 
 
 if __name__ == "__main__":

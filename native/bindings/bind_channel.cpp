@@ -176,7 +176,9 @@ void bind_host_channel(nb::module_& module) {
       .def("stored_bytes", &Parcel::stored_bytes, Released(),
            "Bytes of what is stored; waits for the end of the offload.")
       .def_prop_ro("held_bytes", &Parcel::held_bytes, "Pinned memory that it holds.")
-      .def("damage", &Parcel::damage, "block"_a, Released(), "For tests: damage a block.");
+      .def("damage", &Parcel::damage, "block"_a, Released(), "For tests: damage a block.")
+      .def("exchange", &Parcel::exchange, "one"_a, "other"_a, Released(),
+           "For tests: let two blocks change places.");
   nb::class_<Host>(module, "HostChannel", "Arrays to pinned memory of the host and back.")
       .def(
           "__init__",

@@ -24,10 +24,10 @@ using lanescope::compress::Layout;
 
 namespace {
 
-using Values = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-using Room = nb::ndarray<nb::c_contig, nb::device::cpu>;
-using Stream = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using StreamRoom = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Values = LentArray<nb::ro, nb::c_contig, nb::device::cpu>;
+using Room = LentArray<nb::c_contig, nb::device::cpu>;
+using Stream = LentArray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using StreamRoom = LentArray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using NewStream = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 
 /// Compresses into so much memory, without the interpreter's lock; returns the stream's length.

@@ -20,7 +20,7 @@ using lanescope::compress::Dtype;
 namespace {
 
 using Released = nb::call_guard<nb::gil_scoped_release>;
-using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = LentArray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 std::pair<std::size_t, std::size_t> compare(const DeviceArray& self, const Bytes& values) {
   const auto bytes = bytes_of(values);

@@ -24,10 +24,10 @@ using lanescope::compress::Nvcomp;
 
 namespace {
 
-using Values = nb::ndarray<nb::ro, nb::c_contig, nb::device::cuda>;
-using Room = nb::ndarray<nb::c_contig, nb::device::cuda>;
-using Stream = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cuda>;
-using StreamRoom = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cuda>;
+using Values = LentArray<nb::ro, nb::c_contig, nb::device::cuda>;
+using Room = LentArray<nb::c_contig, nb::device::cuda>;
+using Stream = LentArray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cuda>;
+using StreamRoom = LentArray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cuda>;
 
 /// A CUDA stream by the number that frameworks tell.
 cudaStream_t stream_of(std::uintptr_t number) {

@@ -23,10 +23,10 @@ using lanescope::compress::Nvcomp;
 
 namespace {
 
-using Values = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-using Room = nb::ndarray<nb::c_contig, nb::device::cpu>;
-using Stream = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using StreamRoom = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Values = LentArray<nb::ro, nb::c_contig, nb::device::cpu>;
+using Room = LentArray<nb::c_contig, nb::device::cpu>;
+using Stream = LentArray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using StreamRoom = LentArray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 std::size_t compress(const Nvcomp& nvcomp, int gpu, const Values& values, const StreamRoom& out,
                      Codec codec, std::optional<Dtype> dtype) {

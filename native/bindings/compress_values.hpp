@@ -13,6 +13,7 @@
 
 #include "lanescope/compress/format.hpp"
 #include "lanescope/error.hpp"
+#include "lent_array.hpp"
 
 // What codecs have to know of arrays that Python lends.
 

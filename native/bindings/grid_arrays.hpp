@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
@@ -8,16 +7,16 @@
 #include <vector>
 
 #include "lanescope/grid_kernels.hpp"
+#include "lent_array.hpp"
 
 /// What Python gives of a grid: arrays that are used where they lie.
 using GridInput =
-    nanobind::ndarray<const double, nanobind::ndim<3>, nanobind::c_contig, nanobind::device::cpu>;
-using GridOutput =
-    nanobind::ndarray<double, nanobind::ndim<3>, nanobind::c_contig, nanobind::device::cpu>;
+    LentArray<const double, nanobind::ndim<3>, nanobind::c_contig, nanobind::device::cpu>;
+using GridOutput = LentArray<double, nanobind::ndim<3>, nanobind::c_contig, nanobind::device::cpu>;
 using GridLevels = std::optional<
-    nanobind::ndarray<const double, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>>;
+    LentArray<const double, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>>;
 using GridDeepest = std::optional<
-    nanobind::ndarray<const int, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>>;
+    LentArray<const int, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>>;
 
 struct BoundGrid {
   lanescope::GridSpec spec;

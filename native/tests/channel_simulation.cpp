@@ -39,7 +39,8 @@ void encode_one(const std::byte* data, std::size_t bytes, const Sink& sink, std:
   require(offset + padded(size) <= sink.room, "payloads outrun their room");
   std::memcpy(sink.payloads + offset, data, size);
   std::memset(sink.payloads + offset + size, 0, padded(size) - size);
-  sink.entries[block] = {Descriptor::of(BlockMode::coded, size, checksum_of(data, bytes)), offset};
+  const std::uint32_t checksum = checksum_of(data, bytes, checksum_place(sink.binding, block));
+  sink.entries[block] = {Descriptor::of(BlockMode::coded, size, checksum), offset};
   *sink.used = offset + padded(size);
 }
 
@@ -51,7 +52,7 @@ void tell(Fault* fault, std::size_t block, unsigned what) {
 }
 
 void decode_one(const Entry& entry, const std::byte* payloads, std::size_t room, std::byte* out,
-                std::size_t bytes, Fault* fault, unsigned block) {
+                std::size_t bytes, const Binding& binding, Fault* fault, unsigned block) {
   const std::size_t size = entry.descriptor.payload_bytes();
   unsigned what = 0;
   if (size > bytes || entry.offset > room || padded(size) > room - entry.offset) {
@@ -59,7 +60,8 @@ void decode_one(const Entry& entry, const std::byte* payloads, std::size_t room,
   } else {
     std::memcpy(out, payloads + entry.offset, size);
     std::memset(out + size, 0, bytes - size);
-    if (checksum_of(out, bytes) != entry.descriptor.checksum) what = 2;
+    const std::uint64_t place = checksum_place(binding, block);
+    if (checksum_of(out, bytes, place) != entry.descriptor.checksum) what = 2;
   }
   if (what != 0) tell(fault, block, what);
 }
@@ -97,9 +99,9 @@ void encode_blocks(const Choice&, const std::byte* data, std::size_t bytes, cons
   }
 }
 
-void decode_blocks(const Choice&, const Entry* entries, const std::byte* payloads, std::size_t room,
-                   std::byte* out, std::size_t bytes, Fault* fault, int, cudaStream_t stream,
-                   const Arrival& arrival) {
+void decode_blocks(const Choice&, const Binding& binding, const Entry* entries,
+                   const std::byte* payloads, std::size_t room, std::byte* out, std::size_t bytes,
+                   Fault* fault, int, cudaStream_t stream, const Arrival& arrival) {
   check(pretended::called_for(stream), "decode_blocks");
   for (std::size_t block = 0; block < blocks_of(bytes); ++block) {
     const std::size_t begin = block * kBlockBytes;
@@ -108,7 +110,8 @@ void decode_blocks(const Choice&, const Entry* entries, const std::byte* payload
         [=] {
           if (!came(arrival, block)) return tell(fault, block, 4);
           decode_one(entries[block], payloads, room, out + begin,
-                     std::min(kBlockBytes, bytes - begin), fault, static_cast<unsigned>(block));
+                     std::min(kBlockBytes, bytes - begin), binding, fault,
+                     static_cast<unsigned>(block));
         });
   }
 }
@@ -307,8 +310,13 @@ void bring_to_host_and_back() {
     if (!one->offload.parcel) continue;
     long damaged = -1;
     if (one->offload.parcel->choice() && !one->source.empty() && bits() % 4 == 0) {
-      damaged = static_cast<long>(bits() % blocks_of(one->source.size()));
-      one->offload.parcel->damage(static_cast<std::size_t>(damaged));
+      const std::size_t blocks = blocks_of(one->source.size()), block = bits() % blocks;
+      const std::size_t other = bits() % 2 == 0 ? bits() % blocks : block;
+      damaged = static_cast<long>(std::min(block, other));
+      if (block == other)
+        one->offload.parcel->damage(block);
+      else
+        one->offload.parcel->exchange(block, other);
     }
     for (auto times = bits() % 3; times > 0; --times) {
       auto& back = *one->restores.emplace_back(std::make_unique<Sending>());

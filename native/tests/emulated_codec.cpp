@@ -1,11 +1,13 @@
 // Codes and decodes blocks as a group of a GPU's warps does, on the host. tests/native/ builds it,
 // and compares what it makes with the host's streams.
 //
-//   emulated_codec encode CODEC DTYPE DIMENSIONALITY  < values  > entries, payloads
-//   emulated_codec decode CODEC DTYPE DIMENSIONALITY BYTES [VERSION]  < entries, payloads  >
-//   faults, values
+//   emulated_codec encode CODEC DTYPE DIMENSIONALITY VERSION ARRAY FIRST  < values  >
+//   entries, payloads
+//   emulated_codec decode CODEC DTYPE DIMENSIONALITY VERSION ARRAY FIRST BYTES
+//   < entries, payloads  > faults, values
 //
-// Codec and type are the numbers that streams have. A fault is 4 bytes for each block, 0 if none.
+// Codec and type are the numbers that streams have; blocks are bound to an array, where the first
+// one has a number. A fault is 4 bytes for each block, 0 if none.
 
 #include "emulated_bytes.hpp"
 
@@ -25,6 +27,7 @@ struct Job {
   Codec codec;
   Dtype dtype;
   Settings settings;
+  Binding binding;
 };
 
 std::size_t blocks_of(std::size_t bytes) {
@@ -39,12 +42,11 @@ void encode(const Job& job, const std::vector<std::byte>& values) {
   if (!values.empty()) std::memcpy(in.data, values.data(), values.size());
   std::vector<Entry> entries(blocks);
   unsigned long long used = 0;
+  Sink sink{entries.data(), payloads.data, padded(values.size()), &used};
+  sink.binding = job.binding;
   GroupShared shared{};
   emulated::Threads::only().run([&] {
-    GroupEncoder<Strip> encoder{Group::mine(&shared),
-                                staging.data,
-                                {entries.data(), payloads.data, padded(values.size()), &used},
-                                job.settings,
+    GroupEncoder<Strip> encoder{Group::mine(&shared), staging.data, sink, job.settings,
                                 static_cast<std::uint32_t>(bytes_of(job.dtype))};
     for (std::size_t i = 0; i < blocks; ++i)
       encoder.encode(in.data + i * kBlockBytes, block_bytes(values.size(), i), i, [] {});
@@ -68,16 +70,13 @@ void decode(const Job& job, const std::vector<std::byte>& coded, std::size_t byt
   GroupShared shared{};
   emulated::Threads::only().run([&] {
     const Group group = Group::mine(&shared);
-    GroupDecoder<Strip> decoder{group,
-                                staging[group.warp]->data,
-                                payloads.data,
-                                room,
-                                job.settings,
-                                static_cast<std::uint32_t>(bytes_of(job.dtype)),
-                                0};
+    GroupDecoder<Strip> decoder{group,         staging[group.warp]->data,
+                                payloads.data, room,
+                                job.settings,  static_cast<std::uint32_t>(bytes_of(job.dtype)),
+                                job.binding,   0};
     for (std::size_t i = 0; i < blocks; ++i) {
       const Wrong found =
-          decoder.decode(entries[i], out.data + i * kBlockBytes, block_bytes(bytes, i));
+          decoder.decode(entries[i], out.data + i * kBlockBytes, block_bytes(bytes, i), i);
       if (group.leads()) wrong[i] = found;
     }
   });
@@ -86,17 +85,19 @@ void decode(const Job& job, const std::vector<std::byte>& coded, std::size_t byt
 }
 
 int run(int count, char** arguments) {
-  if (count < 5) return 1;
-  Job job{static_cast<Codec>(std::atoi(arguments[2])),
-          static_cast<Dtype>(std::atoi(arguments[3])),
-          {std::atoi(arguments[4])}};
-  if (count > 6) job.settings.version = static_cast<std::uint32_t>(std::atoi(arguments[6]));
+  if (count < 8) return 1;
+  const auto version = static_cast<std::uint32_t>(std::atoi(arguments[5]));
+  const Job job{static_cast<Codec>(std::atoi(arguments[2])),
+                static_cast<Dtype>(std::atoi(arguments[3])),
+                {std::atoi(arguments[4]), version},
+                {std::strtoull(arguments[6], nullptr, 10), std::strtoull(arguments[7], nullptr, 10),
+                 version >= kFirstBoundVersion}};
   const auto given = read_all();
   const auto go = [&]<typename Strip>(Strip) {
     if (std::string(arguments[1]) == "encode")
       encode<Strip>(job, given);
     else
-      decode<Strip>(job, given, std::strtoull(arguments[5], nullptr, 10));
+      decode<Strip>(job, given, std::strtoull(arguments[8], nullptr, 10));
   };
   if (!with_strip(job.codec, job.dtype, go)) go(NoStrip{});
   return 0;

@@ -1,11 +1,11 @@
 // What a group of a GPU's warps does with blocks that nvCOMP codes, on the host. nvCOMP itself is
 // not there: the chunk of a block is made up by the test. tests/native/ builds it.
 //
-//   emulated_nvcomp settle CODEC DTYPE SLOT BYTES
+//   emulated_nvcomp settle CODEC DTYPE ARRAY SLOT BYTES
 //     values and a slot for each block come in; bytes used, what failed, entries and slots come out
-//   emulated_nvcomp check CODEC DTYPE BYTES
+//   emulated_nvcomp check CODEC DTYPE ARRAY BYTES
 //     entries and payloads come in; the lowest wrong block and values come out
-//   emulated_nvcomp decoded CODEC DTYPE BYTES
+//   emulated_nvcomp decoded CODEC DTYPE ARRAY BYTES
 //     entries and values come in; 1 comes out for each block that is right
 //
 // Codec and type are the numbers that streams have. A slot that comes in begins with 8 bytes for
@@ -27,6 +27,7 @@ namespace {
 struct Job {
   Codec codec;
   Dtype dtype;
+  Binding binding;
   std::uint32_t value_bytes() const { return static_cast<std::uint32_t>(bytes_of(dtype)); }
 };
 
@@ -47,10 +48,10 @@ void settle(const Job& job, const std::vector<std::byte>& given, std::size_t slo
   unsigned long long used = 0, failed = kNothingWrong;
   GroupShared shared{};
   emulated::Threads::only().run([&] {
-    const BlockSettler settler{
-        Group::mine(&shared),
-        {values.data, bytes, job.value_bytes(), sizes.data(), statuses.data(), chunks, 6000,
-         job.codec, job.dtype, entries.data(), slots.data, slot_bytes, &used, &failed}};
+    const BlockSettler settler{Group::mine(&shared),
+                               {values.data, bytes, job.value_bytes(), sizes.data(),
+                                statuses.data(), chunks, 6000, job.codec, job.dtype, entries.data(),
+                                slots.data, slot_bytes, &used, &failed, job.binding}};
     for (std::size_t i = 0; i < blocks; ++i) settler.settle(i, block_bytes(bytes, i));
   });
   write_all(&used, sizeof used);
@@ -71,8 +72,9 @@ void check(const Job& job, const std::vector<std::byte>& given, std::size_t byte
   emulated::Threads::only().run([&] {
     const Group group = Group::mine(&shared);
     const Checking checking{entries.data(),    payloads.data, room,  job.codec, job.dtype,
-                            job.value_bytes(), out.data,      bytes, &wrong};
-    BlockChecker checker{{group, nullptr, payloads.data, room, {}, job.value_bytes(), 0}, checking};
+                            job.value_bytes(), out.data,      bytes, &wrong,    job.binding};
+    BlockChecker checker{
+        {group, nullptr, payloads.data, room, {}, job.value_bytes(), job.binding, 0}, checking};
     for (std::size_t i = 0; i < blocks; ++i) {
       const bool good = checker.check(i, block_bytes(bytes, i));
       if (group.leads() && !good) keep_first(&wrong, i, 0);
@@ -82,7 +84,7 @@ void check(const Job& job, const std::vector<std::byte>& given, std::size_t byte
   write_all(out.data, bytes);
 }
 
-void decoded(const std::vector<std::byte>& given, std::size_t bytes) {
+void decoded(const Job& job, const std::vector<std::byte>& given, std::size_t bytes) {
   const std::size_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
   std::vector<Entry> entries(blocks);
   std::memcpy(entries.data(), given.data(), blocks * sizeof(Entry));
@@ -91,9 +93,10 @@ void decoded(const std::vector<std::byte>& given, std::size_t bytes) {
   GroupShared shared{};
   emulated::Threads::only().run([&] {
     const Group group = Group::mine(&shared);
+    Checking checking{.entries = entries.data(), .out = values.data, .bytes = bytes};
+    checking.binding = job.binding;
     for (std::size_t i = 0; i < blocks; ++i) {
-      const bool same = has_checksum(group, values.data + i * kBlockBytes, block_bytes(bytes, i),
-                                     entries[i].descriptor.checksum);
+      const bool same = has_checksum(group, checking, i, block_bytes(bytes, i));
       if (group.leads()) right[i] = same;
     }
   });
@@ -101,15 +104,16 @@ void decoded(const std::vector<std::byte>& given, std::size_t bytes) {
 }
 
 int run(int count, char** arguments) {
-  if (count < 5 || (std::string(arguments[1]) == "settle" && count < 6)) return 1;
+  if (count < 6 || (std::string(arguments[1]) == "settle" && count < 7)) return 1;
   const std::string what = arguments[1];
   const Job job{static_cast<Codec>(std::atoi(arguments[2])),
-                static_cast<Dtype>(std::atoi(arguments[3]))};
-  const std::size_t number = std::strtoull(arguments[4], nullptr, 10);
+                static_cast<Dtype>(std::atoi(arguments[3])),
+                {std::strtoull(arguments[4], nullptr, 10)}};
+  const std::size_t number = std::strtoull(arguments[5], nullptr, 10);
   const auto given = read_all();
-  if (what == "settle") settle(job, given, number, std::strtoull(arguments[5], nullptr, 10));
+  if (what == "settle") settle(job, given, number, std::strtoull(arguments[6], nullptr, 10));
   if (what == "check") check(job, given, number);
-  if (what == "decoded") decoded(given, number);
+  if (what == "decoded") decoded(job, given, number);
   return 0;
 }
 

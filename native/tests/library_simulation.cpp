@@ -63,9 +63,9 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
   });
 }
 
-void decode_blocks(const Choice&, const Entry* entries, const std::byte* payloads, std::size_t,
-                   std::byte* out, std::size_t bytes, Fault* fault, int, cudaStream_t stream,
-                   const Arrival&) {
+void decode_blocks(const Choice&, const Binding&, const Entry* entries, const std::byte* payloads,
+                   std::size_t, std::byte* out, std::size_t bytes, Fault* fault, int,
+                   cudaStream_t stream, const Arrival&) {
   pretended::put(stream, [=] {
     for (std::size_t at = 0, block = 0; at < bytes; at += kBlockBytes, ++block)
       std::memcpy(out + at, payloads + entries[block].offset, std::min(kBlockBytes, bytes - at));
@@ -196,6 +196,26 @@ void refuse_what_cannot_be() {
       [&] { coded.send(here.bytes(), there.bytes(), Dtype::int32, nullptr, nullptr); });
 }
 
+void refuse_what_overlaps() {
+  const auto bad = [](const std::function<void()>& call) {
+    refused(ErrorCode::bad_input, "overlap; give", call);
+  };
+  constexpr std::size_t kBytes = 100'000;
+  const std::size_t most = most_bytes(kBytes);
+  std::vector<std::byte> memory(kBytes + 2 * most, std::byte{3});
+  const std::span<std::byte> room(memory);
+  const auto array = room.first(kBytes), behind = room.subspan(kBytes, most);
+  for (const std::size_t begin : {std::size_t{0}, kBytes / 2, kBytes - 1})
+    bad([&] { compress_into(array, room.subspan(begin, most)); });
+  const auto stream = behind.first(compress_into(array, behind));
+  for (const std::size_t begin : {std::size_t{1}, kBytes, kBytes + stream.size() - 1})
+    bad([&] { decompress_into(stream, room.subspan(begin, kBytes)); });
+  decompress_into(stream, array);
+  const Array here(0, kValues, 1);
+  GpuChannel channel(0, 0);
+  bad([&] { channel.send(here.bytes(), here.bytes(), Dtype::int32, nullptr, nullptr); });
+}
+
 /// The pretended clock says 1 ms of every transfer: what is tried is no gain, and is left.
 void let_the_rule_decide() {
   const Array source(0, 16 << 20, 3), target(1, 16 << 20, 0);
@@ -245,6 +265,7 @@ int main() {
   lc::send_and_tell();
   lc::offload_and_restore();
   lc::refuse_what_cannot_be();
+  lc::refuse_what_overlaps();
   lc::let_the_rule_decide();
   lc::tell_damage_once();
   std::puts("all is as told");

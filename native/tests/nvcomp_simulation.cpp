@@ -58,8 +58,15 @@ void settle_blocks(const Settling& settling, cudaStream_t stream) {
 
 void check_blocks(const Checking& checking, cudaStream_t stream) {
   launch(stream, [=](const Group& group) {
-    BlockChecker checker{
-        {group, nullptr, checking.payloads, checking.room, {}, checking.value_bytes, 0}, checking};
+    BlockChecker checker{{group,
+                          nullptr,
+                          checking.payloads,
+                          checking.room,
+                          {},
+                          checking.value_bytes,
+                          checking.binding,
+                          0},
+                         checking};
     for (std::size_t i = 0; i * kBlockBytes < checking.bytes; ++i) {
       const bool good = checker.check(i, block_bytes(checking.bytes, i));
       if (group.leads() && !good) keep_first(checking.wrong, i, 0);
@@ -72,23 +79,25 @@ void check_decoded(const Checking& checking, const std::uint32_t* blocks, std::s
   launch(stream, [=](const Group& group) {
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint32_t bytes = block_bytes(checking.bytes, blocks[i]);
-      const bool same = has_checksum(group, checking.out + blocks[i] * kBlockBytes, bytes,
-                                     checking.entries[blocks[i]].descriptor.checksum);
+      const bool same = has_checksum(group, checking, blocks[i], bytes);
       if (group.leads() && (!same || statuses[i] != 0 || out_bytes[i] != bytes))
         keep_first(checking.wrong, blocks[i], statuses[i]);
     }
   });
 }
 
-void order_entries(const Entry* entries, std::size_t blocks, Descriptor* descriptors,
+void order_entries(const Entry* entries, std::size_t blocks, const Front& front,
                    std::uint64_t* offsets, cudaStream_t stream) {
   pretended::put(stream, [=] {
-    std::uint64_t end = 0;
+    if (blocks == 0) return;
+    std::uint64_t end = 0, sum = front.sum;
     for (std::size_t i = 0; i < blocks; ++i) {
-      descriptors[i] = entries[i].descriptor;
+      front.descriptors[i] = entries[i].descriptor;
+      sum += checksum_part(entries[i].descriptor.word(), front.place + i);
       offsets[i] = end;
-      end += padded(descriptors[i].payload_bytes());
+      end += padded(entries[i].descriptor.payload_bytes());
     }
+    *front.checksum = checksum_end(sum);
   });
 }
 
@@ -105,8 +114,8 @@ void encode_blocks(const Choice&, const std::byte*, std::size_t, const Sink&, in
   emulated::fail("a codec of ours was asked for");
 }
 
-void decode_blocks(const Choice&, const Entry*, const std::byte*, std::size_t, std::byte*,
-                   std::size_t, Fault*, int, cudaStream_t, const Arrival&) {
+void decode_blocks(const Choice&, const Binding&, const Entry*, const std::byte*, std::size_t,
+                   std::byte*, std::size_t, Fault*, int, cudaStream_t, const Arrival&) {
   emulated::fail("a codec of ours was asked for");
 }
 
@@ -165,6 +174,15 @@ void damage(const Case& one, const std::vector<std::byte>& stream, const Nvcomp&
   }
 }
 
+/// The stream with a table of blocks and a header that fit each other.
+std::vector<std::byte> with_front(std::vector<std::byte> stream, Layout told) {
+  seal(told.header, told.shape, told.blocks);
+  std::memcpy(stream.data(), &told.header, sizeof told.header);
+  std::memcpy(stream.data() + head_bytes(told.shape.size()), told.blocks.data(),
+              told.blocks.size() * sizeof(Descriptor));
+  return stream;
+}
+
 void round(const Nvcomp& nvcomp) {
   const Case one = draw_case();
   std::vector<std::byte> room(most_stream_bytes(one.values.size(), 1));
@@ -181,9 +199,9 @@ void round(const Nvcomp& nvcomp) {
   // Values that are not what was compressed, though their chunk is what was coded.
   for (std::size_t i = 0; i < layout.blocks.size(); ++i) {
     if (layout.blocks[i].mode() != static_cast<std::uint8_t>(BlockMode::coded)) continue;
-    auto changed = room;
-    changed[sizeof(Header) + 8 + 8 * i + 4] ^= std::byte{1};
-    const std::string said = refused(changed, out, nvcomp);
+    Layout told = layout;
+    told.blocks[i].checksum ^= 1;
+    const std::string said = refused(with_front(room, told), out, nvcomp);
     require(said == "block " + std::to_string(i) +
                         ": its checksum does not fit: it was changed after it was compressed",
             said);

@@ -3,9 +3,15 @@
 import numpy as np
 
 from lanescope._core import native
-from tests.compression.test_stream import checksum, checksum_sum
+from tests.compression.stream_format import (
+    BLOCK,
+    array_number,
+    checksum,
+    checksum_sum,
+    place_of,
+    sealed,
+)
 
-BLOCK = 64 << 10
 CODECS = {"ans": 4, "bitcomp": 5}
 RAW, CONSTANT, CODED = range(3)
 VERSION = 6000
@@ -26,20 +32,21 @@ def number(dtype):
     return list(native.Dtype).index(native.Dtype["bytes" if dtype == "uint8" else dtype])
 
 
-def stream_of(values, codec, dtype, payloads):
+def stream_of(values, codec, dtype, payloads, version=3):
     """The stream of an array whose blocks have these (mode, payload), of one dimension."""
     data = np.ascontiguousarray(values).view(np.uint8)
     blocks = [data[begin : begin + BLOCK] for begin in range(0, len(data), BLOCK)]
-    told = b"".join(
-        (mode << 24 | len(payload)).to_bytes(4, "little") + checksum(block).to_bytes(4, "little")
-        for (mode, payload), block in zip(payloads, blocks, strict=True)
-    )
     behind = b"".join(padded(payload) for _, payload in payloads)
     shape = values.size.to_bytes(8, "little")
-    front_bytes = len(padded(bytes(40) + shape + told))
-    header = b"LSCZ" + bytes([1, CODECS[codec], number(dtype), 1])
+    front_bytes = len(padded(bytes(40) + shape + bytes(8 * len(blocks))))
+    header = b"LSCZ" + bytes([version, CODECS[codec], number(dtype), 1])
     header += len(data).to_bytes(8, "little")
     header += (front_bytes + len(behind)).to_bytes(8, "little")
-    header += len(blocks).to_bytes(4, "little") + bytes([1, 0, 0, 0]) + bytes(4)
-    sealed = checksum(np.frombuffer(header + bytes(4) + shape, np.uint8)).to_bytes(4, "little")
-    return np.frombuffer(padded(header + sealed + shape + told) + behind, np.uint8).copy()
+    header += len(blocks).to_bytes(4, "little") + bytes([1, 0, 0, 0]) + bytes(8)
+    array = array_number(np.frombuffer(header + shape, np.uint8))
+    told = b"".join(
+        (mode << 24 | len(payload)).to_bytes(4, "little")
+        + checksum(block, place_of(array, i) if version >= 3 else 0).to_bytes(4, "little")
+        for i, ((mode, payload), block) in enumerate(zip(payloads, blocks, strict=True))
+    )
+    return sealed(np.frombuffer(padded(header + shape + told) + behind, np.uint8))

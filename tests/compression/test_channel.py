@@ -156,6 +156,18 @@ def test_some_blocks_tell_the_codec_once_for_each_tag_and_type(cores, monkeypatc
     assert cores[0].calls[0][3] is native.Codec.delta  # of what grows evenly
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int32", "uint8"])
+@pytest.mark.parametrize("value", [0, 3])
+def test_a_constant_array_goes_compressed(cores, monkeypatch, dtype, value):
+    values = np.full(1 << 18, value, dtype)
+    given = values.view(np.uint8)[: 8 << 16]
+    monkeypatch.setattr(choosing.native, "read_device", lambda *asked: given)
+    channel = lanescope.Channel(0, 1, compression="on")
+    channel.send(Tensor(values))
+    expected = native.Codec.zvc if dtype == "uint8" else native.Codec.delta
+    assert cores[0].calls[0][3] is expected
+
+
 def test_what_no_codec_makes_smaller_goes_raw(cores, monkeypatch):
     noise = np.random.default_rng(1).integers(0, 256, 1 << 17, np.uint8)
     monkeypatch.setattr(choosing.native, "read_device", lambda *given: noise[: 64 << 10])

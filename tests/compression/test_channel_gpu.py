@@ -13,6 +13,7 @@ import lanescope
 from lanescope import LanescopeError
 from lanescope._core import native
 from lanescope.compression.deciding import Decision
+from lanescope.errors import InputError
 from tests.patience import PATIENCE_S
 
 with warnings.catch_warnings():  # of PyTorch's, about others
@@ -339,6 +340,30 @@ def test_a_damaged_parcel_names_the_block(way, block):
         with pytest.raises(LanescopeError, match=f"block {block} of 256 .*checksum"):
             channel.synchronize()
         assert same(channel.restore(channel.offload(values)), values)
+
+
+@pytest.mark.parametrize(("one", "other"), [(0, 1), (17, 200), (255, 3)])
+@pytest.mark.parametrize("way", WAYS)
+def test_blocks_of_a_parcel_that_change_places_are_named(way, one, other):
+    values = made_up(torch.bfloat16, 16 << 20)
+    with host(codec="exponent", slab_bytes=1 << 20, restore_by=way) as channel:
+        parcel = channel.offload(values)
+        parcel.held.exchange(one, other)
+        channel.restore(parcel)
+        named = min(one, other)
+        with pytest.raises(LanescopeError, match=f"block {named} of 256 .*checksum"):
+            channel.synchronize()
+
+
+def test_an_array_is_not_sent_onto_itself():
+    room = made_up(torch.bfloat16, 4 << 20)
+    with peer((0, 0, "peer"), codec="exponent") as channel:
+        for begin in (0, 64, len(room) // 2 - 64):
+            half = slice(begin, begin + len(room) // 2)
+            with pytest.raises(InputError, match="overlap; give another one"):
+                channel.send(room[: len(room) // 2], out=room[half])
+        there = channel.send(room[: len(room) // 2], out=room[len(room) // 2 :])
+        assert same(there, room[: len(room) // 2])
 
 
 def test_no_memory_for_slots_sends_raw_and_says_why():

@@ -5,10 +5,11 @@ import pytest
 
 import lanescope
 from lanescope._core import native
-from lanescope.compression.stream import describe
+from lanescope.compression.stream import Codec, describe
 from lanescope.errors import InputError
+from tests.compression.stream_format import exchanged, sealed
 from tests.compression.test_codecs import ALL, bent, bf16, special, strip_header, with_zeros
-from tests.compression.test_old_streams import OLD_DELTA, bends, sealed
+from tests.compression.test_old_streams import OLD, OLD_DELTA
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -133,8 +134,16 @@ def test_doubles_of_version_1_are_read():
     assert first_difference(back.view(np.uint8), values.view(np.uint8)) is None
 
 
+@pytest.mark.parametrize("name", OLD)
+def test_old_streams_are_read(name):
+    values, *_, told = OLD[name]
+    stream = torch.from_numpy(np.frombuffer(bytearray.fromhex(told), np.uint8)).cuda()
+    assert on_host(lanescope.decompress(stream)).tobytes() == values.tobytes()
+
+
 def test_what_version_1_leaves_zero_is_refused_there():
-    stream = sealed(lanescope.compress(bends(), "delta"), 1)
+    *_, told = OLD["delta of 64 bits"]
+    stream = sealed(np.frombuffer(bytes.fromhex(told), np.uint8), 1)
     with pytest.raises(InputError, match="block 0: its payload is not what the codec makes of 560"):
         lanescope.decompress(torch.from_numpy(stream).cuda())
 
@@ -260,6 +269,42 @@ def test_the_lowest_wrong_block_is_named():
         stream[-(40 - block) * 64 * KIB + 5] ^= 1
         with pytest.raises(InputError, match=f"^this is no stream .*block {block}: its checksum"):
             lanescope.decompress(stream)
+
+
+def test_blocks_that_change_places_are_refused():
+    words = RANDOM.integers(0, 256, 8 * 64 * KIB, dtype=np.uint8)
+    stream = lanescope.compress(torch.from_numpy(words).cuda(), "raw")
+    changed = exchanged(on_host(stream), 1, 6)
+    for front, sentence in (
+        (changed, "its header and its table of blocks does not fit"),
+        (sealed(changed), "block 1: its checksum does not fit"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            lanescope.decompress(torch.from_numpy(front).cuda())
+
+
+def test_what_overlaps_is_refused():
+    room = torch.randn(1 << 20, device="cuda").view(torch.uint8)
+    values, before = room[: 1 << 20], room.clone()
+    with pytest.raises(InputError, match="overlap; give other memory"):
+        lanescope.compress(values, "raw", out=room[(1 << 20) - 64 :])
+    assert torch.equal(room, before)
+    stream = lanescope.compress(values, "raw", out=room[1 << 20 :])
+    for begin in ((1 << 20) - 64, 1 << 20, (1 << 20) + 4096):
+        with pytest.raises(InputError, match="overlap; give other memory"):
+            lanescope.decompress(stream, out=room[begin:][: 1 << 20])
+    lanescope.decompress(stream, out=room[: 1 << 20])
+    assert torch.equal(room[: 1 << 20], before[: 1 << 20])
+
+
+def test_a_constant_array_gets_small_whatever_its_type():
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.int32, torch.uint8):
+        for value in (0, 3):
+            values = torch.full((1 << 20,), value, dtype=dtype, device="cuda")
+            stream = lanescope.compress(values)
+            assert describe(stream).codec != Codec.RAW
+            assert describe(stream).ratio > 500
+            assert torch.equal(lanescope.decompress(stream), values)
 
 
 def test_what_cannot_be_done_is_said():

@@ -63,11 +63,12 @@ def test_such_a_stream_describes_its_array(codec):
     assert info.codec.by_nvcomp
 
 
+@pytest.mark.parametrize("version", [1, 3])
 @every_codec
-def test_what_nvcomp_has_no_part_in_is_read_without_it(codec):
+def test_what_nvcomp_has_no_part_in_is_read_without_it(codec, version):
     values = np.concatenate([np.full(BLOCK, 7, np.uint8), RANDOM.integers(0, 256, 3000, np.uint8)])
     payloads = [(CONSTANT, b"\7"), (RAW, values[BLOCK:].tobytes())]
-    stream = stream_of(values, codec, "uint8", payloads)
+    stream = stream_of(values, codec, "uint8", payloads, version)
     assert np.array_equal(lanescope.decompress(stream), values)
 
 

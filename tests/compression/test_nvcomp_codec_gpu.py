@@ -9,6 +9,7 @@ from lanescope.compression.nvcomp_library import open_nvcomp, there_is_nvcomp
 from lanescope.compression.stream import describe
 from lanescope.errors import InputError
 from tests.compression.nvcomp_streams import CODECS
+from tests.compression.stream_format import exchanged, sealed
 from tests.compression.test_codecs import bf16, special
 from tests.compression.test_device_gpu import first_difference, on_gpu, on_host
 
@@ -207,7 +208,9 @@ def test_the_block_is_named(codec):
     changed = data.copy()
     changed[48 + 8 * 7 + 4] ^= 1  # the checksum of what nvCOMP decodes
     with pytest.raises(InputError, match="block 7: its checksum does not fit"):
-        lanescope.decompress(torch.from_numpy(changed).cuda())
+        lanescope.decompress(torch.from_numpy(sealed(changed)).cuda())
+    with pytest.raises(InputError, match="its header and its table of blocks"):
+        lanescope.decompress(torch.from_numpy(exchanged(data, 4, 4 + 9)).cuda())
 
 
 @every_codec

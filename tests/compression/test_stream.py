@@ -1,13 +1,26 @@
 """Compressed streams: what they say of themselves, and what is refused."""
 
+import array
+import ctypes
+import multiprocessing
+
 import numpy as np
 import pytest
 
 from lanescope.compression.codec import compress, decompress, most_bytes
 from lanescope.compression.stream import Codec, describe
 from lanescope.errors import InputError
-
-HEADER, DESCRIPTOR, BLOCK = 40, 8, 64 << 10
+from tests.compression.stream_format import (
+    BLOCK,
+    HEADER,
+    array_number,
+    checksum,
+    exchanged,
+    payload_spans,
+    place_of,
+    sealed,
+    table_of,
+)
 
 
 def noise(bytes_, seed=0):
@@ -39,14 +52,14 @@ def test_the_stream_is_the_same_on_any_number_of_threads():
     assert streams[0] == streams[1] == streams[2]
 
 
-def test_streams_are_as_they_were_in_version_1():
+def test_streams_are_as_the_format_says():
     values = np.concatenate([np.full(8192, 1.5), np.arange(3.0)])
     stream = compress(values, "raw", threads=1)
     assert (
         stream[:HEADER].tobytes().hex()
         == (
             "4c53435a"  # magic
-            "01000401"  # version, raw, float64, dimensionality
+            "03000401"  # version, raw, float64, dimensionality
             "1800010000000000"  # bytes: 65,560
             "7000000000000000"  # of the stream: 112
             "0200000001000000"  # blocks, dimensions
@@ -59,28 +72,10 @@ def test_streams_are_as_they_were_in_version_1():
     assert raw[0] == 24
     assert stream[64:72].view(np.float64)[0] == 1.5
     assert stream[80:104].view(np.float64).tolist() == [0.0, 1.0, 2.0]
-    assert constant[1] == checksum(values[:8192])
-    assert raw[1] == checksum(values[8192:])
-
-
-def checksum(values):
-    """The checksum of docs/compression.md, in plain integers."""
-    return (checksum_sum(values) * 0x9E3779B97F4A7C15 & (1 << 64) - 1) >> 32
-
-
-def checksum_sum(values):
-    """The sum of which half is kept."""
-    mask, golden = (1 << 64) - 1, 0x9E3779B97F4A7C15
-
-    def part(word, place):
-        x = word ^ ((place + 1) * golden & mask)
-        x = (x ^ x >> 32) * 0xD6E8FEB86659FD93 & mask
-        return x ^ x >> 29
-
-    data = values.tobytes()
-    padded = np.frombuffer(data + b"\0" * (-len(data) % 8), np.uint64)
-    total = part(len(data), mask - 1)
-    return total + sum(part(int(word), place) for place, word in enumerate(padded)) & mask
+    array = array_number(stream)
+    assert constant[1] == checksum(values[:8192], place_of(array, 0))
+    assert raw[1] == checksum(values[8192:], place_of(array, 1))
+    assert sealed(stream).tobytes() == stream.tobytes()
 
 
 def test_every_bit_counts():
@@ -92,6 +87,80 @@ def test_every_bit_counts():
         changed[place // 8] ^= 1 << place % 8
         with pytest.raises(InputError, match="no stream that can be read"):
             decompress(changed)
+
+
+def blocks(*kinds):
+    """An array of bytes with blocks of noise, of zeros, and of few values, of equal sizes."""
+    made = {
+        "noise": lambda seed: noise(BLOCK, seed),
+        "one": lambda seed: np.full(BLOCK, 1 + seed, np.uint8),
+        "zeros": lambda seed: (noise(BLOCK, seed) < 30) * noise(BLOCK, seed + 100),
+    }
+    return np.concatenate([made[kind](seed) for seed, kind in enumerate(kinds)])
+
+
+NOT_OF_ONE_STREAM = "its header and its table of blocks does not fit"
+
+
+@pytest.mark.parametrize(("one", "other"), [(0, 1), (1, 4), (2, 5), (3, 2), (3, 0)])
+@pytest.mark.parametrize("codec", ["raw", "zvc"])
+def test_blocks_that_change_places_are_refused(codec, one, other):
+    values = blocks("noise", "noise", "one", "zeros", "noise", "one")
+    changed = exchanged(compress(values, codec), one, other)
+    with pytest.raises(InputError, match=NOT_OF_ONE_STREAM):
+        decompress(changed)
+
+
+@pytest.mark.parametrize(("one", "other"), [(0, 1), (1, 4), (2, 5), (3, 2)])
+def test_blocks_that_change_places_are_refused_even_with_a_header_that_fits(one, other):
+    values = blocks("noise", "noise", "one", "zeros", "noise", "one")
+    changed = sealed(exchanged(compress(values, "zvc"), one, other))
+    first = min(one, other)
+    with pytest.raises(InputError, match=f"block {first}: its checksum does not fit"):
+        decompress(changed, threads=1)
+
+
+VALUES = np.arange(24, dtype=np.int64)
+
+
+@pytest.mark.parametrize("other", [VALUES[::-1].copy(), VALUES.view(np.uint64), VALUES * 0.5])
+def test_a_header_of_another_stream_is_refused(other):
+    stream = compress(VALUES, "raw")
+    changed = stream.copy()
+    changed[:HEADER] = compress(other, "raw")[:HEADER]
+    with pytest.raises(InputError, match=NOT_OF_ONE_STREAM):
+        decompress(changed)
+
+
+@pytest.mark.parametrize(
+    "other", [VALUES.view(np.uint64), VALUES.view(np.float64), VALUES.reshape(4, 6)]
+)
+def test_a_header_of_another_meaning_is_refused_even_where_it_fits(other):
+    stream = compress(VALUES.reshape(24, *[1] * (other.ndim - 1)), "raw")
+    changed = stream.copy()
+    front = slice(0, HEADER + 8 * other.ndim)
+    changed[front] = compress(other, "raw")[front]
+    with pytest.raises(InputError, match="block 0: its checksum does not fit"):
+        decompress(sealed(changed))
+
+
+def test_a_block_of_another_stream_is_refused():
+    one, other = (compress(noise(3 * BLOCK, seed), "raw") for seed in (1, 2))
+    changed = one.copy()
+    table_of(changed)[1] = table_of(other)[1]
+    span = slice(*payload_spans(one)[1])
+    changed[span] = other[span]
+    with pytest.raises(InputError, match=NOT_OF_ONE_STREAM):
+        decompress(changed)
+    changed = one.copy()
+    changed[span] = other[span]
+    with pytest.raises(InputError, match="block 1: its checksum does not fit"):
+        decompress(changed)
+
+
+def test_an_array_gives_the_same_bytes_each_time():
+    values = noise(5 * BLOCK).view(np.float32)
+    assert compress(values, "raw").tobytes() == compress(values.copy(), "raw").tobytes()
 
 
 def test_a_changed_block_is_named():
@@ -170,3 +239,100 @@ def test_values_are_put_into_an_array_that_fits_alone():
         with pytest.raises(InputError, match="only into a writable array"):
             decompress(stream, out=wrong)
     assert not frozen.any()
+
+
+def lent(values, kind=ctypes.c_double):
+    """An array of ctypes: its buffer has no strides."""
+    return (kind * len(values))(*values)
+
+
+class Pair(ctypes.Structure):
+    _fields_ = (("one", ctypes.c_int), ("other", ctypes.c_int))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        lent(range(100)),
+        lent(range(100), ctypes.c_float),
+        lent(range(100), ctypes.c_uint16),
+        lent([True, False], ctypes.c_bool),
+        ((ctypes.c_int64 * 3) * 4)(),
+        (ctypes.c_double * 0)(),
+        ctypes.c_double(1.5),
+        multiprocessing.RawArray("d", 100),
+        multiprocessing.Array("f", 100).get_obj(),
+        array.array("h", [1, 2, 3]),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+@pytest.mark.parametrize("codec", ["auto", "raw"])
+def test_buffers_without_strides_are_arrays(array, codec):
+    whole = np.array(array)
+    stream = compress(array, codec)
+    back = decompress(stream)
+    assert back.shape == whole.shape
+    assert back.tobytes() == whole.tobytes()
+    if whole.size and not isinstance(array, ctypes.c_double):
+        out = type(array)() if isinstance(array, ctypes.Array) else array[:]
+        assert decompress(stream, out=out) is out
+        assert np.array(out).tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize(
+    "wrong", [(Pair * 3)(), (ctypes.c_longdouble * 3)(), (ctypes.c_void_p * 3)()]
+)
+@pytest.mark.parametrize("codec", ["auto", "raw"])
+def test_buffers_without_strides_and_numbers_are_refused(wrong, codec):
+    with pytest.raises(InputError, match=r"only an array in the host.s memory|none that can be"):
+        compress(wrong, codec)
+    with pytest.raises(InputError, match=r"only into a writable array|there is room for"):
+        decompress(compress(np.zeros(7)), out=wrong)
+
+
+def test_streams_in_buffers_without_strides_are_read():
+    values = np.arange(50.0)
+    stream = compress(values)
+    for kind in (ctypes.c_ubyte, ctypes.c_char, ctypes.c_byte):
+        assert decompress((kind * len(stream)).from_buffer_copy(stream)).tolist() == values.tolist()
+    out = (ctypes.c_double * 50)()
+    decompress((ctypes.c_ubyte * len(stream)).from_buffer_copy(stream), out=out)
+    assert list(out) == values.tolist()
+
+
+APART = "overlap; give other memory"
+
+
+@pytest.mark.parametrize("begin", [0, 16, 1000, 3 * BLOCK, 4 * BLOCK - 1])
+@pytest.mark.parametrize("codec", ["auto", "raw"])
+def test_an_array_is_not_compressed_onto_itself(begin, codec):
+    room = np.concatenate([noise(4 * BLOCK), np.full(6 * BLOCK, 7, np.uint8)])
+    values, before = room[: 4 * BLOCK], room.copy()
+    with pytest.raises(InputError, match=APART):
+        compress(values, codec, out=room[begin:])
+    assert np.array_equal(room, before)
+    stream = compress(values, codec, out=room[4 * BLOCK :])
+    assert np.array_equal(values, before[: 4 * BLOCK])
+    assert np.array_equal(decompress(stream), values)
+
+
+def test_an_array_behind_the_room_of_its_stream_is_no_hindrance():
+    room = np.zeros(4 * BLOCK, np.uint8)
+    values = room[-BLOCK:]
+    values[:] = noise(BLOCK)
+    assert np.array_equal(decompress(compress(values, "raw", out=room)), values)
+
+
+@pytest.mark.parametrize("shift", [-BLOCK + 1, -64, 0, 64, BLOCK])
+def test_a_stream_is_not_decompressed_onto_itself(shift):
+    values = noise(2 * BLOCK)
+    stream = compress(values, "raw")
+    room = np.zeros(8 * BLOCK, np.uint8)
+    lies = room[2 * BLOCK : 2 * BLOCK + len(stream)]
+    lies[:] = stream
+    with pytest.raises(InputError, match=APART):
+        decompress(lies, out=room[2 * BLOCK + shift :][: 2 * BLOCK])
+    assert np.array_equal(lies, stream)
+    decompress(lies, out=room[: 2 * BLOCK])
+    decompress(lies, out=room[2 * BLOCK + len(stream) :][: 2 * BLOCK])
+    assert np.array_equal(room[: 2 * BLOCK], values)

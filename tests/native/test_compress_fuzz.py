@@ -1,4 +1,4 @@
-"""The strip codecs against data of many kinds and damaged strips, with sanitizers."""
+"""The codecs against data of many kinds, damaged strips and damaged streams, with sanitizers."""
 
 import subprocess
 
@@ -35,3 +35,16 @@ def test_a_wrong_option_is_refused(fuzz, options):
     done = run(fuzz, *options)
     assert done.returncode == 2
     assert "use: compress_fuzz" in done.stderr
+
+
+def test_streams_whose_parts_are_elsewhere_are_refused():
+    done = run(program("stream_fuzz"), "--inputs", "30000", "--seed", "7")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith(" inputs, nothing wrong\n")
+
+
+@pytest.mark.parametrize("options", [["--inputs", "0"], ["--seed"], ["--codec", "gfc64"]])
+def test_a_wrong_option_of_streams_is_refused(options):
+    done = run(program("stream_fuzz"), *options)
+    assert done.returncode == 2
+    assert "use: stream_fuzz" in done.stderr

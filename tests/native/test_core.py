@@ -85,3 +85,16 @@ def test_what_stands_in_for_libpciaccess_has_all_that_hwloc_calls():
 
     assert symbols(hwloc.pop(), "--undefined-only") <= symbols(ours, "--defined-only")
     assert ctypes.CDLL(str(ours)).pci_system_init() != 0
+
+
+def test_arrays_of_python_are_taken_by_one_class():
+    """Which sees to the strides of buffers; that of nanobind is for arrays that are returned."""
+    folder = Path(__file__).parents[2] / "native/bindings"
+    lines = [
+        f"{path.name}: {line.strip()}"
+        for path in sorted(folder.glob("*.?pp"))
+        if path.name != "lent_array.hpp"
+        for line in path.read_text().splitlines()
+        if "ndarray<" in line and "ndarray<nb::numpy," not in line
+    ]
+    assert not lines

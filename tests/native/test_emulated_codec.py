@@ -7,6 +7,7 @@ import lanescope
 from lanescope._core import native
 from lanescope.compression.stream import describe
 from lanescope.errors import InputError
+from tests.compression.stream_format import BLOCK, array_number, payload_spans, table_of
 from tests.compression.test_codecs import TAKES, bent, special, with_zeros
 from tests.compression.test_old_streams import OLD_DELTA
 from tests.native.emulated import emulated
@@ -14,7 +15,7 @@ from tests.native.emulated import emulated
 pytestmark = pytest.mark.native
 
 KIB = 1 << 10
-BLOCK = 64 * KIB
+VERSION = 3
 CODECS = {"raw": 0, "gfc": 1, "exponent": 2, "delta": 3, "zvc": 6}
 ENTRY = np.dtype([("size_and_mode", "<u4"), ("checksum", "<u4"), ("offset", "<u8")])
 RANDOM = np.random.default_rng(23)
@@ -43,25 +44,17 @@ def numbers(codec, dtype):
     return CODECS[codec], int(kind.value)
 
 
-def blocks_of_stream(stream, dimensions=1):
+def blocks_of_stream(stream):
     """Descriptors, and the payload of each block."""
-    info = describe(stream)
-    count = -(-info.bytes // BLOCK)
-    begin = 40 + 8 * dimensions
-    told = stream[begin : begin + 8 * count].view("<u4").reshape(-1, 2)
-    at, payloads = -(-(begin + 8 * count) // 16) * 16, []
-    for size in (told[:, 0] & 0xFFFFFF).tolist():
-        whole = -(-size // 16) * 16
-        payloads.append(stream[at : at + whole].tobytes())
-        at += whole
-    return told, payloads
+    payloads = [stream[begin:end].tobytes() for begin, end in payload_spans(stream)]
+    return table_of(stream), payloads
 
 
 def difference(group, words, codec, dtype, dimensionality=1):
     """Where the group does otherwise than the host, or None."""
     stream = lanescope.compress(words, codec, dtype=dtype, dimensionality=dimensionality)
     told, payloads = blocks_of_stream(stream)
-    how = (*numbers(codec, dtype), dimensionality)
+    how = (*numbers(codec, dtype), dimensionality, VERSION, array_number(stream), 0)
     coded = group("encode", *how, data=words.tobytes())
     entries = np.frombuffer(coded, ENTRY, len(told))
     rest = coded[len(told) * ENTRY.itemsize :]
@@ -138,18 +131,25 @@ def test_strips_of_old_streams_are_decoded(group, version):
     values, stream = OLD_DELTA
     told, payloads = blocks_of_stream(np.frombuffer(bytes.fromhex(stream), np.uint8))
     entries = np.array([(*told[0], 0)], ENTRY)
-    how = (*numbers("delta", "float64"), 1, values.nbytes, version)
+    how = (*numbers("delta", "float64"), 1, version, 0, 0, values.nbytes)
     back = group("decode", *how, data=entries.tobytes() + payloads[0])
     assert back == bytes(4) + values.tobytes()
 
 
 def test_strips_with_orders_are_none_of_version_1(group):
     words = bent(500, 2, 3, 5)
-    told, payloads = blocks_of_stream(lanescope.compress(words, "delta"))
+    stream = lanescope.compress(words, "delta")
+    told, payloads = blocks_of_stream(stream)
     data = np.array([(*told[0], 0)], ENTRY).tobytes() + payloads[0]
-    how = (*numbers("delta", "uint64"), 1, words.nbytes)
-    assert group("decode", *how, 2, data=data) == bytes(4) + words.tobytes()
-    assert group("decode", *how, 1, data=data)[:4] == bytes([1, 0, 0, 0])
+    array = array_number(stream)
+
+    def decoded(version):
+        how = (*numbers("delta", "uint64"), 1, version, array, 0, words.nbytes)
+        return group("decode", *how, data=data)
+
+    assert decoded(3) == bytes(4) + words.tobytes()
+    assert decoded(2)[:4] == bytes([2, 0, 0, 0])  # there, checksums are of values alone
+    assert decoded(1)[:4] == bytes([1, 0, 0, 0])
 
 
 @pytest.mark.parametrize("length", [1, 7, 15, 16, 17, 1000, BLOCK - 1, BLOCK + 1])
@@ -187,7 +187,8 @@ def test_damaged_blocks_are_wrong_where_the_host_says_so(group, codec, dtype, wo
         entries["size_and_mode"], entries["checksum"] = told[:, 0], told[:, 1]
         entries["offset"] = np.cumsum([0, *map(len, payloads[:-1])])
         data = entries.tobytes() + changed[begin:].tobytes()
-        back = group("decode", *numbers(codec, dtype), 1, words.nbytes, data=data)
+        how = (*numbers(codec, dtype), 1, VERSION, array_number(stream), 0, words.nbytes)
+        back = group("decode", *how, data=data)
         try:
             lanescope.decompress(changed, threads=1)
             said = 0
@@ -196,3 +197,46 @@ def test_damaged_blocks_are_wrong_where_the_host_says_so(group, codec, dtype, wo
         assert np.frombuffer(back, "<u4", 1)[0] == said
         refused += said != 0
     assert refused > 7
+
+
+def entries_of(told, payloads):
+    entries = np.zeros(len(told), ENTRY)
+    entries["size_and_mode"], entries["checksum"] = told[:, 0], told[:, 1]
+    entries["offset"] = np.cumsum([0, *map(len, payloads[:-1])])
+    return entries
+
+
+@every_class
+def test_blocks_are_wrong_in_another_place(group, codec, dtype, word):
+    """Coded, raw and constant ones: in another's place, numbered otherwise, of another array."""
+    each = BLOCK // np.dtype(word).itemsize
+    smooth, mixed, constant, *_ = (list(data_of(word, each))[i] for i in (1, 1, 2))
+    noise = [RANDOM.integers(0, 1 << 8 * np.dtype(word).itemsize, each, dtype=word) for _ in "ab"]
+    words = np.concatenate([smooth, mixed[::-1], constant, constant + word(1), *noise])
+    stream = lanescope.compress(words, codec, dtype=dtype)
+    told, payloads = blocks_of_stream(stream)
+    entries, array = entries_of(told, payloads), array_number(stream)
+
+    def faults(entries, array=array, first=0, version=VERSION):
+        how = (*numbers(codec, dtype), 1, version, array, first, words.nbytes)
+        back = group("decode", *how, data=entries.tobytes() + b"".join(payloads))
+        return np.frombuffer(back, "<u4", len(told)).tolist()
+
+    assert faults(entries) == [0] * 6
+    assert faults(entries, first=1) == faults(entries, array ^ 1) == [2] * 6
+    assert faults(entries, version=2) == [2] * 6
+    for one, other in ((0, 1), (2, 3), (4, 5), (0, 4), (2, 5)):
+        changed = entries.copy()
+        changed[[one, other]] = changed[[other, one]]
+        wanted = [2 if block in (one, other) else 0 for block in range(6)]
+        assert faults(changed) == wanted
+        changed[one] = entries[one]  # the same block twice
+        assert faults(changed) == [2 if block == other else 0 for block in range(6)]
+
+
+def test_blocks_of_a_part_of_an_array_have_the_numbers_of_the_whole(group):
+    words = RANDOM.integers(0, 256, 5 * BLOCK, dtype=np.uint8)
+    how = (*numbers("raw", "uint8"), 1, VERSION, 77)
+    whole = np.frombuffer(group("encode", *how, 0, data=words.tobytes()), ENTRY, 5)
+    part = np.frombuffer(group("encode", *how, 2, data=words[2 * BLOCK :].tobytes()), ENTRY, 3)
+    assert part["checksum"].tolist() == whole["checksum"][2:].tolist()

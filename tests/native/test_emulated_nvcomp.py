@@ -14,7 +14,7 @@ from tests.compression.nvcomp_streams import (
     number,
     padded,
 )
-from tests.compression.test_stream import checksum
+from tests.compression.stream_format import checksum, place_of
 from tests.native.emulated import emulated
 from tests.native.test_emulated_codec import ENTRY
 
@@ -23,6 +23,8 @@ pytestmark = pytest.mark.native
 RANDOM = np.random.default_rng(31)
 SLOT = BLOCK + 1024
 NOTHING_WRONG = (1 << 64) - 1
+#: What blocks are bound to.
+ARRAY = 12345
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,7 @@ def settled(group, values, codec, dtype, chunks):
         slot = size.to_bytes(8, "little") + status.to_bytes(4, "little") + b"\xa5" * 4 + chunk
         slots += slot + b"\xa5" * (SLOT - len(slot))
     data = values.tobytes() + slots
-    out = group("settle", CODECS[codec], number(dtype), SLOT, values.nbytes, data=data)
+    out = group("settle", CODECS[codec], number(dtype), ARRAY, SLOT, values.nbytes, data=data)
     used, failed, rest = words_of(out, "used", "failed")
     entries = np.frombuffer(rest[: len(chunks) * ENTRY.itemsize], ENTRY)
     slots = rest[len(chunks) * ENTRY.itemsize :]
@@ -84,8 +86,9 @@ def test_blocks_become_what_the_format_says(group, codec, dtype, last):
     # a chunk that saves less than its 16 bytes in front cost is none
     modes = [CODED, CONSTANT, CODED, RAW, RAW if last < 1024 else CODED]
     assert [mode for mode, _, _ in found] == modes
-    for entry, (mode, payload, _), chunk, block in zip(entries, found, chunks, blocks, strict=True):
-        assert entry["checksum"] == checksum(np.frombuffer(block, np.uint8))
+    for i, (mode, payload, _) in enumerate(found):
+        entry, chunk, block = entries[i], chunks[i], blocks[i]
+        assert entry["checksum"] == checksum(np.frombuffer(block, np.uint8), place_of(ARRAY, i))
         wanted = {
             RAW: block,
             CONSTANT: block[: values.itemsize],
@@ -112,7 +115,7 @@ def test_what_is_changed_is_kept_from_nvcomp(group, codec, dtype):
 
     def wrong(entries, payloads, codec=codec, dtype=dtype):
         data = entries.tobytes() + payloads
-        out = group("check", CODECS[codec], number(dtype), values.nbytes, data=data)
+        out = group("check", CODECS[codec], number(dtype), ARRAY, values.nbytes, data=data)
         found, rest = words_of(out, "wrong")
         return found, np.frombuffer(rest, np.uint8)
 
@@ -153,9 +156,21 @@ def test_what_nvcomp_decoded_is_compared(group):
     entries, _, _ = settled(group, values, "ans", "uint8", [b"x", b"y", b"z"])
     changed = values.copy()
     changed[[BLOCK + 77, -1]] ^= 1
+    turned = np.concatenate([values[BLOCK : 2 * BLOCK], values[:BLOCK], values[2 * BLOCK :]])
+    for one, other in ((entries, values), (entries[[1, 0, 2]], turned)):
+        assert list(
+            group(
+                "decoded",
+                CODECS["ans"],
+                number("uint8"),
+                ARRAY,
+                values.nbytes,
+                data=one.tobytes() + other.tobytes(),
+            )
+        ) == [one is entries] * 2 + [1]
     for data, wanted in ((values, [1, 1, 1]), (changed, [1, 0, 0])):
         given = entries.tobytes() + data.tobytes()
-        right = group("decoded", CODECS["ans"], number("uint8"), values.nbytes, data=given)
+        right = group("decoded", CODECS["ans"], number("uint8"), ARRAY, values.nbytes, data=given)
         assert list(right) == wanted
 
 
@@ -166,7 +181,7 @@ def test_versions_are_told_apart(group):
         payload = chunk_payload(b"chunk", "ans", "uint8", BLOCK, version)
         entry["size_and_mode"] = CODED << 24 | len(payload)
         data = entry.tobytes() + padded(payload)
-        out = group("check", CODECS["ans"], number("uint8"), values.nbytes, data=data)
+        out = group("check", CODECS["ans"], number("uint8"), ARRAY, values.nbytes, data=data)
         assert words_of(out, "wrong")[0] == wanted, version
 
 

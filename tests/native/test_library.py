@@ -163,6 +163,17 @@ def test_streams_are_those_of_python(examples, tmp_path, dtype, codec):
     assert np.array_equal(back, array)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float16", "uint8"])
+def test_constant_arrays_have_the_codec_of_python(examples, tmp_path, dtype):
+    array = np.full(500_000, 3, dtype)
+    array[77::99_991] = 4
+    array.tofile(tmp_path / "values")
+    name, stream = "bytes" if dtype == "uint8" else dtype, tmp_path / "stream"
+    done = run(examples / "compress_file", "compress", tmp_path / "values", stream, name)
+    assert done.returncode == 0, done.stderr
+    assert stream.read_bytes() == lanescope.compress(array).tobytes()
+
+
 def test_a_dimensionality_is_found(examples, tmp_path):
     """Of which GFC needs one other than 1: five series that take turns."""
     random = np.random.default_rng(1)

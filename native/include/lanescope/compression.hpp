@@ -116,7 +116,8 @@ LANESCOPE_API std::size_t most_bytes(std::size_t array_bytes, std::size_t dimens
 LANESCOPE_API std::vector<std::byte> compress(std::span<const std::byte> array,
                                               const Options& options = {});
 
-/// The same into memory with room for `most_bytes`; returns how many bytes the stream has.
+/// The same into memory with room for `most_bytes`, apart from the array; returns how many bytes
+/// the stream has.
 LANESCOPE_API std::size_t compress_into(std::span<const std::byte> array, std::span<std::byte> out,
                                         const Options& options = {});
 
@@ -127,7 +128,7 @@ LANESCOPE_API StreamInfo describe(std::span<const std::byte> stream);
 /// is named.
 LANESCOPE_API std::vector<std::byte> decompress(std::span<const std::byte> stream, int threads = 0);
 
-/// The same into memory of as many bytes as the array has.
+/// The same into memory of as many bytes as the array has, apart from the stream.
 LANESCOPE_API void decompress_into(std::span<const std::byte> stream, std::span<std::byte> out,
                                    int threads = 0);
 
@@ -138,7 +139,8 @@ LANESCOPE_API void decompress_into(std::span<const std::byte> stream, std::span<
 // Both arrays lie in the memory of one GPU, and `on` is a stream of it. What is on that is waited
 // for, and all is done when the call returns. The bytes are those that the host makes.
 
-/// `out` begins at a multiple of 16 bytes and has room for what comes, `most_bytes` at most.
+/// `out` begins at a multiple of 16 bytes and has room for what comes, `most_bytes` at most, apart
+/// from the array.
 LANESCOPE_API std::size_t compress_on_gpu(std::span<const std::byte> array,
                                           std::span<std::byte> out, const Options& options,
                                           cudaStream_t on);
@@ -276,7 +278,8 @@ class LANESCOPE_API GpuChannel {
   GpuChannel(GpuChannel&&) noexcept;
   GpuChannel& operator=(GpuChannel&&) noexcept;
 
-  /// Sends an array to one of as many bytes on the other GPU. Each stream is one of its GPU.
+  /// Sends an array to one of as many bytes on the other GPU, or elsewhere on the same one. Each
+  /// stream is one of its GPU.
   Ticket send(std::span<const std::byte> source, std::span<std::byte> target, Dtype dtype,
               cudaStream_t source_stream, cudaStream_t target_stream, std::string_view tag = {});
 

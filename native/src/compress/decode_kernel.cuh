@@ -28,20 +28,20 @@ template <typename Strip>
 __global__ void __launch_bounds__(kGroupThreads, DeviceShape<Strip>::kDecodeGroups)
     decode_kernel(const Entry* entries, const std::byte* payloads, std::size_t room, std::byte* out,
                   std::size_t bytes, Fault* fault, Settings settings, std::uint32_t value_bytes,
-                  Arrival arrival) {
+                  Binding binding, Arrival arrival) {
   using Shape = DeviceShape<Strip>;
   extern __shared__ uint4 shared_memory[];
   __shared__ GroupShared shared;
   const Group group = Group::only(&shared);
   auto* staging = reinterpret_cast<std::byte*>(shared_memory) +
                   group.warp * static_cast<int>(Shape::kDecodeRoom + Shape::kTileBytes);
-  GroupDecoder<Strip> decoder{group, staging, payloads, room, settings, value_bytes, 0};
+  GroupDecoder<Strip> decoder{group, staging, payloads, room, settings, value_bytes, binding, 0};
   const std::size_t blocks = blocks_of(bytes);
   for (std::size_t block = blockIdx.x; block < blocks; block += gridDim.x) {
     Wrong wrong = Wrong::late;
     if (arrival.stored == nullptr || !group.any(group.leads() && !await(arrival, block)))
-      wrong =
-          decoder.decode(entries[block], out + block * kBlockBytes, bytes_of_block(bytes, block));
+      wrong = decoder.decode(entries[block], out + block * kBlockBytes,
+                             bytes_of_block(bytes, block), block);
     if (group.leads() && wrong != Wrong::nothing)
       report(fault, static_cast<unsigned int>(block), wrong);
   }
@@ -56,7 +56,7 @@ template <typename Strip>
 void DecodeKernel<Strip>::launch(const Launch& launch, const Decoding& decoding) {
   decode_kernel<Strip><<<launch.ctas, launch.threads, launch.shared_bytes, launch.stream>>>(
       decoding.entries, decoding.payloads, decoding.room, decoding.out, decoding.bytes,
-      decoding.fault, decoding.settings, decoding.value_bytes, decoding.arrival);
+      decoding.fault, decoding.settings, decoding.value_bytes, decoding.binding, decoding.arrival);
 }
 
 }  // namespace lanescope::compress

@@ -109,6 +109,7 @@ struct DeviceChannel::State {
   ReportPool reports;
   InFlight in_flight;
   std::optional<std::size_t> damaged_block;
+  std::uint64_t last_number = first_number();  // of an array
 };
 
 DeviceChannel::State::State(int from_device, int to_device, const ChannelOptions& given, Via by)
@@ -263,6 +264,7 @@ void DeviceChannel::State::send_coded(Ticket& ticket, const Choice& choice, cons
                                       cudaStream_t target_stream) {
   begin_behind(source_stream, target_stream);
   prepare(ticket);
+  ++last_number;
   const auto slabs = cut(ticket.facts().bytes, options.slab_bytes);
   for (std::size_t part = 0; part < slabs.size(); ++part)
     send_slab(ticket, choice, slabs[part], part, source, target);
@@ -274,6 +276,7 @@ void DeviceChannel::State::send_slab(const Ticket& ticket, const Choice& choice,
   const unsigned int before = part > 0 ? rooms[(room_turn - 1) % rooms.size()].mark() : 0;
   const unsigned int* taken = part > 0 ? rooms[(room_turn - 1) % rooms.size()].taken() : nullptr;
   Room& room = next_room();
+  const Binding binding{last_number, slab.first_block};
   const cudaStream_t encoder = encoding[part % kSlabsAtOnce].get();
   const cudaStream_t decoder = decoding[part % kSlabsAtOnce].get();
   {
@@ -287,16 +290,17 @@ void DeviceChannel::State::send_slab(const Ticket& ticket, const Choice& choice,
                     padded(slab.bytes),
                     ticket.report().used(part),
                     via == Via::peer ? kApartToPeer : kApartToHost,
-                    room.progress()};
+                    room.progress(),
+                    binding};
     encode_blocks(choice, source + slab.begin, slab.bytes, sink, encoding_sms(choice), encoder);
     record(room.written, encoder);
   }
   const ScopedDevice scope(to);
   wait_for_value(decoder, room.stored(), room.mark());
   damage(room, slab, encoder, decoder);
-  decode_blocks(choice, room.entries(), room.payloads(), padded(slab.bytes), target + slab.begin,
-                slab.bytes, ticket.report().fault(part), decoding_sms(choice), decoder,
-                room.arrival(options.patience_s));
+  decode_blocks(choice, binding, room.entries(), room.payloads(), padded(slab.bytes),
+                target + slab.begin, slab.bytes, ticket.report().fault(part), decoding_sms(choice),
+                decoder, room.arrival(options.patience_s));
   record(room.free, decoder);
 }
 
@@ -414,6 +418,9 @@ std::shared_ptr<Ticket> DeviceChannel::send(const std::byte* source, std::byte* 
                                             cudaStream_t source_stream,
                                             cudaStream_t target_stream) {
   if (choice) require_possible(*choice);
+  if (overlap({source, bytes}, {target, bytes}))
+    throw Error("send", 0, "bad values",
+                "the array and the one for its values overlap; give another one");
   State& state = *state_;
   const std::lock_guard lock(state.mutex);
   state.in_flight.reap();

@@ -1,5 +1,6 @@
 #include "lanescope/compress/device_codec.hpp"
 
+#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -16,18 +17,6 @@ Choice checked(const Choice& choice, std::span<const std::uint64_t> shape) {
   if (shape.size() > kMostDimensions)
     throw Error("compress", 0, "bad shape", "an array has more than 16 dimensions");
   return choice;
-}
-
-Header header_of(const Choice& choice, std::size_t bytes, const std::vector<std::uint64_t>& shape) {
-  Header header;
-  header.version = version_of(choice.codec, choice.dtype);
-  header.codec = choice.codec;
-  header.dtype = choice.dtype;
-  header.dimensionality = static_cast<std::uint8_t>(choice.dimensionality);
-  header.bytes = bytes;
-  header.blocks = static_cast<std::uint32_t>(blocks_of(bytes));
-  header.dimensions = static_cast<std::uint8_t>(shape.size());
-  return header;
 }
 
 const Nvcomp& required(const Nvcomp* nvcomp, Codec codec) {
@@ -59,7 +48,8 @@ std::size_t room_of(const Choice& choice, std::size_t bytes, const Nvcomp* nvcom
 DeviceEncoding::DeviceEncoding(const Choice& choice, std::span<const std::byte> data,
                                std::span<const std::uint64_t> shape, int sms, cudaStream_t stream,
                                const Nvcomp* nvcomp)
-    : shape_(shape.begin(), shape.end()),
+    : data_(data),
+      shape_(shape.begin(), shape.end()),
       blocks_(blocks_of(data.size())),
       stream_(stream),
       entries_(blocks_ * sizeof(Entry), stream),
@@ -67,14 +57,14 @@ DeviceEncoding::DeviceEncoding(const Choice& choice, std::span<const std::byte> 
       header_(header_of(choice, data.size(), shape_)) {
   const StreamMemory counter(sizeof(unsigned long long), stream);
   set_behind(counter.data(), 0, sizeof(unsigned long long), stream);
-  const Sink sink{entries_.as<Entry>(), payloads_.data(), padded(data.size()),
-                  counter.as<unsigned long long>()};
+  Sink sink{entries_.as<Entry>(), payloads_.data(), padded(data.size()),
+            counter.as<unsigned long long>()};
+  sink.binding = binding_of(header_, shape_);
   encode(choice, data, sms, sink, nvcomp);
   unsigned long long used = 0;
   copy_behind(&used, counter.data(), sizeof used, stream);
   wait_for(stream);
   header_.stored_bytes = front_bytes(shape_.size(), blocks_) + bytes_used(used);
-  seal(header_, shape_);
 }
 
 void DeviceEncoding::encode(const Choice& choice, std::span<const std::byte> data, int sms,
@@ -99,18 +89,22 @@ void DeviceEncoding::write(std::span<std::byte> out) const {
   if (!is_aligned(out.data()))
     throw Error("compress", 0, "bad values",
                 "a stream in a GPU's memory has to begin at a multiple of 16 bytes");
+  require_apart_to_compress(data_, out.first(stream_bytes()));
   const std::size_t front = front_bytes(shape_.size(), blocks_);
-  const std::size_t descriptors = sizeof(Header) + 8 * shape_.size();
-  std::vector<std::byte> head(descriptors);
-  std::memcpy(head.data(), &header_, sizeof header_);
-  if (!shape_.empty()) std::memcpy(head.data() + sizeof header_, shape_.data(), 8 * shape_.size());
+  std::vector<std::byte> head(head_bytes(shape_.size()));
+  Header header = header_;
+  seal(header, shape_, {});  // where there are blocks, a kernel does so
+  std::memcpy(head.data(), &header, sizeof header);
+  if (!shape_.empty()) std::memcpy(head.data() + sizeof header, shape_.data(), 8 * shape_.size());
   set_behind(out.data() + front - kPayloadAlignment, 0, kPayloadAlignment, stream_);
   copy_behind(out.data(), head.data(), head.size(), stream_);
   const StreamMemory offsets(blocks_ * sizeof(std::uint64_t), stream_);
   const auto* entries = reinterpret_cast<const Entry*>(entries_.data());
   auto* places = reinterpret_cast<std::uint64_t*>(offsets.data());
-  order_entries(entries, blocks_, reinterpret_cast<Descriptor*>(out.data() + descriptors), places,
-                stream_);
+  const Front told{reinterpret_cast<Descriptor*>(out.data() + head.size()),
+                   reinterpret_cast<std::uint32_t*>(out.data() + offsetof(Header, checksum)),
+                   sum_before_descriptors(header, shape_), first_descriptor_place(shape_.size())};
+  order_entries(entries, blocks_, told, places, stream_);
   gather_payloads(entries, blocks_, payloads_.data(), places, out.data() + front, stream_);
   wait_for(stream_);
 }
@@ -132,13 +126,14 @@ Layout layout_on_device(std::span<const std::byte> compressed, cudaStream_t stre
 namespace {
 
 /// Decodes blocks in aligned memory, and waits for it; the lowest block that is wrong, if one is.
-std::optional<std::size_t> decode_here(const Choice& choice, std::span<const Entry> told,
-                                       const std::byte* payloads, std::size_t room,
-                                       std::span<std::byte> out, int sms, cudaStream_t stream) {
+std::optional<std::size_t> decode_here(const Choice& choice, const Binding& binding,
+                                       std::span<const Entry> told, const std::byte* payloads,
+                                       std::size_t room, std::span<std::byte> out, int sms,
+                                       cudaStream_t stream) {
   const StreamMemory entries(told.size_bytes(), stream), faults(sizeof(Fault), stream);
   copy_behind(entries.data(), told.data(), told.size_bytes(), stream);
   set_behind(faults.data(), 0, sizeof(Fault), stream);
-  decode_blocks(choice, entries.as<Entry>(), payloads, room, out.data(), out.size(),
+  decode_blocks(choice, binding, entries.as<Entry>(), payloads, room, out.data(), out.size(),
                 faults.as<Fault>(), sms, stream);
   Fault found{};
   copy_behind(&found, faults.data(), sizeof found, stream);
@@ -154,6 +149,7 @@ void decompress_on_device(const Layout& layout, std::span<const std::byte> compr
                           const Nvcomp* nvcomp) {
   require_room(layout, out.size());
   if (out.empty()) return;
+  require_apart_to_decompress(compressed, out);
   const Header& header = layout.header;
   const Choice choice{header.codec, header.dtype, header.dimensionality, header.version};
   const std::size_t front = layout.offsets.front();
@@ -169,11 +165,12 @@ void decompress_on_device(const Layout& layout, std::span<const std::byte> compr
   const std::size_t room = compressed.size() - front;
   std::optional<std::size_t> wrong;
   if (by_nvcomp(header.codec)) {
-    const NvcompDecoder decoder(nvcomp, choice, told, payloads, room, values, stream);
+    const NvcompDecoder decoder(nvcomp, choice, layout.binding, told, payloads, room, values,
+                                stream);
     wrong = decoder.check();
     if (!wrong) decoder.decode();
   } else {
-    wrong = decode_here(choice, told, payloads, room, values, sms, stream);
+    wrong = decode_here(choice, layout.binding, told, payloads, room, values, sms, stream);
   }
   if (aligned_out) {
     copy_behind(out.data(), values.data(), out.size(), stream);
@@ -194,6 +191,7 @@ std::size_t compress_through_device(int device, const Choice& choice,
                                 &nvcomp);
   if (out.size() < encoding.stream_bytes())
     throw Error("compress", 0, "no room", "the stream has less room than it may need");
+  require_apart_to_compress(data, out.first(encoding.stream_bytes()));
   const StreamMemory compressed(encoding.stream_bytes(), stream.get());
   encoding.write({compressed.data(), encoding.stream_bytes()});
   copy_behind(out.data(), compressed.data(), encoding.stream_bytes(), stream.get());
@@ -205,6 +203,7 @@ void decompress_through_device(int device, std::span<const std::byte> compressed
                                std::span<std::byte> out, const Nvcomp& nvcomp) {
   const Layout layout = layout_of(compressed);
   require_room(layout, out.size());
+  require_apart_to_decompress(compressed, out);
   const ScopedDevice scope(device);
   const Stream stream(device);
   const StreamMemory there(compressed.size(), stream.get()), values(out.size(), stream.get());

@@ -141,9 +141,9 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
   });
 }
 
-void decode_blocks(const Choice& choice, const Entry* entries, const std::byte* payloads,
-                   std::size_t room, std::byte* out, std::size_t bytes, Fault* fault, int sms,
-                   cudaStream_t stream, const Arrival& arrival) {
+void decode_blocks(const Choice& choice, const Binding& binding, const Entry* entries,
+                   const std::byte* payloads, std::size_t room, std::byte* out, std::size_t bytes,
+                   Fault* fault, int sms, cudaStream_t stream, const Arrival& arrival) {
   require_aligned(payloads);
   require_aligned(out);
   with_any_strip(choice, [&]<typename Strip>(Strip) {
@@ -153,7 +153,7 @@ void decode_blocks(const Choice& choice, const Entry* entries, const std::byte* 
         {ctas_of(layout, bytes, sms), kGroupThreads, layout.shared_bytes, stream},
         {entries, payloads, room, out, bytes, fault,
          Settings{choice.dimensionality, choice.version},
-         static_cast<std::uint32_t>(bytes_of(choice.dtype)), arrival});
+         static_cast<std::uint32_t>(bytes_of(choice.dtype)), binding, arrival});
     check(cudaGetLastError(), "decode_kernel");
   });
 }

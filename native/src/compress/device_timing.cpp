@@ -34,8 +34,8 @@ DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std
                   stream.get());
     check(cudaEventRecord(encoded.get(), stream.get()), "cudaEventRecord");
     check(cudaEventRecord(decoding.get(), stream.get()), "cudaEventRecord");
-    decode_blocks(choice, told, coded, room, out, data.size(), static_cast<Fault*>(fault.data()),
-                  sms, stream.get());
+    decode_blocks(choice, {}, told, coded, room, out, data.size(),
+                  static_cast<Fault*>(fault.data()), sms, stream.get());
     check(cudaEventRecord(decoded.get(), stream.get()), "cudaEventRecord");
     check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
     if (i == 0) continue;
@@ -85,7 +85,7 @@ DeviceTimes time_nvcomp(int device, const Nvcomp& nvcomp, const Choice& choice,
   copy_behind(&bytes, used.data(), sizeof bytes, stream.get());
   wait_for(stream.get());
   times.payload_bytes = bytes_used(bytes);
-  const NvcompDecoder decoder(&nvcomp, choice, told, payloads.data(), room, {out, data.size()},
+  const NvcompDecoder decoder(&nvcomp, choice, {}, told, payloads.data(), room, {out, data.size()},
                               stream.get());
   for (int i = 0; i <= repeats; ++i)
     time(i, times.decode_s, [&] {

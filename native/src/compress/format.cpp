@@ -25,12 +25,26 @@ T read(std::span<const std::byte> stream, std::size_t offset) {
   return value;
 }
 
-std::uint32_t checksum_of_front(Header header, const std::vector<std::uint64_t>& shape) {
+bool is_bound(const Header& header) {
+  return header.version >= kFirstBoundVersion;
+}
+
+/// The sum of parts of a header and a shape.
+std::uint64_t sum_of_head(Header header, std::span<const std::uint64_t> shape) {
   header.checksum = 0;
-  std::vector<std::byte> front(sizeof header + 8 * shape.size());
-  std::memcpy(front.data(), &header, sizeof header);
-  if (!shape.empty()) std::memcpy(front.data() + sizeof header, shape.data(), 8 * shape.size());
-  return checksum_of(front.data(), front.size());
+  std::vector<std::byte> head(head_bytes(shape.size()));
+  std::memcpy(head.data(), &header, sizeof header);
+  if (!shape.empty()) std::memcpy(head.data() + sizeof header, shape.data(), shape.size_bytes());
+  return checksum_sum(head.data(), head.size());
+}
+
+std::uint32_t checksum_of_front(const Header& header, std::span<const std::uint64_t> shape,
+                                std::span<const Descriptor> descriptors) {
+  if (!is_bound(header)) return checksum_end(sum_of_head(header, shape));
+  std::uint64_t sum = sum_before_descriptors(header, shape);
+  std::uint64_t place = first_descriptor_place(shape.size());
+  for (const Descriptor& one : descriptors) sum += checksum_part(one.word(), place++);
+  return checksum_end(sum);
 }
 
 void check_numbers(const Header& header, std::size_t length) {
@@ -88,16 +102,24 @@ std::size_t bytes_of(Dtype dtype) {
   return 1;
 }
 
-std::uint8_t version_of(Codec codec, Dtype dtype) {
-  return codec == Codec::delta && bytes_of(dtype) == 8 ? 2 : 1;
-}
-
 std::size_t front_bytes(std::size_t dimensions, std::size_t blocks) {
-  return padded(sizeof(Header) + 8 * dimensions + sizeof(Descriptor) * blocks);
+  return padded(head_bytes(dimensions) + sizeof(Descriptor) * blocks);
 }
 
-void seal(Header& header, const std::vector<std::uint64_t>& shape) {
-  header.checksum = checksum_of_front(header, shape);
+Binding binding_of(Header header, std::span<const std::uint64_t> shape) {
+  header.stored_bytes = 0;
+  return {sum_of_head(header, shape), 0, is_bound(header)};
+}
+
+void seal(Header& header, std::span<const std::uint64_t> shape,
+          std::span<const Descriptor> descriptors) {
+  header.checksum = checksum_of_front(header, shape, descriptors);
+}
+
+std::uint64_t sum_before_descriptors(Header header, std::span<const std::uint64_t> shape) {
+  const std::size_t head = head_bytes(shape.size());
+  return sum_of_head(header, shape) - checksum_begin(head) +
+         checksum_begin(head + sizeof(Descriptor) * header.blocks);
 }
 
 std::size_t front_length(std::span<const std::byte> header, std::size_t length) {
@@ -120,15 +142,23 @@ Layout layout_of(std::span<const std::byte> stream, std::size_t length) {
   layout.header = read<Header>(stream, 0);
   for (std::size_t i = 0; i < layout.header.dimensions; ++i)
     layout.shape.push_back(read<std::uint64_t>(stream, sizeof(Header) + 8 * i));
-  if (checksum_of_front(layout.header, layout.shape) != layout.header.checksum)
-    refuse("the checksum of its header does not fit");
+  const std::size_t descriptors = head_bytes(layout.shape.size());
+  layout.blocks.resize(layout.header.blocks);
+  if (!layout.blocks.empty())
+    std::memcpy(layout.blocks.data(), stream.data() + descriptors,
+                sizeof(Descriptor) * layout.blocks.size());
+  if (checksum_of_front(layout.header, layout.shape, layout.blocks) != layout.header.checksum)
+    refuse(is_bound(layout.header)
+               ? "the checksum of its header and its table of blocks does not fit: they were "
+                 "changed, or are not of one stream"
+               : "the checksum of its header does not fit");
   check_meaning(layout);
-  const std::size_t descriptors = sizeof(Header) + 8 * layout.shape.size();
+  layout.binding = binding_of(layout.header, layout.shape);
+  layout.offsets.reserve(layout.blocks.size());
   std::size_t offset = front;
-  for (std::size_t i = 0; i < layout.header.blocks; ++i) {
-    layout.blocks.push_back(read<Descriptor>(stream, descriptors + sizeof(Descriptor) * i));
+  for (std::size_t i = 0; i < layout.blocks.size(); ++i) {
     layout.offsets.push_back(offset);
-    offset += padded(layout.blocks.back().payload_bytes());
+    offset += padded(layout.blocks[i].payload_bytes());
     if (offset > length) refuse("block " + std::to_string(i) + " does not lie within the stream");
   }
   if (offset != length) refuse("there are bytes behind its last block");

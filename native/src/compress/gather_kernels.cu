@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "lanescope/compress/checksum.hpp"
 #include "lanescope/compress/gather_kernels.hpp"
 #include "lanescope/cuda_handles.hpp"
 
@@ -26,12 +27,11 @@ __device__ std::uint64_t sum_up(std::uint64_t value) {
 
 /// One block of threads: what it reads is 1/4096 of what was compressed.
 __global__ void __launch_bounds__(kScanThreads)
-    order_kernel(const Entry* entries, std::size_t blocks, Descriptor* descriptors,
-                 std::uint64_t* offsets) {
+    order_kernel(const Entry* entries, std::size_t blocks, Front front, std::uint64_t* offsets) {
   __shared__ std::uint64_t ends[kScanWarps];
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int warp = static_cast<int>(threadIdx.x) / kWarpLanes;
-  std::uint64_t done = 0;
+  std::uint64_t done = 0, sum = 0;
   for (std::size_t first = 0; first < blocks; first += kScanThreads) {
     const std::size_t i = first + threadIdx.x;
     const Descriptor descriptor = i < blocks ? entries[i].descriptor : Descriptor{};
@@ -45,12 +45,20 @@ __global__ void __launch_bounds__(kScanThreads)
       all += ends[other];
     }
     if (i < blocks) {
-      descriptors[i] = descriptor;
+      front.descriptors[i] = descriptor;
+      sum += checksum_part(descriptor.word(), front.place + i);
       offsets[i] = done + before + end - size;
     }
     done += all;
     __syncthreads();
   }
+  sum = sum_up(sum);
+  if (lane == kWarpLanes - 1) ends[warp] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  std::uint64_t all = front.sum;
+  for (int other = 0; other < kScanWarps; ++other) all += ends[other];
+  *front.checksum = checksum_end(all);
 }
 
 __global__ void __launch_bounds__(kGatherThreads)
@@ -75,10 +83,10 @@ __global__ void __launch_bounds__(kGatherThreads)
 
 }  // namespace
 
-void order_entries(const Entry* entries, std::size_t blocks, Descriptor* descriptors,
+void order_entries(const Entry* entries, std::size_t blocks, const Front& front,
                    std::uint64_t* offsets, cudaStream_t stream) {
   if (blocks == 0) return;
-  order_kernel<<<1, kScanThreads, 0, stream>>>(entries, blocks, descriptors, offsets);
+  order_kernel<<<1, kScanThreads, 0, stream>>>(entries, blocks, front, offsets);
   check(cudaGetLastError(), "order_kernel");
 }
 

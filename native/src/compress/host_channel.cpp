@@ -71,6 +71,7 @@ struct HostChannel::State {
   std::shared_ptr<PinnedArena> arena;
   ReportPool reports;
   InFlight in_flight;
+  std::uint64_t last_number = first_number();  // of an offload
 };
 
 HostChannel::State::State(int device, const HostChannelOptions& options)
@@ -114,7 +115,8 @@ void HostChannel::State::encode(Ticket& ticket, const Parcel& parcel, const std:
   const Report& report = ticket.report();
   report.clear_used(1, out.get());
   ticket.begin(out.get());
-  const Sink sink{parcel.entries(), parcel.payloads(), parcel.room_, report.used(0), kApartToHost};
+  Sink sink{parcel.entries(), parcel.payloads(), parcel.room_, report.used(0), kApartToHost};
+  sink.binding = {parcel.number_};
   encode_blocks(*parcel.choice_, source, parcel.bytes_, sink, sms(*parcel.choice_), out.get());
   ticket.end(out.get());
   report.bring_used(1, out.get());
@@ -147,8 +149,9 @@ void HostChannel::State::decode_mapped(Ticket& ticket, const Parcel& parcel, std
   const Report& report = ticket.report();
   report.clear_faults(1, in.get());
   ticket.begin(in.get());
-  decode_blocks(*parcel.choice_, parcel.entries(), parcel.payloads(), parcel.room_, target,
-                parcel.bytes_, report.fault(0), sms(*parcel.choice_), in.get());
+  decode_blocks(*parcel.choice_, {parcel.number_}, parcel.entries(), parcel.payloads(),
+                parcel.room_, target, parcel.bytes_, report.fault(0), sms(*parcel.choice_),
+                in.get());
   ticket.end(in.get());
   report.bring_faults(1, in.get());
 }
@@ -192,9 +195,9 @@ void HostChannel::State::stage(Ticket& ticket, Parcel& parcel, const Slab& slab,
           "cudaMemcpyAsync");
   }
   if (part > 0) record(before.free, in.get());
-  decode_blocks(*parcel.choice_, slot.entries(), slot.data(), piece.end - piece.begin,
-                target + slab.begin, slab.bytes, ticket.report().fault(part), sms(*parcel.choice_),
-                in.get());
+  decode_blocks(*parcel.choice_, {parcel.number_, slab.first_block}, slot.entries(), slot.data(),
+                piece.end - piece.begin, target + slab.begin, slab.bytes,
+                ticket.report().fault(part), sms(*parcel.choice_), in.get());
   if (part + 1 == ticket.facts().parts) record(slot.free, in.get());
 }
 
@@ -238,7 +241,8 @@ HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t b
   }
   facts.compressed = facts.encodes = report != nullptr;
   const auto parcel = std::make_shared<Parcel>(state.arena, bytes, state.options().slab_bytes,
-                                               facts.compressed ? choice : std::optional<Choice>());
+                                               facts.compressed ? choice : std::optional<Choice>(),
+                                               ++state.last_number);
   const auto ticket = std::make_shared<Ticket>(std::move(facts), state.gpu, std::move(report));
   parcel->offload_ = ticket;
   parcel->patience_s_ = state.options().patience_s;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -43,14 +44,16 @@ bool is_constant(Bytes block, std::size_t value_bytes) {
 /// Compresses the blocks of one thread.
 class Compressor {
  public:
-  explicit Compressor(const Choice& choice)
+  Compressor(const Choice& choice, const Binding& binding)
       : kind_{choice.codec, choice.dtype, choice.dimensionality},
-        value_bytes_(bytes_of(choice.dtype)) {}
+        value_bytes_(bytes_of(choice.dtype)),
+        binding_(binding) {}
 
   /// What stands for a block.
-  Descriptor describe(Bytes block, const Stored& stored) const {
-    return Descriptor::of(stored.mode, stored.payload_bytes,
-                          strips_.checksum(block.data(), block.size()));
+  Descriptor describe(std::size_t number, Bytes block, const Stored& stored) const {
+    return Descriptor::of(
+        stored.mode, stored.payload_bytes,
+        strips_.checksum(block.data(), block.size(), checksum_place(binding_, number)));
   }
 
   /// Writes a block's payload to `out`, which has room for the block as it is.
@@ -85,6 +88,7 @@ class Compressor {
   const HostStrips& strips_ = host_strips();
   StripKind kind_;
   std::size_t value_bytes_;
+  Binding binding_;
   std::unique_ptr<std::byte[]> coded_;
   std::unique_ptr<Aligned> copy_;
 };
@@ -127,7 +131,8 @@ class Decompressor {
       default:
         refuse(number, "it is stored in a way that this lanescope does not know");
     }
-    if (strips_.checksum(block.data(), block.size()) != layout_.blocks[number].checksum)
+    const std::uint64_t place = checksum_place(layout_.binding, number);
+    if (strips_.checksum(block.data(), block.size(), place) != layout_.blocks[number].checksum)
       refuse(number, "its checksum does not fit: it was changed after it was compressed");
   }
 
@@ -178,6 +183,35 @@ void require_possible(const Choice& choice) {
     throw Error("compress", 0, "bad choice", "this codec does not take values of this type");
 }
 
+Header header_of(const Choice& choice, std::size_t bytes, std::span<const std::uint64_t> shape) {
+  Header header;
+  header.codec = choice.codec;
+  header.dtype = choice.dtype;
+  header.dimensionality = static_cast<std::uint8_t>(choice.dimensionality);
+  header.bytes = bytes;
+  header.blocks = static_cast<std::uint32_t>(blocks_of(bytes));
+  header.dimensions = static_cast<std::uint8_t>(shape.size());
+  return header;
+}
+
+bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
+  constexpr std::less<const std::byte*> before;  // of any two addresses
+  return !one.empty() && !other.empty() && before(one.data(), other.data() + other.size()) &&
+         before(other.data(), one.data() + one.size());
+}
+
+void require_apart_to_compress(Bytes array, Bytes out) {
+  if (overlap(array, out))
+    throw Error("compress", 0, "bad values",
+                "the array and the memory for its stream overlap; give other memory");
+}
+
+void require_apart_to_decompress(Bytes stream, Bytes out) {
+  if (overlap(stream, out))
+    throw Error("decompress", 0, "no room",
+                "the stream and the memory for its array overlap; give other memory");
+}
+
 std::size_t most_stream_bytes(std::size_t bytes, std::size_t dimensions) {
   const std::size_t blocks = blocks_of(bytes);
   return front_bytes(dimensions, blocks) + padded(bytes);
@@ -189,8 +223,12 @@ std::size_t compress_on_host(const Choice& choice, std::span<const std::byte> da
   require_possible(choice);
   if (shape.size() > kMostDimensions)
     throw Error("compress", 0, "bad shape", "an array has more than 16 dimensions");
-  if (out.size() < most_stream_bytes(data.size(), shape.size()))
+  const std::size_t most = most_stream_bytes(data.size(), shape.size());
+  if (out.size() < most)
     throw Error("compress", 0, "no room", "the stream has less room than it may need");
+  require_apart_to_compress(data, out.first(most));
+  Header header = header_of(choice, data.size(), shape);
+  const Binding binding = binding_of(header, shape);
   const std::size_t blocks = blocks_of(data.size());
   const std::size_t front = front_bytes(shape.size(), blocks);
   std::vector<Descriptor> descriptors(blocks);
@@ -202,12 +240,12 @@ std::size_t compress_on_host(const Choice& choice, std::span<const std::byte> da
   in_parallel(
       blocks, kLeastBlocks,
       [&](std::size_t first, std::size_t last) {
-        Compressor compressor(choice);
+        Compressor compressor(choice, binding);
         std::size_t end = front + first * kBlockBytes;
         for (std::size_t i = first; i < last; ++i) {
           const Bytes block = block_of(data, i);
           const Stored stored = compressor.store(block, out.data() + end);
-          descriptors[i] = compressor.describe(block, stored);
+          descriptors[i] = compressor.describe(i, block, stored);
           const std::size_t whole = padded(stored.payload_bytes);
           std::memset(out.data() + end + stored.payload_bytes, 0, whole - stored.payload_bytes);
           end += whole;
@@ -222,16 +260,8 @@ std::size_t compress_on_host(const Choice& choice, std::span<const std::byte> da
     if (packed != out.data() + end) std::memmove(out.data() + end, packed, part.bytes);
     end += part.bytes;
   }
-  Header header;
-  header.version = version_of(choice.codec, choice.dtype);
-  header.codec = choice.codec;
-  header.dtype = choice.dtype;
-  header.dimensionality = static_cast<std::uint8_t>(choice.dimensionality);
-  header.bytes = data.size();
   header.stored_bytes = end;
-  header.blocks = static_cast<std::uint32_t>(blocks);
-  header.dimensions = static_cast<std::uint8_t>(shape.size());
-  seal(header, {shape.begin(), shape.end()});
+  seal(header, shape, descriptors);
   std::memset(out.data(), 0, front);
   std::memcpy(out.data(), &header, sizeof header);
   if (!shape.empty()) std::memcpy(out.data() + sizeof header, shape.data(), shape.size_bytes());
@@ -256,6 +286,7 @@ void restore_block(const Layout& layout, std::size_t block, std::span<const std:
 void decompress_on_host(const Layout& layout, std::span<const std::byte> stream,
                         std::span<std::byte> out, int threads) {
   require_room(layout, out.size());
+  require_apart_to_decompress(stream, out);
   in_parallel(
       layout.blocks.size(), kLeastBlocks,
       [&](std::size_t first, std::size_t last) {

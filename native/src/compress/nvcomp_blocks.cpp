@@ -131,7 +131,7 @@ void NvcompEncoder::encode() const {
   settle_blocks(
       {data_.data(), data_.size(), value_bytes_of(choice_), table_.out_bytes(), table_.statuses(),
        table_.count(), codec_.version(), choice_.codec, choice_.dtype, sink_.entries,
-       sink_.payloads, slot_bytes_, sink_.used, failed_.as<unsigned long long>()},
+       sink_.payloads, slot_bytes_, sink_.used, failed_.as<unsigned long long>(), sink_.binding},
       stream_);
 }
 
@@ -145,7 +145,7 @@ void NvcompEncoder::require_coded() const {
                     codec_.meaning_of(static_cast<int>(failed & 0xFFFFFFFF)));
 }
 
-NvcompDecoder::NvcompDecoder(const Nvcomp* nvcomp, const Choice& choice,
+NvcompDecoder::NvcompDecoder(const Nvcomp* nvcomp, const Choice& choice, const Binding& binding,
                              std::span<const Entry> entries, const std::byte* payloads,
                              std::size_t room, std::span<std::byte> out, cudaStream_t stream)
     : codec_(codec_for(nvcomp, choice, entries)),
@@ -154,9 +154,16 @@ NvcompDecoder::NvcompDecoder(const Nvcomp* nvcomp, const Choice& choice,
       entries_(entries.size_bytes(), stream),
       wrong_(sizeof(unsigned long long), stream),
       numbers_(coded_.size() * sizeof(std::uint32_t), stream),
-      checking_{entries_.as<Entry>(), payloads,     room,
-                choice.codec,         choice.dtype, value_bytes_of(choice),
-                out.data(),           out.size(),   wrong_.as<unsigned long long>()},
+      checking_{entries_.as<Entry>(),
+                payloads,
+                room,
+                choice.codec,
+                choice.dtype,
+                value_bytes_of(choice),
+                out.data(),
+                out.size(),
+                wrong_.as<unsigned long long>(),
+                binding},
       table_(coded_chunks(entries, coded_, payloads, out), stream) {
   copy_behind(entries_.data(), entries.data(), entries.size_bytes(), stream);
   copy_behind(numbers_.data(), coded_.data(), coded_.size() * sizeof(std::uint32_t), stream);

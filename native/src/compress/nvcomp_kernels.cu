@@ -31,8 +31,15 @@ __global__ void __launch_bounds__(kThreads) settle_kernel(Settling settling, std
 __global__ void __launch_bounds__(kThreads) check_kernel(Checking checking, std::size_t blocks) {
   __shared__ GroupShared groups[kGroups];
   const Group group = Group::mine(groups);
-  BlockChecker checker{
-      {group, nullptr, checking.payloads, checking.room, {}, checking.value_bytes, 0}, checking};
+  BlockChecker checker{{group,
+                        nullptr,
+                        checking.payloads,
+                        checking.room,
+                        {},
+                        checking.value_bytes,
+                        checking.binding,
+                        0},
+                       checking};
   for_mine(group, blocks, [&](std::size_t block) {
     const bool good = checker.check(block, bytes_of_block(checking.bytes, block));
     if (group.leads() && !good) keep_first(checking.wrong, block, 0);
@@ -47,8 +54,7 @@ __global__ void __launch_bounds__(kThreads)
   for_mine(group, count, [&](std::size_t i) {
     const std::size_t block = blocks[i];
     const std::uint32_t bytes = bytes_of_block(checking.bytes, block);
-    const bool same = has_checksum(group, checking.out + block * kBlockBytes, bytes,
-                                   checking.entries[block].descriptor.checksum);
+    const bool same = has_checksum(group, checking, block, bytes);
     if (group.leads() && (!same || statuses[i] != 0 || out_bytes[i] != bytes))
       keep_first(checking.wrong, block, statuses[i]);
   });

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "lanescope/compress/host_channel.hpp"
@@ -11,11 +12,12 @@ constexpr std::size_t kPayloadsAt = 256;  // entries end at a multiple of it
 }  // namespace
 
 Parcel::Parcel(std::shared_ptr<PinnedArena> arena, std::size_t bytes, std::size_t slab_bytes,
-               const std::optional<Choice>& choice)
+               const std::optional<Choice>& choice, std::uint64_t number)
     : arena_(std::move(arena)),
       bytes_(bytes),
       slab_bytes_(slab_bytes),
       choice_(choice),
+      number_(number),
       room_(padded(bytes)) {
   if (bytes > 0) range_ = arena_->take(front_bytes() + room_);
 }
@@ -49,6 +51,11 @@ std::size_t Parcel::held_bytes() const {
 void Parcel::damage(std::size_t block) {
   stored_bytes();
   if (block < blocks()) entries()[block].descriptor.checksum ^= 1;
+}
+
+void Parcel::exchange(std::size_t one, std::size_t other) {
+  stored_bytes();
+  if (std::max(one, other) < blocks()) std::swap(entries()[one], entries()[other]);
 }
 
 void Parcel::shrink(std::size_t used) {

@@ -1,6 +1,7 @@
 #include "lanescope/compress/slabs.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 
 namespace lanescope::compress {
@@ -16,6 +17,10 @@ bool lies_within(const Entry& entry, std::size_t begin, std::size_t end) {
 }
 
 }  // namespace
+
+std::uint64_t first_number() {
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
 
 std::vector<Slab> cut(std::size_t bytes, std::size_t slab_bytes) {
   std::vector<Slab> slabs;

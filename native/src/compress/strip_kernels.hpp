@@ -33,6 +33,7 @@ struct Decoding {
   Fault* fault;
   Settings settings;
   std::uint32_t value_bytes;
+  Binding binding;
   Arrival arrival;
 };
 

@@ -110,11 +110,12 @@ std::vector<std::byte> sample_on_host(Bytes array) {
 
 core::Choice smallest(core::Dtype dtype, Bytes sample) {
   Scale scale(dtype, sample.size());
-  const std::size_t raw = scale.bytes(core::Codec::raw, 1, sample);
+  const std::size_t raw = core::most_stream_bytes(sample.size(), 1);
   std::optional<std::size_t> least;
   core::Choice best{core::Codec::raw, dtype, 1};
+  // Where all of it is constant, the first one is taken, as Python does.
   for (const auto codec :
-       {core::Codec::exponent, core::Codec::delta, core::Codec::gfc, core::Codec::zvc}) {
+       {core::Codec::delta, core::Codec::zvc, core::Codec::gfc, core::Codec::exponent}) {
     if (!can_take(codec, dtype)) continue;
     const int dimensionality =
         codec == core::Codec::gfc ? best_dimensionality(scale, least_even(sample)) : 1;

@@ -859,6 +859,9 @@ class Parcel:
     def damage(self, block: int) -> None:
         """For tests: damage a block."""
 
+    def exchange(self, one: int, other: int) -> None:
+        """For tests: let two blocks change places."""
+
 class HostChannel:
     """Arrays to pinned memory of the host and back."""
 

@@ -146,7 +146,8 @@ class Channel:
         tag
             A name for arrays of its kind, about which the rule learns together.
         out
-            An array on the other GPU that gets the values, in place of a new one; of as many bytes.
+            An array on the other GPU that gets the values, in place of a new one; of as many bytes,
+            none of them those of the array to send.
 
         Returns
         -------

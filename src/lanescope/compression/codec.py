@@ -31,6 +31,9 @@ _MOST_THREADS = 1024
 _GPU = 0
 #: A codec that saves less costs more than it gains.
 _LEAST_SAVED = 0.01
+#: Where all that is looked at is constant, the first one is taken: of these, the one that makes
+#: other values among constant ones smallest.
+_TRIED = (Codec.DELTA, Codec.ZVC, Codec.GFC, Codec.EXPONENT)
 
 
 def compress(
@@ -64,7 +67,8 @@ def compress(
     threads
         Of the host; 0: as many as there are CPUs at hand, 16 at most.
     out
-        Memory for the stream, `most_bytes` of it, in place of new memory, which costs time.
+        Memory for the stream, `most_bytes` of it, apart from the array, in place of new memory,
+        which costs time.
 
     Returns
     -------
@@ -78,7 +82,8 @@ def compress(
     Raises
     ------
     InputError
-        If the array is none, or the codec does not take its values, or needs what is not there.
+        If the array is none, or the codec does not take its values, or needs what is not there; if
+        `out` overlaps the array.
     """
     if dtype is not None:
         _dtype_named(dtype)
@@ -151,7 +156,7 @@ def decompress(stream: Any, *, out: Any = None, framework: str = "numpy", thread
         As `compress` returned it, or the same bytes, on the host or in a GPU's memory.
     out
         An array where the stream lies, in C order, that gets the values in place of a new one; it
-        has as many bytes.
+        has as many bytes, and shares none with the stream.
     framework
         Of a new array: ``numpy``, where bf16 comes as ml_dtypes.bfloat16 if the program has
         imported ml_dtypes, else as uint16, or ``torch``; for a stream in a GPU's
@@ -163,7 +168,7 @@ def decompress(stream: Any, *, out: Any = None, framework: str = "numpy", thread
     ------
     InputError
         If the stream was cut off or changed: the block is named. `out` then holds some of it. If
-        it needs nvCOMP or a GPU, and there is none.
+        it needs nvCOMP or a GPU, and there is none. If `out` overlaps the stream.
     """
     _require_threads(threads)
     if gpu.on_gpu(stream):
@@ -241,7 +246,7 @@ def best_codec(values: Any, dtype: native.Dtype | None) -> tuple[Codec, int]:
         return len(native.compress(data.view(word), chosen, kind, dimensionality, 1))
 
     tried = {}
-    for codec in (Codec.EXPONENT, Codec.DELTA, Codec.GFC, Codec.ZVC):
+    for codec in _TRIED:
         if native.can_compress(native.Codec[codec], kind):
             dimensionality = 1
             if codec is Codec.GFC:  # one block tells from how far back to predict
@@ -249,7 +254,7 @@ def best_codec(values: Any, dtype: native.Dtype | None) -> tuple[Codec, int]:
                 dimensionality = min(_DIMENSIONALITIES, key=lambda d: size(Codec.GFC, d, one))
             tried[codec, dimensionality] = size(codec, dimensionality, sample)
     best = min(tried, key=tried.__getitem__, default=(Codec.RAW, 1))
-    if tried.get(best, 0) >= size(Codec.RAW, 1, sample) * (1 - _LEAST_SAVED):
+    if tried.get(best, 0) >= most_bytes(len(sample)) * (1 - _LEAST_SAVED):
         return Codec.RAW, 1
     return best
 

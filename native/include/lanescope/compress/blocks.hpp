@@ -10,8 +10,10 @@ namespace lanescope::compress {
 // What of a stream's format the kernels of a GPU know. A container of the standard library here
 // would be read again for each kernel and architecture.
 
-/// The newest version, which `delta` has for 64-bit values; other streams are of version 1.
-inline constexpr std::uint8_t kVersion = 2;
+/// The version of streams that are made. Before version 3 checksums bound neither blocks to their
+/// places nor a header to its blocks; version 1 had differences of order 1 alone.
+inline constexpr std::uint8_t kVersion = 3;
+inline constexpr std::uint8_t kFirstBoundVersion = 3;
 inline constexpr std::size_t kBlockBytes = 64 << 10;
 inline constexpr std::size_t kStripBytes = 16 << 10;
 inline constexpr std::size_t kStrips = kBlockBytes / kStripBytes;
@@ -54,9 +56,16 @@ enum class Dtype : std::uint8_t {
 /// How a block is stored: as it is, as one value that all of it repeats, or coded.
 enum class BlockMode : std::uint8_t { raw = 0, constant = 1, coded = 2 };
 
+/// What checksums of blocks are bound to, so that a block is wrong in any other place.
+struct Binding {
+  std::uint64_t array = 0;        ///< Of a stream what its header says; of a transfer its number.
+  std::uint64_t first_block = 0;  ///< The number in the array of the first block that is coded.
+  bool bound = true;              ///< Not in streams before version 3.
+};
+
 struct Descriptor {
   std::uint32_t size_and_mode = 0;  ///< Bytes of the payload without padding, and the mode on top.
-  std::uint32_t checksum = 0;       ///< Of the block as it was: `checksum_of`.
+  std::uint32_t checksum = 0;       ///< Of the block as it was, and of its place.
 
   LANESCOPE_LANES static Descriptor of(BlockMode mode, std::size_t payload_bytes,
                                        std::uint32_t checksum) {
@@ -64,6 +73,9 @@ struct Descriptor {
             checksum};
   }
   LANESCOPE_LANES std::size_t payload_bytes() const { return size_and_mode & 0xFFFFFF; }
+  LANESCOPE_LANES std::uint64_t word() const {
+    return static_cast<std::uint64_t>(checksum) << 32 | size_and_mode;
+  }
   LANESCOPE_LANES std::uint8_t mode() const {
     return static_cast<std::uint8_t>(size_and_mode >> 24);
   }

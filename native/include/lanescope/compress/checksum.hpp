@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "lanescope/compress/blocks.hpp"
 #include "lanescope/compress/lanes.hpp"
 
 namespace lanescope::compress {
@@ -21,6 +22,13 @@ LANESCOPE_LANES constexpr std::uint64_t checksum_part(std::uint64_t word, std::u
 /// The part of the number of bytes.
 LANESCOPE_LANES constexpr std::uint64_t checksum_begin(std::uint64_t bytes) {
   return checksum_part(bytes, ~std::uint64_t{0} - 1);
+}
+
+/// The part of a block's place, apart from those of words; 0 where nothing is bound.
+LANESCOPE_LANES constexpr std::uint64_t checksum_place(const Binding& binding,
+                                                       std::uint64_t block) {
+  constexpr std::uint64_t kPlaces = std::uint64_t{1} << 63;
+  return binding.bound ? checksum_part(binding.array, kPlaces + binding.first_block + block) : 0;
 }
 
 /// 32 bits of a sum of parts.
@@ -47,9 +55,9 @@ inline std::uint64_t checksum_sum(const void* data, std::size_t bytes) {
   return sum;
 }
 
-/// The checksum of bytes.
-inline std::uint32_t checksum_of(const void* data, std::size_t bytes) {
-  return checksum_end(checksum_sum(data, bytes));
+/// The checksum of bytes, and of the part of their place.
+inline std::uint32_t checksum_of(const void* data, std::size_t bytes, std::uint64_t place = 0) {
+  return checksum_end(checksum_sum(data, bytes) + place);
 }
 
 }  // namespace LANESCOPE_CPU

@@ -40,6 +40,7 @@ struct Sink {
   unsigned long long* used;  ///< In the encoding device's own memory; 0 before, see `bytes_used`.
   int apart_clocks = 0;      ///< By so much later each further group of an SM begins.
   Progress progress = {};
+  Binding binding = {};
 };
 
 /// Across a link the first payload counts, and what groups compute meanwhile does not: one after

@@ -30,13 +30,14 @@ class DeviceEncoding {
   std::size_t stream_bytes() const noexcept { return header_.stored_bytes; }
 
   /// Puts the stream to device memory, aligned to 16 bytes; returns when it is there. Throws
-  /// `Error` where there is less room.
+  /// `Error` where there is less room, or the array lies there.
   void write(std::span<std::byte> out) const;
 
  private:
   void encode(const Choice& choice, std::span<const std::byte> data, int sms, const Sink& sink,
               const Nvcomp* nvcomp) const;
 
+  std::span<const std::byte> data_;
   std::vector<std::uint64_t> shape_;
   std::size_t blocks_;
   cudaStream_t stream_;

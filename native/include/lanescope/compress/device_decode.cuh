@@ -79,10 +79,12 @@ struct GroupDecoder {
   std::size_t room;
   Settings settings;
   std::uint32_t value_bytes;
+  Binding binding;
   int turn;  ///< 0 and 1 by turns.
 
   /// Returns, in the leading thread, what is wrong.
-  __device__ Wrong decode(const Entry& entry, std::byte* out, std::uint32_t bytes) {
+  __device__ Wrong decode(const Entry& entry, std::byte* out, std::uint32_t bytes,
+                          std::size_t block) {
     const StripPart mine = StripPart::of(group.warp, bytes);
     std::uint64_t sum = 0;
     const Wrong wrong = restore(entry, out, bytes, mine, sum);
@@ -92,7 +94,7 @@ struct GroupDecoder {
     if (group.any(wrong != Wrong::nothing))
       return wrong == Wrong::mode ? Wrong::mode : Wrong::payload;
     if (!group.leads()) return Wrong::nothing;
-    std::uint64_t all = checksum_begin(bytes);
+    std::uint64_t all = checksum_begin(bytes) + checksum_place(binding, block);
 #pragma unroll
     for (std::size_t strip = 0; strip < kStrips; ++strip) all += group.shared->sums[turn][strip];
     return checksum_end(all) == entry.descriptor.checksum ? Wrong::nothing : Wrong::checksum;

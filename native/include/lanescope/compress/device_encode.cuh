@@ -40,7 +40,7 @@ struct GroupEncoder {
         if (padded(size) < padded(bytes)) descriptor = Descriptor::of(BlockMode::coded, size, 0);
       }
     }
-    std::byte* out = place(descriptor, bytes, sink.entries + block);
+    std::byte* out = place(descriptor, bytes, block);
     ahead();
     if (out == nullptr) return;
     if (descriptor.mode() == static_cast<std::uint8_t>(BlockMode::raw)) {
@@ -118,16 +118,16 @@ struct GroupEncoder {
 
   /// Takes room for a payload, and the group's next block at the same time, and writes the entry;
   /// null where there is no room.
-  __device__ std::byte* place(Descriptor descriptor, std::uint32_t bytes, Entry* entry) {
+  __device__ std::byte* place(Descriptor descriptor, std::uint32_t bytes, std::size_t block) {
     const std::size_t size = padded(descriptor.payload_bytes());
     if (group.leads()) {
-      std::uint64_t sum = checksum_begin(bytes);
+      std::uint64_t sum = checksum_begin(bytes) + checksum_place(sink.binding, block);
 #pragma unroll
       for (std::size_t strip = 0; strip < kStrips; ++strip) sum += group.shared->sums[0][strip];
       descriptor.checksum = checksum_end(sum);
       const unsigned long long used = atomicAdd(sink.used, kOneTaken + size);
       const std::uint64_t offset = bytes_used(used);
-      *entry = {descriptor, offset};
+      sink.entries[block] = {descriptor, offset};
       group.shared->place = offset;
       group.shared->taken = used >> kUsedBits;
       std::uint32_t begin = kStripTable / 4;

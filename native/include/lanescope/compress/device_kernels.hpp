@@ -19,10 +19,11 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
 void load_kernels(const Choice& choice);
 
 /// Decodes what `encode_blocks` made, wherever it lies now, into `bytes` bytes at `out` (aligned to
-/// 16), and compares checksums. Never reads outside of the first `room` bytes of `payloads`, nor
-/// writes outside of `out`, whatever entries and payloads hold.
-void decode_blocks(const Choice& choice, const Entry* entries, const std::byte* payloads,
-                   std::size_t room, std::byte* out, std::size_t bytes, Fault* fault, int sms,
-                   cudaStream_t stream, const Arrival& arrival = {});
+/// 16), and compares checksums, with the binding that the sink had. Never reads outside of the
+/// first `room` bytes of `payloads`, nor writes outside of `out`, whatever entries and payloads
+/// hold.
+void decode_blocks(const Choice& choice, const Binding& binding, const Entry* entries,
+                   const std::byte* payloads, std::size_t room, std::byte* out, std::size_t bytes,
+                   Fault* fault, int sms, cudaStream_t stream, const Arrival& arrival = {});
 
 }  // namespace lanescope::compress

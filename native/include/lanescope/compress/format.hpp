@@ -27,12 +27,9 @@ inline constexpr std::size_t kMostDimensions = 16;
 
 std::size_t bytes_of(Dtype dtype);
 
-/// The version of streams that such values are coded to.
-std::uint8_t version_of(Codec codec, Dtype dtype);
-
 struct Header {
   std::uint32_t magic = kMagic;
-  std::uint8_t version = 1;
+  std::uint8_t version = kVersion;
   Codec codec = Codec::raw;
   Dtype dtype = Dtype::bytes;
   std::uint8_t dimensionality = 1;  ///< Of GFC: how far back a value's prediction lies, 1 to 32.
@@ -42,7 +39,8 @@ struct Header {
   std::uint8_t dimensions = 0;  ///< Of the shape.
   std::uint8_t reserved[3] = {};
   std::uint32_t unused = 0;
-  std::uint32_t checksum = 0;  ///< Of the other bytes of the header and of the shape.
+  std::uint32_t checksum = 0;  ///< Of the other bytes of the header, the shape and, since version
+                               ///< 3, the descriptors.
 };
 static_assert(sizeof(Header) == 40);
 
@@ -52,6 +50,7 @@ struct Layout {
   std::vector<std::uint64_t> shape;
   std::vector<Descriptor> blocks;
   std::vector<std::size_t> offsets;  ///< Of each block's payload.
+  Binding binding;                   ///< Of each block's checksum.
 };
 
 /// Reads and checks all but the payloads. Throws `Error` with one sentence that says what is wrong.
@@ -64,8 +63,24 @@ Layout layout_of(std::span<const std::byte> front, std::size_t length);
 /// all where there are fewer. Throws `Error`.
 std::size_t front_length(std::span<const std::byte> header, std::size_t length);
 
+/// What the blocks of a stream are bound to: all that a header says but the stream's length, which
+/// is not known before they are coded.
+Binding binding_of(Header header, std::span<const std::uint64_t> shape);
+
 /// Puts the checksum into a header that is complete otherwise.
-void seal(Header& header, const std::vector<std::uint64_t>& shape);
+void seal(Header& header, std::span<const std::uint64_t> shape,
+          std::span<const Descriptor> descriptors);
+
+/// The sum of which that checksum is made, but for the parts of the descriptors.
+std::uint64_t sum_before_descriptors(Header header, std::span<const std::uint64_t> shape);
+
+/// Where descriptors begin, and the place of the first one in the checksum.
+inline std::size_t head_bytes(std::size_t dimensions) {
+  return sizeof(Header) + 8 * dimensions;
+}
+inline std::size_t first_descriptor_place(std::size_t dimensions) {
+  return head_bytes(dimensions) / 8;
+}
 
 inline bool is_aligned(const void* memory) {
   return reinterpret_cast<std::uintptr_t>(memory) % kPayloadAlignment == 0;

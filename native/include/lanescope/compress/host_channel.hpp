@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -31,9 +32,9 @@ struct HostChannelOptions {
 class Parcel {
  public:
   /// For channels. Takes memory for the array as it is, and for its entries: what is left of it
-  /// goes back when the size is known. Throws `Error`.
+  /// goes back when the size is known. Its blocks are bound to `number`. Throws `Error`.
   Parcel(std::shared_ptr<PinnedArena> arena, std::size_t bytes, std::size_t slab_bytes,
-         const std::optional<Choice>& choice);
+         const std::optional<Choice>& choice, std::uint64_t number);
   ~Parcel();
   Parcel(const Parcel&) = delete;
   Parcel& operator=(const Parcel&) = delete;
@@ -47,8 +48,9 @@ class Parcel {
   /// Pinned memory that it holds at the moment.
   std::size_t held_bytes() const;
 
-  /// For tests: changes the entry of a block.
+  /// For tests: changes the entry of a block, or lets two blocks change places.
   void damage(std::size_t block);
+  void exchange(std::size_t one, std::size_t other);
 
  private:
   friend class HostChannel;
@@ -71,6 +73,7 @@ class Parcel {
   std::size_t bytes_;
   std::size_t slab_bytes_;
   std::optional<Choice> choice_;
+  std::uint64_t number_;  // of the offload
   mutable std::mutex mutex_;
   Range range_{};
   std::size_t room_;  // for payloads

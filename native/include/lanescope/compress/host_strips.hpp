@@ -35,7 +35,7 @@ struct HostStrips {
                  std::byte* out, std::size_t bytes);
 
   /// `checksum_of`.
-  std::uint32_t (*checksum)(const void* data, std::size_t bytes);
+  std::uint32_t (*checksum)(const void* data, std::size_t bytes, std::uint64_t place);
 };
 
 /// Those that this CPU can run, the fastest one last.

@@ -92,9 +92,9 @@ class NvcompDecoder {
  public:
   /// The entries lie on the host until `check` returns, payloads and `out` in the device's memory,
   /// aligned to 16. Throws `Error`, also where a block needs nvCOMP and it is not given.
-  NvcompDecoder(const Nvcomp* nvcomp, const Choice& choice, std::span<const Entry> entries,
-                const std::byte* payloads, std::size_t room, std::span<std::byte> out,
-                cudaStream_t stream);
+  NvcompDecoder(const Nvcomp* nvcomp, const Choice& choice, const Binding& binding,
+                std::span<const Entry> entries, const std::byte* payloads, std::size_t room,
+                std::span<std::byte> out, cudaStream_t stream);
 
   /// Puts back what nvCOMP did not code, and waits for it; the lowest block that is not as it was,
   /// if one is. Then nvCOMP must not be given the others. Throws `Error`.

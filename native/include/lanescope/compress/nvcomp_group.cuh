@@ -90,7 +90,8 @@ struct BlockSettler {
     }
     if (!group.leads()) return;
     const auto mode = constant ? BlockMode::constant : coded ? BlockMode::coded : BlockMode::raw;
-    to.entries[block] = {Descriptor::of(mode, used, checksum_end(sum + checksum_begin(bytes))),
+    const std::uint64_t about = checksum_begin(bytes) + checksum_place(to.binding, block);
+    to.entries[block] = {Descriptor::of(mode, used, checksum_end(sum + about)),
                          block * to.slot_bytes};
     atomicAdd(to.used, static_cast<unsigned long long>(padded(used)));
   }
@@ -131,7 +132,7 @@ struct BlockChecker {
   __device__ bool check(std::size_t block, std::uint32_t bytes) {
     const Entry entry = of.entries[block];
     if (entry.descriptor.mode() != static_cast<std::uint8_t>(BlockMode::coded))
-      return others.decode(entry, of.out + block * kBlockBytes, bytes) == Wrong::nothing;
+      return others.decode(entry, of.out + block * kBlockBytes, bytes, block) == Wrong::nothing;
     const Group& group = others.group;
     const auto size = static_cast<std::uint32_t>(entry.descriptor.payload_bytes());
     if (entry.offset % 16 != 0 || entry.offset > of.room || padded(size) > of.room - entry.offset ||
@@ -151,11 +152,13 @@ struct BlockChecker {
 
 /// Whether a block that nvCOMP decoded has the checksum that it should have; the leading thread
 /// gets it.
-__device__ inline bool has_checksum(const Group& group, const std::byte* block, std::uint32_t bytes,
-                                    std::uint32_t checksum) {
-  const std::uint64_t sum = sum_of_group(
-      group, take_units(group, block, bytes, 0, [](uint4, std::uint32_t, std::uint32_t) {}));
-  return checksum_end(sum + checksum_begin(bytes)) == checksum;
+__device__ inline bool has_checksum(const Group& group, const Checking& of, std::size_t block,
+                                    std::uint32_t bytes) {
+  const std::uint64_t sum =
+      sum_of_group(group, take_units(group, of.out + block * kBlockBytes, bytes, 0,
+                                     [](uint4, std::uint32_t, std::uint32_t) {}));
+  const std::uint64_t about = checksum_begin(bytes) + checksum_place(of.binding, block);
+  return checksum_end(sum + about) == of.entries[block].descriptor.checksum;
 }
 
 }  // namespace lanescope::compress

@@ -32,6 +32,7 @@ struct Settling {
   std::size_t slot_bytes;
   unsigned long long* used;    ///< 0 before; then the bytes of all payloads, each padded.
   unsigned long long* failed;  ///< Blocks that nvCOMP could not code.
+  Binding binding;
 };
 
 /// What is to be done with a stream before nvCOMP decodes its chunks.
@@ -45,6 +46,7 @@ struct Checking {
   std::byte* out;  ///< Aligned to 16.
   std::size_t bytes;
   unsigned long long* wrong;  ///< Blocks that are not as they were.
+  Binding binding;
 };
 
 /// Finds for each block how it is stored, and makes its entry and its payload: of one value, of

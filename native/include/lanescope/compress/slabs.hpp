@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,10 @@ struct Slab {
   std::size_t first_block;
   std::size_t blocks;
 };
+
+/// From where a channel numbers what it carries, so that what is left of another channel in memory
+/// is not taken for its own.
+std::uint64_t first_number();
 
 /// Cuts an array; `slab_bytes` is a multiple of `kBlockBytes`, and only the last slab has fewer.
 std::vector<Slab> cut(std::size_t bytes, std::size_t slab_bytes);
