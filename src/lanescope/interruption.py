@@ -84,6 +84,7 @@ def leave(code: int) -> NoReturn:
     """
     import atexit
 
+    _process.leaves = True
     atexit._run_exitfuncs()  # folders for the time being
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -105,8 +106,10 @@ class _Process:
     def __init__(self) -> None:
         self.began_at: float | None = None
         self.raises = False
+        self.leaves = False
         self._taken_at: float | None = None
-        self._lost: list[int] = []
+        #: Of whoever takes the first signal: this module's handler, or what watches it.
+        self._taken = _thread.allocate_lock()
 
     def begin(self) -> None:
         """Install the handlers, as far as signals are not ignored, and what watches them."""
@@ -125,6 +128,8 @@ class _Process:
 
     def arrived(self, number: int, frame: FrameType | None) -> None:
         """Take a signal; the first one ends what goes on, another one ends the process."""
+        if self.leaves:
+            return
         if not self.raises:
             end_now(number)
         if self._taken_at is not None:
@@ -133,6 +138,8 @@ class _Process:
             return
         if is_importing(frame):
             return again(number)
+        if not self._taken.acquire(blocking=False):
+            return  # the process is ended already
         self._taken_at = time.monotonic()
         if number == signal.SIGINT:
             raise KeyboardInterrupt
@@ -146,6 +153,7 @@ class _Process:
             sys.__unraisablehook__(told)
             return
         self._taken_at = None
+        self._taken.release()
         interrupted = isinstance(told.exc_value, KeyboardInterrupt)
         again(signal.SIGINT if interrupted else signal.SIGTERM)
 
@@ -156,7 +164,7 @@ class _Process:
             if number in ENDING and signal.getsignal(number) == self.arrived:
                 break  # else it is another's: a watched program's
         time.sleep(TAKEN_SECONDS)
-        if self._taken_at is not None:
+        if not self._taken.acquire(blocking=False):
             time.sleep(FINISHED_SECONDS - TAKEN_SECONDS)
         end_now(number)
 
