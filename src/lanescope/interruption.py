@@ -61,6 +61,15 @@ def is_importing(frame: FrameType | None) -> bool:
     return False
 
 
+def take() -> bool:
+    """Take a signal, as a handler that raises and is not this module's; False: it is too late.
+
+    The handler says by an attribute `ends_process` that the process may be ended where the main
+    thread does not come to it.
+    """
+    return _process.take()
+
+
 def again(number: int) -> None:
     """Have a signal's handler called again in a moment; for those that come at a bad one."""
     _thread.start_new_thread(_call_again, (number,))
@@ -138,12 +147,18 @@ class _Process:
             return
         if is_importing(frame):
             return again(number)
-        if not self._taken.acquire(blocking=False):
+        if not self.take():
             return  # the process is ended already
-        self._taken_at = time.monotonic()
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(KILLED + number)
+
+    def take(self) -> bool:
+        """Take a signal; False if the process is being ended for it."""
+        if not self._taken.acquire(blocking=False):
+            return False
+        self._taken_at = time.monotonic()
+        return True
 
     def _swallowed(self, told: sys.UnraisableHookArgs) -> None:
         """Raise an interruption once more that a destructor has swallowed."""
@@ -161,7 +176,8 @@ class _Process:
         """Wait beside the main thread for a signal, and see to it that the process ends."""
         while True:
             number = os.read(pipe, 1)[0]
-            if number in ENDING and signal.getsignal(number) == self.arrived:
+            handler = signal.getsignal(number)
+            if handler == self.arrived or getattr(handler, "ends_process", False):
                 break  # else it is another's: a watched program's
         time.sleep(TAKEN_SECONDS)
         if not self._taken.acquire(blocking=False):
