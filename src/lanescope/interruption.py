@@ -61,6 +61,15 @@ def is_importing(frame: FrameType | None) -> bool:
     return False
 
 
+def take() -> bool:
+    """Take a signal, as a handler that raises and is not this module's; False: it is too late.
+
+    The handler says by an attribute `ends_process` that the process may be ended where the main
+    thread does not come to it.
+    """
+    return _process.take()
+
+
 def again(number: int) -> None:
     """Have a signal's handler called again in a moment; for those that come at a bad one."""
     _thread.start_new_thread(_call_again, (number,))
@@ -84,6 +93,7 @@ def leave(code: int) -> NoReturn:
     """
     import atexit
 
+    _process.leaves = True
     atexit._run_exitfuncs()  # folders for the time being
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -105,8 +115,10 @@ class _Process:
     def __init__(self) -> None:
         self.began_at: float | None = None
         self.raises = False
+        self.leaves = False
         self._taken_at: float | None = None
-        self._lost: list[int] = []
+        #: Of whoever takes the first signal: this module's handler, or what watches it.
+        self._taken = _thread.allocate_lock()
 
     def begin(self) -> None:
         """Install the handlers, as far as signals are not ignored, and what watches them."""
@@ -125,6 +137,8 @@ class _Process:
 
     def arrived(self, number: int, frame: FrameType | None) -> None:
         """Take a signal; the first one ends what goes on, another one ends the process."""
+        if self.leaves:
+            return
         if not self.raises:
             end_now(number)
         if self._taken_at is not None:
@@ -133,10 +147,18 @@ class _Process:
             return
         if is_importing(frame):
             return again(number)
-        self._taken_at = time.monotonic()
+        if not self.take():
+            return  # the process is ended already
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(KILLED + number)
+
+    def take(self) -> bool:
+        """Take a signal; False if the process is being ended for it."""
+        if not self._taken.acquire(blocking=False):
+            return False
+        self._taken_at = time.monotonic()
+        return True
 
     def _swallowed(self, told: sys.UnraisableHookArgs) -> None:
         """Raise an interruption once more that a destructor has swallowed."""
@@ -146,6 +168,7 @@ class _Process:
             sys.__unraisablehook__(told)
             return
         self._taken_at = None
+        self._taken.release()
         interrupted = isinstance(told.exc_value, KeyboardInterrupt)
         again(signal.SIGINT if interrupted else signal.SIGTERM)
 
@@ -153,10 +176,11 @@ class _Process:
         """Wait beside the main thread for a signal, and see to it that the process ends."""
         while True:
             number = os.read(pipe, 1)[0]
-            if number in ENDING and signal.getsignal(number) == self.arrived:
+            handler = signal.getsignal(number)
+            if handler == self.arrived or getattr(handler, "ends_process", False):
                 break  # else it is another's: a watched program's
         time.sleep(TAKEN_SECONDS)
-        if self._taken_at is not None:
+        if not self._taken.acquire(blocking=False):
             time.sleep(FINISHED_SECONDS - TAKEN_SECONDS)
         end_now(number)
 

@@ -40,7 +40,7 @@ HostBuffer::HostBuffer(const Topology& topology, std::size_t bytes, int node, Pa
   madvise(data_, bytes_, pages == Pages::small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
   try {
     if (!topology.bind_memory(data_, bytes_, node)) touch_from(topology, node);
-  } catch (const Error&) {
+  } catch (...) {
     munmap(data_, bytes_);
     throw;
   }

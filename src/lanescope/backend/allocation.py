@@ -73,6 +73,7 @@ class AllocationSession:
             if error.args[2] == "cudaErrorMemoryAllocation":
                 raise _too_much(machine, copy) from error
             raise
+        self.batch_seconds = _BATCH_SECONDS
         self._cycles = _FIRST_CYCLES
         self._clock_cost = native.host_clock_cost()
         self.method = _describe(copy, self._clock_cost)
@@ -81,7 +82,7 @@ class AllocationSession:
         """Run a batch; see `Session.sample`."""
         stages = np.array(self._probe.run(self._cycles)).T
         one = max(float(stages.sum(axis=0).mean()), _CLOCK_SECONDS)
-        self._cycles = int(np.clip(_BATCH_SECONDS / one, 1, _MOST_CYCLES))
+        self._cycles = int(np.clip(self.batch_seconds / one, 1, _MOST_CYCLES))
         return [stages[row].copy() for row in self._rows]
 
     def check(self) -> None:

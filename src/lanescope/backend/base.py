@@ -56,6 +56,19 @@ class ReadsClock(Protocol):
 
 
 @runtime_checkable
+class TakesBatches(Protocol):
+    """A session whose batches can be made shorter, so that small budgets are kept.
+
+    Attributes
+    ----------
+    batch_seconds
+        What a batch aims at.
+    """
+
+    batch_seconds: float
+
+
+@runtime_checkable
 class Hurries(Protocol):
     """A backend that can give up making an experiment ready.
 

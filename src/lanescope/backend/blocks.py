@@ -59,6 +59,7 @@ class BlockSession:
             cpu,
             device,
         )
+        self.batch_seconds = _BATCH_SECONDS
         self._samples = _FIRST_SAMPLES
         self.method = self._describe(copy, access)
 
@@ -67,7 +68,7 @@ class BlockSession:
         begin = time.perf_counter()
         seconds = np.array(self._copier.run(self._samples))
         each = (time.perf_counter() - begin) / self._samples
-        self._samples = int(np.clip(_BATCH_SECONDS / each, 1, _MOST_SAMPLES))
+        self._samples = int(np.clip(self.batch_seconds / each, 1, _MOST_SAMPLES))
         return [seconds]
 
     def check(self) -> None:

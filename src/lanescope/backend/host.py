@@ -54,6 +54,7 @@ class HostSession:
             )
             for copy in experiment.copies
         ]
+        self.batch_seconds = _BATCH_SECONDS
         self._team = native.HostTeam(topology, pool, specs, device)
         self._least = 1 if len(specs) == 1 else _LEAST_AT_ONCE
         self._repetitions = self._least
@@ -68,7 +69,7 @@ class HostSession:
         longest = max(float(np.median([end - begin for begin, end in copy])) for copy in spans)
         # Threads wait for each other, too, and where others have the CPUs that takes longer.
         longest = max(longest, took / max(map(len, spans)) / _WAITING_COUNTS_FROM)
-        wanted = _BATCH_SECONDS / max(longest, _CLOCK_SECONDS)
+        wanted = self.batch_seconds / max(longest, _CLOCK_SECONDS)
         self._repetitions = int(np.clip(wanted, self._least, _MOST_REPETITIONS))
         return shares_of_common_time(spans) if self._in_turns else overlapping_spans(spans)
 

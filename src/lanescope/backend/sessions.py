@@ -57,6 +57,7 @@ class GpuSession:
         nvml: Nvml | None,
         shapes: tuple[SmShape, ...] = (),
     ) -> None:
+        self.batch_seconds = _BATCH_SECONDS
         self._copies = copies
         self._experiment = experiment
         self._gpus = gpus
@@ -95,7 +96,7 @@ class GpuSession:
             self._loops = loops  # this batch told how many; it does not count
             return [s[:0] for s in seconds]
         most = most if self._by_kernel else most // loops
-        self._windows = int(np.clip(_BATCH_SECONDS / (longest * loops), 2, most))
+        self._windows = int(np.clip(self.batch_seconds / (longest * loops), 2, most))
         return seconds
 
     def _run(self) -> list[list[float]]:

@@ -118,7 +118,7 @@ def watch(
     Its input, output and exit code stay its own; the summary goes to standard error. Instead of
     a program the whole machine can be watched, or the time of a process that runs already.
     """
-    with told_when_interrupted():
+    with told_when_interrupted(nothing_begun=True):
         from lanescope.cli.live import check_terminal, live_view
         from lanescope.experiment.sizes import parse_size
         from lanescope.machine import discover
@@ -169,8 +169,13 @@ def watch(
 
 
 @contextmanager
-def told_when_interrupted() -> Iterator[None]:
+def told_when_interrupted(*, nothing_begun: bool = False) -> Iterator[None]:
     """Tell in a sentence that somebody interrupted before anything ran.
+
+    Parameters
+    ----------
+    nothing_begun
+        Whether no file is written in the block and no source started.
 
     Raises
     ------
@@ -180,7 +185,7 @@ def told_when_interrupted() -> Iterator[None]:
     from lanescope.watch.interrupting import Interrupted, interruptible
 
     try:
-        with interruptible():
+        with interruptible(ends_process=nothing_begun):
             yield
     except Interrupted as error:
         from lanescope.watch.session import NotStoredError

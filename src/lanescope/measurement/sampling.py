@@ -14,6 +14,7 @@ from lanescope.backend.base import (
     KnowsTurns,
     ReadsClock,
     Session,
+    TakesBatches,
     TimesSubmission,
 )
 from lanescope.calls import checked
@@ -45,6 +46,10 @@ _STATUS = {BusyError: Status.BUSY, NotApplicableError: Status.NOT_APPLICABLE}
 #: A machine that is busy with other things may not yield `MIN_SAMPLES` within the budget. It is
 #: waited for them so much longer, and then what there is has to do.
 PATIENCE_SECONDS = 2.0
+
+#: A small budget is spent in so many batches at least, unless they would become too short.
+_FEWEST_BATCHES = 4
+_SHORTEST_BATCH_SECONDS = 0.02
 
 #: A batch without a single usable sample is tried again with more windows, so often.
 _MOST_EMPTY_BATCHES = 8
@@ -237,6 +242,9 @@ class _Sampler:
         self._predicted = source is Source.PREDICTED
         self._batches: list[list[FloatArray]] = [[] for _ in range(copies)]
         patience.sampling_begins()
+        if isinstance(session, TakesBatches):
+            most = max(_SHORTEST_BATCH_SECONDS, patience.budget_seconds / _FEWEST_BATCHES)
+            session.batch_seconds = min(session.batch_seconds, most)
 
     @property
     def has_all(self) -> bool:

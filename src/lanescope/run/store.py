@@ -125,6 +125,9 @@ class RunWriter:
     def finish(self, state: State) -> Run:
         """Put the parts together, set the final state and return the run."""
         results = list(self._results.values())
+        if state is State.INTERRUPTED:  # first: whoever interrupts may not wait for the rest
+            self._manifest = dataclasses.replace(self._manifest, state=state)
+            self._write_manifest()
         with writing_to(self.folder):
             for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
                 if results:

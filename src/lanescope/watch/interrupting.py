@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from lanescope.interruption import ENDING, KILLED, again, is_importing
+from lanescope.interruption import ENDING, KILLED, again, is_importing, take
 from lanescope.watch.signals import handling
 
 
@@ -34,14 +34,25 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Have the first signal raise `Interrupted`, and the second end the process."""
+def interruptible(*, ends_process: bool = False) -> Iterator[None]:
+    """Have the first signal raise `Interrupted`, and the second end the process.
+
+    Parameters
+    ----------
+    ends_process
+        The first one ends the process, too, where a call of the driver keeps the main thread from
+        it for long: there is nothing yet that would have to be put away.
+    """
 
     def arrived(number: int, frame: FrameType | None) -> None:
         if is_importing(frame):
             return again(number)
+        if ends_process and not take():
+            return  # it is being ended
         _end_by_the_next()
         raise Interrupted(number)
+
+    arrived.ends_process = ends_process  # type: ignore[attr-defined]
 
     with handling(ENDING, arrived):
         yield
