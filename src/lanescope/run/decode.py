@@ -38,9 +38,9 @@ from lanescope.measurement.result import (
     Verdict,
 )
 from lanescope.measurement.statistics import summarise
-from lanescope.measurement.turns import Turns
-from lanescope.measurement.verdict import turns_verdict
+from lanescope.measurement.words import rate_text
 from lanescope.run.rows import Row
+from lanescope.units.bandwidth import bandwidth_gbs
 
 #: What the method of a set said up to version 3 if some of its copies waited for others.
 _OLD_TURNS = "they take turns, so that each is timed from the start of the first to the end of all"
@@ -189,11 +189,12 @@ def put_right(machine: Machine, result: Result) -> Result:
 
 
 def _took_turns(copies: Sequence[CopyResult], number: int) -> CopyResult:
-    groups = (tuple(range(len(copies))),)
-    turns = Turns(groups)
-    result = copies[number]
-    verdict = turns_verdict([c.copy for c in copies], number, turns, result.statistics)
-    return replace(result, verdict=verdict, own_rate=False, in_turns_with=turns.others(number))
+    others = tuple(other for other in range(len(copies)) if other != number)
+    counted = sum(entry.copy.counted_bytes for entry in copies)
+    total = rate_text(bandwidth_gbs(counted, copies[number].statistics.median_seconds))
+    words = f"an engine took some of this set in turns: only the sum of all is known, {total}"
+    verdict = Verdict(Status.UNJUDGED, words)
+    return replace(copies[number], verdict=verdict, own_rate=False, in_turns_with=others)
 
 
 def _verdict(row: Row) -> Verdict:

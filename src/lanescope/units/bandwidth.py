@@ -41,7 +41,7 @@ def bandwidths_gbs(counted_bytes: FloatArray, seconds: FloatArray) -> FloatArray
 
 def transfer_seconds(counted_bytes: Number, gbs: float) -> Number:
     """Return how long bytes take at a bandwidth in GB/s, which is above zero."""
-    return counted_bytes / gbs / _BYTES_PER_GB
+    return counted_bytes / (gbs * _BYTES_PER_GB)
 
 
 def bytes_a_second(gbs: float) -> float:
