@@ -39,6 +39,8 @@ _MOST_ITEMS = 1_000_000
 _LARGEST = 2**63 - 1
 #: Bytes, of a file in any file system that matters.
 _LONGEST_NAME = 255
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
 _SEVERAL = (tuple, collections.abc.Sequence, collections.abc.Collection, collections.abc.Iterable)
 
 
@@ -63,11 +65,14 @@ class Kind:
         `InputError` that says more.
     several
         The words where a list of such values is taken.
+    exact
+        A type whose values are taken as they are.
     """
 
     words: str
     take: Callable[[Any], Any]
     several: str = ""
+    exact: type | None = None
 
 
 def checked(target: T) -> T:
@@ -97,22 +102,34 @@ def is_checked(target: Any) -> bool:
 def _checked(function: types.FunctionType) -> Callable[..., Any]:
     signature = inspect.signature(function)
     name = function.__qualname__.removesuffix(".__init__")
+    places = signature.parameters.values()
+    in_order = [place.name for place in places if place.kind is place.POSITIONAL_OR_KEYWORD]
+    needed = {place.name for place in places if place.default is place.empty}
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            names = ", ".join(p for p in signature.parameters if p != "self")
-            raise CallError(f"{name}: {error}; it takes {names or 'nothing'}") from None
+        given = dict(zip(in_order, args, strict=False)) | kwargs
+        once = len(given) == len(args) + len(kwargs)
+        if not once or not needed <= given.keys() <= signature.parameters.keys():
+            _refuse(name, signature, args, kwargs)
         kinds = kinds_of(function)
-        for argument, value in bound.arguments.items():
-            if (kind := kinds.get(argument)) is not None:
-                bound.arguments[argument] = _taken(kind, value, name, argument)
-        return function(*bound.args, **bound.kwargs)
+        for argument, value in given.items():
+            kind = kinds.get(argument)
+            if kind is not None and type(value) is not kind.exact:
+                given[argument] = _taken(kind, value, name, argument)
+        return function(**given)
 
     call.__lanescope_checked__ = True  # type: ignore[attr-defined]
     return call
+
+
+def _refuse(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> None:
+    """Say which arguments are missing, unknown or too many."""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        names = ", ".join(place for place in signature.parameters if place != "self")
+        raise CallError(f"{name}: {error}; it takes {names or 'nothing'}") from None
 
 
 def _checked_fields(cls: Any) -> Callable[[Any], None]:
@@ -122,7 +139,7 @@ def _checked_fields(cls: Any) -> Callable[[Any], None]:
     def __post_init__(self: Any) -> None:  # noqa: N807
         for field, kind in kinds_of(cls).items():
             given = getattr(self, field)
-            if given is defaults.get(field, _taken):
+            if type(given) is kind.exact or given is defaults.get(field, _taken):
                 continue  # most fields of most values
             value = _taken(kind, given, cls.__name__, field)
             if value is not given:
@@ -152,7 +169,7 @@ def shown(value: Any) -> str:
     """Return a value in few words, for errors."""
     if value is None or isinstance(value, bool | int | float | str | bytes):
         try:
-            return reprlib.repr(value)
+            return _SHORT.repr(value)
         except ValueError:  # a number with more digits than Python writes
             return "a number of thousands of digits"
     return f"of type {type(value).__qualname__}"
@@ -198,7 +215,7 @@ def kind_of(hint: Any) -> Kind:
     if getattr(plain, "_is_protocol", False):
         return _like(plain)
     words = f"{'an' if plain.__name__[0] in 'AEIOU' else 'a'} {plain.__name__}"
-    return Kind(words, lambda value: _fit(value, isinstance(value, plain)), plain.__name__)
+    return Kind(words, lambda value: _fit(value, isinstance(value, plain)), plain.__name__, plain)
 
 
 def _fit(value: Any, fits: bool) -> Any:
@@ -229,6 +246,8 @@ def _int(value: Any) -> int:
 
 
 def _float(value: Any) -> float:
+    if type(value) is float and 0 <= value < math.inf:
+        return value
     value = _plain(value)
     try:
         number = float(_fit(value, isinstance(value, numbers.Real) and not isinstance(value, bool)))
@@ -248,10 +267,15 @@ def path_of(value: Any) -> Path:
 
 _SIMPLE = {
     type(None): Kind("None", lambda value: _fit(value, value is None)),
-    bool: Kind("True or False", lambda value: _fit(_plain(value), isinstance(_plain(value), bool))),
+    bool: Kind(
+        "True or False",
+        lambda value: _fit(_plain(value), isinstance(_plain(value), bool)),
+        "",
+        bool,
+    ),
     int: Kind("a whole number, 0 or more", _int, "whole numbers"),
     float: Kind("a number, 0 or more", _float, "numbers"),
-    str: Kind("text", lambda value: _fit(value, isinstance(value, str)), "texts"),
+    str: Kind("text", lambda value: _fit(value, isinstance(value, str)), "texts", str),
     Path: Kind("a path", path_of, "paths"),
 }
 #: A file or a folder.
@@ -313,15 +337,13 @@ def _items(values: Any, kinds: list[Kind]) -> tuple[Any, ...]:
 
 def _member(enum: type[Enum]) -> Kind:
     def take(value: Any) -> Enum:
-        if type(value) is enum:
-            return value
         try:
             return enum(_fit(value, isinstance(value, str | enum)))
         except ValueError:
             raise Unfit from None
 
     *first, last = [str(member.value) for member in enum]
-    return Kind(f"{', '.join(first)} or {last}", take, f"{', '.join(first)} and {last}")
+    return Kind(f"{', '.join(first)} or {last}", take, f"{', '.join(first)} and {last}", enum)
 
 
 def _like(protocol: type[Any]) -> Kind:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lanescope.backend.memory import free_bytes
-from lanescope.calls import StrPath
+from lanescope.calls import StrPath, shown
 from lanescope.errors import InputError
 from lanescope.experiment.taruc import (
     Benchmark,
@@ -150,7 +150,9 @@ def _benchmarks(names: Sequence[Benchmark | str]) -> tuple[Benchmark, ...]:
     known = list(Benchmark)
     for name in names:
         if name not in known:
-            raise InputError(f"there is no micro-benchmark {str(name)!r}; use {', '.join(known)}")
+            raise InputError(
+                f"there is no micro-benchmark {shown(str(name))}; use {', '.join(known)}"
+            )
     return tuple(Benchmark(name) for name in names)
 
 

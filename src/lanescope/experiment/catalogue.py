@@ -7,6 +7,7 @@ import fnmatch
 import itertools
 from collections.abc import Iterable, Sequence
 
+from lanescope.calls import shown
 from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine, Operation
 from lanescope.experiment.experiment import Experiment, Timing
@@ -94,7 +95,7 @@ def select(experiments: Sequence[Experiment], patterns: Sequence[str]) -> tuple[
         if not found:
             near = difflib.get_close_matches(pattern, names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "--list shows the cases"
-            raise InputError(f"no case of this machine is named {pattern!r}; {hint}")
+            raise InputError(f"no case of this machine is named {shown(pattern)}; {hint}")
         chosen.update(found)
     return tuple(e for e in experiments if not patterns or e.name in chosen)
 
