@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lanescope.backend.memory import free_bytes
-from lanescope.calls import StrPath, shown
+from lanescope.calls import shown
 from lanescope.errors import InputError
 from lanescope.experiment.taruc import (
     Benchmark,
@@ -19,6 +19,7 @@ from lanescope.experiment.taruc import (
 from lanescope.experiment.taruc.file import DEFAULT, ParameterFile, parameters_named
 from lanescope.experiment.taruc.suite import SUITE, machine_notes
 from lanescope.experiment.taruc.text import parameters_text
+from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.machine.typed import FieldError
 from lanescope.measurement.sampling import Plan
