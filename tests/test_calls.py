@@ -18,10 +18,11 @@ import pytest
 
 import lanescope
 from lanescope import InputError, Memory
-from lanescope.calls import CallError, StrPath, checked, is_checked, kinds_of
+from lanescope.calls import CallError, checked, is_checked, kinds_of
 from lanescope.experiment.cases import CaseOptions
 from lanescope.experiment.sizes import Bytes, Size
 from lanescope.experiment.taruc import Sizes
+from lanescope.kinds import StrPath
 from lanescope.machine import machine_named, save_machine
 from lanescope.run.store import read_run
 

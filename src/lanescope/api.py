@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from lanescope.backend.base import Backend
 from lanescope.backend.memory import free_bytes
-from lanescope.calls import StrPath
 from lanescope.errors import InputError
 from lanescope.experiment import Experiment, Memory, Submission
 from lanescope.experiment.cases import CaseOptions, build_cases, choose
@@ -32,6 +31,7 @@ from lanescope.experiment.sizes import Size, doubling_sizes, size_of
 from lanescope.experiment.sm import sm_shapes
 from lanescope.experiment.small import COUNTS, small_experiments, stepped_sizes
 from lanescope.experiment.sms import paced_experiments, sms_experiments
+from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
 from lanescope.measurement.sampling import Plan, measure_one

@@ -13,9 +13,9 @@ from pathlib import Path
 from lanescope._version import __version__
 from lanescope.backend.base import Backend
 from lanescope.backend.model import ModelBackend
-from lanescope.calls import StrPath
 from lanescope.experiment import Experiment
 from lanescope.experiment.case import Case
+from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
 from lanescope.measurement.sampling import Plan, measure_all

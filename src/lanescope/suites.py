@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lanescope.backend.memory import free_bytes
-from lanescope.calls import StrPath
+from lanescope.calls import shown
 from lanescope.errors import InputError
 from lanescope.experiment.requirements import missing_part
 from lanescope.experiment.taruc import (
@@ -20,6 +20,7 @@ from lanescope.experiment.taruc import (
 from lanescope.experiment.taruc.file import DEFAULT, ParameterFile, parameters_named
 from lanescope.experiment.taruc.suite import SUITE, machine_notes
 from lanescope.experiment.taruc.text import parameters_text
+from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.machine.typed import FieldError
 from lanescope.measurement.sampling import Plan
@@ -156,7 +157,9 @@ def _benchmarks(names: Sequence[Benchmark | str]) -> tuple[Benchmark, ...]:
     known = list(Benchmark)
     for name in names:
         if name not in known:
-            raise InputError(f"there is no micro-benchmark {str(name)!r}; use {', '.join(known)}")
+            raise InputError(
+                f"there is no micro-benchmark {shown(str(name))}; use {', '.join(known)}"
+            )
     return tuple(Benchmark(name) for name in names)
 
 

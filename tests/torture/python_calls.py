@@ -28,6 +28,8 @@ from lanescope import Engine, LanescopeError, Memory, Operation, Timing, running
 from lanescope.backend.fake import FakeBackend
 from lanescope.compression import channel
 from lanescope.compression.costs import CodecCost, LinkCost
+from lanescope.compression.deciding import Always, Decision
+from lanescope.compression.parcel import Parcel
 from lanescope.experiment import Access, Caches, Pattern, Route, Submission
 from lanescope.experiment.case import Case, Cell, Matrix, Unit
 from lanescope.experiment.cases import CaseOptions
@@ -61,6 +63,7 @@ from lanescope.model.overlap.tasks import TaskGraph
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.stored import named_parameters
 from lanescope.run.run import Manifest, State
+from tests.compression.gpu_stand_ins import Core, stand_in
 
 H200S = machine_named("h200-x2")
 #: As if it were here: `running.backend_for` gives a fake.
@@ -80,6 +83,8 @@ STREAM = lanescope.compress(np.arange(9.0))
 SMALL = Parameters(overhead=Sizes(min_bytes=100, max_bytes=100))
 LINK = LinkCost(50.0)
 CODEC = CodecCost(400.0, 500.0)
+
+Tensor = stand_in("torch")
 
 Right = Callable[[Any], bool]
 
@@ -209,7 +214,8 @@ RIGHT: dict[str, Right] = {
     "values": array,
     "codec": text,
     "dtype": maybe(text),
-    "dimensionality": whole(1),
+    "dimensionality": lambda value: whole(1)(value) and value <= 32,
+    "compress.dimensionality": whole(1),  # only GFC looks at it
     "threads": whole(),
     "compress.out": maybe(a(np.ndarray)),
     "decompress.out": maybe(a(np.ndarray)),
@@ -368,7 +374,19 @@ RIGHT: dict[str, Right] = {
     **dict.fromkeys(("compression", "via", "slots", "restore_by"), lambda value: False),
     "Channel.source": whole(),
     "Channel.target": whole(),
-    "patience_seconds": number,
+    "patience_seconds": lambda value: number(value) and value <= 86400,
+    **dict.fromkeys(("Channel.send.values", "Channel.offload.values"), a(Tensor)),
+    **dict.fromkeys(("Channel.send.out", "Channel.restore.out"), lambda value: value is None),
+    **dict.fromkeys(("Channel.send.tag", "Channel.offload.tag"), maybe(text)),
+    "parcel": a(Parcel),
+    "Channel.prepare.size": size_or_none,
+    "compress": flag,
+    **dict.fromkeys(("raw_seconds", "compressed_seconds"), maybe(number)),
+    **dict.fromkeys(("Equations.predict.method", "Replay.predict.method"), member(Method)),
+    **dict.fromkeys(("Equations.predict.streams", "Replay.predict.streams"), whole(1)),
+    **dict.fromkeys(
+        ("Equations.predict.parameters", "Replay.predict.parameters"), lambda value: value is K20
+    ),
 }
 
 
@@ -446,12 +464,50 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         deep["ocean"]: {"nx": 4, "ny": 4, "nz": 4},
         deep["break_even"]: {"ratio": 2.0, "codec": CODEC, "link": LINK},
         deep["most_bytes"]: {"array_bytes": 64},
+        Decision: {"compress": True, "codec": "auto", "dimensionality": 1, "raw_seconds": None}
+        | {"compressed_seconds": 1.0, "reason": "x"},
+        Always: {"compress": True},
         graph_for: {"workload": WORK, "method": Method.STREAMS, "streams": 2},
         named_parameters: {"name": "k20"},
     }
-    return {name: (getattr(lanescope, name), right) for name, right in named.items()} | {
-        target.__name__: (target, right) for target, right in told.items()
+    how = {"workload": WORK, "method": Method.STREAMS, "streams": 2, "parameters": K20}
+    peer, host = _channels()
+    parcel = host.offload(Tensor(np.arange(9.0)))
+    methods = {
+        H200S.node: {"index": 0},
+        H200S.gpu: {"index": 1},
+        Equations().predict: how,
+        Replay().predict: how,
+        peer.send: {"values": Tensor(np.arange(9.0)), "tag": "x"},
+        host.offload: {"values": Tensor(np.arange(9.0))},
+        host.restore: {"parcel": parcel},
+        host.prepare: {"size": 64},
+        peer.synchronize: {},
+        peer.last.wait: {},
     }
+    return (
+        {name: (getattr(lanescope, name), right) for name, right in named.items()}
+        | {target.__name__: (target, right) for target, right in told.items()}
+        | {target.__qualname__: (target, right) for target, right in methods.items()}
+    )
+
+
+def _channels() -> list[lanescope.Channel]:
+    """Return a channel to a GPU, with a transfer, and one to the host, with cores that are none."""
+    names = ("DeviceChannel", "HostChannel", "reach_each_other")
+    kept = {name: getattr(channel.native, name) for name in names}
+    try:
+        Core.prepare = lambda self, size: None  # type: ignore[attr-defined]
+        channel.native.DeviceChannel = channel.native.HostChannel = Core
+        channel.native.reach_each_other = lambda one, other: True
+        channel.current_stream = lambda framework, gpu: 0
+        channel.new_array = lambda framework, shape, dtype, gpu: Tensor(np.empty(shape), gpu)
+        both = [lanescope.Channel(0, there, compression="off") for there in (1, "host")]
+        both[0].send(Tensor(np.arange(9.0)))
+        return both
+    finally:
+        for name, value in kept.items():
+            setattr(channel.native, name, value)
 
 
 class Evil:
@@ -595,6 +651,12 @@ def _text(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
+def _require_two(*gpus: int) -> None:
+    for gpu in gpus:
+        if gpu not in (0, 1):
+            raise lanescope.InputError(f"there is no GPU {gpu} here, there are two of them")
+
+
 def main() -> None:
     """Make the trials of a seed in this folder; print what is wrong, a line of JSON for each."""
     seed, count = int(sys.argv[1]), int(sys.argv[2])
@@ -603,10 +665,10 @@ def main() -> None:
     running.backend_for = lambda machine, **options: (  # type: ignore[assignment]
         running.ModelBackend(machine) if machine.described else FAKE
     )
-    channel._require_gpus = lambda *gpus: None
     Path("machine.toml").write_text('name = "x"\n[[nodes]]\nindex = 0\n')
     lanescope.check(H200S, cases=["h2d/g0"], out="stored")
     rng = random.Random(seed)
+    channel._require_gpus = _require_two
     known = calls()
     for number_ in range(count):
         trial = make(rng, known)

@@ -20,8 +20,15 @@ from lanescope.compression.parcel import Parcel
 from lanescope.compression.rule import AT_BEST, Rule
 from lanescope.compression.shapes import OVER_HOST, TO_GPU, TO_HOST, Shape, shape_of
 from lanescope.compression.stream import Codec
-from lanescope.compression.transfers import PATIENCE_SECONDS, Log, Record, core_errors
+from lanescope.compression.transfers import (
+    PATIENCE_SECONDS,
+    Log,
+    Record,
+    core_errors,
+    require_patience,
+)
 from lanescope.errors import InputError, LanescopeError
+from lanescope.experiment.sizes import Size, size_of
 
 HOST = "host"
 AUTO = "auto"
@@ -95,7 +102,7 @@ class Channel:
         codec: str = AUTO,
         via: str = AUTO,
         sms: int | None = None,
-        slab_bytes: int | None = None,
+        slab_bytes: Size | None = None,
         slots: int | None = None,
         restore_by: str = "staged",
         patience_seconds: float = PATIENCE_SECONDS,
@@ -108,7 +115,9 @@ class Channel:
         _require_gpus(self._source, *([] if self._target is None else [self._target]))
         self._via = None if self._target is None else _via(via, self._source, self._target)
         usual = _USUAL[self._via]
-        self._shape = shape = shape_of(usual, slab_bytes, slots, sms)
+        self._shape = shape = shape_of(
+            usual, None if slab_bytes is None else size_of(slab_bytes), slots, sms
+        )
         self._decider = _decider(compression, self._codec, shape, to_host=target == HOST)
         self._log = Log(self._decider, _LOGGED)
         self._chosen: dict[tuple[str, str], tuple[Codec, int]] = {}
@@ -117,6 +126,7 @@ class Channel:
         self._closed = False
         if restore_by not in ("staged", "mapped"):
             raise InputError(f"arrays are not restored by {restore_by!r}; give staged or mapped")
+        require_patience(patience_seconds)
         with core_errors(), _range_errors():
             self._core: Any = (
                 self._to_host(shape, patience_seconds, restore_by)
@@ -274,6 +284,7 @@ class Channel:
         LanescopeError
             If something came in damaged, or it takes longer than that.
         """
+        require_patience(patience_seconds)
         failures = []
         for record in self._log.under_way():
             try:
@@ -284,12 +295,12 @@ class Channel:
         if failures:
             raise failures[0]
 
-    def prepare(self, size: int) -> None:
+    def prepare(self, size: Size) -> None:
         """Pin the host's memory for arrays of `size` bytes now, which takes longer than copying."""
         self._require_host()
         self._require_open()
         with core_errors(), _range_errors():
-            self._core.prepare(size)
+            self._core.prepare(size_of(size))
 
     @property
     def pinned_bytes(self) -> int:

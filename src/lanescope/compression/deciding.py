@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lanescope.calls import checked
+from lanescope.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-@checked
 class Transfer:
     """An array that is about to cross a link.
 
@@ -55,9 +55,14 @@ class Decision:
     compressed_seconds: float | None
     reason: str
 
+    def __post_init__(self) -> None:
+        if not 1 <= self.dimensionality <= 32:
+            raise InputError(
+                f"Decision: dimensionality cannot be {self.dimensionality}; give 1 to 32"
+            )
+
 
 @dataclass(frozen=True, slots=True)
-@checked
 class Outcome:
     """What became of a transfer.
 

@@ -43,7 +43,6 @@ class _Case:
     raw_seconds: float
 
 
-@checked
 class Rule:
     """A `Decider` that learns; for any number of threads. It looks at no clock.
 
@@ -58,6 +57,7 @@ class Rule:
         The only codec to use, by name; None: those that suit the type of the values.
     """
 
+    @checked  # and not all of it: what channels call for each transfer takes no longer
     def __init__(
         self,
         links: LinkModel | None = None,

@@ -9,10 +9,12 @@ from threading import Lock
 from typing import Protocol
 
 from lanescope._core import native
+from lanescope.calls import checked
 from lanescope.compression.deciding import Decider, Decision, Outcome, Transfer
 from lanescope.errors import InputError, LanescopeError
 
 PATIENCE_SECONDS = 30.0
+_LONGEST_SECONDS = 86400.0
 
 
 class Ticket(Protocol):
@@ -55,6 +57,12 @@ def core_errors() -> Iterator[None]:
         if code == 0:
             raise InputError(detail) from error
         raise LanescopeError(f"the GPU's {call} failed: {detail}") from error
+
+
+def require_patience(seconds: float) -> None:
+    """Refuse to wait longer than a day. Raises `InputError`."""
+    if seconds > _LONGEST_SECONDS:
+        raise InputError(f"a patience of {seconds:g} s is more than a day; give less")
 
 
 class Record:
@@ -107,6 +115,7 @@ class Record:
             return None
         return predicted / outcome.seconds - 1
 
+    @checked
     def wait(self, patience_seconds: float = PATIENCE_SECONDS) -> Outcome:
         """Return what became of it, when it has ended.
 
@@ -115,6 +124,7 @@ class Record:
         LanescopeError
             If a block came in damaged, which is named, or it takes longer than that.
         """
+        require_patience(patience_seconds)
         try:
             with core_errors():
                 self._ticket.wait(patience_seconds)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lanescope.calls import checked
+from lanescope.calls import checked, shown
 from lanescope.errors import InputError
 from lanescope.experiment.case import Case, CaseSet, Matrix
 from lanescope.experiment.copy import Engine
@@ -183,11 +183,11 @@ def choose(names: Sequence[str] = (), prefixes: Sequence[str] = ()) -> tuple[str
         else:
             near = difflib.get_close_matches(name, known, n=3)
             hint = f"did you mean {' or '.join(near)}?" if near else "'bench --list' shows them"
-            raise InputError(f"there is no case {name!r}; {hint}")
+            raise InputError(f"there is no case {shown(name)}; {hint}")
     for prefix in prefixes:
         fitting = [name for name in known if prefix and name.startswith(prefix)]
         if not fitting:
-            raise InputError(f"no case begins with {prefix!r}; 'bench --list' shows them")
+            raise InputError(f"no case begins with {shown(prefix)}; 'bench --list' shows them")
         chosen += fitting
     return tuple(dict.fromkeys(chosen)) if names or prefixes else tuple(known)
 

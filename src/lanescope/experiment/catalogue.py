@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from lanescope.calls import shown
 from lanescope.errors import InputError, MissingPartError
 from lanescope.experiment.copy import Copy, Engine, Operation
 from lanescope.experiment.experiment import Experiment, Timing
@@ -124,7 +125,7 @@ def select(experiments: Sequence[Experiment], patterns: Sequence[str]) -> tuple[
         if not found:
             near = difflib.get_close_matches(pattern, names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "--list shows the cases"
-            raise InputError(f"no case of this machine is named {pattern!r}; {hint}")
+            raise InputError(f"no case of this machine is named {shown(pattern)}; {hint}")
         chosen.update(found)
     return tuple(e for e in experiments if not patterns or e.name in chosen)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lanescope.calls import checked
+from lanescope.calls import checked, shown
 from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine
 from lanescope.experiment.notation import copies_text
@@ -49,18 +49,18 @@ class Experiment:
 
     def __post_init__(self) -> None:
         if not self.copies:
-            raise InputError(f"experiment {self.name!r} has no copies; give it at least one")
+            raise InputError(f"experiment {shown(self.name)} has no copies; give it at least one")
         by_threads = {copy.engine is Engine.CPU for copy in self.copies}
         if len(by_threads) > 1:
             raise InputError(
-                f"experiment {self.name!r} mixes host threads and GPU engines, which no clock "
+                f"experiment {shown(self.name)} mixes host threads and GPU engines, which no clock "
                 "times together; give each an experiment of its own"
             )
         latencies = [copy.operation for copy in self.copies if copy.operation.is_latency]
         # the stages in the life of one piece of memory follow each other
         if len(latencies) > 1 and not all(operation.is_of_memory for operation in latencies):
             raise InputError(
-                f"experiment {self.name!r} holds several latencies, which would disturb each "
+                f"experiment {shown(self.name)} holds several latencies, which would disturb each "
                 "other; give each an experiment of its own"
             )
         if by_threads == {False} and self.timing is Timing.GATE:
@@ -75,8 +75,8 @@ class Experiment:
         for copy in self.copies:
             if needs_host_clock(copy):
                 raise InputError(
-                    f"experiment {self.name!r} copies pageable or managed memory, which cannot "
-                    "wait behind the gate; use Timing.HOST"
+                    f"experiment {shown(self.name)} copies pageable or managed memory, which "
+                    "cannot wait behind the gate; use Timing.HOST"
                 )
 
 

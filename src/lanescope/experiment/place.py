@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lanescope.calls import checked
+from lanescope.calls import checked, shown
 from lanescope.errors import InputError
 
 
@@ -62,7 +62,8 @@ class Place:
     def __post_init__(self) -> None:
         if re.fullmatch(r"[hg][0-9]+", self.part) is None:
             raise InputError(
-                f"{self.part!r} is no part of a machine; write h0 for NUMA node 0, g0 for GPU 0"
+                f"{shown(self.part)} is no part of a machine; write h0 for NUMA node 0, "
+                "g0 for GPU 0"
             )
         if self.is_host == (self.memory in GPU_MEMORIES):
             raise InputError(

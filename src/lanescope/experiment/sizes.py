@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Annotated
 
-from lanescope.calls import Kind, Unfit, kind_of
 from lanescope.errors import InputError
+from lanescope.kinds import Kind, Unfit, kind_of
 
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):

@@ -12,8 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from lanescope.calls import StrPath
 from lanescope.errors import InputError
+from lanescope.kinds import StrPath
 from lanescope.machine.lines import line_of
 from lanescope.machine.machine import Link, LinkKind, Machine
 from lanescope.machine.typed import FieldError, build

@@ -28,8 +28,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lanescope.calls import StrPath
 from lanescope.errors import InputError
+from lanescope.kinds import StrPath
 from lanescope.machine.files import dumps_machine, load_machine
 from lanescope.measurement.result import Result, Source
 from lanescope.run.atomic import replace_when_written, sync_folder, write_atomically, writing_to

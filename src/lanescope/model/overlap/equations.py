@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lanescope.calls import checked
-from lanescope.errors import NotMeasuredError
+from lanescope.errors import InputError, NotMeasuredError
 from lanescope.model.overlap import forms
 from lanescope.model.overlap.cut import PICKS, Cut, Pick
 from lanescope.model.overlap.errors import error_share
@@ -74,7 +74,7 @@ class Equations:
             If the parameters lack what the method takes.
         """
         if streams < 1:
-            raise ValueError("a workload is cut into 1 or more parts")
+            raise InputError("a workload is not cut into 0 parts; give 1 stream or more")
         streams = streams if method in STREAMED else 1
         cut = Cut(workload, parameters, streams)
         here, low, high = (self._parts(cut, method, pick) for pick in PICKS)

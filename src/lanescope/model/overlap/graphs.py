@@ -55,6 +55,8 @@ def graph_for(
     """
     _check(workload)
     _require_few(workload, streams if method in STREAMED else 1)
+    if parts is not None and parts < 1:
+        raise InputError(f"a workload is not cut into {parts} parts; give 1 or more")
     if method not in STREAMED:
         return _whole(workload, method, parts or workload.most_streams or 1)
     units = parts or workload.most_streams or streams

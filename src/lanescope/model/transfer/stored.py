@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lanescope.calls import StrPath, checked
+from lanescope.calls import checked
 from lanescope.errors import InputError
+from lanescope.kinds import StrPath
 from lanescope.machine.machine import LinkKind, Machine
 from lanescope.machine.typed import FieldError, build
 from lanescope.model.transfer.parameters import LinkParameters

@@ -1,0 +1,236 @@
+"""What a type hint takes from Python programs, and the one form that it is brought into.
+
+The rules stand at the top of `lanescope.calls`.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import functools
+import inspect
+import math
+import numbers
+import operator
+import os
+import types
+import typing
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+_SEVERAL = (tuple, collections.abc.Sequence, collections.abc.Collection, collections.abc.Iterable)
+#: More items are a mistake, and take long before anything else says so.
+_MOST_ITEMS = 1_000_000
+#: The core counts in 64 bits.
+_LARGEST = 2**63 - 1
+#: Bytes, of a file in any file system that matters.
+_LONGEST_NAME = 255
+
+
+class Unfit(Exception):  # noqa: N818  (never leaves this module's callers)
+    """A value does not fit; `args` are where inside the argument, and the value."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """What an argument takes.
+
+    Attributes
+    ----------
+    words
+        For errors, such as ``a whole number``.
+    take
+        Returns the value in the one form that functions work on; raises `Unfit`, or an
+        `InputError` that says more.
+    several
+        The words where a list of such values is taken.
+    exact
+        A type whose values are taken as they are.
+    """
+
+    words: str
+    take: Callable[[Any], Any]
+    several: str = ""
+    exact: type | None = None
+
+
+@functools.cache
+def kind_of(hint: Any) -> Kind:
+    """Return what a type hint takes."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        told = [one for one in arguments[1:] if isinstance(one, Kind)]
+        return told[0] if told else kind_of(arguments[0])
+    if origin in (types.UnionType, typing.Union):
+        return _any_of([kind_of(one) for one in arguments])
+    if origin in _SEVERAL:
+        fixed = origin is tuple and Ellipsis not in arguments
+        return _each([kind_of(a) for a in arguments]) if fixed else _several(kind_of(arguments[0]))
+    if origin is collections.abc.Callable:
+        return _callable(arguments)
+    if hint in _SIMPLE:
+        return _SIMPLE[hint]
+    plain = origin or hint
+    if not isinstance(plain, type):
+        return Kind("a value", lambda value: value)
+    if issubclass(plain, Enum):
+        return _member(plain)
+    if getattr(plain, "_is_protocol", False):
+        return _like(plain)
+    words = f"{'an' if plain.__name__[0] in 'AEIOU' else 'a'} {plain.__name__}"
+    return Kind(words, lambda value: _fit(value, isinstance(value, plain)), plain.__name__, plain)
+
+
+def _fit(value: Any, fits: bool) -> Any:
+    if not fits:
+        raise Unfit
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Return a scalar of NumPy as Python's."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    _fit(value, kind in ("", "b", "i", "u", "f"))
+    return value.item() if kind and value.ndim == 0 else value
+
+
+def _int(value: Any) -> int:
+    if type(value) is int and 0 <= value <= _LARGEST:
+        return value
+    value = _plain(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        number = operator.index(_fit(value, not isinstance(value, bool)))
+    except TypeError:
+        raise Unfit from None
+    _fit(value, 0 <= number <= _LARGEST)
+    return number
+
+
+def _float(value: Any) -> float:
+    if type(value) is float and 0 <= value < math.inf:
+        return value
+    value = _plain(value)
+    try:
+        number = float(_fit(value, isinstance(value, numbers.Real) and not isinstance(value, bool)))
+    except OverflowError:
+        raise Unfit from None
+    _fit(value, 0 <= number < math.inf)
+    return number
+
+
+def path_of(value: Any) -> Path:
+    """Return a path of text, or of what stands for a path."""
+    text = os.fspath(_fit(value, isinstance(value, str | os.PathLike)))
+    path = Path(_fit(text, isinstance(text, str) and text != "" and min(text) >= " "))
+    _fit(value, all(len(os.fsencode(part)) <= _LONGEST_NAME for part in path.parts))
+    return path
+
+
+_SIMPLE = {
+    type(None): Kind("None", lambda value: _fit(value, value is None)),
+    bool: Kind(
+        "True or False",
+        lambda value: _fit(_plain(value), isinstance(_plain(value), bool)),
+        "",
+        bool,
+    ),
+    int: Kind("a whole number, 0 or more", _int, "whole numbers"),
+    float: Kind("a number, 0 or more", _float, "numbers"),
+    str: Kind("text", lambda value: _fit(value, isinstance(value, str)), "texts", str),
+    Path: Kind("a path", path_of, "paths"),
+}
+#: A file or a folder.
+StrPath = Annotated[str | os.PathLike[str], Kind("a path", path_of, "paths")]
+
+
+def _any_of(kinds: list[Kind]) -> Kind:
+    takes_none = _SIMPLE[type(None)] in kinds
+
+    def take(value: Any) -> Any:
+        if value is None and takes_none:
+            return None
+        unfit = Unfit()
+        for kind in kinds:
+            try:
+                return kind.take(value)
+            except Unfit as error:
+                unfit = error if error.args else unfit
+        raise unfit
+
+    *words, last = dict.fromkeys(kind.words for kind in kinds)
+    return Kind(f"{', '.join(words)} or {last}" if words else last, take)
+
+
+def _several(kind: Kind) -> Kind:
+    def take(value: Any) -> tuple[Any, ...]:
+        if not _is_list(value):
+            return (kind.take(value),)
+        if len(value) > _MOST_ITEMS:
+            raise Unfit
+        return _items(value, [kind] * len(value))
+
+    return Kind(f"a list of {kind.several or kind.words}", take)
+
+
+def _each(kinds: list[Kind]) -> Kind:
+    def take(value: Any) -> tuple[Any, ...]:
+        return _items(_fit(value, _is_list(value) and len(value) == len(kinds)), kinds)
+
+    return Kind(f"({', '.join(kind.words for kind in kinds)})", take)
+
+
+def _is_list(value: Any) -> bool:
+    if isinstance(value, str | bytes | bytearray | memoryview):
+        return False
+    return isinstance(value, collections.abc.Sequence) or getattr(value, "ndim", 0) == 1
+
+
+def _items(values: Any, kinds: list[Kind]) -> tuple[Any, ...]:
+    taken = []
+    for number, (value, kind) in enumerate(zip(values, kinds, strict=True)):
+        try:
+            taken.append(kind.take(value))
+        except Unfit as error:
+            inside, given = error.args if error.args else ("", value)
+            raise Unfit(f"[{number}]{inside}", given) from None
+    return tuple(taken)
+
+
+def _member(enum: type[Enum]) -> Kind:
+    def take(value: Any) -> Enum:
+        try:
+            return enum(_fit(value, isinstance(value, str | enum)))
+        except ValueError:
+            raise Unfit from None
+
+    *first, last = [str(member.value) for member in enum]
+    return Kind(f"{', '.join(first)} or {last}", take, f"{', '.join(first)} and {last}", enum)
+
+
+def _like(protocol: type[Any]) -> Kind:
+    names = [name for name in typing.get_type_hints(protocol) | vars(protocol) if name[0] != "_"]
+    words = f"an object with {', '.join(names)}"
+    return Kind(words, lambda value: _fit(value, all(hasattr(value, n) for n in names)))
+
+
+def _callable(arguments: tuple[Any, ...]) -> Kind:
+    places = arguments[0] if isinstance(arguments[0], list) else None
+
+    def take(value: Any) -> Any:
+        _fit(value, callable(value) and not isinstance(value, type))
+        try:
+            signature = inspect.signature(value)
+        except (TypeError, ValueError):  # of something built in
+            return value
+        try:
+            signature.bind(*(places or ()))
+        except TypeError:
+            return _fit(value, places is None)
+        return value
+
+    many = "" if places is None else f" that takes {len(places)} values"
+    return Kind(f"a function{many}", take)
