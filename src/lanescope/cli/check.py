@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
+from lanescope.cli.combinations import LISTED, ONE_FORMAT, PREDICTED, Alone, combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -13,13 +15,13 @@ from lanescope.cli.options import (
     MachineOption,
     OutOption,
     StrictOption,
-    TargetOption,
-    parse_budget,
-    parse_percent,
-    require_one_format,
+    budget_option,
+    size_option,
+    target_option,
 )
 
 
+@combines(ONE_FORMAT, PREDICTED, Alone("--list", ("--size", "--machine", "CASE"), LISTED))
 def check(
     case: Annotated[
         list[str] | None,
@@ -27,13 +29,11 @@ def check(
     ] = None,
     list_cases: Annotated[bool, typer.Option("--list", help="List the cases and end.")] = False,
     size: Annotated[
-        str,
-        typer.Option("--size", metavar="SIZE", help="Bytes of one copy to, from or between GPUs."),
-    ] = "512MiB",
-    budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Sampling time for one case, at most.")
-    ] = 1.0,
-    target: TargetOption = "0.5%",
+        int,
+        size_option("--size", "Bytes of one copy to, from or between GPUs.", shown="512MiB"),
+    ] = 512 << 20,
+    budget: Annotated[float, budget_option("Sampling time for one case, at most.", "1.0")] = 1.0,
+    target: Annotated[float, target_option("0.5%")] = 0.005,
     machine: MachineOption = None,
     out: OutOption = None,
     json: JsonOption = False,
@@ -48,29 +48,28 @@ def check(
     """
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
-    from lanescope.experiment.sizes import parse_size
+    from lanescope.experiment.catalogue import CHECK_BYTES, check_experiments, select
+    from lanescope.experiment.requirements import require_fits
     from lanescope.measurement.sampling import Plan
+    from lanescope.running import resolve_machine
 
-    require_one_format(json, csv)
-    size_bytes = parse_size(size)
-    plan = Plan(parse_percent(target), parse_budget(budget))
+    resolved = resolve_machine(machine)
     if list_cases:
-        from lanescope.experiment.catalogue import check_experiments, select
-        from lanescope.running import resolve_machine
-
-        every = check_experiments(resolve_machine(machine), size_bytes)
-        for experiment in select(every, case or []):
+        require_fits(resolved, size)
+        for experiment in select(check_experiments(resolved, size), case or []):
             print(f"{experiment.name:32} {experiment.title}")
         return
     with progress_on_terminal() as progress:
         run = api.check(
-            machine,
+            resolved,
             cases=case or [],
-            size_bytes=size_bytes,
-            plan=plan,
+            size_bytes=size,
+            plan=Plan(target, budget),
             allow_busy=allow_busy,
             out=out,
             progress=progress,
         )
+    if size != CHECK_BYTES and not resolved.gpus:
+        print("note: --size has no effect: it is that of copies of GPUs", file=sys.stderr)
     show_run(run, json=json, csv=csv)
     raise typer.Exit(exit_code(run, strict=strict))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lanescope.cli.combinations import combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -9,10 +10,11 @@ from lanescope.cli.options import (
     MachineOption,
     OutOption,
     StrictOption,
-    TargetOption,
 )
-from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks, sized
+from lanescope.cli.suite import SUITE_RULES, Common, run_benchmarks, sized
 from lanescope.cli.suite_options import (
+    BUDGET,
+    TARGET,
     BudgetOption,
     GpuOption,
     ListOption,
@@ -22,11 +24,13 @@ from lanescope.cli.suite_options import (
     NodeOption,
     PatternOption,
     StepsOption,
+    TargetOption,
     numbers,
     words,
 )
 
 
+@combines(*SUITE_RULES)
 def hostdev(
     smallest: MinOption = None,
     largest: MaxOption = None,
@@ -55,8 +59,8 @@ def hostdev(
 
     parameters = sized("hostdev", smallest, largest, steps)
     only = Only(
-        words("--memory", memory, Memory),
-        words("--pattern", pattern, Pattern),
+        words(memory, Memory),
+        words(pattern, Pattern),
         nodes=numbers(node),
         gpus=numbers(gpu),
     )

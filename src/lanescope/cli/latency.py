@@ -6,27 +6,26 @@ from typing import Annotated
 
 import typer
 
+from lanescope.cli.combinations import ONE_FORMAT, combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
     JsonOption,
     OutOption,
     StrictOption,
-    TargetOption,
-    parse_budget,
-    parse_percent,
-    require_one_format,
+    budget_option,
+    part_option,
+    target_option,
 )
 
 
+@combines(ONE_FORMAT)
 def latency(
     gpu: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="GPU to measure; may be repeated.")
+        list[int] | None, part_option("--gpu", "GPU to measure; may be repeated.")
     ] = None,
-    budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Sampling time for one latency, at most.")
-    ] = 0.5,
-    target: TargetOption = "0.5%",
+    budget: Annotated[float, budget_option("Sampling time for one latency, at most.", "0.5")] = 0.5,
+    target: Annotated[float, target_option("0.5%")] = 0.005,
     out: OutOption = None,
     json: JsonOption = False,
     csv: CsvOption = False,
@@ -42,8 +41,7 @@ def latency(
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
     from lanescope.measurement.sampling import Plan
 
-    require_one_format(json, csv)
-    plan = Plan(parse_percent(target), parse_budget(budget))
+    plan = Plan(target, budget)
     with progress_on_terminal() as progress:
         run = api.latency(gpus=gpu, plan=plan, allow_busy=allow_busy, out=out, progress=progress)
     show_run(run, json=json, csv=csv)

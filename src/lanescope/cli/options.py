@@ -1,18 +1,23 @@
-"""Options that several verbs share, and how their texts become values."""
+"""Options that several verbs share, and the bounds of their values."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from lanescope.errors import InputError
+from lanescope.cli.values import Folder, Percent, Real, Size, Value, Whole, option
+
+#: No machine that is known has more of one kind.
+_MOST_PARTS = 1023
+#: Nobody waits longer for one set of copies.
+_LONGEST_BUDGET_SECONDS = 3600
 
 MachineOption = Annotated[
     str | None,
-    typer.Option(
-        "--machine",
+    option(
+        Value("--machine"),
         metavar="FILE_OR_NAME",
         help="Work on a described machine (a machine file, or a shipped name such as h200-x2): "
         "results are predicted.",
@@ -20,7 +25,7 @@ MachineOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Run folder to write; default: a new one."),
+    option(Folder("--out"), metavar="DIR", help="Run folder to write; default: a new one."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the run as JSON.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print the results as CSV.")]
@@ -30,57 +35,40 @@ StrictOption = Annotated[
 BusyOption = Annotated[
     bool, typer.Option("--allow-busy", help="Measure GPUs that other processes use, too.")
 ]
-TargetOption = Annotated[
-    str,
-    typer.Option(
-        "--target",
+
+
+def budget_option(help: str, shown: str, most: float = _LONGEST_BUDGET_SECONDS) -> Any:
+    """Return the option for sampling time in seconds; `shown` is its default."""
+    value = Real("--budget", "seconds", most, "an hour" if most == 3600 else "for each point")
+    return option(value, metavar="SECONDS", help=help, shown=shown)
+
+
+def target_option(shown: str) -> Any:
+    """Return the option for the confidence interval, a share; `shown` is its default."""
+    return option(
+        Percent("--target"),
         metavar="PERCENT",
         help="Stop when half of the 95 % confidence interval of the median is below this.",
-    ),
-]
+        shown=shown,
+    )
 
 
-def parse_percent(text: str) -> float:
-    """Return a share: 0.005 for ``0.5%`` or ``0.5``.
-
-    Raises
-    ------
-    InputError
-        If it is no number, or not between 0 and 100.
-    """
-    try:
-        value = float(text.strip().removesuffix("%"))
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 100:
-        raise InputError(f"{text!r} is not a percentage between 0 and 100; write for example 0.5%")
-    return value / 100
+def size_option(name: str, help: str, *names: str, shown: str | None = None, **bounds: Any) -> Any:
+    """Return an option for a size in bytes."""
+    return option(Size(name, **bounds), *names, metavar="SIZE", help=help, shown=shown)
 
 
-def parse_budget(seconds: float) -> float:
-    """Return a time budget.
-
-    Raises
-    ------
-    InputError
-        If it is not above zero, or longer than an hour.
-    """
-    if not 0 < seconds <= 3600:
-        raise InputError(
-            f"--budget {seconds:g} is not between 0 and 3600 seconds; give for example 1"
-        )
-    return seconds
+def samples_option(*names: str) -> Any:
+    """Return the option for a number of samples."""
+    return option(
+        Whole("--samples", 1, 1_000_000, "every sample is stored"),
+        *names,
+        metavar="N",
+        help="Samples of each copy; default: until the target is reached.",
+    )
 
 
-def require_one_format(json: bool, csv: bool) -> None:
-    """Refuse two output formats at once.
-
-    Raises
-    ------
-    InputError
-        If both are asked for.
-    """
-    if json and csv:
-        raise InputError(
-            "--json and --csv exclude each other; the run folder holds both kinds of data"
-        )
+def part_option(name: str, help: str, shown: str | None = None) -> Any:
+    """Return an option for the number of a GPU or a NUMA node."""
+    value = Whole(name, 0, _MOST_PARTS, "more are in no machine")
+    return option(value, metavar="N", help=help, shown=shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lanescope.cli.combinations import combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -9,10 +10,11 @@ from lanescope.cli.options import (
     MachineOption,
     OutOption,
     StrictOption,
-    TargetOption,
 )
-from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks, sized
+from lanescope.cli.suite import SUITE_RULES, Common, run_benchmarks, sized
 from lanescope.cli.suite_options import (
+    BUDGET,
+    TARGET,
     BudgetOption,
     GpuOption,
     ListOption,
@@ -21,11 +23,13 @@ from lanescope.cli.suite_options import (
     MinOption,
     NodeOption,
     StepsOption,
+    TargetOption,
     numbers,
     words,
 )
 
 
+@combines(*SUITE_RULES)
 def overhead(
     smallest: MinOption = None,
     largest: MaxOption = None,
@@ -52,6 +56,6 @@ def overhead(
     from lanescope.experiment.taruc import Benchmark, Only
 
     parameters = sized("overhead", smallest, largest, steps)
-    only = Only(words("--memory", memory, Memory), nodes=numbers(node), gpus=numbers(gpu))
+    only = Only(words(memory, Memory), nodes=numbers(node), gpus=numbers(gpu))
     common = Common(machine, out, budget, target, list_points, json, csv, strict, allow_busy)
     run_benchmarks(parameters, (Benchmark.OVERHEAD,), only, common)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lanescope.cli.combinations import combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -9,20 +10,23 @@ from lanescope.cli.options import (
     MachineOption,
     OutOption,
     StrictOption,
-    TargetOption,
 )
-from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks, sized
+from lanescope.cli.suite import SUITE_RULES, Common, run_benchmarks, sized
 from lanescope.cli.suite_options import (
+    BUDGET,
+    TARGET,
     BudgetOption,
     GpuOption,
     ListOption,
     MaxOption,
     MinOption,
     StepsOption,
+    TargetOption,
     numbers,
 )
 
 
+@combines(*SUITE_RULES)
 def peer(
     smallest: MinOption = None,
     largest: MaxOption = None,

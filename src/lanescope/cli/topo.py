@@ -5,23 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from lanescope.cli.combinations import Excludes, combines
 from lanescope.cli.options import JsonOption, MachineOption
+from lanescope.cli.values import File, Folder, option
 
 
+@combines(Excludes("--record", ("--machine",), "records this machine, --machine names another"))
 def topo(
     machine: MachineOption = None,
     save: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.toml", help="Save as a machine file for --machine."),
+        option(
+            File("--save", (".toml",)),
+            metavar="FILE.toml",
+            help="Save as a machine file for --machine.",
+        ),
     ] = None,
     svg: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Draw the machine into this file.")
+        Path | None,
+        option(
+            File("--svg", (".svg",)), metavar="FILE.svg", help="Draw the machine into this file."
+        ),
     ] = None,
     record: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            Folder("--record"),
             metavar="DIR",
             help="Record this machine for a bug report, without its names and serial numbers.",
         ),
@@ -33,7 +42,7 @@ def topo(
     from lanescope.running import resolve_machine
 
     if record is not None:
-        _record(machine, record)
+        _record(record)
     resolved = resolve_machine(machine)
     if save is not None:
         from lanescope.machine import save_machine
@@ -54,13 +63,11 @@ def topo(
     console().print(machine_tree(resolved))
 
 
-def _record(machine: str | None, folder: Path) -> None:
+def _record(folder: Path) -> None:
     from lanescope.errors import InputError
     from lanescope.machine.redact import redacted
     from lanescope.machine.snapshot import take_snapshot
 
-    if machine is not None:
-        raise InputError("--record records this machine, --machine names another; give one of them")
     try:
         redacted(take_snapshot(), folder.name).save(folder)
     except OSError as error:
