@@ -52,7 +52,7 @@ BASES = {
 
 HUGE = "9" * 5000
 ODD = ("ünïcode → ⇄", "\udcff\udcfe", "a\tb\nc", " ", "%s%n{0}", "../..", "*", "'\"")
-NAMES = ("no-such-thing", "x" * 3000, "/", "/dev/null", "/proc/self/mem", *ODD)
+NAMES = ("no-such-thing", HUGE, "x" * 3000, "/", "/dev/null", "/proc/self/mem", *ODD)
 
 INTERNALS = re.compile(
     r"object at 0x|\bError:|Traceback|pydantic|\bNone\b|\bTrue\b|\bFalse\b|Value error|"
@@ -128,6 +128,7 @@ class Wrong:
             self.value,
             self.value,
             self.value,
+            self.word,
             self.missing_value,
             self.unknown_option,
             self.twice,
@@ -178,6 +179,11 @@ class Wrong:
         name = self._rng.choice(option.names)
         joined = name.startswith("--") and self._rng.random() < 0.5
         return [f"{name}={text}"] if joined else [name, text]
+
+    def word(self, verb: Verb) -> list[str] | None:
+        """A name of a case, or a condition, that there is not."""
+        free = [one for one in verb.options if one.value is None and not one.is_flag]
+        return [self._rng.choice(free).name, self._rng.choice(NAMES)] if free else None
 
     def missing_value(self, verb: Verb) -> list[str] | None:
         """An option at the end, without its value."""

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from lanescope.compression.arrays import Opened
     from lanescope.report.compress_reading import Stored
 
+#: Sampling time in seconds.
+_BUDGET = 0.1
 _DEFAULT_DIMENSIONALITIES = (1, 2, 3, 4, 5, 8, 16, 32)
 
 
@@ -132,7 +134,7 @@ def compress(
         budget_option(
             "Sampling time for one codec, direction and number of threads, about.", "0.1"
         ),
-    ] = 0.1,
+    ] = _BUDGET,
     device: Annotated[
         str,
         option(
@@ -201,6 +203,8 @@ def compress(
         _show(_stored(stored, _link(link_speed, machine)), plot, plot_rate, json=json)
         return
     some = None if codecs is None else tuple(map(Codec, codecs))
+    if codecs is not None and "gfc" not in codecs and dimensionality != _DEFAULT_DIMENSIONALITIES:
+        raise InputError("--dimensionality is of GFC; give --codec gfc, too, or leave it out")
     devices = Devices(device)
     plan = gpu_plan(devices, sms, link_sizes, picture=plot_rate is not None, codecs=some)
     names = () if plan is None else plan.names
@@ -217,7 +221,10 @@ def compress(
         )
     budget_seconds = None if devices is Devices.GPU else budget
     task = Task(opened, host, sorted(dimensionality), budget_seconds, asked, plan, some)
-    _show(Stored(measured(task, out), asked, opened.left_out), plot, plot_rate, json=json)
+    results = measured(task, out)
+    if devices is Devices.GPU and budget != _BUDGET:
+        print("note: --budget has no effect: it is of CPUs", file=sys.stderr)
+    _show(Stored(results, asked, opened.left_out), plot, plot_rate, json=json)
 
 
 def _stored(path: Path, link: Link | None) -> Stored:

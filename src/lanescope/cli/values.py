@@ -16,6 +16,8 @@ import typer
 
 from lanescope.errors import InputError
 
+#: More than any memory of today has: 1 PiB.
+_LARGEST_MEMORY = 1 << 50
 #: Characters of a wrong value that a sentence repeats, and of a path.
 _MOST_QUOTED, _MOST_OF_PATH = 60, 400
 
@@ -124,7 +126,7 @@ class Size(Value):
 
     def read(self, text: str) -> int:
         """Return the bytes."""
-        from lanescope.experiment.sizes import LARGEST_BYTES, parse_size, size_text
+        from lanescope.experiment.sizes import parse_size, size_text
 
         if self.zero and re.fullmatch(r"\s*0\s*([KMGT]?i?B)?\s*", text, re.IGNORECASE):
             return 0
@@ -132,7 +134,7 @@ class Size(Value):
             size = parse_size(text)
         except InputError:
             size = 0
-        most = self.most or LARGEST_BYTES
+        most = self.most or _LARGEST_MEMORY
         if not self.least <= size <= most or size % self.multiple:
             step = f" in steps of {self.multiple} B" if self.multiple > 1 else ""
             what = "0, or a size" if self.zero else "a size"

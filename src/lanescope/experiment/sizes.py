@@ -14,8 +14,8 @@ for _power, _letter in enumerate("KMGT", start=1):
     _UNITS[f"{_letter}IB"] = 1024**_power
 
 
-#: More than any memory of today has: 1 PiB.
-LARGEST_BYTES = 1 << 50
+#: 1 EiB: sums of such sizes still fit into 64 bits.
+LARGEST_BYTES = 1 << 60
 #: Characters of a text that is no size, in the sentence about it.
 _MOST_SHOWN = 60
 
@@ -28,7 +28,7 @@ def parse_size(text: str) -> int:
     Raises
     ------
     InputError
-        If the text is no size, not above zero, or above 1 PiB.
+        If the text is no size, not above zero, or above 1 EiB.
 
     >>> parse_size("512MiB")
     536870912
@@ -44,7 +44,7 @@ def parse_size(text: str) -> int:
             f"size {text!r} is not a whole number of bytes above zero; give 1 B or more"
         )
     if size > LARGEST_BYTES:
-        raise InputError(f"size {text!r} is above 1 PiB, more than any memory has; give less")
+        raise InputError(f"size {text!r} is above 1 EiB; give less")
     return int(size)
 
 
