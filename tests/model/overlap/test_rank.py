@@ -109,7 +109,7 @@ def test_parts_are_not_more_than_the_workload_has():
     ("changes", "words"),
     [
         ({"h2d_bytes": -1}, "bytes to the GPU are -1; give 0 or more"),
-        ({"h2d_bytes": 0, "d2h_bytes": 0}, "moves no bytes in either direction"),
+        ({"h2d_bytes": 0, "d2h_bytes": 0}, "moves no bytes; give bytes to the GPU"),
         ({"kernel_seconds": float("nan")}, "kernel's seconds are nan"),
         ({"kernel_seconds": float("inf")}, "kernel's seconds are inf"),
         ({"d2h_arrays": 0}, "arrays to the host are 0; give 1 or more"),
