@@ -51,8 +51,8 @@ def test_copies_shrink_to_the_memory_and_the_run_notes_it():
     ((first, second),) = (r.experiment.copies for r in run.results)
     assert first.bytes == second.bytes == 256 << 20  # twice, in 80 % of 1 GiB
     (note,) = read_run(run.folder).manifest.notes
-    assert note.startswith("Copies of 256MiB instead of 512MiB: ")
-    assert "1024 MiB of h0, which has 819 MiB free" in note
+    assert note.startswith("Copies of 256 MiB instead of 512 MiB: ")
+    assert "1 GiB of h0, which has 819 MiB free" in note
 
 
 def test_options_and_choice_reach_the_run():
@@ -89,10 +89,10 @@ def test_copies_run_at_the_same_time():
         ("h0 -> g0 @sm:133", "g0 has 132 SMs, the copies take 133 at once"),
         ("g0 -> g1 @sm:9:0:50", "plain loads and stores keep no pace"),
         ("h0 -> g0, h0 -> h0 @cpu", "mixes host threads and GPU engines"),
-        ("h0 -> g0 200GiB", "the copies take 204800 MiB of g0 at once, which has 143155 MiB"),
-        ("2x g0 -> g1 71GiB", "145408 MiB of g0"),
-        ("g0 -> g0 71GiB", "145408 MiB of g0"),
-        ("100x h0 -> h0 @cpu 2GiB", "409600 MiB of h0"),
+        ("h0 -> g0 200GiB", "the copies take 200 GiB of g0 at once, which has 140 GiB"),
+        ("2x g0 -> g1 71GiB", "142 GiB of g0"),
+        ("g0 -> g0 71GiB", "142 GiB of g0"),
+        ("100x h0 -> h0 @cpu 2GiB", "400 GiB of h0"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_made(runs, text, words):

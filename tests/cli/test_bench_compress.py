@@ -89,30 +89,34 @@ def test_several_files_are_summed_up_by_type(lanescope, tmp_path):
         (("--dimensionality", "1-33"), "numbers from 1 to 32"),
         (("--dimensionality", "5-1"), "numbers from 1 to 32"),
         (("--dimensionality", "x"), "numbers from 1 to 32"),
-        (("--link-speed", "0"), "no bandwidth in GB/s"),
-        (("--link-speed", "nan"), "no bandwidth in GB/s"),
-        (("--link-speed", "5", "--machine", "h200"), "give one of them"),
+        (("--link-speed", "0"), "takes GB/s above 0"),
+        (("--link-speed", "nan"), "takes GB/s above 0"),
+        (("--link-speed", "5", "--machine", "h200"), "say the same"),
         (("--machine", "h2000"), "did you mean h200"),
-        (("--slab", "none"), "not a size"),
-        (("--size", "none"), "not a size"),
+        (("--slab", "none"), "takes a size"),
+        (("--size", "none"), "takes a size"),
         (("--dtype", "float32"), "--dtype is that of files"),
-        (("--plot", "x.pdf"), "name a .svg or .png"),
-        (("--plot-rate", "x.pdf"), "--plot-rate x.pdf is no picture"),
+        (("--plot", "x.pdf"), "ends in .svg or .png"),
+        (("--plot-rate", "x.pdf"), "--plot-rate takes a file"),
         (("--device", "cpu", "--sms", "16"), "--sms is of GPUs"),
         (("--device", "cpu", "--plot-rate", "x.svg"), "--plot-rate is of GPUs"),
         (("--device", "cpu", "--codec", "ans"), "--codec ans is of GPUs"),
-        (("--codec", "delta,zip"), "give some of raw, gfc, exponent, delta, ans, bitcomp, zvc"),
+        (("--codec", "delta,zip"), "raw, gfc, exponent, delta, ans, bitcomp or zvc"),
         (("--codec", "delta", "--plot", "x.svg"), "--plot draws what GFC makes"),
-        (("--link-sizes", "none"), "not a size"),
-        (("--sms", "x"), "no list of numbers"),
+        (("--link-sizes", "none"), "takes a size"),
+        (("--sms", "x"), "whole numbers from 0"),
         (("--link-sizes", "1MiB", "--plot-rate", "x.svg"), "give several with --link-sizes"),
-        (("--from", "nowhere.json"), "cannot read nowhere.json"),
-        (("x.npy", "--from", "y.json"), "leave out files, or --from"),
-        (("--plot", "nowhere/x.svg"), "there is no folder nowhere"),
+        (("x.npy", "--from", "y.json"), "leave out FILES, or --from"),
+        (("--plot", "nowhere/x.svg"), "there is no folder 'nowhere'"),
     ],
 )
 def test_bad_input_is_one_sentence(lanescope, arguments, words):
     assert words in sentence(lanescope(*QUICK, *arguments))
+
+
+def test_a_file_that_is_not_there_cannot_be_shown(lanescope):
+    done = lanescope("bench", "compress", "--from", "nowhere.json")
+    assert "cannot read nowhere.json" in sentence(done)
 
 
 def test_codecs_that_are_asked_for_are_measured_besides_raw(lanescope, array):
@@ -122,8 +126,10 @@ def test_codecs_that_are_asked_for_are_measured_besides_raw(lanescope, array):
 
 
 def test_budget_and_size_with_files(lanescope, array):
-    assert "between 0 and 3600" in sentence(lanescope("bench", "compress", "--budget", "0"))
-    assert "leave it out with files" in sentence(lanescope(*QUICK, array, "--size", "1MiB"))
+    assert "above 0 and up to 3600" in sentence(lanescope("bench", "compress", "--budget", "0"))
+    assert "--size is that of made-up examples" in sentence(
+        lanescope(*QUICK, array, "--size", "1MiB")
+    )
 
 
 def test_a_bad_file_is_told_before_any_is_measured(lanescope, array, tmp_path):

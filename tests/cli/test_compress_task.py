@@ -76,13 +76,13 @@ def test_plans(monkeypatch):
     monkeypatch.setattr(on_gpus, "gpus_here", lambda: [H200, SMALL])
     plan = gpu_plan(Devices.ALL, None, None, picture=False)
     assert plan == GpuPlan(("NVIDIA H200", "NVIDIA T4"), (16, 48, 0), (MIB, 256 * MIB))
-    picture = gpu_plan(Devices.GPU, "8,0", None, picture=True)
+    picture = gpu_plan(Devices.GPU, (8, 0), None, picture=True)
     assert picture.sms == (8, 0)
     assert picture.link_sizes[0] == MIB
     assert picture.link_sizes[-1] == 256 * MIB
     assert len(picture.link_sizes) == 9
     assert gpu_plan(Devices.CPU, None, None, picture=False) is None
     with pytest.raises(InputError, match="GPU 0 has 132 SMs"):
-        gpu_plan(Devices.ALL, "133", None, picture=False)
+        gpu_plan(Devices.ALL, (133,), None, picture=False)
     monkeypatch.setattr(on_gpus, "gpus_here", lambda: [SMALL])
     assert compress_gpus.gpu_plan(Devices.ALL, None, None, picture=False).sms == (16, 0)

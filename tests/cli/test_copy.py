@@ -31,7 +31,7 @@ def test_the_pointer_is_under_the_wrong_character(lanescope):
     [
         (("h0 -> g0 @sm:500",), "g0 has 132 SMs, the copies take 500 at once"),
         (("h0 -> g0", "--size", "1TiB"), "give smaller sizes"),
-        (("h0 -> g0", "--size", "big"), "'big' is not a size"),
+        (("h0 -> g0", "--size", "big"), "--size takes a size from 1 B"),
         (("h0 -> g0", "--json", "--csv"), "exclude each other"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

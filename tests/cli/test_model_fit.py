@@ -51,7 +51,7 @@ def test_plots_show_what_was_not_fitted(lanescope, stored, tmp_path):
     ("arguments", "code", "words"),
     [
         (["nowhere"], 2, "nowhere holds no fit"),
-        (["--budget", "0"], 2, "--budget 0 is not above 0"),
+        (["--budget", "0"], 2, "--budget takes seconds above 0 and up to 60"),
         (["--gpu", "77"], 4, "there is no GPU 77 here to be measured"),
     ],
 )

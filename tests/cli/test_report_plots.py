@@ -58,7 +58,7 @@ def test_one_sentence_says_what_is_wrong(suite, tmp_path: Path):
     for arguments, words in (
         ((folder, "--plots", str(taken)), "is not a folder"),
         ((folder, "--plots", str(tmp_path), "--json"), "--plots writes pictures alone"),
-        ((check, "--plots", str(tmp_path / "none")), "no charts to write"),
+        ((check, "--plots", str(tmp_path / "none")), "no charts for --plots"),
     ):
         done = report(*arguments)
         assert done.returncode == 2

@@ -59,11 +59,11 @@ def test_one_sentence_says_what_is_wrong(lanescope, captured, tmp_path):
     )
     taken = tmp_path / "file"
     taken.write_text("mine")
-    nowhere = tmp_path / "none" / "trace"
+    nowhere = tmp_path / "none" / "trace.pftrace"
     for arguments, words in (
         ((WATCH, "--export", "excel", "--out", taken), "takes perfetto or csv"),
-        ((WATCH, "--export", "csv"), "name the folder"),
-        ((WATCH, "--export", "perfetto"), "name the file"),
+        ((WATCH, "--export", "csv"), "give --out, too"),
+        ((WATCH, "--export", "perfetto"), "give --out, too"),
         ((WATCH, "--export", "csv", "--out", tmp_path, "--json"), "leave out --json"),
         ((WATCH, "--export", "csv", "--out", taken), "cannot write to"),
         ((WATCH, "--csv"), "--export"),

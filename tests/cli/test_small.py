@@ -20,12 +20,12 @@ def test_without_a_gpu_it_says_so(lanescope):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--counts", "many"), "list of numbers"),
-        (("--method", "magic"), "single, batch, graph, kernel, mapped"),
+        (("--counts", "many"), "whole numbers from 1 to 4096"),
+        (("--method", "magic"), "single, batch, graph, kernel or mapped"),
         (("--min", "1MiB", "--max", "4B"), "swap them"),
-        (("--budget", "0"), "between 0 and 3600"),
+        (("--budget", "0"), "above 0 and up to 3600"),
         (("--json", "--csv"), "exclude each other"),
-        (("--max", "nonsense"), "not a size"),
+        (("--max", "nonsense"), "takes a size from 1 B to 4 MiB"),
     ],
 )
 def test_bad_options_are_one_sentence(lanescope, arguments, words):

@@ -37,8 +37,8 @@ def test_a_signal_that_ends_it_is_told_as_shells_do(lanescope, name, code):
     [
         (("--", "nosuch"), 127, "there is no program nosuch in PATH"),
         (("--", "/"), 126, "is a folder"),
-        (("--source", "tea", "--", "true"), 2, "there is no source 'tea'"),
-        (("--interval", "3", "--", "true"), 2, "--interval '3' is no time"),
+        (("--source", "tea", "--", "true"), 2, "--source takes pm, counters"),
+        (("--interval", "3", "--", "true"), 2, "--interval takes a time"),
         (("--assert", "h2d.p51 > 1GB/s", "--", "true"), 2, "'p51'"),
     ],
 )
@@ -62,8 +62,10 @@ def test_a_condition_that_is_not_known_does_not_hold(lanescope, tmp_path):
 
 @pytest.mark.parametrize(("own", "code"), [(0, 2), (9, 9)])
 def test_what_cannot_be_written_leaves_the_programs_exit_code(lanescope, tmp_path, own, code):
-    nowhere = tmp_path / "none" / "told.json"
-    done = lanescope("watch", "-q", "--json", nowhere, "--", "sh", "-c", f"exit {own}")
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    program = ("sh", "-c", f"rmdir {folder}; exit {own}")
+    done = lanescope("watch", "-q", "--json", folder / "told.json", "--", *program)
     assert done.returncode == code
     assert done.stderr.startswith("lanescope: cannot write")
     assert len(done.stderr.splitlines()) == 1

@@ -44,11 +44,11 @@ def ended(start, folder, end):
         (("--all", "--", "true"), ONE_THING),
         (("--all", "--pid", "1"), ONE_THING),
         (("--pid", "1", "--", "true"), ONE_THING),
-        (("--pid", "-5"), "there is no process -5"),
-        (("--pid", "4194305"), "there is no process 4194305"),  # beyond what kernels give
+        (("--pid", "-5"), "--pid takes a whole number from 1"),
+        (("--pid", "4194305"), "from 1 to 4194304"),  # beyond what kernels give
         (("--seconds", "1", "--", "true"), "use --seconds with --all or --pid"),
-        (("--all", "--seconds", "0"), "--seconds 0 is no length of time"),
-        (("--all", "--seconds", "nan"), "--seconds nan is no length of time"),
+        (("--all", "--seconds", "0"), "--seconds takes seconds above 0"),
+        (("--all", "--seconds", "nan"), "--seconds takes seconds above 0"),
         (("--all", "--source", "trace"), "only programs that lanescope runs can be traced"),
         (("--pid", "1", "--kernels"), "only programs that lanescope runs can be traced"),
     ],

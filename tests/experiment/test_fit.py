@@ -35,7 +35,7 @@ def test_copies_get_smaller_and_a_note_says_so():
     size, (note,) = fitted(512 * MIB, {"h0": 999 * MIB, "g0": 300 * MIB})
     assert size == 128 * MIB
     assert note == (
-        "Copies of 128MiB instead of 512MiB: all at once they would take 1024 MiB of h0, "
+        "Copies of 128 MiB instead of 512 MiB: all at once they would take 1 GiB of h0, "
         "which has 999 MiB free."
     )
 

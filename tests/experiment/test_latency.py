@@ -91,8 +91,8 @@ def test_a_load_goes_its_way_and_has_the_limit_to_itself(two_gpus):
 @pytest.mark.parametrize(
     ("source", "destination", "engine", "operation", "message"),
     [
-        (HOST, GPU, Engine.CE, Operation.CHASE, "needs Engine.SM"),
-        (HOST, GPU, Engine.SM, Operation.COPY_SYNC, "needs Engine.CE"),
+        (HOST, GPU, Engine.CE, Operation.CHASE, "needs engine sm"),
+        (HOST, GPU, Engine.SM, Operation.COPY_SYNC, "needs engine ce"),
         (GPU, HOST, Engine.SM, Operation.CHASE, "ends at the GPU"),
         (HOST, GPU, Engine.CE, Operation.COPY_SPIN, "ends in host memory"),
         (Place("h0", Memory.PAGEABLE), GPU, Engine.SM, Operation.CHASE, "pageable"),

@@ -27,7 +27,21 @@ def test_every_byte_counts():
 
 
 @pytest.mark.parametrize(
-    "text", ["0", "-1", "1QB", "", "KiB", "1 2", "0.3B", "nan", "1e9", "9" * 400, "9" * 5000]
+    "text",
+    [
+        "0",
+        "-1",
+        "1QB",
+        "",
+        "KiB",
+        "1 2",
+        "0.3B",
+        "nan",
+        "1e9",
+        "9" * 400,
+        "2000000TB",
+        "9" * 5000,
+    ],
 )
 def test_no_sizes(text):
     with pytest.raises(InputError) as caught:

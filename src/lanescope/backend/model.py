@@ -11,7 +11,7 @@ import numpy as np
 
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment, Memory
-from lanescope.experiment.limit import Limit, limits, staging_node
+from lanescope.experiment.limit import Limit, limits, missing_field, staging_node
 from lanescope.experiment.patterns import reach_each_other
 from lanescope.machine import Machine
 from lanescope.measurement.result import FloatArray, LinkEvidence, Source
@@ -99,11 +99,13 @@ def _seconds(machine: Machine, copy: Copy, bound: Limit) -> float:
         if staging is None:
             raise NotMeasuredError(
                 "The machine file does not say how fast pageable memory is staged.",
-                "Give latencies.pageable_gbs.",
+                "Give pageable_gbs under [latencies] there.",
             )
         rate = staging if rate is None else min(rate, staging)
     if rate is None:
-        raise NotMeasuredError(f"Nothing to predict from: {bound.reason}.", "Give the limit.")
+        raise NotMeasuredError(
+            f"Nothing to predict from: {bound.reason}.", missing_field(machine, copy)
+        )
     transfer = transfer_seconds(copy.counted_bytes, rate)
     if _host_only(copy) and transfer < _LATENCY_FREE_SECONDS:
         raise NotMeasuredError(
@@ -114,7 +116,7 @@ def _seconds(machine: Machine, copy: Copy, bound: Limit) -> float:
     if latency is None and transfer < _LATENCY_FREE_SECONDS:
         raise NotMeasuredError(
             "Of a copy this short a good part is latency, which the machine file does not tell.",
-            "Give latencies.h2d_us, d2h_us and d2d_us.",
+            "Give h2d_us, d2h_us and d2d_us under [latencies] there.",
         )
     return (latency or 0.0) + transfer
 

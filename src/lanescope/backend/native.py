@@ -231,7 +231,7 @@ class NativeBackend:
             if available is not None and needed > available:
                 return NotMeasuredError(
                     f"It needs {needed >> 20} MiB of {what}, {available >> 20} MiB are available.",
-                    "End what uses it, or take a smaller --size.",
+                    "End what uses it, or take a smaller size.",
                 )
         return None
 

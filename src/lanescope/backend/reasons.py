@@ -11,7 +11,7 @@ from lanescope.measurement.deadline import TooLateError
 _KNOWN = {
     "cudaErrorMemoryAllocation": (
         "There is not enough free memory on the GPU, or not enough host memory to pin.",
-        "End what uses it, raise 'ulimit -l', or take a smaller --size.",
+        "End what uses it, raise 'ulimit -l', or take a smaller size.",
     ),
     "cudaErrorDevicesUnavailable": (
         "CUDA cannot begin on the GPU: it is in exclusive-process mode and held by another "
@@ -132,7 +132,7 @@ def reason_for(call: str, code: int, name: str, detail: str, where: str) -> Fail
     elif name in _REFUSED_BY_CORE:
         reason, remedy = f"{detail[:1].upper()}{detail[1:]}.", None
     elif name == "errno 12":
-        reason, remedy = "The system has not enough memory.", "Take a smaller --size."
+        reason, remedy = "The system has not enough memory.", "Take a smaller size."
     else:
         who = "driver" if name.startswith("cudaError") else "system"
         reason, remedy = f"The {who} refused: {detail}.", None

@@ -12,6 +12,7 @@ import typer
 from lanescope.cli.ended import ProgramEnded
 from lanescope.cli.options import JsonOption
 from lanescope.cli.report_watch import is_capture, read_capture
+from lanescope.cli.values import Folder, Value, option
 from lanescope.cli.watch import told_when_interrupted
 from lanescope.errors import InputError
 
@@ -32,20 +33,25 @@ def advise(
     ] = None,
     machine: Annotated[
         str | None,
-        typer.Option(
-            "--machine",
+        option(
+            Value("--machine"),
             metavar="NAME|FILE|RUN",
             help="Whose parameters predict; default: the fit that is kept for this machine.",
         ),
     ] = None,
     predictor: Annotated[
         str,
-        typer.Option("--predictor", metavar="NAME", help="replay, equations or equations-shared."),
+        option(
+            Value("--predictor"),
+            metavar="NAME",
+            help="replay, equations or equations-shared.",
+            shown="replay",
+        ),
     ] = "replay",
     json: JsonOption = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="With a program: the run's folder."),
+        option(Folder("--out"), metavar="DIR", help="With a program: the run's folder."),
     ] = None,
 ) -> None:
     """Say what pinned memory, streams, mapped memory or batches would gain, and when not.

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -40,6 +41,7 @@ from lanescope.cli import (
     topo,
     watch,
 )
+from lanescope.cli.combinations import Combined
 from lanescope.cli.ended import ProgramEnded
 from lanescope.cli.fault import report_fault
 from lanescope.cli.terminal_text import tolerant_streams
@@ -64,42 +66,42 @@ def _help(verb: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-bench_app.callback(help=_help(bench.bench))(bench.bench)
-bench_app.command("sweep", help=_help(sweep.sweep))(sweep.sweep)
-bench_app.command("latency", help=_help(latency.latency))(latency.latency)
-bench_app.command("small", help=_help(small.small))(small.small)
-bench_app.command("sms", help=_help(sms.sms))(sms.sms)
-bench_app.command("compress", help=_help(compress.compress))(compress.compress)
-for _name, _verb in (
-    ("overhead", overhead.overhead),
-    ("host", host.host),
-    ("hostdev", hostdev.hostdev),
-    ("peer", peer.peer),
-    ("nurma", nurma.nurma),
-    ("contention", contention.contention),
-    ("params", params.params),
-):
-    bench_app.command(_name, help=_help(_verb))(_verb)
-app.add_typer(bench_app, name="bench")
 model_app = typer.Typer(
     help="What transfers and overlap with kernels take: a machine's parameters, and predictions.",
     no_args_is_help=True,
 )
-model_app.command("predict", help=_help(model.predict))(model.predict)
-model_app.command("fit", help=_help(model_fit.model_fit))(model_fit.model_fit)
-model_app.command("validate", help=_help(model_validate.validate))(model_validate.validate)
+bench_app.callback(help=_help(bench.bench))(bench.bench)
+app.add_typer(bench_app, name="bench")
 app.add_typer(model_app, name="model")
-app.command("check", help=_help(check.check))(check.check)
-app.command("copy", help=_help(copy.copy))(copy.copy)
-app.command("topo", help=_help(topo.topo))(topo.topo)
-# What follows the program's name is the program's, options and all.
-app.command("watch", help=_help(watch.watch), context_settings={"allow_interspersed_args": False})(
-    watch.watch
+VERBS: tuple[tuple[typer.Typer, str, Callable[..., None]], ...] = (
+    (bench_app, "sweep", sweep.sweep),
+    (bench_app, "latency", latency.latency),
+    (bench_app, "small", small.small),
+    (bench_app, "sms", sms.sms),
+    (bench_app, "compress", compress.compress),
+    (bench_app, "overhead", overhead.overhead),
+    (bench_app, "host", host.host),
+    (bench_app, "hostdev", hostdev.hostdev),
+    (bench_app, "peer", peer.peer),
+    (bench_app, "nurma", nurma.nurma),
+    (bench_app, "contention", contention.contention),
+    (bench_app, "params", params.params),
+    (model_app, "predict", model.predict),
+    (model_app, "fit", model_fit.model_fit),
+    (model_app, "validate", model_validate.validate),
+    (app, "check", check.check),
+    (app, "copy", copy.copy),
+    (app, "topo", topo.topo),
+    (app, "watch", watch.watch),
+    (app, "advise", advise.advise),
+    (app, "doctor", doctor.doctor),
+    (app, "reproduce", reproduce.reproduce),
+    (app, "report", report.report),
 )
-app.command("advise", help=_help(advise.advise))(advise.advise)
-app.command("doctor", help=_help(doctor.doctor))(doctor.doctor)
-app.command("reproduce", help=_help(reproduce.reproduce))(reproduce.reproduce)
-app.command("report", help=_help(report.report))(report.report)
+for _to, _name, _verb in VERBS:
+    # What follows the name of a watched program is the program's, options and all.
+    _settings = {"allow_interspersed_args": False} if _name == "watch" else None
+    _to.command(_name, cls=Combined, help=_help(_verb), context_settings=_settings)(_verb)
 
 
 def _version(wanted: bool) -> None:
@@ -141,16 +143,52 @@ def _options(
     """Take the options that come before a verb; they have done their work by now."""
 
 
-_INTERRUPTED = (
-    "interrupted; what was measured is kept: 'lanescope report latest' shows it unless --out named "
-    "a folder, and 'bench --params FILE --out FOLDER --resume' goes on with a suite"
+#: No path that somebody has typed is as long: of such a word a sentence shows the beginning.
+_MOST_OF_WORD = 400
+_ENDLESS = re.compile(rf"\S{{{_MOST_OF_WORD + 1},}}")
+#: What is true of what a verb leaves when it is interrupted; others leave nothing.
+_RUNS = (
+    "what was measured is kept, and 'lanescope report latest' shows it, or 'lanescope report "
+    "FOLDER' where --out named one"
 )
+_LEFT = {
+    "check": _RUNS,
+    "copy": _RUNS,
+    "bench": _RUNS,
+    "bench --params": f"{_RUNS}; the same command with --resume and --out FOLDER goes on with it",
+    # these say themselves where a run is
+    "bench compress": "",
+    "bench params": "",
+}
 
 
 def _interrupted() -> str:
-    # These verbs say themselves where a run is, and 'report' shows none of theirs.
-    by_itself = sys.argv[1:2] == ["model"] or sys.argv[1:3] == ["bench", "compress"]
-    return "interrupted" if by_itself else _INTERRUPTED
+    """Return what is true of an interrupted verb."""
+    verb = _verb_named()
+    if verb == "bench" and any(word.split("=")[0] == "--params" for word in sys.argv):
+        verb = "bench --params"
+    left = _LEFT.get(verb, _LEFT.get(verb.split()[0], "")) if verb else ""
+    return f"interrupted; {left}" if left else "interrupted"
+
+
+def _verb_named() -> str:
+    """Return the verb that is run, such as ``bench small``; empty where none is known."""
+    groups = {bench_app: "bench ", model_app: "model "}
+    known = {f"{groups.get(to, '')}{name}" for to, name, _ in VERBS} | {"bench", "model"}
+    words = sys.argv[1:3]
+    return next((verb for verb in (" ".join(words), *words[:1]) if verb in known), "")
+
+
+def _usage_sentence(error: Any) -> str:
+    """Return what Typer found wrong with a command line, and what shows what is right.
+
+    Empty where it has printed the help instead.
+    """
+    text = _one_line(error.format_message()).rstrip(".")
+    if not text:
+        return ""
+    command = " ".join(filter(None, ("lanescope", _verb_named(), "--help")))
+    return f"{text[0].lower()}{text[1:]}; '{command}' shows what it takes"
 
 
 def main() -> NoReturn:
@@ -189,18 +227,21 @@ def _run() -> int:
         return _drop_output(_fail(message, ExitCode.INPUT))
     except Exception as error:
         # typer's own errors, whichever copy of click they come from, know how to say it.
-        format_message = getattr(error, "format_message", None)
-        if format_message is None:
+        if getattr(error, "format_message", None) is None:
             return _drop_output(_fail(report_fault(error), ExitCode.FAULT))
-        text = _one_line(format_message())  # empty where help has been printed instead
+        text = _usage_sentence(error)  # empty where help has been printed instead
         code = getattr(error, "exit_code", ExitCode.INPUT)
         return _fail(text, code) if text else code
     return code if isinstance(code, int) else ExitCode.OK
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"lanescope: {message}", file=sys.stderr)
+    print(f"lanescope: {_ENDLESS.sub(_shortened, message)}", file=sys.stderr)
     return code
+
+
+def _shortened(word: re.Match[str]) -> str:
+    return f"{word[0][:_MOST_OF_WORD]}..."
 
 
 def _drop_output(code: int) -> int:

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from lanescope.cli.combinations import (
+    LISTED,
+    ONE_FORMAT,
+    PREDICTED,
+    Alone,
+    Excludes,
+    Idle,
+    Needs,
+    combines,
+    given_options,
+    keeping_rules,
+    once_each,
+)
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
     MachineOption,
     OutOption,
     StrictOption,
-    TargetOption,
     WithinOption,
+    budget_option,
+    part_option,
     plan_of,
-    require_one_format,
+    samples_option,
+    size_option,
+    target_option,
 )
+from lanescope.cli.values import OneOf, Value, Whole, option
 from lanescope.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +44,11 @@ if TYPE_CHECKING:
 
 #: Options that take every word up to the next option, as they do in nvbandwidth.
 _MANY = ("-t", "--testcase", "-p", "--testcasePrefixes")
+#: What a suite takes, too.
+_OF_SUITES = (
+    *("--resume", "--list", "--budget", "--target", "--machine", "--out", "--json", "--csv"),
+    *("--strict", "--allow-busy", "--within"),
+)
 
 
 class BenchGroup(TyperGroup):
@@ -35,6 +57,15 @@ class BenchGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Spread the words behind the options that take many."""
         return super().parse_args(ctx, list(_spread(args)))
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Refuse an option that is given twice and has one value."""
+        return once_each(super().make_parser(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Check what was given together."""
+        with keeping_rules(ctx):
+            return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Say how a case is named to whoever names it as if it were a command."""
@@ -59,6 +90,20 @@ def _spread(args: Iterable[str]) -> Iterable[str]:
         yield word
 
 
+_RULES = (
+    ONE_FORMAT,
+    PREDICTED,
+    Needs(("--resume",), ("--params",), "goes on with a suite, which a parameter file describes"),
+    Needs(("--resume",), ("--out",), "goes on with a run folder"),
+    Alone("--params", _OF_SUITES, "runs a suite, and other options are of nvbandwidth's cases"),
+    Alone("--list", ("--params", "--resume", "--budget", "--target", "--machine"), LISTED),
+    Excludes("--size", ("--bufferSize",), "and --bufferSize say the same"),
+    Idle(("--mean", "--verbose"), "--csv", "CSV holds every copy with median and mean"),
+    Idle(("--mean", "--verbose"), "--json", "JSON holds every copy with its samples", "--format"),
+)
+
+
+@combines(*_RULES)
 def bench(
     ctx: typer.Context,
     testcase: Annotated[
@@ -75,24 +120,18 @@ def bench(
     ] = None,
     list_cases: Annotated[bool, typer.Option("-l", "--list", help="List the cases.")] = False,
     size: Annotated[
-        str | None,
-        typer.Option("--size", metavar="SIZE", help="Bytes of each copy; default 512MiB."),
+        int | None, size_option("--size", "Bytes of each copy; default 512MiB.")
     ] = None,
     buffer_mib: Annotated[
         int | None,
-        typer.Option("-b", "--bufferSize", metavar="MIB", help="The same as a number of MiB."),
-    ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            "-i",
-            "--testSamples",
-            "--samples",
-            min=1,
-            metavar="N",
-            help="Samples of each copy; default: until the target is reached.",
+        option(
+            Whole("--bufferSize", 1, 1 << 30, "up to 1 PiB"),
+            "-b",
+            metavar="MIB",
+            help="The same as a number of MiB.",
         ),
     ] = None,
+    samples: Annotated[int | None, samples_option("-i", "--testSamples")] = None,
     mean: Annotated[
         bool, typer.Option("-m", "--useMean", "--mean", help="Show means and not medians.")
     ] = False,
@@ -113,32 +152,39 @@ def bench(
     ] = False,
     memory: Annotated[
         str,
-        typer.Option(
+        option(
+            OneOf("--memory", _memories),
             metavar="KIND",
             help="Host memory: pinned, pageable, write-combined, mapped, managed or huge.",
+            shown="pinned",
         ),
     ] = "pinned",
     node: Annotated[
-        int | None, typer.Option(metavar="N", help="NUMA node of host memory; default: nearest.")
+        int | None, part_option("--node", "NUMA node of host memory; default: nearest.")
     ] = None,
     pairs: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Draw so many pairs of GPUs; default: all."),
+        option(
+            Whole("--pairs", 1, 1 << 20, "more GPUs are in no machine"),
+            metavar="N",
+            help="Draw so many pairs of GPUs; default: all.",
+        ),
     ] = None,
     form: Annotated[
         str,
-        typer.Option(
-            "--format",
+        option(
+            OneOf("--format", lambda: ("lanescope", "nvbandwidth")),
             metavar="NAME",
             help="lanescope, or nvbandwidth for the "
             "shape of its text, and with --json of its JSON.",
+            shown="lanescope",
         ),
     ] = "lanescope",
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every copy.")] = False,
     params: Annotated[
         str | None,
-        typer.Option(
-            "--params",
+        option(
+            Value("--params"),
             metavar="FILE_OR_NAME",
             help="Run the suite of a parameter file (TOML, or TARUC's .in), or one that ships: "
             "default, taruc.",
@@ -148,9 +194,9 @@ def bench(
         bool, typer.Option("--resume", help="With --params: go on with the run in --out.")
     ] = False,
     budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Sampling time for one set of copies, at most.")
+        float, budget_option("Sampling time for one set of copies, at most.", "0.4")
     ] = 0.4,
-    target: TargetOption = "0.5%",
+    target: Annotated[float, target_option("0.5%")] = 0.005,
     within: WithinOption = None,
     machine: MachineOption = None,
     out: OutOption = None,
@@ -165,19 +211,23 @@ def bench(
     contention by NUMA node. Other benchmarks are commands of their own, listed below.
     """
     if ctx.invoked_subcommand is not None:
-        if params is not None or resume:
-            raise InputError(f"--params runs a whole suite; leave out {ctx.invoked_subcommand!r}")
+        if given := given_options(ctx):
+            raise InputError(
+                f"{given[0]} stands before {ctx.invoked_subcommand!r}, whose options stand behind "
+                f"it; leave out {given[0]}, or {ctx.invoked_subcommand!r}"
+            )
         return
-    if params is not None or resume:
-        from lanescope.cli.suite import BUDGET, TARGET, Common, run_suite
+    if params is not None:
+        from lanescope.cli.suite import Common, run_benchmarks
+        from lanescope.cli.suite_options import BUDGET, TARGET
 
-        given = {name for name in ctx.params if _is_given(ctx, name)}
+        given = given_options(ctx)
         # not ctx.params: some versions of typer keep texts there
         common = Common(
             machine=machine,
             out=out,
-            budget=budget if "budget" in given else BUDGET,
-            target=target if "target" in given else TARGET,
+            budget=budget if "--budget" in given else BUDGET,
+            target=target if "--target" in given else TARGET,
             within=within,
             list_points=list_cases,
             json=json,
@@ -186,24 +236,26 @@ def bench(
             allow_busy=allow_busy,
             resume=resume,
         )
-        run_suite(params, given, common)
+        run_benchmarks(params, None, None, common)
         return
     if list_cases:
         _list()
         return
-    require_one_format(json, csv)
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal
+    from lanescope.experiment.requirements import require_fits
+    from lanescope.running import resolve_machine
 
-    if form not in ("lanescope", "nvbandwidth"):
-        raise InputError(f"--format {form!r} is not known; use lanescope or nvbandwidth")
     if csv and form == "nvbandwidth":
         raise InputError("nvbandwidth prints no CSV; leave out --csv or --format")
     plan = plan_of(target, budget, within, samples=samples, verify=not skip_verification)
     options = _options(size, buffer_mib, memory, node, pairs)
+    resolved = resolve_machine(machine)
+    if size is not None or buffer_mib is not None:
+        require_fits(resolved, options.bytes)
     with progress_on_terminal() as progress:
         run = api.bench(
-            machine,
+            resolved,
             cases=testcase or [],
             prefixes=prefix or [],
             options=options,
@@ -217,11 +269,6 @@ def bench(
     raise typer.Exit(exit_code(run, strict=strict))
 
 
-def _is_given(ctx: typer.Context, name: str) -> bool:
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
 def _list() -> None:
     from lanescope.experiment.cases import case_list
 
@@ -229,24 +276,19 @@ def _list() -> None:
         print(f"{number:2}  {name:50} {description}")
 
 
+def _memories() -> Sequence[str]:
+    from lanescope.experiment.place import HOST_MEMORIES
+
+    return HOST_MEMORIES
+
+
 def _options(
-    size: str | None, buffer_mib: int | None, memory: str, node: int | None, pairs: int | None
+    size: int | None, buffer_mib: int | None, memory: str, node: int | None, pairs: int | None
 ) -> CaseOptions:
     from lanescope.experiment.cases import CaseOptions
-    from lanescope.experiment.place import HOST_MEMORIES, Memory
-    from lanescope.experiment.sizes import parse_size
+    from lanescope.experiment.place import Memory
 
-    if size is not None and buffer_mib is not None:
-        raise InputError("--size and --bufferSize say the same; give one of them")
-    if buffer_mib is not None and buffer_mib < 1:
-        raise InputError(f"--bufferSize {buffer_mib} holds nothing; give 1 MiB or more")
-    if memory not in HOST_MEMORIES:
-        kinds = ", ".join(HOST_MEMORIES)
-        raise InputError(f"--memory {memory!r} is not a kind of host memory; there are {kinds}")
-    default = CaseOptions()
-    size_bytes = default.bytes if size is None else parse_size(size)
-    if buffer_mib is not None:
-        size_bytes = buffer_mib << 20
+    size_bytes = size or (CaseOptions().bytes if buffer_mib is None else buffer_mib << 20)
     return CaseOptions(size_bytes, Memory(memory), node, pairs)
 
 

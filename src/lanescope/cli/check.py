@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
+from lanescope.cli.combinations import LISTED, ONE_FORMAT, PREDICTED, Alone, combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -15,13 +17,15 @@ from lanescope.cli.options import (
     MachineOption,
     OutOption,
     StrictOption,
-    TargetOption,
     WithinOption,
+    budget_option,
     plan_of,
-    require_one_format,
+    size_option,
+    target_option,
 )
 
 
+@combines(ONE_FORMAT, PREDICTED, Alone("--list", ("--size", "--machine", "CASE"), LISTED))
 def check(
     case: Annotated[
         list[str] | None,
@@ -29,13 +33,11 @@ def check(
     ] = None,
     list_cases: Annotated[bool, typer.Option("--list", help="List the cases and end.")] = False,
     size: Annotated[
-        str,
-        typer.Option("--size", metavar="SIZE", help="Bytes of one copy to, from or between GPUs."),
-    ] = "512MiB",
-    budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Sampling time for one case, at most.")
-    ] = 1.0,
-    target: TargetOption = "0.5%",
+        int,
+        size_option("--size", "Bytes of one copy to, from or between GPUs.", shown="512MiB"),
+    ] = 512 << 20,
+    budget: Annotated[float, budget_option("Sampling time for one case, at most.", "1.0")] = 1.0,
+    target: Annotated[float, target_option("0.5%")] = 0.005,
     within: WithinOption = None,
     machine: MachineOption = None,
     out: OutOption = None,
@@ -54,29 +56,29 @@ def check(
     """
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
-    from lanescope.experiment.sizes import parse_size
+    from lanescope.experiment.catalogue import CHECK_BYTES, select_cases
+    from lanescope.experiment.requirements import require_fits
+    from lanescope.running import resolve_machine
 
-    require_one_format(json, csv)
-    size_bytes = parse_size(size)
-    plan = plan_of(target, budget, within)
+    resolved = resolve_machine(machine)
     if list_cases:
-        from lanescope.experiment.catalogue import select_cases
-        from lanescope.running import resolve_machine
-
-        for experiment in select_cases(resolve_machine(machine), size_bytes, case or []):
+        require_fits(resolved, size)
+        for experiment in select_cases(resolved, size, case or []):
             print(f"{experiment.name:32} {experiment.title}")
         return
     with progress_on_terminal() as progress:
         run = api.check(
-            machine,
+            resolved,
             cases=case or [],
-            size_bytes=size_bytes,
-            plan=plan,
+            size_bytes=size,
+            plan=plan_of(target, budget, within),
             allow_busy=allow_busy,
             out=out,
             progress=progress,
             expected=expect,
             expected_gpus=expect_gpus,
         )
+    if size != CHECK_BYTES and not resolved.gpus:
+        print("note: --size has no effect: it is that of copies of GPUs", file=sys.stderr)
     show_run(run, json=json, csv=csv, strict=strict)
     raise typer.Exit(exit_code(run, strict=strict))

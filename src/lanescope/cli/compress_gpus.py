@@ -63,8 +63,8 @@ class GpuPlan:
 
 def gpu_plan(
     devices: Devices,
-    sms: str | None,
-    link_sizes: str | None,
+    sms: tuple[int, ...] | None,
+    link_sizes: tuple[int, ...] | None,
     *,
     picture: bool,
     codecs: Sequence[Codec] | None = None,
@@ -76,7 +76,7 @@ def gpu_plan(
     devices
         `Devices.ALL`: those that there are.
     sms, link_sizes
-        As the user wrote them.
+        As the user gave them; None: the default.
     picture
         Whether data rate by transfer size is to be drawn.
     codecs
@@ -102,18 +102,17 @@ def gpu_plan(
             raise InputError(f"{asked[0]} is of GPUs; leave it out with --device cpu")
         return None
     sizes = _link_sizes(link_sizes, picture=picture)
-    numbers = None if sms is None else _numbers(sms)
     gpus = on_gpus.gpus_here()
     if not gpus:
         if devices is Devices.GPU or asked:
             what = "--device gpu" if devices is Devices.GPU else asked[0]
             raise InputError(
-                f"{what} needs a GPU, and CUDA shows none here; see lanescope check, or leave it "
-                "out"
+                f"{what} needs a GPU, and CUDA shows none here; look at 'lanescope doctor', or "
+                "leave it out"
             )
         return None
     names = tuple(str(one["name"]) for one in gpus)
-    return GpuPlan(names, _sms(numbers, gpus[0]), sizes, _nvcomp_codecs(codecs))
+    return GpuPlan(names, _sms(sms, gpus[0]), sizes, _nvcomp_codecs(codecs))
 
 
 def _nvcomp_codecs(codecs: Sequence[Codec] | None) -> tuple[Codec, ...]:
@@ -135,20 +134,11 @@ def _sms(wanted: tuple[int, ...] | None, gpu: dict[str, Any]) -> tuple[int, ...]
     return wanted
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    parts = text.split(",")
-    if not all(one.strip().isdecimal() for one in parts):
-        raise InputError(f"--sms {text!r} is no list of numbers; write for example 16,48,0")
-    return tuple(map(int, parts))
-
-
-def _link_sizes(text: str | None, *, picture: bool) -> tuple[int, ...]:
+def _link_sizes(sizes: tuple[int, ...] | None, *, picture: bool) -> tuple[int, ...]:
     from lanescope.compression.on_gpus import DEFAULT_LINK_SIZES, PICTURE_SIZES
-    from lanescope.experiment.sizes import parse_size
 
-    if text is None:
+    if sizes is None:
         return PICTURE_SIZES if picture else DEFAULT_LINK_SIZES
-    sizes = tuple(dict.fromkeys(parse_size(one) for one in text.split(",")))
     if picture and len(sizes) < 2:
         raise InputError("--plot-rate draws over sizes; give several with --link-sizes")
     return sizes

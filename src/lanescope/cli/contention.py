@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from lanescope.cli.combinations import combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -13,33 +12,33 @@ from lanescope.cli.options import (
     MachineOption,
     OutOption,
     StrictOption,
-    TargetOption,
     WithinOption,
+    size_option,
 )
-from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks
+from lanescope.cli.suite import SUITE_RULES, Common, run_benchmarks
 from lanescope.cli.suite_options import (
+    BUDGET,
+    TARGET,
     BudgetOption,
     GpuOption,
     ListOption,
     NodeOption,
+    TargetOption,
     numbers,
-    size,
 )
 
 
+@combines(*SUITE_RULES)
 def contention(
     array: Annotated[
-        str | None,
-        typer.Option(
+        int | None,
+        size_option(
             "--array",
-            metavar="SIZE",
-            help="Array of each thread; default: all together four times the caches.",
+            "Array of each thread; default: all together four times the caches.",
+            least=8,
         ),
     ] = None,
-    copy: Annotated[
-        str | None,
-        typer.Option("--copy", metavar="SIZE", help="Copy of each stream; default 64MB."),
-    ] = None,
+    copy: Annotated[int | None, size_option("--copy", "Copy of each stream; default 64MB.")] = None,
     node: NodeOption = None,
     gpu: GpuOption = None,
     budget: BudgetOption = BUDGET,
@@ -65,9 +64,9 @@ def contention(
     default = Parameters()
     section = replace(
         default.contention,
-        memory_bytes=size(array),
-        socket_bytes=size(array),
-        pcie_bytes=size(copy) or default.contention.pcie_bytes,
+        memory_bytes=array,
+        socket_bytes=array,
+        pcie_bytes=copy or default.contention.pcie_bytes,
     )
     parameters = replace(default, tag="contention", contention=section)
     only = Only(nodes=numbers(node), gpus=numbers(gpu))

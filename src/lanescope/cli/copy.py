@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from lanescope.cli.combinations import ONE_FORMAT, PREDICTED, combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -13,31 +20,33 @@ from lanescope.cli.options import (
     MachineOption,
     OutOption,
     StrictOption,
-    TargetOption,
     WithinOption,
+    budget_option,
     plan_of,
-    require_one_format,
+    samples_option,
+    size_option,
+    target_option,
 )
+from lanescope.cli.values import quoted
+from lanescope.errors import InputError
 
 
+@combines(ONE_FORMAT, PREDICTED)
 def copy(
     copies: Annotated[
-        str,
+        list[str],
         typer.Argument(
-            metavar="COPIES", help="Such as 'h0 -> g0 @ce, g1 -> h0 @sm:16 64MiB, g0 <-> g1'."
+            metavar="COPIES",
+            help="Such as 'h0 -> g0 @ce, g1 -> h0 @sm:16 64MiB, g0 <-> g1', in quotation marks; "
+            "or without them h0 to g0.",
         ),
     ],
     size: Annotated[
-        str, typer.Option("--size", metavar="SIZE", help="Bytes of a copy that names none.")
-    ] = "512MiB",
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="Samples of each copy; default: until the target is reached."
-        ),
-    ] = None,
-    budget: Annotated[float, typer.Option(metavar="SECONDS", help="Sampling time, at most.")] = 1.0,
-    target: TargetOption = "0.5%",
+        int, size_option("--size", "Bytes of a copy that names none.", shown="512MiB")
+    ] = 512 << 20,
+    samples: Annotated[int | None, samples_option()] = None,
+    budget: Annotated[float, budget_option("Sampling time, at most.", "1.0")] = 1.0,
+    target: Annotated[float, target_option("0.5%")] = 0.005,
     within: WithinOption = None,
     machine: MachineOption = None,
     out: OutOption = None,
@@ -48,22 +57,21 @@ def copy(
 ) -> None:
     """Measure copies that run at the same time, each and in sum, against what links allow.
 
-    A copy is 'FROM -> TO' with options: a size (64MiB), an engine (@ce, @sm:16 for a
-    kernel on 16 SMs, @cpu:4 for host threads), 'by g1' for who does it, 'on 0-3' for
+    A copy is 'FROM -> TO', or FROM to TO, with options: a size (64MiB), an engine (@ce,
+    @sm:16 for a kernel on 16 SMs, @cpu:4 for host threads), 'by g1' for who does it, 'on 0-3' for
     CPUs. h0.pageable names a kind of memory, '<->' copies both ways, '3x h0 -> g0'
     three times at once.
     """
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
-    from lanescope.experiment.sizes import parse_size
 
-    require_one_format(json, csv)
     plan = plan_of(target, budget, within, samples=samples)
+    _require_quoted(copies)
     with progress_on_terminal() as progress:
         run = api.copy(
-            copies,
+            " ".join(copies),
             machine,
-            size_bytes=parse_size(size),
+            size_bytes=size,
             plan=plan,
             allow_busy=allow_busy,
             out=out,
@@ -71,3 +79,26 @@ def copy(
         )
     show_run(run, json=json, csv=csv, strict=strict)
     raise typer.Exit(exit_code(run, strict=strict))
+
+
+def _require_quoted(words: Sequence[str]) -> None:
+    """Refuse what the shell has left of an arrow without quotation marks.
+
+    Of ``h0 -> g0`` we see ``h0 -``, and our output is the file ``g0``.
+
+    Raises
+    ------
+    InputError
+        If a word ends with half an arrow.
+    """
+    if not any(word.endswith(("-", "=")) for word in words):
+        return
+    written = ""
+    with suppress(OSError, AttributeError, ValueError):  # no output, or none that is a file
+        if stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode):
+            file = Path(os.readlink(f"/proc/self/fd/{sys.stdout.fileno()}")).name
+            written = f" and made the file {quoted(file)}, which you may delete"
+    raise InputError(
+        f"the shell took '>' for a redirection{written}; put the copies into quotation marks, as "
+        "in 'h0 -> g0', or write h0 to g0"
+    )

@@ -70,7 +70,9 @@ def _measure_cost(machine: Machine, as_json: bool) -> None:
     from lanescope.watch.tracing_cost import COUNT, TURNS, keep, measure_tracing_cost
 
     if not machine.gpus:
-        raise MissingPartError("there is no GPU here: what tracing costs cannot be measured")
+        raise MissingPartError(
+            "there is no GPU here to measure what tracing costs; leave out --cost"
+        )
     try:
         told = measure_tracing_cost(machine)
     except NotMeasuredError as error:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
-import typer
-
+from lanescope.cli.combinations import combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -13,11 +13,12 @@ from lanescope.cli.options import (
     MachineOption,
     OutOption,
     StrictOption,
-    TargetOption,
     WithinOption,
 )
-from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks, sized
+from lanescope.cli.suite import SUITE_RULES, Common, run_benchmarks, sized
 from lanescope.cli.suite_options import (
+    BUDGET,
+    TARGET,
     BudgetOption,
     ListOption,
     MaxOption,
@@ -26,11 +27,20 @@ from lanescope.cli.suite_options import (
     NodeOption,
     PatternOption,
     StepsOption,
+    TargetOption,
     numbers,
     words,
 )
+from lanescope.cli.values import OneOf, option
 
 
+def _caches() -> type[StrEnum]:
+    from lanescope.experiment import Caches
+
+    return Caches
+
+
+@combines(*SUITE_RULES)
 def host(
     smallest: MinOption = None,
     largest: MaxOption = None,
@@ -39,7 +49,11 @@ def host(
     pattern: PatternOption = None,
     caches: Annotated[
         list[str] | None,
-        typer.Option(metavar="STATE", help="warm or flushed; default both where it matters."),
+        option(
+            OneOf("--caches", _caches),
+            metavar="STATE",
+            help="warm or flushed; default both where it matters.",
+        ),
     ] = None,
     node: NodeOption = None,
     budget: BudgetOption = BUDGET,
@@ -63,9 +77,9 @@ def host(
 
     parameters = sized("host", smallest, largest, steps)
     only = Only(
-        words("--memory", memory, Memory),
-        words("--pattern", pattern, Pattern),
-        words("--caches", caches, Caches),
+        words(memory, Memory),
+        words(pattern, Pattern),
+        words(caches, Caches),
         numbers(node),
     )
     common = Common(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lanescope.cli.combinations import combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -9,11 +10,12 @@ from lanescope.cli.options import (
     MachineOption,
     OutOption,
     StrictOption,
-    TargetOption,
     WithinOption,
 )
-from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks, sized
+from lanescope.cli.suite import SUITE_RULES, Common, run_benchmarks, sized
 from lanescope.cli.suite_options import (
+    BUDGET,
+    TARGET,
     BudgetOption,
     GpuOption,
     ListOption,
@@ -23,11 +25,13 @@ from lanescope.cli.suite_options import (
     NodeOption,
     PatternOption,
     StepsOption,
+    TargetOption,
     numbers,
     words,
 )
 
 
+@combines(*SUITE_RULES)
 def hostdev(
     smallest: MinOption = None,
     largest: MaxOption = None,
@@ -57,8 +61,8 @@ def hostdev(
 
     parameters = sized("hostdev", smallest, largest, steps)
     only = Only(
-        words("--memory", memory, Memory),
-        words("--pattern", pattern, Pattern),
+        words(memory, Memory),
+        words(pattern, Pattern),
         nodes=numbers(node),
         gpus=numbers(gpu),
     )

@@ -6,27 +6,28 @@ from typing import Annotated
 
 import typer
 
+from lanescope.cli.combinations import ONE_FORMAT, combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
     JsonOption,
     OutOption,
     StrictOption,
-    TargetOption,
     WithinOption,
+    budget_option,
+    part_option,
     plan_of,
-    require_one_format,
+    target_option,
 )
 
 
+@combines(ONE_FORMAT)
 def latency(
     gpu: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="GPU to measure; may be repeated.")
+        list[int] | None, part_option("--gpu", "GPU to measure; may be repeated.")
     ] = None,
-    budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Sampling time for one latency, at most.")
-    ] = 0.5,
-    target: TargetOption = "0.5%",
+    budget: Annotated[float, budget_option("Sampling time for one latency, at most.", "0.5")] = 0.5,
+    target: Annotated[float, target_option("0.5%")] = 0.005,
     within: WithinOption = None,
     out: OutOption = None,
     json: JsonOption = False,
@@ -42,7 +43,6 @@ def latency(
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
 
-    require_one_format(json, csv)
     plan = plan_of(target, budget, within)
     with progress_on_terminal() as progress:
         run = api.latency(gpus=gpu, plan=plan, allow_busy=allow_busy, out=out, progress=progress)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanescope.cli.options import JsonOption
+from lanescope.cli.combinations import Needs, combines
+from lanescope.cli.options import JsonOption, size_option
+from lanescope.cli.values import Duration, File, Real, Value, Whole, option
 
 if TYPE_CHECKING:
     from lanescope.model.overlap.question import Answer
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
 
 ParametersOption = Annotated[
     str | None,
-    typer.Option(
-        "--machine",
+    option(
+        Value("--machine"),
         metavar="NAME|FILE|RUN",
         help="Parameters: gtx680, gtx-titan, k20, a JSON file or a run of 'model fit'; default: "
         "the newest fit of this machine.",
@@ -25,61 +27,105 @@ ParametersOption = Annotated[
 ]
 
 
+#: Operations of one kernel, and of a GPU in a second.
+_MOST_FLOPS = 1e21
+
+
+def _times_option(name: str, help: str) -> Any:
+    value = Real(name, "times", 1e6, "each byte", least=0)
+    return option(value, metavar="TIMES", help=help, shown="1.0")
+
+
+def _arrays_option(name: str, help: str) -> Any:
+    value = Whole(name, 1, 4096, "a copy is made of each")
+    return option(value, metavar="N", help=help, shown="1")
+
+
+@combines(
+    Needs(("--topology",), ("--gpus",), "tells what several GPUs share"),
+    Needs(("--arrays-in", "--mapped-reads"), ("--h2d",), "is of the bytes to the GPU"),
+    Needs(("--arrays-out", "--mapped-writes"), ("--d2h",), "is of the bytes back"),
+    Needs(("--peak-flops",), ("--memory-bandwidth",), "makes a roofline with another limit"),
+    Needs(("--memory-bandwidth",), ("--peak-flops",), "makes a roofline with another limit"),
+)
 def predict(
     h2d: Annotated[
-        str | None, typer.Option("--h2d", metavar="SIZE", help="Bytes to the GPU each round.")
+        int | None, size_option("--h2d", "Bytes to the GPU each round.", zero=True)
     ] = None,
-    d2h: Annotated[
-        str | None, typer.Option("--d2h", metavar="SIZE", help="Bytes back to the host.")
-    ] = None,
+    d2h: Annotated[int | None, size_option("--d2h", "Bytes back to the host.", zero=True)] = None,
     kernel: Annotated[
-        str | None,
-        typer.Option(
+        int | None,
+        option(
+            Duration("--kernel", 1, 86_400_000_000_000, "up to a day, or 0", zero=True),
             metavar="TIME",
             help="The kernel's time, all of its data in the GPU's memory; such as 12ms, 300us, 0.",
         ),
     ] = None,
     streams: Annotated[
-        str, typer.Option(metavar="N|LIST|A..B", help="Numbers of streams to try.")
+        str,
+        option(
+            Value("--streams"),
+            metavar="N|LIST|A..B",
+            help="Numbers of streams to try.",
+            shown="1..256",
+        ),
     ] = "1..256",
     machine: ParametersOption = None,
     on: Annotated[
         list[str] | None,
-        typer.Option(metavar="LINK", help="Also on this link, such as pcie5; may be repeated."),
+        option(
+            Value("--on"),
+            metavar="LINK",
+            help="Also on this link, such as pcie5; may be repeated.",
+        ),
     ] = None,
     arrays_in: Annotated[
-        int, typer.Option(metavar="N", help="Arrays that the bytes to the GPU are in.")
+        int, _arrays_option("--arrays-in", "Arrays that the bytes to the GPU are in.")
     ] = 1,
     arrays_out: Annotated[
-        int, typer.Option(metavar="N", help="Arrays that the bytes back are in.")
+        int, _arrays_option("--arrays-out", "Arrays that the bytes back are in.")
     ] = 1,
     mapped_reads: Annotated[
         float,
-        typer.Option(metavar="TIMES", help="How often a mapped byte is read over the link."),
+        _times_option("--mapped-reads", "How often a mapped byte is read over the link."),
     ] = 1.0,
     mapped_writes: Annotated[
-        float,
-        typer.Option(metavar="TIMES", help="How often a mapped byte is written over it."),
+        float, _times_option("--mapped-writes", "How often a mapped byte is written over it.")
     ] = 1.0,
     needs_previous: Annotated[
         bool, typer.Option("--needs-previous", help="A part needs the input of the one before.")
     ] = False,
     flops: Annotated[
-        float | None, typer.Option(metavar="N", help="Operations of the kernel, such as 4e9.")
+        float | None,
+        option(
+            Real("--flops", "operations", _MOST_FLOPS, "such as 4e9"),
+            metavar="N",
+            help="Operations of the kernel, such as 4e9.",
+        ),
     ] = None,
     device_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Bytes to and from the GPU's memory.")
+        int | None, size_option("--device-bytes", "Bytes to and from the GPU's memory.")
     ] = None,
     peak_flops: Annotated[
-        float | None, typer.Option(metavar="N", help="Of the GPU, FLOP/s, such as 34e12.")
+        float | None,
+        option(
+            Real("--peak-flops", "FLOP/s", _MOST_FLOPS, "such as 34e12"),
+            metavar="N",
+            help="Of the GPU, FLOP/s, such as 34e12.",
+        ),
     ] = None,
     memory_bandwidth: Annotated[
-        float | None, typer.Option(metavar="GB/s", help="Of the GPU's memory, GB/s.")
+        float | None,
+        option(
+            Real("--memory-bandwidth", "GB/s", 1e6, "such as 4800"),
+            metavar="GB/s",
+            help="Of the GPU's memory, GB/s.",
+        ),
     ] = None,
     predictor: Annotated[
         str | None,
-        typer.Option(
-            "--predictor",
+        option(
+            Value("--predictor"),
             metavar="NAME",
             help="equations, equations-shared or replay; default: replay with parameters that were "
             "measured, equations with published ones.",
@@ -87,16 +133,16 @@ def predict(
     ] = None,
     gpus: Annotated[
         int | None,
-        typer.Option(
-            "--gpus",
+        option(
+            Whole("--gpus", 2, 16, "one is predicted anyhow"),
             metavar="N",
             help="Also on so many GPUs at once, which share the host's memory.",
         ),
     ] = None,
     topology: Annotated[
         str | None,
-        typer.Option(
-            "--topology",
+        option(
+            Value("--topology"),
             metavar="FILE_OR_NAME",
             help="With --gpus: the machine file that tells what they share; default: this machine.",
         ),
@@ -104,7 +150,11 @@ def predict(
     json: JsonOption = False,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw times over streams to a .svg or .png file."),
+        option(
+            File("--plot", (".svg", ".png")),
+            metavar="FILE",
+            help="Draw times over streams to a .svg or .png file.",
+        ),
     ] = None,
 ) -> None:
     """Predict what each way of moving a workload's data takes, and rank them.
@@ -119,7 +169,6 @@ def predict(
     from lanescope.model.overlap.question import ask, parse_streams
     from lanescope.model.transfer.stored import named_parameters
 
-    require_picture(plot)
     work = _workload(
         h2d,
         d2h,
@@ -142,7 +191,7 @@ def predict(
         peak_flops=peak_flops,
         memory_gbs=memory_bandwidth,
     )
-    if gpus is not None or topology is not None:
+    if gpus is not None:
         answer = _with_several(answer, gpus, topology)
     if plot is not None:
         from lanescope.report.chart_files import write_chart
@@ -161,70 +210,45 @@ def predict(
         out.print(part, soft_wrap=isinstance(part, str))
 
 
-def _with_several(answer: Answer, gpus: int | None, topology: str | None) -> Answer:
+def _with_several(answer: Answer, gpus: int, topology: str | None) -> Answer:
     from dataclasses import replace
 
-    from lanescope.errors import InputError
     from lanescope.model.overlap.several import on_several
     from lanescope.running import resolve_machine
 
-    if gpus is None:
-        raise InputError("--topology tells what several GPUs share; say with --gpus how many")
     return replace(answer, several=on_several(answer.ranking, gpus, resolve_machine(topology)))
 
 
 def _workload(
-    h2d: str | None,
-    d2h: str | None,
-    kernel: str | None,
+    h2d: int | None,
+    d2h: int | None,
+    kernel_ns: int | None,
     *,
     arrays: tuple[int, int],
     mapped: tuple[float, float],
     needs_previous: bool,
     flops: float | None,
-    device_bytes: str | None,
+    device_bytes: int | None,
 ) -> Workload:
     from lanescope.errors import InputError
-    from lanescope.experiment.sizes import parse_size
-    from lanescope.measurement.durations import parse_ns
     from lanescope.model.overlap.rank import require_possible
     from lanescope.model.overlap.workload import Workload
 
-    if kernel is None:
+    if kernel_ns is None:
         raise InputError(
             "the kernel's time is missing; measure it with its data in the GPU's memory and give "
             "--kernel, such as 12ms, or 0 for copies alone"
         )
-    if flops is not None and not 0 < flops < float("inf"):
-        raise InputError(f"--flops {flops:g} is not above zero; give for example 4e9")
     work = Workload(
-        0 if h2d is None or _is_zero(h2d) else parse_size(h2d),
-        0 if d2h is None or _is_zero(d2h) else parse_size(d2h),
-        0.0 if _is_zero(kernel) else parse_ns(kernel, "--kernel") * 1e-9,
+        h2d or 0,
+        d2h or 0,
+        kernel_ns * 1e-9,
         *arrays,
         needs_previous=needs_previous,
         mapped_reads=mapped[0],
         mapped_writes=mapped[1],
         flops=flops,
-        device_bytes=None if device_bytes is None else parse_size(device_bytes),
+        device_bytes=device_bytes,
     )
     require_possible(work)
     return work
-
-
-def _is_zero(text: str) -> bool:
-    return text.strip().lower() in ("0", "0b", "0s", "0ms", "0us")
-
-
-def require_picture(plot: Path | None) -> None:
-    """Refuse a --plot that names no picture file.
-
-    Raises
-    ------
-    InputError
-        If it does not end in .svg or .png.
-    """
-    from lanescope.errors import InputError
-
-    if plot is not None and plot.suffix not in (".svg", ".png"):
-        raise InputError(f"--plot {str(plot)!r} is no picture file; name one that ends in .svg")

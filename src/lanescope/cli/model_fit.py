@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanescope.cli.options import JsonOption, OutOption
+from lanescope.cli.combinations import Excludes, combines
+from lanescope.cli.options import JsonOption, OutOption, budget_option, part_option
+from lanescope.cli.values import Folder, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,22 +22,23 @@ if TYPE_CHECKING:
 _DEFAULT_BUDGET = 0.02
 
 
+@combines(Excludes("RUN", ("--gpu", "--budget", "--out"), "was measured already"))
 def model_fit(
     run: Annotated[
         str | None,
         typer.Argument(metavar="[RUN]", help="Fit the samples of this run again; no GPU needed."),
     ] = None,
-    gpu: Annotated[int, typer.Option("--gpu", min=0, metavar="N", help="Which GPU.")] = 0,
+    gpu: Annotated[int, part_option("--gpu", "Which GPU.", "0")] = 0,
     budget: Annotated[
         float,
-        typer.Option("--budget", metavar="SECONDS", help="Sampling time for one point, about."),
+        budget_option("Sampling time for one point, about.", "0.02", most=60),
     ] = _DEFAULT_BUDGET,
     out: OutOption = None,
     json: JsonOption = False,
     plots: Annotated[
         Path | None,
-        typer.Option(
-            "--plots",
+        option(
+            Folder("--plots"),
             metavar="DIR",
             help="Draw the transfers that were not fitted, measured and predicted, as SVG.",
         ),
@@ -100,13 +103,12 @@ def _measured(gpu: int, budget: float, out: Path | None) -> Path:
     from lanescope.model.transfer.fit_run import facts_of, store_samples
     from lanescope.run.folders import new_run_folder
 
-    if not 0 < budget <= 60:
-        raise InputError(f"--budget {budget:g} is not above 0 and up to 60 seconds")
     machine = discover()
     if gpu not in {one.index for one in machine.gpus}:
         raise MissingPartError(
             f"there is no GPU {gpu} here to be measured; 'lanescope model fit RUN' fits stored "
-            "samples again, and 'predict --machine NAME' takes the parameters of another machine"
+            "samples again, and 'lanescope model predict --machine NAME' takes the parameters of "
+            "another machine"
         )
     folder = out or new_run_folder("fit")
     facts = facts_of(machine, gpu, "lanescope model fit")

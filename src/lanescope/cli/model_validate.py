@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanescope.cli.model import ParametersOption, require_picture
-from lanescope.cli.options import JsonOption, OutOption
+from lanescope.cli.combinations import Excludes, combines
+from lanescope.cli.model import ParametersOption
+from lanescope.cli.options import JsonOption, OutOption, part_option
+from lanescope.cli.values import File, Value, option
 
 if TYPE_CHECKING:
     from lanescope.model.transfer.parameters import LinkParameters
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 _PREDICTORS = ("replay", "equations")
 
 
+@combines(Excludes("RUN", ("--gpu", "--grid", "--out"), "was measured already"))
 def validate(
     run: Annotated[
         str | None,
@@ -27,13 +30,11 @@ def validate(
         ),
     ] = None,
     machine: ParametersOption = None,
-    gpu: Annotated[
-        int | None, typer.Option("--gpu", min=0, metavar="N", help="GPU to measure; default 0.")
-    ] = None,
+    gpu: Annotated[int | None, part_option("--gpu", "GPU to measure; default 0.")] = None,
     grid: Annotated[
         str | None,
-        typer.Option(
-            "--grid",
+        option(
+            Value("--grid"),
             metavar="XxYxZ",
             help="Points of the grids; default 1024x1024x42, the paper's.",
         ),
@@ -42,16 +43,16 @@ def validate(
     json: JsonOption = False,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            "--plot",
+        option(
+            File("--plot", (".svg", ".png")),
             metavar="FILE",
             help="Draw measured and predicted bars to a .svg or .png file.",
         ),
     ] = None,
     predictor: Annotated[
         str | None,
-        typer.Option(
-            "--predictor",
+        option(
+            Value("--predictor"),
             metavar="NAME",
             help="equations, equations-shared or replay; default: replay, with equations beside it "
             "in the summary.",
@@ -68,10 +69,9 @@ def validate(
     from lanescope.model.overlap.predictors import predictor_named
     from lanescope.model.validation.compare import compare
 
-    require_picture(plot)
     predictors = [predictor_named(name) for name in ([predictor] if predictor else _PREDICTORS)]
     if run is not None:
-        validation, known = _stored(run, machine, measuring=(gpu, grid, out))
+        validation, known = _stored(run, machine)
     else:
         validation, known = _measured(machine, gpu or 0, grid, out)
     compared = [compare(validation, known, one) for one in predictors]
@@ -92,18 +92,12 @@ def validate(
     raise typer.Exit(1 if validation.wrong else 0)
 
 
-def _stored(
-    run: str, machine: str | None, measuring: tuple[object, ...]
-) -> tuple[Validation, LinkParameters]:
+def _stored(run: str, machine: str | None) -> tuple[Validation, LinkParameters]:
     """Read a run, and the parameters: those that are named, else its own, else this machine's."""
     from lanescope.errors import InputError
     from lanescope.model.transfer.stored import named_parameters
     from lanescope.model.validation.measured import find, load
 
-    if any(given is not None for given in measuring):
-        raise InputError(
-            f"{run!r} was measured already: leave out --gpu, --grid and --out, or leave out the run"
-        )
     validation = load(find(run))
     if not validation.cases:
         raise InputError(f"{run!r} ended before the first case was measured; run it again")

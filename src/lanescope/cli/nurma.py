@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from lanescope.cli.combinations import combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -13,38 +12,42 @@ from lanescope.cli.options import (
     MachineOption,
     OutOption,
     StrictOption,
-    TargetOption,
     WithinOption,
+    size_option,
 )
-from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks, sized
+from lanescope.cli.suite import SUITE_RULES, Common, run_benchmarks, sized
 from lanescope.cli.suite_options import (
+    BUDGET,
+    TARGET,
     BudgetOption,
     ListOption,
-    MaxOption,
     MemoryOption,
-    MinOption,
     NodeOption,
     StepsOption,
+    TargetOption,
     numbers,
-    size,
     words,
 )
 
 
+@combines(*SUITE_RULES)
 def nurma(
-    smallest: MinOption = None,
-    largest: MaxOption = None,
+    smallest: Annotated[int | None, size_option("--min", "Smallest size.", least=8)] = None,
+    largest: Annotated[int | None, size_option("--max", "Largest size.", least=8)] = None,
     steps: StepsOption = 1,
     gap: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="From load to load, beside 8B, 64B, 4KiB and 64KiB; default 5256B."
+        int | None,
+        size_option(
+            "--gap",
+            "From load to load, beside 8B, 64B, 4KiB and 64KiB; default 5256B.",
+            least=8,
+            multiple=8,
         ),
     ] = None,
     block: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="Memory that loads stay in; default: twice the last-level cache."
+        int | None,
+        size_option(
+            "--block", "Memory that loads stay in; default: twice the last-level cache.", least=8
         ),
     ] = None,
     memory: MemoryOption = None,
@@ -68,12 +71,9 @@ def nurma(
     from lanescope.experiment import Memory
     from lanescope.experiment.taruc import Benchmark, Only, Parameters
 
-    default = Parameters().nurma
-    asked = 0 if gap == "0" else size(gap)  # no gap: one load next to the other
-    gap_bytes = default.gap_bytes if asked is None else asked
-    shape = {"gap_bytes": gap_bytes, "block_bytes": size(block)}
+    shape = {"gap_bytes": gap or Parameters().nurma.gap_bytes, "block_bytes": block}
     parameters = sized("nurma", smallest, largest, steps, **shape)
-    only = Only(words("--memory", memory, Memory), nodes=numbers(node))
+    only = Only(words(memory, Memory), nodes=numbers(node))
     common = Common(
         machine, out, budget, target, within, list_points, json, csv, strict, allow_busy
     )

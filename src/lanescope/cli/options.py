@@ -1,21 +1,35 @@
-"""Options that several verbs share, and how their texts become values."""
+"""Options that several verbs share, and the bounds of their values."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanescope.errors import InputError
+from lanescope.cli.values import (
+    Duration,
+    Folder,
+    Percent,
+    Real,
+    Size,
+    Value,
+    Whole,
+    option,
+)
 
 if TYPE_CHECKING:
     from lanescope.measurement.sampling import Plan
 
+#: No machine that is known has more of one kind.
+_MOST_PARTS = 1023
+#: Nobody waits longer for one set of copies.
+_LONGEST_BUDGET_SECONDS = 3600
+
 MachineOption = Annotated[
     str | None,
-    typer.Option(
-        "--machine",
+    option(
+        Value("--machine"),
         metavar="FILE_OR_NAME",
         help="Work on a described machine (a machine file, or a shipped name such as h200-x2): "
         "results are predicted.",
@@ -23,7 +37,7 @@ MachineOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Run folder to write; default: a new one."),
+    option(Folder("--out"), metavar="DIR", help="Run folder to write; default: a new one."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the run as JSON.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print the results as CSV.")]
@@ -32,8 +46,8 @@ StrictOption = Annotated[
 ]
 ExpectOption = Annotated[
     str | None,
-    typer.Option(
-        "--expect",
+    option(
+        Value("--expect"),
         metavar="FILE.toml",
         help="Compare this machine with a machine file, as saved by 'topo --save': exit with 4 "
         "where a part is missing or different.",
@@ -41,118 +55,74 @@ ExpectOption = Annotated[
 ]
 ExpectGpusOption = Annotated[
     int | None,
-    typer.Option(
-        "--expect-gpus",
-        min=0,
-        max=1024,
+    option(
+        Whole("--expect-gpus", 0, _MOST_PARTS, "more are in no machine"),
         metavar="N",
         help="Exit with 4 unless so many GPUs can be used.",
     ),
 ]
-BusyOption = Annotated[
-    bool, typer.Option("--allow-busy", help="Measure GPUs that other processes use, too.")
-]
-TargetOption = Annotated[
-    str,
-    typer.Option(
-        "--target",
-        metavar="PERCENT",
-        help="Stop when half of the 95 % confidence interval of the median is below this.",
-    ),
-]
 WithinOption = Annotated[
-    str | None,
-    typer.Option(
-        "--within",
+    int | None,
+    option(
+        Duration("--within", 1, 30 * 86_400_000_000_000, "above 0 and up to 30 days"),
         metavar="TIME",
         help="Time for the whole command, such as 15s or 2min: cases share it, the first ones come "
         "first, and those that it does not suffice for are not measured.",
     ),
 ]
+BusyOption = Annotated[
+    bool, typer.Option("--allow-busy", help="Measure GPUs that other processes use, too.")
+]
 
-_MOST_WITHIN_SECONDS = 30 * 24 * 3600
+
+def budget_option(help: str, shown: str, most: float = _LONGEST_BUDGET_SECONDS) -> Any:
+    """Return the option for sampling time in seconds; `shown` is its default."""
+    value = Real("--budget", "seconds", most, "an hour" if most == 3600 else "for each point")
+    return option(value, metavar="SECONDS", help=help, shown=shown)
+
+
+def target_option(shown: str) -> Any:
+    """Return the option for the confidence interval, a share; `shown` is its default."""
+    return option(
+        Percent("--target"),
+        metavar="PERCENT",
+        help="Stop when half of the 95 % confidence interval of the median is below this.",
+        shown=shown,
+    )
+
+
+def size_option(name: str, help: str, *names: str, shown: str | None = None, **bounds: Any) -> Any:
+    """Return an option for a size in bytes."""
+    return option(Size(name, **bounds), *names, metavar="SIZE", help=help, shown=shown)
+
+
+def samples_option(*names: str) -> Any:
+    """Return the option for a number of samples."""
+    return option(
+        Whole("--samples", 1, 1_000_000, "every sample is stored"),
+        *names,
+        metavar="N",
+        help="Samples of each copy; default: until the target is reached.",
+    )
+
+
+def part_option(name: str, help: str, shown: str | None = None) -> Any:
+    """Return an option for the number of a GPU or a NUMA node."""
+    value = Whole(name, 0, _MOST_PARTS, "more are in no machine")
+    return option(value, metavar="N", help=help, shown=shown)
 
 
 def plan_of(
-    target: str,
+    target: float,
     budget: float,
-    within: str | None,
+    within_ns: int | None,
     *,
     samples: int | None = None,
     verify: bool = True,
 ) -> Plan:
-    """Return how precisely to measure; what --within gives has run since the process began.
-
-    Raises
-    ------
-    InputError
-        If one of the texts and numbers cannot be used.
-    """
+    """Return how precisely to measure; what --within gives has run since the process began."""
     from lanescope import interruption
     from lanescope.measurement.sampling import Plan
 
-    seconds = None if within is None else parse_within(within)
-    plan = Plan(parse_percent(target), parse_budget(budget), samples, verify, seconds)
-    return plan.begun(interruption.began_at())
-
-
-def parse_within(text: str) -> float:
-    """Return the seconds that a command may take.
-
-    Raises
-    ------
-    InputError
-        If the text is no time, or longer than 30 days.
-    """
-    from lanescope.measurement.durations import parse_seconds
-
-    seconds = parse_seconds(text, "--within")
-    if seconds > _MOST_WITHIN_SECONDS:
-        raise InputError(f"--within {text!r} is longer than 30 days; give for example 2min")
-    return seconds
-
-
-def parse_percent(text: str) -> float:
-    """Return a share: 0.005 for ``0.5%`` or ``0.5``.
-
-    Raises
-    ------
-    InputError
-        If it is no number, or not between 0 and 100.
-    """
-    try:
-        value = float(text.strip().removesuffix("%"))
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 100:
-        raise InputError(f"{text!r} is not a percentage between 0 and 100; write for example 0.5%")
-    return value / 100
-
-
-def parse_budget(seconds: float) -> float:
-    """Return a time budget.
-
-    Raises
-    ------
-    InputError
-        If it is not above zero, or longer than an hour.
-    """
-    if not 0 < seconds <= 3600:
-        raise InputError(
-            f"--budget {seconds:g} is not between 0 and 3600 seconds; give for example 1"
-        )
-    return seconds
-
-
-def require_one_format(json: bool, csv: bool) -> None:
-    """Refuse two output formats at once.
-
-    Raises
-    ------
-    InputError
-        If both are asked for.
-    """
-    if json and csv:
-        raise InputError(
-            "--json and --csv exclude each other; the run folder holds both kinds of data"
-        )
+    seconds = None if within_ns is None else within_ns * 1e-9
+    return Plan(target, budget, samples, verify, seconds).begun(interruption.began_at())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lanescope.cli.combinations import combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -9,11 +10,12 @@ from lanescope.cli.options import (
     MachineOption,
     OutOption,
     StrictOption,
-    TargetOption,
     WithinOption,
 )
-from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks, sized
+from lanescope.cli.suite import SUITE_RULES, Common, run_benchmarks, sized
 from lanescope.cli.suite_options import (
+    BUDGET,
+    TARGET,
     BudgetOption,
     GpuOption,
     ListOption,
@@ -22,11 +24,13 @@ from lanescope.cli.suite_options import (
     MinOption,
     NodeOption,
     StepsOption,
+    TargetOption,
     numbers,
     words,
 )
 
 
+@combines(*SUITE_RULES)
 def overhead(
     smallest: MinOption = None,
     largest: MaxOption = None,
@@ -54,7 +58,7 @@ def overhead(
     from lanescope.experiment.taruc import Benchmark, Only
 
     parameters = sized("overhead", smallest, largest, steps)
-    only = Only(words("--memory", memory, Memory), nodes=numbers(node), gpus=numbers(gpu))
+    only = Only(words(memory, Memory), nodes=numbers(node), gpus=numbers(gpu))
     common = Common(
         machine, out, budget, target, within, list_points, json, csv, strict, allow_busy
     )

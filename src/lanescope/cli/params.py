@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from lanescope.cli.values import File, option
+
 
 def params(
     file: Annotated[
@@ -18,7 +20,7 @@ def params(
     ] = "default",
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE.toml", help="Where to; default: print it."),
+        option(File("--out", (".toml",)), metavar="FILE.toml", help="Where to; default: print it."),
     ] = None,
 ) -> None:
     """Write the parameters of a suite as TOML, from TARUC's own .in file or any other.

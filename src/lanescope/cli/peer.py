@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lanescope.cli.combinations import combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -9,21 +10,24 @@ from lanescope.cli.options import (
     MachineOption,
     OutOption,
     StrictOption,
-    TargetOption,
     WithinOption,
 )
-from lanescope.cli.suite import BUDGET, TARGET, Common, run_benchmarks, sized
+from lanescope.cli.suite import SUITE_RULES, Common, run_benchmarks, sized
 from lanescope.cli.suite_options import (
+    BUDGET,
+    TARGET,
     BudgetOption,
     GpuOption,
     ListOption,
     MaxOption,
     MinOption,
     StepsOption,
+    TargetOption,
     numbers,
 )
 
 
+@combines(*SUITE_RULES)
 def peer(
     smallest: MinOption = None,
     largest: MaxOption = None,

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanescope.cli.options import CsvOption, JsonOption, require_one_format
+from lanescope.cli.combinations import ONE_FORMAT, Excludes, Needs, combines
+from lanescope.cli.options import CsvOption, JsonOption
 from lanescope.cli.report_watch import (
-    check_export,
+    FORMATS,
+    PAGES,
+    TRACES,
     export_watch,
     is_capture,
     read_capture,
     report_watch,
 )
+from lanescope.cli.values import File, Folder, InFile, OneOf, option
 from lanescope.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,6 +26,13 @@ if TYPE_CHECKING:
     from lanescope.watch.run import WatchRun
 
 
+@combines(
+    ONE_FORMAT,
+    Excludes("--export", ("--json", "--csv", "--plots"), "writes files alone"),
+    Excludes("--plots", ("--out", "--json", "--csv"), "writes pictures alone"),
+    Excludes("--out", ("--json", "--csv"), "is for files, and the others print: use > for them"),
+    Needs(("--export",), ("--out",), "writes a file, or for csv a folder"),
+)
 def report(
     run: Annotated[
         str,
@@ -31,8 +42,8 @@ def report(
     ] = "latest",
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
+        option(
+            InFile("--out"),
             metavar="FILE",
             help="Where the page goes, default: into the run's folder or beside the export "
             "of Nsight Systems; or where --export writes.",
@@ -40,8 +51,8 @@ def report(
     ] = None,
     export: Annotated[
         str | None,
-        typer.Option(
-            "--export",
+        option(
+            OneOf("--export", lambda: FORMATS),
             metavar="FORMAT",
             help="Write a watch as 'perfetto' (a trace for ui.perfetto.dev, into the file --out) "
             "or 'csv' (into the folder --out) instead of the page.",
@@ -49,8 +60,8 @@ def report(
     ] = None,
     plots: Annotated[
         Path | None,
-        typer.Option(
-            "--plots",
+        option(
+            Folder("--plots"),
             metavar="DIR",
             help="Write each chart of a suite there as PNG and SVG instead of the page.",
         ),
@@ -59,12 +70,8 @@ def report(
     csv: CsvOption = False,
 ) -> None:
     """Write a stored run as one self-contained HTML page, or print it as JSON or CSV."""
-    require_one_format(json, csv)
-    check_export(export, out, others=json or csv or plots is not None)
-    if out is not None and (json or csv):
-        raise InputError("--out names the page; --json and --csv print: send them there with >")
-    if plots is not None and (json or csv or out):
-        raise InputError("--plots writes pictures alone; leave out --out, --json and --csv")
+    if out is not None and export != "csv":
+        File("--out", TRACES if export else PAGES)(str(out))
     if _report_reproduction(run, out, others=json or csv or bool(export or plots)):
         return
     watch = _watch(run)
@@ -134,7 +141,7 @@ def _write_plots(run: Run, folder: Path) -> None:
     paths = write_charts(run, folder)
     if not paths:
         raise InputError(
-            "this run has no charts to write; runs of overhead, host, hostdev, peer, nurma, "
+            "this run has no charts for --plots; runs of overhead, host, hostdev, peer, nurma, "
             "contention and of a whole suite have"
         )
     print(f"{len(paths)} files in {folder}")

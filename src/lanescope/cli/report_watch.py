@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 #: What ``--export`` takes.
 FORMATS = ("perfetto", "csv")
+#: How pages and traces of Perfetto end.
+PAGES = (".html", ".htm")
+TRACES = (".pftrace", ".perfetto-trace", ".pb")
 #: Reports of nsys that are no export of one.
 _REPORTS = (".nsys-rep", ".qdrep", ".qdstrm")
 
@@ -35,25 +38,6 @@ def read_capture(path: Path) -> tuple[WatchRun, Path]:
     from lanescope.watch.nsys import read_nsys
 
     return read_nsys(path), path.with_name(f"{path.stem}.report.html")
-
-
-def check_export(export: str | None, out: Path | None, *, others: bool) -> None:
-    """Refuse an export that does not go with the other options.
-
-    Raises
-    ------
-    InputError
-        If the format is not known, has no place to go to, or is one of two outputs.
-    """
-    if export is None:
-        return
-    if export not in FORMATS:
-        raise InputError(f"--export {export!r} is not known; it takes {' or '.join(FORMATS)}")
-    if others:
-        raise InputError("--export writes files; leave out --json, --csv and --plots")
-    if out is None:
-        what = "the folder for copies.csv and counters.csv" if export == "csv" else "the file"
-        raise InputError(f"--export {export} needs a place; name {what} with --out")
 
 
 def report_watch(run: WatchRun, page: Path, *, json: bool, others: bool) -> None:

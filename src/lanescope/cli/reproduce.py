@@ -9,10 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lanescope.cli.combinations import Excludes, combines
+from lanescope.cli.options import part_option
+from lanescope.cli.values import Folder, Sizes, Whole, Words, option
 from lanescope.errors import InputError, MissingPartError
 
 if TYPE_CHECKING:
@@ -25,31 +28,45 @@ if TYPE_CHECKING:
 STUDIES = ("pcie-thesis",)
 
 
+def _program_names() -> Sequence[str]:
+    from lanescope.watch.chapters.plan import NAMES
+
+    return NAMES
+
+
+@combines(Excludes("--quick", ("--repetitions",), "is one repetition"))
 def reproduce(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="pcie-thesis is the only one.")],
     programs: Annotated[
-        str | None,
-        typer.Option(
-            "--programs",
+        Any,
+        option(
+            Words("--programs", _program_names),
             metavar="NAMES",
             help="Some of vector-add, matmul, concurrent-copies and load-with-copies, with commas "
             "between; default: all.",
         ),
     ] = None,
     sizes: Annotated[
-        str | None,
-        typer.Option(
-            "--sizes", metavar="SIZES", help="Of vector-add's vectors; default: 25MB to 400MB."
+        Any,
+        option(
+            Sizes("--sizes"),
+            metavar="SIZES",
+            help="Of vector-add's vectors; default: 25MB to 400MB.",
         ),
     ] = None,
     repetitions: Annotated[
         int,
-        typer.Option("--repetitions", metavar="N", help="How often everything is run, in turns."),
+        option(
+            Whole("--repetitions", 1, 1000, "each takes minutes"),
+            metavar="N",
+            help="How often everything is run, in turns.",
+            shown="3",
+        ),
     ] = 3,
     quick: Annotated[bool, typer.Option("--quick", help="One repetition.")] = False,
-    gpu: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU.")] = 0,
+    gpu: Annotated[int, part_option("--gpu", "The GPU.", "0")] = 0,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="The folder; default: a new one.")
+        Path | None, option(Folder("--out"), metavar="DIR", help="The folder; default: a new one.")
     ] = None,
 ) -> None:
     """Run a study's experiments on this machine and write one page of what they show.
@@ -117,17 +134,15 @@ def write_page(
     return told, page
 
 
-def _named(programs: str | None, sizes: str | None) -> tuple[Sequence[str], Sequence[str]]:
+def _named(
+    programs: Sequence[str] | None, sizes: Sequence[int] | None
+) -> tuple[Sequence[str], Sequence[str]]:
     from lanescope.watch.chapters.plan import NAMES, SIZES
 
-    chosen = NAMES if programs is None else _split(programs)
+    chosen = NAMES if programs is None else programs
     if sizes is not None and "vector-add" not in chosen:
         raise InputError("--sizes are vector-add's, which --programs leaves out; name it, too")
-    return chosen, SIZES if sizes is None else _split(sizes)
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+    return chosen, SIZES if sizes is None else [str(size) for size in sizes]
 
 
 def _require_gpu(machine: Machine, gpu: int) -> None:

@@ -2,48 +2,68 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from enum import StrEnum
+from typing import Annotated, Any
 
 import typer
 
+from lanescope.cli.combinations import ONE_FORMAT, combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
     JsonOption,
     OutOption,
     StrictOption,
-    TargetOption,
     WithinOption,
+    budget_option,
+    part_option,
     plan_of,
-    require_one_format,
+    size_option,
+    target_option,
 )
+from lanescope.cli.values import Numbers, OneOf, option
 
-if TYPE_CHECKING:
+#: Larger ones are what 'bench sweep' takes.
+_LARGEST_BYTES = 4 << 20
+
+
+def _submissions() -> type[StrEnum]:
     from lanescope.experiment import Submission
 
+    return Submission
 
+
+@combines(ONE_FORMAT)
 def small(
-    smallest: Annotated[str, typer.Option("--min", metavar="SIZE", help="Smallest piece.")] = "4B",
+    smallest: Annotated[
+        int, size_option("--min", "Smallest piece.", shown="4B", most=_LARGEST_BYTES)
+    ] = 4,
     largest: Annotated[
-        str, typer.Option("--max", metavar="SIZE", help="Largest piece; sizes go up by four.")
-    ] = "4MiB",
+        int,
+        size_option(
+            "--max", "Largest piece; sizes go up by four.", shown="4MiB", most=_LARGEST_BYTES
+        ),
+    ] = _LARGEST_BYTES,
     counts: Annotated[
-        str, typer.Option(metavar="N,N,...", help="Numbers of pieces, up to 4096.")
-    ] = "1,8,64,512,4096",
+        Any,
+        option(
+            Numbers("--counts", 1, 4096, "1,64,4096"),
+            metavar="N,N,...",
+            help="Numbers of pieces, up to 4096.",
+            shown="1,8,64,512,4096",
+        ),
+    ] = (1, 8, 64, 512, 4096),
     method: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            OneOf("--method", _submissions),
             metavar="NAME",
             help="single, batch, graph, kernel or mapped; may be repeated; default all.",
         ),
     ] = None,
-    gpu: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="GPU to map; may be repeated.")
-    ] = None,
-    budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Sampling time for one cell, at most.")
-    ] = 0.05,
-    target: TargetOption = "1%",
+    gpu: Annotated[list[int] | None, part_option("--gpu", "GPU to map; may be repeated.")] = None,
+    budget: Annotated[float, budget_option("Sampling time for one cell, at most.", "0.05")] = 0.05,
+    target: Annotated[float, target_option("1%")] = 0.01,
     within: WithinOption = None,
     out: OutOption = None,
     json: JsonOption = False,
@@ -58,18 +78,16 @@ def small(
     """
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
-    from lanescope.experiment.sizes import parse_size
+    from lanescope.experiment import Submission
     from lanescope.experiment.small import stepped_sizes
 
-    require_one_format(json, csv)
-    sizes = stepped_sizes(parse_size(smallest), parse_size(largest))
-    numbers, methods = _counts(counts), _methods(method)
+    sizes = stepped_sizes(smallest, largest)
     plan = plan_of(target, budget, within)
     with progress_on_terminal() as progress:
         run = api.small(
             sizes=sizes,
-            counts=numbers,
-            methods=methods,
+            counts=counts,
+            methods=[Submission(name) for name in method] if method else list(Submission),
             gpus=gpu,
             plan=plan,
             allow_busy=allow_busy,
@@ -78,25 +96,3 @@ def small(
         )
     show_run(run, json=json, csv=csv, strict=strict)
     raise typer.Exit(exit_code(run, strict=strict))
-
-
-def _counts(text: str) -> tuple[int, ...]:
-    from lanescope.errors import InputError
-
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(
-            f"--counts {text!r} is not a list of numbers; write for example 1,64,4096"
-        ) from None
-
-
-def _methods(names: list[str] | None) -> tuple[Submission, ...]:
-    from lanescope.errors import InputError
-    from lanescope.experiment import Submission
-
-    known = {str(m): m for m in Submission}
-    for name in names or []:
-        if name not in known:
-            raise InputError(f"--method {name!r} is not known; use one of {', '.join(known)}")
-    return tuple(known[name] for name in names) if names else tuple(Submission)

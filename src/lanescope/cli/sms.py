@@ -6,30 +6,28 @@ from typing import Annotated
 
 import typer
 
+from lanescope.cli.combinations import ONE_FORMAT, combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
     JsonOption,
     OutOption,
     StrictOption,
-    TargetOption,
     WithinOption,
+    budget_option,
+    part_option,
     plan_of,
-    require_one_format,
+    size_option,
+    target_option,
 )
 
 
+@combines(ONE_FORMAT)
 def sms(
-    gpu: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="GPU to try; may be repeated.")
-    ] = None,
-    size: Annotated[
-        str, typer.Option("--size", metavar="SIZE", help="Bytes of each copy.")
-    ] = "512MiB",
-    budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Sampling time for one kernel, at most.")
-    ] = 0.3,
-    target: TargetOption = "0.5%",
+    gpu: Annotated[list[int] | None, part_option("--gpu", "GPU to try; may be repeated.")] = None,
+    size: Annotated[int, size_option("--size", "Bytes of each copy.", shown="512MiB")] = 512 << 20,
+    budget: Annotated[float, budget_option("Sampling time for one kernel, at most.", "0.3")] = 0.3,
+    target: Annotated[float, target_option("0.5%")] = 0.005,
     within: WithinOption = None,
     out: OutOption = None,
     json: JsonOption = False,
@@ -44,14 +42,12 @@ def sms(
     """
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
-    from lanescope.experiment.sizes import parse_size
 
-    require_one_format(json, csv)
     plan = plan_of(target, budget, within)
     with progress_on_terminal() as progress:
         run = api.sms(
             gpus=gpu,
-            size_bytes=parse_size(size),
+            size_bytes=size,
             plan=plan,
             allow_busy=allow_busy,
             out=out,

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lanescope.cli.options import plan_of, require_one_format
+from lanescope.cli.combinations import LISTED, ONE_FORMAT, PREDICTED, Excludes
+from lanescope.cli.options import plan_of
 from lanescope.errors import InputError
 
 if TYPE_CHECKING:
     from lanescope.experiment.taruc import Benchmark, Only, Parameters
 
-#: Sampling time for one point, and the half-width that ends it sooner.
-BUDGET, TARGET = 0.03, "1%"
+#: What goes together in each of them.
+SUITE_RULES = (
+    ONE_FORMAT,
+    PREDICTED,
+    Excludes("--list", ("--json", "--csv", "--out", "--strict", "--allow-busy"), LISTED),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +31,8 @@ class Common:
     machine: str | None
     out: Path | None
     budget: float
-    target: str
-    within: str | None
+    target: float
+    within: int | None
     list_points: bool
     json: bool
     csv: bool
@@ -36,19 +41,26 @@ class Common:
     resume: bool = False
 
 
-def sized(name: str, smallest: str | None, largest: str | None, steps: int, **more: Any) -> Any:
-    """Return parameters with the range of one micro-benchmark, from texts."""
-    from lanescope.cli.suite_options import size
+def sized(name: str, smallest: int | None, largest: int | None, steps: int, **more: Any) -> Any:
+    """Return parameters with the range of one micro-benchmark.
+
+    Raises
+    ------
+    InputError
+        If the range is empty.
+    """
+    from lanescope.experiment.sizes import size_text
     from lanescope.experiment.taruc import Parameters
 
     default = Parameters()
     section = getattr(default, name)
-    ranged = replace(
-        section,
-        min_bytes=size(smallest) or section.min_bytes,
-        max_bytes=size(largest) or section.max_bytes,
-        **more,
-    )
+    first, last = smallest or section.min_bytes, largest or section.max_bytes
+    if first > last:
+        raise InputError(
+            f"sizes go from --min {size_text(first)} to --max {size_text(last)}, which is less; "
+            "give both, the smaller one as --min"
+        )
+    ranged = replace(section, min_bytes=first, max_bytes=last, **more)
     return replace(default, tag=name, steps_per_decade=steps, **{name: ranged})
 
 
@@ -62,9 +74,8 @@ def run_benchmarks(
     from lanescope import suites
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run, write_plots
 
-    require_one_format(common.json, common.csv)
-    if common.resume and common.out is None:
-        raise InputError("--resume goes on with a run folder; name it with --out")
+    if common.resume and not common.list_points:
+        _note_new(common.out)
     plan = plan_of(common.target, common.budget, common.within)
     if common.list_points:
         _list(parameters, benchmarks, only, common.machine, plan)
@@ -97,37 +108,12 @@ def run_benchmarks(
     raise typer.Exit(exit_code(run, strict=common.strict))
 
 
-#: What options of ``bench`` a suite takes, too.
-_OF_SUITES = frozenset(
-    (
-        *("params", "resume", "list_cases", "budget", "target", "within", "machine", "out", "json"),
-        *("csv", "strict", "allow_busy"),
-    )
-)
+def _note_new(folder: Path | None) -> None:
+    """Say that a run begins where --resume finds none, as it may be a slip of the pen."""
+    from lanescope.run.store import MANIFEST
 
-
-def run_suite(parameters: str | None, given: set[str], common: Common) -> None:
-    """Run the suite of ``bench --params``; `given` are the options that were named.
-
-    Raises
-    ------
-    InputError
-        If there are options of cases among them.
-    """
-    if parameters is None:
-        raise InputError("--resume goes on with a suite; name its parameter file with --params")
-    if of_cases := sorted(given - _OF_SUITES):
-        raise InputError(
-            f"--params runs a suite and {_option(of_cases[0])} belongs to nvbandwidth's cases; "
-            "leave one of them out"
-        )
-    run_benchmarks(parameters, None, None, common)
-
-
-def _option(name: str) -> str:
-    """Return a parameter as it is written on the command line."""
-    written = {"prefix": "--testcasePrefixes", "buffer_mib": "--bufferSize", "form": "--format"}
-    return written.get(name, f"--{name.replace('_', '-')}")
+    if folder is not None and not (folder / MANIFEST).is_file():
+        print(f"note: there is no run in {folder} to go on with: it is begun", file=sys.stderr)
 
 
 def _results_before(common: Common) -> int:

@@ -8,21 +8,42 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from lanescope.errors import InputError
+from lanescope.cli.options import budget_option, part_option, size_option, target_option
+from lanescope.cli.values import OneOf, Whole, option
 
 Word = TypeVar("Word", bound=StrEnum)
 
-MinOption = Annotated[str | None, typer.Option("--min", metavar="SIZE", help="Smallest size.")]
-MaxOption = Annotated[str | None, typer.Option("--max", metavar="SIZE", help="Largest size.")]
+#: Sampling time for one point in seconds, and the half-width that ends it sooner.
+BUDGET, TARGET = 0.03, 0.01
+
+
+def _memory() -> type[StrEnum]:
+    from lanescope.experiment import Memory
+
+    return Memory
+
+
+def _pattern() -> type[StrEnum]:
+    from lanescope.experiment import Pattern
+
+    return Pattern
+
+
+MinOption = Annotated[int | None, size_option("--min", "Smallest size.")]
+MaxOption = Annotated[int | None, size_option("--max", "Largest size.")]
 StepsOption = Annotated[
     int,
-    typer.Option(
-        "--steps-per-decade", min=1, max=100, metavar="N", help="Sizes for each power of ten."
+    option(
+        Whole("--steps-per-decade", 1, 100, "more sizes are hardly different"),
+        metavar="N",
+        help="Sizes for each power of ten.",
+        shown="1",
     ),
 ]
 MemoryOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        OneOf("--memory", _memory),
         metavar="KIND",
         help="Kind of memory, such as pageable, pinned or huge; may be repeated; default: those "
         "that the machine has.",
@@ -30,7 +51,8 @@ MemoryOption = Annotated[
 ]
 PatternOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        OneOf("--pattern", _pattern),
         metavar="NAME",
         help="repeated, ascending, descending or random blocks; may be repeated; default: all, "
         "up to the size of the caches.",
@@ -38,42 +60,21 @@ PatternOption = Annotated[
 ]
 NodeOption = Annotated[
     list[int] | None,
-    typer.Option(metavar="N", help="NUMA node of the memory; may be repeated; default: all."),
+    part_option("--node", "NUMA node of the memory; may be repeated; default: all."),
 ]
-GpuOption = Annotated[
-    list[int] | None, typer.Option(metavar="N", help="GPU; may be repeated; default: all.")
-]
-BudgetOption = Annotated[
-    float, typer.Option(metavar="SECONDS", help="Sampling time for one point, at most.")
-]
+GpuOption = Annotated[list[int] | None, part_option("--gpu", "GPU; may be repeated; default: all.")]
+BudgetOption = Annotated[float, budget_option("Sampling time for one point, at most.", "0.03")]
+TargetOption = Annotated[float, target_option("1%")]
 ListOption = Annotated[
     bool, typer.Option("--list", help="List the points with what they may take, and end.")
 ]
 
 
-def words(option: str, texts: Sequence[str] | None, known: type[Word]) -> tuple[Word, ...] | None:
-    """Return what the words of an option stand for; None when it was not given.
-
-    Raises
-    ------
-    InputError
-        If one is not known.
-    """
-    if not texts:
-        return None
-    for text in texts:
-        if text not in list(known):
-            raise InputError(f"{option} {text!r} is not known; use one of {', '.join(known)}")
-    return tuple(known(text) for text in dict.fromkeys(texts))
+def words(texts: Sequence[str] | None, known: type[Word]) -> tuple[Word, ...] | None:
+    """Return what the words of an option stand for, each once; None when it was not given."""
+    return tuple(known(text) for text in dict.fromkeys(texts)) if texts else None
 
 
 def numbers(given: Sequence[int] | None) -> tuple[int, ...] | None:
     """Return the numbers of a repeatable option, each once; None when it was not given."""
     return tuple(dict.fromkeys(given)) if given else None
-
-
-def size(text: str | None) -> int | None:
-    """Return a size in bytes; None where none was given."""
-    from lanescope.experiment.sizes import parse_size
-
-    return None if text is None else parse_size(text)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from lanescope.cli.combinations import ONE_FORMAT, PREDICTED, combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -13,30 +14,35 @@ from lanescope.cli.options import (
     MachineOption,
     OutOption,
     StrictOption,
-    TargetOption,
     WithinOption,
+    budget_option,
+    part_option,
     plan_of,
-    require_one_format,
+    size_option,
+    target_option,
 )
+from lanescope.cli.values import OneOf, option
+
+_MEMORIES = ("pinned", "pageable")
 
 
+@combines(ONE_FORMAT, PREDICTED)
 def sweep(
-    smallest: Annotated[str, typer.Option("--min", metavar="SIZE", help="Smallest copy.")] = "16B",
+    smallest: Annotated[int, size_option("--min", "Smallest copy.", shown="16B")] = 16,
     largest: Annotated[
-        str | None,
-        typer.Option("--max", metavar="SIZE", help="Largest copy; default 2GiB or what fits."),
+        int | None, size_option("--max", "Largest copy; default 2GiB or what fits.")
     ] = None,
-    gpu: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="GPU to sweep; may be repeated.")
-    ] = None,
+    gpu: Annotated[list[int] | None, part_option("--gpu", "GPU to sweep; may be repeated.")] = None,
     memory: Annotated[
         list[str] | None,
-        typer.Option(metavar="KIND", help="Host memory: pinned or pageable; default both."),
+        option(
+            OneOf("--memory", lambda: _MEMORIES),
+            metavar="KIND",
+            help="Host memory: pinned or pageable; default both.",
+        ),
     ] = None,
-    budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Sampling time for one size, at most.")
-    ] = 0.2,
-    target: TargetOption = "0.5%",
+    budget: Annotated[float, budget_option("Sampling time for one size, at most.", "0.2")] = 0.2,
+    target: Annotated[float, target_option("0.5%")] = 0.005,
     within: WithinOption = None,
     machine: MachineOption = None,
     out: OutOption = None,
@@ -52,19 +58,18 @@ def sweep(
     """
     from lanescope import api
     from lanescope.cli.output import exit_code, progress_on_terminal, show_run
+    from lanescope.experiment import Memory
     from lanescope.experiment.requirements import largest_sweep_bytes
     from lanescope.running import resolve_machine
 
-    require_one_format(json, csv)
     plan = plan_of(target, budget, within)
-    memories = _memories(memory)
     resolved = resolve_machine(machine)
     with progress_on_terminal() as progress:
         run = api.sweep(
             resolved,
             sizes=_sizes(smallest, largest, largest_sweep_bytes(resolved, resolved.gpus)),
             gpus=gpu,
-            memories=memories,
+            memories=[Memory(kind) for kind in memory or _MEMORIES],
             plan=plan,
             allow_busy=allow_busy,
             out=out,
@@ -74,28 +79,15 @@ def sweep(
     raise typer.Exit(exit_code(run, strict=strict))
 
 
-def _sizes(smallest: str, largest: str | None, most: int) -> tuple[int, ...]:
+def _sizes(smallest: int, largest: int | None, most: int) -> tuple[int, ...]:
     from lanescope.errors import InputError
-    from lanescope.experiment.sizes import doubling_sizes, parse_size
+    from lanescope.experiment.sizes import doubling_sizes, size_text
 
-    first = parse_size(smallest)
-    last = most if largest is None else parse_size(largest)
-    if last > most:
+    last = most if largest is None else largest
+    if max(smallest, last) > most:
+        option, size = ("--max", last) if last > most else ("--min", smallest)
         raise InputError(
-            f"a copy of {largest} does not fit: at most {most >> 20} MiB, a quarter of the "
-            "smallest memory on the way; give a smaller --max"
+            f"a copy of {size_text(size)} does not fit: at most {size_text(most)}, a quarter of "
+            f"the smallest memory on the way; give a smaller {option}"
         )
-    return doubling_sizes(first, last)
-
-
-def _memories(names: list[str] | None) -> list:  # type: ignore[type-arg]  # Memory, imported late
-    from lanescope.errors import InputError
-    from lanescope.experiment import Memory
-
-    kinds = {str(m): m for m in (Memory.PINNED, Memory.PAGEABLE)}
-    for name in names or []:
-        if name not in kinds:
-            raise InputError(
-                f"--memory {name!r} is not a kind of host memory; use {' or '.join(kinds)}"
-            )
-    return [kinds[name] for name in names] if names else list(kinds.values())
+    return doubling_sizes(smallest, last)

@@ -8,22 +8,33 @@ from typing import Annotated
 
 import typer
 
+from lanescope.cli.combinations import Excludes, combines
 from lanescope.cli.options import ExpectGpusOption, ExpectOption, JsonOption, MachineOption
+from lanescope.cli.values import File, Folder, option
 from lanescope.exit_codes import ExitCode
 
 
+@combines(Excludes("--record", ("--machine",), "records this machine, --machine names another"))
 def topo(
     machine: MachineOption = None,
     save: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.toml", help="Save as a machine file for --machine."),
+        option(
+            File("--save", (".toml",)),
+            metavar="FILE.toml",
+            help="Save as a machine file for --machine.",
+        ),
     ] = None,
     svg: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Draw the machine into this file.")
+        Path | None,
+        option(
+            File("--svg", (".svg",)), metavar="FILE.svg", help="Draw the machine into this file."
+        ),
     ] = None,
     record: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            Folder("--record"),
             metavar="DIR",
             help="Record this machine for a bug report, without its names and serial numbers.",
         ),
@@ -40,7 +51,7 @@ def topo(
     from lanescope.running import machine_differences, resolve_machine
 
     if record is not None:
-        _record(machine, record)
+        _record(record)
     resolved = resolve_machine(machine)
     if save is not None:
         from lanescope.machine import save_machine
@@ -65,13 +76,11 @@ def topo(
     raise typer.Exit(ExitCode.NOT_AS_EXPECTED if missing else ExitCode.OK)
 
 
-def _record(machine: str | None, folder: Path) -> None:
+def _record(folder: Path) -> None:
     from lanescope.errors import InputError
     from lanescope.machine.redact import redacted
     from lanescope.machine.snapshot import take_snapshot
 
-    if machine is not None:
-        raise InputError("--record records this machine, --machine names another; give one of them")
     try:
         redacted(take_snapshot(), folder.name).save(folder)
     except OSError as error:

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lanescope.cli.combinations import Excludes, combines
 from lanescope.cli.ended import ProgramEnded
+from lanescope.cli.options import size_option
+from lanescope.cli.values import Duration, File, Folder, OneOf, Real, Whole, option
 from lanescope.errors import InputError
 
 if TYPE_CHECKING:
     from lanescope.watch.assertions import Assertion
+    from lanescope.watch.ladder import Asked
     from lanescope.watch.run import SourceRecord, WatchRun
     from lanescope.watch.session import Watch
     from lanescope.watch.told import Told
@@ -23,6 +27,15 @@ if TYPE_CHECKING:
 _NO_SOURCE = "No counters work here; 'lanescope doctor' says why, and what to do."
 
 
+def _source_names() -> Sequence[str]:
+    from lanescope.watch.ladder import NAMES
+
+    return NAMES
+
+
+@combines(
+    Excludes("--live", ("--turns",), "draws one watch, and --turns are many"),
+)
 def watch(
     program: Annotated[
         list[str] | None,
@@ -33,29 +46,41 @@ def watch(
     ] = False,
     pid: Annotated[
         int | None,
-        # named, as some versions of Typer take a metavar that is like the name for the name
-        typer.Option(
-            "--pid", metavar="PID", help="Watch while this process runs, which is not traced."
+        option(
+            Whole("--pid", 1, 1 << 22, "Linux has no higher ones"),
+            metavar="PID",
+            help="Watch while this process runs, which is not traced.",
         ),
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(metavar="S", help="With --all or --pid: end after so many seconds."),
+        option(
+            Real("--seconds", "seconds", 2_592_000, "30 days"),
+            metavar="S",
+            help="With --all or --pid: end after so many seconds.",
+        ),
     ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="Show rates on the terminal while they are counted.")
     ] = False,
     source: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            OneOf("--source", _source_names),
             metavar="NAME",
             help="pm, counters, throughput, trace or probe; may be repeated; default: the best "
             "counters that work here, and trace.",
         ),
     ] = None,
     interval: Annotated[
-        str, typer.Option(metavar="TIME", help="From sample to sample of pm.")
-    ] = "100us",
+        int,
+        option(
+            Duration("--interval", 1_000, 1_000_000_000, "from 1us to 1s"),
+            metavar="TIME",
+            help="From sample to sample of pm.",
+            shown="100us",
+        ),
+    ] = 100_000,
     kernels: Annotated[bool, typer.Option("--kernels", help="Trace kernels, too.")] = False,
     managed: Annotated[
         bool,
@@ -81,7 +106,10 @@ def watch(
             "in the thread that copies, which takes about as long as the copy; with --addresses.",
         ),
     ] = False,
-    chunk: Annotated[str, typer.Option(metavar="SIZE", help="Of each copy of probe.")] = "200KiB",
+    chunk: Annotated[
+        int,
+        size_option("--chunk", "Of each copy of probe.", shown="200KiB", least=4, most=1 << 30),
+    ] = 200 << 10,
     gentle: Annotated[
         bool, typer.Option("--gentle", help="Let probe copy every 50 ms, not all the time.")
     ] = False,
@@ -95,20 +123,25 @@ def watch(
         ),
     ] = None,
     json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the summary there as JSON.")
+        Path | None,
+        option(
+            File("--json", (".json",)),
+            metavar="FILE.json",
+            help="Write the summary there as JSON.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="The run's folder; default: a new one."),
+        option(Folder("--out"), metavar="DIR", help="The run's folder; default: a new one."),
     ] = None,
     turns: Annotated[
         int,
-        typer.Option(
-            "--turns",
-            min=0,
+        option(
+            Whole("--turns", 0, 1000, "each runs the program twice"),
             metavar="N",
             help="Then run the program N times more without and with watching, in turns, and tell "
             "what watching costs; what it prints then is dropped.",
+            shown="0",
         ),
     ] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
@@ -120,12 +153,10 @@ def watch(
     """
     with told_when_interrupted(nothing_begun=True):
         from lanescope.cli.live import check_terminal, live_view
-        from lanescope.experiment.sizes import parse_size
         from lanescope.machine import discover
-        from lanescope.measurement.durations import parse_ns
         from lanescope.watch.assertions import parse
         from lanescope.watch.interrupting import Interrupted
-        from lanescope.watch.ladder import Asked, sources_for
+        from lanescope.watch.ladder import Asked, require_usable, sources_for
         from lanescope.watch.session import Watch, summary_interrupted
         from lanescope.watch.session import watch as run_watch
         from lanescope.watch.told import tell
@@ -140,16 +171,18 @@ def watch(
         names = None if not source else tuple(dict.fromkeys(source))
         asked = Asked(
             names,
-            parse_ns(interval, "--interval"),
+            interval,
             kernels=kernels,
             managed=managed,
             addresses=addresses,
             hashes=hashes,
-            chunk_bytes=parse_size(chunk),
+            chunk_bytes=chunk,
             gentle=gentle,
             traceable=waited.traceable,
         )
+        _require_effect(names, asked)
         machine = discover()
+        require_usable(machine, asked)
     command = shlex.join(["lanescope", *sys.argv[1:]])
     sources = lambda folder: sources_for(machine, asked, folder)  # noqa: E731
     beside = (lambda folder: live_view(folder, machine)) if live else nullcontext
@@ -166,6 +199,34 @@ def watch(
             assert run.folder is not None, "a watch is always stored"
             raise summary_interrupted(run.manifest, run.folder, error) from error
     raise ProgramEnded(run.manifest.exit_code or own)
+
+
+def _require_effect(names: Sequence[str] | None, asked: Asked) -> None:
+    """Refuse options of sources that --source leaves out.
+
+    Raises
+    ------
+    InputError
+        If there is one.
+    """
+    from lanescope.watch.ladder import Asked
+
+    default = Asked()
+    of_trace = ("kernels", "managed", "addresses", "hashes")
+    for source, fields in (
+        ("pm", {"interval_ns": "--interval"}),
+        ("probe", {"chunk_bytes": "--chunk", "gentle": "--gentle"}),
+        ("trace", {name: "--hash" if name == "hashes" else f"--{name}" for name in of_trace}),
+    ):
+        changed = [
+            option
+            for name, option in fields.items()
+            if getattr(asked, name) != getattr(default, name)
+        ]
+        if changed and source not in (names or ("pm", "trace")):
+            raise InputError(
+                f"{changed[0]} is of source {source}; give --source {source}, too, or leave it out"
+            )
 
 
 @contextmanager

@@ -141,7 +141,7 @@ class Copy:
             return
         wanted = Engine.CE if self.operation.is_call_of_copy else Engine.SM
         if self.engine is not wanted:
-            raise InputError(f"{self.operation} needs Engine.{wanted.name}, not {self.engine}")
+            raise InputError(f"{self.operation} needs engine {wanted}, not {self.engine}")
         if self.operation.is_chase and self.destination.is_host:
             raise InputError(f"{self.operation} ends at the GPU that loads, not at a NUMA node")
         if self.operation is Operation.COPY_SPIN and not self.destination.is_host:
@@ -151,8 +151,8 @@ class Copy:
         mover = Engine.SM if self.submission.by_kernel else Engine.CE
         if self.engine is not mover:
             raise InputError(
-                f"{self.path}: pieces by submission {self.submission} are moved by "
-                f"Engine.{mover.name}, not by Engine.{self.engine.name}"
+                f"{self.path}: pieces by submission {self.submission} are moved by engine {mover}, "
+                f"not by {self.engine}"
             )
         if self.source.is_host == self.destination.is_host:
             raise InputError(f"{self.path}: pieces go between host memory and a GPU; take h0 or g0")
@@ -184,7 +184,7 @@ class Copy:
         ):
             raise InputError(
                 f"host threads copy between memory of NUMA nodes, not {self.source} to "
-                f"{self.destination}; use Engine.CE (@ce) with a GPU"
+                f"{self.destination}; use a GPU's engine (@ce, @sm)"
             )
         if self.operation not in _BETWEEN_PLACES and self.source != self.destination:
             raise InputError(f"{self.operation} has one place, not {self.source} and another")
@@ -193,10 +193,10 @@ class Copy:
 
     def _require_for_gpu(self) -> None:
         if self.operation in _BY_THREADS_ONLY:
-            raise InputError(f"a GPU engine cannot do a {self.operation}; use Engine.CPU")
+            raise InputError(f"a GPU engine cannot do a {self.operation}; use host threads (@cpu)")
         if self.source.is_host and self.destination.is_host:
             raise InputError(
-                f"{self.path} has no GPU whose engine could copy; use Engine.CPU (@cpu)"
+                f"{self.path} has no GPU whose engine could copy; use host threads (@cpu)"
             )
         gpus = [p.part for p in (self.source, self.destination) if not p.is_host]
         if self.executor is not None and self.executor not in gpus:
@@ -208,7 +208,8 @@ class Copy:
     def _require_no_sm_options(self) -> None:
         if (self.sms, self.chunk_bytes, self.pace_gbs) != (None, None, None):
             raise InputError(
-                f"{self.path} by {self.engine} takes no number of SMs, chunk or pace; use Engine.SM"
+                f"{self.path} by {self.engine} takes no number of SMs, chunk or pace; use "
+                "engine sm (@sm)"
             )
 
     @property

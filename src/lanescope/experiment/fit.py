@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lanescope.experiment.experiment import Experiment
-from lanescope.experiment.sizes import exact_size_text
+from lanescope.experiment.sizes import binary_text, size_text
 
 #: Buffers of this size always fit.
 _SMALLEST_BYTES = 1 << 20
@@ -55,7 +55,7 @@ def fitting_size(
         return size, ()
     part, bytes_needed = tight
     return size, (
-        f"Copies of {exact_size_text(size)} instead of {exact_size_text(wanted_bytes)}: all at "
-        f"once they would take {bytes_needed >> 20} MiB of {part}, which has "
-        f"{free_bytes[part] >> 20} MiB free.",
+        f"Copies of {size_text(size)} instead of {size_text(wanted_bytes)}: all at once they "
+        f"would take {binary_text(bytes_needed)} of {part}, which has "
+        f"{binary_text(free_bytes[part])} free.",
     )

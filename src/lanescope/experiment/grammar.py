@@ -2,9 +2,10 @@
 
 ::
 
-    set    = copy { "," copy }
+    set    = copy { [ "," ] copy }
     copy   = [ count "x" ] place arrow place { option }
     arrow  = "->" | "<-" | "<->"            "<->" is two copies, there and back
+           | "→" | "←" | "↔" | "⇄" | "to"   as tables print them; and for shells
     place  = part [ "." memory ]            h0   h0.pageable   g1
     option = size                           512MiB
            | "@ce" | "@cpu" [ ":" threads ]
@@ -32,10 +33,13 @@ from lanescope.machine import Machine
 #: More copies at once than this are a slip of the pen.
 _MOST_COPIES = 256
 
+#: Each arrow by how it may be written.
+_ARROWS = {"→": "->", "←": "<-", "↔": "<->", "⇄": "<->", "⇆": "<->", "to": "->"}
 _TOKEN = re.compile(
-    r"\s*(?:(?P<arrow><->|->|<-)|(?P<comma>,)|(?P<times>[0-9]+x(?=\s))|(?P<engine>@[^\s,]*)"
-    r"|(?P<word>(?:[^\s,<>@-]|(?<=\w)-(?!>))+))"
+    r"\s*(?:(?P<arrow><->|->|<-|[→←↔⇄⇆])|(?P<comma>,)|(?P<times>[0-9]+x(?=\s))"
+    r"|(?P<engine>@[^\s,]*)|(?P<word>(?:[^\s,<>@→←↔⇄⇆-]|(?<=\w)-(?!>))+))"
 )
+_PLACE = re.compile("[hg][0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +82,9 @@ class _Parser:
 
     def copies(self) -> list[Copy]:
         copies = self._copy()
-        while self._peek().kind == "comma":
-            self._take()
+        while self._peek().kind == "comma" or self._begins_copy(self._peek()):
+            if self._peek().kind == "comma":
+                self._take()
             copies += self._copy()
         if (token := self._peek()).kind != "end":
             self._fail(token, f"{token.text!r} does not belong here; a comma separates copies")
@@ -110,6 +115,12 @@ class _Parser:
         self._next = min(self._next + 1, len(self._tokens) - 1)
         return token
 
+    def _begins_copy(self, token: _Token) -> bool:
+        """Whether a copy begins here without a comma, as arguments of a command line do."""
+        if token.kind == "word":
+            return _PLACE.fullmatch(token.text.partition(".")[0]) is not None
+        return token.kind == "times"
+
     def _copy(self) -> list[Copy]:
         first, count = self._peek(), 1
         if first.kind == "times":
@@ -117,20 +128,21 @@ class _Parser:
             if count > _MOST_COPIES:
                 self._fail(first, f"{count} times is not 1 to {_MOST_COPIES}")
         left = self._place()
-        arrow = self._take()
-        if arrow.kind != "arrow":
-            self._fail(arrow, f"an arrow ('->', '<-' or '<->') belongs here, not {_seen(arrow)}")
+        token = self._take()
+        arrow = _ARROWS.get(token.text, token.text)
+        if token.kind != "arrow" and token.text not in _ARROWS:
+            self._fail(token, f"an arrow ('->', '<-' or '<->') belongs here, not {_seen(token)}")
         right = self._place()
         options = self._options()
         ways = {"->": [(left, right)], "<-": [(right, left)], "<->": [(left, right), (right, left)]}
-        copies = [self._build(first, *way, options) for way in ways[arrow.text]]
+        copies = [self._build(first, *way, options) for way in ways[arrow]]
         return copies * count
 
     def _place(self) -> tuple[str, Memory | None]:
         token = self._take()
         part, dot, kind = token.text.partition(".")
         known = [n.id for n in self._machine.nodes] + [g.id for g in self._machine.gpus]
-        if token.kind != "word" or re.fullmatch("[hg][0-9]+", part) is None:
+        if token.kind != "word" or _PLACE.fullmatch(part) is None:
             self._fail(token, f"a place such as h0 or g1 belongs here, not {_seen(token)}")
         if part.startswith("g") and not self._machine.gpus:
             self._fail(token, f"this machine has no {part}, nor another GPU; see 'lanescope topo'")
@@ -150,7 +162,7 @@ class _Parser:
     def _options(self) -> _Options:
         options = _Options(self._default_bytes)
         given: dict[str, _Token] = {}
-        while (token := self._peek()).kind in ("word", "engine"):
+        while (token := self._peek()).kind in ("word", "engine") and not self._begins_copy(token):
             what = self._option(self._take(), options)
             if what in given:
                 self._fail(token, f"this copy has {what} already; leave one of them out")

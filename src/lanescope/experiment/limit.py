@@ -61,6 +61,21 @@ def limits(machine: Machine, experiment: Experiment) -> tuple[Limit, ...]:
     )
 
 
+def missing_field(machine: Machine, copy: Copy) -> str:
+    """Return what a machine file must say for a copy to have a limit, in a sentence."""
+    source, destination = copy.source.part, copy.destination.part
+    path = route(machine, source, destination)
+    if path is None:
+        return (
+            f"Describe the links between {source} and {destination} in the machine file: topo "
+            "--save writes one."
+        )
+    if not path:
+        table = "nodes" if copy.source.is_host else "gpus"
+        return f"Give memory_gbs of {source} under [[{table}]] in the machine's file."
+    return f"Give payload_gbs of the links from {source} to {destination} in the machine's file."
+
+
 Hop = tuple[Link, bool]  # the link, and whether it is crossed from a to b
 
 

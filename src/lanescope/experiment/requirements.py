@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lanescope.errors import InputError, MissingPartError
 from lanescope.experiment.experiment import Experiment
 from lanescope.experiment.fit import needed_bytes
+from lanescope.experiment.sizes import binary_text, size_text
 from lanescope.machine import Gpu, Machine
 
 
@@ -28,8 +29,8 @@ def require_fits(machine: Machine, size_bytes: int, gpus: Sequence[Gpu] | None =
         for part, memory in ((gpu.id, gpu.memory_bytes), (node.id, node.memory_bytes)):
             if memory is not None and size_bytes > memory // 2:
                 raise InputError(
-                    f"a copy of {size_bytes >> 20} MiB does not fit twice into the "
-                    f"{memory >> 20} MiB of {part}; give a smaller size"
+                    f"a copy of {size_text(size_bytes)} does not fit twice into the "
+                    f"{binary_text(memory)} of {part}; give a smaller size"
                 )
 
 
@@ -43,8 +44,8 @@ def require_room(machine: Machine, experiment: Experiment) -> None:
             raise InputError(f"{part} has no memory of its own; name another node")
         if memory is not None and needed > memory:
             raise InputError(
-                f"the copies take {needed >> 20} MiB of {part} at once, which has "
-                f"{memory >> 20} MiB; give smaller sizes"
+                f"the copies take {binary_text(needed)} of {part} at once, which has "
+                f"{binary_text(memory)}; give smaller sizes"
             )
 
 

@@ -16,6 +16,12 @@ for _power, _letter in enumerate("KMGT", start=1):
     _UNITS[f"{_letter}IB"] = 1024**_power
 
 
+#: 1 EiB: sums of such sizes still fit into 64 bits.
+LARGEST_BYTES = 1 << 60
+#: Characters of a text that is no size, in the sentence about it.
+_MOST_SHOWN = 60
+
+
 def parse_size(text: str) -> int:
     """Return a size in bytes.
 
@@ -24,7 +30,7 @@ def parse_size(text: str) -> int:
     Raises
     ------
     InputError
-        If the text is no size, or not above zero.
+        If the text is no size, not above zero, or above 1 EiB.
 
     >>> parse_size("512MiB")
     536870912
@@ -32,12 +38,15 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]*)\s*", text)
     unit = _UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None:
-        raise InputError(f"{text!r} is not a size; write for example 16, 200KB, 64KiB or 2GiB")
+        shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+        raise InputError(f"{shown!r} is not a size; write for example 16, 200KB, 64KiB or 2GiB")
     size = Fraction(match[1]) * unit
     if size < 1 or size.denominator != 1:
         raise InputError(
             f"size {text!r} is not a whole number of bytes above zero; give 1 B or more"
         )
+    if size > LARGEST_BYTES:
+        raise InputError(f"size {text!r} is above 1 EiB; give less")
     return int(size)
 
 
@@ -118,7 +127,8 @@ def doubling_sizes(smallest: int, largest: int) -> tuple[int, ...]:
     """
     if smallest > largest:
         raise InputError(
-            f"the smallest size ({smallest} B) is larger than the largest ({largest} B); swap them"
+            f"the smallest size ({size_text(smallest)}) is larger than the largest "
+            f"({size_text(largest)}); swap them"
         )
     sizes = []
     size = smallest

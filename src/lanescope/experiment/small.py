@@ -8,6 +8,7 @@ from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine
 from lanescope.experiment.experiment import Experiment, Timing
 from lanescope.experiment.place import Memory, Place
+from lanescope.experiment.sizes import size_text
 from lanescope.experiment.submission import Submission
 from lanescope.machine import Gpu, Machine
 
@@ -41,7 +42,8 @@ def stepped_sizes(smallest: int = SMALLEST_BYTES, largest: int = LARGEST_BYTES) 
     """
     if smallest > largest:
         raise InputError(
-            f"the smallest size ({smallest} B) is larger than the largest ({largest} B); swap them"
+            f"the smallest size ({size_text(smallest)}) is larger than the largest "
+            f"({size_text(largest)}); swap them"
         )
     sizes = []
     while smallest <= largest:

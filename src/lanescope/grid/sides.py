@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from lanescope.errors import InputError
+
+#: One array of them takes 512 GiB.
+_MOST_POINTS = 1 << 36
 
 
 def parse_sides(text: str, option: str, example: str) -> tuple[int, int, int]:
@@ -13,10 +18,11 @@ def parse_sides(text: str, option: str, example: str) -> tuple[int, int, int]:
     InputError
         If it is not that; it names the option and shows the example.
     """
-    parts = text.lower().split("x")
-    if len(parts) != 3 or not all(p.isascii() and p.isdigit() and int(p) > 0 for p in parts):
+    match = re.fullmatch(r"([0-9]{1,6})[xX]([0-9]{1,6})[xX]([0-9]{1,6})", text)
+    x, y, z = map(int, match.groups()) if match else (0, 0, 0)
+    if not 0 < x * y * z <= _MOST_POINTS:
         raise InputError(
-            f"{option} '{text}' is no grid; give three whole numbers such as {example}"
+            f"{option} {text[:60]!r} is no grid; give three whole numbers such as {example}, "
+            f"{_MOST_POINTS:,} points at most"
         )
-    x, y, z = map(int, parts)
     return x, y, z

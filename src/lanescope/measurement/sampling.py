@@ -288,7 +288,7 @@ class _Sampler:
             return None
         if any(np.median(s) <= 0 for s in seconds):
             raise NotMeasuredError(
-                "A copy ends within one step of the clock.", "Take a larger --size."
+                "A copy ends within one step of the clock.", "Take a larger size."
             )
         if not enough:
             return self.stopped("budget")

@@ -54,4 +54,4 @@ def writing_to(folder: Path) -> Iterator[None]:
     except OSError as error:
         # pyarrow puts the call into its text; the system's word is enough
         reason = os.strerror(error.errno) if error.errno else re.sub(r"\s+", " ", str(error))
-        raise InputError(f"cannot write to {folder}: {reason}; name another with --out") from error
+        raise InputError(f"cannot write to {folder}: {reason}; name another folder") from error

@@ -102,6 +102,25 @@ def sources_for(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
     return [*(probe for probe in probes if _works(probe, machine)), *trace]
 
 
+def require_usable(machine: Machine, asked: Asked) -> None:
+    """Refuse a source that is named and cannot watch here, before a program is run for it.
+
+    Raises
+    ------
+    InputError
+        If there is one; it says what stands in the way.
+    """
+    for name in asked.names or ():
+        answers = [source.available(machine) for source in _named(name, machine, asked, Path())]
+        if any(answer.ok for answer in answers):
+            continue
+        told = [answers[0].reason, answers[0].remedy] if answers else ["there is no GPU"]
+        why = "; ".join(part.rstrip(".") for part in told if part)
+        raise InputError(
+            f"--source {name} cannot watch here: {why}; 'lanescope doctor' shows what can"
+        )
+
+
 def every_source(machine: Machine, folder: Path) -> list[Source]:
     """Return each source of each GPU, the best first."""
     return [s for name in NAMES for s in _named(name, machine, Asked(), folder)]

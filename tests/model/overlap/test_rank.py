@@ -109,7 +109,7 @@ def test_parts_are_not_more_than_the_workload_has():
     ("changes", "words"),
     [
         ({"h2d_bytes": -1}, "h2d_bytes cannot be -1; give a size"),
-        ({"h2d_bytes": 0, "d2h_bytes": 0}, "moves no bytes in either direction"),
+        ({"h2d_bytes": 0, "d2h_bytes": 0}, "moves no bytes; give bytes to the GPU"),
         ({"kernel_seconds": float("nan")}, "kernel_seconds cannot be nan; give a number"),
         ({"kernel_seconds": float("inf")}, "kernel_seconds cannot be inf; give a number"),
         ({"d2h_arrays": 0}, "arrays to the host are 0; give 1 or more"),

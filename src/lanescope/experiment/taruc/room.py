@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lanescope.experiment.experiment import Experiment
 from lanescope.experiment.footprint import taken_bytes
-from lanescope.experiment.sizes import exact_size_text
+from lanescope.experiment.sizes import binary_text
 from lanescope.machine import Machine
 
 
@@ -55,7 +55,7 @@ def _notes(
         needs = [needed for _, lacking, needed in short if lacking == part]
         points = "1 point is" if len(needs) == 1 else f"{len(needs)} points are"
         notes.append(
-            f"{what}: {points} left out, which would take {exact_size_text(min(needs))} of {part} "
+            f"{what}: {points} left out, which would take {binary_text(min(needs))} of {part} "
             f"or more; it has {free_bytes[part] >> 20} MiB free."
         )
     return tuple(notes)

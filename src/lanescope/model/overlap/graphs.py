@@ -91,7 +91,8 @@ def _require_few(workload: Workload, streams: int) -> None:
     if tasks > MOST_TASKS:
         raise InputError(
             f"{tasks} copies and kernels in each round are too many to be replayed one by one; "
-            f"give fewer arrays or streams, {MOST_TASKS} in all, or predict by the equations"
+            f"give fewer arrays or streams, {MOST_TASKS} in all, or predict by the equations "
+            "(--predictor equations)"
         )
 
 

@@ -155,7 +155,7 @@ def require_possible(workload: Workload) -> None:
             raise InputError(f"the workload's arrays to the {what} are {arrays}; give 1 or more")
     if not workload.h2d_bytes and not workload.d2h_bytes:
         raise InputError(
-            "the workload moves no bytes in either direction; give bytes to the GPU or back"
+            "the workload moves no bytes; give bytes to the GPU (--h2d) or back (--d2h)"
         )
 
 

@@ -59,7 +59,7 @@ def link_named(text: str) -> PcieLink:
     if generation not in TRANSFER_RATE_GTS or width not in _WIDTHS:
         lanes = ", ".join(f"x{w}" for w in _WIDTHS)
         raise InputError(
-            f"{text!r} is no link; write for example pcie5 or pcie4x8, generation 1 to 6 and "
+            f"--on {text!r} is no link; write for example pcie5 or pcie4x8, generation 1 to 6 and "
             f"{lanes}"
         )
     return PcieLink(generation, width)

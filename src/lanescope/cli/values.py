@@ -1,0 +1,309 @@
+"""What the values of options and arguments may be: each kind with its bounds, in one place.
+
+A value is read where the command line is: a wrong one is refused before anything else happens,
+by a sentence that names the option, what it takes, and what was given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+
+from lanescope.errors import InputError
+
+#: More than any memory of today has: 1 PiB.
+_LARGEST_MEMORY = 1 << 50
+#: Characters of a wrong value that a sentence repeats, and of a path.
+_MOST_QUOTED, _MOST_OF_PATH = 60, 400
+
+
+def quoted(text: str, most: int = _MOST_QUOTED) -> str:
+    """Return a user's text for a sentence: in quotation marks, and not endless."""
+    return repr(text if len(text) <= most else f"{text[:most]}...")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Reads the text of one option; what is no text is a default and passes."""
+
+    option: str
+
+    @property
+    def __name__(self) -> str:
+        """Some versions of Typer ask for it, as readers are functions to them."""
+        return "value"
+
+    def __call__(self, text: Any) -> Any:
+        """Return what the text stands for.
+
+        Raises
+        ------
+        InputError
+            If the option does not take it.
+        """
+        return self.read(text) if isinstance(text, str) else text
+
+    def read(self, text: str) -> Any:
+        """Return the value of a text."""
+        if not text:
+            self.refuse(text, "a name")
+        return text
+
+    def refuse(self, text: str, wanted: str) -> NoReturn:
+        """Refuse a text."""
+        raise InputError(f"{self.option} takes {wanted}, not {quoted(text)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Value):
+    """A whole number within bounds; `why` says where they come from."""
+
+    least: int
+    most: int
+    why: str
+
+    def read(self, text: str) -> int:
+        """Return the number."""
+        if re.fullmatch(r"\s*[+-]?[0-9]{1,20}\s*", text) is None or not (
+            self.least <= int(text) <= self.most
+        ):
+            self.refuse(text, f"a whole number from {self.least} to {self.most} ({self.why})")
+        return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Real(Value):
+    """A number above a bound (or at it, where `least` is given) and up to another one."""
+
+    unit: str
+    most: float
+    why: str
+    least: float | None = None
+
+    def read(self, text: str) -> float:
+        """Return the number."""
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        over = number > 0 if self.least is None else number >= self.least
+        if not (over and number <= self.most):
+            low = "above 0 and up to" if self.least is None else f"from {self.least:g} to"
+            most = f"{self.most:.0f}" if self.most < 1e9 else f"{self.most:g}"
+            what = f"{self.unit} {low} {most}"
+            self.refuse(text, f"{what} ({self.why})" if self.why else what)
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Percent(Value):
+    """A share, as ``0.5%`` or ``0.5``."""
+
+    def read(self, text: str) -> float:
+        """Return it: 0.005 for these."""
+        try:
+            value = float(text.strip().removesuffix("%"))
+        except ValueError:
+            value = 0.0
+        if not 0 < value < 100:
+            self.refuse(text, "a percentage above 0 and below 100, such as 0.5%")
+        return value / 100
+
+
+@dataclass(frozen=True, slots=True)
+class Size(Value):
+    """Bytes, as ``16``, ``200KB`` or ``512MiB``."""
+
+    least: int = 1
+    most: int | None = None
+    multiple: int = 1
+    zero: bool = False
+
+    def read(self, text: str) -> int:
+        """Return the bytes."""
+        from lanescope.experiment.sizes import parse_size, size_text
+
+        if self.zero and re.fullmatch(r"\s*0\s*([KMGT]?i?B)?\s*", text, re.IGNORECASE):
+            return 0
+        try:
+            size = parse_size(text)
+        except InputError:
+            size = 0
+        most = self.most or _LARGEST_MEMORY
+        if not self.least <= size <= most or size % self.multiple:
+            step = f" in steps of {self.multiple} B" if self.multiple > 1 else ""
+            what = "0, or a size" if self.zero else "a size"
+            bounds = f"from {size_text(self.least)} to {size_text(most)}{step}"
+            self.refuse(text, f"{what} {bounds}, such as 64KiB or 1MB")
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes(Value):
+    """Several sizes with commas between."""
+
+    def read(self, text: str) -> tuple[int, ...]:
+        """Return them, each once."""
+        one = Size(self.option)
+        return tuple(dict.fromkeys(one(part) for part in text.split(",")))
+
+
+@dataclass(frozen=True, slots=True)
+class Duration(Value):
+    """Nanoseconds, as ``100us`` or ``12ms``."""
+
+    least_ns: int
+    most_ns: int
+    bounds: str
+    zero: bool = False
+
+    def read(self, text: str) -> int:
+        """Return them."""
+        from lanescope.measurement.durations import parse_ns
+
+        if self.zero and re.fullmatch(r"\s*0\s*(ns|us|µs|ms|s)?\s*", text):
+            return 0
+        try:
+            found = parse_ns(text, self.option)
+        except InputError:
+            found = -1
+        if not self.least_ns <= found <= self.most_ns:
+            self.refuse(text, f"a time {self.bounds}, such as 100us, 1ms or 2s")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers(Value):
+    """Whole numbers with commas between, and where `spans` ranges such as ``1-8``."""
+
+    least: int
+    most: int
+    example: str
+    spans: bool = False
+
+    def read(self, text: str) -> tuple[int, ...]:
+        """Return them, each once, as they stand there."""
+        found: list[int] = []
+        for part in text.split(","):
+            match = re.fullmatch(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?", part)
+            first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
+            if not self.least <= first <= last <= self.most or (last > first and not self.spans):
+                self.refuse(
+                    text,
+                    f"whole numbers from {self.least} to {self.most} with commas between, such "
+                    f"as {self.example}",
+                )
+            found += range(first, last + 1)
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(Value):
+    """A word of several; `known` returns them, as an enumeration: most are imported late."""
+
+    known: Callable[[], Iterable[str]]
+
+    def read(self, text: str) -> str:
+        """Return the word."""
+        known = [str(word) for word in self.known()]
+        if text not in known:
+            *others, last = known
+            self.refuse(text, f"{', '.join(others)} or {last}" if others else last)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Words(OneOf):
+    """Several words with commas between."""
+
+    def read(self, text: str) -> tuple[str, ...]:  # type: ignore[override]  # several of them
+        """Return them, each once."""
+        one = OneOf(self.option, self.known)
+        return tuple(dict.fromkeys(one.read(part.strip()) for part in text.split(",")))
+
+
+@dataclass(frozen=True, slots=True)
+class File(Value):
+    """A file to be written into a folder that is there; `endings` such as ``.svg``."""
+
+    endings: tuple[str, ...] = ()
+
+    def read(self, text: str) -> Path:
+        """Return its path."""
+        ends = f" that ends in {' or '.join(self.endings)}" if self.endings else ""
+        if self.endings and Path(text).suffix not in self.endings:
+            raise InputError(f"{self.option} takes a file{ends}, not {quoted(text, _MOST_OF_PATH)}")
+        path = _path(self, text, f"a file{ends}")
+        if (why := _why_not_written(path)) is not None:
+            raise InputError(f"{self.option} cannot write {quoted(text, _MOST_OF_PATH)}: {why}")
+        return path
+
+
+@dataclass(frozen=True, slots=True)
+class InFile(Value):
+    """A file to be read."""
+
+    def read(self, text: str) -> Path:
+        """Return its path."""
+        return _path(self, text, "a file")
+
+
+@dataclass(frozen=True, slots=True)
+class Folder(Value):
+    """A folder to be written."""
+
+    def read(self, text: str) -> Path:
+        """Return its path."""
+        return _path(self, text, "a folder")
+
+
+def _why_not_written(path: Path) -> str | None:
+    """Return why a file cannot be written, before minutes are spent on what goes into it."""
+    beside = path.with_name(f".{path.name}.part") if path.name else path
+    try:
+        if path.is_dir():
+            return "it is a folder; name a file"
+        beside.touch()
+        beside.unlink()
+    except FileNotFoundError:
+        folder = quoted(str(path.parent), _MOST_OF_PATH)
+        return f"there is no folder {folder}; make it first"
+    except OSError as error:
+        return f"{error.strerror}; name another place"
+    return None
+
+
+def _path(value: Value, text: str, wanted: str) -> Path:
+    if not text:
+        value.refuse(text, wanted)
+    if text.startswith("-"):  # the next option, taken for this one's value
+        raise InputError(
+            f"{value.option} takes {wanted}, not {quoted(text)}; write ./{text[:20]} if it has "
+            "that name"
+        )
+    return Path(text)
+
+
+def option(value: Value, *names: str, metavar: str, help: str, shown: str | None = None) -> Any:
+    """Return an option that takes a kind of value.
+
+    Parameters
+    ----------
+    names
+        Other ones than the value's own.
+    shown
+        The default as a user would write it, for the help; None where that says it.
+    """
+    return typer.Option(
+        *names,
+        value.option,
+        metavar=metavar,
+        help=help if shown is None else f"{help.removesuffix('.')}; default {shown}.",
+        parser=value,
+        show_default=False,
+    )
