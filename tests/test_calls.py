@@ -28,7 +28,14 @@ from lanescope.run.store import read_run
 
 ROOT = Path(__file__).parent.parent
 #: What a class makes by itself; programs only look at it.
-MADE_BY_OURSELVES = {"LinkParameters", "TaskGraph", "SharedLinks", "Parcel", "OceanGrid"}
+MADE_BY_OURSELVES = {
+    "Deadline",
+    "LinkParameters",
+    "TaskGraph",
+    "SharedLinks",
+    "Parcel",
+    "OceanGrid",
+}
 
 
 class Reads(Protocol):

@@ -14,8 +14,7 @@ from typing import Any
 
 import typer
 
-from lanescope.cli import main
-from lanescope.cli.app import VERBS, bench_app, model_app
+from lanescope.cli.app import VERBS, bench_app, main, model_app
 from lanescope.cli.bench import bench
 from lanescope.cli.values import Value
 

@@ -143,7 +143,7 @@ def test_one_direction_is_enough(capsys):
         ("--h2d 1MB --kernel 1ms --on pcie9", "'pcie9' is no link"),
         ("--h2d 1MB --kernel 1ms --arrays-in 0", "--arrays-in takes a whole number from 1"),
         (
-            "--h2d 1MB --kernel 1ms --arrays-in 4096 --streams 4096 --predictor replay",
+            "--h2d 1GB --kernel 1ms --arrays-in 4096 --streams 4096 --predictor replay",
             "copies and kernels in each round are too many to be replayed",
         ),
         ("--h2d 1MB --kernel 1ms --mapped-reads nan", "--mapped-reads takes times from 0"),

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from lanescope.cli.app import app
-from lanescope.cli.options import parse_within
+from lanescope.cli.options import WITHIN
 from lanescope.errors import InputError
 from lanescope.measurement.result import Status
 from lanescope.run.resume import finished_names
@@ -42,7 +42,7 @@ def test_much_time_changes_nothing(lanescope):
 @pytest.mark.parametrize("text", ["15", "0s", "-1s", "soon", "1000h", ""])
 def test_no_times(text):
     with pytest.raises(InputError, match="--within"):
-        parse_within(text)
+        WITHIN(text)
 
 
 def test_a_wrong_time_is_one_sentence(lanescope):

@@ -45,6 +45,7 @@ from lanescope.machine import (
     Switch,
     machine_named,
 )
+from lanescope.measurement.deadline import Deadline
 from lanescope.measurement.result import (
     CopyResult,
     LinkEvidence,
@@ -194,6 +195,10 @@ RIGHT: dict[str, Right] = {
     "cases": _NAMES,
     "prefixes": _NAMES,
     "plan": maybe(a(lanescope.Plan)),
+    "expected": _MACHINE,
+    "missing": _NAMES,
+    "unmeasured": _NAMES,
+    "expected_gpus": maybe(whole()),
     "allow_busy": flag,
     "affinity": flag,
     "out": maybe(path),
@@ -248,6 +253,8 @@ RIGHT: dict[str, Right] = {
     "caches": member(Caches),
     "target": lambda value: number(value) and 0 < value < 1,
     "budget_seconds": number,
+    "within_seconds": maybe(number),
+    "deadline": maybe(a(Deadline)),
     "samples": maybe(whole(1)),
     "verify": flag,
     "node": maybe(whole()),

@@ -258,7 +258,7 @@ class Wrong:
 
 def complaints(done: Done, changed: set[str]) -> Iterator[str]:
     """Yield what is wrong with how a wrong command line was refused."""
-    if done.code not in (2, 126, 127):
+    if done.code not in (2, 4, 126, 127):
         yield f"exit code {done.code}"
     if done.stdout:
         yield "something on standard output"

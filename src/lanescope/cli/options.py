@@ -61,10 +61,11 @@ ExpectGpusOption = Annotated[
         help="Exit with 4 unless so many GPUs can be used.",
     ),
 ]
+WITHIN = Duration("--within", 1, 30 * 86_400_000_000_000, "above 0 and up to 30 days")
 WithinOption = Annotated[
     int | None,
     option(
-        Duration("--within", 1, 30 * 86_400_000_000_000, "above 0 and up to 30 days"),
+        WITHIN,
         metavar="TIME",
         help="Time for the whole command, such as 15s or 2min: cases share it, the first ones come "
         "first, and those that it does not suffice for are not measured.",

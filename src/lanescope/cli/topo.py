@@ -53,6 +53,7 @@ def topo(
     if record is not None:
         _record(record)
     resolved = resolve_machine(machine)
+    missing = machine_differences(resolved, expect, expect_gpus)
     if save is not None:
         from lanescope.machine import save_machine
 
@@ -70,7 +71,6 @@ def topo(
         from lanescope.report.tree import machine_tree
 
         console().print(machine_tree(resolved))
-    missing = machine_differences(resolved, expect, expect_gpus)
     for difference in missing:
         print(f"missing: {difference}", file=sys.stderr)
     raise typer.Exit(ExitCode.NOT_AS_EXPECTED if missing else ExitCode.OK)

@@ -177,7 +177,7 @@ def test_names_of_runs_and_folders(tmp_path):
         named_parameters(str(tmp_path / "empty"))
     with pytest.raises(InputError, match="'k21'; did you mean k20"):
         named_parameters("k21", tmp_path)
-    with pytest.raises(InputError, match="no link parameters are named ''; there are"):
+    with pytest.raises(InputError, match="name cannot be ''; give a path"):
         named_parameters("", tmp_path)
     with pytest.raises(InputError, match="there are gtx-titan, gtx680, h200, k20, files and runs"):
         named_parameters("zzz", tmp_path)
