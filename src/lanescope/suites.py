@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lanescope.backend.memory import free_bytes
+from lanescope.codec.fields import FieldError
 from lanescope.errors import InputError
 from lanescope.experiment.taruc import (
     Benchmark,
@@ -20,7 +21,6 @@ from lanescope.experiment.taruc.file import DEFAULT, ParameterFile, parameters_n
 from lanescope.experiment.taruc.suite import SUITE, machine_notes
 from lanescope.experiment.taruc.text import parameters_text
 from lanescope.machine import Machine
-from lanescope.machine.typed import FieldError
 from lanescope.measurement.sampling import Plan
 from lanescope.run.run import Run
 from lanescope.running import Progress, Setup, Stage, resolve_machine, run_stages

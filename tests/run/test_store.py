@@ -60,7 +60,7 @@ def test_a_killed_run_reads_back_as_far_as_it_came(tmp_path, two_gpus, manifest,
     assert run.manifest.state is State.RUNNING
     assert [r.experiment.name for r in run.results] == ["h2d/g0", "h2d/g1"]
     (tmp_path / "run" / "samples" / "0001.parquet").write_bytes(b"")
-    with pytest.raises(InputError, match=r"samples/0001\.parquet is damaged"):
+    with pytest.raises(InputError, match=r"samples/0001\.parquet is no Parquet file"):
         read_run(tmp_path / "run")
 
 
@@ -101,9 +101,9 @@ def test_a_run_of_schema_1_is_read():
 
 def test_a_folder_in_use_is_refused(tmp_path, manifest):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="name an empty folder"):
+    with pytest.raises(InputError, match="name a new or an empty folder"):
         RunWriter(tmp_path, manifest)
-    with pytest.raises(InputError, match="name an empty folder"):
+    with pytest.raises(InputError, match="name a new or an empty folder"):
         RunWriter(tmp_path / "file", manifest)
     assert (tmp_path / "file").read_text() == "mine"
 

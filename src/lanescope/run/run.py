@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from lanescope.codec.fields import Moment
 from lanescope.experiment.case import Case
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result, Source
@@ -15,8 +16,6 @@ from lanescope.measurement.result import Result, Source
 #: 2 (lanescope 0.2): executor, SMs, pieces, mean, deviation and links of each result.
 #: 3 (lanescope 0.3): access, route and clock of each result; the parameters of a suite.
 SCHEMA_VERSION = 3
-#: Also read.
-OLDER_VERSIONS = (1, 2)
 
 
 class State(StrEnum):
@@ -49,7 +48,7 @@ class Manifest:
 
     verb: str
     command: str
-    started: str
+    started: Moment
     tool_version: str
     machine: Machine
     state: State = State.RUNNING

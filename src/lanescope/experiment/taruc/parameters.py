@@ -9,7 +9,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from lanescope.machine.typed import FieldError
+from lanescope.codec.fields import FieldError
 
 WORD_BYTES = 8
 #: Beyond, neighbouring sizes differ by a few per cent.
