@@ -108,6 +108,30 @@ def test_a_folder_in_use_is_refused(tmp_path, manifest):
     assert (tmp_path / "file").read_text() == "mine"
 
 
+def test_a_taken_folder_is_told_apart(tmp_path, manifest):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    RunWriter(tmp_path / "run", manifest).close()
+    suite = dataclasses.replace(manifest, parameters="")
+    for name, words in (("file", "is a file"), ("full", "holds files"), ("run", "holds a run")):
+        with pytest.raises(InputError, match=words) as caught:
+            RunWriter(tmp_path / name, manifest)
+        assert "--resume" not in str(caught.value)
+    with pytest.raises(InputError, match="or go on with this one by --resume"):
+        RunWriter(tmp_path / "run", suite)
+
+
+def test_a_file_is_no_run(tmp_path):
+    for name, words in (
+        ("machine.toml", "is a file and no run; name a run's folder"),
+        ("compress.json", "'lanescope bench compress --from .*compress.json' reads it"),
+    ):
+        (tmp_path / name).write_text("x")
+        with pytest.raises(InputError, match=words):
+            find_run(str(tmp_path / name))
+
+
 def test_an_unwritable_folder_is_one_sentence(manifest):
     with pytest.raises(InputError, match="cannot write to /proc/lanescope: "):
         RunWriter(Path("/proc/lanescope"), manifest)

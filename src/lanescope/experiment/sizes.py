@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from fractions import Fraction
 
+from lanescope.codec.fields import shown
 from lanescope.errors import InputError
 
 _UNITS = {"": 1, "B": 1}
@@ -30,11 +31,11 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]*)\s*", text)
     unit = _UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None:
-        raise InputError(f"{text!r} is not a size; write for example 16, 200KB, 64KiB or 2GiB")
+        raise InputError(f"{shown(text)} is not a size; write for example 16, 200KB, 64KiB or 2GiB")
     size = Fraction(match[1]) * unit
     if size < 1 or size.denominator != 1:
         raise InputError(
-            f"size {text!r} is not a whole number of bytes above zero; give 1 B or more"
+            f"size {shown(text)} is not a whole number of bytes above zero; give 1 B or more"
         )
     return int(size)
 

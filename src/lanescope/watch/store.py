@@ -149,23 +149,26 @@ def read_watch(folder: Path) -> WatchRun:
             timeline = read_spools(folder / SPOOL, manifest.machine, start_ns, end_ns)
         else:
             timeline = read_columns(folder, start_ns, end_ns)
-    _require_near(folder, timeline)
+    _require_possible(folder, timeline)
     errors, turns = read_link_errors(folder), read_turns(folder)
     return WatchRun(manifest, timeline, folder, errors, turns)
 
 
-def _require_near(folder: Path, timeline: Timeline) -> None:
-    """Refuse times that are years from a watch: to go through them would take for ever.
+def _require_possible(folder: Path, timeline: Timeline) -> None:
+    """Refuse times that are not in order, or years from a watch, which nobody gets through.
 
     Raises
     ------
     InputError
         If there are such; long watches, whose columns stay in their files, are not looked at.
     """
-    times = [c.end_ns for c in timeline.counters]
-    times += [timeline.operations.start_ns, timeline.ranges.start_ns]
+    series = [*(c.end_ns for c in timeline.counters), *(p.begin_ns for p in timeline.probes)]
+    for column in series:
+        if isinstance(column, np.ndarray) and np.any(column[1:] < column[:-1]):
+            raise InputError(f"{folder} holds records that are not in order; name another run")
     found = [timeline.end_ns]
-    for column in times:
+    series = [c.end_ns for c in timeline.counters]
+    for column in (*series, timeline.operations.start_ns, timeline.ranges.start_ns):
         if isinstance(column, np.ndarray) and column.size:
             found += [int(column.min()), int(column.max())]
     if max(abs(time - timeline.start_ns) for time in found) > _FAR_NS:
