@@ -162,7 +162,7 @@ def test_what_notebooks_give(tmp_path, monkeypatch):
         lanescope.sweep("h200-x2", sizes=["1TiB"])
     with pytest.raises(InputError, match="does not fit twice"):
         lanescope.bench("h200-x2", options=CaseOptions(bytes="100TB"))
-    with pytest.raises(InputError, match="not a readable run folder"):
+    with pytest.raises(InputError, match="cannot read nothing"):
         lanescope.read_run("nothing")
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lanescope.backend.memory import free_bytes
 from lanescope.calls import shown
+from lanescope.codec.fields import FieldError
 from lanescope.errors import InputError
 from lanescope.experiment.requirements import missing_part
 from lanescope.experiment.taruc import (
@@ -22,7 +23,6 @@ from lanescope.experiment.taruc.suite import SUITE, machine_notes
 from lanescope.experiment.taruc.text import parameters_text
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
-from lanescope.machine.typed import FieldError
 from lanescope.measurement.sampling import Plan
 from lanescope.run.run import Run
 from lanescope.running import Progress, Setup, Stage, resolve_machine, run_stages

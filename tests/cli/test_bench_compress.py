@@ -140,7 +140,9 @@ def test_a_bad_file_is_told_before_any_is_measured(lanescope, array, tmp_path):
 
 
 def test_a_folder_that_holds_something_is_kept(lanescope, array, tmp_path):
-    assert "is not empty" in sentence(lanescope(*QUICK, array, "--out", tmp_path))
+    assert "holds files; name a new or an empty folder" in sentence(
+        lanescope(*QUICK, array, "--out", tmp_path)
+    )
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -65,7 +65,7 @@ def test_bad_input_is_one_sentence(lanescope, arguments, code, words):
 def test_a_folder_that_holds_something_is_refused(tmp_path, two_gpus):
     (tmp_path / "mine.txt").write_text("not to be lost")
     machine = two_gpus
-    with pytest.raises(Exception, match="is not empty; name an empty folder"):
+    with pytest.raises(Exception, match="name a new or an empty folder"):
         store_samples(tmp_path, machine, facts_of(machine, 0, "a test"), [])
 
 

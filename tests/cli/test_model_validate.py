@@ -204,7 +204,7 @@ def test_a_measured_run_is_stored_and_shown_again(
     assert "outputs compared agree with NumPy's" in first.out
     app(["model", "validate", str(run)], standalone_mode=False)
     assert capsys.readouterr().out == first.out
-    with pytest.raises(InputError, match="not empty"):
+    with pytest.raises(InputError, match="an empty folder"):
         app([*arguments, "--machine", str(parameters)], standalone_mode=False)
 
 

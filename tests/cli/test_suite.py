@@ -137,4 +137,4 @@ def test_a_suite_goes_on_after_a_cut(lanescope, tmp_path, short, sent, state):
     again = lanescope(*arguments)
     assert again.returncode == 0
     assert "nothing is left to measure" in again.stderr
-    assert "which --resume goes on with" in sentence(lanescope(*arguments[:5]))
+    assert "go on with this one by --resume" in sentence(lanescope(*arguments[:5]))

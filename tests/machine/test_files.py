@@ -126,7 +126,7 @@ pcie = { generation = 5, width = 16 }
         ('name = "x"', "name = 7", 1, "'name' is 7, not a text"),
         ('name = "x"', 'name = "x"\ncolour = 1', 2, "unknown field 'colour'"),
         ("cores = [[0], [1]]", "cores = 2", 5, "'cores' must be a list"),
-        ("cores = [[0], [1]]", 'cores = [["a"]]', 5, "'cores' is 'a', not a whole number"),
+        ("cores = [[0], [1]]", 'cores = [["a"]]', 5, "'cores[0][0]' is 'a', not a whole number"),
         ("cores = [[0], [1]]", "memory_bytes = -1", 5, "'memory_bytes' is -1"),
         ('name = "g"\n', "", 7, "'name' is missing"),
         ('name = "g"', 'name = "g"\nnode = 3', 10, "no node 3"),
@@ -138,7 +138,7 @@ pcie = { generation = 5, width = 16 }
         ("generation = 5, ", "", 15, "'generation' is missing"),
         ("pcie = { generation = 5, width = 16 }", "", 11, "'pcie' is missing"),
         ("[[links]]", "[[links]", 11, "not TOML"),
-        ('name = "x"', 'name = "x"\nswitches = [7]', 2, "7 is not a table; write [[switches]]"),
+        ('name = "x"', 'name = "x"\nswitches = [7]', 2, "'switches[0]' is 7, not a table"),
     ],
 )
 def test_broken_files_are_answered_with_line_and_field(old, new, line, word):

@@ -98,7 +98,7 @@ def test_the_script_writes_all_of_them(kept, tmp_path, monkeypatch, capsys):
     ],
 )
 def test_rows_that_are_none_are_one_sentence(kept, broken):
-    with pytest.raises(InputError, match="holds no measured transfers"):
+    with pytest.raises(InputError, match=r"\.json.* compress\.json$|NaN is no number"):
         read_crossings(kept(row(MIB) | broken))
 
 
@@ -106,7 +106,7 @@ def test_rows_that_are_none_are_one_sentence(kept, broken):
 def test_other_files_are_one_sentence(tmp_path, text):
     path = tmp_path / "x.json"
     path.write_text(text)
-    with pytest.raises(InputError, match="holds no measured transfers"):
+    with pytest.raises(InputError, match=r"x\.json"):
         read_crossings(path)
     with pytest.raises(InputError, match="cannot read"):
         read_crossings(tmp_path / "missing.json")

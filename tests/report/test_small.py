@@ -125,7 +125,9 @@ def test_small_copies_are_not_judged(results):
 
 def test_a_run_keeps_the_hosts_share(results, tmp_path):
     few = results[:20]
-    manifest = Manifest("small", "lanescope bench small", "now", "0", factory.two_gpus())
+    manifest = Manifest(
+        "small", "lanescope bench small", "2026-11-21T10:00:00+00:00", "0", factory.two_gpus()
+    )
     writer = RunWriter(tmp_path / "run", manifest)
     for result in few:
         writer.add(result)

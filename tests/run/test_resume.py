@@ -233,5 +233,5 @@ def test_other_folders_are_refused(tmp_path, manifest):
         run_to_resume(None, manifest)
     (tmp_path / "file").write_text("mine")
     assert run_to_resume(tmp_path, manifest) is None
-    with pytest.raises(InputError, match="name an empty folder"):
+    with pytest.raises(InputError, match="name a new or an empty folder"):
         RunWriter(tmp_path, manifest)

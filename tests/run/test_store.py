@@ -63,7 +63,7 @@ def test_a_killed_run_reads_back_as_far_as_it_came(tmp_path, two_gpus, manifest,
     assert run.manifest.state is State.RUNNING
     assert [r.experiment.name for r in run.results] == ["h2d/g0", "h2d/g1"]
     (tmp_path / "run" / "samples" / "0001.parquet").write_bytes(b"")
-    with pytest.raises(InputError, match=r"samples/0001\.parquet is damaged"):
+    with pytest.raises(InputError, match=r"samples/0001\.parquet is no Parquet file"):
         read_run(tmp_path / "run")
 
 
@@ -122,11 +122,35 @@ def test_a_run_of_schema_1_is_read():
 
 def test_a_folder_in_use_is_refused(tmp_path, manifest):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="name an empty folder"):
+    with pytest.raises(InputError, match="name a new or an empty folder"):
         RunWriter(tmp_path, manifest)
-    with pytest.raises(InputError, match="name an empty folder"):
+    with pytest.raises(InputError, match="name a new or an empty folder"):
         RunWriter(tmp_path / "file", manifest)
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_taken_folder_is_told_apart(tmp_path, manifest):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    RunWriter(tmp_path / "run", manifest).close()
+    suite = dataclasses.replace(manifest, verb="taruc")
+    for name, words in (("file", "is a file"), ("full", "holds files"), ("run", "holds a run")):
+        with pytest.raises(InputError, match=words) as caught:
+            RunWriter(tmp_path / name, manifest)
+        assert "--resume" not in str(caught.value)
+    with pytest.raises(InputError, match="or go on with this one by --resume"):
+        RunWriter(tmp_path / "run", suite)
+
+
+def test_a_file_is_no_run(tmp_path):
+    for name, words in (
+        ("machine.toml", "is a file and no run; name a run's folder"),
+        ("compress.json", "'lanescope bench compress --from .*compress.json' reads it"),
+    ):
+        (tmp_path / name).write_text("x")
+        with pytest.raises(InputError, match=words):
+            find_run(str(tmp_path / name))
 
 
 def test_an_unwritable_folder_is_one_sentence(manifest):

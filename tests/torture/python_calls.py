@@ -367,6 +367,8 @@ RIGHT: dict[str, Right] = {
     "limit_gbs": maybe(number),
     "verdict": a(Verdict),
     **dict.fromkeys(("submit_seconds", "clock_seconds"), maybe(number)),
+    "own_rate": flag,
+    "in_turns_with": several(whole(), empty=True),
     "status": member(Status),
     **dict.fromkeys(("row", "column", "rows", "columns", "generation", "width"), whole()),
     **dict.fromkeys(("max_generation", "max_width", "max_payload_bytes"), maybe(whole())),

@@ -68,7 +68,7 @@ def test_a_tail_reads_each_record_once_whatever_has_been_written(tmp_path, piece
 def test_a_file_that_is_no_spool_is_told(tmp_path):
     path = tmp_path / "pm.g0.bin"
     path.write_bytes(b"x" * 5000)
-    with pytest.raises(InputError, match="not a spool"):
+    with pytest.raises(InputError, match="no spool"):
         list(SpoolTail(path).read())
 
 
@@ -162,7 +162,7 @@ def test_the_view_of_a_watch(tmp_path, two_gpus):
     lines = live_text(frame, 100).plain.splitlines()
     assert lines[1].split()[:5] == ["g0", "h2d", "30.00", "30.00", "30.00"]
     assert lines[5] == "watching for 0 s; g0, g1 by pm every 100 µs, peaks over 1 ms"
-    assert "other.g0.bin is not a spool" in lines[6]
+    assert "other.g0.bin: field 'source' is missing" in lines[6]
     assert all(len(line) <= 100 for line in lines[:5])
 
 

@@ -152,7 +152,7 @@ def test_a_full_disk_before_the_program_stops_the_sources(tmp_path, monkeypatch)
 def test_a_folder_in_use_is_refused(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mine").touch()
-    with pytest.raises(InputError, match="not empty"):
+    with pytest.raises(InputError, match="name a new or an empty folder"):
         watched(tmp_path, ["true"])
 
 
@@ -179,8 +179,8 @@ def test_what_a_killed_watch_saw_reads_back(tmp_path):
     [
         ({"verb": "check"}, "no watch"),
         ({"schema_version": 99}, "newer lanescope"),
-        ({"sources": 3}, "damaged"),
-        ({"state": "asleep"}, "damaged"),
+        ({"sources": 3}, "'sources' must be a list"),
+        ({"state": "asleep"}, "manifest.json: field 'state' is 'asleep', not one of"),
     ],
 )
 def test_other_folders_are_told_apart(tmp_path, change, sentence):

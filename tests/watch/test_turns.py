@@ -128,7 +128,7 @@ def test_they_are_told_with_their_interval():
 def test_damaged_turns_do_not_read(tmp_path):
     store_turns(tmp_path, Turns((1.0,), (2.0,)))
     (tmp_path / "turns.json").write_text("{}")
-    with pytest.raises(KeyError):
+    with pytest.raises(InputError, match=r"turns\.json: field 'plain' is missing"):
         read_turns(tmp_path)
 
 

@@ -248,7 +248,9 @@ def _show(told: Stored, plot: Path | None, plot_rate: Path | None, *, json: bool
     if plot_rate is not None:
         write_rate_charts(told.results, plot_rate)
     if json:
-        text = compress_json(told.results, told.asked, told.left_out, complete=told.complete)
+        text = compress_json(
+            told.results, told.asked, told.left_out, complete=told.complete, by=told.by
+        )
         print(text, end="")
         return
     from lanescope.cli.output import console

@@ -16,7 +16,6 @@ from lanescope.compression.measuring import measure_array
 from lanescope.compression.on_gpus import Gpus
 from lanescope.compression.results import ArrayResult
 from lanescope.compression.stream import Codec
-from lanescope.errors import InputError
 from lanescope.report.compress_json import Asked
 
 #: In a run folder.
@@ -110,11 +109,10 @@ def _steps(
 
 def _new_folder(out: Path | None) -> Path:
     from lanescope.run.atomic import writing_to
-    from lanescope.run.folders import new_run_folder
+    from lanescope.run.folders import new_run_folder, require_new
 
     folder = out or new_run_folder("compress")
     with writing_to(folder):
+        require_new(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise InputError(f"{folder} is not empty; name an empty folder with --out")
     return folder

@@ -115,14 +115,14 @@ def _measured(
     from lanescope.model.validation.cases import GRID
     from lanescope.model.validation.measured import FILE
     from lanescope.model.validation.measuring import require_gpu
-    from lanescope.model.validation.recording import record, require_empty
-    from lanescope.run.folders import new_run_folder
+    from lanescope.model.validation.recording import record
+    from lanescope.run.folders import new_run_folder, require_new
 
     sides = GRID if grid is None else parse_sides(grid, "--grid", "1024x1024x42")
     here = discover()
     require_gpu(here, gpu)
     folder = out or new_run_folder("validate")
-    require_empty(folder)
+    require_new(folder)
     known = named_parameters(machine)  # before anything is measured in vain
     from lanescope.cli.output import progress_bar
 

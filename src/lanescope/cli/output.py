@@ -32,7 +32,8 @@ def console() -> Console:
 
     terminal = sys.stdout is not None and sys.stdout.isatty()  # None: closed by our caller
     width = None if terminal else _PIPED_WIDTH
-    return PipedConsole(width=width, highlight=False)
+    # texts of files and machines are shown as they are
+    return PipedConsole(width=width, highlight=False, markup=False, emoji=False)
 
 
 @contextmanager
@@ -52,7 +53,7 @@ def progress_bar(first: str) -> Iterator[Callable[[str, int, int | None], None] 
         TextColumn("measuring"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(first, total=None)

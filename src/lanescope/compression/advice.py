@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lanescope.codec.fields import Positive
 from lanescope.compression.costs import (
     DEFAULT_SLAB_BYTES,
     MARGIN,
@@ -38,7 +39,7 @@ class Link:
     """
 
     name: str
-    gbs: float
+    gbs: Positive
     first_seconds: float = 0.0
 
     @property

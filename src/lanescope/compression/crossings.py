@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
-from typing import Any
 
+from lanescope.codec.fields import Positive, PositiveInt, build
+from lanescope.codec.files import fields_of, read_json
 from lanescope.compression.costs import MARGIN
 from lanescope.compression.device import Choice
 from lanescope.compression.speeds import speed
 from lanescope.compression.stream import Codec
-from lanescope.errors import InputError
 from lanescope.model.transfer.estimate import Estimate
-
-#: What reading JSON leads to that is none, or of another shape.
-WRONG_SHAPE = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +34,22 @@ class Crossing:
 
     path: str
     data: str
-    codec: str
-    bytes: int
+    codec: Codec
+    bytes: PositiveInt
     sms: int
-    raw_seconds: tuple[float, ...]
-    seconds: tuple[float, ...]
-    wire_bytes: int
+    raw_seconds: tuple[Positive, ...]
+    seconds: tuple[Positive, ...]
+    wire_bytes: PositiveInt
     dimensionality: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.raw_seconds or not self.seconds:
+            raise ValueError("a transfer has no times")
 
     @property
     def choice(self) -> Choice:
         """The codec with its dimensionality."""
-        return Choice(Codec(self.codec), self.dimensionality)
+        return Choice(self.codec, self.dimensionality)
 
     @property
     def ratio(self) -> float:
@@ -93,45 +92,30 @@ def read_crossings(path: Path) -> tuple[Crossing, ...]:
     InputError
         If it cannot be read, or is no such file.
     """
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        rows = told["rows"] if "rows" in told else _rows_of_arrays(told["arrays"])
-        return tuple(crossing(row) for row in rows)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; name another file") from error
-    except WRONG_SHAPE as error:
-        raise InputError(
-            f"{path} holds no measured transfers ({type(error).__name__}: {error}); name a file "
-            "that benchmarks/compress/channel.py wrote, or a compress.json"
-        ) from error
+    told = read_json(path)
+    with fields_of(path, "name what benchmarks/compress/channel.py wrote, or a compress.json"):
+        if isinstance(told, dict) and "rows" in told:
+            return build(_Rows, told, others=True).rows
+        arrays = build(_Arrays, told, others=True).arrays
+        return tuple(one for array in arrays for one in array.crossings)
 
 
-def _rows_of_arrays(arrays: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [row for one in arrays for row in one.get("crossings", [])]
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A file of ``benchmarks/compress``."""
+
+    rows: tuple[Crossing, ...]
 
 
-def crossing(row: dict[str, Any]) -> Crossing:
-    """Return a row of a file.
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """An array of a ``compress.json``."""
 
-    Raises
-    ------
-    ValueError, TypeError, KeyError
-        If it is none.
-    """
-    made = Crossing(
-        str(row["path"]),
-        str(row["data"]),
-        str(Codec(row["codec"])),
-        int(row["bytes"]),
-        int(row["sms"]),
-        tuple(map(float, row["raw_seconds"])),
-        tuple(map(float, row["seconds"])),
-        int(row["wire_bytes"]),
-        int(row.get("dimensionality", 1)),
-    )
-    times = made.raw_seconds + made.seconds
-    if not made.seconds or not made.raw_seconds or not all(0 < one < inf for one in times):
-        raise ValueError("a row has no times, or some that are not above zero")
-    if made.bytes <= 0 or made.wire_bytes <= 0:
-        raise ValueError("a row has no bytes")
-    return made
+    crossings: tuple[Crossing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrays:
+    """A ``compress.json``."""
+
+    arrays: tuple[_Array, ...]

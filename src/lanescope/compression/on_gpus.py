@@ -266,7 +266,7 @@ class _Turns:
         """Return what was taken of one way."""
         raw, coded = (tuple(self._seconds[way, one][_WARM_UP:]) for one in (False, True))
         return Crossing(
-            path, array.name, str(choice.codec), size, sms, raw, coded, self._wire[way],
+            path, array.name, choice.codec, size, sms, raw, coded, self._wire[way],
             choice.dimensionality,
         )  # fmt: skip
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Annotated
 
+from lanescope.codec.fields import shown
 from lanescope.errors import InputError
 from lanescope.kinds import Kind, Unfit, kind_of
 
@@ -38,12 +39,11 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]*)\s*", text)
     unit = _UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None:
-        shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
-        raise InputError(f"{shown!r} is not a size; write for example 16, 200KB, 64KiB or 2GiB")
+        raise InputError(f"{shown(text)} is not a size; write for example 16, 200KB, 64KiB or 2GiB")
     size = Fraction(match[1]) * unit
     if size < 1 or size.denominator != 1:
         raise InputError(
-            f"size {text!r} is not a whole number of bytes above zero; give 1 B or more"
+            f"size {shown(text)} is not a whole number of bytes above zero; give 1 B or more"
         )
     if size > LARGEST_BYTES:
         raise InputError(f"size {text!r} is above 1 EiB; give less")

@@ -12,11 +12,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from lanescope.codec.fields import FieldError, build, shown
+from lanescope.codec.files import parse_toml, read_text
+from lanescope.codec.lines import line_of
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
-from lanescope.machine.lines import line_of
 from lanescope.machine.machine import Link, LinkKind, Machine
-from lanescope.machine.typed import FieldError, build
 
 _HEADER = """\
 # A lanescope machine file. Units stand in the names: _bytes, _gbs (1e9 bytes a
@@ -60,13 +61,7 @@ def load_machine(path: StrPath) -> Machine:
     InputError
         If it cannot be read or is broken, with the line and the field.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot read machine file {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"machine file {path} is not a text file") from error
-    return parse_machine(text, str(path))
+    return parse_machine(read_text(Path(path), f"machine file {path}"), str(path))
 
 
 def save_machine(machine: Machine, path: StrPath) -> None:
@@ -93,10 +88,7 @@ def parse_machine(text: str, name: str) -> Machine:
     InputError
         If the text is broken.
     """
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"machine file {name} is not TOML: {error}") from error
+    table = parse_toml(text, f"machine file {name}")
     try:
         table.pop("described", None)
         links = table.get("links")
@@ -164,7 +156,7 @@ def _require_consistent(machine: Machine) -> None:
         for number, part in enumerate(entries):
             if part in parts:
                 field = "id" if table == "switches" else "index"
-                raise FieldError(f"there are two parts {part!r}", field, table, number)
+                raise FieldError(f"there are two parts {shown(part)}", field, table, number)
             parts.add(part)
     nodes = {n.index for n in machine.nodes}
     for number, gpu in enumerate(machine.gpus):
@@ -175,7 +167,7 @@ def _require_consistent(machine: Machine) -> None:
             part = getattr(link, field)
             if part not in parts:
                 known = ", ".join(sorted(parts))
-                problem = f"field {field!r}: there is no part {part!r}, only {known}"
+                problem = f"field {field!r}: there is no part {shown(part)}, only {known}"
                 raise FieldError(problem, field, "links", number)
         if link.payload_gbs is not None and not min(link.payload_gbs) > 0:
             raise FieldError(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lanescope.calls import checked
+from lanescope.codec.fields import PositiveInt
 from lanescope.errors import InputError
 from lanescope.machine.pcie import PcieLink, line_rate_gbs, payload_gbs
 
@@ -85,7 +86,7 @@ class Gpu:
     node: int | None = None
     pci_address: str | None = None
     uuid: str | None = None
-    memory_bytes: int | None = None
+    memory_bytes: PositiveInt | None = None
     compute_capability: tuple[int, int] | None = None
     multiprocessors: int | None = None
     copy_engines: int | None = None

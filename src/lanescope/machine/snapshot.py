@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lanescope.codec.fields import build
+from lanescope.codec.files import fields_of, read_json, read_text
 from lanescope.machine import sysfs
 from lanescope.machine.nvml import Nvml
+from lanescope.machine.recorded import require_sound
 
 _XML = "hwloc.xml"
 _JSON = "snapshot.json"
@@ -65,11 +68,15 @@ class Snapshot:
 
     @staticmethod
     def load(folder: Path) -> Snapshot:
-        """Read a snapshot that `save` wrote."""
-        content = json.loads((folder / _JSON).read_text(encoding="utf-8"))
+        """Read a snapshot that `save` wrote; raises `InputError` if it is damaged."""
         file = folder / _XML
-        xml = file.read_text(encoding="utf-8") if file.exists() else None
-        return Snapshot(**content, hwloc_xml=xml)
+        xml = read_text(file) if file.exists() else None
+        with fields_of(folder / _JSON, "name another folder"):
+            content = read_json(folder / _JSON)
+            told = content | {"hwloc_xml": xml} if isinstance(content, dict) else content
+            snapshot = build(Snapshot, told)
+            require_sound(told)
+            return snapshot
 
 
 def take_snapshot(*, ask_cuda: bool = True) -> Snapshot:

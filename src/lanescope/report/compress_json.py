@@ -49,15 +49,35 @@ class Asked:
     gpus: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredBy:
+    """By which lanescope and on which CPU arrays were measured; None: the CPU is not known."""
+
+    lanescope: str
+    cpu: str | None
+
+
 def compress_json(
-    results: Sequence[ArrayResult], asked: Asked, left_out: Sequence[str], *, complete: bool = True
+    results: Sequence[ArrayResult],
+    asked: Asked,
+    left_out: Sequence[str],
+    *,
+    complete: bool = True,
+    by: MeasuredBy | None = None,
 ) -> str:
-    """Return results as JSON; sizes are bytes, times seconds, speeds GB/s of the array."""
+    """Return results as JSON; sizes are bytes, times seconds, speeds GB/s of the array.
+
+    Parameters
+    ----------
+    by
+        Of stored results; None: they were measured here.
+    """
     link = asked.link
+    by = by or MeasuredBy(__version__, cpu_model())
     told = {
         "schema": SCHEMA,
-        "lanescope": __version__,
-        "cpu": cpu_model(),
+        "lanescope": by.lanescope,
+        "cpu": by.cpu,
         "gpus": list(asked.gpus),
         "complete": complete,
         "link": None

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
-from typing import Any
 
+from lanescope.codec.fields import FieldError, Positive, PositiveInt, build
+from lanescope.codec.files import fields_of, read_json, require_version
 from lanescope.compression.advice import Link
-from lanescope.compression.crossings import WRONG_SHAPE, crossing
+from lanescope.compression.crossings import Crossing
 from lanescope.compression.device import Choice
 from lanescope.compression.results import ArrayResult, Kernels, Measured, Timing
 from lanescope.compression.stream import Codec
-from lanescope.errors import InputError
-from lanescope.report.compress_json import SCHEMA, Asked
+from lanescope.report.compress_json import SCHEMA, Asked, MeasuredBy
 
 _FILE = "compress.json"
 
@@ -27,12 +25,15 @@ class Stored:
     ----------
     complete
         Whether all arrays were measured.
+    by
+        Where and by what they were measured; None: here, by this lanescope.
     """
 
     results: tuple[ArrayResult, ...]
     asked: Asked
     left_out: tuple[str, ...]
     complete: bool = True
+    by: MeasuredBy | None = None
 
 
 def read_compress(path: Path) -> Stored:
@@ -44,83 +45,128 @@ def read_compress(path: Path) -> Stored:
         If it cannot be read, is none, or of a newer lanescope.
     """
     file = path / _FILE if path.is_dir() else path
-    try:
-        told = json.loads(file.read_text(encoding="utf-8"))
-        if told["schema"] > SCHEMA:
-            raise InputError(f"{file} was written by a newer lanescope; read it with that one")
-        return Stored(
-            tuple(_array(one) for one in told["arrays"]),
-            _asked(told),
-            tuple(map(str, told["left_out"])),
-            bool(told["complete"]),
-        )
-    except OSError as error:
-        raise InputError(f"cannot read {file}: {error.strerror}; name a compress.json") from error
-    except WRONG_SHAPE as error:
-        raise InputError(
-            f"{file} holds no results of lanescope bench compress ({type(error).__name__}: "
-            f"{error}); name a compress.json"
-        ) from error
+    table = read_json(file)
+    with fields_of(file, "name a compress.json of lanescope bench compress"):
+        if not isinstance(table, dict) or "schema" not in table:
+            raise FieldError("it holds no results of lanescope bench compress", "schema")
+        require_version(table["schema"], SCHEMA, file, writer=table.get("lanescope"))
+        told = build(_File, table, others=True)
+    return Stored(
+        tuple(_array(one) for one in told.arrays),
+        Asked(told.link, told.slab_bytes, told.gpus),
+        told.left_out,
+        told.complete,
+        MeasuredBy(told.lanescope, told.cpu),
+    )
 
 
-def _asked(told: dict[str, Any]) -> Asked:
-    link = told["link"]
-    named = link and Link(str(link["name"]), float(link["gbs"]), float(link["first_seconds"]))
-    return Asked(named, int(told["slab_bytes"]), tuple(map(str, told.get("gpus", []))))
+@dataclass(frozen=True, slots=True)
+class _Timing:
+    """As `Timing`."""
+
+    threads: int
+    timed_bytes: PositiveInt
+    compress_seconds: tuple[Positive, ...]
+    decompress_seconds: tuple[Positive, ...]
+
+    def __post_init__(self) -> None:
+        if not self.compress_seconds or not self.decompress_seconds:
+            raise ValueError("a codec has no times")
 
 
-def _array(told: dict[str, Any]) -> ArrayResult:
-    size = int(told["bytes"])
+@dataclass(frozen=True, slots=True)
+class _Codec:
+    """As `Measured`."""
+
+    device: str
+    codec: Codec
+    dimensionality: int
+    stored_bytes: PositiveInt
+    coded_blocks: int
+    blocks: int
+    timings: tuple[_Timing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernels:
+    """As `Kernels`."""
+
+    gpu: int
+    codec: Codec
+    dimensionality: int
+    bytes: PositiveInt
+    stored_bytes: PositiveInt
+    timings: tuple[_Timing, ...]
+
+    def __post_init__(self) -> None:
+        if not self.timings:
+            raise ValueError("kernels have no times")
+
+
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """As `ArrayResult`."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: PositiveInt
+    made_up: bool
+    note: str
+    codecs: tuple[_Codec, ...]
+    dimensionalities: tuple[_Codec, ...]
+    gpu: tuple[_Kernels, ...] = ()
+    crossings: tuple[Crossing, ...] = ()
+    gpu_notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What is read of a file; what follows from it is computed anew."""
+
+    lanescope: str
+    cpu: str | None
+    complete: bool
+    link: Link | None
+    slab_bytes: PositiveInt
+    arrays: tuple[_Array, ...]
+    left_out: tuple[str, ...]
+    gpus: tuple[str, ...] = ()
+
+
+def _array(told: _Array) -> ArrayResult:
     return ArrayResult(
-        str(told["name"]),
-        str(told["dtype"]),
-        tuple(map(int, told["shape"])),
-        size,
-        bool(told["made_up"]),
-        str(told["note"]),
-        tuple(_measured(one, size) for one in told["codecs"]),
-        tuple(_measured(one, size) for one in told["dimensionalities"]),
-        tuple(_kernels(one) for one in told.get("gpu", [])),
-        tuple(crossing(one) for one in told.get("crossings", [])),
-        tuple(map(str, told.get("gpu_notes", []))),
+        told.name,
+        told.dtype,
+        told.shape,
+        told.bytes,
+        told.made_up,
+        told.note,
+        tuple(_measured(one, told.bytes) for one in told.codecs),
+        tuple(_measured(one, told.bytes) for one in told.dimensionalities),
+        tuple(_kernels(one) for one in told.gpu),
+        told.crossings,
+        told.gpu_notes,
     )
 
 
-def _measured(told: dict[str, Any], size: int) -> Measured:
+def _measured(told: _Codec, size: int) -> Measured:
     return Measured(
-        str(told["device"]),
-        _choice(told),
+        told.device,
+        Choice(told.codec, told.dimensionality),
         size,
-        int(told["stored_bytes"]),
-        int(told["coded_blocks"]),
-        int(told["blocks"]),
-        tuple(_timing(one) for one in told.get("timings", [])),
+        told.stored_bytes,
+        told.coded_blocks,
+        told.blocks,
+        tuple(_timing(one) for one in told.timings),
     )
 
 
-def _kernels(told: dict[str, Any]) -> Kernels:
-    timings = tuple(_timing(one) for one in told["timings"])
-    if not timings:
-        raise ValueError("kernels have no times")
-    return Kernels(
-        int(told["gpu"]), _choice(told), int(told["bytes"]), int(told["stored_bytes"]), timings
-    )
+def _kernels(told: _Kernels) -> Kernels:
+    choice = Choice(told.codec, told.dimensionality)
+    timings = tuple(_timing(one) for one in told.timings)
+    return Kernels(told.gpu, choice, told.bytes, told.stored_bytes, timings)
 
 
-def _choice(told: dict[str, Any]) -> Choice:
-    return Choice(Codec(told["codec"]), int(told["dimensionality"]))
-
-
-def _timing(told: dict[str, Any]) -> Timing:
-    made = Timing(
-        int(told["threads"]),
-        int(told["timed_bytes"]),
-        tuple(map(float, told["compress_seconds"])),
-        tuple(map(float, told["decompress_seconds"])),
-    )
-    times = made.compress_seconds + made.decompress_seconds
-    if not made.compress_seconds or not made.decompress_seconds:
-        raise ValueError("a codec has no times")
-    if not all(0 < one < inf for one in times):
-        raise ValueError("times are not above zero")
-    return made
+def _timing(told: _Timing) -> Timing:
+    return Timing(told.threads, told.timed_bytes, told.compress_seconds, told.decompress_seconds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from rich.markup import escape
 from rich.table import Table
 
 from lanescope.model.transfer.estimate import Estimate
@@ -21,7 +20,7 @@ _WORST = 3
 
 def fit_parts(parameters: LinkParameters, measured: Sequence[Measured]) -> Iterator[Table | str]:
     """Return what the terminal shows, from top to bottom."""
-    yield f"{escape(parameters.name)}, {escape(parameters.link)}: measured by {parameters.source}"
+    yield f"{parameters.name}, {parameters.link}: measured by {parameters.source}"
     yield _directions(parameters)
     yield _together(parameters)
     yield _kernels(parameters)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
 from rich.table import Table
 
 from lanescope.model.overlap.methods import STREAMED
@@ -24,8 +23,8 @@ def predict_parts(answer: Answer) -> Iterator[Table | str]:
     ranking = answer.ranking
     known = ranking.parameters
     yield (
-        f"Predicted by {answer.predictor} for {escape(known.name)}: {escape(known.gpu)}, "
-        f"{escape(known.link)}, {known.origin} parameters"
+        f"Predicted by {answer.predictor} for {known.name}: {known.gpu}, "
+        f"{known.link}, {known.origin} parameters"
     )
     yield workload_text(ranking)
     yield _methods(ranking)
@@ -34,14 +33,14 @@ def predict_parts(answer: Answer) -> Iterator[Table | str]:
         yield f"With one bandwidth for both directions (predicted): {bounds_text(answer.printed)}"
     yield _best_streams(ranking)
     yield ""
-    yield escape(why(ranking))
+    yield why(ranking)
     if answer.on:
         yield ""
         yield _links(answer)
     if answer.several is not None:
         yield ""
         yield _several(answer.several, ranking)
-        yield escape(several_text(answer.several))
+        yield several_text(answer.several)
 
 
 def workload_text(ranking: Ranking) -> str:
@@ -111,7 +110,7 @@ def _links(answer: Answer) -> Table:
     now = answer.ranking.winner.seconds.value
     for ranking in (answer.ranking, *answer.on):
         best = ranking.winner
-        label = escape(ranking.parameters.link)
+        label = ranking.parameters.link
         table.add_row(
             f"{label} (as it is)" if ranking is answer.ranking else label,
             method_text(best) + ("" if ranking.decided else ", not decided"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.markup import escape
 from rich.table import Table
 
 from lanescope.model.overlap.errors import PUBLISHED_ERRORS
@@ -37,22 +36,21 @@ def _loss_text(share: float) -> str:
 def validate_parts(validation: Validation, compared: Sequence[Compared]) -> Iterator[Table | str]:
     """Return what the terminal shows; the cases are those of the first predictor."""
     first = compared[0]
-    yield escape(_head(validation))
-    yield escape(_parameters(first))
+    yield _head(validation)
+    yield _parameters(first)
     for case in first.cases:
         yield ""
         yield _case(case, first.predictor)
-        yield escape(_choice(case))
+        yield _choice(case)
         for skipped in case.skipped:
-            yield escape(f"{skipped.method} is left out: {skipped.reason}")
+            yield f"{skipped.method} is left out: {skipped.reason}"
     yield ""
     yield _largest(compared)
     for each in compared:
-        yield escape(_losses(each))
+        yield _losses(each)
     yield ""
-    yield escape(held_out(first))
-    for line in notes(validation, first):
-        yield escape(line)
+    yield held_out(first)
+    yield from notes(validation, first)
 
 
 def held_out(compared: Compared) -> str:

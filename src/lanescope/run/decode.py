@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from lanescope.codec.fields import FieldError, Positive, PositiveInt, build, shown
+from lanescope.codec.files import fields_of
+from lanescope.codec.tables import Holds, read_columns, read_rows
+from lanescope.errors import InputError
 from lanescope.experiment import (
     Access,
     Caches,
@@ -25,8 +29,7 @@ from lanescope.experiment import (
     Timing,
 )
 from lanescope.experiment.access import PLAIN
-from lanescope.experiment.case import Case, Cell, Matrix, Unit
-from lanescope.experiment.limit import limits, staging_node
+from lanescope.experiment.case import Cell, Matrix
 from lanescope.machine import Machine
 from lanescope.measurement.result import (
     CopyResult,
@@ -38,38 +41,159 @@ from lanescope.measurement.result import (
     Verdict,
 )
 from lanescope.measurement.statistics import summarise
-from lanescope.measurement.words import rate_text
-from lanescope.run.rows import Row
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.run.run import Manifest
 
-#: What the method of a set said up to version 3 if some of its copies waited for others.
-_OLD_TURNS = "they take turns, so that each is timed from the start of the first to the end of all"
-
-#: Columns of a table of samples by name, all of one length.
-Columns = dict[str, npt.NDArray[Any]]
 #: Samples by experiment and number of the copy.
 Seconds = dict[tuple[str, int], npt.NDArray[np.float64]]
+_REMEDY = "name another run"
+_SAMPLES = {"experiment": Holds.TEXT, "copy": Holds.WHOLE, "seconds": Holds.NUMBER}
+#: No repetition is shorter, and none longer: a femtosecond, 30 years.
+_SHORTEST, _LONGEST = 1e-15, 1e9
+#: Rows and columns of the largest matrix: pairs of GPUs.
+_MOST_PARTS = 1024
 
 
-def results_from_rows(rows: Sequence[Row], samples: Columns) -> list[Result]:
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    """What is read of a row of results: that of a copy; see `lanescope.run.rows`.
+
+    What is computed from the samples stands in a row, too, and is computed anew.
+    """
+
+    experiment: str
+    title: str
+    timing: Timing
+    copy: int
+    provenance: Source
+    source: str
+    source_memory: Memory
+    destination: str
+    destination_memory: Memory
+    engine: Engine
+    operation: Operation
+    cpus: tuple[int, ...]
+    bytes: PositiveInt
+    verdict: Status
+    reason: str
+    method: str
+    n: PositiveInt | None
+    limit_gbs: Positive | None
+    limit_reason: str | None
+    remedy: str | None
+    stop_reason: str | None
+    stop_target: float | None
+    spent_seconds: float | None
+    budget_seconds: float | None
+    # from here on not in version 1
+    executor: str | None = None
+    sms: int | None = None
+    chunk_bytes: int | None = None
+    pace_gbs: Positive | None = None
+    pieces: PositiveInt = 1
+    submission: Submission = Submission.SINGLE
+    submit_seconds: float | None = None
+    links_seen: tuple[LinkEvidence, ...] | None = None
+    # from here on not in version 2
+    pattern: Pattern | None = None
+    span_bytes: PositiveInt | None = None
+    stride_bytes: PositiveInt | None = None
+    caches: Caches = Caches.WARM
+    route: Route | None = None
+    clock_seconds: float | None = None
+    # from here on not in version 3
+    own_rate: bool | None = None
+    in_turns_with: tuple[int, ...] | None = None
+
+
+def read_results(
+    path: Path, samples: Path, machine: Machine, without: Collection[str] = ()
+) -> list[Result]:
     """Return the results that a table of results and its table of samples hold.
+
+    Parameters
+    ----------
+    without
+        Experiments that are not wanted; their samples may be missing.
 
     Raises
     ------
-    KeyError, TypeError, ValueError
-        If a column is missing or holds what it cannot.
+    InputError
+        If a file cannot be read or is damaged; with the file, the row and the field.
     """
-    # A row for each copy, those of one experiment behind each other.
-    groups = itertools.groupby(rows, key=lambda row: row["experiment"])
+    with fields_of(path, _REMEDY):
+        rows = [
+            build(StoredRow, row, "rows", number, others=True)
+            for number, row in enumerate(read_rows(path))
+        ]
+        rows = [row for row in rows if row.experiment not in without]
+        # A row for each copy, those of one experiment behind each other.
+        groups = [list(group) for _, group in itertools.groupby(rows, lambda row: row.experiment)]
+        _require_once([group[0].experiment for group in groups])
+        experiments = [_experiment(group, machine) for group in groups]
     sorted_out = _by_copy(samples)
-    return [_result(list(group), sorted_out) for _, group in groups]
+    with fields_of(path, _REMEDY):
+        return [
+            _result(experiment, group, sorted_out, samples)
+            for experiment, group in zip(experiments, groups, strict=True)
+        ]
 
 
-def _by_copy(samples: Columns) -> Seconds:
+def require_whole_cases(manifest: Manifest, results: Sequence[Result]) -> None:
+    """Check that the cells of a run's cases are in their matrices and of its experiments.
+
+    An experiment may not have been measured yet.
+
+    Raises
+    ------
+    FieldError
+        If one is not.
+    """
+    copies = {r.experiment.name: len(r.experiment.copies) for r in results}
+    _require_once([case.name for case in manifest.cases])
+    for number, case in enumerate(manifest.cases):
+        for matrix in case.matrices:
+            if not (0 < matrix.rows <= _MOST_PARTS and 0 < matrix.columns <= _MOST_PARTS):
+                raise FieldError(
+                    f"a matrix of {matrix.rows} rows and {matrix.columns} columns cannot be",
+                    "matrices",
+                    "cases",
+                    number,
+                )
+            for cell in matrix.cells:
+                if problem := _cell_problem(cell, matrix, copies):
+                    raise FieldError(problem, "cells", "cases", number)
+
+
+def _cell_problem(cell: Cell, matrix: Matrix, copies: dict[str, int]) -> str | None:
+    place = f"the cell in row {cell.row}, column {cell.column}"
+    if cell.row >= matrix.rows or cell.column >= matrix.columns:
+        return f"{place} is outside of its matrix"
+    if cell.experiment is None:
+        return f"{place} says no experiment" if cell.not_applicable is None else None
+    if not cell.measured:
+        return f"{place} says no copy of {shown(cell.experiment)}"
+    if len(set(cell.measured)) != len(cell.measured):
+        return f"{place} counts a copy of {shown(cell.experiment)} twice"
+    there = copies.get(cell.experiment)
+    if there is not None and max(cell.measured) >= there:
+        return f"{place} is of copy {max(cell.measured)} of {shown(cell.experiment)}: it has none"
+    return None
+
+
+def _require_once(names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FieldError(f"{shown(twice)} is there twice", "")
+
+
+def _by_copy(path: Path) -> Seconds:
     """Return the samples of each copy of each experiment; they stand behind each other."""
+    samples = read_columns(path, _SAMPLES)
     names, copies, seconds = samples["experiment"], samples["copy"], samples["seconds"]
     if not len(names):
         return {}
+    if not (seconds.min() >= _SHORTEST and seconds.max() <= _LONGEST):
+        raise InputError(f"{path} holds times that no copy takes; {_REMEDY}")
     new = (names[1:] != names[:-1]) | (copies[1:] != copies[:-1])
     begins = [0, *(np.flatnonzero(new) + 1)]
     ends = [*begins[1:], len(names)]
@@ -77,129 +201,113 @@ def _by_copy(samples: Columns) -> Seconds:
     for begin, end in zip(begins, ends, strict=True):
         key = (str(names[begin]), int(copies[begin]))
         if key in found:
-            raise ValueError("the samples of a copy stand in two places")
-        found[key] = seconds[begin:end]
+            raise InputError(f"{path}: the samples of a copy stand in two places; {_REMEDY}")
+        found[key] = seconds[begin:end].astype(np.float64)
     return found
 
 
-def cases_from_json(entries: Iterable[dict[str, Any]]) -> tuple[Case, ...]:
-    """Return the cases that a manifest holds.
-
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        If one is not a case.
-    """
-    return tuple(
-        Case(**entry | {"matrices": tuple(map(_matrix, entry["matrices"]))}) for entry in entries
-    )
-
-
-def _matrix(entry: dict[str, Any]) -> Matrix:
-    cells = tuple(Cell(**cell | {"measured": tuple(cell["measured"])}) for cell in entry["cells"])
-    return Matrix(**entry | {"cells": cells, "unit": Unit(entry["unit"])})
-
-
-def _result(rows: list[Row], samples: Seconds) -> Result:
+def _experiment(rows: list[StoredRow], machine: Machine) -> Experiment:
     first = rows[0]
-    experiment = Experiment(
-        name=first["experiment"],
-        title=first["title"],
-        copies=tuple(_copy(row) for row in rows),
-        timing=Timing(first["timing"]),
-    )
-    source, method = Source(first["provenance"]), first["method"]
-    if first["n"] is None:
-        stop = None if first["stop_reason"] is None else _stop(first)
-        return Result(experiment, source, (), method, stop, _verdict(first))
+    if [row.copy for row in rows] != list(range(len(rows))):
+        raise FieldError(f"the copies of {shown(first.experiment)} are not numbered from 0", "")
+    parts = {*(node.id for node in machine.nodes), *(gpu.id for gpu in machine.gpus)}
+    for row in rows:
+        seen = [link.part for link in row.links_seen or ()]
+        for part in (row.source, row.destination, row.executor, *seen):
+            if part is not None and part not in parts:
+                raise FieldError(
+                    f"{shown(row.experiment)} is of {shown(part)}, which its machine.toml has not",
+                    "",
+                )
+    try:
+        return Experiment(
+            name=first.experiment,
+            title=first.title,
+            copies=tuple(_copy(row) for row in rows),
+            timing=first.timing,
+        )
+    except (InputError, ValueError) as error:
+        raise FieldError(f"{shown(first.experiment)}: {error}", "") from error
+
+
+def _result(experiment: Experiment, rows: list[StoredRow], samples: Seconds, path: Path) -> Result:
+    first = rows[0]
+    if len({row.n is None for row in rows}) > 1:
+        raise FieldError(f"only some copies of {shown(first.experiment)} were measured", "")
+    if first.n is None:
+        stop = None if first.stop_reason is None else _stop(first)
+        return Result(experiment, first.provenance, (), first.method, stop, _verdict(first))
+    others = {number for row in rows for number in row.in_turns_with or ()}
+    if others - set(range(len(rows))):
+        raise FieldError(
+            f"{shown(first.experiment)} has no copy {max(others)}, with which one took turns",
+            "in_turns_with",
+        )
     copies = tuple(
-        _copy_result(copy, row, samples) for copy, row in zip(experiment.copies, rows, strict=True)
+        _copy_result(copy, row, samples, path)
+        for copy, row in zip(experiment.copies, rows, strict=True)
     )
-    links = tuple(LinkEvidence(**link) for link in first.get("links_seen") or ())
-    return Result(experiment, source, copies, method, _stop(first), links=links)
+    links = first.links_seen or ()
+    return Result(experiment, first.provenance, copies, first.method, _stop(first), links=links)
 
 
-def _copy(row: Row) -> Copy:
+def _copy(row: StoredRow) -> Copy:
     return Copy(
-        source=Place(row["source"], Memory(row["source_memory"])),
-        destination=Place(row["destination"], Memory(row["destination_memory"])),
-        bytes=row["bytes"],
-        engine=Engine(row["engine"]),
-        operation=Operation(row["operation"]),
-        cpus=tuple(row["cpus"]),
-        # from here on not in version 1
-        executor=row.get("executor"),
-        sms=row.get("sms"),
-        chunk_bytes=row.get("chunk_bytes"),
-        pace_gbs=row.get("pace_gbs"),
-        pieces=row.get("pieces", 1),
-        submission=Submission(row.get("submission", Submission.SINGLE)),
-        # from here on not in version 2
+        source=Place(row.source, row.source_memory),
+        destination=Place(row.destination, row.destination_memory),
+        bytes=row.bytes,
+        engine=row.engine,
+        operation=row.operation,
+        cpus=row.cpus,
+        executor=row.executor,
+        sms=row.sms,
+        chunk_bytes=row.chunk_bytes,
+        pace_gbs=row.pace_gbs,
+        pieces=row.pieces,
+        submission=row.submission,
         access=_access(row),
-        route=Route(row["route"]) if row.get("route") else None,
+        route=row.route,
     )
 
 
-def _access(row: Row) -> Access | None:
-    if "pattern" not in row:
+def _access(row: StoredRow) -> Access | None:
+    if row.pattern is None:
         return None
-    caches = Caches(row["caches"])
-    access = Access(Pattern(row["pattern"]), row["span_bytes"], row["stride_bytes"], caches)
+    access = Access(row.pattern, row.span_bytes, row.stride_bytes, row.caches)
     return None if access == PLAIN else access
 
 
-def _copy_result(copy: Copy, row: Row, samples: Seconds) -> CopyResult:
-    seconds = samples.get((row["experiment"], row["copy"]), np.empty(0))
-    if seconds.size != row["n"]:
-        raise ValueError("the samples do not belong to the result")
-    statistics = summarise(seconds)
+def _copy_result(copy: Copy, row: StoredRow, samples: Seconds, path: Path) -> CopyResult:
+    seconds = samples.get((row.experiment, row.copy), np.empty(0))
+    if seconds.size != row.n:
+        raise FieldError(
+            f"{shown(row.experiment)} has {row.n} samples of copy {row.copy}, and {path.name} has "
+            f"{seconds.size}",
+            "n",
+        )
+    if row.limit_reason is None:
+        raise FieldError(f"{shown(row.experiment)} has no 'limit_reason'", "limit_reason")
     return CopyResult(
         copy,
         seconds,
-        statistics,
-        row["limit_gbs"],
-        row["limit_reason"],
+        summarise(seconds),
+        row.limit_gbs,
+        row.limit_reason,
         _verdict(row),
-        row.get("submit_seconds"),
-        row.get("clock_seconds"),
-        row.get("own_rate", True),  # this and the next not in version 3
-        tuple(row.get("in_turns_with") or ()),
+        row.submit_seconds,
+        row.clock_seconds,
+        row.own_rate is not False,
+        row.in_turns_with or (),
     )
 
 
-def put_right(machine: Machine, result: Result) -> Result:
-    """Return a result of version 3 or older without what is known today to be wrong in it.
-
-    Copies of which an engine took some in turns were each given a share of the time of all,
-    and judged by it; copies that are staged through host memory had the limit of NVLink.
-    """
-    copies = result.copies
-    if _OLD_TURNS in result.method:
-        copies = tuple(_took_turns(copies, number) for number in range(len(copies)))
-    parts = {node.id for node in machine.nodes} | {gpu.id for gpu in machine.gpus}
-    ends = {place.part for entry in copies for place in (entry.copy.source, entry.copy.destination)}
-    staged = [ends <= parts and staging_node(machine, entry.copy) is not None for entry in copies]
-    if any(staged):
-        bounds = limits(machine, result.experiment)
-        copies = tuple(
-            replace(entry, limit_gbs=limit.gbs, limit_reason=limit.reason) if through else entry
-            for entry, limit, through in zip(copies, bounds, staged, strict=True)
-        )
-    return replace(result, copies=copies)
+def _verdict(row: StoredRow) -> Verdict:
+    return Verdict(row.verdict, row.reason, row.remedy)
 
 
-def _took_turns(copies: Sequence[CopyResult], number: int) -> CopyResult:
-    others = tuple(other for other in range(len(copies)) if other != number)
-    counted = sum(entry.copy.counted_bytes for entry in copies)
-    total = rate_text(bandwidth_gbs(counted, copies[number].statistics.median_seconds))
-    words = f"an engine took some of this set in turns: only the sum of all is known, {total}"
-    verdict = Verdict(Status.UNJUDGED, words)
-    return replace(copies[number], verdict=verdict, own_rate=False, in_turns_with=others)
-
-
-def _verdict(row: Row) -> Verdict:
-    return Verdict(Status(row["verdict"]), row["reason"], row["remedy"])
-
-
-def _stop(row: Row) -> Stop:
-    return Stop(row["stop_reason"], row["stop_target"], row["spent_seconds"], row["budget_seconds"])
+def _stop(row: StoredRow) -> Stop:
+    told = (row.stop_reason, row.stop_target, row.spent_seconds, row.budget_seconds)
+    reason, target, spent, budget = told
+    if reason is None or target is None or spent is None or budget is None:
+        raise FieldError(f"{shown(row.experiment)} does not say why sampling ended", "stop_reason")
+    return Stop(reason, target, spent, budget)

@@ -12,7 +12,10 @@ from lanescope.errors import InputError
 _READ_BY = {
     "validation.json": "'lanescope model validate {}'",
     "link-parameters.json": "'lanescope model predict --machine {}'",
+    "fit.json": "'lanescope model fit {}'",
+    "compress.json": "'lanescope bench compress --from {}'",
 }
+_MANIFEST = "manifest.json"
 
 
 def default_runs_folder() -> Path:
@@ -35,6 +38,30 @@ def new_run_folder(verb: str, runs: Path | None = None) -> Path:
         count += 1
         folder = base.with_name(f"{base.name}-{count}")
     return folder
+
+
+def require_new(folder: Path, *, resumable: bool = False) -> None:
+    """Refuse a folder for a new run that is not new or empty.
+
+    Parameters
+    ----------
+    resumable
+        Whether the verb has ``--resume``.
+
+    Raises
+    ------
+    InputError
+        If it is a file, holds a run, or anything else.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a new or an empty folder with --out")
+    if (folder / _MANIFEST).is_file():
+        rest = ", or go on with this one by --resume" if resumable else ""
+        raise InputError(f"{folder} holds a run; name a new or an empty folder with --out{rest}")
+    if any(folder.iterdir()):
+        raise InputError(f"{folder} holds files; name a new or an empty folder with --out")
 
 
 def find_run(name: str) -> Path:
@@ -63,4 +90,9 @@ def find_run(name: str) -> Path:
                 )
     if Path(name).is_dir():
         raise InputError(f"{name!r} is not a run folder: it has no {MANIFEST}; name a run's folder")
+    if Path(name).exists():
+        remedy = "name a run's folder, or an SQLite export of Nsight Systems"
+        if own := _READ_BY.get(Path(name).name):
+            remedy = f"{own.format(name)} reads it"
+        raise InputError(f"{name!r} is a file and no run; {remedy}")
     raise InputError(f"no run {name!r} here or under {runs}; 'lanescope check' makes one")

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from lanescope.calls import checked
+from lanescope.codec.fields import Moment
 from lanescope.experiment.case import Case
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result, Source
@@ -17,8 +18,6 @@ from lanescope.measurement.result import Result, Source
 #: 3 (lanescope 0.3): access, route and clock of each result; the parameters of a suite.
 #: 4: which copies took turns on an engine, and so have no rate of their own.
 SCHEMA_VERSION = 4
-#: Also read.
-OLDER_VERSIONS = (1, 2, 3)
 
 
 class State(StrEnum):
@@ -56,7 +55,7 @@ class Manifest:
 
     verb: str
     command: str
-    started: str
+    started: Moment
     tool_version: str
     machine: Machine
     state: State = State.RUNNING

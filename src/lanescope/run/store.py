@@ -9,13 +9,12 @@ Layout::
     report.html       the page, when it was written
     plots/            charts as PNG and SVG, of the micro-benchmarks of TARUC
 
-While a run goes on, ``results/`` and ``samples/`` hold a file for each experiment that was
-measured; its end puts them together. Predictions are many and cost nothing: a file holds
-those of a second. Every file is written beside its place and moved there when whole: a run
-that is killed leaves whole files only, and reads back.
+While a run goes on, ``results/`` and ``samples/`` hold a file for each experiment;
+its end puts them together. Every file is written beside its place and moved there
+when whole: a run that is killed leaves whole files only, and reads back.
 
 A run that goes on after its end (`RunWriter.resumed`) has both: what was put together,
-and files since. Where both hold an experiment, the file counts.
+and a file for each experiment since. Where both hold an experiment, the file counts.
 """
 
 from __future__ import annotations
@@ -24,25 +23,29 @@ import dataclasses
 import json
 import shutil
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lanescope.errors import InputError
+from lanescope.codec.files import fields_of
+from lanescope.experiment.taruc.suite import SUITE
 from lanescope.kinds import StrPath
-from lanescope.machine.files import dumps_machine, load_machine
+from lanescope.machine.files import dumps_machine
 from lanescope.measurement.result import Result, Source
 from lanescope.run.atomic import replace_when_written, sync_folder, write_atomically, writing_to
-from lanescope.run.decode import Columns, cases_from_json, put_right, results_from_rows
+from lanescope.run.decode import read_results, require_whole_cases
+from lanescope.run.folders import require_new
 from lanescope.run.lock import lock_folder
-from lanescope.run.rows import Row, rows_of
-from lanescope.run.run import OLDER_VERSIONS, SCHEMA_VERSION, Manifest, Run, State
+from lanescope.run.manifest import MACHINE as MACHINE
+from lanescope.run.manifest import MANIFEST as MANIFEST
+from lanescope.run.manifest import read_manifest
+from lanescope.run.older import put_right
+from lanescope.run.rows import rows_of
+from lanescope.run.run import SCHEMA_VERSION, Manifest, Run, State
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MANIFEST = "manifest.json"
-MACHINE = "machine.toml"
 PAGE = "report.html"
 PLOTS = "plots"
 #: Samples first: they are put together first, and results without them would not read.
@@ -62,10 +65,8 @@ class RunWriter:
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         with writing_to(folder):
-            if folder.exists() and (not folder.is_dir() or not _is_bare(folder)):
-                held = (folder / MANIFEST).is_file()
-                what = "holds a run, which --resume goes on with" if held else "is not empty"
-                raise InputError(f"{folder} {what}; name an empty folder with --out")
+            if not (folder.is_dir() and _is_bare(folder)):
+                require_new(folder, resumable=manifest.verb == SUITE)
         self._begin(folder, manifest, {})
         with writing_to(folder):
             write_atomically(folder / MACHINE, dumps_machine(manifest.machine).encode())
@@ -125,9 +126,6 @@ class RunWriter:
     def finish(self, state: State) -> Run:
         """Put the parts together, set the final state and return the run."""
         results = list(self._results.values())
-        if state is State.INTERRUPTED:  # first: whoever interrupts may not wait for the rest
-            self._manifest = dataclasses.replace(self._manifest, state=state)
-            self._write_manifest()
         with writing_to(self.folder):
             for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
                 if results:
@@ -178,86 +176,26 @@ def read_run(folder: StrPath) -> Run:
         If it is not a run folder, of another schema version, or damaged.
     """
     folder = Path(folder)
-    manifest = _read_manifest(folder)
+    manifest = read_manifest(Manifest, folder)
+    machine = manifest.machine
     parts = sorted((folder / "results").glob("*.parquet"), key=_number)
     since: dict[str, Result] = {}
     for path in parts:
-        found = _read_results(path, folder / "samples" / path.name)
+        found = read_results(path, folder / "samples" / path.name, machine)
         since |= {result.experiment.name: result for result in found}
     results = since
     if _whole(folder, "results").exists():
         # without those measured again, whose samples may already be put together
         paths = (_whole(folder, "results"), _whole(folder, "samples"))
-        before = _read_results(*paths, without=since.keys())
+        before = read_results(*paths, machine, without=since.keys())
         results = {result.experiment.name: result for result in before} | since
     read = tuple(results.values())
-    if manifest.schema_version in OLDER_VERSIONS:
-        read = tuple(put_right(manifest.machine, result) for result in read)
-    return Run(manifest, read, folder)
-
-
-def _read_results(path: Path, samples: Path, without: Collection[str] = ()) -> list[Result]:
-    try:
-        rows = [row for row in _read_rows(path) if row["experiment"] not in without]
-        return results_from_rows(rows, _read_columns(samples))
-    except (IndexError, KeyError, TypeError, ValueError) as error:
-        raise _damaged(path) from error
-
-
-def _read_manifest(folder: Path) -> Manifest:
-    path = folder / MANIFEST
-    try:
-        content = json.loads(path.read_text())
-        version = content["schema_version"]
-        if version not in (SCHEMA_VERSION, *OLDER_VERSIONS):
-            age = "a newer" if version > SCHEMA_VERSION else "an older"
-            raise InputError(
-                f"{folder} has run schema {version}, this is {SCHEMA_VERSION}; "
-                f"read it with {age} lanescope ({content.get('tool_version', 'unknown')} wrote it)"
-            )
-        machine = load_machine(folder / MACHINE)
-        return Manifest(
-            verb=content["verb"],
-            command=content["command"],
-            started=content["started"],
-            tool_version=content["tool_version"],
-            machine=dataclasses.replace(machine, described=content["described"]),
-            state=State(content["state"]),
-            schema_version=version,
-            notes=tuple(content.get("notes", ())),
-            cases=cases_from_json(content.get("cases", ())),
-            parameters=content.get("parameters"),
-            missing=tuple(content.get("missing", ())),
-            unmeasured=tuple(content.get("unmeasured", ())),
-        )
-    except OSError as error:
-        raise InputError(f"{folder} is not a readable run folder: {error.strerror}") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(path) from error
-
-
-def _damaged(path: Path) -> InputError:
-    return InputError(f"{path} is damaged or cut short; delete it to read the rest of the run")
-
-
-def _read_rows(path: Path) -> list[Row]:
-    rows: list[Row] = _read_table(path).to_pylist()
-    return rows
-
-
-def _read_columns(path: Path) -> Columns:
-    table = _read_table(path)
-    return {name: table.column(name).to_numpy() for name in table.column_names}
-
-
-def _read_table(path: Path) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise _damaged(path) from error
+    if manifest.schema_version < SCHEMA_VERSION:
+        read = tuple(put_right(machine, result) for result in read)
+    run = Run(manifest, read, folder)
+    with fields_of(folder / MANIFEST, "name another run"):
+        require_whole_cases(manifest, run.results)
+    return run
 
 
 def _results_table(results: Sequence[Result]) -> pa.Table:
@@ -297,6 +235,7 @@ def _whole(folder: Path, part: str) -> Path:
 def _write_table(path: Path, table: pa.Table) -> None:
     import pyarrow.parquet as pq
 
-    replace_when_written(
-        path, lambda temporary: pq.write_table(table, temporary, compression="zstd")
-    )
+    def write(temporary: Path) -> None:
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+    replace_when_written(path, write)

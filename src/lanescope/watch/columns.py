@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from lanescope.codec.fields import PositiveInt, decode
+from lanescope.codec.files import fields_of, read_json
+from lanescope.codec.tables import metadata_of, open_table
+from lanescope.errors import InputError
 from lanescope.run.atomic import replace_when_written, write_atomically
-from lanescope.watch.codes import IntArray
-from lanescope.watch.operations import COLUMNS, Operations
+from lanescope.watch.codes import ANY, BYTES, NUMBERS, TIMES, TRUTH, IntArray, Range
+from lanescope.watch.operations import COLUMNS, Operations, impossible
+from lanescope.watch.operations import RANGES as OPERATION_RANGES
 from lanescope.watch.probe import Probe
 from lanescope.watch.ranges import COLUMNS as RANGE_COLUMNS
 from lanescope.watch.ranges import Ranges
-from lanescope.watch.side_tables import HostCopies, Managed
+from lanescope.watch.side_tables import HostCopies, Managed, ManagedKind
 from lanescope.watch.stored import MOST_IN_MEMORY, in_memory, pieces_of, with_stored
 from lanescope.watch.stored_records import ParquetRecords
-from lanescope.watch.timeline import Counters, Process, Timeline
+from lanescope.watch.timeline import PCIE, CountedLink, Counters, Process, Timeline
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,20 +52,56 @@ _OneSide = TypeVar("_OneSide", Managed, HostCopies)
 class _Layout:
     """What a series says about itself, beside its records, and the columns of these."""
 
-    told: tuple[str, ...]
-    records: tuple[str, ...]
+    told: type[Any]
+    records: Mapping[str, Range]
+
+    def told_of(self, series: Counters | Probe) -> dict[str, Any]:
+        """Return what a series says about itself, to be stored."""
+        return {field.name: getattr(series, field.name) for field in fields(self.told)}
+
+
+@dataclass(frozen=True, slots=True)
+class _OfCounters:
+    """What counters say about themselves; attributes are those of `Counters`."""
+
+    source: str
+    gpu: int
+    interval_ns: PositiveInt
+    lost_samples: int
+    cpu_seconds: float | None
+    link: CountedLink = PCIE
+
+
+@dataclass(frozen=True, slots=True)
+class _OfProbe:
+    """What a probe says about itself; attributes are those of `Probe`."""
+
+    gpu: int
+    chunk_bytes: PositiveInt
+    period_ns: int
+    cpu_seconds: float | None
 
 
 _OF_COUNTERS = _Layout(
-    ("source", "gpu", "interval_ns", "lost_samples", "cpu_seconds", "link"),
-    ("end_ns", "rx_bytes", "tx_bytes", "known", "own"),
+    _OfCounters,
+    {"end_ns": TIMES, "rx_bytes": BYTES, "tx_bytes": BYTES, "known": TRUTH, "own": TRUTH},
 )
-#: Columns of truth values, and the one that runs of earlier versions do not have.
-_FLAGS, _OWN = ("known", "own"), "own"
+#: The column that runs of earlier versions do not have.
+_OWN = "own"
 _OF_PROBES = _Layout(
-    ("gpu", "chunk_bytes", "period_ns", "cpu_seconds"),
-    ("begin_ns", "delay_ns", "copy_ns", "direction"),
+    _OfProbe,
+    {"begin_ns": TIMES, "delay_ns": BYTES, "copy_ns": BYTES, "direction": (0, 1)},
 )
+_OF_RANGES = {**dict.fromkeys(RANGE_COLUMNS, TIMES), "thread": NUMBERS, "pushed": TRUTH}
+#: Addresses and hashes are 64 bits of any kind.
+_OF_SIDES = {
+    **dict.fromkeys(("pid", "start_ns", "end_ns", "correlation"), TIMES),
+    **dict.fromkeys(("bytes", "value"), BYTES),
+    **dict.fromkeys(("device", "node"), NUMBERS),
+    **dict.fromkeys(("source", "destination", "address", "hash"), ANY),
+    "kind": (0, max(ManagedKind)),
+    "hashed": (0, 1),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +150,13 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
 
     Raises
     ------
-    OSError, ValueError, KeyError, TypeError
+    InputError
         If a file cannot be read or is damaged.
     """
     counters = _read_series(Counters, folder / COUNTERS, _OF_COUNTERS)
     operations = read_operations(folder / OPERATIONS)
-    processes = tuple(Process(**one) for one in json.loads((folder / PROCESSES).read_text()))
+    with fields_of(folder / PROCESSES, "name another run"):
+        processes = decode(tuple[Process, ...], read_json(folder / PROCESSES), "processes")
     probes: tuple[Probe, ...] = ()
     if (folder / PROBE).exists():
         probes = _read_series(Probe, folder / PROBE, _OF_PROBES)
@@ -137,7 +179,7 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
 def _pieces(counters: Counters) -> Iterator[Counters]:
     """Yield consecutive records as views, so that nothing is copied but the piece at work."""
     for part in pieces_of(len(counters)):  # each becomes a row group
-        columns = {name: getattr(counters, name)[part] for name in _OF_COUNTERS.records[:-1]}
+        columns = {k: getattr(counters, k)[part] for k in _OF_COUNTERS.records if k != _OWN}
         own = None if counters.own is None else counters.own[part]
         yield dataclasses.replace(counters, **columns, own=own)
 
@@ -146,9 +188,9 @@ def _write_series(path: Path, series: Sequence[Series], layout: _Layout) -> None
     """Write the records of all series, one after the other, in memory for one piece."""
     import pyarrow as pa
 
-    told = [{key: getattr(one.told, key) for key in layout.told} for one in series]
+    told = [layout.told_of(one.told) for one in series]
     types = {"series": pa.int16(), **dict.fromkeys(layout.records, pa.int64())}
-    types |= dict.fromkeys((name for name in _FLAGS if name in types), pa.bool_())
+    types |= {name: pa.bool_() for name, span in layout.records.items() if span is TRUTH}
     schema = pa.schema(types, metadata={b"series": json.dumps(told).encode()})
     tables = (
         _series_table(number, piece, schema)
@@ -170,32 +212,30 @@ def _series_table(number: int, piece: Counters | Probe, schema: pa.Schema) -> pa
 
 def _read_series(kind: type[_OneSeries], path: Path, layout: _Layout) -> tuple[_OneSeries, ...]:
     """Return all series: arrays where they are short, else columns that stay in the file."""
-    records = ParquetRecords(path)
-    series = json.loads((records.file.schema_arrow.metadata or {})[b"series"])
+    records = ParquetRecords(path, {**layout.records, "series": (0, 2**15)}, optional=(_OWN,))
+    series = metadata_of(records.file, path, "series", tuple[layout.told, ...])  # type: ignore[name-defined]
     there = set(records.file.schema_arrow.names)
-    if missing := {*layout.records, "series"} - {_OWN} - there:
-        raise ValueError(f"{path.name} lacks the column {min(missing)}")
-    edges = np.concatenate(([0], np.cumsum(_rows_of_series(records, len(series))))).tolist()
+    edges = np.concatenate(([0], np.cumsum(_rows_of_series(path, records, len(series))))).tolist()
     found = []
     for told, (begin, end) in zip(series, pairwise(edges), strict=True):
         none: dict[str, Any] = {
-            name: np.empty(0, np.bool_ if name in _FLAGS else np.int64)
-            for name in layout.records
+            name: np.empty(0, np.bool_ if span is TRUTH else np.int64)
+            for name, span in layout.records.items()
             if name in there
         }
-        one = with_stored(kind(**told, **none), records, begin, end)
+        one = with_stored(kind(**layout.told_of(told), **none), records, begin, end)
         short = kind is Probe or records.rows <= MOST_IN_MEMORY  # probes are worked on whole
         found.append(in_memory(one) if short else one)
     return tuple(found)
 
 
-def _rows_of_series(records: ParquetRecords, count: int) -> IntArray:
+def _rows_of_series(path: Path, records: ParquetRecords, count: int) -> IntArray:
     """Return how many records each series has."""
     rows = np.zeros(count, np.int64)
     for part in pieces_of(records.rows):
         numbers = records.read("series", part.start, part.stop).astype(np.int64)
-        if numbers.max() >= count:
-            raise ValueError("a series that nothing is told of")
+        if numbers.max() >= count or np.any(numbers[1:] < numbers[:-1]):
+            raise InputError(f"{path}: records are of no series that it says; name another run")
         rows += np.bincount(numbers, minlength=count)
     return rows
 
@@ -226,11 +266,10 @@ def _write_ranges(path: Path, ranges: Ranges) -> None:
 
 
 def _ranges_of(path: Path) -> Ranges:
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path)
-    names = json.loads((table.schema.metadata or {})[b"names"])
-    return Ranges.of(names, **{name: table.column(name).to_numpy() for name in RANGE_COLUMNS})
+    with open_table(path) as file:
+        names = metadata_of(file, path, "names", tuple[str, ...])
+    columns = _whole(path, _OF_RANGES | {"name": (0, len(names) - 1)})
+    return Ranges.of(names, **columns)
 
 
 def _write_side(path: Path, side: Managed | HostCopies) -> None:
@@ -241,12 +280,15 @@ def _write_side(path: Path, side: Managed | HostCopies) -> None:
 
 
 def _read_side(kind: type[_OneSide], path: Path) -> _OneSide:
-    import pyarrow.parquet as pq
-
     if not path.exists():
         return kind.empty()
-    table = pq.read_table(path)
-    return kind.of(**{name: table.column(name).to_numpy() for name in kind.columns()})
+    return kind.of(**_whole(path, {name: _OF_SIDES[name] for name in kind.columns()}))
+
+
+def _whole(path: Path, wanted: Mapping[str, Range]) -> dict[str, IntArray]:
+    """Return the columns of a file that is short."""
+    records = ParquetRecords(path, wanted)
+    return {name: records.read(name, 0, records.rows) for name in wanted}
 
 
 def read_operations(path: Path) -> Operations:
@@ -254,19 +296,23 @@ def read_operations(path: Path) -> Operations:
 
     Raises
     ------
-    OSError, ValueError, KeyError
+    InputError
         If the file cannot be read or is damaged.
     """
-    records = ParquetRecords(path)
-    names = json.loads((records.file.schema_arrow.metadata or {})[b"names"])
-    found = stored_operations(records, tuple(names))
-    return in_memory(found) if len(found) <= MOST_IN_MEMORY else found
+    with open_table(path) as file:
+        names = metadata_of(file, path, "names", tuple[str, ...])
+    found = stored_operations(path, names)
+    if len(found) > MOST_IN_MEMORY:
+        return found
+    found = in_memory(found)
+    if problem := impossible(found):
+        raise InputError(f"{path}: {problem}; name another run")
+    return found
 
 
-def stored_operations(records: ParquetRecords, names: tuple[str, ...]) -> Operations:
-    """Return the operations of a file as stored columns; raises KeyError if one is missing."""
-    if missing := set(COLUMNS) - set(records.file.schema_arrow.names):
-        raise KeyError(min(missing))
+def stored_operations(path: Path, names: tuple[str, ...]) -> Operations:
+    """Return the operations of a file as stored columns; raises `InputError`."""
+    records = ParquetRecords(path, OPERATION_RANGES | {"name": (0, len(names) - 1)})
     return with_stored(Operations.of(names), records, 0, records.rows)
 
 
@@ -282,6 +328,7 @@ def write_tables(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> N
             temporary,
             schema,
             compression="zstd",
+            write_page_checksum=True,
             use_dictionary=others,
             column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
         ) as writer:

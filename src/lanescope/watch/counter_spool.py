@@ -11,28 +11,31 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from lanescope.codec.fields import Bound, PositiveInt, build
+from lanescope.codec.files import fields_of, reading
 from lanescope.errors import InputError
-from lanescope.watch.codes import BoolArray, IntArray
+from lanescope.watch.codes import LATEST_NS, BoolArray, IntArray
 from lanescope.watch.halves import merge_directions
+from lanescope.watch.spool_header import LONGEST_HEADER, CutOffError, header_of
 from lanescope.watch.stored import MOST_IN_MEMORY, in_memory, with_stored
 from lanescope.watch.stored_records import SpoolRecords
-from lanescope.watch.timeline import LINKS, PCIE, Counters
+from lanescope.watch.timeline import LINKS, PCIE, CountedLink, Counters
 
 __all__ = [
     "HALVES",
-    "LONGEST_HEADER",
     "RECORD",
     "RX",
     "TX",
+    "CounterHeader",
     "counter_header",
     "counters_of",
-    "header_of",
     "read_all_counters",
     "read_counters",
     "read_sidecar",
@@ -41,17 +44,37 @@ __all__ = [
 
 #: Names of the columns: what the GPU received, and what it sent.
 RX, TX = "rx_bytes", "tx_bytes"
+CounterColumn = Annotated[str, Bound(f"{RX} or {TX}", lambda value: value in (RX, TX))]
 VERSION = 1
 
 #: How a record lies in a spool.
 RECORD = np.dtype([("end_ns", "<u8"), (RX, "<u4"), (TX, "<u4")])
 RecordArray = np.ndarray[Any, np.dtype[np.void]]
-#: No first line is longer.
-LONGEST_HEADER = 4096
 _UNKNOWN = 0xFFFFFFFF
 _OWN = np.uint64(1 << 63)
 #: How sources are called that know of one direction only: received, sent.
 HALVES = ("-rx", "-tx")
+
+
+@dataclass(frozen=True, slots=True)
+class CounterHeader:
+    """The first line of a spool; see `counter_header`."""
+
+    source: str
+    version: int
+    gpu: int
+    interval_ns: PositiveInt
+    columns: tuple[CounterColumn, ...]
+    link: CountedLink = PCIE
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a sampler said at its end."""
+
+    lost_samples: int = 0
+    cpu_seconds: float | None = None
 
 
 def counter_header(
@@ -97,49 +120,56 @@ def read_counters(path: Path) -> Counters:
     InputError
         If there is no such file, or it is not a spool of this version.
     """
-    try:
-        with path.open("rb") as file:
-            header, begin = header_of(path, file.read(LONGEST_HEADER))
-            count = (os.fstat(file.fileno()).st_size - begin) // RECORD.itemsize
-            file.seek(begin)
-            short = count <= MOST_IN_MEMORY
-            records: RecordArray = np.fromfile(file, RECORD, count if short else 0)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    found = counters_of(header, records, read_sidecar(path))
+    with reading(path), path.open("rb") as file:
+        content = file.read(LONGEST_HEADER)
+        header, begin = header_of(path, content, CounterHeader, VERSION)
+        count = (os.fstat(file.fileno()).st_size - begin) // RECORD.itemsize
+        file.seek(begin)
+        short = count <= MOST_IN_MEMORY
+        records: RecordArray = np.fromfile(file, RECORD, count if short else 0)
+    found = counters_of(path, header, records, read_sidecar(path))
     if short:
         return found
-    stored = SpoolRecords(path, RECORD, begin, lambda part: counters_of(header, part, {}))
+    stored = SpoolRecords(path, RECORD, begin, lambda part: counters_of(path, header, part))
     return with_stored(found, stored, 0, count)
 
 
 def counters_of(
-    header: Mapping[str, Any], records: RecordArray, said: Mapping[str, Any]
+    path: Path, header: CounterHeader, records: RecordArray, said: Said | None = None
 ) -> Counters:
     """Return records of a spool as counters.
 
     Parameters
     ----------
-    header
-        The spool's first line.
+    path, header
+        The spool, for messages, and its first line.
     said
-        What its sampler said at the end; empty when it has said nothing.
+        What its sampler said at the end; None when it has said nothing.
+
+    Raises
+    ------
+    InputError
+        If the records hold times that cannot be.
     """
+    said = said or Said()
     known = np.ones(records.size, np.bool_)
-    for column in header["columns"]:
+    for column in header.columns:
         known &= records[column] != _UNKNOWN
+    end_ns = (records["end_ns"] & ~_OWN).astype(np.int64)
+    if end_ns.size and int(end_ns.max()) > LATEST_NS:
+        raise InputError(f"{path} is damaged: it holds times that are not; name another run")
     return Counters(
-        source=header["source"],
-        gpu=header["gpu"],
-        interval_ns=header["interval_ns"],
-        end_ns=(records["end_ns"] & ~_OWN).astype(np.int64),
+        source=header.source,
+        gpu=header.gpu,
+        interval_ns=header.interval_ns,
+        end_ns=end_ns,
         rx_bytes=_column(records, RX, known),
         tx_bytes=_column(records, TX, known),
         known=known,
-        lost_samples=int(said.get("lost_samples", 0)),
-        cpu_seconds=said.get("cpu_seconds"),
-        link=header.get("link", PCIE),
-        own=records["end_ns"] >= _OWN if header.get("own") else None,
+        lost_samples=said.lost_samples,
+        cpu_seconds=said.cpu_seconds,
+        link=header.link,
+        own=records["end_ns"] >= _OWN if header.own else None,
     )
 
 
@@ -151,7 +181,9 @@ def read_all_counters(folder: Path) -> tuple[Counters, ...]:
     """
     found = []
     for path in sorted(folder.glob("*.g*.bin")):
-        with contextlib.suppress(InputError):
+        if path.name.startswith("probe."):
+            continue  # see probe_spool.py
+        with contextlib.suppress(CutOffError):
             found.append(read_counters(path))
     whole = [c for c in found if not c.source.endswith(HALVES)]
     # of 50 records a second: ten hours of a GPU take 90 MB
@@ -164,29 +196,21 @@ def read_all_counters(folder: Path) -> tuple[Counters, ...]:
     return tuple(sorted(whole, key=lambda c: (c.gpu, c.source, LINKS.index(c.link))))
 
 
-def header_of(path: Path, content: bytes) -> tuple[dict[str, Any], int]:
-    """Return the first line of a spool, and where its records begin; raises InputError."""
-    line, newline, _ = content.partition(b"\n")
-    try:
-        header = json.loads(line) if newline else None
-    except ValueError:
-        header = None
-    if not isinstance(header, dict) or header.get("version") != VERSION:
-        raise InputError(f"{path} is not a spool of counters of version {VERSION}")
-    if not {"source", "gpu", "interval_ns", "columns"} <= header.keys():
-        raise InputError(f"{path} is not a spool of counters: its first line lacks a key")
-    if header.get("link", PCIE) not in LINKS:
-        raise InputError(f"{path} counts on a link that this lanescope does not know")
-    return header, len(line) + 1
+def read_sidecar(path: Path) -> Said:
+    """Return what the sampler of a spool said at its end; nothing when it was cut off.
 
-
-def read_sidecar(path: Path) -> dict[str, Any]:
-    """Return what the sampler of a spool said at its end; nothing when it was cut off."""
+    Raises
+    ------
+    InputError
+        If it said something else.
+    """
+    sidecar = sidecar_of(path)
     try:
-        said = json.loads(sidecar_of(path).read_text())
-    except (OSError, ValueError):
-        return {}
-    return said if isinstance(said, dict) else {}
+        said = json.loads(sidecar.read_bytes().decode("utf-8", "replace"))
+    except (OSError, ValueError, RecursionError):
+        return Said()
+    with fields_of(sidecar, "name another run"):
+        return build(Said, said, others=True)
 
 
 def _column(records: RecordArray, name: str, known: BoolArray) -> IntArray:

@@ -6,8 +6,9 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from lanescope.codec.fields import build
+from lanescope.codec.files import fields_of, read_json, require_version
 from lanescope.machine import Machine
 from lanescope.machine.nvml import Nvml
 from lanescope.run.atomic import write_atomically, writing_to
@@ -55,6 +56,15 @@ def read_now(machine: Machine) -> tuple[LinkErrors, ...]:
     return tuple(found)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Readings:
+    """What the file holds."""
+
+    version: int
+    start: tuple[LinkErrors, ...]
+    end: tuple[LinkErrors, ...] = ()
+
+
 class LinkErrorLog:
     """Reads error counters when it is made, and once more at the end.
 
@@ -94,15 +104,16 @@ def read_link_errors(folder: Path) -> tuple[LinkErrors, ...]:
 
     Raises
     ------
-    OSError, ValueError, KeyError, TypeError
+    InputError
         If the file cannot be read or is damaged.
     """
     path = folder / LINK_ERRORS
     if not path.exists():
         return ()
-    content: dict[str, Any] = json.loads(path.read_text())
-    start = [LinkErrors(**row) for row in content["start"]]
-    ends = {row["gpu"]: LinkErrors(**row) for row in content.get("end", ())}
+    with fields_of(path, "name another run"):
+        told = build(_Readings, read_json(path))
+        require_version(told.version, VERSION, path)
+    start, ends = told.start, {one.gpu: one for one in told.end}
     return tuple(risen(one, ends.get(one.gpu, LinkErrors(one.gpu))) for one in start)
 
 

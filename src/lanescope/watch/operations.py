@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 
 from lanescope.watch.codes import (
+    BYTES,
+    NUMBERS,
+    TIMES,
+    TRUTH,
     UNKNOWN_THREAD,
     BoolArray,
     CodeArray,
@@ -17,6 +21,7 @@ from lanescope.watch.codes import (
     FloatArray,
     IntArray,
     MemoryKind,
+    Range,
     What,
     on_host,
 )
@@ -24,6 +29,7 @@ from lanescope.watch.stored import pieces_of
 
 #: Rows of a piece: 17 MB.
 _PIECE = 1 << 17
+_LONGEST_NS = 86_400 * 10**9
 _CODE_COLUMNS = frozenset(("what", "source_kind", "destination_kind"))
 #: What `Operations.direction` follows from.
 KINDS = ("what", "source_kind", "destination_kind", "source_device", "destination_device")
@@ -231,6 +237,19 @@ class Operations:
         return chosen.astype(np.int8)
 
 
+def impossible(operations: Operations) -> str | None:
+    """Return what cannot be of operations in memory, as words; None where all is well."""
+    names = {"name": (0, len(operations.names) - 1)}
+    for column, (low, high) in (RANGES | names).items():
+        values = getattr(operations, column)
+        if values.size and not (low <= values.min() and values.max() <= high):
+            return f"the column {column!r} of operations holds what is not from {low} to {high}"
+    took = operations.end_ns - operations.start_ns
+    if took.size and not (took.min() >= 0 and took.max() <= _LONGEST_NS):
+        return "an operation ends before it starts, or takes longer than a day"
+    return None
+
+
 def _dtype(column: str) -> type[np.generic]:
     if column == "asynchronous":
         return np.bool_
@@ -239,6 +258,15 @@ def _dtype(column: str) -> type[np.generic]:
 
 #: Every column, in the order of the fields.
 COLUMNS = tuple(field.name for field in fields(Operations) if field.name != "names")
+#: Between which numbers the values of each column lie, both included.
+RANGES: dict[str, Range] = {
+    **dict.fromkeys(COLUMNS, TIMES),
+    **dict.fromkeys(("source_device", "destination_device", "device", "thread"), NUMBERS),
+    **dict.fromkeys(("source_kind", "destination_kind"), (0, max(MemoryKind))),
+    "what": (0, max(What)),
+    "bytes": BYTES,
+    "asynchronous": TRUTH,
+}
 
 
 class _Piece(Operations):

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from lanescope.codec.fields import PositiveInt
+from lanescope.codec.files import read_bytes
 from lanescope.errors import InputError
+from lanescope.watch.codes import LATEST_NS
 from lanescope.watch.counter_spool import read_sidecar
 from lanescope.watch.probe import PROBE_WAYS, Probe
+from lanescope.watch.spool_header import CutOffError, header_of
 
 __all__ = ["probe_header", "read_all_probes", "read_probe"]
 
@@ -32,7 +36,17 @@ _RECORD = np.dtype(
         ("reserved", "<u4"),
     ]
 )
-_KEYS = {"gpu", "chunk_bytes", "period_ns"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeHeader:
+    """The first line of a spool; see `probe_header`."""
+
+    source: str
+    version: int
+    gpu: int
+    chunk_bytes: PositiveInt
+    period_ns: int
 
 
 def probe_header(gpu: int, chunk_bytes: int, period_ns: int, most_share: float) -> str:
@@ -49,25 +63,24 @@ def read_probe(path: Path) -> Probe:
     InputError
         If there is no such file, or it is not a spool of this version, or damaged.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    header, begin = _header(path, content)
+    content = read_bytes(path)
+    header, begin = header_of(path, content, ProbeHeader, VERSION, SOURCE)
     records = np.frombuffer(
         content, _RECORD, count=(len(content) - begin) // _RECORD.itemsize, offset=begin
     )
-    if np.any(records["direction"] >= len(PROBE_WAYS)):
-        raise InputError(f"{path} is damaged: it holds a direction that there is not")
+    if np.any(records["direction"] >= len(PROBE_WAYS)) or np.any(records["begin_ns"] > LATEST_NS):
+        raise InputError(
+            f"{path} is damaged: it holds a direction or a time that there is not; name another run"
+        )
     return Probe(
-        gpu=header["gpu"],
-        chunk_bytes=header["chunk_bytes"],
-        period_ns=header["period_ns"],
+        gpu=header.gpu,
+        chunk_bytes=header.chunk_bytes,
+        period_ns=header.period_ns,
         begin_ns=records["begin_ns"].astype(np.int64),
         delay_ns=records["delay_ns"].astype(np.int64),
         copy_ns=records["copy_ns"].astype(np.int64),
         direction=records["direction"].astype(np.int64),
-        cpu_seconds=read_sidecar(path).get("cpu_seconds"),
+        cpu_seconds=read_sidecar(path).cpu_seconds,
     )
 
 
@@ -75,19 +88,6 @@ def read_all_probes(folder: Path) -> tuple[Probe, ...]:
     """Read every spool of a probe in a folder, by GPU; what is none is left out."""
     found = []
     for path in sorted(folder.glob(f"{SOURCE}.g*.bin")):
-        with contextlib.suppress(InputError):  # cut off in its first line: nothing was probed
+        with contextlib.suppress(CutOffError):  # cut off in its first line: nothing was probed
             found.append(read_probe(path))
     return tuple(sorted(found, key=lambda probe: probe.gpu))
-
-
-def _header(path: Path, content: bytes) -> tuple[dict[str, Any], int]:
-    line, newline, _ = content.partition(b"\n")
-    try:
-        header = json.loads(line) if newline else None
-    except ValueError:
-        header = None
-    if not isinstance(header, dict) or header.get("source") != SOURCE:
-        raise InputError(f"{path} is not the spool of a probe")
-    if header.get("version") != VERSION or not header.keys() >= _KEYS:
-        raise InputError(f"{path} is not the spool of a probe of version {VERSION}")
-    return header, len(line) + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lanescope.codec.fields import Moment
 from lanescope.machine import Machine
 from lanescope.run.run import SCHEMA_VERSION, State
 from lanescope.watch.link_errors import LinkErrors
@@ -64,7 +65,7 @@ class WatchManifest:
 
     command: str
     program: tuple[str, ...]
-    started: str
+    started: Moment
     tool_version: str
     machine: Machine
     start_ns: int

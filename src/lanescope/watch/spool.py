@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.watch.codes import HOST_DEVICE, IntArray
 from lanescope.watch.counter_spool import read_all_counters
@@ -17,6 +16,7 @@ from lanescope.watch.operations import Operations
 from lanescope.watch.probe_spool import read_all_probes
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed
+from lanescope.watch.spool_header import CutOffError
 from lanescope.watch.timeline import Timeline
 from lanescope.watch.trace_spool import Trace, read_trace_spool
 from lanescope.watch.trace_stream import Traced, stream_traces
@@ -75,7 +75,7 @@ def _traced(folder: Path, machine: Machine) -> Traced:
 def _traces(folder: Path) -> list[Trace]:
     found = []
     for path in sorted(folder.glob("trace.*.bin")):
-        with contextlib.suppress(InputError):  # cut off in its first line: nothing was traced
+        with contextlib.suppress(CutOffError):  # cut off in its first line: nothing was traced
             found.append(read_trace_spool(path))
     return found
 

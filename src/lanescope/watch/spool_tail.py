@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from lanescope.watch.codes import IntArray
-from lanescope.watch.counter_spool import LONGEST_HEADER, RECORD, counters_of, header_of
+from lanescope.watch.counter_spool import RECORD, VERSION, CounterHeader, counters_of
 from lanescope.watch.halves import merge_directions
+from lanescope.watch.spool_header import LONGEST_HEADER, header_of
 from lanescope.watch.timeline import Counters
 
 #: Records that are read at once: 1 MiB.
@@ -41,7 +42,7 @@ class SpoolTail:
     def __init__(self, path: Path, most_records: int = _MOST_RECORDS) -> None:
         self._path = path
         self._most_bytes = most_records * RECORD.itemsize
-        self._header: dict[str, Any] | None = None
+        self._header: CounterHeader | None = None
         self._offset = 0
 
     def read(self) -> Iterator[Counters]:
@@ -59,7 +60,8 @@ class SpoolTail:
                 begin = file.read(LONGEST_HEADER)
                 if b"\n" not in begin and len(begin) < LONGEST_HEADER:
                     return
-                self._header, self._offset = header_of(self._path, begin)
+                told = header_of(self._path, begin, CounterHeader, VERSION)
+                self._header, self._offset = told
             while True:
                 file.seek(self._offset)  # behind a record that was there in part
                 content = file.read(self._most_bytes)
@@ -67,7 +69,8 @@ class SpoolTail:
                 if not count:
                     return
                 self._offset += count * RECORD.itemsize
-                yield counters_of(self._header, np.frombuffer(content, RECORD, count=count), {})
+                records = np.frombuffer(content, RECORD, count=count)
+                yield counters_of(self._path, self._header, records)
 
 
 class HalvesTail:

@@ -26,18 +26,21 @@ import dataclasses
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+
+from lanescope.codec.fields import shown
+from lanescope.codec.files import reading
 from lanescope.errors import InputError
-from lanescope.machine.files import dumps_machine, load_machine
+from lanescope.machine.files import dumps_machine
 from lanescope.run.atomic import sync_folder, write_atomically, writing_to
+from lanescope.run.folders import require_new
 from lanescope.run.lock import lock_folder
-from lanescope.run.run import SCHEMA_VERSION, State
-from lanescope.run.store import MACHINE, MANIFEST
+from lanescope.run.manifest import MACHINE, MANIFEST, read_manifest, verb_of
 from lanescope.watch.columns import read_columns, write_columns
 from lanescope.watch.interrupting import Interrupted
 from lanescope.watch.link_error_log import read_link_errors
-from lanescope.watch.run import WATCH, SourceRecord, WatchManifest, WatchRun
+from lanescope.watch.run import WATCH, WatchManifest, WatchRun
 from lanescope.watch.spool import read_spools
 from lanescope.watch.timeline import Timeline
 from lanescope.watch.turn_times import read_turns
@@ -45,6 +48,8 @@ from lanescope.watch.turn_times import read_turns
 SPOOL = "spool"
 #: What a spool is called while it is removed.
 _REMOVED = ".spool"
+#: No record is so far from a watch's start.
+_FAR_NS = 366 * 86_400 * 10**9
 
 
 class WatchFolder:
@@ -58,8 +63,7 @@ class WatchFolder:
 
     def __init__(self, folder: Path, manifest: WatchManifest) -> None:
         with writing_to(folder):
-            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-                raise InputError(f"{folder} is not empty; name an empty folder with --out")
+            require_new(folder)
             self.folder = folder
             try:
                 (folder / SPOOL).mkdir(parents=True)
@@ -114,10 +118,7 @@ def _read_back(folder: Path, written: Timeline) -> Timeline:
     OSError, InputError
         If it cannot be read, or is not all there.
     """
-    try:
-        timeline = read_columns(folder, written.start_ns, written.end_ns)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"the columns in {folder} cannot be read back: {error}") from error
+    timeline = read_columns(folder, written.start_ns, written.end_ns)
     if _lengths(timeline) != _lengths(written):
         raise InputError(f"the columns in {folder} lack records that were written")
     return timeline
@@ -135,48 +136,45 @@ def read_watch(folder: Path) -> WatchRun:
     InputError
         If it is no such folder, of another schema version, or damaged.
     """
-    content = _content(folder)
-    if content.get("verb") != WATCH:
-        raise InputError(f"{folder} is a run of {content.get('verb')!r} and no watch; name another")
-    try:
-        machine = load_machine(folder / MACHINE)
-        fields = {f.name for f in dataclasses.fields(WatchManifest)} - {"machine"}
-        told = {key: value for key, value in content.items() if key in fields}
-        told |= {"program": tuple(told["program"]), "notes": tuple(told["notes"])}
-        told["sources"] = tuple(SourceRecord(**source) for source in told["sources"])
-        told["state"] = State(told["state"])
-        machine = dataclasses.replace(machine, described=content["described"])
-        manifest = WatchManifest(machine=machine, **told)
+    if (verb := verb_of(folder)) != WATCH:
+        raise InputError(f"{folder} is a run of {shown(verb)} and no watch; name another")
+    manifest = read_manifest(WatchManifest, folder)
+    start_ns, end_ns = manifest.start_ns, manifest.end_ns
+    if end_ns is not None and end_ns < start_ns:
+        raise InputError(
+            f"{folder / MANIFEST}: field 'end_ns' is before 'start_ns'; name another run"
+        )
+    with reading(folder):
         if (folder / SPOOL).is_dir():
-            timeline = read_spools(folder / SPOOL, machine, manifest.start_ns, manifest.end_ns)
+            timeline = read_spools(folder / SPOOL, manifest.machine, start_ns, end_ns)
         else:
-            timeline = read_columns(folder, manifest.start_ns, manifest.end_ns)
-        errors, turns = read_link_errors(folder), read_turns(folder)
-    except OSError as error:
-        raise InputError(f"{folder} is not a readable run folder: {error.strerror}") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{folder} is damaged or cut short: {error}; name another run") from error
+            timeline = read_columns(folder, start_ns, end_ns)
+    _require_possible(folder, timeline)
+    errors, turns = read_link_errors(folder), read_turns(folder)
     return WatchRun(manifest, timeline, folder, errors, turns)
+
+
+def _require_possible(folder: Path, timeline: Timeline) -> None:
+    """Refuse times that are not in order, or years from a watch, which nobody gets through.
+
+    Raises
+    ------
+    InputError
+        If there are such; long watches, whose columns stay in their files, are not looked at.
+    """
+    series = [*(c.end_ns for c in timeline.counters), *(p.begin_ns for p in timeline.probes)]
+    for column in series:
+        if isinstance(column, np.ndarray) and np.any(column[1:] < column[:-1]):
+            raise InputError(f"{folder} holds records that are not in order; name another run")
+    found = [timeline.end_ns]
+    series = [c.end_ns for c in timeline.counters]
+    for column in (*series, timeline.operations.start_ns, timeline.ranges.start_ns):
+        if isinstance(column, np.ndarray) and column.size:
+            found += [int(column.min()), int(column.max())]
+    if max(abs(time - timeline.start_ns) for time in found) > _FAR_NS:
+        raise InputError(f"{folder} holds times that are years from its start; name another run")
 
 
 def is_watch(folder: Path) -> bool:
     """Whether a run folder holds a watch."""
-    return bool(_content(folder).get("verb") == WATCH)
-
-
-def _content(folder: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
-        version = content["schema_version"]
-    except OSError as error:
-        raise InputError(f"{folder} is not a readable run folder: {error.strerror}") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{folder / MANIFEST} is damaged or cut short; name another run"
-        ) from error
-    if version > SCHEMA_VERSION:
-        raise InputError(
-            f"{folder} has run schema {version}, this is {SCHEMA_VERSION}; read it with a newer "
-            f"lanescope ({content.get('tool_version', 'unknown')} wrote it)"
-        )
-    return content
+    return verb_of(folder) == WATCH

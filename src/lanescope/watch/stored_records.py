@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from lanescope.codec.tables import Holds, open_table, require_columns, table_errors, values_of
+from lanescope.errors import InputError
+from lanescope.watch.codes import ANY, TRUTH, Range
 from lanescope.watch.stored import Column
 
 #: Row groups of each column that are kept decoded: whoever works slice by slice needs the one
@@ -18,12 +21,29 @@ _KEPT = 2
 
 
 class ParquetRecords:
-    """The columns of a Parquet file; raises OSError and ValueError as pyarrow does."""
+    """The columns of a Parquet file.
 
-    def __init__(self, path: Path) -> None:
-        import pyarrow.parquet as pq
+    Parameters
+    ----------
+    wanted
+        Its columns and between which numbers their values lie, both included.
+    optional
+        Those that may be missing.
 
-        self.file = pq.ParquetFile(path)
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is none, or a column is missing or of another type; and from
+        `read`, if a value is missing or out of its range.
+    """
+
+    def __init__(
+        self, path: Path, wanted: Mapping[str, Range], optional: Collection[str] = ()
+    ) -> None:
+        self._path, self._wanted = path, wanted
+        self.file = open_table(path)
+        types = {n: Holds.TRUTH if span is TRUTH else Holds.WHOLE for n, span in wanted.items()}
+        require_columns(self.file.schema_arrow, path, types, optional)
         counts = [self.file.metadata.row_group(g).num_rows for g in range(self.groups)]
         self._edges = np.concatenate(([0], np.cumsum(counts, dtype=np.int64))).tolist()
         self._kept: dict[str, OrderedDict[int, Column]] = {}
@@ -52,10 +72,21 @@ class ParquetRecords:
         if group not in kept:
             if len(kept) >= _KEPT:
                 kept.popitem(last=False)
-            table = self.file.read_row_group(group, columns=[name], use_threads=False)
-            kept[group] = table.column(0).to_numpy()
+            kept[group] = self._checked(group, name)
         kept.move_to_end(group)
         return kept[group]
+
+    def _checked(self, group: int, name: str) -> Column:
+        with table_errors(self._path):
+            table = self.file.read_row_group(group, columns=[name], use_threads=False)
+        values = values_of(table.column(0), self._path, name)
+        low, high = self._wanted.get(name, ANY)
+        if values.size and not (low <= values.min() and values.max() <= high):
+            raise InputError(
+                f"{self._path}: the column {name!r} holds what is not from {low} to {high}; name "
+                "another run"
+            )
+        return values
 
 
 class SpoolRecords:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 
+from lanescope.codec.fields import Bound
 from lanescope.watch.codes import BoolArray, Direction, IntArray, MemoryKind, What
 from lanescope.watch.operations import Operations
 from lanescope.watch.probe import Probe
@@ -35,6 +37,7 @@ __all__ = [
 #: Which links counters are of.
 PCIE, NVLINK = "pcie", "nvlink"
 LINKS = (PCIE, NVLINK)
+CountedLink = Annotated[str, Bound(" or ".join(LINKS), lambda value: value in LINKS)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

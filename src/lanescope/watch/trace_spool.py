@@ -5,21 +5,21 @@ How its records are found is in trace_records.py.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lanescope.codec.files import read_bytes, reading
 from lanescope.errors import InputError
 from lanescope.watch.codes import UNKNOWN_THREAD
-from lanescope.watch.operations import COLUMNS
+from lanescope.watch.operations import COLUMNS, impossible
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed
+from lanescope.watch.spool_header import header_of
 from lanescope.watch.timeline import Operations, Process
 from lanescope.watch.trace_ranges import ranges_of
 from lanescope.watch.trace_records import (
@@ -86,10 +86,7 @@ def read_trace_spool(path: Path) -> Trace:
     InputError
         If the file is no trace spool or cannot be read.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    content = read_bytes(path)
     header, begin = trace_header(path, content)
     records = Records.found_in(content, begin)
     operations = records.table(Kind.OPERATION, OPERATIONS)
@@ -99,24 +96,35 @@ def read_trace_spool(path: Path) -> Trace:
     lost = int(records.table(Kind.LOSS, COUNTS)["records"].sum())
     process = process_of(header, ends["at_ns"].tolist(), lost, unfinished)
     strings = dict(records.texts(Kind.STRING))
+    calls = outermost(records.table(Kind.CALL, CALLS))
+    found = operations_of(operations[timed], calls, strings, process.pid)
+    if problem := impossible(found):
+        raise InputError(f"{path} is damaged: {problem}; name another run")
     return Trace(
-        operations_of(
-            operations[timed],
-            outermost(records.table(Kind.CALL, CALLS)),
-            strings,
-            process.pid,
-        ),
+        found,
         process,
         unfinished=unfinished,
         notes=tuple(text for _, text in records.texts(Kind.NOTE)),
-        visible_devices=header.get("visible_devices"),
+        visible_devices=header.visible_devices,
         ranges=ranges_of(records.table(Kind.RANGE, EDGES), strings, process.pid),
         managed=managed_of(records.table(Kind.MANAGED, MANAGED), process.pid),
         host_copies=host_copies_of(records.table(Kind.HOST_COPY, HOST_COPIES), process.pid),
     )
 
 
-def process_of(header: Mapping[str, Any], ends: list[int], lost: int, unfinished: int) -> Process:
+@dataclass(frozen=True, slots=True)
+class TraceHeader:
+    """The first line of a spool."""
+
+    source: str
+    version: int
+    pid: int
+    command: tuple[str, ...]
+    start_ns: int
+    visible_devices: str | None = None
+
+
+def process_of(header: TraceHeader, ends: list[int], lost: int, unfinished: int) -> Process:
     """Return whose spool it is.
 
     Parameters
@@ -125,9 +133,9 @@ def process_of(header: Mapping[str, Any], ends: list[int], lost: int, unfinished
         When the trace was ended in order, nanoseconds since 1970; empty when it was cut off.
     """
     return Process(
-        pid=header["pid"],
-        command=shlex.join(header["command"]),
-        start_ns=header["start_ns"],
+        pid=header.pid,
+        command=shlex.join(header.command),
+        start_ns=header.start_ns,
         end_ns=ends[-1] if ends else None,
         complete=bool(ends),
         lost_records=lost,
@@ -143,26 +151,15 @@ def read_notes(path: Path) -> tuple[str, ...]:
     InputError
         If the file is no trace spool or cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(_BEGINNING)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    with reading(path), path.open("rb") as file:
+        content = file.read(_BEGINNING)
     _, begin = trace_header(path, content)
     return tuple(text for _, text in Records.found_in(content, begin).texts(Kind.NOTE))
 
 
-def trace_header(path: Path, content: bytes) -> tuple[Mapping[str, Any], int]:
+def trace_header(path: Path, content: bytes) -> tuple[TraceHeader, int]:
     """Return the first line of a spool, and where its records begin; raises InputError."""
-    end = content.find(b"\n") + 1
-    try:
-        header = json.loads(content[:end])
-        if header["source"] == "trace" and header["version"] == 1:
-            header["pid"], header["command"], header["start_ns"]
-            return header, end
-    except (ValueError, TypeError, KeyError):
-        pass
-    raise InputError(f"{path} is no trace of this version of lanescope; watch the program again")
+    return header_of(path, content, TraceHeader, 1, "trace")
 
 
 def outermost(calls: Table) -> Table:

@@ -18,12 +18,11 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from lanescope.errors import InputError
 from lanescope.watch.columns import stored_operations, write_operation_pieces
 from lanescope.watch.operations import Operations
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed
-from lanescope.watch.stored_records import ParquetRecords
+from lanescope.watch.spool_header import CutOffError
 from lanescope.watch.timeline import Process
 from lanescope.watch.trace_ranges import ranges_of
 from lanescope.watch.trace_records import (
@@ -111,9 +110,9 @@ def stream_traces(paths: list[Path], renumbered: Renumbered) -> Traced:
         write_operation_pieces(
             file, (piece for path in paths for piece in _pieces(path, told, renumbered))
         )
-        records = ParquetRecords(file)  # stays open when its name is gone
+        operations = stored_operations(file, tuple(told.names))  # open when its name is gone
     return Traced(
-        stored_operations(records, tuple(told.names)),
+        operations,
         tuple(told.processes),
         Ranges.concat(told.ranges),
         Managed.concat(told.managed),
@@ -123,14 +122,14 @@ def stream_traces(paths: list[Path], renumbered: Renumbered) -> Traced:
 
 def _pieces(path: Path, told: _Told, renumbered: Renumbered) -> Iterator[Operations]:
     """Yield a process's operations, and tell the rest."""
-    with path.open("rb") as file, contextlib.suppress(InputError):
+    with path.open("rb") as file, contextlib.suppress(CutOffError):
         header, begin = trace_header(path, file.read(_BLOCK))
         file.seek(begin)
         strings: dict[int, str] = {}
         ends, lost, unfinished = [], 0, 0
         calls: list[Table] = []
         beside = _Beside()
-        pid, visible = header["pid"], header.get("visible_devices")
+        pid, visible = header.pid, header.visible_devices
         waiting = np.empty(0, OPERATIONS)
 
         def waited() -> Operations:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from lanescope.errors import NotMeasuredError
+from lanescope.codec.fields import FieldError, Signed, build
+from lanescope.codec.files import read_json
+from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.run.atomic import write_atomically, writing_to
 from lanescope.run.folders import default_runs_folder
@@ -41,12 +43,12 @@ class TracingCost:
         When, such as 2026-11-21.
     """
 
-    copy_seconds: float
-    copy_low: float
-    copy_high: float
-    kernel_seconds: float
-    kernel_low: float
-    kernel_high: float
+    copy_seconds: Signed
+    copy_low: Signed
+    copy_high: Signed
+    kernel_seconds: Signed
+    kernel_low: Signed
+    kernel_high: Signed
     gpu: str
     driver: str | None
     day: str
@@ -95,11 +97,10 @@ def keep(cost: TracingCost, runs: Path | None = None) -> Path:
 
 
 def kept(machine: Machine, runs: Path | None = None) -> TracingCost | None:
-    """Return what was measured on this machine before; None when nothing was."""
+    """Return what was measured on this machine before; None when nothing was, or is damaged."""
     try:
-        told = json.loads(((runs or default_runs_folder()) / _FILE).read_text())
-        cost = TracingCost(**told)
-    except (OSError, ValueError, TypeError):
+        cost = build(TracingCost, read_json((runs or default_runs_folder()) / _FILE))
+    except (InputError, FieldError):
         return None
     here = machine.gpus[0].name if machine.gpus else None
     return cost if (cost.gpu, cost.driver) == (here, machine.driver) else None

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lanescope.codec.fields import FieldError, Positive, build
+from lanescope.codec.files import fields_of, read_json
 from lanescope.measurement.statistics import median_interval
 from lanescope.run.atomic import write_atomically, writing_to
 
@@ -28,8 +30,8 @@ class Turns:
         Of each turn: without and with watching.
     """
 
-    plain: tuple[float, ...]
-    watched: tuple[float, ...]
+    plain: tuple[Positive, ...]
+    watched: tuple[Positive, ...]
 
     @property
     def slowdown(self) -> tuple[float, float, float]:
@@ -50,11 +52,14 @@ def read_turns(folder: Path) -> Turns | None:
 
     Raises
     ------
-    OSError, ValueError, KeyError
+    InputError
         If they cannot be read or are damaged.
     """
     path = folder / TURNS
     if not path.exists():
         return None
-    told = json.loads(path.read_text())
-    return Turns(tuple(told["plain"]), tuple(told["watched"]))
+    with fields_of(path, "name another run"):
+        told = build(Turns, read_json(path))
+        if not told.plain or len(told.plain) != len(told.watched):
+            raise FieldError("it has no turns, or not as many watched as plain", "watched")
+        return told

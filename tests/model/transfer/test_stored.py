@@ -88,16 +88,16 @@ def broken(**changes):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "are not JSON"),
+        ("{", "is not JSON"),
         ("[]", "it has no 'schema'"),
         ('{"name": "x"}', "it has no 'schema'"),
-        (broken(schema=2), "have schema 2, this lanescope reads 1"),
+        (broken(schema=2), "has version 2 of its schema, this lanescope reads 1"),
         (broken(colour="red"), "unknown field 'colour'"),
         (broken(h2dd={}), "did you mean 'h2d'"),
         (broken(origin="guessed"), "'guessed', not one of measured, published, derived"),
         (broken(copy_engines=3), "must be 1 or 2"),
         (broken(copy_engines="two"), "is 'two', not a whole number"),
-        (broken(h2d=5), "must be a table"),
+        (broken(h2d=5), "not a table"),
         (broken(h2d={"first": {"value": 1, "low": 0, "high": 2}}), "'per_byte' is missing"),
         (broken(errors={"count": -1, "median": 0, "p95": 0, "most": 0}), "zero or more"),
     ],
@@ -114,7 +114,7 @@ def test_a_broken_file_is_one_sentence(text, words):
 def test_numbers_that_cannot_be_are_refused():
     told = json.loads(dumps(fitted()))
     told["h2d"]["gap"]["low"] = told["h2d"]["gap"]["high"] * 2
-    with pytest.raises(InputError, match=r"mine.json: .*'gap' .* is not within"):
+    with pytest.raises(InputError, match=r"mine.json: .*'gap': .* is not within"):
         parse(json.dumps(told), "mine.json")
     told = json.loads(dumps(fitted()))
     told["d2h"]["per_byte"] = {"value": 0, "low": 0, "high": 0}

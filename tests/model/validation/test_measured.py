@@ -59,7 +59,7 @@ def test_a_run_is_found_by_its_folder_its_file_and_its_name(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"schema": 9}, "another schema"),
+        ({"schema": 9}, "has version 9 of its schema"),
         ({"grid": [64, 48]}, "must have 3 entries"),
         ({"grid": [64, 0, 10]}, "no points"),
         ({"cases": [{"kernel": "sort"}]}, "'sort', not one of state"),
@@ -85,5 +85,5 @@ def test_times_that_cannot_be_are_refused(tmp_path):
             load(path)
     for text in ("", "{", "[]", '{"schema": 1}'):
         path.write_text(text)
-        with pytest.raises(InputError, match="run it again"):
+        with pytest.raises(InputError, match=FILE):
             load(path)

@@ -177,7 +177,7 @@ def test_what_cannot_be_measured_is_refused_before_it_begins(host, two_gpus, tmp
         record(replace(two_gpus, gpus=(), links=()), 0, SIDES, fitted(), tmp_path / "run")
     (tmp_path / "full").write_text("")
     for taken in (tmp_path, tmp_path / "full"):
-        with pytest.raises(InputError, match="not empty"):
+        with pytest.raises(InputError, match="an empty folder"):
             record(two_gpus, 0, SIDES, fitted(), taken)
     assert not host.ran
 

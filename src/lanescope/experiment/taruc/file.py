@@ -6,18 +6,18 @@ import dataclasses
 import difflib
 import importlib.resources
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
+from lanescope.codec.fields import FieldError, build
+from lanescope.codec.files import parse_toml, read_text
+from lanescope.codec.lines import line_of
 from lanescope.errors import InputError
 from lanescope.experiment.sizes import parse_size
 from lanescope.experiment.taruc.infile import parse_in_file
 from lanescope.experiment.taruc.names import SECTIONS, named, normalised
 from lanescope.experiment.taruc.parameters import Parameters, require_sound
 from lanescope.experiment.taruc.text import parameters_text
-from lanescope.machine.lines import line_of
-from lanescope.machine.typed import FieldError, build
 
 #: The suite that runs when nobody names a file.
 DEFAULT = "default"
@@ -72,10 +72,7 @@ def parse_parameters(text: str, name: str) -> Parameters:
     InputError
         If the text is broken: with line and key.
     """
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"parameter file {name} is not TOML: {error}") from error
+    table = parse_toml(text, f"parameter file {name}")
     written: dict[tuple[str, str], str] = {}
     try:
         parameters = build(Parameters, _translated(table, written))
@@ -90,12 +87,7 @@ def parse_parameters(text: str, name: str) -> Parameters:
 
 
 def _read(path: Path) -> ParameterFile:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot read parameter file {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"parameter file {path} is not a text file") from error
+    text = read_text(path, f"parameter file {path}")
     if path.suffix == ".in":
         parameters = parse_in_file(text, str(path))
         return ParameterFile(parameters, parameters_text(parameters))

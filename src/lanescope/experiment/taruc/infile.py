@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from lanescope.codec.fields import FieldError, build, shown
 from lanescope.errors import InputError
 from lanescope.experiment.taruc.names import NAMES, Named, normalised
 from lanescope.experiment.taruc.parameters import Parameters, require_sound
-from lanescope.machine.typed import FieldError, build
 
 _WORDS = {"text": "a name", "bool": "true or false", "int": "a whole number"}
 #: So that a later multiplication stays a size.
@@ -43,8 +43,8 @@ def parse_in_file(text: str, name: str) -> Parameters:
         home[entry.key] = _value(entry, line, f"parameter file {name}, line {number}")
     if (extra := next(lines, None)) is not None:
         raise InputError(
-            f"parameter file {name}, line {extra[0]}: {extra[1].strip()!r} stands behind the last "
-            "parameter; take it out"
+            f"parameter file {name}, line {extra[0]}: {shown(extra[1].strip())} stands behind the "
+            "last parameter; take it out"
         )
     try:
         parameters = build(Parameters, table)
@@ -67,7 +67,7 @@ def _value(entry: Named, line: str, where: str) -> Any:
     value = text.strip()
     if not equals or normalised(label) != normalised(entry.label):
         raise InputError(
-            f"{where}: expected '{entry.label} = {_WORDS[entry.kind]}', found {line.strip()!r}"
+            f"{where}: expected '{entry.label} = {_WORDS[entry.kind]}', found {shown(line.strip())}"
         )
     if entry.kind == "text" and value:
         return value
@@ -75,4 +75,4 @@ def _value(entry: Named, line: str, where: str) -> Any:
         return value.lower() == "true"
     if entry.kind == "int" and re.fullmatch(rf"[0-9]{{1,{_MOST_DIGITS}}}", value):
         return int(value) * entry.factor
-    raise InputError(f"{where}: {entry.label!r} is {value!r}, not {_WORDS[entry.kind]}")
+    raise InputError(f"{where}: {entry.label!r} is {shown(value)}, not {_WORDS[entry.kind]}")

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lanescope.calls import checked
+from lanescope.codec.fields import FieldError
 from lanescope.experiment.sizes import Bytes
-from lanescope.machine.typed import FieldError
 
 WORD_BYTES = 8
 #: Beyond, neighbouring sizes differ by a few per cent.

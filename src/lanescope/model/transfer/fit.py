@@ -161,7 +161,8 @@ def _launching(measured: Sequence[Measured]) -> Launching | None:
         return None
     count = max(launches)
     many, linked = launches[count], events[0]
-    assert many.held is not None
+    if many.held is None:
+        return None
     call = median_of(many.calls).map(lambda seconds: seconds / count)
     # A recording and a wait for each kernel more than without events.
     more = (median_of(linked.calls).value - median_of(many.calls).value) / (

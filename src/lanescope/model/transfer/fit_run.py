@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 
+from lanescope.codec.fields import build
+from lanescope.codec.files import fields_of, read_json
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.machine.files import dumps_machine
@@ -24,8 +26,9 @@ from lanescope.model.transfer.parameters import LinkParameters
 from lanescope.model.transfer.samples import FILE as SAMPLES
 from lanescope.model.transfer.samples import Measured, read_measured, write_measured
 from lanescope.model.transfer.stored import FILE as PARAMETERS
-from lanescope.model.transfer.stored import link_text, machine_key, save
+from lanescope.model.transfer.stored import dumps, link_text, machine_key, parse, save
 from lanescope.run.atomic import write_atomically, writing_to
+from lanescope.run.folders import require_new
 
 FACTS = "fit.json"
 MACHINE = "machine.toml"
@@ -57,9 +60,8 @@ def store_samples(
     InputError
         If the folder cannot be written, or holds something.
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not empty; name an empty folder with --out")
     with writing_to(folder):
+        require_new(folder)
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / MACHINE, dumps_machine(machine).encode())
         told = json.dumps(dataclasses.asdict(facts), indent=1) + "\n"
@@ -89,19 +91,21 @@ def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[Measured, ...]]:
             f"{folder} holds no fit: it has no {SAMPLES} and {FACTS}; name a run of 'lanescope "
             "model fit'"
         )
-    measured = read_measured(folder / SAMPLES)
-    parameters = fit(measured, _facts(folder / FACTS))
+    measured, facts = read_measured(folder / SAMPLES), _facts(folder / FACTS)
+    try:
+        parameters = fit(measured, facts)
+        parse(dumps(parameters), "the fit")  # numbers that no link has are none
+    except (ArithmeticError, LookupError, ValueError, InputError) as error:
+        own = isinstance(error, InputError)
+        why = str(error) if own else "its points are too few, or contradict each other"
+        raise InputError(f"{folder / SAMPLES} cannot be fitted: {why}") from error
     save(parameters, folder / PARAMETERS)
     return parameters, measured
 
 
 def _facts(path: Path) -> LinkFacts:
-    try:
-        return LinkFacts(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(
-            f"{path} does not say what was measured ({error}); run 'lanescope model fit' again"
-        ) from error
+    with fields_of(path, "name another run, or run 'lanescope model fit' again"):
+        return build(LinkFacts, read_json(path))
 
 
 def _write(folder: Path, measured: list[Measured]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lanescope.codec.fields import PositiveInt
 from lanescope.model.transfer.parameters import Way
 
 LEAST_BYTES = 8
@@ -99,11 +100,21 @@ class Point:
     kind: Kind
     h2d_bytes: int = 0
     d2h_bytes: int = 0
-    streams: int = 1
+    streams: PositiveInt = 1
     reads: int = 0
     writes: int = 0
     work: int = 0
     held_out: bool = False
+
+    def __post_init__(self) -> None:
+        both = self.h2d_bytes > 0, self.d2h_bytes > 0
+        if self.kind in (Kind.COPIES, Kind.PAGEABLE) and both[0] == both[1]:
+            raise ValueError(f"{self.kind} go one way")
+        if self.kind in (Kind.DUPLEX, Kind.EXPLICIT_MAPPED) and both != (True, True):
+            raise ValueError(f"{self.kind} goes both ways")
+        by_kernel = self.kind in (Kind.EXPLICIT_MAPPED, Kind.MAPPED, Kind.PACED)
+        if by_kernel and not (self.reads or self.writes):
+            raise ValueError(f"a kernel that is {self.kind} reads or writes")
 
     @property
     def way(self) -> Way:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lanescope.errors import InputError
+from lanescope.codec.fields import FieldError, Positive, build
+from lanescope.codec.files import fields_of
+from lanescope.codec.tables import read_rows
 from lanescope.measurement.result import FloatArray
 from lanescope.measurement.statistics import median_interval
 from lanescope.model.transfer.estimate import Estimate
-from lanescope.model.transfer.points import Kind, Point
+from lanescope.model.transfer.points import Point
 from lanescope.run.atomic import replace_when_written
 
 if TYPE_CHECKING:
@@ -77,7 +79,11 @@ def write_measured(path: Path, measured: Sequence[Measured]) -> None:
         for one in measured
     ]
     table = pa.Table.from_pylist(rows, schema=_schema())
-    replace_when_written(path, lambda part: pq.write_table(table, part, compression="zstd"))
+
+    def write(temporary: Path) -> None:
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+    replace_when_written(path, write)
 
 
 def read_measured(path: Path) -> tuple[Measured, ...]:
@@ -88,28 +94,34 @@ def read_measured(path: Path) -> tuple[Measured, ...]:
     InputError
         If the file is not such a table.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        rows = pq.read_table(path).to_pylist()
-        return tuple(_measured(row) for row in rows)
-    except (OSError, pa.ArrowException, ValueError, TypeError, KeyError) as error:
-        raise InputError(
-            f"{path} holds no samples of a fit ({error}); run 'lanescope model fit' again"
-        ) from error
+    with fields_of(path, "run 'lanescope model fit' again"):
+        return tuple(_measured(row, number) for number, row in enumerate(read_rows(path)))
 
 
-def _measured(row: dict[str, Any]) -> Measured:
-    calls, seconds, held = (row.pop(name) for name in _TIMES)
-    round_ = row.pop("round", 0)
-    point = Point(**{**row, "kind": Kind(row["kind"])})
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """The samples of a stored row."""
+
+    calls: tuple[float, ...]
+    seconds: tuple[Positive, ...]
+    held: tuple[float, ...] | None
+    round: int = 0
+
+
+def _measured(row: dict[str, Any], number: int) -> Measured:
+    own = {key: row.pop(key) for key in (*_TIMES, "round") if key in row}
+    times = build(_Times, own, "rows", number)
+    point = build(Point, row, "rows", number)
+    count = len(times.seconds)
+    held = count if times.held is None else len(times.held)
+    if not count or (len(times.calls), held) != (count, count):
+        raise FieldError("it has no times, or not as many of each kind", "seconds", "rows", number)
     return Measured(
         point,
-        np.array(calls, np.float64),
-        np.array(seconds, np.float64),
-        None if held is None else np.array(held, np.float64),
-        round_,
+        np.array(times.calls, np.float64),
+        np.array(times.seconds, np.float64),
+        None if times.held is None else np.array(times.held, np.float64),
+        times.round,
     )
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from lanescope.calls import checked
+from lanescope.codec.fields import FieldError, build
+from lanescope.codec.files import fields_of, parse_json, read_text, require_version
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine.machine import LinkKind, Machine
-from lanescope.machine.typed import FieldError, build
 from lanescope.model.transfer.parameters import LinkParameters
 from lanescope.run.atomic import write_atomically, writing_to
 from lanescope.run.folders import default_runs_folder
@@ -55,15 +56,7 @@ def load(path: Path) -> LinkParameters:
     InputError
         If it cannot be read or is broken, with the field.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot read link parameters {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"link parameters {path} are no text; name a file that {_FIT} wrote"
-        ) from error
-    return parse(text, str(path))
+    return parse(read_text(path, f"link parameters {path}"), str(path))
 
 
 def parse(text: str, name: str) -> LinkParameters:
@@ -74,30 +67,20 @@ def parse(text: str, name: str) -> LinkParameters:
     InputError
         If the text is broken.
     """
-    try:
-        table = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(
-            f"link parameters {name} are not JSON ({error}); name a file that {_FIT} wrote"
-        ) from error
+    return parameters_of(parse_json(text, name), name)
+
+
+def parameters_of(table: Any, name: str) -> LinkParameters:
+    """Return the parameters that a file's table holds; raises `InputError` as `parse` does."""
     if not isinstance(table, dict) or "schema" not in table:
         raise InputError(
             f"{name} holds no link parameters: it has no 'schema'; name a file that {_FIT} wrote"
         )
-    schema = table.pop("schema")
-    if schema != SCHEMA:
-        raise InputError(
-            f"link parameters {name} have schema {schema!r}, this lanescope reads {SCHEMA}; "
-            f"run {_FIT} again"
-        )
-    try:
-        parameters = build(LinkParameters, _without_unknown(table))
+    with fields_of(f"link parameters {name}", f"correct it or run {_FIT} again"):
+        require_version(table["schema"], SCHEMA, name)
+        known = {key: value for key, value in table.items() if key != "schema"}
+        parameters = build(LinkParameters, known)
         _require_sensible(parameters)
-    except FieldError as error:
-        where = f"{error.inside or error.table}: " if error.inside or error.table else ""
-        raise InputError(
-            f"link parameters {name}: {where}{error}; correct it or run {_FIT} again"
-        ) from error
     return parameters
 
 

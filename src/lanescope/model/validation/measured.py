@@ -7,15 +7,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from lanescope.codec.fields import FieldError, build
+from lanescope.codec.files import fields_of, read_json, require_version
 from lanescope.errors import InputError
 from lanescope.grid.case import GridCase
 from lanescope.grid.equations import Equation
 from lanescope.grid.reference import Kernel
-from lanescope.machine.typed import FieldError, build
 from lanescope.model.overlap.methods import Method
 from lanescope.model.transfer import stored
 from lanescope.model.transfer.estimate import Estimate
@@ -246,24 +246,17 @@ def load(path: Path) -> Validation:
         If it cannot be read, or is no such file.
     """
     again = f"name a run of {_VALIDATE}, or run it again"
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON ({error}); {again}") from error
+    table = read_json(path)
     if not isinstance(table, dict) or "cases" not in table:
         raise InputError(f"{path} holds no measured cases; {again}")
-    if table.pop("schema", None) != SCHEMA:
-        raise InputError(f"{path} has another schema than {SCHEMA}, which is read here; {again}")
-    known = table.pop("parameters", None)
-    parameters = None if known is None else stored.parse(json.dumps(known), f"in {path}")
-    try:
-        found = build(Validation, _without_unknown(table))
+    with fields_of(path, again):
+        require_version(table.get("schema"), SCHEMA, path, writer=table.get("tool_version"))
+        if (known := table.get("parameters")) is not None:
+            known = stored.parameters_of(known, f"in {path}")
+        told = {key: value for key, value in table.items() if key != "schema"}
+        found = build(Validation, told | {"parameters": known})
         _require_whole(found)
-    except (FieldError, InputError) as error:
-        raise InputError(f"{path}: {error}; {again}") from error
-    return dataclasses.replace(found, parameters=parameters)
+    return found
 
 
 def _require_whole(found: Validation) -> None:
@@ -278,11 +271,3 @@ def _require_whole(found: Validation) -> None:
                 raise FieldError(f"{case.name}: {what} must have times above zero", what)
     if min(found.grid) < 1:
         raise FieldError("field 'grid' has no points", "grid")
-
-
-def _without_unknown(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _without_unknown(v) for k, v in value.items() if v is not None}
-    if isinstance(value, list):
-        return [_without_unknown(v) for v in value]
-    return value

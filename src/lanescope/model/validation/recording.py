@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 
 from lanescope._version import __version__
-from lanescope.errors import InputError
 from lanescope.grid.profiles import ocean
 from lanescope.machine import Machine
 from lanescope.model.overlap.methods import Method
@@ -23,23 +22,12 @@ from lanescope.model.validation.measuring import (
     measure_cases,
     require_gpu,
 )
+from lanescope.run.folders import require_new
 
 #: Told what is measured next, how much is done, and how much there is.
 Progress = Callable[[str, int, int], None]
 
 _SEED = 0
-
-
-def require_empty(folder: Path) -> None:
-    """Refuse to write into a folder that holds something.
-
-    Raises
-    ------
-    InputError
-        If it does, or is no folder.
-    """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} is not empty; name an empty folder with --out")
 
 
 def record(
@@ -64,7 +52,7 @@ def record(
         If there is no room for the grid, or the GPU does not do it.
     """
     require_gpu(machine, gpu)
-    require_empty(folder)
+    require_new(folder)
     tell = progress or (lambda *_: None)
     found = Validation(
         gpu=machine.gpu(gpu).name,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from lanescope.codec.fields import build
 from lanescope.errors import InputError
 from lanescope.units.bandwidth import bandwidth_gbs
 
@@ -29,6 +30,10 @@ class Step:
     h2d_bytes: int
     d2h_bytes: int
     copies: int
+
+    def __post_init__(self) -> None:
+        if self.end_ns < self.begin_ns:
+            raise ValueError(f"step {self.name!r} ends before it begins")
 
     @property
     def seconds(self) -> float:
@@ -58,7 +63,7 @@ def parse_steps(text: str) -> tuple[Step, ...]:
     """
     try:
         return steps_of(json.loads(text.strip().splitlines()[-1])["steps"])
-    except (IndexError, KeyError, TypeError, ValueError) as error:
+    except (LookupError, RecursionError, TypeError, ValueError) as error:
         raise InputError(
             "the program has not told its steps; run it alone to see why: python3 -m "
             "lanescope.examples NAME --json"
@@ -66,9 +71,8 @@ def parse_steps(text: str) -> tuple[Step, ...]:
 
 
 def steps_of(values: Sequence[dict[str, Any]]) -> tuple[Step, ...]:
-    """Return steps of plain values; a `KeyError` if one is missing."""
-    keys = Step.__slots__
-    return tuple(Step(**{key: value[key] for key in keys}) for value in values)
+    """Return steps of plain values; raises `FieldError`."""
+    return tuple(build(Step, one, "steps", i, others=True) for i, one in enumerate(values))
 
 
 def steps_json(steps: Sequence[Step]) -> list[dict[str, Any]]:

@@ -20,14 +20,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lanescope.errors import InputError
+from lanescope.codec.fields import FieldError, Moment, build
+from lanescope.codec.files import fields_of, read_json
 from lanescope.machine import Machine
-from lanescope.machine.files import dumps_machine, load_machine
+from lanescope.machine.files import dumps_machine
 from lanescope.run.atomic import write_atomically, writing_to
+from lanescope.run.folders import require_new
+from lanescope.run.manifest import MACHINE, MANIFEST, read_manifest, verb_of
 from lanescope.run.run import SCHEMA_VERSION, State
-from lanescope.run.store import MACHINE, MANIFEST
 from lanescope.watch.chapters.plan import Program, Turn, turns
-from lanescope.watch.chapters.steps import Step, steps_json, steps_of
+from lanescope.watch.chapters.steps import Step, steps_json
 from lanescope.watch.run import WatchRun
 from lanescope.watch.store import is_watch, read_watch
 from lanescope.watch.stored import in_memory
@@ -36,6 +38,7 @@ from lanescope.watch.stored import in_memory
 REPRODUCE = "reproduce"
 THESIS = "pcie-thesis"
 STEPS = "steps.json"
+_MOST_REPETITIONS = 10_000
 CHAPTERS = "chapters.json"
 
 
@@ -52,7 +55,7 @@ class Asked:
     """
 
     command: str
-    started: str
+    started: Moment
     tool_version: str
     machine: Machine
     gpu: int
@@ -120,8 +123,7 @@ class ReproductionFolder:
 
     def __init__(self, folder: Path, asked: Asked) -> None:
         with writing_to(folder):
-            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-                raise InputError(f"{folder} is not empty; name an empty folder with --out")
+            require_new(folder)
             folder.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / MACHINE, dumps_machine(asked.machine).encode())
         self.folder = folder
@@ -159,10 +161,7 @@ class ReproductionFolder:
 
 def is_reproduction(folder: Path) -> bool:
     """Whether a run folder holds a reproduction."""
-    try:
-        return bool(json.loads((folder / MANIFEST).read_text()).get("verb") == REPRODUCE)
-    except (OSError, ValueError, AttributeError):
-        return False
+    return verb_of(folder) == REPRODUCE
 
 
 def read_reproduction(folder: Path) -> Reproduction:
@@ -173,30 +172,29 @@ def read_reproduction(folder: Path) -> Reproduction:
     InputError
         If it is none, of another schema version, or damaged.
     """
-    try:
-        content = json.loads((folder / MANIFEST).read_text())
-        if content["schema_version"] > SCHEMA_VERSION:
-            raise InputError(
-                f"{folder} has run schema {content['schema_version']}, this is {SCHEMA_VERSION}; "
-                f"read it with lanescope {content.get('tool_version', 'of then')}"
-            )
-        keys = set(Asked.__slots__) - {"machine", "programs", "state", "notes"}
-        programs = tuple(
-            Program(**{**one, "arguments": tuple(one["arguments"])}) for one in content["programs"]
-        )
-        asked = Asked(
-            **{key: content[key] for key in keys},
-            machine=load_machine(folder / MACHINE),
-            programs=programs,
-            state=State(content["state"]),
-            notes=tuple(content["notes"]),
-        )
-        done = _done(folder, turns(programs, asked.repetitions))
-    except OSError as error:
-        raise InputError(f"{folder} is not a readable run folder: {error.strerror}") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{folder} is damaged or cut short: {error}; name another run") from error
-    return Reproduction(asked, done, folder)
+    asked = read_manifest(Asked, folder)
+    with fields_of(folder / MANIFEST, "name another run"):
+        _require_possible(asked)
+    return Reproduction(asked, _done(folder, turns(asked.programs, asked.repetitions)), folder)
+
+
+def _require_possible(asked: Asked) -> None:
+    """Check what a manifest tells; raises `FieldError`."""
+    if asked.gpu not in {gpu.index for gpu in asked.machine.gpus}:
+        raise FieldError(f"its machine.toml has no g{asked.gpu}", "gpu")
+    if not 1 <= asked.repetitions <= _MOST_REPETITIONS:
+        raise FieldError(f"field 'repetitions' is {asked.repetitions}, which cannot be", "gpu")
+    keys = [program.key for program in asked.programs]
+    if len(set(keys)) < len(keys) or any(Path(key).name != key for key in keys):
+        raise FieldError("the 'key' of a program is there twice or names no folder", "key")
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a program told of a turn; see `Done`."""
+
+    steps: tuple[Step, ...]
+    error: str | None
 
 
 def _done(folder: Path, planned: Sequence[Turn]) -> tuple[Done, ...]:
@@ -204,6 +202,7 @@ def _done(folder: Path, planned: Sequence[Turn]) -> tuple[Done, ...]:
     for turn in planned:
         place = folder / turn.folder
         if (place / STEPS).is_file():
-            told = json.loads((place / STEPS).read_text())
-            found.append(Done(turn, place, steps_of(told["steps"]), told["error"]))
+            with fields_of(place / STEPS, "name another run"):
+                told = build(_Told, read_json(place / STEPS))
+            found.append(Done(turn, place, told.steps, told.error))
     return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lanescope.machine.typed import FieldError
+from lanescope.codec.fields import FieldError
 
 
 def line_of(text: str, error: FieldError) -> int:

@@ -1,0 +1,1 @@
+"""Dataclasses from JSON, TOML and Parquet, and errors that name the file and the field."""

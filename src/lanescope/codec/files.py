@@ -1,0 +1,142 @@
+"""Stored files as text, JSON and TOML; whatever is wrong is one sentence that names the file."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lanescope.codec.fields import FieldError, shown
+from lanescope.errors import InputError
+
+T = TypeVar("T")
+
+
+def read_bytes(path: Path, name: str = "") -> bytes:
+    """Return what a file holds; raises `InputError` if it cannot be read."""
+    with reading(name or path):
+        return path.read_bytes()
+
+
+def read_text(path: Path, name: str = "") -> str:
+    """Return the text of a file; raises `InputError` if it cannot be read or is no UTF-8.
+
+    `name` is for messages where the path alone would not say what it should be.
+    """
+    content = read_bytes(path, name)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name or path} is not a text file (byte {error.start} is no UTF-8); name another file"
+        ) from error
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file holds; raises `InputError` as `read_text` and `parse_json` do."""
+    return parse_json(read_text(path), str(path))
+
+
+def parse_json(text: str, name: str) -> Any:
+    """Return what a JSON text holds; `name` is the file's for messages.
+
+    Raises
+    ------
+    InputError
+        If it is no JSON, is cut short, has a field twice or a number that is none.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_table, parse_constant=_no_number)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise InputError(
+            f"{name} is not JSON, or is cut short: {place}: {error.msg}; name another file"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        why = str(error) if isinstance(error, FieldError) else "it is nested or long beyond reason"
+        raise InputError(f"{name} is damaged: {why}; name another file") from error
+
+
+def parse_toml(text: str, name: str) -> dict[str, Any]:
+    """Return what a TOML text holds; `name` is the file's for messages; raises `InputError`."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        known = isinstance(error, tomllib.TOMLDecodeError)
+        why = str(error) if known else "it is nested or long beyond reason"
+        raise InputError(f"{name} is not TOML: {why}") from error
+
+
+@contextmanager
+def reading(path: Path | str) -> Iterator[None]:
+    """Turn the system's errors while a file or folder is read into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or "it is damaged"
+        raise InputError(f"cannot read {path}: {why}; name another file") from error
+    except ValueError as error:  # a name with a NUL
+        raise InputError(f"cannot read {str(path)!r}: {error}; name another file") from error
+
+
+@contextmanager
+def fields_of(name: str | Path, remedy: str = "name another file") -> Iterator[None]:
+    """Turn what is wrong with a field into a sentence that names its file.
+
+    Raises
+    ------
+    InputError
+        For each `FieldError`.
+    """
+    try:
+        yield
+    except FieldError as error:
+        raise InputError(f"{name}: {error.in_full}; {remedy}") from error
+
+
+def require_version(
+    found: object, newest: int, name: str | Path, *, oldest: int = 1, writer: object = None
+) -> int:
+    """Return the version of a file's layout if this lanescope reads it.
+
+    Parameters
+    ----------
+    writer
+        The version of lanescope that wrote it, where the file says so.
+
+    Raises
+    ------
+    FieldError
+        If it is no version.
+    InputError
+        If it is another one; says which lanescope reads it.
+    """
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        raise FieldError(f"the version of its schema is {shown(found)}, not a whole number", "")
+    if oldest <= found <= newest:
+        return found
+    by = "a newer lanescope" if found > newest else "an older lanescope"
+    if isinstance(writer, str) and re.fullmatch(r"[\w.+-]{1,40}", writer):
+        by += f", such as {writer}, which wrote it"
+    reads = f"{oldest} to {newest}" if oldest < newest else f"{newest}"
+    raise InputError(
+        f"{name} has version {shown(found)} of its schema, this lanescope reads {reads}; read it "
+        f"with {by}"
+    )
+
+
+def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FieldError(f"the field {shown(twice)} is there twice", twice)
+    return table
+
+
+def _no_number(text: str) -> Any:
+    raise FieldError(f"{text} is no number", "")
