@@ -105,7 +105,7 @@ def test_what_is_right_comes_in_one_form(name, given, taken):
         ("count", 2**70, "give a whole number"),
         pytest.param("count", 10**5000, "a number of thousands of digits", id="digits"),
         ("count", "1", "cannot be '1'; give"),
-        ("count", np.timedelta64(1), "of type timedelta64"),
+        ("count", np.timedelta64(1, "s"), "of type timedelta64"),
         ("share", float("nan"), "cannot be nan; give a number, 0 or more"),
         ("share", float("inf"), "cannot be inf"),
         ("words", b"x", "cannot be b'x'; give text"),

@@ -115,7 +115,7 @@ def test_the_last_cases_are_those_that_are_left_out(two_gpus, within):
 
 def test_without_any_time_nothing_is_begun(two_gpus):
     engine = Slow()
-    found, late = measured(two_gpus, engine, 3, -1.0)
+    found, late = measured(two_gpus, engine, 3, 0.0)
     assert (found, len(late), engine.batches) == ([], 3, [])
 
 

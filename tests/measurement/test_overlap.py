@@ -48,3 +48,19 @@ def test_threads_that_take_turns_on_a_cpu_are_not_each_as_fast_as_alone():
     # common from 10 to 50: two turns of each
     assert np.concatenate(shares) == pytest.approx([2.0, 2.0])
     assert shares_of_common_time([[(0, 1)], [(2, 3)]])[0].size == 0
+
+
+def test_a_slow_copy_has_a_window_although_a_fast_one_ends_early():
+    """Two H100s: PCIe both ways on both, beside NVLink, which is done after 47 ms."""
+    slow = [[20.2, 40.3, 60.1], [12.2, 24.8, 37.3, 49.5], [20.1, 40.1, 60.0]]
+    fast = [1.48 + 1.385 * i for i in range(34)]
+    found = overlapping_windows([*slow, fast])
+    assert [one.size for one in found] == [1, 2, 1, 33]
+    assert found[0] == pytest.approx([20.1])
+    assert found[1] == pytest.approx([12.6, 12.5])
+
+
+def test_a_copy_that_begins_late_is_waited_for_all_the_same():
+    late = [101.0, 102.0, 103.0]
+    early = [10.0, 20.0, 90.0, 99.0]
+    assert overlapping_windows([early, late])[0].size == 0

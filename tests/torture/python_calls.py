@@ -567,7 +567,7 @@ def pool() -> list[Any]:
             np.ma.masked_array([1.0], [1]),
             np.array("x"),
         ),
-        *(np.zeros(3, complex), np.longdouble(1), np.timedelta64(1), np.arange(3), np.ndarray),
+        *(np.zeros(3, complex), np.longdouble(1), np.timedelta64(1, "s"), np.arange(3), np.ndarray),
         *(lambda: 0, lambda *given: 0, abs, int, type, sys, NotImplemented, Exception("x")),
         *(Engine.CPU, Memory.DEVICE, Memory.PAGEABLE, Timing.GATE, Operation.TRIAD, Engine),
         *(lanescope.Plan(), COPY, GPU, EXPERIMENT, H200S, WORK, K20, STATISTICS, MANIFEST, FAKE),

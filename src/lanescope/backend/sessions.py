@@ -67,6 +67,8 @@ class GpuSession:
         self._windows = _FIRST_WINDOWS + 2 * (len(experiment.copies) > 1)
         # the queue of many copies at once takes no fewer than at first, either
         self._fewest_windows = 2 if len(experiment.copies) == 1 else self._windows
+        # a fast copy has to go on until a slow one has had a window
+        self._least_windows = 2
         self._loops = 1
         # one launch does all windows: nothing waits in the queue
         self._by_kernel = all(copy.engine is Engine.SM for copy in experiment.copies)
@@ -86,7 +88,7 @@ class GpuSession:
             return self._sample_in_turns(boundaries, most)
         seconds = [s / self._loops for s in overlapping_windows(boundaries)]
         if any(s.size == 0 for s in seconds):  # one copy ended before another had a full window
-            self._windows = min(self._windows * 2, most)
+            self._windows = self._least_windows = min(self._windows * 2, most)
             # By the host's clock a thread that only started late looks as if it had waited.
             if self._experiment.timing is Timing.GATE:
                 self._look_for_turns(boundaries)
@@ -96,7 +98,8 @@ class GpuSession:
             self._loops = loops  # this batch told how many; it does not count
             return [s[:0] for s in seconds]
         most = most if self._by_kernel else most // loops
-        self._windows = int(np.clip(self.batch_seconds / (longest * loops), 2, most))
+        fewest = min(self._least_windows, most)
+        self._windows = int(np.clip(self.batch_seconds / (longest * loops), fewest, most))
         return seconds
 
     def _run(self) -> list[list[float]]:

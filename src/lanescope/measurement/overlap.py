@@ -14,7 +14,9 @@ def overlapping_windows(boundaries: Sequence[Sequence[float]]) -> list[FloatArra
     """Return the lengths of the windows during which every copy was running.
 
     A window that reaches past the start or the end of another copy ran partly
-    alone and would look too fast.
+    alone and would look too fast. The first window of a copy warms it up: where
+    that leaves a slow copy beside a fast one no window, the others' first windows
+    count as their running, though not as times of theirs.
 
     Parameters
     ----------
@@ -27,10 +29,21 @@ def overlapping_windows(boundaries: Sequence[Sequence[float]]) -> list[FloatArra
     list of arrays
         Seconds of the windows that count, for each copy; possibly none.
     """
-    return overlapping_spans([list(pairwise(b)) for b in boundaries])
+    spans = [list(pairwise(b)) for b in boundaries]
+    found = overlapping_spans(spans)
+    if all(one.size for one in found) or not all(len(b) > 1 for b in boundaries):
+        return found
+    return overlapping_spans(spans, since=max(map(_began, boundaries)))
 
 
-def overlapping_spans(spans: Sequence[Sequence[tuple[float, float]]]) -> list[FloatArray]:
+def _began(boundaries: Sequence[float]) -> float:
+    """When a copy began, from the end of its first window and the length of the others."""
+    return max(0.0, boundaries[0] - float(np.median(np.diff(boundaries))))
+
+
+def overlapping_spans(
+    spans: Sequence[Sequence[tuple[float, float]]], since: float | None = None
+) -> list[FloatArray]:
     """Return the lengths of the repetitions during which every copy was running.
 
     Parameters
@@ -38,6 +51,8 @@ def overlapping_spans(spans: Sequence[Sequence[tuple[float, float]]]) -> list[Fl
     spans
         For each copy the begin and the end of its repetitions, one or more, in
         seconds by a common clock; ascending.
+    since
+        When all of them were running; None for the latest first begin.
 
     Returns
     -------
@@ -45,7 +60,7 @@ def overlapping_spans(spans: Sequence[Sequence[tuple[float, float]]]) -> list[Fl
         Seconds of the repetitions that count, for each copy; possibly none.
     """
     times = [np.asarray(s, dtype=np.float64).reshape(-1, 2) for s in spans]
-    begin = max(t[0, 0] for t in times)
+    begin = max(t[0, 0] for t in times) if since is None else since
     end = min(t[-1, 1] for t in times)
     inside = [(t[:, 0] >= begin) & (t[:, 1] <= end) for t in times]
     return [(t[:, 1] - t[:, 0])[keep] for t, keep in zip(times, inside, strict=True)]
