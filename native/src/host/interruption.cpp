@@ -10,7 +10,7 @@ namespace lanescope {
 
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenLooks{10};
+constexpr std::chrono::milliseconds kBetweenPolls{10};
 
 std::atomic<Interruption> the_look{nullptr};
 thread_local std::optional<HostClock::time_point> the_end;
@@ -31,7 +31,7 @@ void end_work_in(std::optional<double> seconds) {
 void throw_if_interrupted() {
   thread_local HostClock::time_point looked{};
   const auto now = HostClock::now();
-  if (now - looked < kBetweenLooks) return;
+  if (now - looked < kBetweenPolls) return;
   looked = now;
   if (const Interruption look = the_look) look();
   if (the_end && now > *the_end)

@@ -58,7 +58,7 @@ class GridCase:
     Raises
     ------
     InputError
-        If `state` is to have other than 1 or 3 outputs.
+        If it is to have other than 1 or 3 outputs, which only `state` has.
     """
 
     kernel: Kernel
@@ -66,7 +66,7 @@ class GridCase:
     outputs: int = 1
 
     def __post_init__(self) -> None:
-        if self.kernel is Kernel.STATE and self.outputs not in (1, 3):
+        if self.outputs not in (1, 3):
             raise InputError(f"state has 1 output, or 3 with its derivatives, not {self.outputs}")
 
     @property

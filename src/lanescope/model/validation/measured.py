@@ -260,8 +260,17 @@ def load(path: Path) -> Validation:
 
 
 def _require_whole(found: Validation) -> None:
-    for case in found.cases:
-        _ = case.case  # refuses outputs that there cannot be
+    for number, case in enumerate(found.cases):
+        try:
+            _ = case.case
+        except InputError as error:
+            raise FieldError(f"field 'outputs': {error}", "outputs", "cases", number) from error
+        for one in case.timed:
+            if not 1 <= one.streams <= found.grid[2]:
+                raise FieldError(
+                    f"{case.name}: a grid of {found.grid[2]} levels has no {one.streams} streams",
+                    "streams",
+                )
         for what, seconds in (
             ("columns", case.columns),
             ("points", case.points),
