@@ -13,6 +13,7 @@ from lanescope.compression.costs import (
     raw_seconds,
     slowness,
 )
+from lanescope.errors import InputError
 
 speeds = st.floats(0.5, 5000)
 seconds = st.floats(0, 1e-3)
@@ -55,3 +56,8 @@ def test_how_slow_a_codec_is_follows_from_what_a_transfer_took(ratio, codec, lin
 
 def test_a_transfer_shorter_than_the_link_allows_leaves_the_codec_no_time():
     assert slowness(1 << 20, 1.0, CodecCost(10, 10), LinkCost(1.0), 0.0) == 0
+
+
+def test_a_ratio_of_nothing_is_refused():
+    with pytest.raises(InputError, match="a ratio cannot be 0"):
+        break_even(0.0, CodecCost(400.0, 500.0), LinkCost(50.0))

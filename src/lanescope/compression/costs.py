@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from lanescope.calls import checked
+from lanescope.errors import InputError
 from lanescope.experiment.sizes import Bytes
 from lanescope.units.bandwidth import bytes_a_second, transfer_seconds
 
@@ -112,6 +113,8 @@ def _parts(
     size: float, ratio: float, codec: CodecCost, link: LinkCost
 ) -> tuple[float, float, float]:
     """Return the seconds of the first and last slab, of the slower codec, and of the link."""
+    if not ratio > 0:
+        raise InputError(f"a ratio cannot be {ratio:g}; give bytes of the array by the stream's")
     c, d = bytes_a_second(codec.compress_gbs), bytes_a_second(codec.decompress_gbs)
     fill = min(codec.slab_bytes, size) * (1 / c + 1 / d)
     crossing = 0.0 if ratio == inf else transfer_seconds(size / ratio, link.gbs)
