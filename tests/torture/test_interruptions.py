@@ -66,7 +66,7 @@ VERBS = {
     "sweep": Verb("bench sweep --machine h200-x2 --out {out}", 2.0),
     "compress": Verb("bench compress --size 1MiB --budget 0.02 --device cpu --out {out}", 3.0),
     "topo": Verb("topo", 0.6),
-    "doctor": Verb("doctor", 0.8, codes=(0, 1)),
+    "doctor": Verb("doctor", 0.8, codes=(0, 4)),
     "report": Verb("report {results}/h200-x2/bench --out {out}.html", 1.5),
     "report-json": Verb("report {results}/h200-x2/check --json", 1.0),
     "watch": Verb("watch --out {out} -- sleep 0.6", 1.8, tells=True),

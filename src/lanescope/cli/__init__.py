@@ -17,8 +17,13 @@ def main() -> NoReturn:
     from lanescope.cli.app import main as run
 
     interruption.verbs_are_loaded()
+    code: object = None
     try:
-        run()
-    except SystemExit as end:
-        code = end.code
-    interruption.leave(code if isinstance(code, int) else 0)
+        try:
+            run()
+        except SystemExit as end:
+            code = end.code
+        interruption.leave(code if isinstance(code, int) else 0)
+    except (KeyboardInterrupt, SystemExit) as late:  # when all was done, or nearly
+        number = late.code if isinstance(late, SystemExit) else 130
+        interruption.leave(next(c for c in (code, number, 0) if isinstance(c, int)))
