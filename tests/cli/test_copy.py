@@ -64,3 +64,9 @@ def test_a_described_machine_is_predicted(lanescope):
     assert [row["path"] for row in rows] == ["h0 → g0", "g0 → h0", "g0 → g1"]
     assert {row["verdict"] for row in rows} == {"predicted"}
     assert all(0.99 < row["share_of_limit"] <= 1 for row in rows)
+
+
+def test_a_blank_word_is_refused(lanescope):
+    done = lanescope("copy", "h0 -> g0", " ", "--machine", "h200-x2")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "is blank" in done.stderr

@@ -17,7 +17,7 @@ from lanescope.run.store import read_run
 HERE = ("check", "host-*")
 
 
-def test_what_there_is_no_time_for_is_told_stored_and_made_up_for(lanescope, tmp_path):
+def test_cases_without_time_are_reported_stored_and_measured_by_resume(lanescope, tmp_path):
     done = lanescope(*HERE, "--within", "1ms", "--strict", "--out", tmp_path / "run")
     assert done.returncode == 3, done.stderr
     # as wide as the table leaves it

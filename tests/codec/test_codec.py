@@ -76,7 +76,7 @@ def test_what_is_wrong_is_named(change, words):
     assert len(caught.value.in_full) < 200
 
 
-def test_fields_of_others_are_left_alone_where_that_is_asked_for():
+def test_unknown_fields_pass_where_others_are_allowed():
     table = WHOLE | {"theirs": 1, "inner": [{"seconds": [1], "theirs": 2}]}
     assert build(Outer, table, others=True).inner == (Inner((1.0,)),)
 

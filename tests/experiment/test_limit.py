@@ -58,7 +58,7 @@ def test_a_staged_copy_is_bound_by_both_links_and_the_memory_between(two_gpus):
     assert both[0].gbs == pytest.approx(plain.gbs / 2, rel=0.02)
 
 
-def test_copies_of_gpus_that_reach_no_other_are_staged_unasked(two_gpus):
+def test_copies_between_gpus_without_peer_access_are_staged(two_gpus):
     apart = tuple(dataclasses.replace(gpu, peers=()) for gpu in two_gpus.gpus)
     machine = dataclasses.replace(two_gpus, gpus=apart)
     between = gpu_to_gpu(0, 1)

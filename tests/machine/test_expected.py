@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from lanescope.machine import Link, NvLink
-from lanescope.machine.expected import differences, gpu_count_difference
+from lanescope.machine.expected import differences, gpu_count_differences
 from lanescope.machine.files import dumps_machine, parse_machine
 from tests.conftest import GEN5
 
@@ -61,9 +61,16 @@ def test_a_lost_link_and_a_sick_gpu_are_named(two_gpus):
         "g1 cannot be used: It has fallen off the bus.",
         "link g1 - nvswitch is expected and not there.",
     )
-    assert gpu_count_difference(2, found) == (
-        "GPUs that can be used: 1 found, 2 expected. g1: It has fallen off the bus."
+    assert gpu_count_differences(2, found) == (
+        "GPUs that can be used: 1 found, 2 expected. g1: It has fallen off the bus.",
     )
-    assert gpu_count_difference(2, two_gpus) is None
+    assert gpu_count_differences(2, two_gpus) == ()
     none = replace(two_gpus, gpus=(), notes=("There is no driver.", "Other."))
-    assert gpu_count_difference(2, none).endswith("2 expected. There is no driver.")
+    (sentence,) = gpu_count_differences(2, none)
+    assert sentence.endswith("2 expected. There is no driver.")
+
+
+def test_parts_that_are_too_many_are_named_in_order(two_gpus):
+    found = replace(two_gpus, gpus=tuple(replace(two_gpus.gpus[0], index=i) for i in range(8)))
+    more = [text.split()[1] for text in differences(two_gpus, found) if "not expected" in text]
+    assert more == ["g2", "g3", "g4", "g5", "g6", "g7"]

@@ -67,7 +67,7 @@ def groups_of(copies, engines, windows=16):
 
 
 @pytest.mark.parametrize("queues", [SHARED, [[0], [4, 1], [2], [5, 3]], [[0], [1, 4], [2], [5, 3]]])
-def test_copies_of_one_engine_are_told_from_those_beside_them(two_gpus, queues):
+def test_copies_of_one_engine_are_grouped_and_concurrent_ones_are_not(two_gpus, queues):
     experiment = copies_of(two_gpus, ALL_WAYS)
     found = groups_of(experiment.copies, Engines(SECONDS, queues))
     assert found == ((1, 4), (3, 5))
@@ -102,7 +102,7 @@ def test_nobody_is_blamed_however_slow(two_gpus):
     assert {copy.verdict.status for copy in result.copies} == {Status.SLOW}
 
 
-def test_copies_that_all_run_beside_each_other_take_no_turns(two_gpus):
+def test_copies_that_all_run_concurrently_share_no_engine(two_gpus):
     experiment = copies_of(two_gpus, ALL_WAYS)
     engines = Engines(SECONDS, [[n] for n in range(6)])
     assert groups_of(experiment.copies, engines, windows=8) == ()

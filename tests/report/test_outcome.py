@@ -105,3 +105,9 @@ def test_a_stored_suite_says_what_sets_its_code(results_folder):
     assert (content["verdict"], content["exit_code"]) == ("slow", 1)
     assert re.match(r"\d+ of \d+ paths are slow: ", content["summary"])
     assert str(run_tables(run)[0]).startswith("slow (exit code 1): ")
+
+
+def test_the_page_of_a_strict_run_says_the_code_that_the_command_ends_with(run_with):
+    run = run_with(Status.HEALTHY, Status.NOT_MEASURED)
+    assert "healthy (exit code 0)" in page_html(run)
+    assert "not measured (exit code 3)" in page_html(run, strict=True)

@@ -2,7 +2,7 @@
 
 A call begins right, and one or two of its arguments become something from a pool, go, change
 places, or are joined by others. What comes of it must be a result where all arguments may stand
-there (`RIGHT`, written apart from the code under test), and else one sentence.
+there (`right_arguments`, written apart from the code under test), and else one sentence.
 """
 
 from __future__ import annotations
@@ -29,42 +29,37 @@ from lanescope.backend.fake import FakeBackend
 from lanescope.compression import channel
 from lanescope.compression.costs import CodecCost, LinkCost
 from lanescope.compression.deciding import Always, Decision
-from lanescope.compression.parcel import Parcel
-from lanescope.experiment import Access, Caches, Pattern, Route, Submission
-from lanescope.experiment.case import Case, Cell, Matrix, Unit
+from lanescope.experiment import Access, Submission
+from lanescope.experiment.case import Case, Cell, Matrix
 from lanescope.experiment.cases import CaseOptions
-from lanescope.experiment.taruc import Benchmark, Contention, Nurma, Only, Parameters, Sizes
+from lanescope.experiment.taruc import Contention, Nurma, Only, Parameters, Sizes
 from lanescope.machine import (
     Gpu,
     Latencies,
     Link,
     LinkKind,
     NumaNode,
-    NvLink,
     PcieLink,
     Switch,
     machine_named,
 )
-from lanescope.measurement.deadline import Deadline
 from lanescope.measurement.result import (
     CopyResult,
-    LinkEvidence,
     Source,
     Statistics,
     Status,
-    Stop,
     Verdict,
 )
 from lanescope.model.overlap.equations import Equations
-from lanescope.model.overlap.graphs import Order, graph_for
+from lanescope.model.overlap.graphs import graph_for
 from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.rates import Level, Rules
+from lanescope.model.overlap.rates import Rules
 from lanescope.model.overlap.replay import Replay
-from lanescope.model.overlap.tasks import TaskGraph
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.stored import named_parameters
-from lanescope.run.run import Manifest, State
-from tests.compression.gpu_stand_ins import Core, stand_in
+from lanescope.run.run import Manifest
+from tests.compression.gpu_stand_ins import Core
+from tests.torture.right_arguments import K20, Tensor, right_at
 
 H200S = machine_named("h200-x2")
 #: As if it were here: `running.backend_for` gives a fake.
@@ -74,7 +69,6 @@ HOST, GPU = lanescope.Place("h0", Memory.PINNED), lanescope.Place("g0", Memory.D
 COPY = lanescope.Copy(HOST, GPU, 1 << 20, Engine.CE)
 EXPERIMENT = lanescope.Experiment("mine", "mine", (COPY,))
 WORK = Workload(1 << 20, 1 << 20, 1e-3)
-K20 = named_parameters("k20")
 STATISTICS = Statistics(6, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0)
 VERDICT = Verdict(Status.HEALTHY, "it is")
 COPY_RESULT = CopyResult(COPY, np.ones(6), STATISTICS, 58.0, "PCIe", VERDICT)
@@ -84,319 +78,6 @@ STREAM = lanescope.compress(np.arange(9.0))
 SMALL = Parameters(overhead=Sizes(min_bytes=100, max_bytes=100))
 LINK = LinkCost(50.0)
 CODEC = CodecCost(400.0, 500.0)
-
-Tensor = stand_in("torch")
-
-Right = Callable[[Any], bool]
-
-
-def whole(least: int = 0) -> Right:
-    """Return what whole numbers are right."""
-
-    def right(value: Any) -> bool:
-        if isinstance(value, np.ndarray | np.generic):
-            if value.ndim or value.dtype.kind not in "iuf":
-                return False
-            value = value.item()
-        if isinstance(value, float):
-            return math.isfinite(value) and value == int(value) and least <= value < 2**63
-        plain = isinstance(value, int) and not isinstance(value, bool)
-        return plain and least <= value < 2**63
-
-    return right
-
-
-def number(value: Any) -> bool:
-    """Whether a number is finite and not negative."""
-    if isinstance(value, np.generic | np.ndarray):
-        return value.ndim == 0 and value.dtype.kind in "iuf" and value >= 0
-    real = isinstance(value, int | float | Fraction) and not isinstance(value, bool)
-    return real and 0 <= value < 1e300
-
-
-def size(value: Any) -> bool:
-    """Whether it is a size in bytes that copies can have."""
-    return value == "64MiB" if isinstance(value, str) else whole(1)(value) and value <= 2**50
-
-
-def size_or_none(value: Any) -> bool:
-    """Whether it is a size in bytes, or 0."""
-    return size(value) or (whole()(value) and value == 0)
-
-
-def flag(value: Any) -> bool:
-    """Whether it is True or False."""
-    return isinstance(value, bool | np.bool_)
-
-
-def text(value: Any) -> bool:
-    """Whether it is text."""
-    return isinstance(value, str)
-
-
-def path(value: Any) -> bool:
-    """Whether a file may have this name."""
-    return isinstance(value, str | Path) and str(value) != "" and min(str(value)) >= " "
-
-
-def a(*kinds: type) -> Right:
-    """Return which values of some types are right."""
-    return lambda value: isinstance(value, kinds)
-
-
-def member(enum: Any) -> Right:
-    """Return which members are right: also by their value."""
-    return lambda value: isinstance(value, str) and value in list(enum)
-
-
-def several(right: Right, *, empty: bool = False) -> Right:
-    """Return which lists are right: also one alone."""
-
-    def rights(values: Any) -> bool:
-        if isinstance(values, list | tuple | range) or getattr(values, "ndim", 0) == 1:
-            return len(values) < 10**6 and (empty or len(values) > 0) and all(map(right, values))
-        return right(values)
-
-    return rights
-
-
-def maybe(right: Right) -> Right:
-    """Return the same, or None."""
-    return lambda value: value is None or right(value)
-
-
-def function(places: int) -> Right:
-    """Return which functions take so many values."""
-
-    def right(value: Any) -> bool:
-        try:
-            inspect.signature(value).bind(*range(places))
-        except (TypeError, ValueError):
-            return False
-        return True
-
-    return right
-
-
-def array(value: Any) -> bool:
-    """Whether a stream can hold it."""
-    if isinstance(value, bytes | bytearray):
-        return True
-    return isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iuf"
-
-
-_MACHINE = maybe(lambda value: isinstance(value, lanescope.Machine) or path(value))
-_NAMES = several(text, empty=True)
-#: What may stand where, by the name of the parameter, or by call and parameter.
-RIGHT: dict[str, Right] = {
-    "bytes": size,
-    "size_bytes": size,
-    "machine": _MACHINE,
-    "cases": _NAMES,
-    "prefixes": _NAMES,
-    "plan": maybe(a(lanescope.Plan)),
-    "expected": _MACHINE,
-    "missing": _NAMES,
-    "unmeasured": _NAMES,
-    "expected_gpus": maybe(whole()),
-    "allow_busy": flag,
-    "affinity": flag,
-    "out": maybe(path),
-    "progress": maybe(function(3)),
-    "sizes": maybe(several(size)),
-    "gpus": maybe(several(whole())),
-    "memories": several(member(Memory)),
-    "options": maybe(a(CaseOptions)),
-    "copies": text,
-    "counts": several(whole(1)),
-    "methods": several(member(Submission)),
-    "experiment": a(lanescope.Experiment),
-    "backend": maybe(a(FakeBackend)),
-    "parameters": maybe(lambda value: isinstance(value, Parameters) or path(value)),
-    "benchmarks": maybe(several(member(Benchmark))),
-    "only": maybe(a(Only)),
-    "resume": flag,
-    "values": array,
-    "codec": text,
-    "dtype": maybe(text),
-    "dimensionality": lambda value: whole(1)(value) and value <= 32,
-    "compress.dimensionality": whole(1),  # only GFC looks at it
-    "threads": whole(),
-    "compress.out": maybe(a(np.ndarray)),
-    "decompress.out": maybe(a(np.ndarray)),
-    "stream": lambda value: isinstance(value, np.ndarray | bytes),
-    "framework": text,
-    "folder": path,
-    "path": path,
-    "source": a(lanescope.Place),
-    "destination": a(lanescope.Place),
-    "engine": member(Engine),
-    "operation": member(Operation),
-    "cpus": several(whole(), empty=True),
-    "executor": maybe(text),
-    "sms": maybe(whole(1)),
-    "chunk_bytes": maybe(whole()),
-    "pace_gbs": maybe(number),
-    "pieces": whole(1),
-    "submission": member(Submission),
-    "access": maybe(a(Access)),
-    "route": maybe(member(Route)),
-    "part": text,
-    "memory": member(Memory),
-    "name": text,
-    "title": text,
-    "Experiment.copies": several(a(lanescope.Copy)),
-    "timing": member(Timing),
-    "pattern": member(Pattern),
-    "span_bytes": maybe(size),
-    "stride_bytes": maybe(size),
-    "caches": member(Caches),
-    "target": lambda value: number(value) and 0 < value < 1,
-    "budget_seconds": number,
-    "within_seconds": maybe(number),
-    "deadline": maybe(a(Deadline)),
-    "samples": maybe(whole(1)),
-    "verify": flag,
-    "node": maybe(whole()),
-    "pairs": maybe(whole(1)),
-    "Only.memories": maybe(several(member(Memory), empty=True)),
-    "patterns": flag,
-    "Only.patterns": maybe(several(member(Pattern), empty=True)),
-    "Only.caches": maybe(several(member(Caches), empty=True)),
-    "Only.nodes": maybe(several(whole(), empty=True)),
-    "Only.gpus": maybe(several(whole(), empty=True)),
-    "run": flag,
-    # the suite refuses 0, which a file may hold, too
-    **dict.fromkeys(("gap_bytes", "min_bytes", "max_bytes", "burst_bytes"), size_or_none),
-    "pcie_bytes": size_or_none,
-    "block_bytes": maybe(size_or_none),
-    "slab_bytes": maybe(size),
-    "CodecCost.slab_bytes": size_or_none,
-    "memory_bytes": maybe(whole()),
-    "Contention.memory_bytes": maybe(size_or_none),
-    "socket_bytes": maybe(size_or_none),
-    "repeats": maybe(whole()),
-    "tag": text,
-    "steps_per_decade": whole(),
-    **dict.fromkeys(("all_gpus", "all_memories", "sockets", "burst", "range", "sustained"), flag),
-    **dict.fromkeys(("overhead", "host", "hostdev", "peer"), a(Sizes)),
-    "nurma": a(Nurma),
-    "contention": a(Contention),
-    "Machine.cpu": maybe(text),
-    "Machine.nodes": several(a(NumaNode), empty=True),
-    "Machine.gpus": several(a(Gpu), empty=True),
-    "switches": several(a(Switch), empty=True),
-    "links": several(a(Link), empty=True),
-    "driver": maybe(text),
-    "cuda_version": maybe(text),
-    "latencies": a(Latencies),
-    "notes": several(text, empty=True),
-    "described": flag,
-    "index": whole(),
-    "cores": several(several(whole(), empty=True), empty=True),
-    "cache_bytes": maybe(whole()),
-    **dict.fromkeys(("memory_gbs", "raw_gbs"), maybe(number)),
-    **dict.fromkeys(("memory_detail", "pci_address", "uuid", "unavailable", "remedy"), maybe(text)),
-    "compute_capability": maybe(several(whole())),
-    **dict.fromkeys(("multiprocessors", "copy_engines", "replays"), maybe(whole())),
-    "peers": maybe(several(whole(), empty=True)),
-    **dict.fromkeys(("a", "b", "id", "reason", "suffix", "caption", "description"), text),
-    "Link.kind": member(LinkKind),
-    "payload_gbs": maybe(several(number)),
-    "pcie": maybe(a(PcieLink)),
-    "nvlink": maybe(a(NvLink)),
-    **dict.fromkeys(("h2d_us", "d2h_us", "d2d_us", "pageable_gbs"), maybe(number)),
-    "Latencies.source": maybe(text),
-    "Result.source": member(Source),
-    "Result.copies": several(a(CopyResult), empty=True),
-    **dict.fromkeys(("method", "verb", "command", "started", "tool_version", "limit_reason"), text),
-    "stop": maybe(a(Stop)),
-    "not_measured": maybe(a(Verdict)),
-    "Result.links": several(a(LinkEvidence), empty=True),
-    "manifest": a(Manifest),
-    "results": several(a(lanescope.Result), empty=True),
-    "Run.folder": maybe(path),
-    "Manifest.machine": a(lanescope.Machine),
-    "state": member(State),
-    "schema_version": whole(),
-    "Manifest.cases": several(a(Case), empty=True),
-    "Manifest.parameters": maybe(text),
-    **dict.fromkeys(("h2d_bytes", "d2h_bytes"), size_or_none),
-    "kernel_seconds": number,
-    **dict.fromkeys(("h2d_arrays", "d2h_arrays", "returns_later"), whole()),
-    "most_streams": maybe(whole()),
-    "needs_previous": flag,
-    **dict.fromkeys(("mapped_reads", "mapped_writes"), number),
-    **dict.fromkeys(("flops", "device_bytes"), maybe(number)),
-    "workload": a(Workload),
-    "predictor": a(Equations, Replay),
-    "streams": several(whole()),  # what cannot be is left out
-    "rank.parameters": lambda value: value is K20,
-    "rank.methods": several(member(Method)),
-    "replay.parameters": lambda value: value is K20,
-    "named_parameters.name": maybe(path),
-    "runs": maybe(path),
-    "graph_for.method": member(Method),
-    "graph_for.streams": whole(1),
-    "parts": maybe(whole(1)),
-    "order": member(Order),
-    "shared": flag,
-    "Replay.name": text,
-    "is_slow": flag,
-    "rules": a(Rules),
-    "before_share": number,
-    "kernels_at_once": whole(),
-    "in_call_order": maybe(flag),
-    "many_waves": flag,
-    "graph": a(TaskGraph),
-    "level": member(Level),
-    "replay.links": lambda value: value is None,
-    **dict.fromkeys(("nx", "ny", "nz"), lambda value: whole(1)(value) and value < 2**31),
-    "seed": whole(),
-    "ratio": number,
-    "break_even.codec": a(CodecCost),
-    "link": a(LinkCost),
-    "margin": number,
-    **dict.fromkeys(("gbs", "first_seconds", "compress_gbs", "decompress_gbs"), number),
-    "start_seconds": number,
-    "array_bytes": whole(),
-    "dimensions": whole(),
-    "copy": a(lanescope.Copy),
-    "seconds": a(np.ndarray),
-    "statistics": a(Statistics),
-    "limit_gbs": maybe(number),
-    "verdict": a(Verdict),
-    **dict.fromkeys(("submit_seconds", "clock_seconds"), maybe(number)),
-    "own_rate": flag,
-    "in_turns_with": several(whole(), empty=True),
-    "status": member(Status),
-    **dict.fromkeys(("row", "column", "rows", "columns", "generation", "width"), whole()),
-    **dict.fromkeys(("max_generation", "max_width", "max_payload_bytes"), maybe(whole())),
-    "max_read_request_bytes": maybe(whole()),
-    "Cell.experiment": maybe(text),
-    "measured": several(whole(), empty=True),
-    "not_applicable": maybe(text),
-    "cells": several(a(Cell), empty=True),
-    "unit": member(Unit),
-    "matrices": several(a(Matrix), empty=True),
-    # without a GPU none is made
-    **dict.fromkeys(("compression", "via", "slots", "restore_by"), lambda value: False),
-    "Channel.source": whole(),
-    "Channel.target": whole(),
-    "patience_seconds": lambda value: number(value) and value <= 86400,
-    **dict.fromkeys(("Channel.send.values", "Channel.offload.values"), a(Tensor)),
-    **dict.fromkeys(("Channel.send.out", "Channel.restore.out"), lambda value: value is None),
-    **dict.fromkeys(("Channel.send.tag", "Channel.offload.tag"), maybe(text)),
-    "parcel": a(Parcel),
-    "Channel.prepare.size": size_or_none,
-    "compress": flag,
-    **dict.fromkeys(("raw_seconds", "compressed_seconds"), maybe(number)),
-    **dict.fromkeys(("Equations.predict.method", "Replay.predict.method"), member(Method)),
-    **dict.fromkeys(("Equations.predict.streams", "Replay.predict.streams"), whole(1)),
-    **dict.fromkeys(
-        ("Equations.predict.parameters", "Replay.predict.parameters"), lambda value: value is K20
-    ),
-}
 
 
 def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
@@ -590,11 +271,6 @@ class Trial:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     may_stand: bool
-
-
-def right_at(call: str, argument: str) -> Right:
-    """Return what may stand in a call's argument; one that nobody thought of is a `KeyError`."""
-    return RIGHT.get(f"{call}.{argument}") or RIGHT[argument]
 
 
 def make(rng: random.Random, known: dict[str, Any]) -> Trial:

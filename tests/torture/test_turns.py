@@ -112,7 +112,7 @@ def test_what_engines_took_in_turns_is_found_and_blames_nobody(rng, trials, two_
     assert ambiguous <= 0.1 * (found + ambiguous)
 
 
-def test_copies_beside_each_other_keep_their_own_rates(rng, trials, two_gpus):
+def test_concurrent_copies_keep_their_own_rates(rng, trials, two_gpus):
     for _ in range(trials(60, 1000)):
         one = random.Random(rng.random())
         copies, seconds, queues = made_up(one)

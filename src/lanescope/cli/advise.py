@@ -13,7 +13,7 @@ from lanescope.cli.ended import ProgramEnded
 from lanescope.cli.options import JsonOption
 from lanescope.cli.report_watch import is_capture, read_capture
 from lanescope.cli.values import Folder, Value, option
-from lanescope.cli.watch import told_when_interrupted
+from lanescope.cli.watch import reporting_interruptions
 from lanescope.errors import InputError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _stored(named: list[str]) -> WatchRun:
 
 def _watched(program: tuple[str, ...], out: Path | None) -> WatchRun:
     """Run a program and trace its copies and kernels."""
-    with told_when_interrupted():
+    with reporting_interruptions():
         from lanescope.machine import discover
         from lanescope.watch.ladder import Asked, sources_for
         from lanescope.watch.session import Watch, watch

@@ -242,7 +242,7 @@ def bench(
         _list()
         return
     from lanescope import api
-    from lanescope.cli.output import exit_code, progress_on_terminal
+    from lanescope.cli.output import progress_on_terminal
     from lanescope.experiment.requirements import require_fits
     from lanescope.running import resolve_machine
 
@@ -265,8 +265,9 @@ def bench(
             out=out,
             progress=progress,
         )
-    _show(run, form=form, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
-    raise typer.Exit(exit_code(run, strict=strict))
+    raise typer.Exit(
+        _show(run, form=form, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
+    )
 
 
 def _list() -> None:
@@ -294,15 +295,14 @@ def _options(
 
 def _show(
     run: Run, *, form: str, json: bool, csv: bool, strict: bool, mean: bool, verbose: bool
-) -> None:
-    from lanescope.cli.output import show_run
+) -> int:
+    from lanescope.cli.output import exit_code, show_run, write_page
 
     if form == "lanescope" or csv:
-        show_run(run, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
-        return
-    from lanescope.cli.output import write_page
+        return show_run(run, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
     from lanescope.report.nvbandwidth_format import nvbandwidth_json, nvbandwidth_text
 
-    write_page(run)
+    write_page(run, strict=strict)
     make = nvbandwidth_json if json else nvbandwidth_text
     print(make(run, mean=mean, verbose=verbose), end="")
+    return exit_code(run, strict=strict)

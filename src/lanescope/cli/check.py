@@ -55,7 +55,7 @@ def check(
     only other processes stood in the way), 4 the machine is not as --expect says.
     """
     from lanescope import api
-    from lanescope.cli.output import exit_code, progress_on_terminal, show_run
+    from lanescope.cli.output import progress_on_terminal, show_run
     from lanescope.experiment.catalogue import CHECK_BYTES, select_cases
     from lanescope.experiment.requirements import require_fits
     from lanescope.running import resolve_machine
@@ -80,5 +80,4 @@ def check(
         )
     if size != CHECK_BYTES and not resolved.gpus:
         print("note: --size has no effect: it is that of copies of GPUs", file=sys.stderr)
-    show_run(run, json=json, csv=csv, strict=strict)
-    raise typer.Exit(exit_code(run, strict=strict))
+    raise typer.Exit(show_run(run, json=json, csv=csv, strict=strict))

@@ -7,14 +7,15 @@ in silence. An option with a value that is given twice is refused, too.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+import typer
 from typer.core import TyperCommand
 
-from lanescope.errors import InputError, LanescopeError
+from lanescope.errors import InputError
 
 Verb = TypeVar("Verb", bound=Callable[..., None])
 
@@ -164,12 +165,15 @@ def keeping_rules(ctx: Any) -> Iterator[None]:
     notes = [rule.check(given) for rule in getattr(ctx.command.callback, "rules", ())]
     try:
         yield
-    except LanescopeError:
-        notes = []
+    except typer.Exit:  # how a verb ends that was carried out
+        _print_notes(notes)
         raise
-    finally:
-        for note in filter(None, notes):
-            print(f"note: {note}", file=sys.stderr)
+    _print_notes(notes)
+
+
+def _print_notes(notes: Iterable[str | None]) -> None:
+    for note in filter(None, notes):
+        print(f"note: {note}", file=sys.stderr)
 
 
 def given_options(ctx: Any) -> list[str]:

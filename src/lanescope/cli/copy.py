@@ -63,10 +63,10 @@ def copy(
     three times at once.
     """
     from lanescope import api
-    from lanescope.cli.output import exit_code, progress_on_terminal, show_run
+    from lanescope.cli.output import progress_on_terminal, show_run
 
     plan = plan_of(target, budget, within, samples=samples)
-    _require_quoted(copies)
+    _require_whole(copies)
     with progress_on_terminal() as progress:
         run = api.copy(
             " ".join(copies),
@@ -77,20 +77,21 @@ def copy(
             out=out,
             progress=progress,
         )
-    show_run(run, json=json, csv=csv, strict=strict)
-    raise typer.Exit(exit_code(run, strict=strict))
+    raise typer.Exit(show_run(run, json=json, csv=csv, strict=strict))
 
 
-def _require_quoted(words: Sequence[str]) -> None:
-    """Refuse what the shell has left of an arrow without quotation marks.
+def _require_whole(words: Sequence[str]) -> None:
+    """Refuse words that the shell has changed.
 
-    Of ``h0 -> g0`` we see ``h0 -``, and our output is the file ``g0``.
+    Of ``h0 -> g0`` without quotation marks ``h0 -`` is left, and our output is the file ``g0``.
 
     Raises
     ------
     InputError
-        If a word ends with half an arrow.
+        If a word ends with half an arrow, or is blank, as an empty variable of the shell is.
     """
+    if len(words) > 1 and not all(word.strip() for word in words):
+        raise InputError("one of the words that name copies is blank; leave it out")
     if not any(word.endswith(("-", "=")) for word in words):
         return
     written = ""

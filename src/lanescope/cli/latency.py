@@ -41,10 +41,9 @@ def latency(
     the same and in the opposite direction.
     """
     from lanescope import api
-    from lanescope.cli.output import exit_code, progress_on_terminal, show_run
+    from lanescope.cli.output import progress_on_terminal, show_run
 
     plan = plan_of(target, budget, within)
     with progress_on_terminal() as progress:
         run = api.latency(gpus=gpu, plan=plan, allow_busy=allow_busy, out=out, progress=progress)
-    show_run(run, json=json, csv=csv, strict=strict)
-    raise typer.Exit(exit_code(run, strict=strict))
+    raise typer.Exit(show_run(run, json=json, csv=csv, strict=strict))

@@ -84,20 +84,27 @@ def show_run(
     strict: bool = False,
     mean: bool = False,
     verbose: bool = False,
-) -> None:
-    """Write a new run's page, print the run, and say on standard error where both are."""
-    write_page(run)  # first: whoever reads the table may stop reading
+) -> int:
+    """Write a new run's page, print the run, and say on standard error where both are.
+
+    Returns
+    -------
+    int
+        The exit code that its outcome calls for.
+    """
+    write_page(run, strict=strict)  # first: whoever reads the table may stop reading
     print_run(run, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
+    return exit_code(run, strict=strict)
 
 
-def write_page(run: Run) -> None:
+def write_page(run: Run, *, strict: bool) -> None:
     """Write a new run's page and say on standard error where it is."""
     from lanescope.report.page import page_html
     from lanescope.run.store import PAGE
 
     assert run.folder is not None, "a run of the command line is always stored"
     path = run.folder / PAGE
-    write_text(path, page_html(run))
+    write_text(path, page_html(run, strict=strict))
     print(f"page: {path}\nrun:  {run.folder}", file=sys.stderr)
 
 

@@ -77,7 +77,7 @@ def small(
     clock. Cells of more than 256 MiB are left out.
     """
     from lanescope import api
-    from lanescope.cli.output import exit_code, progress_on_terminal, show_run
+    from lanescope.cli.output import progress_on_terminal, show_run
     from lanescope.experiment import Submission
     from lanescope.experiment.small import stepped_sizes
 
@@ -94,5 +94,4 @@ def small(
             out=out,
             progress=progress,
         )
-    show_run(run, json=json, csv=csv, strict=strict)
-    raise typer.Exit(exit_code(run, strict=strict))
+    raise typer.Exit(show_run(run, json=json, csv=csv, strict=strict))

@@ -41,7 +41,7 @@ def sms(
     on many numbers of SMs: host to GPU and back, and to and from the first peer.
     """
     from lanescope import api
-    from lanescope.cli.output import exit_code, progress_on_terminal, show_run
+    from lanescope.cli.output import progress_on_terminal, show_run
 
     plan = plan_of(target, budget, within)
     with progress_on_terminal() as progress:
@@ -53,5 +53,4 @@ def sms(
             out=out,
             progress=progress,
         )
-    show_run(run, json=json, csv=csv, strict=strict)
-    raise typer.Exit(exit_code(run, strict=strict))
+    raise typer.Exit(show_run(run, json=json, csv=csv, strict=strict))

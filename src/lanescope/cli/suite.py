@@ -72,7 +72,7 @@ def run_benchmarks(
 ) -> None:
     """Run micro-benchmarks, or list their points; ends with an exit code."""
     from lanescope import suites
-    from lanescope.cli.output import exit_code, progress_on_terminal, show_run, write_plots
+    from lanescope.cli.output import progress_on_terminal, show_run, write_plots
 
     if common.resume and not common.list_points:
         _note_new(common.out)
@@ -104,8 +104,7 @@ def run_benchmarks(
         )
     elif not run.manifest.machine.described:
         write_plots(run)
-    show_run(run, json=common.json, csv=common.csv, strict=common.strict)
-    raise typer.Exit(exit_code(run, strict=common.strict))
+    raise typer.Exit(show_run(run, json=common.json, csv=common.csv, strict=common.strict))
 
 
 def _note_new(folder: Path | None) -> None:

@@ -57,7 +57,7 @@ def sweep(
     pageable memory by the host's clock.
     """
     from lanescope import api
-    from lanescope.cli.output import exit_code, progress_on_terminal, show_run
+    from lanescope.cli.output import progress_on_terminal, show_run
     from lanescope.experiment import Memory
     from lanescope.experiment.requirements import largest_sweep_bytes
     from lanescope.running import resolve_machine
@@ -75,8 +75,7 @@ def sweep(
             out=out,
             progress=progress,
         )
-    show_run(run, json=json, csv=csv, strict=strict)
-    raise typer.Exit(exit_code(run, strict=strict))
+    raise typer.Exit(show_run(run, json=json, csv=csv, strict=strict))
 
 
 def _sizes(smallest: int, largest: int | None, most: int) -> tuple[int, ...]:

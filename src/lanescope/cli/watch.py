@@ -151,7 +151,7 @@ def watch(
     Its input, output and exit code stay its own; the summary goes to standard error. Instead of
     a program the whole machine can be watched, or the time of a process that runs already.
     """
-    with told_when_interrupted(nothing_begun=True):
+    with reporting_interruptions(nothing_begun=True):
         from lanescope.cli.live import check_terminal, live_view
         from lanescope.machine import discover
         from lanescope.watch.assertions import parse
@@ -186,7 +186,7 @@ def watch(
     command = shlex.join(["lanescope", *sys.argv[1:]])
     sources = lambda folder: sources_for(machine, asked, folder)  # noqa: E731
     beside = (lambda folder: live_view(folder, machine)) if live else nullcontext
-    with told_when_interrupted():
+    with reporting_interruptions():
         what = Watch(machine, waited, command, sources, out, beside)
         run = run_watch(what)
         try:
@@ -230,8 +230,8 @@ def _require_effect(names: Sequence[str] | None, asked: Asked) -> None:
 
 
 @contextmanager
-def told_when_interrupted(*, nothing_begun: bool = False) -> Iterator[None]:
-    """Tell in a sentence that somebody interrupted before anything ran.
+def reporting_interruptions(*, nothing_begun: bool = False) -> Iterator[None]:
+    """Report an interruption before anything ran, in one sentence.
 
     Parameters
     ----------

@@ -96,16 +96,15 @@ def differences(expected: Machine, found: Machine) -> tuple[str, ...]:
     return tuple(_differences(expected, found))
 
 
-def gpu_count_difference(expected: int, found: Machine) -> str | None:
-    """Return a sentence where a machine has not so many usable GPUs; None where it has."""
+def gpu_count_differences(expected: int, found: Machine) -> tuple[str, ...]:
+    """Return a sentence where a machine has not so many usable GPUs; none where it has."""
     usable = [gpu for gpu in found.gpus if gpu.unavailable is None]
     if len(usable) == expected:
-        return None
+        return ()
     lost = [f"{gpu.id}: {gpu.unavailable}" for gpu in found.gpus if gpu.unavailable is not None]
     why = lost or (() if found.gpus else found.notes[:1])
-    return " ".join(
-        (f"GPUs that can be used: {len(usable)} found, {expected} expected.", *map(_sentence, why))
-    )
+    count = f"GPUs that can be used: {len(usable)} found, {expected} expected."
+    return (" ".join((count, *map(_sentence, why))),)
 
 
 def _differences(expected: Machine, found: Machine) -> Iterator[str]:
@@ -134,8 +133,8 @@ def _parts(
         else:
             model = f" ({part.name})" if isinstance(part, Gpu) else ""
             yield f"{kind} {name}{model} is expected and not there.{why}"
-    for name in found.keys() - expected.keys():
-        if kind != "link":
+    for name in found:
+        if name not in expected and kind != "link":
             yield f"{kind} {name} is there and not expected."
 
 

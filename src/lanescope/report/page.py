@@ -60,11 +60,16 @@ _MOST_PATHS_BESIDE_CASES = 100
 _NARROW_PARTS = 3
 
 
-def page_html(run: Run) -> str:
+def page_html(run: Run, *, strict: bool = False) -> str:
     """Return the report of a run as one self-contained HTML page.
 
     Works offline; without plotly installed it has all tables and the picture,
     but no plots.
+
+    Parameters
+    ----------
+    strict
+        Whether what could not be measured counts; see `outcome`.
     """
     manifest, machine = run.manifest, run.manifest.machine
     rows = headline_rows(run)
@@ -101,7 +106,7 @@ def page_html(run: Run) -> str:
     )
     return page_frame(
         f"lanescope {manifest.verb}: {machine.name}{' (predicted)' if run.predicted else ''}",
-        f"{_header(run)}<main>{_conclusion(run, rows)}{''.join(body)}</main>"
+        f"{_header(run)}<main>{_conclusion(run, rows, strict)}{''.join(body)}</main>"
         f"{page_footer(manifest.tool_version)}{plots_script(figures + suite_figures)}",
     )
 
@@ -142,9 +147,9 @@ def _header(run: Run) -> str:
     )
 
 
-def _conclusion(run: Run, rows: Sequence[PathRow]) -> str:
+def _conclusion(run: Run, rows: Sequence[PathRow], strict: bool) -> str:
     """The outcome, and below it every path that asks for something to be done."""
-    out = outcome(run)
+    out = outcome(run, strict=strict)
     kind = _KINDS.get(out.word, "open")
     notes = [f"Note: {note}" for note in run.manifest.notes]
     notes += [f"Not measured: {line}" for line in unmeasured(run)]

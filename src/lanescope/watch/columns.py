@@ -55,7 +55,7 @@ class _Layout:
     told: type[Any]
     records: Mapping[str, Range]
 
-    def told_of(self, series: Counters | Probe) -> dict[str, Any]:
+    def description_of(self, series: Counters | Probe) -> dict[str, Any]:
         """Return what a series says about itself, to be stored."""
         return {field.name: getattr(series, field.name) for field in fields(self.told)}
 
@@ -188,7 +188,7 @@ def _write_series(path: Path, series: Sequence[Series], layout: _Layout) -> None
     """Write the records of all series, one after the other, in memory for one piece."""
     import pyarrow as pa
 
-    told = [layout.told_of(one.told) for one in series]
+    told = [layout.description_of(one.told) for one in series]
     types = {"series": pa.int16(), **dict.fromkeys(layout.records, pa.int64())}
     types |= {name: pa.bool_() for name, span in layout.records.items() if span is TRUTH}
     schema = pa.schema(types, metadata={b"series": json.dumps(told).encode()})
@@ -223,7 +223,7 @@ def _read_series(kind: type[_OneSeries], path: Path, layout: _Layout) -> tuple[_
             for name, span in layout.records.items()
             if name in there
         }
-        one = with_stored(kind(**layout.told_of(told), **none), records, begin, end)
+        one = with_stored(kind(**layout.description_of(told), **none), records, begin, end)
         short = kind is Probe or records.rows <= MOST_IN_MEMORY  # probes are worked on whole
         found.append(in_memory(one) if short else one)
     return tuple(found)
