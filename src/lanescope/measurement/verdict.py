@@ -27,7 +27,7 @@ JUDGED_BYTES = 32 << 20
 
 #: Share of the payload limit that healthy hardware reaches, for one copy alone and
 #: for opposing copies at once. PCIe: the limit leaves out acknowledgements and flow
-#: control; 95 to 96 % was measured on PCIe 5.0 x16, and with opposing copies 79 to 92 %
+#: control; 95 to 96 % was measured on PCIe 5.0 x16, and with opposing copies 80 to 92 %
 #: on two hosts, by what the host's memory and fabric do; a link at half its width has 50.
 #: NVLink: 88 % was measured on 18 NVLinks 4. Memory: what STREAM usually reaches of the
 #: modules' peak. GPU memory: 86 % was measured on an H200, each byte read and written.
