@@ -2,11 +2,15 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
+from lanescope.backend.model import ModelBackend
 from lanescope.exit_codes import ExitCode
+from lanescope.experiment.catalogue import check_experiments
 from lanescope.measurement.result import Result, Source, Status, Verdict
+from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.report.outcome import Word, outcome
 from lanescope.report.page import page_html
 from lanescope.report.tables import run_tables
@@ -111,3 +115,24 @@ def test_the_page_of_a_strict_run_says_the_code_that_the_command_ends_with(run_w
     run = run_with(Status.HEALTHY, Status.NOT_MEASURED)
     assert "healthy (exit code 0)" in page_html(run)
     assert "not measured (exit code 3)" in page_html(run, strict=True)
+
+
+def test_a_prediction_and_a_path_elsewhere_are_not_slow_for_a_narrow_link():
+    """Only what was measured may fail: a link that no copy of the run crossed does not."""
+    machine = simulator.changed_link(simulator.h200s(), "g1", width=8)
+    narrow = replace(machine, described=True)
+    predicted = outcome(measured_by_model(narrow))
+    assert (predicted.word, predicted.exit_code) == (Word.PREDICTED, 0)
+    results = [
+        result
+        for result in simulator.simulate(machine)
+        if not any("g1" in (c.source.part, c.destination.part) for c in result.experiment.copies)
+    ]
+    assert results
+    assert outcome(factory.run_of(results, machine)).exit_code == 0
+
+
+def measured_by_model(machine):
+    results = []
+    measure_all(check_experiments(machine), ModelBackend(machine), machine, Plan(), results.append)
+    return factory.run_of(results, machine)

@@ -39,10 +39,11 @@ def trained_down(matrix: Matrix) -> tuple[Diagnosis, ...]:
 
 
 def _told(matrix: Matrix, link: Link) -> Iterator[str]:
-    """What the machine says itself of a link that is below its best."""
-    if link.pcie is None:
+    """What the machine says itself of a link that is below its best, and that copies crossed."""
+    copies = _copies_below(matrix, link.b)
+    if link.pcie is None or not copies:
         return
-    best, copies = link.pcie.at_best(), _copies_below(matrix, link.b)
+    best = link.pcie.at_best()
     seen = {(e.generation, e.width) for s in copies for e in s.links if e.part == link.b}
     for generation, width in sorted(seen):
         slower = replace(best, generation=generation, width=width)
