@@ -17,6 +17,7 @@ from lanescope.report.page_chapters import chapters_page_html
 from lanescope.watch.chapters.counted import payload_of
 from lanescope.watch.chapters.evaluate import evaluate
 from lanescope.watch.chapters.plan import programs_for
+from lanescope.watch.chapters.probing import probed
 from lanescope.watch.chapters.store import read_reproduction
 from lanescope.watch.chapters.told import Told
 from lanescope.watch.store import read_watch
@@ -130,6 +131,20 @@ def test_lines_keep_their_bytes_and_stay_short(told: Told):
     assert 0 < probed.values.size <= MOST_POINTS // 3
     assert (probed.low <= probed.values).all()
     assert (probed.values <= probed.high).all()
+
+
+def test_copies_that_took_no_time_have_no_bandwidth(told: Told):
+    probe = told.programs[0].shown.probe
+    assert probe is not None
+    own = probe.one_way(0)
+    assert len(own) > MOST_POINTS // 3  # so that the page joins neighbours
+    begin, end = int(own.begin_ns[0]), int(own.end_ns[-1])
+    one = dataclasses.replace(own, copy_ns=own.copy_ns * (np.arange(len(own)) > 9))
+    joined = probed_line(one, 0, "gbs", begin, end)
+    assert np.isnan(joined.values[0])
+    assert np.isfinite(joined.values[-1])
+    none = dataclasses.replace(own, copy_ns=own.copy_ns * 0)
+    assert [direction.gbs for direction in probed(none)] == [None, None]
 
 
 def test_the_terminal_has_a_row_for_each_program(told: Told):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,9 +69,14 @@ def probed_line(probe: Probe, way: int, what: str, begin_ns: int, end_ns: int) -
     starts = np.flatnonzero(np.diff(part, prepend=-1))
     groups = np.split(values, starts[1:])
     low, middle, high = (
-        np.array([float(np.nanquantile(group, q)) for group in groups]) for q in (0.05, 0.5, 0.95)
+        np.array([_quantile_of_known(group, q) for group in groups]) for q in (0.05, 0.5, 0.95)
     )
     return Line(own.begin_ns[starts], middle, low, high)
+
+
+def _quantile_of_known(values: FloatArray, q: float) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.quantile(known, q)) if known.size else math.nan
 
 
 def _few(end_ns: IntArray, values: FloatArray) -> Line:

@@ -64,10 +64,11 @@ def probed(probe: Probe, step: Step | None = None) -> tuple[Probed, ...]:
 
 def _probed(own: Probe, way: str) -> Probed:
     enough = len(own) >= _FEWEST
+    known = own.gbs[np.isfinite(own.gbs)]
     return Probed(
         way,
         len(own),
-        float(np.nanmedian(own.gbs)) if enough else None,
+        float(np.median(known)) if enough and known.size else None,
         float(np.median(own.delay_ns)) * 1e-9 if enough else None,
     )
 
