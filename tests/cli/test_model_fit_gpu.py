@@ -18,6 +18,8 @@ from tests.native.test_gpu import GPUS
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
 
 MOST_SECONDS = 60
+#: 0.2 to 1.3 % were measured; a fit that went wrong is off by tens.
+MOST_MEDIAN_ERROR = 0.05
 
 
 def test_a_fit_takes_less_than_a_minute_and_is_found_again(lanescope, tmp_path):
@@ -27,7 +29,7 @@ def test_a_fit_takes_less_than_a_minute_and_is_found_again(lanescope, tmp_path):
     assert done.returncode == 0, done.stderr
     assert took < MOST_SECONDS
     found = load(tmp_path / "fit" / "link-parameters.json")
-    assert found.errors.median < 0.01
+    assert found.errors.median < MOST_MEDIAN_ERROR
     assert found.h2d.per_byte.value < found.duplex.h2d_per_byte.value
     assert found.pageable_h2d.per_byte.value > found.h2d.per_byte.value
     told = lanescope("model", "predict", "--h2d", "1GB", "--kernel", "1ms", "--json")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lanescope.calls import checked
-from lanescope.codec.fields import PositiveInt
+from lanescope.codec.fields import Positive, PositiveInt
 from lanescope.errors import InputError
 from lanescope.machine.pcie import PcieLink, line_rate_gbs, payload_gbs
 
@@ -50,7 +50,7 @@ class NumaNode:
     cores: tuple[tuple[int, ...], ...] = ()
     memory_bytes: int | None = None
     cache_bytes: int | None = None
-    memory_gbs: float | None = None
+    memory_gbs: Positive | None = None
     memory_detail: str | None = None
 
     @property
@@ -90,7 +90,7 @@ class Gpu:
     compute_capability: tuple[int, int] | None = None
     multiprocessors: int | None = None
     copy_engines: int | None = None
-    memory_gbs: float | None = None
+    memory_gbs: Positive | None = None
     peers: tuple[int, ...] | None = None
     unavailable: str | None = None
 
@@ -127,8 +127,8 @@ class NvLink:
         Links that the part has; None when unknown.
     """
 
-    count: int
-    link_gbs: float
+    count: PositiveInt
+    link_gbs: Positive
     version: int | None = None
     max_count: int | None = None
 
@@ -164,8 +164,8 @@ class Link:
     a: str
     b: str
     kind: LinkKind
-    raw_gbs: float | None = None
-    payload_gbs: tuple[float, float] | None = None
+    raw_gbs: Positive | None = None
+    payload_gbs: tuple[Positive, Positive] | None = None
     pcie: PcieLink | None = None
     nvlink: NvLink | None = None
 
@@ -219,7 +219,7 @@ class Latencies:
     h2d_us: float | None = None
     d2h_us: float | None = None
     d2d_us: float | None = None
-    pageable_gbs: float | None = None
+    pageable_gbs: Positive | None = None
     source: str | None = None
 
 

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Annotated
 
 from lanescope.calls import checked
+from lanescope.codec.fields import Bound
 
 #: Giga-transfers a second and lane, by generation.
 TRANSFER_RATE_GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
@@ -40,6 +42,12 @@ _FLIT_BYTES = 256
 _FLIT_TLP_BYTES = 236
 
 
+Generation = Annotated[int, Bound("1 to 6", lambda value: value in TRANSFER_RATE_GTS)]
+Lanes = Annotated[int, Bound("1 to 32", lambda value: 1 <= value <= 32)]
+#: The specification has 128 to 4096, in powers of two.
+PacketBytes = Annotated[int, Bound("1 to 4096 bytes", lambda value: 1 <= value <= 4096)]
+
+
 @dataclass(frozen=True, slots=True)
 @checked
 class PcieLink:
@@ -58,12 +66,12 @@ class PcieLink:
         The most a device may ask for in one read; None when unknown.
     """
 
-    generation: int
-    width: int
-    max_generation: int | None = None
-    max_width: int | None = None
-    max_payload_bytes: int | None = None
-    max_read_request_bytes: int | None = None
+    generation: Generation
+    width: Lanes
+    max_generation: Generation | None = None
+    max_width: Lanes | None = None
+    max_payload_bytes: PacketBytes | None = None
+    max_read_request_bytes: PacketBytes | None = None
 
     @property
     def trained_down(self) -> bool:

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from lanescope.codec.fields import Bound, FieldError, PositiveInt, build
-from lanescope.machine.pcie import TRANSFER_RATE_GTS
+from lanescope.codec.fields import Bound, FieldError, Positive, build
+from lanescope.machine.pcie import Generation, Lanes
 
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
 _NUMBER = re.compile(r"-?[0-9]{1,9}\s*")
-Generation = Annotated[int, Bound("1 to 6", lambda value: value in TRANSFER_RATE_GTS)]
 Hex = Annotated[str, Bound("bytes in hex", lambda value: _HEX.fullmatch(value) is not None)]
 Number = Annotated[str, Bound("a number", lambda value: _NUMBER.fullmatch(value) is not None)]
 
@@ -38,9 +37,9 @@ class _NvmlGpu:
     pci_address: str | None = None
     memory_bytes: int | None = None
     generation: Generation | None = None
-    width: PositiveInt | None = None
+    width: Lanes | None = None
     max_generation: Generation | None = None
-    max_width: PositiveInt | None = None
+    max_width: Lanes | None = None
     compute_mode: str | None = None
     mig: bool | None = None
     in_use: bool | None = None
@@ -61,7 +60,7 @@ class _CudaGpu:
     compute_minor: int
     multiprocessors: int
     async_engines: int
-    memory_gbs: float | None = None
+    memory_gbs: Positive | None = None
     peers: tuple[int, ...] = ()
 
 

@@ -59,10 +59,10 @@ class Direction(IntEnum):
 #: Times are nanoseconds since 1970, below those of the year 2116: a 64-bit number holds sums.
 LATEST_NS = 2**62
 #: Between which numbers values lie, both included: any, times, bytes of one thing, the system's
-#: numbers of GPUs and threads with -1 for none, truth values.
+#: numbers of GPUs and threads with -1 for none and of processes, truth values.
 Range = tuple[int, int]
 ANY, TIMES, BYTES = (-(2**63), 2**63 - 1), (0, LATEST_NS), (0, 2**48)
-NUMBERS, TRUTH = (-1, 2**32), (0, 1)
+NUMBERS, PIDS, TRUTH = (-1, 2**31 - 1), (0, 2**31 - 1), (0, 1)
 
 #: Stands in device columns for the host, in the thread column for unknown.
 HOST_DEVICE = -1

@@ -17,7 +17,7 @@ from lanescope.codec.files import fields_of, read_json
 from lanescope.codec.tables import metadata_of, open_table
 from lanescope.errors import InputError
 from lanescope.run.atomic import replace_when_written, write_atomically
-from lanescope.watch.codes import ANY, BYTES, NUMBERS, TIMES, TRUTH, IntArray, Range
+from lanescope.watch.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
 from lanescope.watch.operations import COLUMNS, Operations, impossible
 from lanescope.watch.operations import RANGES as OPERATION_RANGES
 from lanescope.watch.probe import Probe
@@ -95,7 +95,8 @@ _OF_PROBES = _Layout(
 _OF_RANGES = {**dict.fromkeys(RANGE_COLUMNS, TIMES), "thread": NUMBERS, "pushed": TRUTH}
 #: Addresses and hashes are 64 bits of any kind.
 _OF_SIDES = {
-    **dict.fromkeys(("pid", "start_ns", "end_ns", "correlation"), TIMES),
+    **dict.fromkeys(("start_ns", "end_ns", "correlation"), TIMES),
+    "pid": PIDS,
     **dict.fromkeys(("bytes", "value"), BYTES),
     **dict.fromkeys(("device", "node"), NUMBERS),
     **dict.fromkeys(("source", "destination", "address", "hash"), ANY),

@@ -12,6 +12,7 @@ import numpy as np
 from lanescope.watch.codes import (
     BYTES,
     NUMBERS,
+    PIDS,
     TIMES,
     TRUTH,
     UNKNOWN_THREAD,
@@ -265,6 +266,7 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys(("source_kind", "destination_kind"), (0, max(MemoryKind))),
     "what": (0, max(What)),
     "bytes": BYTES,
+    "pid": PIDS,
     "asynchronous": TRUTH,
 }
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 
 from lanescope.codec.fields import Bound
-from lanescope.watch.codes import BoolArray, Direction, IntArray, MemoryKind, What
+from lanescope.watch.codes import PIDS, BoolArray, Direction, IntArray, MemoryKind, What
 from lanescope.watch.operations import Operations
 from lanescope.watch.probe import Probe
 from lanescope.watch.ranges import Ranges
@@ -38,6 +38,9 @@ __all__ = [
 PCIE, NVLINK = "pcie", "nvlink"
 LINKS = (PCIE, NVLINK)
 CountedLink = Annotated[str, Bound(" or ".join(LINKS), lambda value: value in LINKS)]
+
+
+_Pid = Annotated[int, Bound("a process id", lambda pid: PIDS[0] <= pid <= PIDS[1])]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +150,7 @@ class Process:
         Operations that the GPU had not done when the process ended; they have no times.
     """
 
-    pid: int
+    pid: _Pid
     command: str
     start_ns: int
     end_ns: int | None = None
