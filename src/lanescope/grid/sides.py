@@ -7,7 +7,7 @@ import re
 from lanescope.errors import InputError
 
 #: One array of them takes 512 GiB.
-_MOST_POINTS = 1 << 36
+MOST_POINTS = 1 << 36
 
 
 def parse_sides(text: str, option: str, example: str) -> tuple[int, int, int]:
@@ -20,9 +20,9 @@ def parse_sides(text: str, option: str, example: str) -> tuple[int, int, int]:
     """
     match = re.fullmatch(r"([0-9]{1,6})[xX]([0-9]{1,6})[xX]([0-9]{1,6})", text)
     x, y, z = map(int, match.groups()) if match else (0, 0, 0)
-    if not 0 < x * y * z <= _MOST_POINTS:
+    if not 0 < x * y * z <= MOST_POINTS:
         raise InputError(
             f"{option} {text[:60]!r} is no grid; give three whole numbers such as {example}, "
-            f"{_MOST_POINTS:,} points at most"
+            f"{MOST_POINTS:,} points at most"
         )
     return x, y, z

@@ -61,7 +61,8 @@ def test_a_run_is_found_by_its_folder_its_file_and_its_name(tmp_path, monkeypatc
     [
         ({"schema": 9}, "has version 9 of its schema"),
         ({"grid": [64, 48]}, "must have 3 entries"),
-        ({"grid": [64, 0, 10]}, "no points"),
+        ({"grid": [64, 0, 10]}, "'grid' has 0 points"),
+        ({"grid": [2**53, 64, 10]}, "'grid' has .* not 1 to"),
         ({"cases": [{"kernel": "sort"}]}, "'sort', not one of state"),
         ({"cases": 3}, "must be a list"),
         ({"speed": 3}, "unknown field 'speed'"),

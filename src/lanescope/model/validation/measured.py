@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from lanescope.codec.fields import FieldError, build
+from lanescope.codec.fields import FieldError, build, shown
 from lanescope.codec.files import fields_of, read_json, require_version
 from lanescope.errors import InputError
 from lanescope.grid.case import GridCase
 from lanescope.grid.equations import Equation
 from lanescope.grid.reference import Kernel
+from lanescope.grid.sides import MOST_POINTS
 from lanescope.model.overlap.methods import Method
 from lanescope.model.transfer import stored
 from lanescope.model.transfer.estimate import Estimate
@@ -278,5 +280,6 @@ def _require_whole(found: Validation) -> None:
         ):
             if not seconds or min(seconds) <= 0:
                 raise FieldError(f"{case.name}: {what} must have times above zero", what)
-    if min(found.grid) < 1:
-        raise FieldError("field 'grid' has no points", "grid")
+    points = math.prod(found.grid)
+    if not 1 <= points <= MOST_POINTS:
+        raise FieldError(f"field 'grid' has {shown(points)} points, not 1 to {MOST_POINTS}", "grid")
