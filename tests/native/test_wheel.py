@@ -1,9 +1,12 @@
 """A wheel, built from a source distribution, in an environment that has Python and nothing else."""
 
+import ctypes
+import json
 import os
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -41,14 +44,9 @@ def bare(wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("bare")
     run(sys.executable, "-m", "venv", folder / "venv")
     programs = folder / "venv/bin"
-    run(
-        programs / "pip",
-        "install",
-        "--quiet",
-        "--no-compile",
-        wheel,
-        env=bare_environment(programs),
-    )
+    # as users do, with the newest of what it needs
+    pip = [programs / "pip", "install", "--quiet", "--no-compile", wheel]
+    run(*pip, env=bare_environment(programs))
     return programs
 
 
@@ -88,6 +86,53 @@ def test_it_holds_the_package_and_nothing_else(wheel):
         "lanescope/liblanescope_inject.so",
         "lanescope/liblanescope_no_pciaccess.so",
     ]
+
+
+def member(wheel, ending):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(ending))
+        return archive.read(name)
+
+
+def test_it_brings_the_licences_of_what_is_compiled_in(wheel):
+    text = member(wheel, "licenses/THIRD-PARTY-NOTICES.txt").decode()
+    for words in (
+        r"CUDA runtime 13\.0\.\d+ \(",
+        r"NVIDIA.*\n(.*\n)*.*distribut",
+        r"nanobind 3\.\d+\.\d+ \(BSD-3-Clause\)",
+        r"Redistributions in binary form must reproduce",
+        r"robin-map .* \(MIT\)",
+        r"libc\+\+ .* \(Apache-2\.0 WITH LLVM-exception\)",
+        r"LLVM Exceptions to the Apache 2\.0 License",
+    ):
+        assert re.search(words, text), words
+
+
+def test_its_bill_of_materials_names_every_part_and_need(wheel):
+    bill = json.loads(member(wheel, "sboms/lanescope.cdx.json"))
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert bill["metadata"]["component"]["version"] == lanescope.__version__
+    parts = {part["name"]: part for part in bill["components"]}
+    assert parts["CUDA runtime"]["version"].startswith("13.0.")
+    assert parts["nanobind"]["licenses"] == [{"expression": "BSD-3-Clause"}]
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {re.split(r"[^\w-]", word)[0] for word in needed} <= parts.keys()
+    (graph,) = bill["dependencies"]
+    assert set(graph["dependsOn"]) == {part["bom-ref"] for part in bill["components"]}
+
+
+def test_containers_with_an_old_c_library_load_what_is_injected(wheel, tmp_path):
+    library = tmp_path / "library.so"
+    library.write_bytes(member(wheel, "liblanescope_inject.so"))
+    said = run("readelf", "--version-info", "--dynamic", "--wide", library)
+    needed = {tuple(map(int, v.split("."))) for v in re.findall(r"Name: GLIBC_([\d.]+)", said)}
+    assert (2, 2, 5) <= max(needed) <= (2, 28)
+    libraries = re.findall(r"NEEDED.*\[(.*)\]", said)
+    assert {name.partition(".so")[0] for name in libraries} <= {
+        *("libc", "libdl", "libm", "libpthread"),
+        *("ld-linux-x86-64", "ld-linux-aarch64"),
+    }
+    ctypes.CDLL(str(library)).InitializeInjection  # noqa: B018, it is there
 
 
 def test_it_checks_a_machine_without_a_compiler(bare, tmp_path):

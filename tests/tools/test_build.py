@@ -2,11 +2,13 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,6 +87,11 @@ LOGS = {
     "ERROR: Could not find a version that satisfies the requirement x (from versions: none)": (
         "no package index answers"
     ),
+    "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.": (
+        "not the one that lanescope was tested with"
+    ),
+    "ERROR: Could not find a version that satisfies x==9 (from versions: 1, 2)\n"
+    "ERROR: No matching distribution found for x==9": "has no x==9 for this Python",
     "-- one\nCMake Error at cmake/architectures.cmake:37 (message):\n  'sm99' is no GPU\n"
     "  architecture\nCall Stack (most recent call first):\n  CMakeLists.txt:19 (include)\n": (
         "'sm99' is no GPU architecture (all of it"
@@ -106,10 +113,24 @@ def test_a_failed_step_is_one_sentence(build, log):
     assert said.endswith("(all of it: build/logs/x.log)")
 
 
-def test_requirements_are_those_of_the_project(build):
-    assert any(word.startswith("nvidia-cuda-nvcc") for word in build.requirements("tools"))
-    assert any(word.startswith("numpy") for word in build.requirements("package"))
-    assert any(word.startswith("pytest") for word in build.requirements("test"))
+def test_every_requirement_of_the_project_is_pinned_with_hashes(build):
+    for group in build.GROUPS:
+        lines = build.CONSTRAINTS.read_text().partition(f"{build.GROUP_MARK}{group}\n")[2]
+        assert lines, group
+    entries = re.split(r"\n+(?=\S)", build.listed(*build.GROUPS).strip())
+    pin = re.compile(r"[\w.-]+==[\w.+]+( \\\n +--hash=sha256:[0-9a-f]{64})+")
+    assert [entry for entry in entries if not pin.fullmatch(entry)] == []
+    versions = dict(entry.split(" ")[0].split("==") for entry in entries)
+    assert len(versions) == len(entries)  # none twice
+    for word in (word for group in build.GROUPS for word in build.required(group)):
+        requirement = Requirement(word)
+        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        assert requirement.specifier.contains(versions[name]), word
+
+
+def test_versions_are_free_where_somebody_wants_that(build, monkeypatch):
+    monkeypatch.setenv("LANESCOPE_PINS", "off")
+    assert "numpy>=" in build.listed("package")
 
 
 def test_a_step_is_done_again_for_another_value(build, monkeypatch, tmp_path):
