@@ -31,7 +31,7 @@ _CODES = (0, 1, 2)
 #: What a harmless change can make impossible; such sentences need not name the file.
 _OF_WHAT_IS_ASKED = (
     "--export is for watches",
-    "does not fit twice",
+    "does not fit",
     "give smaller sizes",
     "has no GPU to sweep",
     "no copies between the host and a GPU",

@@ -103,6 +103,17 @@ def test_a_damaged_one_is_one_sentence(tmp_path: Path):
         read_reproduction(folder)
 
 
+def test_a_program_without_its_name_is_one_sentence(tmp_path: Path):
+    folder = reproduction(tmp_path / "run", most=1)
+    manifest = folder / "manifest.json"
+    table = json.loads(manifest.read_text())
+    for one in table["programs"]:
+        one["arguments"] = []
+    manifest.write_text(json.dumps(table))
+    with pytest.raises(InputError, match="has no arguments"):
+        read_reproduction(folder)
+
+
 def test_a_coarse_source_has_the_bytes_but_not_the_shape():
     run = read_watch(CAPTURES / "vector-add")
     (pm,) = run.timeline.counters

@@ -52,6 +52,10 @@ class Program:
     arguments: tuple[str, ...]
     part: str
 
+    def __post_init__(self) -> None:
+        if not self.arguments:
+            raise ValueError(f"the program {self.key!r} has no arguments; the first is its name")
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
