@@ -20,7 +20,7 @@ bool Activation::begin(const Callbacks& callbacks) {
   // Records come without a subscription. Whoever holds one keeps a profiler that the program
   // starts later, PyTorch's say, from working.
   if (!settings_.addresses) cupti_.cuptiUnsubscribe(subscriber_);
-  set_attributes();
+  set_attributes(callbacks);
   if (succeeded("cuptiActivityRegisterCallbacks",
                 cupti_.cuptiActivityRegisterCallbacks(callbacks.requested, callbacks.completed)) &&
       enable_kinds()) {
@@ -29,6 +29,16 @@ bool Activation::begin(const Callbacks& callbacks) {
   }
   if (settings_.addresses) cupti_.cuptiUnsubscribe(subscriber_);
   return false;
+}
+
+void Activation::end(const Callbacks& callbacks) {
+  if (!is_alone(callbacks.called)) return;
+  for (const CUpti_ActivityKind kind :
+       {CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET,
+        CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER,
+        CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_ACTIVITY_KIND_RUNTIME})
+    cupti_.cuptiActivityDisable(kind);
+  if (settings_.addresses) cupti_.cuptiUnsubscribe(subscriber_);
 }
 
 bool Activation::is_alone(CUpti_CallbackFunc called) {
@@ -67,9 +77,12 @@ void Activation::enable_callbacks() {
   succeeded("tracing of addresses", result);
 }
 
-void Activation::set_attributes() {
+void Activation::set_attributes(const Callbacks& callbacks) {
   std::uint8_t zeroed = 1;
   std::size_t size = sizeof zeroed;
+  // Before any record is made. CUPTI's own clock goes back and ahead with the system's.
+  if (cupti_.cuptiActivityRegisterTimestampCallback != nullptr)
+    cupti_.cuptiActivityRegisterTimestampCallback(callbacks.clock);
   cupti_.cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &zeroed);
   if (cupti_.cuptiSetThreadIdType != nullptr)
     cupti_.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
