@@ -33,6 +33,7 @@ bool Activation::begin(const Callbacks& callbacks) {
 
 void Activation::end(const Callbacks& callbacks) {
   if (!is_alone(callbacks.called)) return;
+  enable_calls([](std::string_view) { return true; }, false);
   for (const CUpti_ActivityKind kind :
        {CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET,
         CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER,
@@ -117,7 +118,7 @@ void Activation::want_launches() {
   launches_pending_ = true;
 }
 
-CUptiResult Activation::enable_calls(bool (*wanted)(std::string_view)) {
+CUptiResult Activation::enable_calls(bool (*wanted)(std::string_view), bool on) {
   if (cupti_.cuptiGetCallbackName == nullptr || cupti_.cuptiActivityEnableDriverApi == nullptr ||
       cupti_.cuptiActivityEnableRuntimeApi == nullptr)
     return CUPTI_ERROR_NOT_SUPPORTED;
@@ -132,7 +133,7 @@ CUptiResult Activation::enable_calls(bool (*wanted)(std::string_view)) {
           cupti_.cuptiGetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name != nullptr;
       missing = known ? 0 : missing + 1;
       if (!known || !wanted(name)) continue;
-      if (const CUptiResult result = enable(id, 1); result != CUPTI_SUCCESS) return result;
+      if (const CUptiResult result = enable(id, on ? 1 : 0); result != CUPTI_SUCCESS) return result;
     }
   }
   return CUPTI_SUCCESS;

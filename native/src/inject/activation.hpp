@@ -47,7 +47,7 @@ class Activation {
   bool subscribe(CUpti_CallbackFunc called, const char* does);
   void enable_callbacks();
   bool enable_kinds();
-  CUptiResult enable_calls(bool (*wanted)(std::string_view));
+  CUptiResult enable_calls(bool (*wanted)(std::string_view), bool on = true);
   CUptiResult enable_migrations();
   bool settled(const char* what, CUptiResult result);
   void set_attributes(const Callbacks& callbacks);
