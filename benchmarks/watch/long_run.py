@@ -142,7 +142,7 @@ def finish(folder: Path, gpus: int, records: int) -> None:
 
     if (folder / "spool").is_dir():
         held = WatchFolder.__new__(WatchFolder)
-        held.folder, held._lock = folder, NoLock()
+        held.folder, held._lock, held._limits = folder, NoLock(), NoLock()
         end_ns = START_NS + records // gpus * INTERVAL_NS
         run = held.finish(manifest(gpus, end_ns))
         step("columns")

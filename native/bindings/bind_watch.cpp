@@ -12,6 +12,7 @@
 #include "bindings.hpp"
 #include "lanescope/watch/nvml_counters.hpp"
 #include "lanescope/watch/pm_sampler.hpp"
+#include "lanescope/watch/worker.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -71,6 +72,13 @@ void bind_sampler(nb::module_& module) {
   module.def(
       "check_cupti", [](const std::string& path) { CuptiApi{path}; }, "path"_a, Release(),
       "Raises where a libcupti cannot be opened, or cannot sample.");
+}
+
+void bind_clock(nb::module_& module) {
+  module.def("watch_time_ns", &lanescope::watch::watch_time_ns,
+             "ns since 1970 by the clock of watches, which nobody sets.");
+  module.def("watch_clock_ahead_ns", &lanescope::watch::watch_clock_ahead_ns,
+             "By how much that clock is ahead of CLOCK_MONOTONIC.");
 }
 
 void bind_nvml(nb::module_& module) {
@@ -141,5 +149,6 @@ void bind_nvml(nb::module_& module) {
 void bind_watch(nb::module_& module) {
   bind_report(module);
   bind_sampler(module);
+  bind_clock(module);
   bind_nvml(module);
 }

@@ -20,6 +20,7 @@
 #include "lanescope/watch/own_traffic.hpp"
 #include "lanescope/watch/sample_memo.hpp"
 #include "lanescope/watch/spool_file.hpp"
+#include "lanescope/watch/worker.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -36,6 +37,12 @@ namespace {
 using Record = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;
 
 void bind_stream(nb::module_& testing) {
+  testing.def(
+      "told_time",
+      [](std::uint64_t told_ns, std::int64_t stepped_ns, std::uint64_t now_ns) {
+        return lanescope::watch::ToldTimes(stepped_ns, now_ns).read(told_ns);
+      },
+      "told_ns"_a, "stepped_ns"_a, "now_ns"_a, "As the time of watches.");
   nb::class_<CounterStream>(testing, "CounterStream", "Makes records of samples.")
       .def(nb::init<std::uint64_t, bool>(), "interval_ns"_a, "drops_first"_a)
       .def(

@@ -129,6 +129,19 @@ def test_a_capture_without_copies_says_so(tmp_path):
     assert len(run.timeline.operations) == 2
 
 
+@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
+def test_an_operation_of_another_year_is_left_out(told, tmp_path):
+    rows = [copy(10 * MS, MS, 64, 1, (2, 1), 10), copy(12 * MS, MS, 64, 1, (2, 1), 11)]
+    rows.append(copy(10**18, MS, 64, 1, (2, 1), 12))
+    without = () if told else ("ANALYSIS_DETAILS",)
+    path = tmp_path / "far.sqlite"
+    capture(path, without=without, **{MEMCPY: rows})
+    timeline = read_nsys(path).timeline
+    assert np.count_nonzero(timeline.operations.is_copy) == 2
+    assert timeline.impossible == 1
+    assert timeline.seconds < 60
+
+
 def test_empty_tables_are_a_capture_without_operations(tmp_path):
     activities = {t: [] for t in TABLES if t.startswith("CUPTI")}
     assert len(read_nsys(capture(tmp_path / "empty.sqlite", **activities)).timeline.operations) == 0

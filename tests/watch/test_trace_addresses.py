@@ -181,8 +181,9 @@ for kind, value, source, target in (
     assert managed.address.tolist() == [1 << 33] * 4
     moved = trace.operations
     assert moved.direction.tolist() == [Direction.H2D, Direction.D2H]
-    told = Timeline(0, 1, managed=managed, host_copies=trace.host_copies)
+    span = int(managed.start_ns[0]), int(managed.start_ns[-1])
+    told = Timeline(*span, managed=managed, host_copies=trace.host_copies)
     write_columns(tmp_path, told)
-    again = read_columns(tmp_path, 0, 1)
+    again = read_columns(tmp_path, *span)
     assert again.managed.value.tolist() == [65536, 4096, 7, 1]
     assert not len(again.host_copies)

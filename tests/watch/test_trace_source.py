@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from lanescope._core import native
 from lanescope.errors import NotMeasuredError
 from lanescope.watch.sources import trace
 from lanescope.watch.sources.trace import TraceSource
@@ -33,6 +34,7 @@ def test_a_program_is_told_where_everything_is(tmp_path: Path) -> None:
         "LANESCOPE_TRACE_FOLDER": str(tmp_path),
         "LANESCOPE_TRACE_KINDS": "copy,memset,call,range",
         "LANESCOPE_TRACE_FLUSH_MS": "100",
+        "LANESCOPE_TRACE_CLOCK": str(native.watch_clock_ahead_ns()),
     }
 
 

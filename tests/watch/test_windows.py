@@ -85,7 +85,7 @@ def test_bytes_of_windows_are_those_of_records(
     ends = np.cumsum([r[0] for r in records])
     seen: list[float] = []
     splitter = WindowSplitter(
-        window_ns, 0, lambda _, rows, times: seen.append(float(rows[0].sum()) * times)
+        window_ns, 0, lambda _, rows, times: seen.append(float((rows[0] * times).sum()))
     )
     splitter.add(0, ends, np.array([[r[1], 0, r[0]] for r in records], float))
     splitter.close()

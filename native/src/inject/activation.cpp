@@ -20,7 +20,7 @@ bool Activation::begin(const Callbacks& callbacks) {
   // Records come without a subscription. Whoever holds one keeps a profiler that the program
   // starts later, PyTorch's say, from working.
   if (!settings_.addresses) cupti_.cuptiUnsubscribe(subscriber_);
-  set_attributes();
+  set_attributes(callbacks);
   if (succeeded("cuptiActivityRegisterCallbacks",
                 cupti_.cuptiActivityRegisterCallbacks(callbacks.requested, callbacks.completed)) &&
       enable_kinds()) {
@@ -29,6 +29,17 @@ bool Activation::begin(const Callbacks& callbacks) {
   }
   if (settings_.addresses) cupti_.cuptiUnsubscribe(subscriber_);
   return false;
+}
+
+void Activation::end(const Callbacks& callbacks) {
+  if (!is_alone(callbacks.called)) return;
+  enable_calls([](std::string_view) { return true; }, false);
+  for (const CUpti_ActivityKind kind :
+       {CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET,
+        CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER,
+        CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_ACTIVITY_KIND_RUNTIME})
+    cupti_.cuptiActivityDisable(kind);
+  if (settings_.addresses) cupti_.cuptiUnsubscribe(subscriber_);
 }
 
 bool Activation::is_alone(CUpti_CallbackFunc called) {
@@ -67,9 +78,12 @@ void Activation::enable_callbacks() {
   succeeded("tracing of addresses", result);
 }
 
-void Activation::set_attributes() {
+void Activation::set_attributes(const Callbacks& callbacks) {
   std::uint8_t zeroed = 1;
   std::size_t size = sizeof zeroed;
+  // Before any record is made. CUPTI's own clock goes back and ahead with the system's.
+  if (cupti_.cuptiActivityRegisterTimestampCallback != nullptr)
+    cupti_.cuptiActivityRegisterTimestampCallback(callbacks.clock);
   cupti_.cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &zeroed);
   if (cupti_.cuptiSetThreadIdType != nullptr)
     cupti_.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
@@ -104,7 +118,7 @@ void Activation::want_launches() {
   launches_pending_ = true;
 }
 
-CUptiResult Activation::enable_calls(bool (*wanted)(std::string_view)) {
+CUptiResult Activation::enable_calls(bool (*wanted)(std::string_view), bool on) {
   if (cupti_.cuptiGetCallbackName == nullptr || cupti_.cuptiActivityEnableDriverApi == nullptr ||
       cupti_.cuptiActivityEnableRuntimeApi == nullptr)
     return CUPTI_ERROR_NOT_SUPPORTED;
@@ -119,7 +133,7 @@ CUptiResult Activation::enable_calls(bool (*wanted)(std::string_view)) {
           cupti_.cuptiGetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name != nullptr;
       missing = known ? 0 : missing + 1;
       if (!known || !wanted(name)) continue;
-      if (const CUptiResult result = enable(id, 1); result != CUPTI_SUCCESS) return result;
+      if (const CUptiResult result = enable(id, on ? 1 : 0); result != CUPTI_SUCCESS) return result;
     }
   }
   return CUPTI_SUCCESS;

@@ -9,11 +9,12 @@
 
 namespace lanescope::inject {
 
-/// Where CUPTI asks for buffers, brings them back, and tells of calls.
+/// Where CUPTI asks for buffers, brings them back, tells of calls, and asks for the time.
 struct Callbacks {
   CUpti_BuffersCallbackRequestFunc requested;
   CUpti_BuffersCallbackCompleteFunc completed;
   CUpti_CallbackFunc called;
+  CUpti_TimestampCallbackFunc clock;
 };
 
 /// Turns on in CUPTI what the settings ask for.
@@ -25,6 +26,9 @@ class Activation {
   /// then on, unless addresses are traced: that keeps others away.
   /// @return false if nothing is traced: another profiler is there, or CUPTI refuses.
   bool begin(const Callbacks& callbacks);
+
+  /// Turn off what was turned on, unless another profiler has come meanwhile.
+  void end(const Callbacks& callbacks);
 
   /// Begin with what CUPTI may allow after cuInit only: calls, and migrations of unified memory.
   /// @return false if some of it is to be tried again later.
@@ -43,10 +47,10 @@ class Activation {
   bool subscribe(CUpti_CallbackFunc called, const char* does);
   void enable_callbacks();
   bool enable_kinds();
-  CUptiResult enable_calls(bool (*wanted)(std::string_view));
+  CUptiResult enable_calls(bool (*wanted)(std::string_view), bool on = true);
   CUptiResult enable_migrations();
   bool settled(const char* what, CUptiResult result);
-  void set_attributes();
+  void set_attributes(const Callbacks& callbacks);
   bool succeeded(const char* what, CUptiResult result);
 
   const Cupti& cupti_;

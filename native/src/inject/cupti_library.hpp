@@ -22,13 +22,14 @@ struct Cupti {
   X(cuptiActivityGetNumDroppedRecords) \
   X(cuptiActivityFlushAll)             \
   X(cuptiActivitySetAttribute)
-#define LANESCOPE_OPTIONAL(X)      \
-  X(cuptiSubscribe_v2)             \
-  X(cuptiSetThreadIdType)          \
-  X(cuptiEnableCallback)           \
-  X(cuptiGetCallbackName)          \
-  X(cuptiActivityEnableDriverApi)  \
-  X(cuptiActivityEnableRuntimeApi) \
+#define LANESCOPE_OPTIONAL(X)               \
+  X(cuptiSubscribe_v2)                      \
+  X(cuptiSetThreadIdType)                   \
+  X(cuptiEnableCallback)                    \
+  X(cuptiGetCallbackName)                   \
+  X(cuptiActivityEnableDriverApi)           \
+  X(cuptiActivityEnableRuntimeApi)          \
+  X(cuptiActivityRegisterTimestampCallback) \
   X(cuptiActivityConfigureUnifiedMemoryCounter)
 #define LANESCOPE_DECLARE(name) decltype(&::name) name = nullptr;
   LANESCOPE_NEEDED(LANESCOPE_DECLARE)

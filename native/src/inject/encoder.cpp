@@ -178,8 +178,8 @@ void Encoder::add(const Edge& edge) {
   buffer_.add(written);
 }
 
-void Encoder::add_loss(std::uint64_t at_ns, std::uint64_t records) {
-  buffer_.add(Count{{RecordKind::loss, 0, sizeof(Count)}, at_ns, records});
+void Encoder::add_loss(std::uint64_t at_ns, std::uint64_t records, std::uint16_t flags) {
+  buffer_.add(Count{{RecordKind::loss, flags, sizeof(Count)}, at_ns, records});
 }
 
 void Encoder::add_note(std::string_view text) {

@@ -28,7 +28,7 @@ class Encoder {
   void add(const CUpti_Activity& record, std::uint32_t cupti_version);
   void add(const Edge& edge);
   void add(const HostCopy& copy) { buffer_.add(copy); }
-  void add_loss(std::uint64_t at_ns, std::uint64_t records);
+  void add_loss(std::uint64_t at_ns, std::uint64_t records, std::uint16_t flags = 0);
   void add_note(std::string_view text);
   /// Append the end of the spool.
   /// @param records operations and calls written.

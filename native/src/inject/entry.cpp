@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "header.hpp"
 #include "settings.hpp"
 #include "tracer.hpp"
 
@@ -35,6 +36,10 @@ void CUPTIAPI called(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, co
   const SameErrno guard;
   if (Tracer* tracer = the_tracer.load())
     tracer->take_call(domain, id, *static_cast<const CUpti_CallbackData*>(data));
+}
+
+std::uint64_t CUPTIAPI clock() {
+  return now_ns();
 }
 
 void finish() {
@@ -70,7 +75,7 @@ bool ranges_in_use() noexcept {
 }
 
 Callbacks callbacks() noexcept {
-  return {requested, completed, called};
+  return {requested, completed, called, clock};
 }
 
 }  // namespace lanescope::inject

@@ -1,11 +1,12 @@
 #include "header.hpp"
 
 #include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+
+#include "lanescope/watch/watch_clock.hpp"
 
 namespace lanescope::inject {
 
@@ -45,6 +46,14 @@ std::string own_command() {
   return text;
 }
 
+/// @return what lanescope says, so that all processes have one time; else what it is now.
+std::int64_t ahead_of_monotonic() noexcept {
+  const char* told = std::getenv("LANESCOPE_TRACE_CLOCK");
+  char* end = nullptr;
+  const long long ahead = told == nullptr ? 0 : std::strtoll(told, &end, 10);
+  return told != nullptr && end != told ? ahead : watch::realtime_ahead_ns();
+}
+
 std::string json_list(std::string_view parts) {
   std::string list = "[";
   while (!parts.empty()) {
@@ -58,11 +67,9 @@ std::string json_list(std::string_view parts) {
 
 }  // namespace
 
-std::uint64_t realtime_ns() noexcept {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
+std::uint64_t now_ns() noexcept {
+  static const std::int64_t ahead_ns = ahead_of_monotonic();
+  return watch::steady_ns(ahead_ns);
 }
 
 std::string json_string(std::string_view text) {

@@ -6,8 +6,8 @@
 
 namespace lanescope::inject {
 
-/// @return nanoseconds of CLOCK_REALTIME since 1970.
-std::uint64_t realtime_ns() noexcept;
+/// @return nanoseconds since 1970 by the clock of the watch, which nobody sets.
+std::uint64_t now_ns() noexcept;
 
 /// @return `text` as a JSON string with its quotes; bytes that are no UTF-8 become U+FFFD.
 std::string json_string(std::string_view text);

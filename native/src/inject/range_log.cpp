@@ -55,7 +55,7 @@ bool RangeLog::add(EdgeKind kind, const std::string* domain, const std::string* 
     return false;
   }
   const InCallback mark;
-  const Edge edge{realtime_ns(), id, this_thread(), kind, name, domain};
+  const Edge edge{now_ns(), id, this_thread(), kind, name, domain};
   const std::lock_guard lock(mutex_);
   try {
     if (edges_.size() < kMostEdges)

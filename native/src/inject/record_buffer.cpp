@@ -25,6 +25,11 @@ const std::vector<char>& RecordBuffer::bytes() {
   return first_;
 }
 
+std::uint64_t RecordBuffer::size() const noexcept {
+  return first_.size() + operations_.size() + calls_.size() + edges_.size() + managed_.size() +
+         host_copies_.size();
+}
+
 std::uint64_t RecordBuffer::records() const noexcept {
   return operations_.size() / sizeof(Operation) + calls_.size() / sizeof(Call) +
          edges_.size() / sizeof(RangeEdge) + managed_.size() / sizeof(Managed) +

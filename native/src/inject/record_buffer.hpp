@@ -24,6 +24,8 @@ class RecordBuffer {
 
   /// @return all that was added since the last clear(); valid until the next change.
   const std::vector<char>& bytes();
+  /// How many bytes that is, before they are taken.
+  std::uint64_t size() const noexcept;
   /// Records among it, but for texts and counts.
   std::uint64_t records() const noexcept;
   void clear() noexcept;

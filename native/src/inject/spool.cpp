@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "call_names.hpp"
@@ -13,6 +14,11 @@ namespace lanescope::inject {
 
 bool Spool::open(const std::string& folder, const std::string& header) noexcept {
   const std::lock_guard lock(mutex_);
+  try {
+    room_ = watch::SpoolRoom(folder);
+  } catch (...) {  // no memory
+    return false;
+  }
   return file_.open(folder, getpid()) && file_.append(header.data(), header.size()) == 0;
 }
 
@@ -60,9 +66,10 @@ void Spool::add_all(const std::vector<Record>& records, std::uint64_t lost) noex
 
 void Spool::end() noexcept {
   const std::lock_guard lock(mutex_);
+  ended_ = true;
   write_out();  // what was lost before, and whether the disk is still full
   try {
-    encoder_.add_end(realtime_ns(), written_);
+    encoder_.add_end(now_ns(), written_);
   } catch (...) {
   }
   write_out();
@@ -82,15 +89,49 @@ void Spool::encode(std::uint8_t* buffer, std::size_t size) {
   CUptiResult result = CUPTI_ERROR_MAX_LIMIT_REACHED;
   while (size > 0 &&
          (result = cupti_.cuptiActivityGetNextRecord(buffer, size, &record)) == CUPTI_SUCCESS)
-    encoder_.add(*record, cupti_.version);
+    if (is_too_fine(*record))
+      ++left_out_;
+    else
+      encoder_.add(*record, cupti_.version);
   if (result == CUPTI_ERROR_MAX_LIMIT_REACHED) return;
   ++lost_;
   encoder_.add_note(std::string("the rest of a buffer cannot be read: ") + cupti_.text(result));
 }
 
+bool Spool::is_over() noexcept {
+  const std::lock_guard lock(mutex_);
+  return file_.is_over();
+}
+
+bool Spool::is_too_fine(const CUpti_Activity& record) const noexcept {
+  switch (record.kind) {
+    case CUPTI_ACTIVITY_KIND_KERNEL:
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+      return allowed_ >= watch::Fineness::no_kernels;
+    case CUPTI_ACTIVITY_KIND_DRIVER:
+    case CUPTI_ACTIVITY_KIND_RUNTIME:
+      return allowed_ >= watch::Fineness::operations_only;
+    default:
+      return false;
+  }
+}
+
+void Spool::leave_out_what_has_no_room() noexcept {
+  RecordBuffer& records = encoder_.written();
+  allowed_ = room_.allowed(records.size());
+  if (allowed_ != watch::Fineness::nothing || records.records() == 0) return;
+  left_out_ += records.records();
+  records.clear();
+  encoder_.forget_names();
+}
+
 void Spool::write_out() noexcept {
+  leave_out_what_has_no_room();
+  // Told where that takes no room to speak of: when it has doubled.
+  const bool tells = left_out_ > 0 && (ended_ || left_out_ >= told_);
   try {
-    if (lost_ > 0) encoder_.add_loss(realtime_ns(), lost_);
+    if (tells) encoder_.add_loss(now_ns(), left_out_, kNoRoom);
+    if (lost_ > 0) encoder_.add_loss(now_ns(), lost_);
     if (error_ != 0) {
       char text[128];
       encoder_.add_note(std::string("records could not be written: ") +
@@ -104,11 +145,13 @@ void Spool::write_out() noexcept {
     const std::vector<char>& bytes = records.bytes();
     if (bytes.empty()) return;
     error = file_.append(bytes.data(), bytes.size());
+    if (error == 0) room_.wrote(bytes.size());
   } catch (...) {
   }
   if (error == 0) {
     written_ += records.records();
     lost_ = 0;
+    if (tells) told_ += std::exchange(left_out_, 0);
   } else {
     lost_ += records.records();
     encoder_.forget_names();

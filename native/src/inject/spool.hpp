@@ -9,6 +9,7 @@
 
 #include "cupti_library.hpp"
 #include "encoder.hpp"
+#include "lanescope/watch/spool_room.hpp"
 #include "spool_file.hpp"
 
 namespace lanescope::inject {
@@ -37,6 +38,9 @@ class Spool {
   /// Write what calls were passed, and that `lost` more were not kept.
   void add(const std::vector<HostCopy>& copies, std::uint64_t lost) noexcept;
 
+  /// @return whether nobody reads any more, so that nothing is written any more.
+  bool is_over() noexcept;
+
   /// Write that the process ended by itself.
   void end() noexcept;
 
@@ -45,6 +49,8 @@ class Spool {
   void encode(std::uint8_t* buffer, std::size_t size);
   template <class Record>
   void add_all(const std::vector<Record>& records, std::uint64_t lost) noexcept;
+  bool is_too_fine(const CUpti_Activity& record) const noexcept;
+  void leave_out_what_has_no_room() noexcept;
   void write_out() noexcept;
 
   const Cupti& cupti_;
@@ -53,6 +59,11 @@ class Spool {
   Encoder encoder_{[this](bool runtime, CUpti_CallbackId id) { return call_name(runtime, id); }};
   std::uint64_t written_ = 0;
   std::uint64_t lost_ = 0;
+  watch::SpoolRoom room_;
+  watch::Fineness allowed_ = watch::Fineness::all;
+  std::uint64_t left_out_ = 0;  ///< for want of room, not told yet
+  std::uint64_t told_ = 0;      ///< of those
+  bool ended_ = false;
   int error_ = 0;  ///< errno of the write that failed, until one succeeds
 };
 

@@ -2,18 +2,19 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <ctime>
 
+#include "lanescope/watch/spool_room.hpp"
+
 namespace lanescope::inject {
 
 namespace {
 
-constexpr int kLowestDescriptor = 200;  // out of the way of what programs count on
-constexpr int kMostFiles = 1000;        // of one pid
+constexpr int kMostFiles = 1000;  // of one pid
 
 /// Holds SIGXFSZ back from this thread, and takes away the one that a write has caused.
 class WithoutSizeSignal {
@@ -43,32 +44,17 @@ class WithoutSizeSignal {
   bool too_large_ = false;
 };
 
-int moved_up(int descriptor) noexcept {
-  const int high = fcntl(descriptor, F_DUPFD_CLOEXEC, kLowestDescriptor);
-  if (high < 0) {
-    if (descriptor > STDERR_FILENO) return descriptor;  // a low limit on descriptors
-    close(descriptor);
-    return -1;
-  }
-  close(descriptor);
-  return high;
-}
-
 }  // namespace
 
 bool SpoolFile::open(const std::string& folder, pid_t pid) noexcept try {
   const std::string stem = folder + "/trace." + std::to_string(pid);
   for (int number = 0; number < kMostFiles; ++number) {
-    path_ = stem + (number == 0 ? "" : "." + std::to_string(number)) + ".bin";
-    const int made = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (made < 0 && errno == EEXIST) continue;
-    if (made < 0) return false;
-    descriptor_ = moved_up(made);
-    struct stat found;
-    if (descriptor_ < 0 || fstat(descriptor_, &found) != 0) return false;
-    device_ = found.st_dev;
-    inode_ = found.st_ino;
-    return true;
+    const std::string path = stem + (number == 0 ? "" : "." + std::to_string(number)) + ".bin";
+    if (file_.open(path, O_WRONLY | O_CREAT | O_EXCL, 0644)) {
+      watched_.open(folder + watch::SpoolRoom::kFile, O_RDONLY);  // not where nothing is limited
+      return true;
+    }
+    if (errno != EEXIST) return false;
   }
   return false;
 } catch (...) {
@@ -76,25 +62,34 @@ bool SpoolFile::open(const std::string& folder, pid_t pid) noexcept try {
 }
 
 int SpoolFile::append(const void* bytes, std::size_t size) noexcept {
-  if (!is_ours() && !reopen()) return EBADF;
-  if (is_removed()) {  // the watch is over, this process is not: it must not fill the disk unseen
-    close(descriptor_);
-    descriptor_ = -1;
-    return EBADF;
-  }
-  const int error = write_all(static_cast<const char*>(bytes), size);
-  if (error == 0) {
+  if (is_over()) file_.close();
+  const int descriptor = file_.get();
+  // it may be another one than the last time
+  if (descriptor < 0 || lseek(descriptor, size_, SEEK_SET) != size_) return EBADF;
+  const int error = write_all(descriptor, static_cast<const char*>(bytes), size);
+  if (error == 0)
     size_ += static_cast<off_t>(size);
-  } else if (ftruncate(descriptor_, size_) == 0) {  // no half a record in the middle
-    lseek(descriptor_, size_, SEEK_SET);
-  }
+  else  // no half a record in the middle
+    static_cast<void>(!ftruncate(descriptor, size_));
   return error;
 }
 
-int SpoolFile::write_all(const char* bytes, std::size_t size) noexcept {
+bool SpoolFile::is_over() noexcept {
+  if (over_) return true;
+  over_ = file_.is_removed();
+  // lanescope holds it for itself as long as it lives; the kernel lets go of it
+  const int watched = watched_.get();
+  if (!over_ && watched >= 0 && flock(watched, LOCK_SH | LOCK_NB) == 0) {
+    flock(watched, LOCK_UN);
+    over_ = true;
+  }
+  return over_;
+}
+
+int SpoolFile::write_all(int descriptor, const char* bytes, std::size_t size) noexcept {
   WithoutSizeSignal guard;
   for (std::size_t done = 0; done < size;) {
-    const ssize_t written = ::write(descriptor_, bytes + done, size - done);
+    const ssize_t written = ::write(descriptor, bytes + done, size - done);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
       const int error = written < 0 ? errno : ENOSPC;
@@ -104,25 +99,6 @@ int SpoolFile::write_all(const char* bytes, std::size_t size) noexcept {
     done += static_cast<std::size_t>(written);
   }
   return 0;
-}
-
-bool SpoolFile::is_ours() const noexcept {
-  struct stat found;
-  return descriptor_ >= 0 && fstat(descriptor_, &found) == 0 && found.st_dev == device_ &&
-         found.st_ino == inode_;
-}
-
-bool SpoolFile::is_removed() const noexcept {
-  struct stat found;
-  return fstat(descriptor_, &found) == 0 && found.st_nlink == 0;
-}
-
-bool SpoolFile::reopen() noexcept {
-  // Whatever has our number now is the program's: it is not closed.
-  const int opened = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
-  descriptor_ = opened < 0 ? -1 : moved_up(opened);
-  if (!is_ours()) return false;
-  return lseek(descriptor_, size_, SEEK_SET) == size_;
 }
 
 }  // namespace lanescope::inject

@@ -6,14 +6,15 @@
 #include <cstdint>
 #include <string>
 
+#include "kept_file.hpp"
+
 namespace lanescope::inject {
 
 /// The file that a process writes its spool to. Nothing here throws or ends the process.
 ///
 /// The process belongs to somebody else, so this keeps away from what is his: the descriptor is
-/// a high one, which no standard stream takes; it is closed by exec; it is checked before each
-/// write, because a program may close descriptors that it did not open; and a limit on file
-/// sizes, which a write would be punished for with SIGXFSZ, is an error like a full disk.
+/// a `KeptFile`'s, and a limit on file sizes, which a write would be punished for with SIGXFSZ, is
+/// an error like a full disk.
 class SpoolFile {
  public:
   /// Create `folder`/trace.`pid`.bin. A pid that had a file already (after exec, or in another
@@ -25,17 +26,17 @@ class SpoolFile {
   /// @return 0, or the errno of what stood in the way; a later try may succeed.
   int append(const void* bytes, std::size_t size) noexcept;
 
- private:
-  bool is_ours() const noexcept;
-  bool is_removed() const noexcept;
-  bool reopen() noexcept;
-  int write_all(const char* bytes, std::size_t size) noexcept;
+  /// @return whether nobody reads any more: the spool is removed, or lanescope is gone, and this
+  /// process must not fill the disk unseen.
+  bool is_over() noexcept;
 
-  std::string path_;
-  int descriptor_ = -1;
-  dev_t device_ = 0;
-  ino_t inode_ = 0;
+ private:
+  int write_all(int descriptor, const char* bytes, std::size_t size) noexcept;
+
+  KeptFile file_;
+  KeptFile watched_;  ///< locked by lanescope
   off_t size_ = 0;
+  bool over_ = false;
 };
 
 }  // namespace lanescope::inject

@@ -4,8 +4,9 @@
 
 /// What a trace spool consists of: one line of JSON, then these records, little-endian.
 ///
-/// Every record begins with a head and is a multiple of 8 bytes long. Times are nanoseconds of
-/// CLOCK_REALTIME since 1970. The reader is src/lanescope/watch/trace_spool.py.
+/// Every record begins with a head and is a multiple of 8 bytes long. Times are nanoseconds
+/// since 1970, by CLOCK_REALTIME as it was when the watch began and CLOCK_MONOTONIC since. The
+/// reader is src/lanescope/watch/trace_spool.py.
 namespace lanescope::inject {
 
 enum class RecordKind : std::uint16_t {
@@ -22,6 +23,9 @@ enum class RecordKind : std::uint16_t {
 
 /// Flag of an operation that had not ended, or whose times could not be taken: both are 0.
 constexpr std::uint16_t kTimesUnknown = 1;
+
+/// Flag of a loss: these records were left out so that the disk does not fill up.
+constexpr std::uint16_t kNoRoom = 1;
 
 /// Number of a device that is none: the host.
 constexpr std::uint32_t kHost = 0xFFFFFFFFU;

@@ -24,7 +24,7 @@ thread_local bool held_for_fork = false;  // several threads may fork at once
 }  // namespace
 
 void Tracer::begin() {
-  const std::uint64_t start_ns = realtime_ns();
+  const std::uint64_t start_ns = now_ns();
   const std::string missing = cupti_.load(settings_.library);
   const std::string library = missing.empty() ? cupti_.path : "";
   if (!spool_.open(settings_.folder, header_line(start_ns, library, cupti_.version)))
@@ -120,7 +120,18 @@ void Tracer::flush_until_stopped() noexcept {
   while (!stop_changed_.wait_for(lock, settings_.flush_every, [this] { return stopped_; })) {
     lock.unlock();
     flush(0);
+    if (spool_.is_over()) return retire();
     lock.lock();
+  }
+}
+
+void Tracer::retire() noexcept {
+  const std::lock_guard lock(flushing_);
+  active_.store(false, std::memory_order_release);
+  range_log().stop();
+  try {
+    activation_.end(callbacks());
+  } catch (...) {  // no memory
   }
 }
 

@@ -52,6 +52,8 @@ class Tracer {
   void flush_all() noexcept;
   void start_flusher();
   void flush_until_stopped() noexcept;
+  /// Nobody reads any more: the program is not held up any longer.
+  void retire() noexcept;
   void flush(std::uint32_t flag) noexcept;
   void tell_notes() noexcept;
   void write_host_copies() noexcept;

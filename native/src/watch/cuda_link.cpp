@@ -97,7 +97,7 @@ void CudaLink::enter() {
 }
 
 std::uint64_t CudaLink::now_ns() {
-  return realtime_ns();
+  return watch_time_ns();
 }
 
 std::optional<std::uint64_t> CudaLink::copy(ProbeWay way, std::size_t bytes,

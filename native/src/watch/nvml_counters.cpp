@@ -115,7 +115,8 @@ void NvmlCounters::read_nvlinks() {
 }
 
 void NvmlCounters::read(Gpu& gpu) {
-  const auto [now, received, sent] = api_.wire_bytes(gpu.device);
+  const auto [told_ns, received, sent] = api_.wire_bytes(gpu.device);
+  const std::uint64_t now = ToldTimes().read(told_ns);
   if (now <= gpu.last_ns) return;  // the driver's last answer once more
   const std::uint64_t elapsed = now - gpu.last_ns;
   const auto tx = gpu.sent.advance(sent, elapsed);
@@ -127,7 +128,7 @@ void NvmlCounters::read(Gpu& gpu) {
 
 void NvmlCounters::read(Nvlinks& nvlinks) {
   const auto [told_ns, received, sent] = api_.nvlink_kib(nvlinks.device);
-  const std::uint64_t now = told_ns != 0 ? told_ns : realtime_ns();
+  const std::uint64_t now = told_ns != 0 ? ToldTimes().read(told_ns) : watch_time_ns();
   if (now <= nvlinks.last_ns) return;
   const auto rx = nvlinks.received.advance(received);
   const auto tx = nvlinks.sent.advance(sent);
@@ -154,9 +155,9 @@ CounterReport NvmlThroughput::stop() {
 void NvmlThroughput::work(const Worker::Pause& pause) {
   const auto begin = Clock::now();
   try {
-    for (std::uint64_t last = realtime_ns(); pause(Clock::now());) {
+    for (std::uint64_t last = watch_time_ns(); pause(Clock::now());) {
       const std::uint32_t units = api_.throughput(device_, direction_);
-      const std::uint64_t now = realtime_ns();
+      const std::uint64_t now = watch_time_ns();
       const double bytes = units * kBytesPerUnit * static_cast<double>(now - last) * 1e-9;
       const bool sent = direction_ == Direction::sent;
       spool_.stream().add({last, now, sent ? kUnknown : bytes, sent ? bytes : kUnknown});

@@ -92,7 +92,10 @@ Decoded PmSampler::fetch() {
   const Decoded decoded = decode(image);
   const double before = thread_cpu_seconds();
   // of what was kept before an overflow, too
-  session_.evaluate(image, [this](auto... sample) { take(sample...); });
+  const ToldTimes times;
+  session_.evaluate(image, [&](std::uint64_t start_ns, std::uint64_t end_ns, auto values) {
+    take(times.read(start_ns), times.read(end_ns), values);
+  });
   image.clear();
   large_image_.reset();
   report_.evaluate_cpu_seconds += thread_cpu_seconds() - before;
@@ -123,9 +126,9 @@ void PmSampler::complete() {
 
 Decoded PmSampler::decode(CounterImage& image) {
   const double before = thread_cpu_seconds();
-  const std::uint64_t begin = realtime_ns();
+  const std::uint64_t begin = watch_time_ns();
   const Decoded decoded = session_.decode(image);
-  own_.add(begin, realtime_ns());
+  own_.add(begin, watch_time_ns());
   report_.decode_cpu_seconds += thread_cpu_seconds() - before;
   ++report_.reads;
   decoded_ = Clock::now();

@@ -13,7 +13,8 @@ namespace lanescope::watch {
 
 static_assert(std::endian::native == std::endian::little, "spools are little-endian");
 
-SpoolFile::SpoolFile(const std::string& path, const std::string& header) : path_(path) {
+SpoolFile::SpoolFile(const std::string& path, const std::string& header)
+    : path_(path), room_(path.substr(0, path.rfind('/'))) {
   descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor_ < 0) throw_errno("open of " + path);
   put(header.data(), header.size());
@@ -27,7 +28,12 @@ SpoolFile::~SpoolFile() {
 }
 
 bool SpoolFile::append(std::span<const std::byte> records) {
-  if (!failure_) put(records.data(), records.size());
+  if (failure_) return false;
+  if (room_.allowed(records.size()) == Fineness::nothing)
+    failure_ = "Nothing more was written to " + path_ +
+               ": spools may take no more of the disk; --max-spool sets how much.";
+  else
+    put(records.data(), records.size());
   return !failure_;
 }
 
@@ -41,6 +47,7 @@ void SpoolFile::put(const void* data, std::size_t bytes) {
       return;
     }
     rest += written;
+    room_.wrote(static_cast<std::uint64_t>(written));
     bytes -= static_cast<std::size_t>(written);
   }
 }

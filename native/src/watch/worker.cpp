@@ -4,11 +4,17 @@
 #include <signal.h>
 #include <time.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <utility>
+
+#include "lanescope/watch/watch_clock.hpp"
 
 namespace lanescope::watch {
 
 namespace {
+
+constexpr std::int64_t kInexactNs = 1'000'000;
 
 timespec now_of(clockid_t clock) noexcept {
   timespec now{};
@@ -34,10 +40,25 @@ class BlockedSignals {
 
 }  // namespace
 
-std::uint64_t realtime_ns() noexcept {
-  const timespec now = now_of(CLOCK_REALTIME);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
+std::int64_t watch_clock_ahead_ns() noexcept {
+  static const std::int64_t ahead_ns = realtime_ahead_ns();
+  return ahead_ns;
+}
+
+std::uint64_t watch_time_ns() noexcept {
+  return steady_ns(watch_clock_ahead_ns());
+}
+
+ToldTimes::ToldTimes() noexcept
+    : stepped_ns_(realtime_ahead_ns() - watch_clock_ahead_ns()), now_ns_(watch_time_ns()) {}
+
+std::uint64_t ToldTimes::read(std::uint64_t told_ns) const noexcept {
+  // Both clocks are slewed alike: less is only how exactly they can be compared.
+  if (std::abs(stepped_ns_) < kInexactNs) return told_ns;
+  const std::uint64_t moved = told_ns - static_cast<std::uint64_t>(stepped_ns_);
+  const std::uint64_t latest = now_ns_ + kInexactNs;
+  const auto [less, more] = std::minmax(told_ns, moved);
+  return more <= latest ? more : less;
 }
 
 double thread_cpu_seconds() noexcept {

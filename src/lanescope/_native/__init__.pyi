@@ -564,6 +564,12 @@ class PmSampler:
 def check_cupti(path: str) -> None:
     """Raises where a libcupti cannot be opened, or cannot sample."""
 
+def watch_time_ns() -> int:
+    """ns since 1970 by the clock of watches, which nobody sets."""
+
+def watch_clock_ahead_ns() -> int:
+    """By how much that clock is ahead of CLOCK_MONOTONIC."""
+
 class Direction(enum.Enum):
     """What a GPU's link carries, as seen from the GPU."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lanescope._core import native
 from lanescope.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _draw(watch: LiveWatch, ended: threading.Event) -> None:
 
     with suppress(OSError, ValueError), Redrawn(sys.stderr) as view:  # the terminal has gone
         while not ended.wait(_PERIOD_SECONDS):
-            view.draw(live_text(watch.look(time.time_ns()), view.columns))
+            view.draw(live_text(watch.look(native.watch_time_ns()), view.columns))
 
 
 def _is_terminal(stream: object) -> bool:

@@ -144,6 +144,15 @@ def watch(
             shown="0",
         ),
     ] = 0,
+    max_spool: Annotated[
+        int | None,
+        size_option(
+            "--max-spool",
+            "That spools may take on the disk while it is watched, the finest records are left "
+            "out first; default: a quarter of what is free, and half of that stays free anyway.",
+            least=1 << 20,
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
 ) -> None:
     """Run a program, unchanged, and tell what it moved between the host and GPUs.
@@ -187,7 +196,7 @@ def watch(
     sources = lambda folder: sources_for(machine, asked, folder)  # noqa: E731
     beside = (lambda folder: live_view(folder, machine)) if live else nullcontext
     with reporting_interruptions():
-        what = Watch(machine, waited, command, sources, out, beside)
+        what = Watch(machine, waited, command, sources, out, beside, max_spool)
         run = run_watch(what)
         try:
             if turns:

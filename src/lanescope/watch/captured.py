@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import FrameType
 
+from lanescope._core import native
 from lanescope.errors import InputError
 from lanescope.interruption import ENDING
 from lanescope.watch.launcher import Outcome
@@ -77,7 +77,7 @@ class Captured:
     def _run(self, environment: Mapping[str, str] | None) -> Outcome:
         files = tempfile.TemporaryFile
         with self.stopped.listening(), files() as output, files() as errors:
-            start_ns = time.time_ns()
+            start_ns = native.watch_time_ns()
             running = subprocess.Popen(
                 self.program,
                 env=dict(os.environ if environment is None else environment),
@@ -90,7 +90,7 @@ class Captured:
                 running.terminate()
             code = running.wait()
             self.stopped.running = None
-            end_ns = time.time_ns()
+            end_ns = native.watch_time_ns()
             for file, name in ((output, "output"), (errors, "errors")):
                 file.seek(0)
                 setattr(self, name, file.read().decode(errors="replace"))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +22,7 @@ from lanescope.run.atomic import replace_when_written, write_atomically
 from lanescope.watch.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
 from lanescope.watch.operations import COLUMNS, Operations, impossible
 from lanescope.watch.operations import RANGES as OPERATION_RANGES
+from lanescope.watch.possible import Span
 from lanescope.watch.probe import Probe
 from lanescope.watch.ranges import COLUMNS as RANGE_COLUMNS
 from lanescope.watch.ranges import Ranges
@@ -164,17 +167,59 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     ranges = Ranges.empty()
     if (folder / RANGES).exists():
         ranges = _ranges_of(folder / RANGES)
+    span = Span(start_ns, end_ns)
+    counters = tuple(span.counters(one) for one in counters)
+    operations = _possible(operations, folder, span)
+    if end_ns is None:
+        ends = [int(one.end_ns[-1]) for one in counters if len(one)]
+        ends += [int(piece.end_ns.max()) for piece in operations.pieces()]
+        end_ns = max([start_ns, *ends])
     return Timeline(
         start_ns,
-        end_ns or start_ns,
+        end_ns,
         counters,
         operations,
         processes,
-        probes,
-        ranges,
-        _read_side(Managed, folder / MANAGED),
+        tuple(span.probe(one) for one in probes),
+        span.ranges(ranges),
+        span.managed(_read_side(Managed, folder / MANAGED)),
         _read_side(HostCopies, folder / HOST_COPIES),
+        span.left_out,
     )
+
+
+def _possible(operations: Operations, folder: Path, span: Span) -> Operations:
+    """Return the operations whose times can be, in memory or, as they were, in a file."""
+    if len(operations) <= MOST_IN_MEMORY:
+        return span.operations(operations)
+    if all(span.holds(piece.start_ns, piece.end_ns).all() for piece in operations.pieces()):
+        return operations
+    pieces = (span.operations(piece) for piece in operations.pieces())
+    return operations_in_file(pieces, folder, lambda: operations.names)
+
+
+def operations_in_file(
+    pieces: Iterable[Operations], folder: Path, names: Callable[[], tuple[str, ...]]
+) -> Operations:
+    """Return operations as stored columns of a file that has no name any more.
+
+    Parameters
+    ----------
+    folder
+        Where the file is made; among temporary files where that cannot be written to.
+    names
+        Those of the operations, when all pieces have been taken.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    beside = folder if os.access(folder, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=beside, prefix=".operations-") as place:
+        file = Path(place) / OPERATIONS
+        write_tables(file, _table_of(Operations.empty()).schema, map(_table_of, pieces))
+        return stored_operations(file, names())  # open when its name is gone
 
 
 def _pieces(counters: Counters) -> Iterator[Counters]:
@@ -251,11 +296,6 @@ def _table_of(operations: Operations) -> pa.Table:
     import pyarrow as pa
 
     return pa.table({name: getattr(operations, name) for name in COLUMNS})
-
-
-def write_operation_pieces(path: Path, pieces: Iterable[Operations]) -> None:
-    """Write operations without their names, for `stored_operations`; raises OSError."""
-    write_tables(path, _table_of(Operations.empty()).schema, map(_table_of, pieces))
 
 
 def _write_ranges(path: Path, ranges: Ranges) -> None:

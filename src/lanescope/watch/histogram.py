@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lanescope.watch.codes import FloatArray
+from lanescope.watch.codes import FloatArray, IntArray
 
 #: Classes are 0.1 % wide, so that a quantile is right to half of that.
 _STEP = float(np.log(1.001))
@@ -31,12 +31,12 @@ class RateHistogram:
         """The highest rate in GB/s; None without any."""
         return self._highest if self._highest > 0 else None
 
-    def add(self, gbs: FloatArray, times: int = 1) -> None:
-        """Add rates above zero, each so many times."""
+    def add(self, gbs: FloatArray, times: IntArray | None = None) -> None:
+        """Add rates above zero, each so many times; None is once."""
         if not gbs.size:
             return
         places = np.log(np.clip(gbs, _LOWEST_GBS, _HIGHEST_GBS) / _LOWEST_GBS) / _STEP
-        self._counts += times * np.bincount(places.astype(np.int64), minlength=_CLASSES)
+        np.add.at(self._counts, places.astype(np.int64), 1 if times is None else times)
         self._lowest = min(self._lowest, float(gbs.min()))
         self._highest = max(self._highest, float(gbs.max()))
 

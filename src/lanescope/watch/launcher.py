@@ -13,12 +13,12 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from lanescope._core import native
 from lanescope.errors import InputError
 from lanescope.watch.group_witness import GroupWitness
 from lanescope.watch.signals import handling
@@ -123,11 +123,11 @@ def launch(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
     """
     signals = _Signals()
     with signals.passed_on():
-        start_ns = time.time_ns()
+        start_ns = native.watch_time_ns()
         program = _start(command, environment)
         signals.begin(program)
         code = _end_of(program)
-        end_ns = time.time_ns()
+        end_ns = native.watch_time_ns()
     killed_by = -code if code < 0 else None
     exit_code = code if killed_by is None else _KILLED + killed_by
     return Outcome(exit_code, start_ns, end_ns, program.pid, killed_by)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.units.bandwidth import bandwidth_gbs, bandwidths_gbs
-from lanescope.watch.codes import FloatArray
+from lanescope.watch.codes import FloatArray, IntArray
 from lanescope.watch.payload import payload_records
 from lanescope.watch.splitter import WindowSplitter
 from lanescope.watch.timeline import Counters
@@ -105,15 +105,19 @@ class LiveLink:
         lasted = np.diff(counters.end_ns, prepend=before)[~counters.known]
         self.lost_samples += int(np.rint(lasted / self.interval_ns).sum())
 
-    def _closed(self, number: int, rows: FloatArray, times: int) -> None:
+    def _closed(self, numbers: IntArray, rows: FloatArray, times: IntArray) -> None:
         """Take windows that are whole into their slots."""
-        if times > 1:  # of so long a record only the end is shown
-            kept = min(times, _SLOTS * SLOT_NS // self.peak_window_ns)
-            number, rows = number + times - kept, np.repeat(rows, kept, axis=1)
+        shown = _SLOTS * SLOT_NS // self.peak_window_ns  # of long records only the end is
+        ends = numbers + times
+        begins = np.maximum(numbers, ends[-1] - shown)
+        kept = np.maximum(ends - begins, 0)
+        rows = np.repeat(rows, kept, axis=1)
+        within = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
+        numbers = np.repeat(begins, kept) + within
         known = rows[2] >= LEAST_KNOWN * self.peak_window_ns
         if not known.any():
             return
-        slots = (number + np.flatnonzero(known)) * self.peak_window_ns // SLOT_NS
+        slots = numbers[known] * self.peak_window_ns // SLOT_NS
         fresh = slots > slots[-1] - _SLOTS
         slots, rows = slots[fresh], rows[:, known][:, fresh]
         self._forget_until(int(slots[-1]))

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
 from lanescope.run.run import State
@@ -16,6 +18,7 @@ from lanescope.watch.nsys_operations import read_operations
 from lanescope.watch.nsys_ranges import read_ranges
 from lanescope.watch.nsys_tables import Tables, is_database
 from lanescope.watch.operations import Operations
+from lanescope.watch.possible import FAR_NS, Span
 from lanescope.watch.run import SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.timeline import Process, Timeline
 
@@ -56,8 +59,11 @@ def _read(path: Path, tables: Tables) -> WatchRun:
     notes: list[str] = []
     epoch_ns = _epoch(tables, notes)
     operations = read_operations(tables, epoch_ns, notes)
-    ranges = read_ranges(tables, epoch_ns)
-    start_ns, end_ns = _span(tables, epoch_ns, operations)
+    told = _told_span(tables, epoch_ns)
+    span = Span(*told) if told else _around(operations, epoch_ns)
+    operations = span.operations(operations)
+    ranges = span.ranges(read_ranges(tables, epoch_ns))
+    start_ns, end_ns = _span(told, epoch_ns, operations)
     processes = _processes(tables, operations, start_ns)
     if "GPU_METRICS" in tables.names:
         notes.append("GPU metrics are percents of a theoretical peak, and are not read.")
@@ -73,7 +79,10 @@ def _read(path: Path, tables: Tables) -> WatchRun:
         sources=(SourceRecord(NSYS, used=True),),
         notes=(f"Read from {path.name}: no counters, and so no wire bytes.", *notes),
     )
-    return WatchRun(manifest, Timeline(start_ns, end_ns, (), operations, processes, ranges=ranges))
+    timeline = Timeline(
+        start_ns, end_ns, (), operations, processes, ranges=ranges, impossible=span.left_out
+    )
+    return WatchRun(manifest, timeline)
 
 
 def _epoch(tables: Tables, notes: list[str]) -> int:
@@ -86,16 +95,27 @@ def _epoch(tables: Tables, notes: list[str]) -> int:
     return int(epoch or 0)
 
 
-def _span(tables: Tables, epoch_ns: int, operations: Operations) -> tuple[int, int]:
-    """Return the capture's start and end; where it does not tell, those of its operations."""
+def _told_span(tables: Tables, epoch_ns: int) -> tuple[int, int] | None:
+    """Return the capture's start and end; None where it does not tell."""
     told = tables.first(_SPAN, "startTime", "stopTime")
-    first = int(operations.start_ns.min()) if len(operations) else epoch_ns
-    last = int(operations.end_ns.max()) if len(operations) else epoch_ns
     start, stop = told.get("startTime"), told.get("stopTime")
-    if start is None or stop is None:
-        return first, last
-    start_ns, end_ns = epoch_ns + int(start), epoch_ns + int(stop)
-    return (start_ns, end_ns) if start_ns <= first and last <= end_ns else (first, last)
+    if start is None or stop is None or stop < start:
+        return None
+    return epoch_ns + int(start), epoch_ns + int(stop)
+
+
+def _around(operations: Operations, epoch_ns: int) -> Span:
+    """Return when operations can have been of which only their own times tell."""
+    middle = int(np.median(operations.start_ns)) if len(operations) else epoch_ns
+    return Span(middle - FAR_NS, middle + FAR_NS)
+
+
+def _span(told: tuple[int, int] | None, epoch_ns: int, operations: Operations) -> tuple[int, int]:
+    """Return the capture's start and end; where it does not tell, those of its operations."""
+    if not len(operations):
+        return told or (epoch_ns, epoch_ns)
+    first, last = int(operations.start_ns.min()), int(operations.end_ns.max())
+    return told if told and told[0] <= first and last <= told[1] else (first, last)
 
 
 def _processes(tables: Tables, operations: Operations, start_ns: int) -> tuple[Process, ...]:

@@ -61,6 +61,8 @@ class WatchManifest:
         on, and for ever when it was killed.
     exit_code
         The program's, as a shell tells it; None while it runs or when there is none.
+    impossible
+        How many records were left out of what is stored, as their times cannot be.
     """
 
     command: str
@@ -74,6 +76,7 @@ class WatchManifest:
     state: State = State.RUNNING
     sources: tuple[SourceRecord, ...] = ()
     notes: tuple[str, ...] = ()
+    impossible: int = 0
     schema_version: int = SCHEMA_VERSION
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from lanescope._core import native
 from lanescope._version import __version__
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
@@ -60,6 +61,8 @@ class Watch:
         The run's folder; None is a new one among the runs.
     beside
         What goes on while it is waited, given the folder that sources append to: a live view.
+    max_spool_bytes
+        That sources may write; None: a share of what is free on the disk.
     """
 
     machine: Machine
@@ -68,6 +71,7 @@ class Watch:
     sources: Callable[[Path], Sequence[Source]]
     out: Path | None = None
     beside: Callable[[Path], AbstractContextManager[object]] = nullcontext
+    max_spool_bytes: int | None = None
 
 
 def watch(asked: Watch) -> WatchRun:
@@ -89,24 +93,24 @@ def watch(asked: Watch) -> WatchRun:
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
         tool_version=__version__,
         machine=asked.machine,
-        start_ns=time.time_ns(),
+        start_ns=native.watch_time_ns(),
         notes=asked.waited.notes,
     )
-    folder = WatchFolder(asked.out or new_run_folder(WATCH), begun)
+    folder = WatchFolder(asked.out or new_run_folder(WATCH), begun, asked.max_spool_bytes)
     running: list[Source] = []
     ended = None
     try:
         errors = LinkErrorLog(folder.folder, asked.machine)
         sources = list(asked.sources(folder.spool))
         refused = _started(sources, running)
-        begun = dataclasses.replace(begun, start_ns=time.time_ns())
+        begun = dataclasses.replace(begun, start_ns=native.watch_time_ns())
         folder.update(begun)
         environment = _environment(running)
         with asked.beside(folder.spool), deferred():
             try:
                 outcome = asked.waited.wait(environment)
                 time.sleep(_AFTERWARDS_SECONDS)
-                end_ns = time.time_ns()  # before sources are stopped, which takes them its time
+                end_ns = native.watch_time_ns()  # before sources are stopped, which takes time
             finally:
                 records = [_stopped(source, refused[source.name]) for source in sources]
                 running.clear()

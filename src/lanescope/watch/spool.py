@@ -13,6 +13,7 @@ from lanescope.machine import Machine
 from lanescope.watch.codes import HOST_DEVICE, IntArray
 from lanescope.watch.counter_spool import read_all_counters
 from lanescope.watch.operations import Operations
+from lanescope.watch.possible import Span
 from lanescope.watch.probe_spool import read_all_probes
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed
@@ -34,23 +35,32 @@ def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | Non
 
     The end of a watch that was killed is that of its last record.
     """
-    counters = read_all_counters(folder)
-    probes = read_all_probes(folder)
-    traced = _traced(folder, machine)
+    span = Span(start_ns, end_ns)
+    counters = tuple(span.counters(one) for one in read_all_counters(folder))
+    probes = tuple(span.probe(one) for one in read_all_probes(folder))
+    traced = _traced(folder, machine, span)
     operations = traced.operations
     if end_ns is None:
         ends = [int(c.end_ns[-1]) for c in counters if len(c)]
         ends += [int(p.end_ns[-1]) for p in probes if len(p)]
         ends += [int(piece.end_ns.max()) for piece in operations.pieces()]
         end_ns = max([start_ns, *ends])
-    told = (operations, traced.processes, probes)
     return Timeline(
-        start_ns, end_ns, counters, *told, traced.ranges, traced.managed, traced.host_copies
+        start_ns,
+        end_ns,
+        counters,
+        operations,
+        traced.processes,
+        probes,
+        span.ranges(traced.ranges),
+        span.managed(traced.managed),
+        traced.host_copies,
+        span.left_out,
     )
 
 
-def _traced(folder: Path, machine: Machine) -> Traced:
-    """Return what traces tell, with the machine's numbers of GPUs."""
+def _traced(folder: Path, machine: Machine, span: Span) -> Traced:
+    """Return what traces tell, with the machine's numbers of GPUs; only operations that can be."""
 
     def renumbered(rows: _Rows, visible: str | None) -> _Rows:
         numbers = gpu_numbers(visible, machine)
@@ -59,12 +69,15 @@ def _traced(folder: Path, machine: Machine) -> Traced:
         }
         return dataclasses.replace(rows, **columns)
 
+    def possible(rows: Operations, visible: str | None) -> Operations:
+        return span.operations(renumbered(rows, visible))
+
     paths = sorted(folder.glob("trace.*.bin"))
     if sum(path.stat().st_size for path in paths) > MOST_BYTES_IN_MEMORY:
-        return stream_traces(paths, renumbered)
+        return stream_traces(paths, possible, renumbered)
     traces = _traces(folder)
     return Traced(
-        Operations.concat([renumbered(t.operations, t.visible_devices) for t in traces]),
+        Operations.concat([possible(t.operations, t.visible_devices) for t in traces]),
         tuple(dataclasses.replace(t.process, unfinished=t.unfinished) for t in traces),
         Ranges.concat([t.ranges for t in traces]),
         Managed.concat([renumbered(t.managed, t.visible_devices) for t in traces]),

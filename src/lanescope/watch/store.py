@@ -27,8 +27,6 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
-
 from lanescope.codec.fields import shown
 from lanescope.codec.files import reading
 from lanescope.errors import InputError
@@ -40,20 +38,25 @@ from lanescope.run.manifest import MACHINE, MANIFEST, read_manifest, verb_of
 from lanescope.watch.columns import read_columns, write_columns
 from lanescope.watch.interrupting import Interrupted
 from lanescope.watch.link_error_log import read_link_errors
+from lanescope.watch.possible import FAR_NS
 from lanescope.watch.run import WATCH, WatchManifest, WatchRun
 from lanescope.watch.spool import read_spools
+from lanescope.watch.spool_limits import write_limits
 from lanescope.watch.timeline import Timeline
 from lanescope.watch.turn_times import read_turns
 
 SPOOL = "spool"
 #: What a spool is called while it is removed.
 _REMOVED = ".spool"
-#: No record is so far from a watch's start.
-_FAR_NS = 366 * 86_400 * 10**9
 
 
 class WatchFolder:
     """The folder of a watch that goes on.
+
+    Parameters
+    ----------
+    max_spool_bytes
+        That spools may take on the disk; None: a share of what is free.
 
     Raises
     ------
@@ -61,13 +64,16 @@ class WatchFolder:
         From any method, if the folder cannot be written.
     """
 
-    def __init__(self, folder: Path, manifest: WatchManifest) -> None:
+    def __init__(
+        self, folder: Path, manifest: WatchManifest, max_spool_bytes: int | None = None
+    ) -> None:
         with writing_to(folder):
             require_new(folder)
             self.folder = folder
             try:
                 (folder / SPOOL).mkdir(parents=True)
                 self._lock = lock_folder(folder)
+                self._limits = write_limits(folder / SPOOL, max_spool_bytes)
                 write_atomically(folder / MACHINE, dumps_machine(manifest.machine).encode())
                 self.update(manifest)
             except Interrupted:  # whoever makes a folder has none to discard yet
@@ -89,8 +95,12 @@ class WatchFolder:
 
     def discard(self) -> None:
         """Remove the folder: nothing was watched."""
-        self._lock.release()
+        self._release()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _release(self) -> None:
+        self._limits.release()
+        self._lock.release()
 
     def finish(self, manifest: WatchManifest) -> WatchRun:
         """Make columns of the spools, remove these, and return the whole watch.
@@ -102,11 +112,13 @@ class WatchFolder:
         with writing_to(self.folder):
             timeline = read_spools(self.spool, manifest.machine, manifest.start_ns, manifest.end_ns)
             write_columns(self.folder, timeline)
+            manifest = dataclasses.replace(manifest, impossible=timeline.impossible)
+            self.update(manifest)
             sync_folder(self.folder)
             timeline = _read_back(self.folder, timeline)
             self.spool.rename(self.folder / _REMOVED)
             shutil.rmtree(self.folder / _REMOVED)
-        self._lock.release()
+        self._release()
         return WatchRun(manifest, timeline, self.folder, read_link_errors(self.folder))
 
 
@@ -121,7 +133,7 @@ def _read_back(folder: Path, written: Timeline) -> Timeline:
     timeline = read_columns(folder, written.start_ns, written.end_ns)
     if _lengths(timeline) != _lengths(written):
         raise InputError(f"the columns in {folder} lack records that were written")
-    return timeline
+    return dataclasses.replace(timeline, impossible=written.impossible)
 
 
 def _lengths(timeline: Timeline) -> list[int]:
@@ -140,39 +152,23 @@ def read_watch(folder: Path) -> WatchRun:
         raise InputError(f"{folder} is a run of {shown(verb)} and no watch; name another")
     manifest = read_manifest(WatchManifest, folder)
     start_ns, end_ns = manifest.start_ns, manifest.end_ns
-    if end_ns is not None and end_ns < start_ns:
+    if end_ns is not None and end_ns - start_ns > FAR_NS:
         raise InputError(
-            f"{folder / MANIFEST}: field 'end_ns' is before 'start_ns'; name another run"
+            f"{folder / MANIFEST}: field 'end_ns' is years from 'start_ns'; name another run"
         )
+    if end_ns is not None and end_ns < start_ns:  # stored when watches still followed the clock
+        note = "The clock was set back meanwhile: the end of the watch is that of its last record."
+        manifest = dataclasses.replace(manifest, notes=(*manifest.notes, note))
+        end_ns = None
     with reading(folder):
         if (folder / SPOOL).is_dir():
             timeline = read_spools(folder / SPOOL, manifest.machine, start_ns, end_ns)
         else:
             timeline = read_columns(folder, start_ns, end_ns)
-    _require_possible(folder, timeline)
+    before = manifest.impossible
+    timeline = dataclasses.replace(timeline, impossible=timeline.impossible + before)
     errors, turns = read_link_errors(folder), read_turns(folder)
     return WatchRun(manifest, timeline, folder, errors, turns)
-
-
-def _require_possible(folder: Path, timeline: Timeline) -> None:
-    """Refuse times that are not in order, or years from a watch, which nobody gets through.
-
-    Raises
-    ------
-    InputError
-        If there are such; long watches, whose columns stay in their files, are not looked at.
-    """
-    series = [*(c.end_ns for c in timeline.counters), *(p.begin_ns for p in timeline.probes)]
-    for column in series:
-        if isinstance(column, np.ndarray) and np.any(column[1:] < column[:-1]):
-            raise InputError(f"{folder} holds records that are not in order; name another run")
-    found = [timeline.end_ns]
-    series = [c.end_ns for c in timeline.counters]
-    for column in (*series, timeline.operations.start_ns, timeline.ranges.start_ns):
-        if isinstance(column, np.ndarray) and column.size:
-            found += [int(column.min()), int(column.max())]
-    if max(abs(time - timeline.start_ns) for time in found) > _FAR_NS:
-        raise InputError(f"{folder} holds times that are years from its start; name another run")
 
 
 def is_watch(folder: Path) -> bool:

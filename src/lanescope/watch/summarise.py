@@ -15,6 +15,7 @@ from lanescope.watch.fit import model_of
 from lanescope.watch.limits import WAYS, Ceilings, link_limits, pcie_links
 from lanescope.watch.managed import managed_ways
 from lanescope.watch.nvlink_ways import nvlink_notes, nvlink_ways
+from lanescope.watch.possible import impossible_note, no_room_note
 from lanescope.watch.probed_notes import probe_notes
 from lanescope.watch.probed_way import probed_ways
 from lanescope.watch.rates import Rates, counter_rates, operation_rates
@@ -170,7 +171,9 @@ def _unknown_seconds(timeline: Timeline, ways: tuple[WaySummary, ...]) -> float 
 def _notes(
     timeline: Timeline, ways: tuple[WaySummary, ...], nvlinks: tuple[WaySummary, ...]
 ) -> tuple[str, ...]:
-    notes = []
+    notes = [impossible_note(timeline.impossible)] if timeline.impossible else []
+    if left_out := sum(process.left_out for process in timeline.processes):
+        notes.append(no_room_note(left_out))
     rest = sum(way.unattributed_bytes or 0.0 for way in ways)
     if rest:
         size = binary_text(rest)

@@ -1,6 +1,7 @@
 """What a watched program moved, when: counters and operations on one clock.
 
-All times are whole nanoseconds since 1970 (CLOCK_REALTIME), never floats: a double
+All times are whole nanoseconds since 1970, by the system's clock as it was when lanescope
+started and by one that nobody sets from then on; never floats: a double
 cannot hold today's time to the nanosecond.
 """
 
@@ -148,6 +149,8 @@ class Process:
         Trace records that were lost, as far as known.
     unfinished
         Operations that the GPU had not done when the process ended; they have no times.
+    left_out
+        Trace records that were left out for want of room on the disk.
     """
 
     pid: _Pid
@@ -157,6 +160,7 @@ class Process:
     complete: bool = True
     lost_records: int = 0
     unfinished: int = 0
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,6 +177,8 @@ class Timeline:
         NVTX ranges of the processes.
     managed, host_copies
         What managed memory did, and what copies were passed; empty where that was not traced.
+    impossible
+        How many records were left out as their times cannot be.
     """
 
     start_ns: int
@@ -184,6 +190,7 @@ class Timeline:
     ranges: Ranges = field(default_factory=Ranges.empty)
     managed: Managed = field(default_factory=Managed.empty)
     host_copies: HostCopies = field(default_factory=HostCopies.empty)
+    impossible: int = 0
 
     def over(self, link: str) -> tuple[Counters, ...]:
         """Return the counters of one kind of link, of `LINKS`."""

@@ -29,6 +29,7 @@ from lanescope.watch.trace_records import (
     HASH_KNOWN,
     HOST_COPIES,
     MANAGED,
+    NO_ROOM,
     OPERATIONS,
     TIMES_UNKNOWN,
     Kind,
@@ -93,8 +94,9 @@ def read_trace_spool(path: Path) -> Trace:
     timed = (operations["head"]["flags"] & TIMES_UNKNOWN) == 0
     ends = records.table(Kind.END, COUNTS)
     unfinished = int(len(timed) - np.count_nonzero(timed))
-    lost = int(records.table(Kind.LOSS, COUNTS)["records"].sum())
-    process = process_of(header, ends["at_ns"].tolist(), lost, unfinished)
+    losses = Losses()
+    losses.add(records)
+    process = process_of(header, ends["at_ns"].tolist(), losses, unfinished)
     strings = dict(records.texts(Kind.STRING))
     calls = outermost(records.table(Kind.CALL, CALLS))
     found = operations_of(operations[timed], calls, strings, process.pid)
@@ -124,7 +126,22 @@ class TraceHeader:
     visible_devices: str | None = None
 
 
-def process_of(header: TraceHeader, ends: list[int], lost: int, unfinished: int) -> Process:
+@dataclass(slots=True)
+class Losses:
+    """Records that are not in a spool: for want of room on the disk, or else."""
+
+    lost: int = 0
+    left_out: int = 0
+
+    def add(self, records: Records) -> None:
+        """Add what some records of a spool say."""
+        counts = records.table(Kind.LOSS, COUNTS)
+        for_room = (counts["head"]["flags"] & NO_ROOM) != 0
+        self.left_out += int(counts["records"][for_room].sum())
+        self.lost += int(counts["records"][~for_room].sum())
+
+
+def process_of(header: TraceHeader, ends: list[int], losses: Losses, unfinished: int) -> Process:
     """Return whose spool it is.
 
     Parameters
@@ -138,8 +155,9 @@ def process_of(header: TraceHeader, ends: list[int], lost: int, unfinished: int)
         start_ns=header.start_ns,
         end_ns=ends[-1] if ends else None,
         complete=bool(ends),
-        lost_records=lost,
+        lost_records=losses.lost,
         unfinished=unfinished,
+        left_out=losses.left_out,
     )
 
 

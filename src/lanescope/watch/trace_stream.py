@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from lanescope.watch.columns import stored_operations, write_operation_pieces
+from lanescope.watch.columns import operations_in_file
 from lanescope.watch.operations import Operations
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed
@@ -38,6 +36,7 @@ from lanescope.watch.trace_records import (
     Table,
 )
 from lanescope.watch.trace_spool import (
+    Losses,
     host_copies_of,
     managed_of,
     operations_of,
@@ -95,8 +94,15 @@ class _Beside:
         self.host_copies.append(records.table(Kind.HOST_COPY, HOST_COPIES))
 
 
-def stream_traces(paths: list[Path], renumbered: Renumbered) -> Traced:
+def stream_traces(paths: list[Path], possible: Renumbered, renumbered: Renumbered) -> Traced:
     """Return what spools tell; the operations lie in a file without a name.
+
+    Parameters
+    ----------
+    possible
+        Of operations; leaves those out that cannot be.
+    renumbered
+        Of managed memory.
 
     Raises
     ------
@@ -104,13 +110,8 @@ def stream_traces(paths: list[Path], renumbered: Renumbered) -> Traced:
         If the file cannot be written, beside the spools or among temporary files.
     """
     told = _Told()
-    beside = paths[0].parent if os.access(paths[0].parent, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=beside, prefix=".operations-") as folder:
-        file = Path(folder) / "operations.parquet"
-        write_operation_pieces(
-            file, (piece for path in paths for piece in _pieces(path, told, renumbered))
-        )
-        operations = stored_operations(file, tuple(told.names))  # open when its name is gone
+    pieces = (piece for path in paths for piece in _pieces(path, told, possible, renumbered))
+    operations = operations_in_file(pieces, paths[0].parent, lambda: tuple(told.names))
     return Traced(
         operations,
         tuple(told.processes),
@@ -120,13 +121,15 @@ def stream_traces(paths: list[Path], renumbered: Renumbered) -> Traced:
     )
 
 
-def _pieces(path: Path, told: _Told, renumbered: Renumbered) -> Iterator[Operations]:
+def _pieces(
+    path: Path, told: _Told, possible: Renumbered, renumbered: Renumbered
+) -> Iterator[Operations]:
     """Yield a process's operations, and tell the rest."""
     with path.open("rb") as file, contextlib.suppress(CutOffError):
         header, begin = trace_header(path, file.read(_BLOCK))
         file.seek(begin)
         strings: dict[int, str] = {}
-        ends, lost, unfinished = [], 0, 0
+        ends, losses, unfinished = [], Losses(), 0
         calls: list[Table] = []
         beside = _Beside()
         pid, visible = header.pid, header.visible_devices
@@ -137,7 +140,7 @@ def _pieces(path: Path, told: _Told, renumbered: Renumbered) -> Iterator[Operati
             own = operations_of(waiting, found, strings, pid)
             numbers = [told.names.setdefault(name, len(told.names)) for name in own.names]
             named = dataclasses.replace(own, name=np.array(numbers, np.int64)[own.name])
-            piece: Operations = renumbered(named, visible)
+            piece: Operations = possible(named, visible)
             return piece
 
         for records in _blocks(file):
@@ -150,10 +153,10 @@ def _pieces(path: Path, told: _Told, renumbered: Renumbered) -> Iterator[Operati
             timed = (rows["head"]["flags"] & TIMES_UNKNOWN) == 0
             waiting, unfinished = rows[timed], unfinished + int((~timed).sum())
             ends += records.table(Kind.END, COUNTS)["at_ns"].tolist()
-            lost += int(records.table(Kind.LOSS, COUNTS)["records"].sum())
+            losses.add(records)
         if waiting.size:
             yield waited()
-        told.processes.append(process_of(header, ends, lost, unfinished))
+        told.processes.append(process_of(header, ends, losses, unfinished))
         told.ranges.append(ranges_of(np.concatenate(beside.edges), strings, pid))
         managed = managed_of(np.concatenate(beside.managed), pid)
         told.managed.append(renumbered(managed, visible))

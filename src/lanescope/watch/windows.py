@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lanescope.units.bandwidth import bandwidths_gbs
-from lanescope.watch.codes import FloatArray
+from lanescope.watch.codes import FloatArray, IntArray
 from lanescope.watch.histogram import RateHistogram
 from lanescope.watch.splitter import WindowSplitter
 from lanescope.watch.wire import RESOLUTION, settle
@@ -77,14 +77,16 @@ class WindowSums:
         #: Adds consecutive records, as `WindowSplitter.add` says.
         self.add = self._splitter.add
 
-    def _count(self, _: int, rows: FloatArray, times: int) -> None:
+    def _count(self, _: IntArray, rows: FloatArray, times: IntArray) -> None:
         known = rows[2] >= LEAST_KNOWN * self.window_ns
-        self.windows += int(known.sum()) * times
+        times = times[known]
+        self.windows += int(times.sum())
         seconds = rows[2, known] * 1e-9
         down, up = settle(rows[0, known], rows[1, known], self._resolution)
         for payload, least, rates in zip((down, up), self._busy, self._rates, strict=True):
             gbs = bandwidths_gbs(payload, seconds)
-            rates.add(gbs[gbs >= least], times)
+            busy = gbs >= least
+            rates.add(gbs[busy], times[busy])
 
     def statistics(self) -> tuple[WindowStatistics, WindowStatistics]:
         """Return the rates of both directions (h2d, d2h); nothing may be added after it."""

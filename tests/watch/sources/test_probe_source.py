@@ -8,6 +8,8 @@ import pytest
 
 from lanescope._core import native
 from lanescope.errors import InputError, NotMeasuredError
+from lanescope.watch import possible
+from lanescope.watch.codes import LATEST_NS
 from lanescope.watch.counter_spool import sidecar_of
 from lanescope.watch.ladder import Asked, every_source, sources_for
 from lanescope.watch.probe_spool import read_probe
@@ -157,7 +159,10 @@ def test_a_probe_that_is_asked_for_fills_the_link(two_gpus, tmp_path):
     assert first.gentle
 
 
-def test_a_watch_keeps_and_tells_what_was_probed(opened, two_gpus, tmp_path):
+def test_a_watch_keeps_and_tells_what_was_probed(opened, two_gpus, tmp_path, monkeypatch):
+    # the clock of a programmed probe begins at 0
+    monkeypatch.setattr(possible, "MARGIN_NS", LATEST_NS)
+
     def sources(folder):
         return sources_for(two_gpus, Asked(("probe",)), folder)
 

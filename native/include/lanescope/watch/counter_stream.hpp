@@ -8,7 +8,7 @@
 
 namespace lanescope::watch {
 
-/// Bytes that a source counted between two times (ns of CLOCK_REALTIME).
+/// Bytes that a source counted between two times (ns of `watch_time_ns`).
 struct CounterSample {
   std::uint64_t start_ns;
   std::uint64_t end_ns;

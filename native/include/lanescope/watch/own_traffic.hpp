@@ -9,7 +9,7 @@ namespace lanescope::watch {
 /// bursts, of 18 KB each way in about 1 ms on an H200.
 class OwnTraffic {
  public:
-  /// Adds a time, in order (CLOCK_REALTIME, ns).
+  /// Adds a time, in order (ns of `watch_time_ns`).
   void add(std::uint64_t begin_ns, std::uint64_t end_ns) { times_.push_back({begin_ns, end_ns}); }
 
   /// Whether there was own traffic between two times; asked in order of time.

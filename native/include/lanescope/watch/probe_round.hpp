@@ -11,7 +11,7 @@ namespace lanescope::watch {
 
 /// A short and a long copy, one after the other; as they are in a spool.
 struct ProbeRecord {
-  std::uint64_t begin_ns;   ///< Of the short copy: CLOCK_REALTIME, ns since 1970.
+  std::uint64_t begin_ns;   ///< Of the short copy: ns of `watch_time_ns`.
   std::uint32_t delay_ns;   ///< How long the short one took; all ones: as long or longer.
   std::uint32_t copy_ns;    ///< The same of the long one, which followed.
   std::uint32_t direction;  ///< A `ProbeWay`.

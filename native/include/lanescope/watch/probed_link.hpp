@@ -21,7 +21,7 @@ class ProbedLink {
   /// Called once by the thread that will copy, before anything else. Throws `Error`.
   virtual void enter() = 0;
 
-  /// ns of CLOCK_REALTIME.
+  /// ns of `watch_time_ns`.
   virtual std::uint64_t now_ns() = 0;
 
   /// Copies `bytes` bytes and returns how long that took on the host's clock, in ns; none, at

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "lanescope/watch/spool_room.hpp"
+
 namespace lanescope::watch {
 
 /// What a counter record holds for bytes that nobody knows.
@@ -18,7 +20,7 @@ inline constexpr std::uint64_t kOwnTraffic = std::uint64_t{1} << 63;
 
 /// Bytes on the wire during (end of the record before, `end_ns`]; as it is in a spool.
 struct CounterRecord {
-  std::uint64_t end_ns;    ///< CLOCK_REALTIME, ns since 1970, perhaps with `kOwnTraffic`.
+  std::uint64_t end_ns;    ///< ns since 1970, perhaps with `kOwnTraffic`.
   std::uint32_t rx_bytes;  ///< Received by the GPU, or `kUnknownBytes`.
   std::uint32_t tx_bytes;  ///< Sent by the GPU, or `kUnknownBytes`.
 
@@ -52,6 +54,7 @@ class SpoolFile {
   void put(const void* data, std::size_t bytes);
 
   std::string path_;
+  SpoolRoom room_;
   int descriptor_ = -1;
   std::optional<std::string> failure_;
 };

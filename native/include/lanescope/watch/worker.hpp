@@ -10,8 +10,30 @@
 
 namespace lanescope::watch {
 
-/// CLOCK_REALTIME in ns since 1970: the one time of everything that is watched.
-std::uint64_t realtime_ns() noexcept;
+/// ns since 1970: the one time of everything that is watched. It is CLOCK_REALTIME as it was when
+/// this process first asked, and goes on with CLOCK_MONOTONIC: nobody who sets the clock moves it.
+std::uint64_t watch_time_ns() noexcept;
+
+/// By how much that time is ahead of CLOCK_MONOTONIC, in ns.
+std::int64_t watch_clock_ahead_ns() noexcept;
+
+/// Times that a driver told just now, as that time. They may be by CLOCK_REALTIME of now or of a
+/// moment ago, or by a clock that nobody sets: where CLOCK_REALTIME was set meanwhile, that reading
+/// holds which is the latest that is not in the future.
+class ToldTimes {
+ public:
+  /// As of now.
+  ToldTimes() noexcept;
+  /// For tests: by how much CLOCK_REALTIME was set ahead, and now.
+  ToldTimes(std::int64_t stepped_ns, std::uint64_t now_ns) noexcept
+      : stepped_ns_(stepped_ns), now_ns_(now_ns) {}
+
+  std::uint64_t read(std::uint64_t told_ns) const noexcept;
+
+ private:
+  std::int64_t stepped_ns_;
+  std::uint64_t now_ns_;
+};
 
 /// Seconds of CPU that the calling thread has used.
 double thread_cpu_seconds() noexcept;

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lanescope._core import native
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.watch.cupti import CUPTI_REMEDY, CUPTI_VARIABLE, find_cupti
@@ -107,6 +108,7 @@ class TraceSource:
             "LANESCOPE_TRACE_FOLDER": str(self._folder.absolute()),
             "LANESCOPE_TRACE_KINDS": ",".join(self._kinds),
             "LANESCOPE_TRACE_FLUSH_MS": str(self._flush_ms),
+            "LANESCOPE_TRACE_CLOCK": str(native.watch_clock_ahead_ns()),
         }
 
     def prepare(self) -> None:

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+namespace lanescope::watch {
+
+/// What of a watch's spools may be written: the finest records go first when room gets short.
+enum class Fineness { all, no_kernels, operations_only, nothing };
+
+/// How much room the spools of a watch have left.
+///
+/// Beside them lies a file with two numbers: the bytes that all of them may take together, and
+/// those that must stay free on the disk for the program. Without it there is no limit.
+class SpoolRoom {
+ public:
+  static constexpr const char* kFile = "/limits";
+
+  SpoolRoom() = default;
+  explicit SpoolRoom(std::string folder) : folder_(std::move(folder)) {
+    const int file = open((folder_ + kFile).c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) return;
+    char text[64] = "";
+    const ssize_t size = read(file, text, sizeof text - 1);
+    close(file);
+    limited_ = size > 0 && std::sscanf(text, "%lu %lu", &most_, &reserve_) == 2;
+  }
+
+  /// @return what may be written, if that is `bytes` more. Cheap enough for every write: the folder
+  /// is looked through only when a part of what was left then has been used up.
+  Fineness allowed(std::uint64_t bytes) noexcept {
+    if (!limited_) return Fineness::all;
+    if (since_ >= until_recount_) recount();
+    const std::uint64_t under_cap = left_of(most_, used_ + since_ + bytes);
+    const std::uint64_t left = std::min(under_cap, left_of(free_bytes(), reserve_ + bytes));
+    if (left == 0) return Fineness::nothing;
+    const std::uint64_t whole = left + used_ + since_;
+    if (left < whole / 4) return Fineness::operations_only;
+    return left < whole / 2 ? Fineness::no_kernels : Fineness::all;
+  }
+
+  /// Tells of bytes that were written.
+  void wrote(std::uint64_t bytes) noexcept { since_ += bytes; }
+
+ private:
+  static std::uint64_t left_of(std::uint64_t whole, std::uint64_t used) noexcept {
+    return whole > used ? whole - used : 0;
+  }
+
+  std::uint64_t free_bytes() const noexcept {
+    struct statvfs disk;
+    if (statvfs(folder_.c_str(), &disk) != 0) return UINT64_MAX;
+    return static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
+  }
+
+  void recount() noexcept {
+    std::uint64_t sum = 0;
+    if (DIR* folder = opendir(folder_.c_str())) {
+      while (const dirent* entry = readdir(folder)) {
+        struct stat found;
+        if (fstatat(dirfd(folder), entry->d_name, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(found.st_mode))
+          sum += static_cast<std::uint64_t>(found.st_size);
+      }
+      closedir(folder);
+    }
+    used_ = sum;
+    since_ = 0;
+    until_recount_ = std::max<std::uint64_t>(left_of(most_, used_) / 16, 4096);
+  }
+
+  std::string folder_;
+  bool limited_ = false;
+  std::uint64_t most_ = 0;
+  std::uint64_t reserve_ = 0;
+  std::uint64_t used_ = 0;           ///< by all spools when they were counted
+  std::uint64_t since_ = 0;          ///< written here after that
+  std::uint64_t until_recount_ = 0;  ///< counted again after so many bytes
+};
+
+}  // namespace lanescope::watch

@@ -1,0 +1,41 @@
+"""How much of a disk spools may take, told to whoever writes them by a file beside them.
+
+The file holds two numbers: the bytes that all spools may take together, and those that stay free
+for the program. It is locked as long as this process reads: whoever writes spools, in other
+processes, too, ends that when the kernel has let go of the lock (native/src/inject/spool_file.cpp).
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from lanescope.run.lock import FolderLock, lock_folder
+
+#: As in native/include/lanescope/watch/spool_room.hpp.
+LIMITS = "limits"
+#: Spools take no more than this share of what is free, and leave at least that half of it.
+_SHARE, _RESERVED_SHARE = 4, 2
+#: So much is enough for what a program writes while it is watched.
+_MOST_RESERVED_BYTES = 4 << 30
+
+
+def write_limits(folder: Path, most_bytes: int | None = None) -> FolderLock:
+    """Write the limits of the spools in a folder, and hold them until they are released.
+
+    Parameters
+    ----------
+    most_bytes
+        That spools may take together; None: a quarter of what is free now.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    free = shutil.disk_usage(folder).free
+    most = free // _SHARE if most_bytes is None else most_bytes
+    reserve = min(free // _RESERVED_SHARE, _MOST_RESERVED_BYTES)
+    path = folder / LIMITS
+    path.write_text(f"{most} {reserve}\n")
+    return lock_folder(path)

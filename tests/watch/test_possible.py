@@ -1,0 +1,161 @@
+"""What cannot be is left out and counted, and work does not grow with the time of a watch."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from lanescope._core import native
+from lanescope.machine import Machine, NumaNode
+from lanescope.watch import columns
+from lanescope.watch.columns import write_columns
+from lanescope.watch.possible import MARGIN_NS, Span, impossible_note
+from lanescope.watch.run import WatchManifest
+from lanescope.watch.splitter import WindowSplitter
+from lanescope.watch.store import WatchFolder, read_watch
+from lanescope.watch.summarise import summarise
+from lanescope.watch.timeline import Counters, MemoryKind, Operations, Process, Timeline, What
+
+S = 10**9
+DAY = 86_400 * S
+START = 1_700_000_000 * S
+MACHINE = Machine(name="one", nodes=(NumaNode(0, cores=((0,),)),))
+
+
+def copies(starts, lasted_ns=S // 1000, **more):
+    starts = np.asarray(starts)
+    n = starts.size
+    return Operations.of(
+        pid=np.full(n, 5),
+        what=np.full(n, What.COPY),
+        start_ns=starts,
+        end_ns=starts + lasted_ns,
+        bytes=np.full(n, 1 << 20),
+        source_kind=np.full(n, MemoryKind.PINNED),
+        destination_kind=np.full(n, MemoryKind.DEVICE),
+        source_device=np.full(n, -1),
+        **more,
+    )
+
+
+def counted(ends, **more):
+    n = len(ends)
+    one = np.ones(n, np.int64)
+    known = np.ones(n, np.bool_)
+    return Counters("pm", 0, S, np.asarray(ends), 100 * one, 10 * one, known, **more)
+
+
+def test_windows_of_a_month_are_told_as_few_runs():
+    seen = []
+    splitter = WindowSplitter(10_000, 0, lambda *run: seen.append(run))
+    ends = np.cumsum(np.tile([DAY // 4 + 1, 1_000_003], 60))
+    splitter.add(0, ends, np.stack((ends, ends, np.diff(ends, prepend=0)), axis=1).astype(float))
+    splitter.close()
+    assert sum(numbers.size for numbers, _, _ in seen) < 5 * ends.size
+    assert sum(int(times.sum()) for _, _, times in seen) == int(ends[-1]) // 10_000 + 1
+    numbers = np.concatenate([numbers for numbers, _, _ in seen])
+    assert np.all(np.diff(numbers) > 0)
+
+
+def test_a_month_with_few_copies_is_summed_up():
+    month = 30 * DAY
+    operations = copies(START + np.arange(120) * (month // 120))
+    told = summarise(Timeline(START, START + month, (), operations, (Process(5, "x", START),)))
+    rates = next(way for way in told.ways if way.direction == "h2d").rates
+    assert rates.payload_bytes == 120 << 20
+    finest = rates.windows[0]
+    assert (finest.windows, finest.busy_windows) == (month // 10_000, 120 * 100)
+
+
+WRONG = {
+    "before the watch": (START - MARGIN_NS - 1, 1),
+    "after its end": (START + 10 * S + MARGIN_NS, 1),
+    "an end before its begin": (START + S, -2),
+    "before 1970": (-5, 1),
+    "in the year 2200": (2**62 + 1, 1),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("long", [False, True], ids=["short", "long"])
+def test_what_cannot_be_is_left_out_of_a_stored_watch(wrong, long, tmp_path, monkeypatch):
+    at, lasted = WRONG[wrong]
+    right = START + np.arange(1, 4) * S
+    operations = Operations.concat([copies(right), copies([at], lasted)])
+    folder = stored(tmp_path / "run", Timeline(START, START + 10 * S, (), operations))
+    if long:
+        monkeypatch.setattr(columns, "MOST_IN_MEMORY", 2)
+    run = read_watch(folder)
+    assert np.asarray(run.timeline.operations.start_ns[:]).tolist() == right.tolist()
+    assert run.timeline.impossible == 1
+    assert impossible_note(1) in summarise(run.timeline).notes
+    assert impossible_note(1).startswith("One record was left out whose times cannot be")
+    assert not list(folder.glob(".operations*"))
+
+
+def stored(folder, timeline):
+    """Write a watch as lanescope did that looked at no times."""
+    manifest = WatchManifest("w", (), "2026-01-01T00:00:00+00:00", "1", MACHINE, timeline.start_ns)
+    made = WatchFolder(folder, manifest)
+    write_columns(folder, timeline)
+    made.update(dataclasses.replace(manifest, end_ns=timeline.end_ns))
+    made.spool.joinpath("limits").unlink()
+    made.spool.rmdir()
+    return folder
+
+
+def test_counters_that_went_back_are_read(tmp_path):
+    ends = [1, 2, 3, 900, 4, 5, 6]  # of one the clock was wrong
+    told = counted(START + np.array(ends) * S)
+    folder = stored(tmp_path / "run", Timeline(START, START + 1000 * S, (told,)))
+    run = read_watch(folder)
+    (kept,) = run.timeline.counters
+    assert ((kept.end_ns - START) // S).tolist() == [1, 2, 3, 4, 5, 6]
+    assert kept.known.tolist() == [True, True, True, False, True, True]
+    assert run.timeline.impossible == 1
+
+
+def test_a_watch_that_ended_before_it_began_is_read(tmp_path):
+    folder = stored(tmp_path / "run", Timeline(START, START - 3600 * S, (), copies([START + S])))
+    run = read_watch(folder)
+    assert run.timeline.end_ns == START + S + S // 1000
+    assert any("The clock was set back" in note for note in run.manifest.notes)
+    assert run.timeline.seconds > 0
+
+
+def test_a_watch_of_years_is_refused(tmp_path):
+    folder = stored(tmp_path / "run", Timeline(START, START + 500 * DAY))
+    with pytest.raises(Exception, match="years from 'start_ns'"):
+        read_watch(folder)
+
+
+def test_what_was_left_out_stays_told(tmp_path):
+    folder = stored(tmp_path / "run", Timeline(START, START + 10 * S))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "impossible": 7}))
+    assert read_watch(folder).timeline.impossible == 7
+
+
+def test_a_call_that_cannot_be_is_not_known():
+    rows = copies([START, START + S], call_start_ns=[START - 5, 7], call_end_ns=[START, 9])
+    span = Span(START, START + 10 * S)
+    assert span.operations(rows).call_start_ns.tolist() == [START - 5, 0]
+    assert span.left_out == 0
+
+
+HOUR = 3600 * S
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR, 400 * DAY, -400 * DAY, S, -S])
+@pytest.mark.parametrize("age", [0, 20_000_000, S // 2])
+def test_times_of_drivers_are_read_right_after_a_step(step, age):
+    now = START
+    for told in (now - age, now - age + step):  # of a clock that nobody sets; of the system's
+        if told > now and told - step != now - age:
+            continue
+        assert native.testing.told_time(told, step, now) == now - age
+
+
+def test_times_of_drivers_are_as_told_without_a_step():
+    assert native.testing.told_time(START, 900, START) == START
