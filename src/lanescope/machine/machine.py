@@ -67,7 +67,8 @@ class Gpu:
     Attributes
     ----------
     index
-        CUDA's number of the device in PCI bus order.
+        CUDA's number of the device in this process; lanescope's commands have CUDA number GPUs
+        by PCI address, as nvidia-smi does.
     node
         The nearest NUMA node's index; None when the machine does not tell.
     pci_address
