@@ -37,8 +37,9 @@ class CommandLine:
             self._command(arguments),
             capture_output=True,
             text=True,
+            env=self.environment,
             timeout=PATIENCE_S,
-            **({"env": self.environment} | options),
+            **options,
         )
 
     def start(self, *arguments, stderr=subprocess.PIPE):

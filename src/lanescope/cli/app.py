@@ -47,7 +47,6 @@ from lanescope.cli.fault import report_fault
 from lanescope.cli.terminal_text import tolerant_streams
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
-from lanescope.own_environment import number_gpus_as_nvidia_smi
 
 app = typer.Typer(
     name="lanescope",
@@ -194,7 +193,6 @@ def _usage_sentence(error: Any) -> str:
 
 def main() -> NoReturn:
     """Run the command line and exit; signals are exceptions by now (`lanescope.interruption`)."""
-    number_gpus_as_nvidia_smi()
     with tolerant_streams():
         code = _run()
     sys.exit(code)

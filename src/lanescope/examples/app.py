@@ -22,7 +22,6 @@ from lanescope.errors import InputError, LanescopeError
 from lanescope.examples.grid import grid
 from lanescope.examples.lu import lu
 from lanescope.experiment.sizes import parse_size
-from lanescope.own_environment import number_gpus_as_nvidia_smi
 
 if TYPE_CHECKING:
     from lanescope._core import native
@@ -177,7 +176,6 @@ def _text(report: native.WorkloadReport) -> str:
 
 def main() -> NoReturn:
     """Run an example; bad input is one sentence and exit code 2."""
-    number_gpus_as_nvidia_smi()
     try:
         app(prog_name="python -m lanescope.examples")
     except LanescopeError as error:

@@ -67,8 +67,7 @@ class Gpu:
     Attributes
     ----------
     index
-        CUDA's number of the device in this process; lanescope's commands have CUDA number GPUs
-        by PCI address, as nvidia-smi does.
+        CUDA's number of the device in PCI bus order.
     node
         The nearest NUMA node's index; None when the machine does not tell.
     pci_address

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -12,7 +13,6 @@ from types import FrameType
 from lanescope._core import native
 from lanescope.errors import InputError
 from lanescope.interruption import ENDING
-from lanescope.own_environment import users_environment
 from lanescope.watch.launcher import Outcome
 from lanescope.watch.signals import handling
 
@@ -80,7 +80,7 @@ class Captured:
             start_ns = native.watch_time_ns()
             running = subprocess.Popen(
                 self.program,
-                env=dict(users_environment() if environment is None else environment),
+                env=dict(os.environ if environment is None else environment),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,

@@ -13,10 +13,8 @@ from pathlib import Path
 
 from lanescope._core import native
 from lanescope._version import __version__
-from lanescope.errors import InputError, LanescopeError, NotMeasuredError
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.own_environment import users_environment
 from lanescope.run.folders import new_run_folder
 from lanescope.run.run import State
 from lanescope.watch.interrupting import Interrupted, deferred
@@ -38,8 +36,8 @@ class NotStoredError(InputError):
     Attributes
     ----------
     exit_code
-        The program's own. Where there is none: 2, 70 for a fault, or after an interruption what
-        a shell tells of the signal.
+        The program's own. Where that is 0 or there is none: 2, or after an interruption 0 and
+        what a shell tells of the signal.
     """
 
     def __init__(self, message: str, exit_code: int) -> None:
@@ -90,8 +88,8 @@ def watch(asked: Watch) -> WatchRun:
         `NotStoredError` if that is so after the program has ended.
     """
     begun = WatchManifest(
-        command=_printable(asked.command),
-        program=tuple(map(_printable, asked.waited.program)),
+        command=asked.command,
+        program=asked.waited.program,
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
         tool_version=__version__,
         machine=asked.machine,
@@ -100,7 +98,7 @@ def watch(asked: Watch) -> WatchRun:
     )
     folder = WatchFolder(asked.out or new_run_folder(WATCH), begun, asked.max_spool_bytes)
     running: list[Source] = []
-    ended, outcome = None, None
+    ended = None
     try:
         errors = LinkErrorLog(folder.folder, asked.machine)
         sources = list(asked.sources(folder.spool))
@@ -120,12 +118,13 @@ def watch(asked: Watch) -> WatchRun:
             folder.update(ended)
             errors.end()
         return folder.finish(ended)
-    except Exception as error:
-        if ended is None and outcome is None:
+    except InputError as error:
+        if ended is None:
             for source in running:  # a full disk, say, between their start and the program's
                 source.stop()
             raise
-        raise _not_stored(error, outcome, folder.folder) from error
+        kept = f"{error}; what was watched is kept: 'lanescope report {folder.folder}' shows it"
+        raise NotStoredError(kept, ended.exit_code or 2) from error
     except Interrupted as error:
         if ended is None:  # before anything was run
             for source in running:
@@ -133,22 +132,6 @@ def watch(asked: Watch) -> WatchRun:
             folder.discard()
             raise
         raise summary_interrupted(ended, folder.folder, error) from error
-
-
-def _printable(text: str) -> str:
-    """Return words of a command line as text: they can be any bytes."""
-    return os.fsencode(text).decode("utf-8", "backslashreplace")
-
-
-def _not_stored(error: Exception, outcome: Outcome | None, folder: Path) -> NotStoredError:
-    """Return what is said of a failure after a program's end, whose exit code stays its own."""
-    expected = isinstance(error, LanescopeError)
-    said = str(error) if expected else f"a fault of lanescope's own ({type(error).__name__})"
-    failed = ExitCode.INPUT if expected else ExitCode.FAULT
-    return NotStoredError(
-        f"{said}; what was watched is kept: 'lanescope report {folder}' shows it",
-        failed if outcome is None else outcome.exit_code,
-    )
 
 
 def summary_interrupted(ended: WatchManifest, folder: Path, error: Interrupted) -> NotStoredError:
@@ -196,7 +179,7 @@ def _stopped(source: Source, refused: SourceRecord | None) -> SourceRecord:
 
 
 def _environment(sources: Sequence[Source]) -> Mapping[str, str]:
-    added = users_environment()
+    added: dict[str, str] = dict(os.environ)
     for source in sources:
         added |= source.environment()
     return added

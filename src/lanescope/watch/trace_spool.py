@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from lanescope.codec.files import read_bytes, reading
 from lanescope.errors import InputError
-from lanescope.watch.codes import UNKNOWN_THREAD, MemoryKind
+from lanescope.watch.codes import UNKNOWN_THREAD
 from lanescope.watch.operations import COLUMNS, impossible
 from lanescope.watch.ranges import Ranges
-from lanescope.watch.side_tables import HostCopies, Managed, ManagedKind
+from lanescope.watch.side_tables import HostCopies, Managed
 from lanescope.watch.spool_header import header_of
 from lanescope.watch.timeline import Operations, Process
 from lanescope.watch.trace_ranges import ranges_of
@@ -209,8 +209,6 @@ def operations_of(rows: Table, calls: Table, strings: Mapping[int, str], pid: in
     identities, which = np.unique(named, return_inverse=True)
     codes = np.array([numbers[strings.get(i, "")] for i in identities.tolist()], np.int64)
     own = {column: rows[column] for column in _OWN}
-    for column in ("source_kind", "destination_kind"):  # a newer CUDA may have others
-        own[column] = np.where(own[column] <= max(MemoryKind), own[column], MemoryKind.UNKNOWN)
     return Operations.of(
         names,
         **own,
@@ -223,8 +221,7 @@ def operations_of(rows: Table, calls: Table, strings: Mapping[int, str], pid: in
 
 
 def managed_of(rows: Table, pid: int) -> Managed:
-    """Return what a process's managed memory did, of kinds that are known."""
-    rows = rows[rows["kind"] <= max(ManagedKind)]
+    """Return what a process's managed memory did."""
     own = {name: rows[name] for name in Managed.columns() if name != "pid"}
     return Managed.of(pid=np.full(len(rows), pid), **own)
 
