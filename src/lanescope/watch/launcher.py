@@ -1,8 +1,7 @@
 """Runs the program that is watched, as if nobody watched it.
 
 Its streams, its descriptors, its process group and its place in the shell's job are those of
-lanescope, so that pipes, Ctrl-C and Ctrl-Z do what they would do without it. A signal to the group
-reaches the program by itself; one to lanescope alone is passed on.
+lanescope, so that pipes, Ctrl-C and Ctrl-Z do what they would do without it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import os
 import shutil
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,17 +18,12 @@ from types import FrameType
 
 from lanescope._core import native
 from lanescope.errors import InputError
-from lanescope.watch.group_witness import GroupWitness
 from lanescope.watch.signals import handling
 
-#: Neither what cannot be handled, nor what says something of lanescope's own: faults, its writes to
-#: closed pipes, its children, its use of a terminal from the background.
-_OWN = {
-    *(signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ),
-    *(signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS),
-    *(signal.SIGTTIN, signal.SIGTTOU),
-}
-_PASSED_ON = tuple(sorted(signal.valid_signals() - _OWN))
+#: A terminal sends these to every process of the job that it shows, the program among them.
+_OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+#: These are sent to one process: the program is to have them, too.
+_PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
@@ -126,7 +119,7 @@ def launch(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
         start_ns = native.watch_time_ns()
         program = _start(command, environment)
         signals.begin(program)
-        code = _end_of(program)
+        code = program.wait()
         end_ns = native.watch_time_ns()
     killed_by = -code if code < 0 else None
     exit_code = code if killed_by is None else _KILLED + killed_by
@@ -155,74 +148,36 @@ def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
         ) from error
 
 
-def _end_of(program: subprocess.Popen[bytes]) -> int:
-    """Wait for its end; at a terminal lanescope stops as it does, so that the shell takes over."""
-    while True:
-        _, status = os.waitpid(program.pid, os.WUNTRACED)
-        if not os.WIFSTOPPED(status):
-            program.returncode = os.waitstatus_to_exitcode(status)
-            return program.returncode
-        if _is_shown_by_terminal() and _is_stopped(program.pid):
-            os.kill(os.getpid(), signal.SIGSTOP)  # 'fg' continues both
-
-
-def _is_stopped(pid: int) -> bool:
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        return file.read().rpartition(b")")[2].split()[0] == b"T"
-
-
 class _Signals:
     """Signals that lanescope gets while a program runs, and that are meant for the program."""
 
     def __init__(self) -> None:
         self._program: subprocess.Popen[bytes] | None = None
         self._early: list[int] = []
-        self._witness: GroupWitness | None = None
 
     @contextmanager
     def passed_on(self) -> Iterator[None]:
         """Let no signal end lanescope before the program has ended."""
-        if threading.current_thread() is not threading.main_thread():
-            yield  # only the main thread gets signals
-            return
-        self._witness = GroupWitness()
-        try:
-            with handling(_PASSED_ON, self._arrived):
-                yield
-        finally:
-            self._witness.close()
+        with handling((*_OF_TERMINAL, *_PASSED_ON), self._arrived):
+            yield
 
     def begin(self, program: subprocess.Popen[bytes]) -> None:
         """Hand on what came before the program was there, and all that comes."""
         self._program = program
         for number in self._early:
-            self._pass_on(number)
+            program.send_signal(number)
 
     def _arrived(self, number: int, _: FrameType | None) -> None:
+        if number in _OF_TERMINAL and _is_shown_by_terminal():
+            return  # the terminal has sent it to the program as well
         if self._program is None:
             self._early.append(number)
-            return
-        assert self._witness is not None
-        if not self._witness.saw(number):
-            self._pass_on(number)
-        if number == signal.SIGTSTP:
-            _stop()
-
-    def _pass_on(self, number: int) -> None:
-        # its number is nobody else's before we have waited for it
-        if self._program is not None and self._program.returncode is None:
-            os.kill(self._program.pid, number)
-
-
-def _stop() -> None:
-    """Stop as a process does that does not handle SIGTSTP; returns when it is continued."""
-    handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGTSTP)
-    signal.signal(signal.SIGTSTP, handler)
+        else:
+            self._program.send_signal(number)
 
 
 def _is_shown_by_terminal() -> bool:
-    """Return whether we are the job that a terminal shows now."""
+    """Return whether a terminal sends its signals to our process group now."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
