@@ -134,3 +134,19 @@ def test_work_does_not_grow_with_what_goes_on_all_the_time(
     (total, _) = operation_rates(found, 0, (0, count * 100))
     assert total.payload_bytes == pytest.approx(600 * len(rows))
     assert looked_at <= 2 * count + (long + 1) * count / 10 + 10
+
+
+@pytest.mark.parametrize("chunk", [2, 1000])
+def test_bytes_between_times_are_taken_some_at_a_time(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rectangles, "_CHUNK", chunk)
+    found = copies((70, 90, 200), (0, 40, 400), (10, 20, 100), (45, 46, 7), (10, 85, 75))
+    edges = np.arange(5, 100, 5)
+    times, columns = rectangles.rectangles([found], (0, 100))
+    whole = np.diff(np.interp(edges, times, np.cumsum(columns[:, 0])))
+    moved = rectangles.MovedBetween(found, (5, 95))
+    parts = [moved.take(edges[at : at + 4]) for at in range(0, edges.size - 1, 3)]
+    assert np.concatenate(parts) == pytest.approx(whole)
+    nothing = rectangles.MovedBetween(Operations.empty(), (5, 95))
+    assert not nothing.take(edges).any()

@@ -120,6 +120,36 @@ def _spread(way: Operations, times: IntArray) -> FloatArray:
     return spread
 
 
+class MovedBetween:
+    """Bytes of some operations between times that are asked for in order, some at a time.
+
+    Parameters
+    ----------
+    operations
+        In any order.
+    span_ns
+        Of the times that are asked for.
+    """
+
+    def __init__(self, operations: Operations, span_ns: tuple[int, int]) -> None:
+        self._pieces = rectangle_pieces([in_order(operations)], span_ns)
+        self._times, columns = next(self._pieces)
+        self._sums: FloatArray = np.cumsum(columns[:, 0])
+
+    def take(self, edges: IntArray) -> FloatArray:
+        """Return what was moved between each two edges, which grow from call to call."""
+        passed = max(int(np.searchsorted(self._times, edges[0], "right")) - 1, 0)
+        times, sums = [self._times[passed:]], [self._sums[passed:]]
+        while times[-1][-1] < edges[-1] and (more := next(self._pieces, None)) is not None:
+            if more[0].size:
+                times.append(more[0])
+                sums.append(sums[-1][-1] + np.cumsum(more[1][:, 0]))
+        self._times, self._sums = np.concatenate(times), np.concatenate(sums)
+        origin = int(edges[0])
+        since = (self._times - origin).astype(np.float64)
+        return np.diff(np.interp((edges - origin).astype(np.float64), since, self._sums))
+
+
 def bytes_in_known(operations: Operations, counters: Counters) -> float:
     """Return the bytes of operations that fall into the time that counters know."""
     if not len(operations) or len(counters) < 2:
