@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanescope.watch import rectangles
 from lanescope.watch.rates import RateMeter, counter_rates, operation_rates
 from lanescope.watch.rectangles import bytes_in_known
 from lanescope.watch.timeline import Counters, Operations
@@ -110,3 +111,42 @@ def test_bytes_of_copies_are_those_in_known_time(monkeypatch: pytest.MonkeyPatch
     assert bytes_in_known(found, seen) == pytest.approx(400)
     monkeypatch.setattr("lanescope.watch.rectangles._CHUNK", 3)
     assert bytes_in_known(found, seen) == pytest.approx(400)
+
+
+@pytest.mark.parametrize("long", [0, 3])
+def test_work_does_not_grow_with_what_goes_on_all_the_time(
+    long: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = 0
+    spread = rectangles._spread
+
+    def counted(way: Operations, times: np.ndarray) -> np.ndarray:
+        nonlocal looked_at
+        looked_at += len(way)
+        return spread(way, times)
+
+    monkeypatch.setattr(rectangles, "_CHUNK", 10)
+    monkeypatch.setattr(rectangles, "_spread", counted)
+    count = 1000
+    rows = [(0, count * 100, 600)] * long
+    rows += [(at * 100, at * 100 + 50, 600) for at in range(count)]
+    found = copies(*rows)
+    (total, _) = operation_rates(found, 0, (0, count * 100))
+    assert total.payload_bytes == pytest.approx(600 * len(rows))
+    assert looked_at <= 2 * count + (long + 1) * count / 10 + 10
+
+
+@pytest.mark.parametrize("chunk", [2, 1000])
+def test_bytes_between_times_are_taken_some_at_a_time(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rectangles, "_CHUNK", chunk)
+    found = copies((70, 90, 200), (0, 40, 400), (10, 20, 100), (45, 46, 7), (10, 85, 75))
+    edges = np.arange(5, 100, 5)
+    times, columns = rectangles.rectangles([found], (0, 100))
+    whole = np.diff(np.interp(edges, times, np.cumsum(columns[:, 0])))
+    moved = rectangles.MovedBetween(found, (5, 95))
+    parts = [moved.take(edges[at : at + 4]) for at in range(0, edges.size - 1, 3)]
+    assert np.concatenate(parts) == pytest.approx(whole)
+    nothing = rectangles.MovedBetween(Operations.empty(), (5, 95))
+    assert not nothing.take(edges).any()

@@ -1,6 +1,8 @@
 """Spools leave room on the disk, and nobody is traced whom nobody reads."""
 
 import contextlib
+import errno
+import fcntl
 import subprocess
 import sys
 
@@ -149,5 +151,17 @@ def test_limits_follow_what_is_free(asked, tmp_path, monkeypatch):
     free = type("Usage", (), {"free": 8000})
     monkeypatch.setattr("lanescope.watch.spool_limits.shutil.disk_usage", lambda _: free)
     with limited(tmp_path, asked):
-        most, reserve = map(int, (tmp_path / LIMITS).read_text().split())
-    assert (most, reserve) == (asked or 2000, 4000)
+        told = [int(word) for word in (tmp_path / LIMITS).read_text().split()]
+    assert told == [asked or 2000, 4000, 1]
+
+
+@needs_injection
+def test_where_no_file_can_be_locked_programs_are_traced(cupti, tmp_path, monkeypatch):
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with limited(tmp_path) as lock:
+        assert not lock.held
+        run_program("copies(10, 1); written()\ncopies(10, 1)", cupti, tmp_path)
+    assert len(read_one(tmp_path).operations) == 20

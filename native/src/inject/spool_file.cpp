@@ -51,7 +51,8 @@ bool SpoolFile::open(const std::string& folder, pid_t pid) noexcept try {
   for (int number = 0; number < kMostFiles; ++number) {
     const std::string path = stem + (number == 0 ? "" : "." + std::to_string(number)) + ".bin";
     if (file_.open(path, O_WRONLY | O_CREAT | O_EXCL, 0644)) {
-      watched_.open(folder + watch::SpoolRoom::kFile, O_RDONLY);  // not where nothing is limited
+      if (watch::SpoolRoom(folder).is_locked())
+        watched_.open(folder + watch::SpoolRoom::kFile, O_RDONLY);
       return true;
     }
     if (errno != EEXIST) return false;

@@ -15,6 +15,11 @@ class FolderLock:
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
 
+    @property
+    def held(self) -> bool:
+        """Whether others are kept away: not where a file system has no locks."""
+        return self._descriptor is not None
+
     def release(self) -> None:
         """Let others write."""
         if self._descriptor is not None:

@@ -50,26 +50,37 @@ def _parts(
     ways: Sequence[Operations], span_ns: tuple[int, int]
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """Yield rectangles of parts of the time, each with the part's start."""
-    latest = [np.maximum.accumulate(np.maximum(w.end_ns, w.start_ns + 1)) for w in ways]
     begins = min([span_ns[0], *(int(w.start_ns[0]) for w in ways if len(w))])
-    ends = max([span_ns[1], *(int(end[-1]) for end in latest if end.size)])
+    ends = max([span_ns[1], *(int(_ends(w).max()) for w in ways if len(w))])
     cuts = np.unique(np.concatenate([w.start_ns[_CHUNK::_CHUNK] for w in ways]))
     edges = [begins, *cuts[(cuts > begins) & (cuts < ends)].tolist(), ends]
-    for part in pairwise(edges):
-        inside = [_inside(w, end, part) for w, end in zip(ways, latest, strict=True)]
+    running = [_running(way, edges) for way in ways]
+    for part, inside in zip(pairwise(edges), zip(*running, strict=True), strict=True):
         inner = [edge for edge in span_ns if part[0] < edge < part[1]]
         yield rectangles(inside, part, inner)
 
 
-def _inside(way: Operations, latest: IntArray, part: tuple[int, int]) -> Operations:
-    """Return what of some operations lies between two times, as operations."""
-    first = int(np.searchsorted(latest, part[0], "right"))
-    rows = way.rows(slice(first, int(np.searchsorted(way.start_ns, part[1], "left"))))
-    ends = np.maximum(rows.end_ns, rows.start_ns + 1)
-    start, end = np.maximum(rows.start_ns, part[0]), np.minimum(ends, part[1])
-    share: Any = np.maximum(end - start, 0) / (ends - rows.start_ns)
-    cut = replace(rows, start_ns=start, end_ns=end, bytes=rows.bytes * share)
-    return cut.rows(end > start)
+def _ends(way: Operations) -> IntArray:
+    """Return ends of operations; one that took no time takes 1 ns."""
+    return np.maximum(way.end_ns, way.start_ns + 1)
+
+
+def _running(way: Operations, edges: Sequence[int]) -> Iterator[Operations]:
+    """Yield what of some operations lies between each two edges, as operations.
+
+    Those that go on are carried from part to part: one that lasts all the time does not make all
+    that began after it be looked at again.
+    """
+    carried, done = np.empty(0, np.int64), 0
+    for begin, end in pairwise(edges):
+        until = int(np.searchsorted(way.start_ns, end, "left"))
+        numbers = np.concatenate((carried, np.arange(done, until)))
+        start, stop, size = way.start_ns[numbers], way.end_ns[numbers], way.bytes[numbers]
+        stop = np.maximum(stop, start + 1)
+        first, last = np.maximum(start, begin), np.minimum(stop, end)
+        share: Any = (last - first) / (stop - start)
+        yield replace(Operations.empty(), start_ns=first, end_ns=last, bytes=size * share)
+        carried, done = numbers[stop > end], until
 
 
 def rectangles(
@@ -107,6 +118,36 @@ def _spread(way: Operations, times: IntArray) -> FloatArray:
     rate = np.where(np.cumsum(depth) > 0, np.cumsum(steps), 0.0)[:-1]
     spread: FloatArray = rate * np.diff(times, prepend=times[:1])
     return spread
+
+
+class MovedBetween:
+    """Bytes of some operations between times that are asked for in order, some at a time.
+
+    Parameters
+    ----------
+    operations
+        In any order.
+    span_ns
+        Of the times that are asked for.
+    """
+
+    def __init__(self, operations: Operations, span_ns: tuple[int, int]) -> None:
+        self._pieces = rectangle_pieces([in_order(operations)], span_ns)
+        self._times, columns = next(self._pieces)
+        self._sums: FloatArray = np.cumsum(columns[:, 0])
+
+    def take(self, edges: IntArray) -> FloatArray:
+        """Return what was moved between each two edges, which grow from call to call."""
+        passed = max(int(np.searchsorted(self._times, edges[0], "right")) - 1, 0)
+        times, sums = [self._times[passed:]], [self._sums[passed:]]
+        while times[-1][-1] < edges[-1] and (more := next(self._pieces, None)) is not None:
+            if more[0].size:
+                times.append(more[0])
+                sums.append(sums[-1][-1] + np.cumsum(more[1][:, 0]))
+        self._times, self._sums = np.concatenate(times), np.concatenate(sums)
+        origin = int(edges[0])
+        since = (self._times - origin).astype(np.float64)
+        return np.diff(np.interp((edges - origin).astype(np.float64), since, self._sums))
 
 
 def bytes_in_known(operations: Operations, counters: Counters) -> float:

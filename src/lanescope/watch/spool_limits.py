@@ -1,8 +1,9 @@
 """How much of a disk spools may take, told to whoever writes them by a file beside them.
 
-The file holds two numbers: the bytes that all spools may take together, and those that stay free
-for the program. It is locked as long as this process reads: whoever writes spools, in other
-processes, too, ends that when the kernel has let go of the lock (native/src/inject/spool_file.cpp).
+The file holds three numbers: the bytes that all spools may take together, those that stay free for
+the program, and whether the file is locked, which not every file system can. It is locked as long
+as this process reads: programs end to write spools when the kernel has let go of the lock
+(native/src/inject/spool_file.cpp).
 """
 
 from __future__ import annotations
@@ -37,5 +38,7 @@ def write_limits(folder: Path, most_bytes: int | None = None) -> FolderLock:
     most = free // _SHARE if most_bytes is None else most_bytes
     reserve = min(free // _RESERVED_SHARE, _MOST_RESERVED_BYTES)
     path = folder / LIMITS
-    path.write_text(f"{most} {reserve}\n")
-    return lock_folder(path)
+    path.touch()
+    lock = lock_folder(path)
+    path.write_text(f"{most} {reserve} {int(lock.held)}\n")
+    return lock

@@ -12,7 +12,7 @@ from lanescope.watch.codes import Direction, FloatArray, IntArray
 from lanescope.watch.intervals import union
 from lanescope.watch.operations import Operations
 from lanescope.watch.payload import payload_records
-from lanescope.watch.rectangles import between, rectangles
+from lanescope.watch.rectangles import MovedBetween, between
 from lanescope.watch.timeline import Counters
 from lanescope.watch.wire import WireModel
 
@@ -60,6 +60,7 @@ def unexplained(
     before = np.array([counters.end_ns[0], first])
     kernels = operations.where(lambda o: o.is_kernel & (o.end_ns > first), device=gpu)
     alone = _kernels_alone(kernels, moved, first)
+    del moved, kernels  # as large as all that is left
     sums = np.zeros(2)
     for end_ns, rest in _rests(counters, model, np.sort(copies.end_ns), explained, way):
         sums += [_within(end_ns, rest, edges) for edges in (before, alone)]
@@ -84,19 +85,11 @@ def _rests(
     The first of each is the last of those before, so that all but it have a start. Where nothing
     is known, it is 0.
     """
-    times, sums = np.array([0]), np.zeros(1)
-    if len(explained):
-        span = (
-            min(int(explained.start_ns.min()), int(counters.end_ns[0])),
-            max(int(explained.end_ns.max()) + 1, int(counters.end_ns[-1])),
-        )
-        times, columns = rectangles([explained], span)
-        sums = np.cumsum(columns[:, 0])
-    since = (times - times[0]).astype(np.float64)
+    moved = MovedBetween(explained, (int(counters.end_ns[0]), int(counters.end_ns[-1])))
     done, before = 0, counters.end_ns[:1]
     for end_ns, found in payload_records(counters, model, None, ends):
         edges = np.concatenate((before, end_ns))
-        told = np.diff(np.interp((edges - times[0]).astype(np.float64), since, sums))
+        told = moved.take(edges)
         known = counters.known[done : done + end_ns.size]
         yield edges, np.append(0.0, np.where(known, found[:, way] - told, 0.0))
         done, before = done + end_ns.size, end_ns[-1:]

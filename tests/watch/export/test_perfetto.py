@@ -4,10 +4,13 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.watch.export.perfetto import write_perfetto
+from lanescope.watch.export.tracks import lanes
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.run import WatchManifest, WatchRun
 from lanescope.watch.timeline import Process
@@ -226,3 +229,22 @@ def test_ranges_are_slices_beside_the_streams(tmp_path):
     assert (10, 90, "NVTX ranges of thread 9", "step") in found
     assert (20, 30, "NVTX ranges of thread 9", "load") in found
     assert (5, told.end_ns, "NVTX ranges of the process", "step") in found
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=60))
+def test_lanes_are_the_lowest_that_are_free(rows):
+    rows.sort(key=lambda row: row[0])
+    start = np.array([begin for begin, _ in rows], np.int64)
+    end = start + np.array([lasts for _, lasts in rows], np.int64)
+    free, expected = [], []
+    for begin, until in zip(start.tolist(), end.tolist(), strict=True):
+        lane = next((n for n, at in enumerate(free) if at <= begin), len(free))
+        free[lane : lane + 1] = [until]
+        expected.append(lane)
+    assert lanes(start, end).tolist() == expected
+
+
+def test_lanes_of_very_many_at_the_same_time():
+    count = 200_000  # as many steps each would take hours
+    start = np.arange(count)
+    assert lanes(start, start + count).tolist() == start.tolist()

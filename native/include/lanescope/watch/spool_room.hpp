@@ -20,8 +20,9 @@ enum class Fineness { all, no_kernels, operations_only, nothing };
 
 /// How much room the spools of a watch have left.
 ///
-/// Beside them lies a file with two numbers: the bytes that all of them may take together, and
-/// those that must stay free on the disk for the program. Without it there is no limit.
+/// Beside them lies a file with three numbers: the bytes that all of them may take together, those
+/// that must stay free on the disk for the program, and 1 where lanescope holds a lock of the file,
+/// which not every file system has. Without the file there is no limit.
 class SpoolRoom {
  public:
   static constexpr const char* kFile = "/limits";
@@ -33,8 +34,13 @@ class SpoolRoom {
     char text[64] = "";
     const ssize_t size = read(file, text, sizeof text - 1);
     close(file);
-    limited_ = size > 0 && std::sscanf(text, "%lu %lu", &most_, &reserve_) == 2;
+    int locked = 0;
+    limited_ = size > 0 && std::sscanf(text, "%lu %lu %d", &most_, &reserve_, &locked) >= 2;
+    locked_ = limited_ && locked != 0;
   }
+
+  /// @return whether lanescope has the file locked as long as it lives.
+  bool is_locked() const noexcept { return locked_; }
 
   /// @return what may be written, if that is `bytes` more. Cheap enough for every write: the folder
   /// is looked through only when a part of what was left then has been used up.
@@ -81,6 +87,7 @@ class SpoolRoom {
 
   std::string folder_;
   bool limited_ = false;
+  bool locked_ = false;
   std::uint64_t most_ = 0;
   std::uint64_t reserve_ = 0;
   std::uint64_t used_ = 0;           ///< by all spools when they were counted

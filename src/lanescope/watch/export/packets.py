@@ -41,7 +41,7 @@ def builder_class() -> Any:
 
 
 class Writer:
-    """Appends packets to a file; times are nanoseconds of CLOCK_REALTIME.
+    """Appends packets to a file; times are nanoseconds since 1970.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 Each process is a track with one for each of its streams, where copies, memsets and kernels
 are slices, and one for each thread, where the calls are that caused them, joined by arrows; NVTX
 ranges are slices of tracks beside these.
-Counters are tracks of their own. Times are nanoseconds since 1970 (CLOCK_REALTIME).
+Counters are tracks of their own. Times are nanoseconds since 1970, as in the timeline.
 """
 
 from __future__ import annotations

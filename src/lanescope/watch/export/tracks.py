@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -105,10 +106,13 @@ def lanes(start_ns: IntArray, end_ns: IntArray) -> IntArray:
     chosen = np.zeros(start_ns.size, np.int64)
     if np.all(start_ns[1:] >= np.maximum.accumulate(end_ns)[:-1]):
         return chosen
-    free: list[int] = []  # when each lane is free again
+    busy: list[tuple[int, int]] = []  # when each lane is free again, as a heap
+    free: list[int] = []
     for row, (start, end) in enumerate(zip(start_ns.tolist(), end_ns.tolist(), strict=True)):
-        lane = next((n for n, at in enumerate(free) if at <= start), len(free))
-        free[lane : lane + 1] = [end]
+        while busy and busy[0][0] <= start:
+            heappush(free, heappop(busy)[1])
+        lane = heappop(free) if free else len(busy)
+        heappush(busy, (end, lane))
         chosen[row] = lane
     return chosen
 
