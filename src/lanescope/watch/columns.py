@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 
 from lanescope.codec.fields import PositiveInt, decode
 from lanescope.codec.files import fields_of, read_json
-from lanescope.codec.tables import metadata_of, open_table
+from lanescope.codec.tables import metadata_of, open_table, require_short
 from lanescope.errors import InputError
 from lanescope.run.atomic import replace_when_written, write_atomically
 from lanescope.watch.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
@@ -157,7 +157,7 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     counters = _read_series(Counters, folder / COUNTERS, _OF_COUNTERS)
     operations = read_operations(folder / OPERATIONS)
     with fields_of(folder / PROCESSES, "name another run"):
-        processes = decode(tuple[Process, ...], read_json(folder / PROCESSES), "processes")
+        processes = decode(tuple[Process, ...], read_json(folder / PROCESSES, inner=1), "processes")
     probes: tuple[Probe, ...] = ()
     if (folder / PROBE).exists():
         probes = _read_series(Probe, folder / PROBE, _OF_PROBES)
@@ -253,9 +253,9 @@ def _table_of(operations: Operations) -> pa.Table:
     return pa.table({name: getattr(operations, name) for name in COLUMNS})
 
 
-def write_operation_pieces(path: Path, pieces: Iterable[Operations]) -> None:
+def write_operation_pieces(file: BinaryIO, pieces: Iterable[Operations]) -> None:
     """Write operations without their names, for `stored_operations`; raises OSError."""
-    write_tables(path, _table_of(Operations.empty()).schema, map(_table_of, pieces))
+    _fill(file, _table_of(Operations.empty()).schema, map(_table_of, pieces))
 
 
 def _write_ranges(path: Path, ranges: Ranges) -> None:
@@ -289,6 +289,7 @@ def _read_side(kind: type[_OneSide], path: Path) -> _OneSide:
 def _whole(path: Path, wanted: Mapping[str, Range]) -> dict[str, IntArray]:
     """Return the columns of a file that is short."""
     records = ParquetRecords(path, wanted)
+    require_short(path, records.file)
     return {name: records.read(name, 0, records.rows) for name in wanted}
 
 
@@ -311,29 +312,34 @@ def read_operations(path: Path) -> Operations:
     return found
 
 
-def stored_operations(path: Path, names: tuple[str, ...]) -> Operations:
-    """Return the operations of a file as stored columns; raises `InputError`."""
-    records = ParquetRecords(path, OPERATION_RANGES | {"name": (0, len(names) - 1)})
+def stored_operations(path: Path, names: tuple[str, ...], inner: int = 1) -> Operations:
+    """Return the operations of a file as stored columns; raises `InputError`.
+
+    `inner` is how many of the path's last names lie in a run folder.
+    """
+    wanted = OPERATION_RANGES | {"name": (0, len(names) - 1)}
+    records = ParquetRecords(path, wanted, inner=inner)
     return with_stored(Operations.of(names), records, 0, records.rows)
 
 
 def write_tables(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
     """Write tables of one schema as row groups of one file."""
+    replace_when_written(path, lambda file: _fill(file, schema, tables))
+
+
+def _fill(file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
     import pyarrow.parquet as pq
 
     growing = [name for name in schema.names if name in _GROWING]
     others = [name for name in schema.names if name not in _GROWING]
 
-    def write(temporary: Path) -> None:
-        with pq.ParquetWriter(
-            temporary,
-            schema,
-            compression="zstd",
-            write_page_checksum=True,
-            use_dictionary=others,
-            column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
-        ) as writer:
-            for table in tables:
-                writer.write_table(table)
-
-    replace_when_written(path, write)
+    with pq.ParquetWriter(
+        file,
+        schema,
+        compression="zstd",
+        write_page_checksum=True,
+        use_dictionary=others,
+        column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
+    ) as writer:
+        for table in tables:
+            writer.write_table(table)

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
+from lanescope.codec.opening import open_file
 from lanescope.watch.columns import stored_operations, write_operation_pieces
 from lanescope.watch.operations import Operations
 from lanescope.watch.ranges import Ranges
@@ -105,12 +106,13 @@ def stream_traces(paths: list[Path], renumbered: Renumbered) -> Traced:
     """
     told = _Told()
     beside = paths[0].parent if os.access(paths[0].parent, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=beside, prefix=".operations-") as folder:
-        file = Path(folder) / "operations.parquet"
+    with tempfile.TemporaryFile(dir=beside) as file:  # nameless: nothing is left if this is killed
         write_operation_pieces(
             file, (piece for path in paths for piece in _pieces(path, told, renumbered))
         )
-        operations = stored_operations(file, tuple(told.names))  # open when its name is gone
+        file.flush()
+        again = Path(f"/proc/self/fd/{file.fileno()}")
+        operations = stored_operations(again, tuple(told.names), inner=0)
     return Traced(
         operations,
         tuple(told.processes),
@@ -122,7 +124,7 @@ def stream_traces(paths: list[Path], renumbered: Renumbered) -> Traced:
 
 def _pieces(path: Path, told: _Told, renumbered: Renumbered) -> Iterator[Operations]:
     """Yield a process's operations, and tell the rest."""
-    with path.open("rb") as file, contextlib.suppress(CutOffError):
+    with open_file(path, inner=2) as file, contextlib.suppress(CutOffError):
         header, begin = trace_header(path, file.read(_BLOCK))
         file.seek(begin)
         strings: dict[int, str] = {}
