@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import numpy as np
 
 from lanescope.codec.fields import PositiveInt, decode
-from lanescope.codec.files import fields_of, read_json
+from lanescope.codec.files import fields_of, read_json, reading
 from lanescope.codec.tables import metadata_of, open_table, require_short
 from lanescope.errors import InputError
 from lanescope.run.atomic import replace_when_written, write_atomically
@@ -303,6 +303,7 @@ def read_operations(path: Path) -> Operations:
     """
     with open_table(path) as file:
         names = metadata_of(file, path, "names", tuple[str, ...])
+        _require_dense(path, file.metadata.num_rows)
     found = stored_operations(path, names)
     if len(found) > MOST_IN_MEMORY:
         return found
@@ -310,6 +311,20 @@ def read_operations(path: Path) -> Operations:
     if problem := impossible(found):
         raise InputError(f"{path}: {problem}; name another run")
     return found
+
+
+def _require_dense(path: Path, rows: int) -> None:
+    """Refuse operations that are so alike that no program's are; raises `InputError`.
+
+    Millions of equal ones fit into a small file, and take hours to be looked at.
+    """
+    with reading(path):
+        size = path.stat().st_size
+    if rows > MOST_IN_MEMORY and size < rows:
+        raise InputError(
+            f"{path} holds {rows} operations in {size} bytes, which no watch does: their times "
+            "alone take more; name another run"
+        )
 
 
 def stored_operations(path: Path, names: tuple[str, ...], inner: int = 1) -> Operations:
