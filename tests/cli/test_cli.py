@@ -220,4 +220,5 @@ def test_what_was_measured_survives(lanescope, tmp_path, sent, code, state):
     run = read_run(tmp_path / "run")
     assert run.manifest.state is state
     assert run.results[0].copies[0].statistics.n >= 6
-    assert lanescope("report", tmp_path / "run").returncode == 0
+    assert lanescope("report", tmp_path / "run", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "run.report.html").is_file()

@@ -1,6 +1,7 @@
 """Arrays on made-up GPUs, and what is stored when that is cut off."""
 
 import json
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from lanescope.cli.compress_gpus import Devices, GpuPlan, gpu_plan
 from lanescope.compression import on_gpus
 from lanescope.compression.arrays import Entry, Opened
 from lanescope.compression.device import HostDevice
+from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
 from lanescope.report.compress_json import Asked
 from lanescope.report.compress_reading import read_compress
@@ -32,7 +34,7 @@ class Plan:
 @pytest.fixture
 def task(monkeypatch):
     monkeypatch.setattr(on_gpus, "LEAST_TIMED_BYTES", MIB)
-    monkeypatch.setattr(compress_task, "_WRITTEN_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(compress_task, "_WRITING_SHARE", math.inf)
     values = np.arange(20_000, dtype=np.float64)
     entries = tuple(Entry(name, "float64", values.shape, lambda: values) for name in "ab")
 
@@ -70,6 +72,26 @@ def test_a_run_that_is_cut_off_keeps_each_step(task, tmp_path):
     (only,) = told.results
     assert [str(one.choice.codec) for one in only.gpu] == ["raw", "gfc", "delta", "zvc"]
     assert {one.path for one in only.crossings} == {"g0>host", "host>g0"}
+
+
+def test_each_codec_of_the_first_array_is_stored_when_it_is_measured(task, tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    stored = []
+
+    def takes(device, codec, dtype):
+        if codec is Codec.DELTA:
+            stored.append(read_compress(tmp_path / "run"))
+            raise Killed
+        return codec in (Codec.RAW, Codec.GFC)
+
+    monkeypatch.setattr(HostDevice, "takes", takes)
+    with pytest.raises(Killed):
+        compress_task.measured(task(MadeUpCore()), tmp_path / "run")
+    (told,) = stored
+    assert not told.complete
+    assert [one.choice.codec for one in told.results[0].codecs] == [Codec.RAW, Codec.GFC]
 
 
 def test_plans(monkeypatch):

@@ -45,7 +45,7 @@ def test_without_a_gpu_it_is_one_sentence(lanescope):
 
 
 def test_report_writes_the_page_and_numbers_that_are_missing(lanescope, tmp_path):
-    folder = reproduction(tmp_path / "run")
+    folder = reproduction(tmp_path / "runs/run")
     done = lanescope("report", folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.strip() == str(folder / "report.html")

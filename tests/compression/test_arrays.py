@@ -1,6 +1,7 @@
 """Arrays in files, as they come back and as they are refused."""
 
 import json
+import os
 import struct
 import sys
 
@@ -39,7 +40,7 @@ def write_safetensors(path, tensors):
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u2", "u1"])
-def test_npy_is_mapped_and_comes_back(tmp_path, dtype):
+def test_npy_comes_back(tmp_path, dtype):
     values = np.arange(60).reshape(3, 20).astype(dtype)
     entry = only(saved(tmp_path / "a.npy", values))
     assert (entry.dtype, entry.shape) == (values.dtype.name, (3, 20))
@@ -221,3 +222,23 @@ def test_a_cut_off_netcdf(tmp_path):
 def test_an_unknown_dtype(tmp_path):
     with pytest.raises(InputError, match="--dtype 'float128' is not known"):
         open_arrays(written(tmp_path, "a.bin", b"12345678"), "float128")
+
+
+@pytest.mark.parametrize("name", ["values.f64", "values.npy", "values.nc"])
+def test_a_file_that_is_truncated_after_it_was_opened_is_one_sentence(tmp_path, name):
+    # a mapped one would end the process by SIGBUS
+    path = tmp_path / name
+    values = np.arange(100_000, dtype=np.float64)
+    if name.endswith(".npy"):
+        np.save(path, values)
+    elif name.endswith(".nc"):
+        with netcdf_file(path, "w") as file:
+            file.createDimension("x", len(values))
+            file.createVariable("values", "f8", ("x",))[:] = values
+    else:
+        values.tofile(path)
+    (entry,) = open_arrays(path).entries
+    os.truncate(path, 4096)
+    with pytest.raises(InputError, match=r"truncated|copy or write it again") as refused:
+        entry.load()
+    assert "\n" not in str(refused.value)

@@ -2,6 +2,7 @@ import dataclasses
 import errno
 import itertools
 import json
+import multiprocessing
 import os
 import re
 from pathlib import Path
@@ -19,6 +20,7 @@ from lanescope.run.folders import find_run, new_run_folder
 from lanescope.run.run import SCHEMA_VERSION, Manifest, State
 from lanescope.run.store import RunWriter, read_run
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
+from tests.patience import PATIENCE_S
 
 
 def seconds(copy, batch):
@@ -187,9 +189,25 @@ def test_find_run(stored, monkeypatch, tmp_path):
 
 
 def test_run_folders_do_not_collide(tmp_path):
-    first = new_run_folder("check", tmp_path)
-    first.mkdir()
-    assert new_run_folder("check", tmp_path) != first
+    assert new_run_folder("check", tmp_path) != new_run_folder("check", tmp_path)
+
+
+def test_64_processes_at_once_get_a_folder_each(tmp_path):
+    # as those of `mpirun -n 64 lanescope watch`
+    context = multiprocessing.get_context("fork")
+    begin, folders = context.Barrier(64), context.SimpleQueue()
+
+    def make():
+        begin.wait(PATIENCE_S)
+        folders.put(new_run_folder("watch", tmp_path / "runs"))
+
+    processes = [context.Process(target=make) for _ in range(64)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(PATIENCE_S)
+        assert process.exitcode == 0
+    assert len({folders.get() for _ in processes}) == 64
 
 
 def test_json_and_csv(stored):

@@ -12,7 +12,7 @@ from pathlib import Path
 from lanescope.cli.compress_gpus import GpuPlan
 from lanescope.compression.arrays import Entry, Opened
 from lanescope.compression.device import Device
-from lanescope.compression.measuring import measure_array
+from lanescope.compression.measuring import array_results
 from lanescope.compression.on_gpus import Gpus
 from lanescope.compression.results import ArrayResult
 from lanescope.compression.stream import Codec
@@ -20,8 +20,8 @@ from lanescope.report.compress_json import Asked
 
 #: In a run folder.
 FILE = "compress.json"
-#: A file of hundreds of tensors would be written anew with each.
-_WRITTEN_EVERY_SECONDS = 1.0
+#: Of the time at most this share goes into writing: a file of hundreds of tensors grows long.
+_WRITING_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def measured(task: Task, out: Path | None) -> tuple[ArrayResult, ...]:
         with writing_to(folder):
             write_atomically(folder / FILE, text.encode())
 
-    written, complete = -_WRITTEN_EVERY_SECONDS, False
+    due, complete = 0.0, False
     try:
         with (
             progress_bar("looking at the arrays") as show,
@@ -84,9 +84,11 @@ def measured(task: Task, out: Path | None) -> tuple[ArrayResult, ...]:
 
                 for result in _steps(task, entry, gpus, on_step):
                     results[done:] = [result]
-                    if time.monotonic() > written + _WRITTEN_EVERY_SECONDS:
+                    begun = time.monotonic()
+                    if begun >= due:
                         write()
-                        written = time.monotonic()
+                        ended = time.monotonic()
+                        due = ended + (ended - begun) / _WRITING_SHARE
         complete = True
     finally:
         if results:
@@ -99,10 +101,10 @@ def _steps(
     task: Task, entry: Entry, gpus: Gpus | None, on_step: Callable[[str], object]
 ) -> Iterator[ArrayResult]:
     """Yield what is known of an array, more each time."""
-    result = measure_array(
+    for result in array_results(
         entry, task.device, task.dimensionalities, task.budget_seconds, on_step, task.codecs
-    )
-    yield result
+    ):
+        yield result
     if gpus is not None:
         yield from gpus.measure(result, entry.load(), on_step)
 

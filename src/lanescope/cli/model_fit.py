@@ -110,8 +110,8 @@ def _measured(gpu: int, budget: float, out: Path | None) -> Path:
             "samples again, and 'lanescope model predict --machine NAME' takes the parameters of "
             "another machine"
         )
-    folder = out or new_run_folder("fit")
     facts = facts_of(machine, gpu, "lanescope model fit")
+    folder = out or new_run_folder("fit")
     try:
         with progress_bar("allocating") as show:
             store_samples(folder, machine, facts, _points(machine, gpu, budget, show))

@@ -121,9 +121,9 @@ def _measured(
     sides = GRID if grid is None else parse_sides(grid, "--grid", "1024x1024x42")
     here = discover()
     require_gpu(here, gpu)
+    known = named_parameters(machine)  # before anything is measured in vain
     folder = out or new_run_folder("validate")
     require_new(folder)
-    known = named_parameters(machine)  # before anything is measured in vain
     from lanescope.cli.output import progress_bar
 
     with progress_bar("an ocean") as progress:

@@ -45,8 +45,8 @@ def report(
         option(
             InFile("--out"),
             metavar="FILE",
-            help="Where the page goes, default: into the run's folder or beside the export "
-            "of Nsight Systems; or where --export writes.",
+            help="Where the page goes, default: into the folder of a run of yours, beside an "
+            "export of Nsight Systems, else here; or where --export writes.",
         ),
     ] = None,
     export: Annotated[
@@ -74,7 +74,7 @@ def report(
         File("--out", TRACES if export else PAGES)(str(out))
     if _report_reproduction(run, out, others=json or csv or bool(export or plots)):
         return
-    watch = _watch(run)
+    watch = _watch(run, out, page=not (json or csv or plots or export))
     if watch is None:
         if export is not None:
             raise InputError("--export is for watches; other runs have --json and --csv")
@@ -83,13 +83,14 @@ def report(
         export_watch(watch[0], export, out)
     else:
         others = csv or plots is not None
-        report_watch(watch[0], out or watch[1], json=json, others=others)
+        report_watch(watch[0], watch[1], json=json, others=others)
 
 
 def _report_reproduction(name: str, out: Path | None, *, others: bool) -> bool:
     """Write the page of a reproduction; False where the run is none."""
     from lanescope.cli.reproduce import write_page
     from lanescope.run.folders import find_run
+    from lanescope.run.store import PAGE
     from lanescope.watch.chapters.store import CHAPTERS, is_reproduction
 
     if is_capture(name) or not is_reproduction(folder := find_run(name)):
@@ -99,20 +100,38 @@ def _report_reproduction(name: str, out: Path | None, *, others: bool) -> bool:
             f"a reproduction has a page, and its numbers in {folder / CHAPTERS}; name one of the "
             "watches below it for other outputs"
         )
-    print(write_page(folder, out)[1])
+    page = out or page_beside(folder, PAGE)
+    numbers = page == folder / PAGE and not (folder / CHAPTERS).exists()  # it was killed
+    print(write_page(folder, page, numbers=numbers)[1])
     return True
 
 
-def _watch(name: str) -> tuple[WatchRun, Path] | None:
-    """Return a watch and where its page goes; None for other runs."""
+def page_beside(folder: Path, page: str) -> Path:
+    """Return where a stored run's page goes when nobody says; tell where it is another folder."""
+    import sys
+
+    from lanescope.run.folders import page_place
+
+    path, elsewhere = page_place(folder, page)
+    if elsewhere is not None:
+        print(f"note: {elsewhere}", file=sys.stderr)
+    return path
+
+
+def _watch(name: str, out: Path | None, *, page: bool) -> tuple[WatchRun, Path | None] | None:
+    """Return a watch and where its page goes, if it shall have one; None for other runs."""
     from lanescope.run.folders import find_run
     from lanescope.run.store import PAGE
     from lanescope.watch.store import is_watch, read_watch
 
     if is_capture(name):
-        return read_capture(Path(name))
+        run, beside = read_capture(Path(name))
+        return run, out or beside
     folder = find_run(name)
-    return (read_watch(folder), folder / PAGE) if is_watch(folder) else None
+    if not is_watch(folder):
+        return None
+    run = read_watch(folder)
+    return run, out or (page_beside(folder, PAGE) if page else None)
 
 
 def _report_run(name: str, out: Path | None, plots: Path | None, *, json: bool, csv: bool) -> None:
@@ -130,7 +149,7 @@ def _report_run(name: str, out: Path | None, plots: Path | None, *, json: bool, 
     from lanescope.report.page import page_html
 
     assert stored.folder is not None, "it was just read from there"
-    path = out or stored.folder / PAGE
+    path = out or page_beside(stored.folder, PAGE)
     write_text(path, page_html(stored))
     print(path)
 

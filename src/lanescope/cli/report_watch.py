@@ -40,7 +40,7 @@ def read_capture(path: Path) -> tuple[WatchRun, Path]:
     return read_nsys(path), path.with_name(f"{path.stem}.report.html")
 
 
-def report_watch(run: WatchRun, page: Path, *, json: bool, others: bool) -> None:
+def report_watch(run: WatchRun, page: Path | None, *, json: bool, others: bool) -> None:
     """Write a watch's page, or print its summary as JSON.
 
     Raises
@@ -64,6 +64,7 @@ def report_watch(run: WatchRun, page: Path, *, json: bool, others: bool) -> None
     if json:
         print(encoder.dumps(summary_json(told.summary, told.findings), indent=2))
         return
+    assert page is not None, "without --json there is a page"
     write_text(page, watch_page_html(run, summary_html(told.summary, told.findings)))
     print(page)
 

@@ -109,8 +109,7 @@ def write_page(
     page
         Where the page goes; None is into the folder.
     numbers
-        Whether to write its numbers into the folder, though they are there already: what is
-        stored later than that, or less of it, would change them.
+        Whether to write its numbers into the folder, too.
 
     Raises
     ------
@@ -127,7 +126,7 @@ def write_page(
     from lanescope.watch.chapters.told_json import told_json
 
     told = evaluate(read_reproduction(folder))
-    if numbers or (page is None and not (folder / CHAPTERS).exists()):
+    if numbers:
         write_text(folder / CHAPTERS, json.dumps(told_json(told), indent=1) + "\n")
     page = page or folder / PAGE
     write_text(page, chapters_page_html(told))

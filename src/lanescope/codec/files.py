@@ -11,23 +11,38 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lanescope.codec.fields import FieldError, shown
+from lanescope.codec.opening import open_file
 from lanescope.errors import InputError
 
 T = TypeVar("T")
 
 
-def read_bytes(path: Path, name: str = "") -> bytes:
-    """Return what a file holds; raises `InputError` if it cannot be read."""
-    with reading(name or path):
-        return path.read_bytes()
+#: Longer texts are none of ours; they would take more memory and time than anybody waits.
+MOST_TEXT_BYTES = 128 << 20
 
 
-def read_text(path: Path, name: str = "") -> str:
+def read_bytes(path: Path, name: str = "", inner: int = 0) -> bytes:
+    """Return what a file holds; raises `InputError` if it cannot be read.
+
+    `inner` is how many of the path's last names lie in a run folder: see `open_file`.
+    """
+    with reading(name or path), open_file(path, inner) as file:
+        return file.read()
+
+
+def read_text(path: Path, name: str = "", inner: int = 0) -> str:
     """Return the text of a file; raises `InputError` if it cannot be read or is no UTF-8.
 
-    `name` is for messages where the path alone would not say what it should be.
+    `name` is for messages where the path alone would not say what it should be, `inner` as for
+    `open_file`.
     """
-    content = read_bytes(path, name)
+    with reading(name or path), open_file(path, inner) as file:
+        content = file.read(MOST_TEXT_BYTES + 1)
+    if len(content) > MOST_TEXT_BYTES:
+        raise InputError(
+            f"{name or path} has more than {MOST_TEXT_BYTES >> 20} MiB, longer than any that "
+            "lanescope writes; name another file"
+        )
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -36,9 +51,9 @@ def read_text(path: Path, name: str = "") -> str:
         ) from error
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, inner: int = 0) -> Any:
     """Return what a JSON file holds; raises `InputError` as `read_text` and `parse_json` do."""
-    return parse_json(read_text(path), str(path))
+    return parse_json(read_text(path, inner=inner), str(path))
 
 
 def parse_json(text: str, name: str) -> Any:

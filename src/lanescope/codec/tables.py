@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from lanescope.codec.fields import decode
 from lanescope.codec.files import fields_of, parse_json
+from lanescope.codec.opening import open_file
 from lanescope.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 Column = npt.NDArray[Any]
+#: Rows of a group, which is read at once; lanescope and pyarrow write 2^20.
+_MOST_GROUP_ROWS = 1 << 22
+#: Values of tables that are read whole, of all their columns: some hundred MB.
+_MOST_VALUES = 10_000_000
+#: The same, where they become objects of Python.
+_MOST_ROW_VALUES = 4_000_000
 
 
 class Holds(Enum):
@@ -45,8 +52,13 @@ class Holds(Enum):
         return named.get(self, "truth values")
 
 
-def open_table(path: Path) -> pq.ParquetFile:
+def open_table(path: Path, inner: int = 1) -> pq.ParquetFile:
     """Return a Parquet file, its header read.
+
+    Parameters
+    ----------
+    inner
+        How many of the path's last names lie in a run folder: see `open_file`.
 
     Raises
     ------
@@ -55,8 +67,17 @@ def open_table(path: Path) -> pq.ParquetFile:
     """
     import pyarrow.parquet as pq
 
-    with table_errors(path):
-        return pq.ParquetFile(path, page_checksum_verification=True)
+    with table_errors(path), open_file(path, inner) as file:
+        # by its descriptor: pyarrow opens what was looked at, and reads without Python
+        held = f"/proc/self/fd/{file.fileno()}"
+        found = pq.ParquetFile(held, page_checksum_verification=True)
+    groups = range(found.metadata.num_row_groups)
+    if any(found.metadata.row_group(group).num_rows > _MOST_GROUP_ROWS for group in groups):
+        raise InputError(
+            f"{path} has more than {_MOST_GROUP_ROWS} rows in a group, which no run has; name "
+            "another run"
+        )
+    return found
 
 
 def require_columns(
@@ -77,7 +98,7 @@ def require_columns(
 
 
 def read_columns(
-    path: Path, wanted: Mapping[str, Holds], optional: Collection[str] = ()
+    path: Path, wanted: Mapping[str, Holds], optional: Collection[str] = (), inner: int = 1
 ) -> dict[str, Column]:
     """Return the columns of a table that are wanted and there, all values known and finite.
 
@@ -86,18 +107,30 @@ def read_columns(
     InputError
         If the file cannot be read, or a column is missing or holds something else.
     """
-    with open_table(path) as file:
+    with open_table(path, inner) as file:
         require_columns(file.schema_arrow, path, wanted, optional)
         names = [name for name in wanted if name in file.schema_arrow.names]
+        require_short(path, file)
         with table_errors(path):
             table = file.read(columns=names)
         return {name: values_of(table.column(name), path, name) for name in names}
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
+def require_short(path: Path, file: pq.ParquetFile, most: int = _MOST_VALUES) -> None:
+    """Refuse a table of more values, those in lists included; raises `InputError`."""
+    told = file.metadata
+    groups = (told.row_group(group) for group in range(told.num_row_groups))
+    places = range(told.num_columns)
+    values = sum(one.column(place).num_values for one in groups for place in places)
+    if max(values, told.num_rows) > most:
+        raise InputError(f"{path} has {values} values, more than any run has; name another run")
+
+
+def read_rows(path: Path, inner: int = 1) -> list[dict[str, Any]]:
     """Return the rows of a table as plain values; raises `InputError` as `open_table` does."""
-    with open_table(path) as file, table_errors(path):
+    with open_table(path, inner) as file, table_errors(path):
         names = file.schema_arrow.names
+        require_short(path, file, _MOST_ROW_VALUES)
         if twice := [name for name in names if names.count(name) > 1]:
             raise InputError(f"{path} has two columns {twice[0]!r}; name another run")
         rows: list[dict[str, Any]] = file.read().to_pylist()

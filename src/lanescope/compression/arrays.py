@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lanescope.codec.files import reading
+from lanescope.codec.opening import open_file
 from lanescope.errors import InputError
 
 Values = NDArray[Any]
@@ -148,6 +150,34 @@ def storage(dtype: str) -> np.dtype[Any]:
     return np.dtype(np.uint16 if dtype == "bfloat16" else dtype)
 
 
+def read_values(path: Path, kind: np.dtype[Any], offset: int, shape: tuple[int, ...]) -> Values:
+    """Return values of a file, in memory of their own.
+
+    They are not mapped: of a mapped file that somebody truncates meanwhile, the next look at a
+    value ends the process.
+
+    Parameters
+    ----------
+    offset
+        Of the first value in the file, bytes.
+
+    Raises
+    ------
+    InputError
+        If they are not all there, or cannot be read.
+    """
+    with reading(path), open_file(path) as file:
+        file.seek(offset)
+        values: Values = np.fromfile(file, kind, prod(shape))
+    if values.size != prod(shape):
+        raise InputError(
+            f"{path} has been truncated since it was opened: {values.size} of its {prod(shape)} "
+            "values are there; give it again when nobody writes to it"
+        )
+    values.setflags(write=False)
+    return values.reshape(shape)
+
+
 def dtype_name(dtype: np.dtype[Any]) -> str | None:
     """Return the type of `DTYPES` that a NumPy type is, whatever its byte order, or None."""
     if dtype.kind == "b":
@@ -163,7 +193,7 @@ def _raw(path: Path, size: int, dtype: str) -> Entry:
             "--dtype what they are"
         )
     shape = (size // item,)
-    return Entry(str(path), dtype, shape, lambda: np.memmap(path, storage(dtype), "r", shape=shape))
+    return Entry(str(path), dtype, shape, lambda: read_values(path, storage(dtype), 0, shape))
 
 
 def _npy(path: Path, size: int, dtype: str | None) -> Entry:
@@ -181,7 +211,7 @@ def _npy(path: Path, size: int, dtype: str | None) -> Entry:
     swapped = not kind.isnative
 
     def load() -> Values:
-        values = np.memmap(path, kind, "r", offset=offset, shape=told or (1,)).reshape(told)
+        values = read_values(path, kind, offset, told)
         if swapped:
             return values.astype(kind.newbyteorder("="))
         return values.view(storage(name)) if values.dtype != storage(name) else values

@@ -36,7 +36,20 @@ def measure_array(
     on_codec: Callable[[str], object] = lambda name: None,
     codecs: Collection[Codec] | None = None,
 ) -> ArrayResult:
-    """Measure every codec that takes an array's values.
+    """Measure every codec that takes an array's values, and return all; see `array_results`."""
+    found = array_results(entry, device, dimensionalities, budget_seconds, on_codec, codecs)
+    return list(found)[-1]
+
+
+def array_results(
+    entry: Entry,
+    device: Device,
+    dimensionalities: Sequence[int],
+    budget_seconds: float | None,
+    on_codec: Callable[[str], object] = lambda name: None,
+    codecs: Collection[Codec] | None = None,
+) -> Iterator[ArrayResult]:
+    """Measure every codec that takes an array's values; yield what there is after each.
 
     Parameters
     ----------
@@ -56,7 +69,7 @@ def measure_array(
         If there is no memory for it.
     """
     try:
-        return _measure(entry, device, dimensionalities, budget_seconds, on_codec, codecs)
+        yield from _measure(entry, device, dimensionalities, budget_seconds, on_codec, codecs)
     except MemoryError as error:
         raise InputError(
             f"there is no memory to compress the {entry.bytes} bytes of {entry.name} and to get "
@@ -71,7 +84,7 @@ def _measure(
     budget_seconds: float | None,
     on_codec: Callable[[str], object],
     wanted: Collection[Codec] | None,
-) -> ArrayResult:
+) -> Iterator[ArrayResult]:
     values = entry.load()
     codecs: list[Measured] = []
     tried: tuple[Measured, ...] = ()
@@ -89,16 +102,16 @@ def _measure(
         if budget_seconds is not None:
             best = _timed(best, values, entry, device, budget_seconds)
         codecs.append(best)
-    return ArrayResult(
-        entry.name,
-        entry.dtype,
-        entry.shape,
-        entry.bytes,
-        entry.made_up,
-        entry.note,
-        tuple(codecs),
-        tried,
-    )
+        yield ArrayResult(
+            entry.name,
+            entry.dtype,
+            entry.shape,
+            entry.bytes,
+            entry.made_up,
+            entry.note,
+            tuple(codecs),
+            tried,
+        )
 
 
 def verified(values: Values, entry: Entry, device: Device, choice: Choice) -> Measured:

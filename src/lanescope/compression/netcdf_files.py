@@ -32,7 +32,7 @@ def netcdf_arrays(path: Path) -> Opened:
             "its variables with numpy.save, or the file anew with 'nccopy -k classic'"
         )
     entries, left_out = [], []
-    with _file(path) as file:
+    with _file(path, mapped=True) as file:  # no value is looked at
         for name, variable in file.variables.items():
             values = variable.data
             dtype = dtype_name(values.dtype)
@@ -49,21 +49,21 @@ def netcdf_arrays(path: Path) -> Opened:
 
 def _entry(path: Path, name: str, dtype: str, shape: tuple[int, ...]) -> Entry:
     def load() -> Values:
-        with _file(path) as file:
+        with _file(path, mapped=False) as file:
             return np.array(file.variables[name].data, dtype=storage(dtype), order="C")
 
     return Entry(f"{path}:{name}", dtype, shape, load, note=TURNED)
 
 
 @contextmanager
-def _file(path: Path) -> Iterator[Any]:
+def _file(path: Path, *, mapped: bool) -> Iterator[Any]:
     from scipy.io import netcdf_file
 
     try:
         with warnings.catch_warnings():
             # that arrays outlive the mapping: they do not, or are copied
             warnings.simplefilter("ignore", RuntimeWarning)
-            with netcdf_file(path, "r", mmap=True) as file:
+            with netcdf_file(path, "r", mmap=mapped) as file:
                 yield file
     except InputError:
         raise

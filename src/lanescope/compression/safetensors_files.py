@@ -1,4 +1,4 @@
-"""Tensors of ``.safetensors`` files, mapped and not copied.
+"""Tensors of ``.safetensors`` files.
 
 The package checks the file; its bytes are then taken from where the header says they lie, as the
 package gives NumPy no bf16.
@@ -7,13 +7,10 @@ package gives NumPy no bf16.
 from __future__ import annotations
 
 import json
-from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from lanescope.compression.arrays import Entry, Opened, Values, storage
+from lanescope.compression.arrays import Entry, Opened, Values, read_values, storage
 from lanescope.errors import InputError
 
 #: What the format calls types (github.com/huggingface/safetensors, README, "Format").
@@ -81,8 +78,7 @@ def _entry(path: Path, name: str, dtype: str, told: dict[str, Any], data: int) -
     begin = data + told["data_offsets"][0]
 
     def load() -> Values:
-        flat = np.memmap(path, storage(dtype), "r", offset=begin, shape=(prod(shape),))
-        return flat.reshape(shape)
+        return read_values(path, storage(dtype), begin, shape)
 
     note = "fp8 as bytes" if told["dtype"].startswith("F8") else ""
     return Entry(f"{path}:{name}", dtype, shape, load, note=note)

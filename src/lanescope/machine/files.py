@@ -18,6 +18,7 @@ from lanescope.codec.lines import line_of
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine.machine import Link, LinkKind, Machine
+from lanescope.run.atomic import write_atomically
 
 _HEADER = """\
 # A lanescope machine file. Units stand in the names: _bytes, _gbs (1e9 bytes a
@@ -53,15 +54,20 @@ def shipped_names() -> list[str]:
     )
 
 
-def load_machine(path: StrPath) -> Machine:
+def load_machine(path: StrPath, inner: int = 0) -> Machine:
     """Read a machine file; the machine is a described one.
+
+    Parameters
+    ----------
+    inner
+        How many of the path's last names lie in a run folder, where no link is followed.
 
     Raises
     ------
     InputError
         If it cannot be read or is broken, with the line and the field.
     """
-    return parse_machine(read_text(Path(path), f"machine file {path}"), str(path))
+    return parse_machine(read_text(Path(path), f"machine file {path}", inner), str(path))
 
 
 def save_machine(machine: Machine, path: StrPath) -> None:
@@ -73,7 +79,7 @@ def save_machine(machine: Machine, path: StrPath) -> None:
         If it cannot be written.
     """
     try:
-        Path(path).write_text(dumps_machine(machine), encoding="utf-8")
+        write_atomically(Path(path), dumps_machine(machine).encode())
     except OSError as error:
         raise InputError(
             f"cannot write machine file {path}: {error.strerror}; name another"
@@ -169,6 +175,9 @@ def _require_consistent(machine: Machine) -> None:
                 known = ", ".join(sorted(parts))
                 problem = f"field {field!r}: there is no part {shown(part)}, only {known}"
                 raise FieldError(problem, field, "links", number)
+        if link.a == link.b:
+            problem = f"fields 'a' and 'b' are both {shown(link.a)}; a link joins two parts"
+            raise FieldError(problem, "b", "links", number)
         if link.payload_gbs is not None and not min(link.payload_gbs) > 0:
             raise FieldError(
                 "field 'payload_gbs' must be above zero", "payload_gbs", "links", number

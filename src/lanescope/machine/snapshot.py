@@ -17,6 +17,7 @@ from lanescope.codec.files import fields_of, read_json, read_text
 from lanescope.machine import sysfs
 from lanescope.machine.nvml import Nvml
 from lanescope.machine.recorded import require_sound
+from lanescope.run.atomic import write_atomically
 
 _XML = "hwloc.xml"
 _JSON = "snapshot.json"
@@ -62,9 +63,9 @@ class Snapshot:
         if xml is None:
             (folder / _XML).unlink(missing_ok=True)  # of an older recording
         else:
-            (folder / _XML).write_text(xml, encoding="utf-8")
+            write_atomically(folder / _XML, xml.encode())
         text = json.dumps(content, indent=1) + "\n"
-        (folder / _JSON).write_text(text, encoding="utf-8")
+        write_atomically(folder / _JSON, text.encode())
 
     @staticmethod
     def load(folder: Path) -> Snapshot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from lanescope.report.chart_style import DASHES, LIMIT_DASH, MARKERS, colour
 from lanescope.report.chart_ticks import axis_title, ticks, x_values, y_values
 from lanescope.report.matplotlib_folder import writable_folder
 from lanescope.report.taruc_charts import taruc_charts
+from lanescope.run.atomic import replace_when_written
 from lanescope.run.run import Run
 
 FORMATS = ("png", "svg")
@@ -119,7 +121,8 @@ def _write(chart: Chart, folder: Path, formats: Sequence[str]) -> list[Path]:
             path = folder / f"{chart.key}.{name}"
             # the time of drawing says nothing about the measurement
             about = {"Date": None} if name == "svg" else None
-            figure.savefig(path, format=name, dpi=DPI, metadata=about, facecolor="white")
+            look: Any = {"format": name, "dpi": DPI, "metadata": about, "facecolor": "white"}
+            replace_when_written(path, functools.partial(figure.savefig, **look))
             paths.append(path)
     return paths
 

@@ -15,6 +15,7 @@ from lanescope.report.chart_files import DPI, FORMATS, STYLE
 from lanescope.report.chart_style import colour
 from lanescope.report.matplotlib_folder import writable_folder
 from lanescope.report.validate_tables import held_out
+from lanescope.run.atomic import replace_when_written
 
 #: As in the paper; with pageable memory the other bars would be small.
 _DRAWN = tuple(method for method in Method if method is not Method.PAGEABLE)
@@ -66,7 +67,12 @@ def write_bars(validation: Validation, compared: Compared, path: Path) -> None:
         _words(figure, inches[1], validation, compared, lines)
         about = {"Date": None} if path.suffix == ".svg" else None
         try:
-            figure.savefig(path, dpi=DPI, metadata=about, facecolor="white")
+            replace_when_written(
+                path,
+                lambda file: figure.savefig(
+                    file, format=path.suffix[1:], dpi=DPI, metadata=about, facecolor="white"
+                ),
+            )
         except OSError as error:
             raise InputError(
                 f"cannot write {path}: {error.strerror}; name another place"

@@ -5,39 +5,69 @@ from __future__ import annotations
 import errno
 import os
 import re
+import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
+from lanescope.codec.opening import opened_folder
 from lanescope.errors import InputError
 
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    replace_when_written(path, lambda temporary: temporary.write_bytes(content))
+#: How a file is called until it is whole: the end of its name, which begins with a dot.
+PART = ".part"
 
 
-def replace_when_written(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` make a file beside `path`, and move it there when it is on the disk."""
+def write_atomically(path: Path, content: bytes, inner: int = 1) -> None:
+    """Write a file so that it is there whole or not at all; see `replace_when_written`."""
+    replace_when_written(path, lambda file: file.write(content), inner)
+
+
+def replace_when_written(path: Path, write: Callable[[BinaryIO], object], inner: int = 1) -> None:
+    """Let `write` fill a file beside `path`, and move it there when it is on the disk.
+
+    The file beside it is new and has a name that nobody can foresee, so that nothing that lies in
+    the folder already is written to. A symbolic link at `path` is replaced, not followed.
+
+    Parameters
+    ----------
+    inner
+        How many of the last names of `path` lie in a run folder, whose own folders may be no
+        symbolic links; 1 is the file alone.
+
+    Raises
+    ------
+    InputError
+        If one of those is a symbolic link.
+    OSError
+        If it cannot be written.
+    """
     if path.is_dir():  # before '.' or '/' is asked for the name that it has not
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        write(temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with opened_folder(path.parent, inner - 1) as folder:
+        temporary, file = _new_file(folder)
+        try:
+            with file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+
+
+def _new_file(folder: int) -> tuple[str, BinaryIO]:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    name = f".{secrets.token_hex(8)}{PART}"
+    return name, os.fdopen(os.open(name, flags, 0o666, dir_fd=folder), "w+b")
 
 
 def sync_folder(folder: Path) -> None:
     """Wait until the names of a folder's files are on the disk, as the files themselves are."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
+    with opened_folder(folder) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -106,7 +106,7 @@ class StoredRow:
 
 
 def read_results(
-    path: Path, samples: Path, machine: Machine, without: Collection[str] = ()
+    path: Path, samples: Path, machine: Machine, without: Collection[str] = (), inner: int = 1
 ) -> list[Result]:
     """Return the results that a table of results and its table of samples hold.
 
@@ -114,6 +114,8 @@ def read_results(
     ----------
     without
         Experiments that are not wanted; their samples may be missing.
+    inner
+        How many of the last names of both paths lie in the run folder: see `open_file`.
 
     Raises
     ------
@@ -123,14 +125,14 @@ def read_results(
     with fields_of(path, _REMEDY):
         rows = [
             build(StoredRow, row, "rows", number, others=True)
-            for number, row in enumerate(read_rows(path))
+            for number, row in enumerate(read_rows(path, inner))
         ]
         rows = [row for row in rows if row.experiment not in without]
         # A row for each copy, those of one experiment behind each other.
         groups = [list(group) for _, group in itertools.groupby(rows, lambda row: row.experiment)]
         _require_once([group[0].experiment for group in groups])
         experiments = [_experiment(group, machine) for group in groups]
-    sorted_out = _by_copy(samples)
+    sorted_out = _by_copy(samples, inner)
     with fields_of(path, _REMEDY):
         return [
             _result(experiment, group, sorted_out, samples)
@@ -186,9 +188,9 @@ def _require_once(names: Sequence[str]) -> None:
         raise FieldError(f"{shown(twice)} is there twice", "")
 
 
-def _by_copy(path: Path) -> Seconds:
+def _by_copy(path: Path, inner: int) -> Seconds:
     """Return the samples of each copy of each experiment; they stand behind each other."""
-    samples = read_columns(path, _SAMPLES)
+    samples = read_columns(path, _SAMPLES, inner=inner)
     names, copies, seconds = samples["experiment"], samples["copy"], samples["seconds"]
     if not len(names):
         return {}

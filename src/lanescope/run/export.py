@@ -8,6 +8,7 @@ import io
 import json
 from typing import Any
 
+from lanescope.codec.cells import safe_cells
 from lanescope.diagnosis import diagnose
 from lanescope.model.taruc.findings import findings
 from lanescope.report.outcome import outcome
@@ -63,9 +64,9 @@ def run_csv(run: Run) -> str:
     rows = rows_of(run.results)
     text = io.StringIO()
     if rows:
-        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(rows[0])
         for row in rows:
             lists = {key: " ".join(map(str, row[key])) for key in ("cpus", "in_turns_with")}
-            writer.writerow(row | lists)
+            writer.writerow(safe_cells((row | lists).values()))
     return text.getvalue()

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from lanescope.errors import InputError
+from lanescope.run.atomic import writing_to
 
 #: Files of runs that are no table of results, and what reads them.
 _READ_BY = {
@@ -31,13 +32,46 @@ def default_runs_folder() -> Path:
 
 
 def new_run_folder(verb: str, runs: Path | None = None) -> Path:
-    """Return a name for a new run under the runs folder that is not taken."""
+    """Make an empty folder for a new run under the runs folder, which nobody else gets.
+
+    Raises
+    ------
+    InputError
+        If it cannot be made.
+    """
     base = (runs or default_runs_folder()) / f"{datetime.now():%Y%m%d-%H%M%S}-{verb}"
     folder, count = base, 1
-    while folder.exists():
-        count += 1
-        folder = base.with_name(f"{base.name}-{count}")
-    return folder
+    with writing_to(base.parent):
+        base.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                folder.mkdir()
+            except FileExistsError:  # of the same second: of another process, or an earlier one
+                count += 1
+                folder = base.with_name(f"{base.name}-{count}")
+            else:
+                return folder
+
+
+def page_place(folder: Path, page: str) -> tuple[Path, str | None]:
+    """Return where the page of a stored run goes when nobody says, and why not into its folder.
+
+    Parameters
+    ----------
+    page
+        What it is called in a run folder.
+
+    Returns
+    -------
+    tuple
+        A path in the run's folder and None where that lies under the runs folder; else a path in
+        the current folder and a sentence: a folder from elsewhere stays as it is.
+    """
+    real = folder.resolve()
+    if real.is_relative_to(default_runs_folder().resolve()):
+        return folder / page, None
+    here = Path(f"{real.name}.{page}")
+    return here, f"{folder} is not under {default_runs_folder()} and stays as it is: page in {here}"
 
 
 def require_new(folder: Path, *, resumable: bool = False) -> None:

@@ -47,7 +47,7 @@ def read_manifest(kind: type[T], folder: Path) -> T:
         As `verb_of`; with the file and the field.
     """
     content = _content(folder)
-    machine = load_machine(folder / MACHINE)
+    machine = load_machine(folder / MACHINE, inner=1)
     with fields_of(folder / MANIFEST, _REMEDY):
         described = decode(bool, content.get("described", False), "described")
         known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ def read_manifest(kind: type[T], folder: Path) -> T:
 
 def _content(folder: Path) -> Mapping[str, Any]:
     path = folder / MANIFEST
-    content = read_json(path)
+    content = read_json(path, inner=1)
     with fields_of(path, _REMEDY):
         if not isinstance(content, dict):
             raise FieldError(f"it holds {shown(content)}, not a table", "")

@@ -25,14 +25,20 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from lanescope.codec.files import fields_of
 from lanescope.experiment.taruc.suite import SUITE
 from lanescope.kinds import StrPath
 from lanescope.machine.files import dumps_machine
 from lanescope.measurement.result import Result, Source
-from lanescope.run.atomic import replace_when_written, sync_folder, write_atomically, writing_to
+from lanescope.run.atomic import (
+    PART,
+    replace_when_written,
+    sync_folder,
+    write_atomically,
+    writing_to,
+)
 from lanescope.run.decode import read_results, require_whole_cases
 from lanescope.run.folders import require_new
 from lanescope.run.lock import lock_folder
@@ -119,7 +125,7 @@ class RunWriter:
         pending = list(self._pending.values())
         with writing_to(self.folder):
             for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
-                _write_table(self.folder / part / number, make(pending))
+                _write_table(self.folder / part / number, make(pending), inner=2)
         self._pending.clear()
         self._stored = time.monotonic()
 
@@ -181,7 +187,7 @@ def read_run(folder: StrPath) -> Run:
     parts = sorted((folder / "results").glob("*.parquet"), key=_number)
     since: dict[str, Result] = {}
     for path in parts:
-        found = read_results(path, folder / "samples" / path.name, machine)
+        found = read_results(path, folder / "samples" / path.name, machine, inner=2)
         since |= {result.experiment.name: result for result in found}
     results = since
     if _whole(folder, "results").exists():
@@ -222,20 +228,21 @@ def _number(path: Path) -> tuple[int, str]:
 
 def _is_bare(folder: Path) -> bool:
     """Whether a folder is empty, but for what a run leaves that was killed at its very start."""
-    left = {MACHINE, *PARTS, *(f".{name}.part" for name in (MACHINE, MANIFEST))}
+    left = {MACHINE, *PARTS}
     inside = list(folder.iterdir())
-    begun = all(path.name in left for path in inside)
-    return begun and not any(any(p.iterdir()) for p in inside if p.is_dir())
+    begun = all(p.name in left or p.match(f".*{PART}") for p in inside)
+    linked = any(p.is_symlink() for p in inside)
+    return begun and not linked and not any(any(p.iterdir()) for p in inside if p.is_dir())
 
 
 def _whole(folder: Path, part: str) -> Path:
     return folder / f"{part}.parquet"
 
 
-def _write_table(path: Path, table: pa.Table) -> None:
+def _write_table(path: Path, table: pa.Table, inner: int = 1) -> None:
     import pyarrow.parquet as pq
 
-    def write(temporary: Path) -> None:
-        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+    def write(file: BinaryIO) -> None:
+        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
 
-    replace_when_written(path, write)
+    replace_when_written(path, write, inner)

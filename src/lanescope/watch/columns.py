@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 
 from lanescope.codec.fields import PositiveInt, decode
-from lanescope.codec.files import fields_of, read_json
-from lanescope.codec.tables import metadata_of, open_table
+from lanescope.codec.files import fields_of, read_json, reading
+from lanescope.codec.tables import metadata_of, open_table, require_short
 from lanescope.errors import InputError
 from lanescope.run.atomic import replace_when_written, write_atomically
 from lanescope.watch.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
@@ -160,7 +160,7 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     counters = _read_series(Counters, folder / COUNTERS, _OF_COUNTERS)
     operations = read_operations(folder / OPERATIONS)
     with fields_of(folder / PROCESSES, "name another run"):
-        processes = decode(tuple[Process, ...], read_json(folder / PROCESSES), "processes")
+        processes = decode(tuple[Process, ...], read_json(folder / PROCESSES, inner=1), "processes")
     probes: tuple[Probe, ...] = ()
     if (folder / PROBE).exists():
         probes = _read_series(Probe, folder / PROBE, _OF_PROBES)
@@ -216,10 +216,11 @@ def operations_in_file(
         If the file cannot be written.
     """
     beside = folder if os.access(folder, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=beside, prefix=".operations-") as place:
-        file = Path(place) / OPERATIONS
-        write_tables(file, _table_of(Operations.empty()).schema, map(_table_of, pieces))
-        return stored_operations(file, names())  # open when its name is gone
+    with tempfile.TemporaryFile(dir=beside) as file:  # nameless: nothing is left if this is killed
+        _fill(file, _table_of(Operations.empty()).schema, map(_table_of, pieces))
+        file.flush()
+        again = Path(f"/proc/self/fd/{file.fileno()}")
+        return stored_operations(again, names(), inner=0)
 
 
 def _pieces(counters: Counters) -> Iterator[Counters]:
@@ -329,6 +330,7 @@ def _read_side(kind: type[_OneSide], path: Path) -> _OneSide:
 def _whole(path: Path, wanted: Mapping[str, Range]) -> dict[str, IntArray]:
     """Return the columns of a file that is short."""
     records = ParquetRecords(path, wanted)
+    require_short(path, records.file)
     return {name: records.read(name, 0, records.rows) for name in wanted}
 
 
@@ -342,6 +344,7 @@ def read_operations(path: Path) -> Operations:
     """
     with open_table(path) as file:
         names = metadata_of(file, path, "names", tuple[str, ...])
+        _require_dense(path, file.metadata.num_rows)
     found = stored_operations(path, names)
     if len(found) > MOST_IN_MEMORY:
         return found
@@ -351,29 +354,48 @@ def read_operations(path: Path) -> Operations:
     return found
 
 
-def stored_operations(path: Path, names: tuple[str, ...]) -> Operations:
-    """Return the operations of a file as stored columns; raises `InputError`."""
-    records = ParquetRecords(path, OPERATION_RANGES | {"name": (0, len(names) - 1)})
+def _require_dense(path: Path, rows: int) -> None:
+    """Refuse operations that are so alike that no program's are; raises `InputError`.
+
+    Millions of equal ones fit into a small file, and take hours to be looked at.
+    """
+    with reading(path):
+        size = path.stat().st_size
+    if rows > MOST_IN_MEMORY and size < rows:
+        raise InputError(
+            f"{path} holds {rows} operations in {size} bytes, which no watch does: their times "
+            "alone take more; name another run"
+        )
+
+
+def stored_operations(path: Path, names: tuple[str, ...], inner: int = 1) -> Operations:
+    """Return the operations of a file as stored columns; raises `InputError`.
+
+    `inner` is how many of the path's last names lie in a run folder.
+    """
+    wanted = OPERATION_RANGES | {"name": (0, len(names) - 1)}
+    records = ParquetRecords(path, wanted, inner=inner)
     return with_stored(Operations.of(names), records, 0, records.rows)
 
 
 def write_tables(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
     """Write tables of one schema as row groups of one file."""
+    replace_when_written(path, lambda file: _fill(file, schema, tables))
+
+
+def _fill(file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
     import pyarrow.parquet as pq
 
     growing = [name for name in schema.names if name in _GROWING]
     others = [name for name in schema.names if name not in _GROWING]
 
-    def write(temporary: Path) -> None:
-        with pq.ParquetWriter(
-            temporary,
-            schema,
-            compression="zstd",
-            write_page_checksum=True,
-            use_dictionary=others,
-            column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
-        ) as writer:
-            for table in tables:
-                writer.write_table(table)
-
-    replace_when_written(path, write)
+    with pq.ParquetWriter(
+        file,
+        schema,
+        compression="zstd",
+        write_page_checksum=True,
+        use_dictionary=others,
+        column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
+    ) as writer:
+        for table in tables:
+            writer.write_table(table)

@@ -20,6 +20,7 @@ import numpy as np
 
 from lanescope.codec.fields import Bound, PositiveInt, build
 from lanescope.codec.files import fields_of, reading
+from lanescope.codec.opening import open_file
 from lanescope.errors import InputError
 from lanescope.watch.codes import LATEST_NS, BoolArray, IntArray
 from lanescope.watch.halves import merge_directions
@@ -51,6 +52,8 @@ VERSION = 1
 RECORD = np.dtype([("end_ns", "<u8"), (RX, "<u4"), (TX, "<u4")])
 RecordArray = np.ndarray[Any, np.dtype[np.void]]
 _UNKNOWN = 0xFFFFFFFF
+#: What a sampler says at its end is shorter.
+_LONGEST_SIDECAR = 1 << 20
 _OWN = np.uint64(1 << 63)
 #: How sources are called that know of one direction only: received, sent.
 HALVES = ("-rx", "-tx")
@@ -120,7 +123,7 @@ def read_counters(path: Path) -> Counters:
     InputError
         If there is no such file, or it is not a spool of this version.
     """
-    with reading(path), path.open("rb") as file:
+    with reading(path), open_file(path, inner=2) as file:
         content = file.read(LONGEST_HEADER)
         header, begin = header_of(path, content, CounterHeader, VERSION)
         count = (os.fstat(file.fileno()).st_size - begin) // RECORD.itemsize
@@ -206,7 +209,8 @@ def read_sidecar(path: Path) -> Said:
     """
     sidecar = sidecar_of(path)
     try:
-        said = json.loads(sidecar.read_bytes().decode("utf-8", "replace"))
+        with open_file(sidecar, inner=2) as file:
+            said = json.loads(file.read(_LONGEST_SIDECAR).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
         return Said()
     with fields_of(sidecar, "name another run"):

@@ -111,7 +111,7 @@ def read_link_errors(folder: Path) -> tuple[LinkErrors, ...]:
     if not path.exists():
         return ()
     with fields_of(path, "name another run"):
-        told = build(_Readings, read_json(path))
+        told = build(_Readings, read_json(path, inner=1))
         require_version(told.version, VERSION, path)
     start, ends = told.start, {one.gpu: one for one in told.end}
     return tuple(risen(one, ends.get(one.gpu, LinkErrors(one.gpu))) for one in start)

@@ -14,10 +14,16 @@ from typing import Any, Self
 
 import numpy as np
 
+from lanescope.codec.opening import open_file
 from lanescope.errors import InputError
 from lanescope.watch.codes import IntArray
 
 _MAGIC = b"SQLite format 3\0"
+#: Steps of SQLite's machine that a query may take, and so many more for each byte of the file: no
+#: row takes as many.
+_STEPS, _STEPS_A_BYTE, _STEPS_AT_ONCE = 10_000_000, 20, 100_000
+#: Bytes of a text: names of kernels are some thousand.
+_LONGEST_VALUE = 16 << 20
 #: So many texts are asked for at a time.
 _TEXTS = 500
 
@@ -25,9 +31,9 @@ _TEXTS = 500
 def is_database(path: Path) -> bool:
     """Whether a file is an SQLite database, of whatever kind; False if it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return file.read(len(_MAGIC)) == _MAGIC
-    except OSError:
+    except (OSError, InputError):
         return False
 
 
@@ -45,10 +51,15 @@ class Tables:
         try:
             uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
             self._database = sqlite3.connect(uri, uri=True)
-        except sqlite3.Error as error:
+            self._most_steps = _STEPS + _STEPS_A_BYTE * path.stat().st_size
+        except (sqlite3.Error, OSError) as error:
             raise InputError(f"{path} cannot be read: {error}; name another file") from error
-        rows = self.rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        self.names = frozenset(str(name) for (name,) in rows)
+        self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        # the schema may be a stranger's: none of its functions, views and virtual tables is run
+        self.rows("PRAGMA trusted_schema = OFF")
+        kinds = self.rows("SELECT name, type = 'table' AND rootpage > 0 FROM sqlite_master")
+        self.names = frozenset(str(name) for name, stored in kinds if stored)
+        self._others = frozenset(str(name) for name, stored in kinds if not stored)
 
     def __enter__(self) -> Self:
         return self
@@ -63,6 +74,14 @@ class Tables:
 
     def rows(self, query: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
+        left = self._most_steps // _STEPS_AT_ONCE
+
+        def too_long() -> bool:
+            nonlocal left
+            left -= 1
+            return left < 0
+
+        self._database.set_progress_handler(too_long, _STEPS_AT_ONCE)
         try:
             return self._database.execute(query, tuple(values)).fetchall()
         except sqlite3.Error as error:
@@ -71,8 +90,19 @@ class Tables:
                 "'nsys export --type sqlite'"
             ) from error
 
+    def _has(self, table: str) -> bool:
+        """Whether a table is there; raises `InputError` for a view, which may be without end."""
+        if table in self._others:
+            raise InputError(
+                f"{self.path}: {table} is no stored table, as in each export of nsys; export it "
+                "again with 'nsys export --type sqlite'"
+            )
+        return table in self.names
+
     def columns(self, table: str) -> frozenset[str]:
         """Return the names of a table's columns; none for a table that is not there."""
+        if not self._has(table):
+            return frozenset()
         return frozenset(row[1] for row in self.rows(f"PRAGMA table_info({table})"))
 
     def whole(
@@ -87,7 +117,7 @@ class Tables:
         more
             Other columns, with what stands for a missing column or value.
         """
-        if table not in self.names:
+        if not self._has(table):
             return None
         there = self.columns(table)
         if missing := [name for name in needed if name not in there]:

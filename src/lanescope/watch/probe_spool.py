@@ -63,7 +63,7 @@ def read_probe(path: Path) -> Probe:
     InputError
         If there is no such file, or it is not a spool of this version, or damaged.
     """
-    content = read_bytes(path)
+    content = read_bytes(path, inner=2)
     header, begin = header_of(path, content, ProbeHeader, VERSION, SOURCE)
     records = np.frombuffer(
         content, _RECORD, count=(len(content) - begin) // _RECORD.itemsize, offset=begin

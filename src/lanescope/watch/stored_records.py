@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lanescope.codec.opening import open_file
 from lanescope.codec.tables import Holds, open_table, require_columns, table_errors, values_of
 from lanescope.errors import InputError
 from lanescope.watch.codes import ANY, TRUTH, Range
@@ -29,6 +30,8 @@ class ParquetRecords:
         Its columns and between which numbers their values lie, both included.
     optional
         Those that may be missing.
+    inner
+        How many of the path's last names lie in a run folder: see `open_file`.
 
     Raises
     ------
@@ -38,10 +41,14 @@ class ParquetRecords:
     """
 
     def __init__(
-        self, path: Path, wanted: Mapping[str, Range], optional: Collection[str] = ()
+        self,
+        path: Path,
+        wanted: Mapping[str, Range],
+        optional: Collection[str] = (),
+        inner: int = 1,
     ) -> None:
         self._path, self._wanted = path, wanted
-        self.file = open_table(path)
+        self.file = open_table(path, inner)
         types = {n: Holds.TRUTH if span is TRUTH else Holds.WHOLE for n, span in wanted.items()}
         require_columns(self.file.schema_arrow, path, types, optional)
         counts = [self.file.metadata.row_group(g).num_rows for g in range(self.groups)]
@@ -114,7 +121,8 @@ class SpoolRecords:
         found = SpoolRecords._kept
         if found is None or found[0] is not self or found[1:3] != (begin, end):
             offset = self._offset + begin * self._layout.itemsize
-            records = np.fromfile(self._path, self._layout, end - begin, offset=offset)
+            with open_file(self._path, inner=2) as file:
+                records = np.fromfile(file, self._layout, end - begin, offset=offset)
             found = SpoolRecords._kept = (self, begin, end, self._decoded(records))
         column: Column = getattr(found[3], name)
         return column

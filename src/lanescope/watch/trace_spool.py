@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanescope.codec.files import read_bytes, reading
+from lanescope.codec.opening import open_file
 from lanescope.errors import InputError
 from lanescope.watch.codes import UNKNOWN_THREAD
 from lanescope.watch.operations import COLUMNS, impossible
@@ -87,7 +88,7 @@ def read_trace_spool(path: Path) -> Trace:
     InputError
         If the file is no trace spool or cannot be read.
     """
-    content = read_bytes(path)
+    content = read_bytes(path, inner=2)
     header, begin = trace_header(path, content)
     records = Records.found_in(content, begin)
     operations = records.table(Kind.OPERATION, OPERATIONS)
@@ -169,7 +170,7 @@ def read_notes(path: Path) -> tuple[str, ...]:
     InputError
         If the file is no trace spool or cannot be read.
     """
-    with reading(path), path.open("rb") as file:
+    with reading(path), open_file(path, inner=2) as file:
         content = file.read(_BEGINNING)
     _, begin = trace_header(path, content)
     return tuple(text for _, text in Records.found_in(content, begin).texts(Kind.NOTE))

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
+from lanescope.codec.opening import open_file
 from lanescope.watch.columns import operations_in_file
 from lanescope.watch.operations import Operations
 from lanescope.watch.ranges import Ranges
@@ -125,7 +126,7 @@ def _pieces(
     path: Path, told: _Told, possible: Renumbered, renumbered: Renumbered
 ) -> Iterator[Operations]:
     """Yield a process's operations, and tell the rest."""
-    with path.open("rb") as file, contextlib.suppress(CutOffError):
+    with open_file(path, inner=2) as file, contextlib.suppress(CutOffError):
         header, begin = trace_header(path, file.read(_BLOCK))
         file.seek(begin)
         strings: dict[int, str] = {}

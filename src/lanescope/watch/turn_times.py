@@ -59,7 +59,7 @@ def read_turns(folder: Path) -> Turns | None:
     if not path.exists():
         return None
     with fields_of(path, "name another run"):
-        told = build(Turns, read_json(path))
+        told = build(Turns, read_json(path, inner=1))
         if not told.plain or len(told.plain) != len(told.watched):
             raise FieldError("it has no turns, or not as many watched as plain", "watched")
         return told

@@ -105,7 +105,7 @@ def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[Measured, ...]]:
 
 def _facts(path: Path) -> LinkFacts:
     with fields_of(path, "name another run, or run 'lanescope model fit' again"):
-        return build(LinkFacts, read_json(path))
+        return build(LinkFacts, read_json(path, inner=1))
 
 
 def _write(folder: Path, measured: list[Measured]) -> None:

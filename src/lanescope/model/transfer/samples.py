@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -80,8 +80,8 @@ def write_measured(path: Path, measured: Sequence[Measured]) -> None:
     ]
     table = pa.Table.from_pylist(rows, schema=_schema())
 
-    def write(temporary: Path) -> None:
-        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+    def write(file: BinaryIO) -> None:
+        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
 
     replace_when_written(path, write)
 

@@ -202,7 +202,8 @@ def _done(folder: Path, planned: Sequence[Turn]) -> tuple[Done, ...]:
     for turn in planned:
         place = folder / turn.folder
         if (place / STEPS).is_file():
+            levels = len(Path(turn.folder).parts) + 1
             with fields_of(place / STEPS, "name another run"):
-                told = build(_Told, read_json(place / STEPS))
+                told = build(_Told, read_json(place / STEPS, inner=levels))
             found.append(Done(turn, place, told.steps, told.error))
     return tuple(found)

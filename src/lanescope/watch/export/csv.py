@@ -9,13 +9,15 @@ digits, ``_bytes`` bytes, ``_gbs`` 1e9 bytes a second. Missing is empty, never 0
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from lanescope.codec.cells import safe_cells
 from lanescope.run.atomic import replace_when_written, writing_to
 from lanescope.units.bandwidth import bandwidths_gbs
 from lanescope.watch.codes import (
@@ -101,11 +103,13 @@ def seconds_from(start_ns: int, at_ns: int) -> str:
 
 
 def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    def write(temporary: Path) -> None:
-        with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(header)
-            writer.writerows(rows)
+    def write(binary: BinaryIO) -> None:
+        file = io.TextIOWrapper(binary, newline="", encoding="utf-8")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(map(safe_cells, rows))
+        file.flush()
+        file.detach()  # whoever opened it closes it
 
     replace_when_written(path, write)
 

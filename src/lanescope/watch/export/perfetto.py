@@ -11,6 +11,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -47,26 +48,25 @@ def write_perfetto(path: Path, run: WatchRun, most_points: int = MOST_POINTS) ->
         If the file cannot be written.
     """
     builder_class()  # before anything is made that a failure would leave
-    replace_when_written(path, lambda temporary: _write(temporary, run, most_points))
+    replace_when_written(path, lambda file: _write(file, run, most_points))
 
 
-def _write(path: Path, run: WatchRun, most_points: int) -> None:
+def _write(file: BinaryIO, run: WatchRun, most_points: int) -> None:
     timeline = run.timeline
     operations = in_memory(timeline.operations)
     if np.any(operations.start_ns[1:] < operations.start_ns[:-1]):
         operations = operations.rows(np.argsort(operations.start_ns, kind="stable"))
     texts = (_ABOUT, _UNKNOWN, *texts_of(operations), *timeline.ranges.names)
-    with path.open("wb") as file:
-        writer = Writer(file, timeline.start_ns, texts, LABELS)
-        about = {"program": shlex.join(run.manifest.program), "command": run.manifest.command}
-        for counters in timeline.counters:
-            about |= _counters(writer, counters, most_points)
-        _processes(writer, timeline, operations)
-        about |= {f"note {i}": note for i, note in enumerate(run.manifest.notes, 1)}
-        about["lanescope"] = run.manifest.tool_version
-        uuid = writer.track("lanescope").uuid
-        writer.instant(uuid, timeline.start_ns, writer.text[_ABOUT], about)
-        writer.flush()
+    writer = Writer(file, timeline.start_ns, texts, LABELS)
+    about = {"program": shlex.join(run.manifest.program), "command": run.manifest.command}
+    for counters in timeline.counters:
+        about |= _counters(writer, counters, most_points)
+    _processes(writer, timeline, operations)
+    about |= {f"note {i}": note for i, note in enumerate(run.manifest.notes, 1)}
+    about["lanescope"] = run.manifest.tool_version
+    uuid = writer.track("lanescope").uuid
+    writer.instant(uuid, timeline.start_ns, writer.text[_ABOUT], about)
+    writer.flush()
 
 
 def _counters(writer: Writer, counters: Counters, most: int) -> dict[str, str]:
