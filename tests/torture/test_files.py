@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +29,8 @@ from tests.torture.stored import ROOT, Original, originals
 
 #: 0: harmless, 1: an output or a path is worse than it should be, 2: one sentence.
 _CODES = (0, 1, 2)
+#: Of a trial, whatever else the machine does.
+_MOST_CPU_S = 2.0
 #: What a harmless change can make impossible; such sentences need not name the file.
 _OF_WHAT_IS_ASKED = (
     "--export is for watches",
@@ -117,7 +120,10 @@ def trial(
     command = rng.choice(one.commands)(path, out)
     told = f"{one.name}, {file.relative_to(scratch)}: {how}: {' '.join(command)}"
     try:
+        begun = time.process_time()
         code, _, error = invoked(command)
+        if (spent := time.process_time() - begun) > _MOST_CPU_S:
+            return f"{told}\nit took {spent:.1f} s of CPU"
         if code == 0 and "--csv" in command:
             show(path)
     except Exception:

@@ -150,8 +150,6 @@ def _show(
     """Print the advice; of a program that was run to standard error."""
     import json as encoder
 
-    from rich.console import Console
-
     from lanescope.cli.output import console
     from lanescope.model.advice.advise import advise as advise_of
     from lanescope.report.advice_json import advice_json
@@ -164,7 +162,7 @@ def _show(
         told = encoder.dumps(advice_json(advice), indent=2)
         print(told, file=sys.stderr if error else sys.stdout)
         return
-    out = Console(stderr=True, highlight=False) if error else console()
+    out = console(error=error)
     out.print(advice_text(advice), soft_wrap=True)
     if error:
         out.print(f"run:  {run.folder}", markup=False)

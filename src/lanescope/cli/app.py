@@ -44,7 +44,7 @@ from lanescope.cli import (
 from lanescope.cli.combinations import Combined
 from lanescope.cli.ended import ProgramEnded
 from lanescope.cli.fault import report_fault
-from lanescope.cli.terminal_text import tolerant_streams
+from lanescope.cli.terminal_text import tolerant_streams, visible
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
 
@@ -236,7 +236,7 @@ def _run() -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"lanescope: {_ENDLESS.sub(_shortened, message)}", file=sys.stderr)
+    print(f"lanescope: {visible(_ENDLESS.sub(_shortened, message))}", file=sys.stderr)
     return code
 
 

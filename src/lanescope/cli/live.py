@@ -67,10 +67,13 @@ def live_view(folder: Path, machine: Machine) -> Iterator[None]:
 
 
 def _draw(watch: LiveWatch, ended: threading.Event) -> None:
+    from lanescope.cli.terminal_text import acting
     from lanescope.report.live_text import live_text
     from lanescope.report.terminal import Redrawn
 
-    with suppress(OSError, ValueError), Redrawn(sys.stderr) as view:  # the terminal has gone
+    terminal = acting(sys.stderr)
+    assert terminal is not None, "it was looked at before"
+    with suppress(OSError, ValueError), Redrawn(terminal) as view:  # the terminal has gone
         while not ended.wait(_PERIOD_SECONDS):
             view.draw(live_text(watch.look(native.watch_time_ns()), view.columns))
 

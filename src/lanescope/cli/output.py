@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lanescope.errors import InputError
 
@@ -21,19 +21,35 @@ if TYPE_CHECKING:
 _PIPED_WIDTH = 180
 
 
-def console() -> Console:
-    """Return the console for standard output."""
+def console(*, error: bool = False, soft_wrap: bool = False) -> Console:
+    """Return the console for standard output, or for standard error.
+
+    Control characters of what is printed, which may be a file's, are shown.
+    """
     from rich.console import Console
+    from rich.segment import Segment
+
+    from lanescope.cli.terminal_text import acting, visible
 
     class PipedConsole(Console):
         def on_broken_pipe(self) -> None:
             # rich would exit with 1, which here means that a path is slow
             raise BrokenPipeError
 
+        def render(self, *arguments: Any, **options: Any) -> Iterator[Segment]:
+            for text, style, control in super().render(*arguments, **options):
+                yield Segment(text if control else visible(text), style, control)
+
+    if error:
+        file = acting(sys.stderr)
+        return PipedConsole(
+            file=file, highlight=False, markup=False, emoji=False, soft_wrap=soft_wrap
+        )
     terminal = sys.stdout is not None and sys.stdout.isatty()  # None: closed by our caller
     width = None if terminal else _PIPED_WIDTH
     # texts of files and machines are shown as they are
-    return PipedConsole(width=width, highlight=False, markup=False, emoji=False)
+    file = acting(sys.stdout)
+    return PipedConsole(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
 @contextmanager
@@ -46,7 +62,6 @@ def progress_bar(first: str) -> Iterator[Callable[[str, int, int | None], None] 
     if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (
@@ -55,7 +70,7 @@ def progress_bar(first: str) -> Iterator[Callable[[str, int, int | None], None] 
         MofNCompleteColumn(),
         TextColumn("{task.description}", markup=False),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console(error=True), transient=True) as bar:
         task = bar.add_task(first, total=None)
         yield lambda what, done, total: bar.update(
             task, description=what, completed=done, total=total

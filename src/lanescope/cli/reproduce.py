@@ -184,12 +184,13 @@ def _progress() -> Iterator[Progress | None]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import Progress as Bar
 
+    from lanescope.cli.output import console
+
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=console(error=True), transient=True) as bar:
         task = bar.add_task("", total=None)
 
         def show(turn: Turn, number: int, total: int) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import re
 import sys
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TextIO, cast
 
 #: What has no decomposition that ASCII could show.
 _PLAIN = {
@@ -58,6 +59,23 @@ _PLAIN = {
     "█": "#",
 }
 _HANDLER = "lanescope-plain"
+#: What a terminal acts on instead of showing it, but for the end of a line and the tabulator.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+#: The same, but for colours, which typer's help has.
+_UNCOLOURED = re.compile(r"\x1b(?!\[[0-9;]{0,20}m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
+
+
+def visible(text: str) -> str:
+    r"""Return a text in which control characters are shown and not acted on.
+
+    >>> visible("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    return _CONTROL.sub(_shown, text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    return f"\\x{ord(found[0]):02x}"
 
 
 def plain_text(text: str) -> str:
@@ -83,8 +101,29 @@ def _replace(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_HANDLER, _replace)
 
 
-class _Messages:
-    """Standard error; that nobody can read it is no reason to end otherwise."""
+class _Output:
+    """Standard output, in which control characters of files and arguments are shown.
+
+    Attributes
+    ----------
+    acting
+        The stream below, for who writes control sequences of our own.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self.acting = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.acting, name)
+
+    def write(self, text: str) -> int:
+        """Write a text, its control characters shown."""
+        self.acting.write(_UNCOLOURED.sub(_shown, text))
+        return len(text)
+
+
+class _Unfailing:
+    """A stream of messages; that nobody can read it is no reason to end otherwise."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -107,14 +146,22 @@ class _Messages:
 @contextmanager
 def tolerant_streams() -> Iterator[None]:
     """Let both streams take any character, and standard error never fail."""
-    before = sys.stderr
+    before = sys.stdout, sys.stderr
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors=_HANDLER)
-    if before is not None:
-        sys.stderr = _Messages(before)
+    if sys.stdout is not None:
+        sys.stdout = cast(TextIO, _Output(sys.stdout))
+    if sys.stderr is not None:
+        sys.stderr = cast(TextIO, _Output(_Unfailing(sys.stderr)))
     try:
         yield
     finally:
-        sys.stderr = before
+        sys.stdout, sys.stderr = before
+
+
+def acting(stream: TextIO | None) -> TextIO | None:
+    """Return a standard stream that control sequences pass, for what lanescope itself draws."""
+    below: TextIO | None = getattr(stream, "acting", stream)
+    return below

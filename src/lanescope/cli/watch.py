@@ -292,9 +292,7 @@ def _shown(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> bool
 
 def _show(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> None:
     """Write the page and the JSON, and the summary to standard error."""
-    from rich.console import Console
-
-    from lanescope.cli.output import write_text
+    from lanescope.cli.output import console, write_text
     from lanescope.report.summary_json import summary_json
     from lanescope.report.summary_text import summary_text
 
@@ -306,7 +304,7 @@ def _show(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> None:
     page = _write_page(run, told)
     if quiet:
         return
-    out = Console(stderr=True, highlight=False, soft_wrap=True)
+    out = console(error=True, soft_wrap=True)
     out.print(summary_text(told.summary, told.findings))
     sources = run.manifest.sources
     lines = [_source_line(source) for source in sources] if sources else [_NO_SOURCE]

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
+
 
 def text(value: object) -> str:
-    """Return a value escaped for use as text or inside a quoted attribute."""
-    return escape(str(value), quote=True)
+    """Return a value escaped for use as text or inside a quoted attribute.
+
+    Control characters, which neither HTML nor XML has, are shown as U+FFFD.
+    """
+    return escape(_CONTROL.sub("\ufffd", str(value)), quote=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
+from lanescope.report.html import text as escape
 from lanescope.report.topology_boxes import LINE_PIXELS, Box, Line
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from itertools import combinations
 
 from lanescope.machine import Link, LinkKind, Machine
+from lanescope.report.html import text as escape
 from lanescope.report.topology_boxes import (
     LINE_PIXELS,
     Box,
