@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -66,8 +66,16 @@ class Traced:
 class Renumbered(Protocol):
     """Gives rows of a process the machine's numbers of GPUs."""
 
-    def __call__(self, rows: Any, visible: str | None) -> Any:
-        """Return operations or managed memory; `visible` is ``CUDA_VISIBLE_DEVICES``."""
+    def __call__(self, rows: Any, visible: str | None, gpus: Mapping[int, str]) -> Any:
+        """Return operations or managed memory.
+
+        Parameters
+        ----------
+        visible
+            The process's ``CUDA_VISIBLE_DEVICES``.
+        gpus
+            PCI addresses by the process's numbers of GPUs.
+        """
 
 
 @dataclass(slots=True)
@@ -126,6 +134,7 @@ def _pieces(path: Path, told: _Told, renumbered: Renumbered) -> Iterator[Operati
         header, begin = trace_header(path, file.read(_BLOCK))
         file.seek(begin)
         strings: dict[int, str] = {}
+        gpus: dict[int, str] = {}
         ends, lost, unfinished = [], 0, 0
         calls: list[Table] = []
         beside = _Beside()
@@ -137,11 +146,12 @@ def _pieces(path: Path, told: _Told, renumbered: Renumbered) -> Iterator[Operati
             own = operations_of(waiting, found, strings, pid)
             numbers = [told.names.setdefault(name, len(told.names)) for name in own.names]
             named = dataclasses.replace(own, name=np.array(numbers, np.int64)[own.name])
-            piece: Operations = renumbered(named, visible)
+            piece: Operations = renumbered(named, visible, gpus)
             return piece
 
         for records in _blocks(file):
             strings.update(records.texts(Kind.STRING))
+            gpus.update(records.texts(Kind.GPU))
             beside.add(records)
             calls = [*calls, records.table(Kind.CALL, CALLS)][-_KEPT:]
             if waiting.size:
@@ -156,7 +166,7 @@ def _pieces(path: Path, told: _Told, renumbered: Renumbered) -> Iterator[Operati
         told.processes.append(process_of(header, ends, lost, unfinished))
         told.ranges.append(ranges_of(np.concatenate(beside.edges), strings, pid))
         managed = managed_of(np.concatenate(beside.managed), pid)
-        told.managed.append(renumbered(managed, visible))
+        told.managed.append(renumbered(managed, visible, gpus))
         told.host_copies.append(host_copies_of(np.concatenate(beside.host_copies), pid))
 
 
