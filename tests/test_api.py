@@ -1,6 +1,8 @@
 """What Python programs and notebooks use."""
 
 import importlib
+import threading
+import time
 
 import pytest
 
@@ -43,6 +45,30 @@ def test_measure_one_experiment_of_this_machine():
     assert result.source is Source.MEASURED
     assert result.copies[0].gbs > 0.5
     assert "my triad" in result._repr_html_()
+
+
+def test_threads_measure_one_after_the_other(monkeypatch):
+    from lanescope import api
+
+    inside = threading.Semaphore(1)
+    alone = []
+
+    def measuring(experiment, backend, machine, plan, told):
+        alone.append(inside.acquire(blocking=False))
+        time.sleep(0.02)
+        inside.release()
+        told(experiment)
+
+    monkeypatch.setattr(api, "measure_one", measuring)
+    place = Place("h0", Memory.PAGEABLE)
+    copy = Copy(place, place, 1 << 20, Engine.CPU, Operation.TRIAD, (0,))
+    experiment = Experiment("mine", "my triad", (copy,), Timing.HOST)
+    threads = [threading.Thread(target=lanescope.measure, args=(experiment,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert alone == [True] * 4
 
 
 def test_check_and_read_back():

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import os
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from lanescope.errors import LanescopeError
-
-# The order that nvidia-smi and people use. CUDA reads it at its first call, which is
-# after this; whoever set it otherwise keeps it.
-os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 
 
 def _load() -> ModuleType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -45,6 +46,9 @@ from lanescope.running import (
     resolve_machine,
     run_experiments,
 )
+
+#: Measurements at the same time would share cores and links, and each would be too slow.
+_measuring = threading.RLock()
 
 
 def check(
@@ -368,6 +372,8 @@ def measure(
 ) -> Result:
     """Measure one experiment and return its result.
 
+    Of several threads that call this, one measures at a time and the others wait.
+
     Parameters
     ----------
     experiment
@@ -384,10 +390,10 @@ def measure(
     InputError
         If the machine has not the parts that the experiment names.
     """
-    plan = (plan or Plan()).begun()
     resolved = resolve_machine(machine)
     require_parts(resolved, experiment)
     results: list[Result] = []
-    chosen = backend or backend_for(resolved)
-    measure_one(experiment, chosen, resolved, plan, results.append)
+    with _measuring:
+        chosen = backend or backend_for(resolved)
+        measure_one(experiment, chosen, resolved, (plan or Plan()).begun(), results.append)
     return results[0]

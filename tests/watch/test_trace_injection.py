@@ -182,6 +182,34 @@ copies(10, 8)
     assert len(trace.operations) == 20
 
 
+@pytest.mark.parametrize("way", ["syscall(57)", "syscall(56, 17, 0, 0, 0, 0)", "_Fork()"])
+def test_a_child_that_was_made_beside_the_handlers_of_fork_writes_nothing(
+    run: Run, tmp_path: Path, way: str
+) -> None:
+    if way.startswith("_Fork") and not hasattr(ctypes.CDLL(None), "_Fork"):
+        pytest.skip("this C library has no _Fork")
+    done = run(
+        f"""
+import ctypes
+c = ctypes.PyDLL(None)
+copies(10, 8)
+for _ in range(20):
+    for end in (sys.exit, os._exit):
+        child = c.{way}
+        if child == 0:
+            copies(50, 8)
+            cupti.cuptiActivityFlushAll(1)
+            end(5)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+copies(10, 8)
+"""
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    trace = read_one(tmp_path)
+    assert trace.process.complete
+    assert len(trace.operations) == 20
+
+
 def test_forks_of_a_busy_program_do_not_hang(run: Run, tmp_path: Path) -> None:
     done = run(
         """

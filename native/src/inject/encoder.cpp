@@ -186,6 +186,10 @@ void Encoder::add_note(std::string_view text) {
   buffer_.add_text(RecordKind::note, 0, text);
 }
 
+void Encoder::add_gpu(std::uint32_t number, std::string_view address) {
+  buffer_.add_text(RecordKind::gpu, number, address);
+}
+
 void Encoder::add_end(std::uint64_t at_ns, std::uint64_t records) {
   buffer_.add(Count{{RecordKind::end, 0, sizeof(Count)}, at_ns, records});
 }

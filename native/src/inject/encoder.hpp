@@ -30,6 +30,7 @@ class Encoder {
   void add(const HostCopy& copy) { buffer_.add(copy); }
   void add_loss(std::uint64_t at_ns, std::uint64_t records, std::uint16_t flags = 0);
   void add_note(std::string_view text);
+  void add_gpu(std::uint32_t number, std::string_view address);
   /// Append the end of the spool.
   /// @param records operations and calls written.
   void add_end(std::uint64_t at_ns, std::uint64_t records);

@@ -31,7 +31,7 @@ std::uint32_t this_thread() noexcept {
 }  // namespace
 
 const std::string* RangeLog::text(std::string_view text) noexcept {
-  if (text.empty() || stopped_.load(std::memory_order_acquire)) return &kNoText;
+  if (text.empty() || !is_kept()) return &kNoText;
   if (InCallback::is_marked()) return &kFurther;
   const InCallback mark;
   try {
@@ -49,7 +49,7 @@ const std::string* RangeLog::text(std::string_view text) noexcept {
 
 bool RangeLog::add(EdgeKind kind, const std::string* domain, const std::string* name,
                    std::uint64_t id) noexcept {
-  if (stopped_.load(std::memory_order_acquire)) return false;
+  if (!is_kept()) return false;
   if (InCallback::is_marked()) {
     ++lost_;
     return false;

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -60,12 +63,18 @@ class RangeLog {
   void in_child() noexcept;
 
  private:
+  /// Whether ranges are kept: not in a child that was made beside the handlers of fork().
+  bool is_kept() const noexcept {
+    return !stopped_.load(std::memory_order_acquire) && syscall(SYS_getpid) == process_;
+  }
+
   std::mutex mutex_;
   std::unordered_set<std::string> texts_;
   std::vector<Edge> edges_;
   std::atomic<std::uint64_t> lost_{0};
   std::atomic<std::uint64_t> last_id_{0};
   std::atomic<bool> stopped_{false};
+  const long process_ = syscall(SYS_getpid);
 };
 
 /// @return the process's one log, which NVTX's handlers have no pointer to.

@@ -31,6 +31,16 @@ void Spool::note(std::string_view text) noexcept {
   write_out();
 }
 
+void Spool::add_gpus(const std::vector<std::string>& addresses) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    for (std::size_t number = 0; number < addresses.size(); ++number)
+      encoder_.add_gpu(static_cast<std::uint32_t>(number), addresses[number]);
+  } catch (...) {  // no memory: the reader goes by CUDA_VISIBLE_DEVICES
+  }
+  write_out();
+}
+
 void Spool::add(std::uint8_t* buffer, std::size_t size, std::uint64_t dropped) noexcept {
   const std::lock_guard lock(mutex_);
   lost_ += dropped;

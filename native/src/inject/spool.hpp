@@ -29,6 +29,9 @@ class Spool {
   /// Tell the reader one sentence.
   void note(std::string_view text) noexcept;
 
+  /// Tell the reader which GPUs the process's numbers stand for.
+  void add_gpus(const std::vector<std::string>& addresses) noexcept;
+
   /// Write what a buffer of `size` bytes holds, and that CUPTI dropped `dropped` records.
   void add(std::uint8_t* buffer, std::size_t size, std::uint64_t dropped) noexcept;
 

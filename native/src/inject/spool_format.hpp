@@ -19,6 +19,7 @@ enum class RecordKind : std::uint16_t {
   range = 7,
   managed = 8,
   host_copy = 9,
+  gpu = 10,
 };
 
 /// Flag of an operation that had not ended, or whose times could not be taken: both are 0.
@@ -61,7 +62,8 @@ struct Operation {
 };
 static_assert(sizeof(Operation) == 80);
 
-/// A text, of a string (`id` from 1) or of a note (`id` 0). Its bytes follow, padded to 8.
+/// A text, of a string (`id` from 1), of a note (`id` 0), or the PCI address of the GPU that the
+/// process knows by the number `id`. Its bytes follow, padded to 8.
 struct Text {
   Head head;
   std::uint32_t id;

@@ -10,6 +10,7 @@
 #include "header.hpp"
 #include "in_callback.hpp"
 #include "range_log.hpp"
+#include "visible_gpus.hpp"
 
 namespace lanescope::inject {
 
@@ -76,12 +77,23 @@ void Tracer::finish() noexcept {
   }
   stop_changed_.notify_all();
   if (flushing_.try_lock_for(kExitPatience)) {
+    tell_gpus();
     flush_all();
     flushing_.unlock();
     write_waiting();
     spool_.end();
   } else {
     spool_.note("CUPTI did not answer when the program ended; its last records are missing");
+  }
+}
+
+void Tracer::tell_gpus() noexcept {
+  if (gpus_told_) return;
+  try {
+    const std::vector<std::string> gpus = visible_gpus();
+    gpus_told_ = !gpus.empty();
+    if (gpus_told_) spool_.add_gpus(gpus);
+  } catch (...) {  // no memory
   }
 }
 
@@ -138,6 +150,7 @@ void Tracer::retire() noexcept {
 void Tracer::flush(std::uint32_t flag) noexcept {
   const std::lock_guard lock(flushing_);
   if (rest_pending_ || ranges_in_use()) begin_rest();
+  tell_gpus();
   cupti_.cuptiActivityFlushAll(flag);
   write_waiting();
 }

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -45,7 +48,11 @@ class Tracer {
   void after_fork() noexcept;
   void in_child() noexcept;
 
-  bool is_active() const noexcept { return active_.load(std::memory_order_acquire); }
+  /// Whether this process is traced. A child that was made beside the handlers of fork() (by clone,
+  /// by the system call, by _Fork) is not: it would write into its parent's spool.
+  bool is_active() const noexcept {
+    return active_.load(std::memory_order_acquire) && syscall(SYS_getpid) == process_;
+  }
 
  private:
   void begin_rest() noexcept;
@@ -56,6 +63,7 @@ class Tracer {
   void retire() noexcept;
   void flush(std::uint32_t flag) noexcept;
   void tell_notes() noexcept;
+  void tell_gpus() noexcept;
   void write_host_copies() noexcept;
   void write_waiting() noexcept;
 
@@ -65,7 +73,9 @@ class Tracer {
   BufferPool pool_;
   HostCopies host_copies_{settings_};
   Activation activation_{cupti_, settings_};
+  const long process_ = syscall(SYS_getpid);  // getpid() of some C libraries remembers the parent's
   std::atomic<bool> active_{false};
+  bool gpus_told_ = false;     // of whoever holds flushing_
   bool rest_pending_ = false;  // of whoever holds flushing_
   std::timed_mutex flushing_;  // also: activation_ is in use
   std::mutex writing_ranges_;  // batches are written in the order they were taken in

@@ -47,6 +47,7 @@ from lanescope.cli.fault import report_fault
 from lanescope.cli.terminal_text import tolerant_streams, visible
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
+from lanescope.machine.device_order import number_by_address
 
 app = typer.Typer(
     name="lanescope",
@@ -193,6 +194,7 @@ def _usage_sentence(error: Any) -> str:
 
 def main() -> NoReturn:
     """Run the command line and exit; signals are exceptions by now (`lanescope.interruption`)."""
+    number_by_address()
     with tolerant_streams():
         code = _run()
     sys.exit(code)

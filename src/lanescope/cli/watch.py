@@ -15,7 +15,7 @@ from lanescope.cli.combinations import Excludes, combines
 from lanescope.cli.ended import ProgramEnded
 from lanescope.cli.options import size_option
 from lanescope.cli.values import Duration, File, Folder, OneOf, Real, Whole, option
-from lanescope.errors import InputError
+from lanescope.errors import InputError, LanescopeError
 
 if TYPE_CHECKING:
     from lanescope.watch.assertions import Assertion
@@ -166,7 +166,7 @@ def watch(
         from lanescope.watch.assertions import parse
         from lanescope.watch.interrupting import Interrupted
         from lanescope.watch.ladder import Asked, require_usable, sources_for
-        from lanescope.watch.session import Watch, summary_interrupted
+        from lanescope.watch.session import Watch, fault_after_program, summary_interrupted
         from lanescope.watch.session import watch as run_watch
         from lanescope.watch.told import tell
         from lanescope.watch.waiting import waited_for
@@ -207,6 +207,11 @@ def watch(
         except Interrupted as error:
             assert run.folder is not None, "a watch is always stored"
             raise summary_interrupted(run.manifest, run.folder, error) from error
+        except (LanescopeError, OSError):
+            raise
+        except Exception as error:
+            assert run.folder is not None, "a watch is always stored"
+            raise fault_after_program(error, run.manifest.exit_code, run.folder) from error
     raise ProgramEnded(run.manifest.exit_code or own)
 
 

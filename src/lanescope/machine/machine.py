@@ -67,7 +67,8 @@ class Gpu:
     Attributes
     ----------
     index
-        CUDA's number of the device in PCI bus order.
+        CUDA's number of the device: of the command line by PCI address, of a program that imports
+        lanescope the number that it knows the device by.
     node
         The nearest NUMA node's index; None when the machine does not tell.
     pci_address

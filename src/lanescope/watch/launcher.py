@@ -1,7 +1,8 @@
 """Runs the program that is watched, as if nobody watched it.
 
 Its streams, its descriptors, its process group and its place in the shell's job are those of
-lanescope, so that pipes, Ctrl-C and Ctrl-Z do what they would do without it.
+lanescope, so that pipes, scripts, Ctrl-C and Ctrl-Z do what they would do without it. Signals
+that lanescope gets are the program's: passing_on.py.
 """
 
 from __future__ import annotations
@@ -9,21 +10,13 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import FrameType
 
 from lanescope._core import native
 from lanescope.errors import InputError
-from lanescope.watch.signals import handling
-
-#: A terminal sends these to every process of the job that it shows, the program among them.
-_OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
-#: These are sent to one process: the program is to have them, too.
-_PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+from lanescope.watch.passing_on import passing_on
 
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
@@ -114,12 +107,10 @@ def launch(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
     CommandError
         If the system cannot run it.
     """
-    signals = _Signals()
-    with signals.passed_on():
+    with passing_on() as signals:
         start_ns = native.watch_time_ns()
         program = _start(command, environment)
-        signals.begin(program)
-        code = program.wait()
+        code = signals.wait(program)
         end_ns = native.watch_time_ns()
     killed_by = -code if code < 0 else None
     exit_code = code if killed_by is None else _KILLED + killed_by
@@ -146,45 +137,3 @@ def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
             f"{command[0]} cannot be run: {what}; try it without lanescope",
             _NOT_FOUND if missing else _NOT_EXECUTABLE,
         ) from error
-
-
-class _Signals:
-    """Signals that lanescope gets while a program runs, and that are meant for the program."""
-
-    def __init__(self) -> None:
-        self._program: subprocess.Popen[bytes] | None = None
-        self._early: list[int] = []
-
-    @contextmanager
-    def passed_on(self) -> Iterator[None]:
-        """Let no signal end lanescope before the program has ended."""
-        with handling((*_OF_TERMINAL, *_PASSED_ON), self._arrived):
-            yield
-
-    def begin(self, program: subprocess.Popen[bytes]) -> None:
-        """Hand on what came before the program was there, and all that comes."""
-        self._program = program
-        for number in self._early:
-            program.send_signal(number)
-
-    def _arrived(self, number: int, _: FrameType | None) -> None:
-        if number in _OF_TERMINAL and _is_shown_by_terminal():
-            return  # the terminal has sent it to the program as well
-        if self._program is None:
-            self._early.append(number)
-        else:
-            self._program.send_signal(number)
-
-
-def _is_shown_by_terminal() -> bool:
-    """Return whether a terminal sends its signals to our process group now."""
-    try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)

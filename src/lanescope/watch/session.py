@@ -14,6 +14,7 @@ from pathlib import Path
 from lanescope._core import native
 from lanescope._version import __version__
 from lanescope.errors import InputError, NotMeasuredError
+from lanescope.exit_codes import ExitCode
 from lanescope.machine import Machine
 from lanescope.run.folders import new_run_folder
 from lanescope.run.run import State
@@ -21,6 +22,7 @@ from lanescope.watch.interrupting import Interrupted, deferred
 from lanescope.watch.launcher import Outcome
 from lanescope.watch.link_error_log import LinkErrorLog
 from lanescope.watch.preparing import prepare_all
+from lanescope.watch.program_environment import program_environment
 from lanescope.watch.run import WATCH, SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.sources.base import Source
 from lanescope.watch.store import WatchFolder
@@ -88,8 +90,8 @@ def watch(asked: Watch) -> WatchRun:
         `NotStoredError` if that is so after the program has ended.
     """
     begun = WatchManifest(
-        command=asked.command,
-        program=asked.waited.program,
+        command=_readable(asked.command),
+        program=tuple(map(_readable, asked.waited.program)),
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
         tool_version=__version__,
         machine=asked.machine,
@@ -98,7 +100,7 @@ def watch(asked: Watch) -> WatchRun:
     )
     folder = WatchFolder(asked.out or new_run_folder(WATCH), begun, asked.max_spool_bytes)
     running: list[Source] = []
-    ended = None
+    ended = outcome = None
     try:
         errors = LinkErrorLog(folder.folder, asked.machine)
         sources = list(asked.sources(folder.spool))
@@ -132,6 +134,23 @@ def watch(asked: Watch) -> WatchRun:
             folder.discard()
             raise
         raise summary_interrupted(ended, folder.folder, error) from error
+    except Exception as error:
+        if outcome is None:
+            raise
+        raise fault_after_program(error, outcome.exit_code, folder.folder) from error
+
+
+def fault_after_program(error: Exception, exit_code: int | None, folder: Path) -> NotStoredError:
+    """Return what is told when a fault of lanescope's comes after the program: its code stays."""
+    from lanescope.cli.fault import report_fault
+
+    told = f"{report_fault(error)}; what was watched is kept in {folder}"
+    return NotStoredError(told, ExitCode.FAULT if exit_code is None else exit_code)
+
+
+def _readable(text: str) -> str:
+    """Return words of a command line as text; a byte that is no UTF-8 is written as ``\\xff``."""
+    return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
 def summary_interrupted(ended: WatchManifest, folder: Path, error: Interrupted) -> NotStoredError:
@@ -179,7 +198,7 @@ def _stopped(source: Source, refused: SourceRecord | None) -> SourceRecord:
 
 
 def _environment(sources: Sequence[Source]) -> Mapping[str, str]:
-    added: dict[str, str] = dict(os.environ)
+    added = program_environment()
     for source in sources:
         added |= source.environment()
     return added

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,25 +63,25 @@ def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | Non
 def _traced(folder: Path, machine: Machine, span: Span) -> Traced:
     """Return what traces tell, with the machine's numbers of GPUs; only operations that can be."""
 
-    def renumbered(rows: _Rows, visible: str | None) -> _Rows:
-        numbers = gpu_numbers(visible, machine)
+    def renumbered(rows: _Rows, visible: str | None, gpus: Mapping[int, str]) -> _Rows:
+        numbers = numbers_by_address(gpus, machine) or gpu_numbers(visible, machine)
         columns: dict[str, Any] = {
             name: _mapped(getattr(rows, name), numbers) for name in _DEVICES if hasattr(rows, name)
         }
         return dataclasses.replace(rows, **columns)
 
-    def possible(rows: Operations, visible: str | None) -> Operations:
-        return span.operations(renumbered(rows, visible))
+    def possible(rows: Operations, visible: str | None, gpus: Mapping[int, str]) -> Operations:
+        return span.operations(renumbered(rows, visible, gpus))
 
     paths = sorted(folder.glob("trace.*.bin"))
     if sum(path.stat().st_size for path in paths) > MOST_BYTES_IN_MEMORY:
         return stream_traces(paths, possible, renumbered)
     traces = _traces(folder)
     return Traced(
-        Operations.concat([possible(t.operations, t.visible_devices) for t in traces]),
+        Operations.concat([possible(t.operations, t.visible_devices, t.gpus) for t in traces]),
         tuple(dataclasses.replace(t.process, unfinished=t.unfinished) for t in traces),
         Ranges.concat([t.ranges for t in traces]),
-        Managed.concat([renumbered(t.managed, t.visible_devices) for t in traces]),
+        Managed.concat([renumbered(t.managed, t.visible_devices, t.gpus) for t in traces]),
         HostCopies.concat([t.host_copies for t in traces]),
     )
 
@@ -91,6 +92,26 @@ def _traces(folder: Path) -> list[Trace]:
         with contextlib.suppress(CutOffError):  # cut off in its first line: nothing was traced
             found.append(read_trace_spool(path))
     return found
+
+
+def numbers_by_address(gpus: Mapping[int, str], machine: Machine) -> tuple[int, ...] | None:
+    """Return the machine's number of each GPU of a process, by PCI addresses.
+
+    Parameters
+    ----------
+    gpus
+        The address of each, by the process's own number.
+
+    Returns
+    -------
+    tuple[int, ...] | None
+        None where the process did not tell, or the machine does not know one of the addresses.
+    """
+    known = {(gpu.pci_address or "").lower(): gpu.index for gpu in machine.gpus}
+    addresses = [gpus.get(number, "").lower() for number in range(len(gpus))]
+    if not addresses or not all(address and address in known for address in addresses):
+        return None
+    return tuple(known[address] for address in addresses)
 
 
 def gpu_numbers(visible: str | None, machine: Machine) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ class Kind(IntEnum):
     RANGE = 7
     MANAGED = 8
     HOST_COPY = 9
+    GPU = 10
 
 
 #: A flag of operations.

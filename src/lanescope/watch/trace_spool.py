@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lanescope.codec.files import read_bytes, reading
 from lanescope.codec.opening import open_file
 from lanescope.errors import InputError
-from lanescope.watch.codes import UNKNOWN_THREAD
+from lanescope.watch.codes import UNKNOWN_THREAD, MemoryKind
 from lanescope.watch.operations import COLUMNS, impossible
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed
@@ -61,6 +61,8 @@ class Trace:
     visible_devices
         The process's ``CUDA_VISIBLE_DEVICES``; None where it had none. The numbers of devices in
         `operations` are the process's own.
+    gpus
+        PCI addresses by the process's own numbers of GPUs; empty where it did not tell.
     ranges
         Its NVTX ranges.
     managed, host_copies
@@ -72,6 +74,7 @@ class Trace:
     unfinished: int
     notes: tuple[str, ...]
     visible_devices: str | None
+    gpus: Mapping[int, str] = field(default_factory=dict)
     ranges: Ranges = field(default_factory=Ranges.empty)
     managed: Managed = field(default_factory=Managed.empty)
     host_copies: HostCopies = field(default_factory=HostCopies.empty)
@@ -109,6 +112,7 @@ def read_trace_spool(path: Path) -> Trace:
         unfinished=unfinished,
         notes=tuple(text for _, text in records.texts(Kind.NOTE)),
         visible_devices=header.visible_devices,
+        gpus=dict(records.texts(Kind.GPU)),
         ranges=ranges_of(records.table(Kind.RANGE, EDGES), strings, process.pid),
         managed=managed_of(records.table(Kind.MANAGED, MANAGED), process.pid),
         host_copies=host_copies_of(records.table(Kind.HOST_COPY, HOST_COPIES), process.pid),
@@ -210,9 +214,13 @@ def operations_of(rows: Table, calls: Table, strings: Mapping[int, str], pid: in
     identities, which = np.unique(named, return_inverse=True)
     codes = np.array([numbers[strings.get(i, "")] for i in identities.tolist()], np.int64)
     own = {column: rows[column] for column in _OWN}
+    known_kinds = {
+        column: np.where(rows[column] <= max(MemoryKind), rows[column], MemoryKind.UNKNOWN)
+        for column in ("source_kind", "destination_kind")  # a newer CUPTI has more of them
+    }
     return Operations.of(
         names,
-        **own,
+        **own | known_kinds,
         pid=np.full(len(rows), pid, np.int64),
         name=codes[which],
         thread=of_call("thread", UNKNOWN_THREAD),

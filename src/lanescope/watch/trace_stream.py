@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -66,8 +66,16 @@ class Traced:
 class Renumbered(Protocol):
     """Gives rows of a process the machine's numbers of GPUs."""
 
-    def __call__(self, rows: Any, visible: str | None) -> Any:
-        """Return operations or managed memory; `visible` is ``CUDA_VISIBLE_DEVICES``."""
+    def __call__(self, rows: Any, visible: str | None, gpus: Mapping[int, str]) -> Any:
+        """Return operations or managed memory.
+
+        Parameters
+        ----------
+        visible
+            The process's ``CUDA_VISIBLE_DEVICES``.
+        gpus
+            PCI addresses by the process's numbers of GPUs.
+        """
 
 
 @dataclass(slots=True)
@@ -131,6 +139,7 @@ def _pieces(
         file.seek(begin)
         strings: dict[int, str] = {}
         ends, losses, unfinished = [], Losses(), 0
+        gpus: dict[int, str] = {}
         calls: list[Table] = []
         beside = _Beside()
         pid, visible = header.pid, header.visible_devices
@@ -141,11 +150,12 @@ def _pieces(
             own = operations_of(waiting, found, strings, pid)
             numbers = [told.names.setdefault(name, len(told.names)) for name in own.names]
             named = dataclasses.replace(own, name=np.array(numbers, np.int64)[own.name])
-            piece: Operations = possible(named, visible)
+            piece: Operations = possible(named, visible, gpus)
             return piece
 
         for records in _blocks(file):
             strings.update(records.texts(Kind.STRING))
+            gpus.update(records.texts(Kind.GPU))
             beside.add(records)
             calls = [*calls, records.table(Kind.CALL, CALLS)][-_KEPT:]
             if waiting.size:
@@ -160,7 +170,7 @@ def _pieces(
         told.processes.append(process_of(header, ends, losses, unfinished))
         told.ranges.append(ranges_of(np.concatenate(beside.edges), strings, pid))
         managed = managed_of(np.concatenate(beside.managed), pid)
-        told.managed.append(renumbered(managed, visible))
+        told.managed.append(renumbered(managed, visible, gpus))
         told.host_copies.append(host_copies_of(np.concatenate(beside.host_copies), pid))
 
 

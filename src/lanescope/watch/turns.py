@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from lanescope.errors import InputError
 from lanescope.watch.captured import Captured, Stopped
 from lanescope.watch.interrupting import Interrupted
+from lanescope.watch.program_environment import program_environment
 from lanescope.watch.session import NotStoredError, Watch, watch
 from lanescope.watch.turn_times import Turns, store_turns
 
@@ -98,7 +98,7 @@ def _seconds(asked: Watch, place: Path, watching: bool, stopped: Stopped) -> flo
         assert run.folder is not None
         shutil.rmtree(run.folder, ignore_errors=True)
     else:
-        program.wait(os.environ)
+        program.wait(program_environment())
     if stopped.signal is not None:
         return None
     if program.exit_code or program.seconds is None:

@@ -133,7 +133,9 @@ class TraceSource:
             return SourceReport(
                 "No process of the program told of its copies: none has used CUDA, or the "
                 "variables of its environment did not reach the one that did.",
-                "Pass on the environment, which sudo, env -i and containers take away.",
+                "Pass on the environment, which sudo, env -i and containers take away; a setuid "
+                "program cannot be traced, and one of another user only where that user may "
+                "write the run's folder.",
             )
         if told := _told_once(spools):
             return SourceReport(told)

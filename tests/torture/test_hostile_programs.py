@@ -1,0 +1,97 @@
+"""Programs that are hard to run as if nobody watched them end, print and see what they do alone."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.patience import PATIENCE_S
+
+_SOURCE = Path(__file__).with_name("programs") / "hostile.cpp"
+_WATCH = "import sys; from lanescope.cli import main; main()"
+#: What runs a program as `watch` does, for many programs in one interpreter.
+_LAUNCH = """
+import sys
+from lanescope.watch.launcher import launch
+from lanescope.watch.program_environment import program_environment
+sys.exit(launch(sys.argv[1:], program_environment()).exit_code)
+"""
+Outcome = tuple[int, bytes, bytes]
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the program; its first argument says which one it is."""
+    built = tmp_path_factory.mktemp("programs") / "hostile"
+    command = ["g++", "-std=c++20", "-O1", "-w", "-o", str(built), str(_SOURCE), "-lpthread"]
+    subprocess.run(command, check=True)
+    return built
+
+
+def names_of(hostile: Path) -> list[str]:
+    told = subprocess.run([hostile, "list"], capture_output=True, text=True, check=True)
+    return told.stdout.splitlines()
+
+
+def outcome(command: list[str], folder: Path) -> Outcome:
+    """Run a program in a session of its own; a signal's number counts as a shell tells it."""
+    done = subprocess.run(
+        command,
+        input=b"some words\n" * 100,
+        capture_output=True,
+        cwd=folder,
+        start_new_session=True,
+        timeout=PATIENCE_S,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), "ODD": "\udcff", "BIG": "x" * 90000},
+    )
+    code = done.returncode if done.returncode >= 0 else 128 - done.returncode
+    return code, done.stdout, done.stderr
+
+
+def same(program: list[str], run: str, options: list[str], folder: Path) -> str:
+    """Return how a program differs when it is watched; empty where it does not."""
+    alone = outcome(program, folder)
+    watched = outcome([sys.executable, "-c", run, *options, *program], folder)
+    return "" if alone == watched else f"{program[1:2]}: {alone} alone, {watched} watched"
+
+
+def odd_programs() -> list[list[str]]:
+    """Return programs of a shell, and with odd arguments."""
+    return [
+        ["sh", "-c", 'printf %s "$1" | od -c; exit 7', "sh", "a\udcff"],
+        ["sh", "-c", "echo $#", "sh", *map(str, range(5000))],
+        ["sh", "-c", "exec <&-; cat; exit 3"],
+        ["sh", "-c", "exec >&-; echo x; exit 3"],
+        ["sh", "-c", "sleep 0.05 & kill -STOP $!; kill -CONT $!; wait $!"],
+        ["sh", "-c", "kill -TERM $$"],
+        ["sh", "-c", "trap 'echo got' TERM; kill -TERM $$; exit 4"],
+        ["sh", "-c", "ulimit -n 8; exit 5"],
+        ["sh", "-c", "yes | head -1"],
+        ["env", "-i", "sh", "-c", "env | sort"],
+        ["env", "LD_PRELOAD=libnowhere.so", "true"],
+        ["sh", "-c", "(sleep 0.05; echo late) & exit 6"],
+    ]
+
+
+def test_programs_that_are_launched(
+    hostile: Path, tmp_path: Path, rng: random.Random, trials: Callable[[int, int], int]
+) -> None:
+    programs = [[str(hostile), name] for name in names_of(hostile)] + odd_programs()
+    chosen = rng.sample(programs, min(trials(24, len(programs)), len(programs)))
+    differing = [same(program, _LAUNCH, [], tmp_path) for program in chosen]
+    assert not list(filter(None, differing))
+
+
+def test_programs_that_are_watched(
+    hostile: Path, tmp_path: Path, rng: random.Random, trials: Callable[[int, int], int]
+) -> None:
+    programs = [[str(hostile), name] for name in names_of(hostile)] + odd_programs()
+    chosen = rng.sample(programs, min(trials(3, len(programs)), len(programs)))
+    differing = [same(program, _WATCH, ["watch", "-q", "--"], tmp_path) for program in chosen]
+    assert not list(filter(None, differing))
