@@ -37,9 +37,8 @@ class CommandLine:
             self._command(arguments),
             capture_output=True,
             text=True,
-            env=self.environment,
             timeout=PATIENCE_S,
-            **options,
+            **({"env": self.environment} | options),
         )
 
     def start(self, *arguments, stderr=subprocess.PIPE):

@@ -1,7 +1,11 @@
 """``lanescope watch`` on a machine without a GPU: the program is all that counts."""
 
+import ast
 import json
+import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -18,6 +22,56 @@ def test_the_program_keeps_its_output_and_its_exit_code(lanescope, tmp_path):
     assert "Watched" in done.stderr
     assert (out / "report.html").is_file()
     assert not (out / "spool").exists()
+
+
+@pytest.mark.parametrize("locale", ["C", "de_DE.ISO-8859-1", None])
+def test_the_program_has_the_environment_of_its_user(lanescope, tmp_path, locale):
+    # what is no UTF-8, and what Python and CUDA's users would have otherwise, too
+    mine = {b"ODD": b"a\xff", b"EMPTY": b"", b"TWO": b"1\n2"}
+    mine |= {} if locale is None else {b"LC_ALL" if "." in locale else b"LANG": locale.encode()}
+    kept = {k: v for k, v in os.environb.items() if not k.startswith((b"LC_", b"LANG", b"CUDA"))}
+    program = [sys.executable, "-I", "-S", "-c", "print(open('/proc/self/environ','rb').read())"]
+    plain = subprocess.run(program, env=kept | mine, capture_output=True, check=True)
+    watched = lanescope("watch", "-q", "--out", tmp_path / "run", "--", *program, env=kept | mine)
+    assert watched.returncode == 0
+    before, after = (
+        set(ast.literal_eval(words).split(b"\0"))
+        for words in (plain.stdout.decode(), watched.stdout)
+    )
+    injected = after - before
+    assert before <= after
+    assert {word.split(b"_")[0] for word in injected} <= {b"LANESCOPE", b"CUDA", b"NVTX"}
+    assert not any(word.startswith(b"CUDA_DEVICE_ORDER") for word in injected)
+
+
+def test_an_argument_and_a_folder_may_be_any_bytes(lanescope, tmp_path):
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    program = [sys.executable, "-c", "import os, sys; sys.exit(os.fsencode(sys.argv[1])[-1] - 250)"]
+    done = lanescope("watch", "--out", folder, "--", *program, os.fsdecode(b"a\xff"))
+    assert done.returncode == 5, done.stderr
+    assert "Traceback" not in done.stderr
+    again = lanescope("report", folder, "--json")
+    assert again.returncode == 0, again.stderr
+
+
+def test_a_fault_of_the_summary_is_one_sentence_and_the_exit_code_stays(lanescope, tmp_path):
+    # the module that makes the summary is replaced by one that has a fault
+    broken = tmp_path / "sitecustomize.py"
+    broken.write_text(
+        "import sys, types\n"
+        "told = types.ModuleType('lanescope.watch.told')\n"
+        "told.tell = told.Told = lambda run: [][0]\n"
+        "sys.modules['lanescope.watch.told'] = told\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    for code in (0, 6):
+        out = tmp_path / f"run-{code}"
+        program = ("sh", "-c", f"exit {code}")
+        done = lanescope("watch", "--out", out, "--", *program, env=environment)
+        assert done.returncode == code
+        assert "a fault of lanescope's own (IndexError" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        assert lanescope("report", out, "--out", tmp_path / f"{code}.html").returncode == 0
 
 
 @pytest.mark.parametrize(("name", "code"), [("KILL", 137), ("INT", 130), ("TERM", 143)])
@@ -60,7 +114,7 @@ def test_a_condition_that_is_not_known_does_not_hold(lanescope, tmp_path):
     assert lanescope(*wish, "sh", "-c", "exit 5").returncode == 5
 
 
-@pytest.mark.parametrize(("own", "code"), [(0, 2), (9, 9)])
+@pytest.mark.parametrize(("own", "code"), [(0, 0), (9, 9)])
 def test_what_cannot_be_written_leaves_the_programs_exit_code(lanescope, tmp_path, own, code):
     folder = tmp_path / "gone"
     folder.mkdir()
@@ -86,7 +140,9 @@ def test_a_stored_watch_makes_its_page_again(lanescope, tmp_path):
     out = tmp_path / "run"
     lanescope("watch", "-q", "--out", out, "--", "true")
     (out / "report.html").unlink()
-    assert lanescope("report", out).stdout.strip() == str(out / "report.html")
+    page = tmp_path / "again.html"
+    assert lanescope("report", out, "--out", page).stdout.strip() == str(page)
+    assert "Made by lanescope" in page.read_text()
     assert json.loads(lanescope("report", out, "--json").stdout)["version"] == 1
     assert "a watch has a page, --json and --export" in lanescope("report", out, "--csv").stderr
 

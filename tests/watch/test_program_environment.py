@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from lanescope.machine import device_order
 from lanescope.watch.program_environment import program_environment, without_ours
 from tests.watch.test_launcher import python
 
@@ -24,6 +25,8 @@ def test_only_what_python_set_is_taken_back(now, at_start, kept):
 
 
 def test_what_a_program_changes_stays(monkeypatch):
+    # a command that ran in this process may have set it
+    monkeypatch.setattr(device_order, "_set_here", [])
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     monkeypatch.setenv("MINE", "1")
     environment = program_environment()

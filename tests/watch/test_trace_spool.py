@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lanescope.errors import InputError
-from lanescope.watch.timeline import Direction
+from lanescope.watch.timeline import Direction, MemoryKind
 from lanescope.watch.trace_spool import read_notes, read_trace_spool
 
 HEADER = {"source": "trace", "version": 1, "pid": 12, "command": ["a b", "c"], "start_ns": 5}
@@ -93,6 +93,14 @@ def test_records_of_kinds_to_come_are_passed_over(tmp_path: Path) -> None:
     unknown = struct.pack("<HHIQ", 77, 0, 16, 0)
     ops, _ = _read(write(tmp_path, header() + unknown + operation(1, 1) + unknown))
     assert len(ops) == 1
+
+
+def test_kinds_of_memory_of_a_newer_cuda_are_unknown(tmp_path: Path) -> None:
+    new = bytearray(operation(1, 1))
+    new[37] = 99  # where it came from
+    ops, _ = _read(write(tmp_path, header() + bytes(new) + operation(2, 2)))
+    assert ops.source_kind.tolist()[0] == MemoryKind.UNKNOWN
+    assert ops.direction.tolist() == [Direction.H2D, Direction.H2D]  # the device says it
 
 
 def test_a_damaged_number_of_a_name_takes_no_memory(tmp_path: Path) -> None:

@@ -13,9 +13,11 @@ import typer
 
 from lanescope.cli.combinations import Excludes, combines
 from lanescope.cli.ended import ProgramEnded
+from lanescope.cli.fault import report_fault
 from lanescope.cli.options import size_option
 from lanescope.cli.values import Duration, File, Folder, OneOf, Real, Whole, option
 from lanescope.errors import InputError, LanescopeError
+from lanescope.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from lanescope.watch.assertions import Assertion
@@ -166,7 +168,7 @@ def watch(
         from lanescope.watch.assertions import parse
         from lanescope.watch.interrupting import Interrupted
         from lanescope.watch.ladder import Asked, require_usable, sources_for
-        from lanescope.watch.session import Watch, fault_after_program, summary_interrupted
+        from lanescope.watch.session import NotStoredError, Watch, summary_interrupted
         from lanescope.watch.session import watch as run_watch
         from lanescope.watch.told import tell
         from lanescope.watch.waiting import waited_for
@@ -197,22 +199,32 @@ def watch(
     beside = (lambda folder: live_view(folder, machine)) if live else nullcontext
     with reporting_interruptions():
         what = Watch(machine, waited, command, sources, out, beside, max_spool)
-        run = run_watch(what)
+        try:
+            run = run_watch(what)
+        except NotStoredError as error:
+            if isinstance(error.__cause__, LanescopeError | Interrupted):
+                raise
+            fault = report_fault(error.__cause__ or error)
+            raise NotStoredError(f"{fault}; {error}", error.exit_code) from error
+        ended = run.manifest.exit_code
         try:
             if turns:
                 run = _in_turns(what, turns, run)
             told = tell(run)
             shown = _shown(run, told, json, quiet=quiet)
-            own = (0 if _hold(conditions, told) else 1) if shown else 2
+            holds = _hold(conditions, told)
         except Interrupted as error:
             assert run.folder is not None, "a watch is always stored"
             raise summary_interrupted(run.manifest, run.folder, error) from error
-        except (LanescopeError, OSError):
-            raise
         except Exception as error:
-            assert run.folder is not None, "a watch is always stored"
-            raise fault_after_program(error, run.manifest.exit_code, run.folder) from error
-    raise ProgramEnded(run.manifest.exit_code or own)
+            # the program's exit code is its own, whatever fails behind its end
+            known = isinstance(error, LanescopeError)
+            print(f"lanescope: {error if known else report_fault(error)}", file=sys.stderr)
+            failed = ExitCode.INPUT if known else ExitCode.FAULT
+            raise ProgramEnded(failed if ended is None else ended) from error
+    if not holds:
+        raise ProgramEnded(ended or ExitCode.SLOW)
+    raise ProgramEnded(ended if ended is not None else 0 if shown else ExitCode.INPUT)
 
 
 def _require_effect(names: Sequence[str] | None, asked: Asked) -> None:

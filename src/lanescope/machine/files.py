@@ -54,20 +54,24 @@ def shipped_names() -> list[str]:
     )
 
 
-def load_machine(path: StrPath, inner: int = 0) -> Machine:
+def load_machine(path: StrPath) -> Machine:
     """Read a machine file; the machine is a described one.
-
-    Parameters
-    ----------
-    inner
-        How many of the path's last names lie in a run folder, where no link is followed.
 
     Raises
     ------
     InputError
         If it cannot be read or is broken, with the line and the field.
     """
-    return parse_machine(read_text(Path(path), f"machine file {path}", inner), str(path))
+    return _loaded(Path(path), inner=0)
+
+
+def machine_in_folder(path: Path) -> Machine:
+    """Read the machine file of a run's folder, where no link is followed; else `load_machine`."""
+    return _loaded(path, inner=1)
+
+
+def _loaded(path: Path, inner: int) -> Machine:
+    return parse_machine(read_text(path, f"machine file {path}", inner), str(path))
 
 
 def save_machine(machine: Machine, path: StrPath) -> None:

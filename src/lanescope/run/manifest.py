@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from lanescope.codec.fields import FieldError, decode, shown
 from lanescope.codec.fields import build as build_fields
 from lanescope.codec.files import fields_of, read_json, require_version
-from lanescope.machine.files import load_machine
+from lanescope.machine.files import machine_in_folder
 from lanescope.run.run import SCHEMA_VERSION
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ def read_manifest(kind: type[T], folder: Path) -> T:
         As `verb_of`; with the file and the field.
     """
     content = _content(folder)
-    machine = load_machine(folder / MACHINE, inner=1)
+    machine = machine_in_folder(folder / MACHINE)
     with fields_of(folder / MANIFEST, _REMEDY):
         described = decode(bool, content.get("described", False), "described")
         known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]

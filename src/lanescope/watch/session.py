@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lanescope._core import native
 from lanescope._version import __version__
-from lanescope.errors import InputError, NotMeasuredError
+from lanescope.errors import InputError, LanescopeError, NotMeasuredError
 from lanescope.exit_codes import ExitCode
 from lanescope.machine import Machine
 from lanescope.run.folders import new_run_folder
@@ -38,8 +38,8 @@ class NotStoredError(InputError):
     Attributes
     ----------
     exit_code
-        The program's own. Where that is 0 or there is none: 2, or after an interruption 0 and
-        what a shell tells of the signal.
+        The program's own. Where there is none: 2, 70 for a fault, or after an interruption what
+        a shell tells of the signal.
     """
 
     def __init__(self, message: str, exit_code: int) -> None:
@@ -120,13 +120,6 @@ def watch(asked: Watch) -> WatchRun:
             folder.update(ended)
             errors.end()
         return folder.finish(ended)
-    except InputError as error:
-        if ended is None:
-            for source in running:  # a full disk, say, between their start and the program's
-                source.stop()
-            raise
-        kept = f"{error}; what was watched is kept: 'lanescope report {folder.folder}' shows it"
-        raise NotStoredError(kept, ended.exit_code or 2) from error
     except Interrupted as error:
         if ended is None:  # before anything was run
             for source in running:
@@ -135,17 +128,22 @@ def watch(asked: Watch) -> WatchRun:
             raise
         raise summary_interrupted(ended, folder.folder, error) from error
     except Exception as error:
-        if outcome is None:
+        if ended is None and outcome is None:
+            for source in running:  # a full disk, say, between their start and the program's
+                source.stop()
             raise
-        raise fault_after_program(error, outcome.exit_code, folder.folder) from error
+        raise _not_stored(error, outcome, folder.folder) from error
 
 
-def fault_after_program(error: Exception, exit_code: int | None, folder: Path) -> NotStoredError:
-    """Return what is told when a fault of lanescope's comes after the program: its code stays."""
-    from lanescope.cli.fault import report_fault
-
-    told = f"{report_fault(error)}; what was watched is kept in {folder}"
-    return NotStoredError(told, ExitCode.FAULT if exit_code is None else exit_code)
+def _not_stored(error: Exception, outcome: Outcome | None, folder: Path) -> NotStoredError:
+    """Return what is told of a failure after the program's end, whose exit code stays its own."""
+    expected = isinstance(error, LanescopeError)
+    told = str(error) if expected else f"a fault of lanescope's own ({type(error).__name__})"
+    failed = ExitCode.INPUT if expected else ExitCode.FAULT
+    return NotStoredError(
+        f"{told}; what was watched is kept: 'lanescope report {folder}' shows it",
+        failed if outcome is None else outcome.exit_code,
+    )
 
 
 def _readable(text: str) -> str:
