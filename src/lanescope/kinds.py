@@ -26,7 +26,7 @@ _MOST_ITEMS = 1_000_000
 #: The core counts in 64 bits.
 _LARGEST = 2**63 - 1
 #: Bytes, of a file in any file system that matters.
-_LONGEST_NAME = 255
+LONGEST_NAME = 255
 
 
 class Unfit(Exception):  # noqa: N818  (never leaves this module's callers)
@@ -126,7 +126,7 @@ def path_of(value: Any) -> Path:
     """Return a path of text, or of what stands for a path."""
     text = os.fspath(_fit(value, isinstance(value, str | os.PathLike)))
     path = Path(_fit(text, isinstance(text, str) and text != "" and min(text) >= " "))
-    _fit(value, all(len(os.fsencode(part)) <= _LONGEST_NAME for part in path.parts))
+    _fit(value, all(len(os.fsencode(part)) <= LONGEST_NAME for part in path.parts))
     return path
 
 

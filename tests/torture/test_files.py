@@ -40,6 +40,7 @@ _OF_WHAT_IS_ASKED = (
     "no copies between the host and a GPU",
     "no fit of this machine",
     "cannot be drawn",
+    "nor another GPU",
     "can be moved to another",
 )
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from lanescope.watch.store import read_watch
+from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
 
 _SOURCE = Path(__file__).with_name("programs") / "hostile.cpp"
@@ -39,7 +41,7 @@ def names_of(hostile: Path) -> list[str]:
     return told.stdout.splitlines()
 
 
-def outcome(command: list[str], folder: Path) -> Outcome:
+def outcome(command: list[str], folder: Path, **variables: str) -> Outcome:
     """Run a program in a session of its own; a signal's number counts as a shell tells it."""
     done = subprocess.run(
         command,
@@ -48,7 +50,8 @@ def outcome(command: list[str], folder: Path) -> Outcome:
         cwd=folder,
         start_new_session=True,
         timeout=PATIENCE_S,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder), "ODD": "\udcff", "BIG": "x" * 90000},
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), "ODD": "\udcff", "BIG": "x" * 90000}
+        | variables,
     )
     code = done.returncode if done.returncode >= 0 else 128 - done.returncode
     return code, done.stdout, done.stderr
@@ -95,3 +98,34 @@ def test_programs_that_are_watched(
     chosen = rng.sample(programs, min(trials(3, len(programs)), len(programs)))
     differing = [same(program, _WATCH, ["watch", "-q", "--"], tmp_path) for program in chosen]
     assert not list(filter(None, differing))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")
+def test_programs_that_have_copied_to_a_gpu(
+    hostile: Path, tmp_path: Path, rng: random.Random, trials: Callable[[int, int], int]
+) -> None:
+    # a traced process has some descriptors and variables more; and CUDA's own threads keep one
+    # alive whose main thread has ended, with lanescope and without
+    names = sorted(set(names_of(hostile)) - {"descriptors", "environment", "main thread"})
+    differing = []
+    for number, name in enumerate(rng.sample(names, min(trials(20, len(names)), len(names)))):
+        program = [str(hostile), name]
+        alone = outcome(program, tmp_path, HOSTILE_CUDA="1")
+        run = tmp_path / f"{number}"
+        watch = [
+            sys.executable,
+            "-c",
+            _WATCH,
+            "watch",
+            "-q",
+            "--source",
+            "trace",
+            "--out",
+            str(run),
+        ]
+        watched = outcome([*watch, "--", *program], tmp_path, HOSTILE_CUDA="1")
+        copies = len(read_watch(run).timeline.operations)
+        if alone != watched or (alone[0] != 121 and copies < 400):
+            differing.append(f"{name}: {alone} alone, {watched} watched, {copies} copies")
+    assert not differing

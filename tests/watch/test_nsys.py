@@ -159,11 +159,14 @@ def test_one_sentence_says_what_is_wrong(tmp_path):
         CUPTI_ACTIVITY_KIND_MEMCPY=[("soon", *copy(1, 1, 1, 1, (1, 2), 1)[1:])],
     )
     whole = capture(tmp_path / "whole.sqlite").read_bytes()
+    named = tmp_path / "named.sqlite"
+    named.write_bytes(whole.replace(b"CUPTI", b"\xc1UPTI"[:5]).replace(b"CREATE T", b"CREATE X"))
     cut = tmp_path / "cut.sqlite"
     cut.write_bytes(whole[: len(whole) // 3])
     for path, words in (
         (text, "nsys export --type sqlite REPORT"),
         (tmp_path / "none.sqlite", "is no SQLite export"),
+        (named, "is damaged or cut short"),
         (nothing, f"no table {MEMCPY}"),
         (bare, f"the table {MEMCPY} has no column bytes, copyKind"),
         (odd, "something else than whole numbers"),

@@ -6,6 +6,7 @@ by a sentence that names the option, what it takes, and what was given.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any, NoReturn
 import typer
 
 from lanescope.errors import InputError
+from lanescope.kinds import LONGEST_NAME
 
 #: More than any memory of today has: 1 PiB.
 _LARGEST_MEMORY = 1 << 50
@@ -50,8 +52,8 @@ class Value:
 
     def read(self, text: str) -> Any:
         """Return the value of a text."""
-        if not text:
-            self.refuse(text, "a name")
+        if not text or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(text).parts):
+            self.refuse(text, f"a name of at most {LONGEST_NAME} bytes")
         return text
 
     def refuse(self, text: str, wanted: str) -> NoReturn:

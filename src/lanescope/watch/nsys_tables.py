@@ -84,7 +84,7 @@ class Tables:
         self._database.set_progress_handler(too_long, _STEPS_AT_ONCE)
         try:
             return self._database.execute(query, tuple(values)).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # names, too, may be any bytes
             raise InputError(
                 f"{self.path} is damaged or cut short ({error}); export it again with "
                 "'nsys export --type sqlite'"
