@@ -86,7 +86,7 @@ def test_programs_that_are_launched(
     hostile: Path, tmp_path: Path, rng: random.Random, trials: Callable[[int, int], int]
 ) -> None:
     programs = [[str(hostile), name] for name in names_of(hostile)] + odd_programs()
-    chosen = rng.sample(programs, min(trials(24, len(programs)), len(programs)))
+    chosen = rng.sample(programs, min(trials(12, len(programs)), len(programs)))
     differing = [same(program, _LAUNCH, [], tmp_path) for program in chosen]
     assert not list(filter(None, differing))
 
@@ -95,7 +95,7 @@ def test_programs_that_are_watched(
     hostile: Path, tmp_path: Path, rng: random.Random, trials: Callable[[int, int], int]
 ) -> None:
     programs = [[str(hostile), name] for name in names_of(hostile)] + odd_programs()
-    chosen = rng.sample(programs, min(trials(3, len(programs)), len(programs)))
+    chosen = rng.sample(programs, min(trials(2, len(programs)), len(programs)))
     differing = [same(program, _WATCH, ["watch", "-q", "--"], tmp_path) for program in chosen]
     assert not list(filter(None, differing))
 
