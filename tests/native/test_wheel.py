@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import lanescope
+from tests.native.programs import locked
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.native
@@ -27,10 +28,18 @@ def run(*command, **options):
     return done.stdout
 
 
-# A wheel takes a minute to compile; one architecture stands for all.
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    out = tmp_path_factory.mktemp("dist")
+    own = tmp_path_factory.getbasetemp()
+    several = "PYTEST_XDIST_WORKER" in os.environ
+    out = (own.parent if several else own) / "dist"
+    out.mkdir(exist_ok=True)
+    with locked(out):  # processes that run tests share one
+        return next(out.glob("*.whl"), None) or made_wheel(out)
+
+
+def made_wheel(out):
+    # it takes minutes to compile; one architecture stands for all
     script = [sys.executable, ROOT / "tools/wheel.py", "--out", out, "--from-sdist", "--alone"]
     said = run(*script, env=os.environ | {"LANESCOPE_ARCHITECTURES": "90"})
     path = next(out.glob("*.whl"))
