@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
+from lanescope.model.transfer.stored import named_parameters, save
 from lanescope.run.atomic import write_atomically
 from lanescope.run.run import State
 from lanescope.run.store import RunWriter
 from tests.report import factory
 from tests.watch.reproductions import reproduction
 
+RESULTS = Path(__file__).parents[2] / "benchmarks/results/h200-x1"
 MINE = "ssh-ed25519 mine\n"
 
 
@@ -105,6 +108,29 @@ def test_a_folder_of_results_that_is_a_link_is_refused(lanescope, tmp_path):
     done = lanescope("report", tmp_path / "run", "--json")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert "results is a symbolic link" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("results", "command"),
+    [
+        ("link-parameters.json", ("model", "predict", "--h2d=1MB", "--kernel=0", "--machine")),
+        ("model/validate/validation.json", ("model", "validate")),
+        ("compress/bench/compress.json", ("bench", "compress", "--from")),
+    ],
+)
+def test_results_that_are_links_are_not_followed(lanescope, tmp_path, results, command):
+    folder = tmp_path / "strange"
+    folder.mkdir()
+    file = RESULTS / results
+    if not file.exists():
+        file = tmp_path / results
+        save(named_parameters("h200"), file)
+    (folder / file.name).symlink_to(file)
+    for name in (folder, folder / file.name):
+        done = lanescope(*command, name)
+        assert done.returncode == 2, done.stdout
+        assert f"{file.name} is a symbolic link" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
 
 
 def test_fifos_and_devices_are_no_machine_files(lanescope, tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,9 +72,9 @@ class Snapshot:
     def load(folder: Path) -> Snapshot:
         """Read a snapshot that `save` wrote; raises `InputError` if it is damaged."""
         file = folder / _XML
-        xml = read_text(file) if file.exists() else None
+        xml = read_text(file, inner=1) if os.path.lexists(file) else None
         with fields_of(folder / _JSON, "name another folder"):
-            content = read_json(folder / _JSON)
+            content = read_json(folder / _JSON, inner=1)
             told = content | {"hwloc_xml": xml} if isinstance(content, dict) else content
             snapshot = build(Snapshot, told)
             require_sound(told)

@@ -45,7 +45,7 @@ def read_compress(path: Path) -> Stored:
         If it cannot be read, is none, or of a newer lanescope.
     """
     file = path / _FILE if path.is_dir() else path
-    table = read_json(file)
+    table = read_json(file, inner=int(file.name == _FILE))  # of a folder, maybe a stranger's
     with fields_of(file, "name a compress.json of lanescope bench compress"):
         if not isinstance(table, dict) or "schema" not in table:
             raise FieldError("it holds no results of lanescope bench compress", "schema")

@@ -248,7 +248,7 @@ def load(path: Path) -> Validation:
         If it cannot be read, or is no such file.
     """
     again = f"name a run of {_VALIDATE}, or run it again"
-    table = read_json(path)
+    table = read_json(path, inner=int(path.name == FILE))  # of a folder, maybe a stranger's
     if not isinstance(table, dict) or "cases" not in table:
         raise InputError(f"{path} holds no measured cases; {again}")
     with fields_of(path, again):
