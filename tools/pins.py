@@ -23,7 +23,7 @@ HEADER = """\
 # Written by tools/pins.py. Each group needs those above it, too; wheel needs tools alone.
 """
 #: Wheels for other interpreters and older Pythons.
-_NOT_OURS = re.compile(r"-(pp|graalpy|cp2|cp3\d-|cp310-cp310|cp313-cp313t|cp314-cp314t)")
+_NOT_OURS = re.compile(r"-(pp|graalpy|cp2|cp3\d-cp3\d|cp310-cp310|cp313-cp313t|cp314-cp314t)")
 _JSON = {"Accept": "application/vnd.pypi.simple.v1+json"}
 _LINUX = re.compile(r"-any\.whl$|[-.](many)?linux\w*_(x86_64|aarch64)(\.\w+)*\.whl$")
 
