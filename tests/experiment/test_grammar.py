@@ -35,6 +35,15 @@ def sm(copy=DOWN, **more):
     return dataclasses.replace(copy, engine=Engine.SM, **more)
 
 
+def test_a_long_text_is_shown_around_what_is_wrong(two_gpus):
+    for text in ("x" * 5000, "h0 -> g0, " * 900 + "h0 -> " + "y" * 5000):
+        with pytest.raises(InputError) as caught:
+            parse_copies(text, two_gpus)
+        lines = str(caught.value).splitlines()
+        assert max(map(len, lines)) < 300
+        assert lines[1][lines[2].index("^")] in "xy"
+
+
 @pytest.mark.parametrize(
     ("text", "copies"),
     [
@@ -169,7 +178,7 @@ def test_the_character_that_is_wrong(two_gpus, marked, words):
     message, shown, pointer = str(caught.value).split("\n")
     assert words in message
     assert message.startswith(f"column {marked.index('^') + 1}: ")
-    assert (shown, pointer) == (f"  {text}", f"  {' ' * marked.index('^')}^")
+    assert (shown, pointer) == (f"  {text[:160]}", f"  {' ' * marked.index('^')}^")
 
 
 def test_the_pointer_survives_line_breaks_and_terminal_codes(two_gpus):

@@ -159,6 +159,8 @@ def test_one_sentence_says_what_is_wrong(tmp_path):
         CUPTI_ACTIVITY_KIND_MEMCPY=[("soon", *copy(1, 1, 1, 1, (1, 2), 1)[1:])],
     )
     whole = capture(tmp_path / "whole.sqlite").read_bytes()
+    began = {"TARGET_INFO_SESSION_START_TIME": [(-(10**18), "", "")]}
+    early = capture(tmp_path / "early.sqlite", **began)
     named = tmp_path / "named.sqlite"
     named.write_bytes(whole.replace(b"CREATE TABLE", b"CREATE TABL\xc1"))
     cut = tmp_path / "cut.sqlite"
@@ -167,6 +169,7 @@ def test_one_sentence_says_what_is_wrong(tmp_path):
         (text, "nsys export --type sqlite REPORT"),
         (tmp_path / "none.sqlite", "is no SQLite export"),
         (named, "is damaged or cut short"),
+        (early, "its time is before 1970"),
         (nothing, f"no table {MEMCPY}"),
         (bare, f"the table {MEMCPY} has no column bytes, copyKind"),
         (odd, "something else than whole numbers"),

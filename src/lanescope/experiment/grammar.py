@@ -23,6 +23,7 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
+from lanescope.codec.fields import shown
 from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine
 from lanescope.experiment.notation import AUTOMATIC, DEFAULT_BYTES, usual_memory
@@ -30,6 +31,8 @@ from lanescope.experiment.place import HOST_MEMORIES, Memory, Place
 from lanescope.experiment.sizes import parse_size
 from lanescope.machine import Machine
 
+#: Of a long text a sentence shows so many characters, those around what is wrong.
+_SHOWN = 160
 #: More copies at once than this are a slip of the pen.
 _MOST_COPIES = 256
 
@@ -51,7 +54,7 @@ class _Token:
 
 def _seen(token: _Token) -> str:
     """What stands there, as a sentence names it: the end is no text to be quoted."""
-    return token.text if token.kind == "end" else repr(token.text)
+    return token.text if token.kind == "end" else shown(token.text)
 
 
 def parse_copies(text: str, machine: Machine, default_bytes: int = DEFAULT_BYTES) -> list[Copy]:
@@ -275,8 +278,9 @@ class _Parser:
         return tuple(core[0] for core in cores[:threads])
 
     def _fail(self, token: _Token, message: str) -> NoReturn:
-        pointer = " " * token.at + "^"
-        line = "".join(c if c.isprintable() else " " for c in self._text)
+        begin = max(0, token.at - _SHOWN // 2) if len(self._text) > _SHOWN else 0
+        pointer = " " * (token.at - begin) + "^"
+        line = "".join(c if c.isprintable() else " " for c in self._text[begin : begin + _SHOWN])
         raise InputError(f"column {token.at + 1}: {message}\n  {line}\n  {pointer}")
 
 

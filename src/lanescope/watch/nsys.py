@@ -14,6 +14,7 @@ import numpy as np
 from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
 from lanescope.run.run import State
+from lanescope.watch.codes import LATEST_NS
 from lanescope.watch.nsys_operations import read_operations
 from lanescope.watch.nsys_ranges import read_ranges
 from lanescope.watch.nsys_tables import Tables, is_database
@@ -64,6 +65,8 @@ def _read(path: Path, tables: Tables) -> WatchRun:
     operations = span.operations(operations)
     ranges = span.ranges(read_ranges(tables, epoch_ns))
     start_ns, end_ns = _span(told, epoch_ns, operations)
+    if not 0 <= start_ns <= end_ns <= LATEST_NS:
+        raise ValueError("its time is before 1970, or after 2116")
     processes = _processes(tables, operations, start_ns)
     if "GPU_METRICS" in tables.names:
         notes.append("GPU metrics are percents of a theoretical peak, and are not read.")
