@@ -7,7 +7,7 @@ from lanescope.compression import measuring
 from lanescope.compression.arrays import Entry
 from lanescope.compression.device import Choice, HostDevice
 from lanescope.compression.examples import example_arrays
-from lanescope.compression.measuring import MismatchError, measure_array
+from lanescope.compression.measuring import MismatchError, array_results
 from lanescope.compression.stream import Codec
 from lanescope.compression.sums import sums_by_dtype
 from lanescope.errors import InputError
@@ -21,9 +21,14 @@ def entry(values, dtype=None):
 VALUES = np.arange(50_000.0).reshape(50, 1000)
 
 
+def last_result(*arguments, **options):
+    *_, last = array_results(*arguments, **options)
+    return last
+
+
 def test_every_codec_is_timed_with_each_number_of_threads():
     device = FakeDevice((Codec.RAW, Codec.GFC))
-    result = measure_array(entry(VALUES), device, (1, 5, 8), 1.0)
+    result = last_result(entry(VALUES), device, (1, 5, 8), 1.0)
     assert [one.choice.codec for one in result.codecs] == [Codec.RAW, Codec.GFC]
     assert [one.choice.dimensionality for one in result.dimensionalities] == [1, 5, 8]
     for one in result.codecs:
@@ -38,14 +43,14 @@ def test_every_codec_is_timed_with_each_number_of_threads():
 
 def test_codecs_that_do_not_take_the_type_are_left_out():
     device = FakeDevice((Codec.DELTA,))
-    result = measure_array(entry(VALUES), device, (1, 2), 0.1)
+    result = last_result(entry(VALUES), device, (1, 2), 0.1)
     assert [one.choice.codec for one in result.codecs] == [Codec.DELTA]
     assert result.dimensionalities == ()
 
 
 def test_of_a_long_array_the_first_part_is_timed_and_all_is_compared(monkeypatch):
     monkeypatch.setattr(measuring, "MOST_TIMED_BYTES", 80_000)
-    (one,) = measure_array(entry(VALUES), FakeDevice(), (1,), 0.1).codecs
+    (one,) = last_result(entry(VALUES), FakeDevice(), (1,), 0.1).codecs
     assert one.bytes == VALUES.nbytes
     assert {timing.bytes for timing in one.timings} == {80_000}
 
@@ -54,7 +59,7 @@ def test_of_a_long_array_the_first_part_is_timed_and_all_is_compared(monkeypatch
             out[-1] ^= 1
 
     with pytest.raises(MismatchError, match=f"first at {VALUES.nbytes - 1}"):
-        measure_array(entry(VALUES), FakeDevice(change=at_the_end), (1,), 0.1)
+        last_result(entry(VALUES), FakeDevice(change=at_the_end), (1,), 0.1)
 
 
 def test_one_changed_bit_is_loud():
@@ -64,7 +69,7 @@ def test_one_changed_bit_is_loud():
     with pytest.raises(
         MismatchError, match=r"DATA WERE CHANGED: 1 of 400000 bytes of x .* first at 12345"
     ):
-        measure_array(entry(VALUES), FakeDevice(change=flip), (1,), 0.1)
+        last_result(entry(VALUES), FakeDevice(change=flip), (1,), 0.1)
 
 
 def test_what_changes_only_after_many_times_is_found_as_well():
@@ -77,7 +82,7 @@ def test_what_changes_only_after_many_times_is_found_as_well():
             out[0] ^= 1
 
     with pytest.raises(MismatchError):
-        measure_array(entry(VALUES), FakeDevice(change=flip_later), (1,), 0.1)
+        last_result(entry(VALUES), FakeDevice(change=flip_later), (1,), 0.1)
 
 
 def test_no_memory_is_one_sentence():
@@ -85,7 +90,7 @@ def test_no_memory_is_one_sentence():
         raise MemoryError
 
     with pytest.raises(InputError, match="no memory to compress the 8000 bytes of x"):
-        measure_array(Entry("x", "float64", (1000,), load), FakeDevice(), (1,), 0.1)
+        last_result(Entry("x", "float64", (1000,), load), FakeDevice(), (1,), 0.1)
 
 
 def test_zeros_of_another_sign_are_not_the_same():
@@ -95,7 +100,7 @@ def test_zeros_of_another_sign_are_not_the_same():
         out.view(np.float64)[7] = -0.0
 
     with pytest.raises(MismatchError, match="1 of 800 bytes"):
-        measure_array(entry(values), FakeDevice(change=negate), (1,), 0.1)
+        last_result(entry(values), FakeDevice(change=negate), (1,), 0.1)
 
 
 def test_a_stream_that_cannot_be_read_again_is_no_bad_input(monkeypatch):
@@ -106,7 +111,7 @@ def test_a_stream_that_cannot_be_read_again_is_no_bad_input(monkeypatch):
             return stream, seconds
 
     with pytest.raises(MismatchError, match="DATA WERE LOST"):
-        measure_array(entry(VALUES), Forgetful(), (1,), 0.1)
+        last_result(entry(VALUES), Forgetful(), (1,), 0.1)
 
 
 @pytest.mark.parametrize("one", example_arrays(100_000), ids=lambda one: one.name)
@@ -115,7 +120,7 @@ def test_the_examples_come_back_from_this_hosts_codecs(one):
     assert 0 < one.bytes <= 100_000
     assert one.load().nbytes == one.bytes
     assert np.array_equal(one.load().view(np.uint8), one.load().view(np.uint8))
-    result = measure_array(one, HostDevice(2), (1, 32), 0.001)
+    result = last_result(one, HostDevice(2), (1, 32), 0.001)
     assert result.codecs[0].choice.codec is Codec.RAW
     assert all(len(codec.timings) == 2 for codec in result.codecs)
     for codec in result.codecs:

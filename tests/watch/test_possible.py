@@ -46,7 +46,7 @@ def counted(ends, **more):
     return Counters("pm", 0, S, np.asarray(ends), 100 * one, 10 * one, known, **more)
 
 
-def test_windows_of_a_month_are_told_as_few_runs():
+def test_equal_windows_of_a_month_are_few_runs():
     seen = []
     splitter = WindowSplitter(10_000, 0, lambda *run: seen.append(run))
     ends = np.cumsum(np.tile([DAY // 4 + 1, 1_000_003], 60))
@@ -130,7 +130,7 @@ def test_a_watch_of_years_is_refused(tmp_path):
         read_watch(folder)
 
 
-def test_what_was_left_out_stays_told(tmp_path):
+def test_a_stored_watch_reports_what_was_left_out(tmp_path):
     folder = stored(tmp_path / "run", Timeline(START, START + 10 * S))
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps({**manifest, "impossible": 7}))
@@ -157,5 +157,5 @@ def test_times_of_drivers_are_read_right_after_a_step(step, age):
         assert native.testing.told_time(told, step, now) == now - age
 
 
-def test_times_of_drivers_are_as_told_without_a_step():
+def test_driver_times_stay_without_a_clock_step():
     assert native.testing.told_time(START, 900, START) == START

@@ -183,7 +183,7 @@ copies(10, 8)
 
 
 @pytest.mark.parametrize("way", ["syscall(57)", "syscall(56, 17, 0, 0, 0, 0)", "_Fork()"])
-def test_a_child_that_was_made_beside_the_handlers_of_fork_writes_nothing(
+def test_a_child_that_skipped_the_fork_handlers_writes_nothing(
     run: Run, tmp_path: Path, way: str
 ) -> None:
     if way.startswith("_Fork") and not hasattr(ctypes.CDLL(None), "_Fork"):

@@ -100,13 +100,13 @@ def _report_reproduction(name: str, out: Path | None, *, others: bool) -> bool:
             f"a reproduction has a page, and its numbers in {folder / CHAPTERS}; name one of the "
             "watches below it for other outputs"
         )
-    page = out or page_beside(folder, PAGE)
+    page = out or page_path(folder, PAGE)
     numbers = page == folder / PAGE and not (folder / CHAPTERS).exists()  # it was killed
     print(write_page(folder, page, numbers=numbers)[1])
     return True
 
 
-def page_beside(folder: Path, page: str) -> Path:
+def page_path(folder: Path, page: str) -> Path:
     """Return where a stored run's page goes when nobody says; tell where it is another folder."""
     import sys
 
@@ -131,7 +131,7 @@ def _watch(name: str, out: Path | None, *, page: bool) -> tuple[WatchRun, Path |
     if not is_watch(folder):
         return None
     run = read_watch(folder)
-    return run, out or (page_beside(folder, PAGE) if page else None)
+    return run, out or (page_path(folder, PAGE) if page else None)
 
 
 def _report_run(name: str, out: Path | None, plots: Path | None, *, json: bool, csv: bool) -> None:
@@ -149,7 +149,7 @@ def _report_run(name: str, out: Path | None, plots: Path | None, *, json: bool, 
     from lanescope.report.page import page_html
 
     assert stored.folder is not None, "it was just read from there"
-    path = out or page_beside(stored.folder, PAGE)
+    path = out or page_path(stored.folder, PAGE)
     write_text(path, page_html(stored))
     print(path)
 

@@ -28,19 +28,6 @@ class MismatchError(LanescopeError):
     exit_code = 1
 
 
-def measure_array(
-    entry: Entry,
-    device: Device,
-    dimensionalities: Sequence[int],
-    budget_seconds: float | None,
-    on_codec: Callable[[str], object] = lambda name: None,
-    codecs: Collection[Codec] | None = None,
-) -> ArrayResult:
-    """Measure every codec that takes an array's values, and return all; see `array_results`."""
-    found = array_results(entry, device, dimensionalities, budget_seconds, on_codec, codecs)
-    return list(found)[-1]
-
-
 def array_results(
     entry: Entry,
     device: Device,

@@ -60,7 +60,7 @@ def _read(path: Path, tables: Tables) -> WatchRun:
     notes: list[str] = []
     epoch_ns = _epoch(tables, notes)
     operations = read_operations(tables, epoch_ns, notes)
-    told = _told_span(tables, epoch_ns)
+    told = _stated_span(tables, epoch_ns)
     span = Span(*told) if told else _around(operations, epoch_ns)
     operations = span.operations(operations)
     ranges = span.ranges(read_ranges(tables, epoch_ns))
@@ -98,7 +98,7 @@ def _epoch(tables: Tables, notes: list[str]) -> int:
     return int(epoch or 0)
 
 
-def _told_span(tables: Tables, epoch_ns: int) -> tuple[int, int] | None:
+def _stated_span(tables: Tables, epoch_ns: int) -> tuple[int, int] | None:
     """Return the capture's start and end; None where it does not tell."""
     told = tables.first(_SPAN, "startTime", "stopTime")
     start, stop = told.get("startTime"), told.get("stopTime")
