@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import random
@@ -19,6 +20,8 @@ VALUES: list[Any] = [
     *("", "x", "0", "g7", "h9", "[/b]", "[bold", "a\x00b", "\ud800", "ü" * 3000, "../../x"),
     *([], [None], [1, 2], ["x"], [[[]]], {}, {"x": 1}),
 ]
+#: Stands for a field that is not there.
+GONE = object()
 _UNITS = ("_ns", "_us", "_seconds", "_gbs", "_bytes")
 
 
@@ -117,6 +120,73 @@ def _collect(value: Any, places: list[tuple[Any, Any]]) -> None:
     for key in keys:
         if isinstance(value[key], dict | list):
             _collect(value[key], places)
+
+
+#: One of each kind that a field of JSON, and that a column, may hold by mistake.
+_ODD = (GONE, None, True, 0, -1, 1e308, "", "x", [], {}, [None])
+_ODD_IN_COLUMNS = (GONE, None, True, 0, -1, 2**62, 1e308, float("nan"), "", "x", [])
+
+
+def places_of(path: Path) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """Return each place of a file that somebody may write to, and what to put there.
+
+    Of alike entries of a list the first that has a field; of tables each column, all of it and
+    its first row.
+    """
+    if path.suffix == ".json":
+        return [(place, _ODD) for place in _shapes(json.loads(path.read_text()))]
+    if path.suffix == ".parquet":
+        names = pq.read_schema(path).names
+        return [((name, rows), _ODD_IN_COLUMNS) for name in names for rows in (1, None)]
+    return []
+
+
+def put(path: Path, place: tuple[Any, ...], value: Any) -> str:
+    """Put a value into a place of a file, see `places_of`; return what was done."""
+    if path.suffix == ".json":
+        path.write_text(json.dumps(_replaced(json.loads(path.read_text()), place, value)))
+    else:
+        _put_column(path, *place, value)
+    return f"{place}: {'gone' if value is GONE else repr(value)}"
+
+
+def _shapes(whole: Any) -> list[tuple[Any, ...]]:
+    found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+    def walk(value: Any, shape: tuple[Any, ...], place: tuple[Any, ...]) -> None:
+        if place:
+            found.setdefault(shape, place)
+        if isinstance(value, dict | list):
+            for key in value if isinstance(value, dict) else range(len(value)):
+                walk(value[key], (*shape, key if isinstance(value, dict) else "*"), (*place, key))
+
+    walk(whole, (), ())
+    return list(found.values())
+
+
+def _replaced(whole: Any, place: tuple[Any, ...], value: Any) -> Any:
+    parent = whole
+    for key in place[:-1]:
+        parent = parent[key]
+    if value is GONE:
+        del parent[place[-1]]
+    else:
+        parent[place[-1]] = value
+    return whole
+
+
+def _put_column(path: Path, name: str, rows: int | None, value: Any) -> None:
+    table = pq.read_table(path)
+    at = table.column_names.index(name)
+    if value is GONE:
+        table = table.remove_column(at)
+    else:
+        values = table.column(name).to_pylist()
+        values[:rows] = [value] * len(values[:rows])
+        column = _array(values, table.schema.field(name).type, random.Random(0))
+        table = table.set_column(at, name, column)
+    with contextlib.suppress(pa.ArrowException, ValueError):  # a type that no Parquet file has
+        pq.write_table(table, path)
 
 
 def _table(path: Path, rng: random.Random) -> str:

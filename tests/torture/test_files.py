@@ -24,7 +24,7 @@ from lanescope.machine.files import dumps_machine
 from lanescope.machine.snapshot import Snapshot
 from lanescope.run.store import read_run
 from tests.patience import PATIENCE_S
-from tests.torture.damage import damage
+from tests.torture.damage import damage, places_of, put
 from tests.torture.stored import ROOT, Original, originals
 
 #: 0: harmless, 1: an output or a path is worse than it should be, 2: one sentence.
@@ -80,9 +80,45 @@ def test_damaged_files_are_read_or_refused_in_one_sentence(
     failures = []
     for number in range(trials(150, 5000)):
         seed = rng.getrandbits(32)
-        if problem := trial(stored, pool, tmp_path / "trial", random.Random(seed)):
+        chance = random.Random(seed)
+        one = chance.choice(stored)
+        inner = chance.choice(files_of(one.path)).relative_to(one.path)
+        if problem := trial(
+            one,
+            inner if one.path.is_dir() else None,
+            lambda path, chance=chance: damage(path, chance, pool),
+            tmp_path / "trial",
+            chance,
+        ):
             failures.append(f"trial {number}, seed {seed}: {problem}")
     assert not failures, f"{len(failures)}:\n" + "\n\n".join(failures[:20])
+
+
+def test_every_field_is_read_or_refused_whatever_it_holds(
+    stored: list[Original],
+    tmp_path: Path,
+    rng: random.Random,
+    trials: Callable[[int, int], int],
+) -> None:
+    changes = [
+        (one, file, place, value)
+        for one in stored
+        for file in files_of(one.path)
+        for place, values in places_of(file)
+        for value in values
+    ]
+    failures = []
+    for one, file, place, value in rng.sample(changes, min(len(changes), trials(50, 10**6))):
+        problem = trial(
+            one,
+            file.relative_to(one.path) if one.path.is_dir() else None,
+            lambda copied, place=place, value=value: put(copied, place, value),
+            tmp_path / "trial",
+            rng,
+        )
+        if problem:
+            failures.append(problem)
+    assert not failures, f"{len(failures)} of {len(changes)}:\n" + "\n\n".join(failures[:40])
 
 
 def test_damaged_recordings_make_a_machine_or_one_sentence(
@@ -104,20 +140,23 @@ def test_damaged_recordings_make_a_machine_or_one_sentence(
 
 
 def trial(
-    stored: list[Original], pool: list[Path], scratch: Path, rng: random.Random
+    one: Original,
+    inner: Path | None,
+    change: Callable[[Path], str],
+    scratch: Path,
+    rng: random.Random,
 ) -> str | None:
-    """Damage one file of one copy, read it, and return what is wrong with that."""
+    """Change a file in a copy (of a folder: which), read it, and return what is wrong."""
     shutil.rmtree(scratch, ignore_errors=True)
     out = scratch / "out"
     out.mkdir(parents=True)
-    one = rng.choice(stored)
     path = scratch / one.path.name
     if one.path.is_dir():
         shutil.copytree(one.path, path)
     else:
         shutil.copy(one.path, path)
-    file = rng.choice(files_of(path))
-    how = damage(file, rng, pool)
+    file = path / inner if inner else path
+    how = change(file)
     command = rng.choice(one.commands)(path, out)
     told = f"{one.name}, {file.relative_to(scratch)}: {how}: {' '.join(command)}"
     try:

@@ -153,6 +153,8 @@ def require_whole_cases(manifest: Manifest, results: Sequence[Result]) -> None:
     copies = {r.experiment.name: len(r.experiment.copies) for r in results}
     _require_once([case.name for case in manifest.cases])
     for number, case in enumerate(manifest.cases):
+        if not case.matrices and case.not_applicable is None:
+            raise FieldError("a case that can be run has a matrix", "matrices", "cases", number)
         for matrix in case.matrices:
             if not (0 < matrix.rows <= _MOST_PARTS and 0 < matrix.columns <= _MOST_PARTS):
                 raise FieldError(
