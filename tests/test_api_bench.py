@@ -10,8 +10,8 @@ from lanescope.errors import InputError
 from lanescope.experiment.cases import CaseOptions
 from lanescope.machine import machine_named
 from lanescope.measurement.result import Source, Status
-from lanescope.model.sms import sm_curves
 from lanescope.run.store import read_run
+from lanescope.studies.sms import sm_curves
 
 H200S = machine_named("h200-x2")
 

@@ -31,12 +31,10 @@ from lanescope.experiment.requirements import (
 from lanescope.experiment.sizes import Size, doubling_sizes, size_of
 from lanescope.experiment.sm import sm_shapes
 from lanescope.experiment.small import COUNTS, small_experiments, stepped_sizes
-from lanescope.experiment.sms import paced_experiments, sms_experiments
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
 from lanescope.measurement.sampling import Plan, measure_one
-from lanescope.model.sms import sm_curves
 from lanescope.run.run import Run
 from lanescope.running import (
     Progress,
@@ -46,6 +44,8 @@ from lanescope.running import (
     resolve_machine,
     run_experiments,
 )
+from lanescope.studies.sms import Sms
+from lanescope.studies.study import study_function
 
 #: Measurements at the same time would share cores and links, and each would be too slow.
 _measuring = threading.RLock()
@@ -323,44 +323,7 @@ def small(
     return run_experiments(resolved, experiments, plan, setup)
 
 
-def sms(
-    machine: Machine | StrPath | None = None,
-    *,
-    gpus: int | Sequence[int] | None = None,
-    size_bytes: Size = DEFAULT_BYTES,
-    plan: Plan | None = None,
-    allow_busy: bool = False,
-    out: StrPath | None = None,
-    progress: Progress | None = None,
-) -> Run:
-    """Find the fewest SMs that fill each path of some GPUs; see `lanescope.model.sms`.
-
-    Parameters
-    ----------
-    gpus
-        Numbers of the GPUs; None takes the first.
-    size_bytes
-        Size of each copy.
-
-    The other parameters and the result are those of `check`.
-    """
-    plan = (plan or Plan(budget_seconds=0.3)).begun()
-    resolved = resolve_machine(machine)
-    if not resolved.gpus or resolved.described:
-        raise missing_part(
-            resolved,
-            f"machine {resolved.name!r} has no GPU here whose SMs could copy; "
-            "'lanescope check' measures host memory",
-        )
-    size = size_of(size_bytes)
-    experiments = sms_experiments(resolved, chosen_gpus(resolved, gpus), size)
-
-    def then(results: Sequence[Result]) -> Sequence[Experiment]:
-        plateaus = {curve.way: curve.plateau_gbs for curve in sm_curves(results)}
-        return paced_experiments(resolved, plateaus, size)
-
-    setup = Setup("sms", allow_busy, out, progress, then=then)
-    return run_experiments(resolved, experiments, plan, setup)
+sms = study_function(Sms)
 
 
 def measure(

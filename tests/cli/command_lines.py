@@ -16,7 +16,7 @@ import typer
 
 from lanescope.cli.app import VERBS, bench_app, main, model_app
 from lanescope.cli.bench import bench
-from lanescope.cli.values import Value
+from lanescope.units.values import Value
 
 
 @dataclass(frozen=True, slots=True)

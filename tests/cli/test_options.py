@@ -14,7 +14,7 @@ import pytest
 import lanescope
 from lanescope.cli import app
 from lanescope.cli.combinations import Alone, Excludes, Idle, Needs
-from lanescope.cli.values import Value
+from lanescope.units.values import Value
 from tests.cli.command_lines import listing, run, verbs
 from tests.patience import PATIENCE_S
 

@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
+from lanescope.document.chart import EXTREMES, INTERVAL, PERCENTILES, Chart
 from lanescope.model.taruc.panels import MOST_CURVES
-from lanescope.report.chart import EXTREMES, INTERVAL, PERCENTILES, Chart
 from lanescope.report.chart_plotly import chart_figure
 from lanescope.report.chart_style import COLOURS, DASHES, MARKERS
 from lanescope.report.taruc_charts import taruc_charts

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from lanescope.cli.combinations import Alone, Excludes, Needs
-from lanescope.cli.values import (
+from lanescope.exit_codes import ExitCode
+from lanescope.units.values import (
     Duration,
     File,
     Folder,
@@ -27,7 +28,6 @@ from lanescope.cli.values import (
     Whole,
     Words,
 )
-from lanescope.exit_codes import ExitCode
 from tests.cli.command_lines import Done, Option, Verb, listing, run, verbs
 
 VERBS = {" ".join(verb.words): verb for verb in verbs()}

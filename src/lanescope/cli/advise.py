@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanescope.cli.ended import ProgramEnded
-from lanescope.cli.options import JsonOption
+from lanescope.cli.options import JsonOption, option
 from lanescope.cli.report_watch import is_capture, read_capture
-from lanescope.cli.values import Folder, Value, option
 from lanescope.cli.watch import reporting_interruptions
 from lanescope.errors import InputError
+from lanescope.units.values import Folder, Value
 
 if TYPE_CHECKING:
     from lanescope.model.overlap.predictor import Predictor

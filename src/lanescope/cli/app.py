@@ -36,7 +36,6 @@ from lanescope.cli import (
     report,
     reproduce,
     small,
-    sms,
     sweep,
     topo,
     watch,
@@ -44,10 +43,12 @@ from lanescope.cli import (
 from lanescope.cli.combinations import Combined
 from lanescope.cli.ended import ProgramEnded
 from lanescope.cli.fault import report_fault
+from lanescope.cli.studies import command_of
 from lanescope.cli.terminal_text import tolerant_streams, visible
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
 from lanescope.machine.device_order import number_by_address
+from lanescope.studies.sms import Sms
 
 app = typer.Typer(
     name="lanescope",
@@ -78,7 +79,7 @@ VERBS: tuple[tuple[typer.Typer, str, Callable[..., None]], ...] = (
     (bench_app, "sweep", sweep.sweep),
     (bench_app, "latency", latency.latency),
     (bench_app, "small", small.small),
-    (bench_app, "sms", sms.sms),
+    (bench_app, "sms", command_of(Sms)),
     (bench_app, "compress", compress.compress),
     (bench_app, "overhead", overhead.overhead),
     (bench_app, "host", host.host),

@@ -29,14 +29,15 @@ from lanescope.cli.options import (
     StrictOption,
     WithinOption,
     budget_option,
+    option,
     part_option,
     plan_of,
     samples_option,
     size_option,
     target_option,
 )
-from lanescope.cli.values import OneOf, Value, Whole, option
 from lanescope.errors import InputError
+from lanescope.units.values import OneOf, Value, Whole
 
 if TYPE_CHECKING:
     from lanescope.experiment.cases import CaseOptions

@@ -12,20 +12,9 @@ import typer
 
 from lanescope.cli.combinations import Alone, Excludes, Needs, combines
 from lanescope.cli.compress_gpus import Devices, gpu_plan, write_rate_charts
-from lanescope.cli.options import JsonOption, OutOption, budget_option, size_option
-from lanescope.cli.values import (
-    File,
-    InFile,
-    Numbers,
-    OneOf,
-    Real,
-    Sizes,
-    Value,
-    Whole,
-    Words,
-    option,
-)
+from lanescope.cli.options import JsonOption, OutOption, budget_option, option, size_option
 from lanescope.errors import InputError
+from lanescope.units.values import File, InFile, Numbers, OneOf, Real, Sizes, Value, Whole, Words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,8 +27,8 @@ from lanescope.cli.options import (
     size_option,
     target_option,
 )
-from lanescope.cli.values import quoted
 from lanescope.errors import InputError
+from lanescope.units.values import quoted
 
 
 @combines(ONE_FORMAT, PREDICTED)

@@ -14,6 +14,7 @@ from lanescope.cli.options import (
     OutOption,
     StrictOption,
     WithinOption,
+    option,
 )
 from lanescope.cli.suite import SUITE_RULES, Common, run_benchmarks, sized
 from lanescope.cli.suite_options import (
@@ -31,7 +32,7 @@ from lanescope.cli.suite_options import (
     numbers,
     words,
 )
-from lanescope.cli.values import OneOf, option
+from lanescope.units.values import OneOf
 
 
 def _caches() -> type[StrEnum]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lanescope.cli.combinations import Needs, combines
-from lanescope.cli.options import JsonOption, size_option
-from lanescope.cli.values import Duration, File, Real, Value, Whole, option
+from lanescope.cli.options import JsonOption, option, size_option
+from lanescope.units.values import Duration, File, Real, Value, Whole
 
 if TYPE_CHECKING:
     from lanescope.model.overlap.question import Answer

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanescope.cli.combinations import Excludes, combines
-from lanescope.cli.options import JsonOption, OutOption, budget_option, part_option
-from lanescope.cli.values import Folder, option
+from lanescope.cli.options import JsonOption, OutOption, budget_option, option, part_option
+from lanescope.units.values import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

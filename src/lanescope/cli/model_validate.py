@@ -10,8 +10,8 @@ import typer
 
 from lanescope.cli.combinations import Excludes, combines
 from lanescope.cli.model import ParametersOption
-from lanescope.cli.options import JsonOption, OutOption, part_option
-from lanescope.cli.values import File, Value, option
+from lanescope.cli.options import JsonOption, OutOption, option, part_option
+from lanescope.units.values import File, Value
 
 if TYPE_CHECKING:
     from lanescope.model.transfer.parameters import LinkParameters

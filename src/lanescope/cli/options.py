@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanescope.cli.values import (
+from lanescope.units.values import (
     Duration,
     Folder,
     Percent,
@@ -15,7 +15,6 @@ from lanescope.cli.values import (
     Size,
     Value,
     Whole,
-    option,
 )
 
 if TYPE_CHECKING:
@@ -25,6 +24,27 @@ if TYPE_CHECKING:
 _MOST_PARTS = 1023
 #: Nobody waits longer for one set of copies.
 _LONGEST_BUDGET_SECONDS = 3600
+
+
+def option(value: Value, *names: str, metavar: str, help: str, shown: str | None = None) -> Any:
+    """Return an option that takes a kind of value.
+
+    Parameters
+    ----------
+    names
+        Other ones than the value's own.
+    shown
+        The default as a user would write it, for the help; None where that says it.
+    """
+    return typer.Option(
+        *names,
+        value.option,
+        metavar=metavar,
+        help=help if shown is None else f"{help.removesuffix('.')}; default {shown}.",
+        parser=value,
+        show_default=False,
+    )
+
 
 MachineOption = Annotated[
     str | None,

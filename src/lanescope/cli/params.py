@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from lanescope.cli.values import File, option
+from lanescope.cli.options import option
+from lanescope.units.values import File
 
 
 def params(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanescope.cli.combinations import ONE_FORMAT, Excludes, Needs, combines
-from lanescope.cli.options import CsvOption, JsonOption
+from lanescope.cli.options import CsvOption, JsonOption, option
 from lanescope.cli.report_watch import (
     FORMATS,
     PAGES,
@@ -18,8 +18,8 @@ from lanescope.cli.report_watch import (
     read_capture,
     report_watch,
 )
-from lanescope.cli.values import File, Folder, InFile, OneOf, option
 from lanescope.errors import InputError
+from lanescope.units.values import File, Folder, InFile, OneOf
 
 if TYPE_CHECKING:
     from lanescope.run.run import Run

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lanescope.cli.combinations import Excludes, combines
-from lanescope.cli.options import part_option
-from lanescope.cli.values import Folder, Sizes, Whole, Words, option
+from lanescope.cli.options import option, part_option
 from lanescope.errors import InputError, MissingPartError
+from lanescope.units.values import Folder, Sizes, Whole, Words
 
 if TYPE_CHECKING:
     from lanescope.machine import Machine

@@ -8,8 +8,8 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from lanescope.cli.options import budget_option, part_option, size_option, target_option
-from lanescope.cli.values import OneOf, Whole, option
+from lanescope.cli.options import budget_option, option, part_option, size_option, target_option
+from lanescope.units.values import OneOf, Whole
 
 Word = TypeVar("Word", bound=StrEnum)
 

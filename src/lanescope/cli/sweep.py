@@ -16,12 +16,13 @@ from lanescope.cli.options import (
     StrictOption,
     WithinOption,
     budget_option,
+    option,
     part_option,
     plan_of,
     size_option,
     target_option,
 )
-from lanescope.cli.values import OneOf, option
+from lanescope.units.values import OneOf
 
 _MEMORIES = ("pinned", "pageable")
 

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from lanescope.cli.combinations import Excludes, combines
-from lanescope.cli.options import ExpectGpusOption, ExpectOption, JsonOption, MachineOption
-from lanescope.cli.values import File, Folder, option
+from lanescope.cli.options import ExpectGpusOption, ExpectOption, JsonOption, MachineOption, option
 from lanescope.exit_codes import ExitCode
+from lanescope.units.values import File, Folder
 
 
 @combines(Excludes("--record", ("--machine",), "records this machine, --machine names another"))

@@ -14,10 +14,10 @@ import typer
 from lanescope.cli.combinations import Excludes, combines
 from lanescope.cli.ended import ProgramEnded
 from lanescope.cli.fault import report_fault
-from lanescope.cli.options import size_option
-from lanescope.cli.values import Duration, File, Folder, OneOf, Real, Whole, option
+from lanescope.cli.options import option, size_option
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
+from lanescope.units.values import Duration, File, Folder, OneOf, Real, Whole
 
 if TYPE_CHECKING:
     from lanescope.watch.assertions import Assertion

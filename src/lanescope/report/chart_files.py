@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lanescope.document.chart import Axis, Chart, Curve
 from lanescope.errors import InputError
-from lanescope.report.chart import Axis, Chart, Curve
 from lanescope.report.chart_plotly import subtitle
 from lanescope.report.chart_style import DASHES, LIMIT_DASH, MARKERS, colour
 from lanescope.report.chart_ticks import axis_title, ticks, x_values, y_values

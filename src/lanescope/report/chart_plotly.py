@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import log10
 
-from lanescope.report.chart import Axis, Chart, Curve
+from lanescope.document.chart import Axis, Chart, Curve
 from lanescope.report.chart_style import DASHES, LIMIT_DASH, MARKERS, colour
 from lanescope.report.chart_ticks import axis_title, ticks, value_text, x_values, y_values
 from lanescope.report.palette import translucent

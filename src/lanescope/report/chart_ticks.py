@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import ceil, floor, log2, log10
 
+from lanescope.document.chart import Axis, Chart
 from lanescope.experiment.sizes import is_decimal
-from lanescope.report.chart import Axis, Chart
 from lanescope.report.format import bytes_text, seconds_text
 
 _MOST_TICKS = 9

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lanescope.compression.results import ArrayResult
+from lanescope.document.chart import Axis, Chart, Curve
 from lanescope.errors import InputError
-from lanescope.report.chart import Axis, Chart, Curve
 
 #: Curves that can be told apart.
 _MOST_CURVES = 12

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from lanescope.compression.crossings import Crossing
 from lanescope.compression.speeds import speed
 from lanescope.compression.verdicts import path_text
+from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
 from lanescope.model.transfer.estimate import Estimate
-from lanescope.report.chart import INTERVAL, Axis, Chart, Curve
 
 RAW = "as it is"
 

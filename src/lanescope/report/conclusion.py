@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.measurement.result import Result, Status
-from lanescope.model.sms import sm_curves
 from lanescope.model.taruc import is_suite, plain_results
 from lanescope.model.taruc.points import bench_of
 from lanescope.report.format import count_text
 from lanescope.report.latency_rows import latency_rows, latency_sentence
 from lanescope.report.path_rows import PathRow, headline_results, path_rows
 from lanescope.report.small_text import small_conclusion
-from lanescope.report.sms_text import sms_conclusion
 from lanescope.report.taruc_text import taruc_conclusion
 from lanescope.run.run import Run, State
+from lanescope.studies.registry import study_named
 
 #: More names than this make a sentence that nobody reads.
 _MOST_NAMES = 3
@@ -39,8 +38,8 @@ def conclusion(run: Run) -> str:
     """Return the outcome of a run in a sentence or two; what is slow comes first."""
     if run.manifest.verb == "small":
         own = small_conclusion(run.results)
-    elif run.manifest.verb == "sms" and (curves := sm_curves(run.results)):
-        own = sms_conclusion(curves)
+    elif (study := study_named(run.manifest.verb)) and (sentence := study.conclusion(run)):
+        own = sentence
     elif any(map(is_suite, run.results)):
         own = taruc_conclusion(run)
     else:

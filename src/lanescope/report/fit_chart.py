@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
 from lanescope.errors import InputError
 from lanescope.model.transfer.fit import Residual, residuals
 from lanescope.model.transfer.parameters import LinkParameters, Way
 from lanescope.model.transfer.samples import Measured
-from lanescope.report.chart import INTERVAL, Axis, Chart, Curve
 from lanescope.report.format import bytes_text
 
 #: So many sizes are drawn, evenly spread over those that were cut into several numbers of streams.

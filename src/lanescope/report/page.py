@@ -8,9 +8,10 @@ from urllib.parse import quote
 from lanescope.diagnosis import diagnose
 from lanescope.experiment.taruc.benchmark import TITLES
 from lanescope.model.small import small_maps
-from lanescope.model.sms import sm_curves
 from lanescope.model.sweep import sweep_series
 from lanescope.model.taruc import is_suite, plain_results
+from lanescope.report.blocks_html import blocks_html, charts_of
+from lanescope.report.chart_plotly import chart_figure
 from lanescope.report.conclusion import headline_rows, state_sentence
 from lanescope.report.format import count_text
 from lanescope.report.html import items, section, text
@@ -30,7 +31,6 @@ from lanescope.report.page_machine import links_table, machine_notes, machine_su
 from lanescope.report.page_plots import plots_html, plots_script, run_figures
 from lanescope.report.page_points import open_points
 from lanescope.report.page_small import small_section
-from lanescope.report.page_sms import sms_figures, sms_section
 from lanescope.report.page_tables import raw_table, sweep_table, verdict_table
 from lanescope.report.page_taruc import taruc_page
 from lanescope.report.page_text import definition_list, method_list
@@ -41,6 +41,7 @@ from lanescope.report.topology_svg import topology_svg
 from lanescope.report.unmeasured import unmeasured
 from lanescope.run.export import run_csv
 from lanescope.run.run import Run
+from lanescope.studies.registry import study_named
 
 #: Classes of the banner.
 _KINDS = {
@@ -78,11 +79,11 @@ def page_html(run: Run, *, strict: bool = False) -> str:
     plain = plain_results(run.results)
     series = sweep_series(swept_results(plain))
     maps = small_maps(run.results)
-    curves = sm_curves(run.results)
+    study = study_named(manifest.verb)
+    blocks = study.report(run) if study is not None else ()
     crowded = bool(manifest.cases) and len(rows) > _MOST_PATHS_BESIDE_CASES
-    figures = (
-        run_figures(() if crowded else rows, series) + small_figures(maps) + sms_figures(curves)
-    )
+    figures = run_figures(() if crowded else rows, series) + small_figures(maps)
+    figures += [chart_figure(chart) for chart in charts_of(blocks)]
     found, sections, suite_figures = taruc_page(run, len(figures))
     wide = max(len(machine.gpus), len(machine.nodes)) > _NARROW_PARTS
     picture = f'<div class="picture{" wide" if wide else ""}">{topology_svg(machine)}</div>'
@@ -95,7 +96,7 @@ def page_html(run: Run, *, strict: bool = False) -> str:
         section("verdicts", "Paths and verdicts", _verdicts(paths, folded=crowded), _totals(run)),
         section("latencies", "Latencies", latency_table(latency_rows(plain))),
         section("sweep", f"{word} curves", sweep_table(series) if series else ""),
-        section("sms", "Fewest SMs", sms_section(curves)),
+        blocks_html(blocks),
         section("small", "Maps of small copies", small_section(maps)),
         section("plots", "Plots", plots_html(figures)),
         sections,
@@ -119,11 +120,11 @@ def _totals(run: Run) -> str:
 def _heading(verb: str) -> str:
     words: dict[str, str] = {
         "small": "Small copies",
-        "sms": "Fewest SMs",
         "taruc": "Topology, NUMA and contention",
         **{str(benchmark): title for benchmark, title in TITLES.items()},
     }
-    return words.get(verb, verb.capitalize())
+    study = study_named(verb)
+    return study.title if study is not None else words.get(verb, verb.capitalize())
 
 
 def _header(run: Run) -> str:

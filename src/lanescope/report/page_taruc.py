@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lanescope.document.chart import Chart
 from lanescope.experiment.taruc.benchmark import TITLES, Benchmark
 from lanescope.model.taruc import suite_of
 from lanescope.model.taruc.finding import Finding
 from lanescope.model.taruc.findings import findings
-from lanescope.report.chart import Chart
 from lanescope.report.chart_plotly import chart_figure
 from lanescope.report.format import count_text
 from lanescope.report.html import Column, Group, Markup, items, section, table, text

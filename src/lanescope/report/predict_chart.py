@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import log2
 
+from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
 from lanescope.model.overlap.methods import STREAMED, Method
 from lanescope.model.overlap.predictor import Prediction
 from lanescope.model.overlap.rank import Ranking
 from lanescope.model.overlap.words import method_text
-from lanescope.report.chart import INTERVAL, Axis, Chart, Curve
 from lanescope.report.predict_tables import workload_text
 
 #: Points for each doubling of the streams.

@@ -14,6 +14,7 @@ from lanescope.diagnosis import diagnose
 from lanescope.measurement.result import Result
 from lanescope.model.sweep import Series, sweep_series
 from lanescope.report import format as fmt
+from lanescope.report.blocks_text import renderables
 from lanescope.report.case_tables import case_parts, diagnosis_parts
 from lanescope.report.conclusion import state_sentence
 from lanescope.report.latency_rows import latency_rows
@@ -22,11 +23,11 @@ from lanescope.report.outcome import outcome
 from lanescope.report.path_rows import PathRow, bandwidth_rows
 from lanescope.report.set_total import total_sentences
 from lanescope.report.small_tables import small_tables
-from lanescope.report.sms_tables import sms_tables
 from lanescope.report.status_style import outcome_text, verdict_text
 from lanescope.report.taruc_text import taruc_text
 from lanescope.report.tree import machine_tree
 from lanescope.run.run import Run
+from lanescope.studies.registry import study_named
 
 #: Narrower terminals would cut the numbers off, then hide paths and verdicts.
 _LEAST_TABLE_WIDTH = 110
@@ -59,8 +60,8 @@ def run_tables(
         parts += case_parts(run.manifest.cases, run.results, mean=mean)
         if verbose:
             parts += _path_tables(run.results)
-    elif run.manifest.verb == "sms":
-        parts += sms_tables(run.results) + _not_measured_lines(run.results)
+    elif (study := study_named(run.manifest.verb)) is not None:
+        parts += [*renderables(study.report(run)), *_not_measured_lines(run.results)]
     elif shown := taruc_text(run):
         parts.append(shown)
     elif run.manifest.verb == "small":

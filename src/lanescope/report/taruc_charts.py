@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
+from lanescope.document.chart import PERCENTILES, Axis, Chart, Curve
 from lanescope.experiment import Operation
 from lanescope.experiment.taruc.benchmark import TITLES, Benchmark
 from lanescope.machine import Machine
@@ -12,7 +13,6 @@ from lanescope.model.taruc import Point, Series, suite_of
 from lanescope.model.taruc.panels import Panel, panels
 from lanescope.model.taruc.views import LOAD, RATE, VIEWS, View
 from lanescope.model.taruc.words import fields_text
-from lanescope.report.chart import PERCENTILES, Axis, Chart, Curve
 from lanescope.report.chart_notes import point_notes
 from lanescope.report.chart_panels import common_text, lowered, slugs, styled
 from lanescope.report.contention_charts import contention_charts

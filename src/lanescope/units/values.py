@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-import typer
-
 from lanescope.errors import InputError
 from lanescope.kinds import LONGEST_NAME
 
@@ -289,23 +287,3 @@ def _path(value: Value, text: str, wanted: str) -> Path:
             "that name"
         )
     return Path(text)
-
-
-def option(value: Value, *names: str, metavar: str, help: str, shown: str | None = None) -> Any:
-    """Return an option that takes a kind of value.
-
-    Parameters
-    ----------
-    names
-        Other ones than the value's own.
-    shown
-        The default as a user would write it, for the help; None where that says it.
-    """
-    return typer.Option(
-        *names,
-        value.option,
-        metavar=metavar,
-        help=help if shown is None else f"{help.removesuffix('.')}; default {shown}.",
-        parser=value,
-        show_default=False,
-    )

@@ -10,10 +10,9 @@ from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Engine, Memory, Place
 from lanescope.experiment.experiment import experiment_of
 from lanescope.experiment.grammar import parse_copies
-from lanescope.experiment.sms import paced_experiments, sms_experiments
 from lanescope.machine import machine_named
 from lanescope.measurement.sampling import Plan, measure_all
-from lanescope.model.sms import FULL_SHARE, sm_curves
+from lanescope.studies.sms import FULL_SHARE, paced_experiments, sm_curves, sms_experiments
 
 H200S = machine_named("h200-x2")
 

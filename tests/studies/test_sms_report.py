@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +12,10 @@ from rich.console import Console
 from lanescope.experiment import Copy, Engine, Memory, Place
 from lanescope.experiment.experiment import experiment_of
 from lanescope.measurement.result import Result, Source
-from lanescope.model.sms import SmCurve, SmPoint, sm_curves
+from lanescope.report.blocks_text import renderables
 from lanescope.report.conclusion import conclusion
-from lanescope.report.sms_tables import sms_tables
-from lanescope.report.sms_text import curve_sentence, kernel_text, sms_conclusion
 from lanescope.run.run import Run
+from lanescope.studies.sms import SmCurve, SmPoint, Sms, curve_sentence, kernel_text, sm_curves
 from tests.diagnosis.simulator import copy_result
 from tests.report import factory
 
@@ -31,6 +31,8 @@ def point(sms: int, gbs: float, copy: Copy) -> SmPoint:
     return SmPoint(sms, gbs, gbs * 0.99, gbs * 1.01, copy)
 
 
+G0, G1 = (Place(f"g{i}", Memory.DEVICE) for i in (0, 1))
+BACK = ((9, 100.0), (132, 396.0))
 FEW = point(9, 392.0, write(9, 16 << 10, 392.5))
 ALL = point(132, 396.2, write(132, 0))
 CURVE = SmCurve(("g0", "g1", "g0"), (FEW, ALL), 396.2, FEW)
@@ -57,8 +59,9 @@ def test_kernels_in_words(copy: Copy, words: str):
 
 
 def test_the_conclusion_names_every_path():
-    back = SmCurve(("g1", "g0", "g0"), (ALL,), 396.2, ALL)
-    assert sms_conclusion([CURVE, back]) == (
+    back = [(replace(write(sms, 0), source=G1, destination=G0), gbs) for sms, gbs in BACK]
+    run = run_of((write(132, 0), 396.0), (write(9, 16 << 10, 392.5), 392.0), *back)
+    assert Sms.conclusion(run) == (
         "SMs that carry 98 % of what kernels can. g0 writes to g1: 9, g0 reads from g1: 132."
     )
 
@@ -79,17 +82,17 @@ def run_of(*rates: tuple[Copy, float]) -> Run:
 def test_the_table_marks_each_number_once():
     run = run_of((write(132, 0), 396.0), (write(9, 16 << 10, 392.5), 392.0), (write(9, 0), 20.0))
     console = Console(file=io.StringIO(), width=180)
-    for part in sms_tables(run.results):
+    for part in renderables(Sms.report(run)):
         console.print(part)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     rows = [line.split() for line in text.splitlines() if "█" in line]
     assert [row[0] for row in rows] == ["9", "132"]
-    assert curve_sentence(sm_curves(run.results)[0]) in text
+    assert curve_sentence(sm_curves(run.results)[0]) in " ".join(text.split())
     assert "g0 writes to g1: 9" in conclusion(run)
 
 
 def test_a_run_that_measured_nothing_has_no_table():
     empty = factory.run_of([], factory.two_gpus(), verb="sms")
-    assert sms_tables(empty.results) == []
+    assert Sms.report(empty) == ()
     assert "SMs that carry" not in conclusion(empty)
     assert conclusion(empty)

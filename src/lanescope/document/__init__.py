@@ -1,0 +1,1 @@
+"""Reports as values: what a verb says, before anything draws or prints it."""

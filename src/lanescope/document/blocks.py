@@ -1,0 +1,190 @@
+"""The blocks that a report consists of. Values only: `lanescope.report` draws them.
+
+A verb returns blocks; a terminal, the page and a notebook show the same ones. Numbers stay
+numbers until they are drawn: a column says what they are, and so how they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from lanescope.document.chart import Chart
+
+
+class Style(StrEnum):
+    """How a sentence stands out."""
+
+    PLAIN = "plain"
+    STRONG = "strong"
+    QUIET = "quiet"
+    WARNING = "warning"
+
+
+class Tone(StrEnum):
+    """What a word says about what it stands at; never by colour alone."""
+
+    GOOD = "good"
+    BAD = "bad"
+    WRONG = "wrong"  # faster than can be
+    OPEN = "open"  # something is missing
+    QUIET = "quiet"
+    PREDICTED = "predicted"
+
+
+class Kind(StrEnum):
+    """What the numbers of a column are, and so how they are written."""
+
+    TEXT = "text"
+    COUNT = "count"
+    GBS = "GB/s"
+    SECONDS = "seconds"  # with the unit that suits each
+    BYTES = "bytes"
+    SHARE = "share"  # of 1, written in percent
+    HALF_WIDTH = "half-width"  # a share, written with ±
+    BAR = "bar"  # a share of 1, drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Two ends of a column's kind; None where unknown."""
+
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """A word that judges, with a sign for those who see no colours."""
+
+    word: str
+    tone: Tone
+    sign: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A badge with its reason, and what to do; None where nothing is."""
+
+    badge: Badge
+    reason: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a reader may type or paste."""
+
+    words: str
+
+
+#: A sentence, with code or badges in it where it has some.
+Words: TypeAlias = str | tuple["str | Code | Badge", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value of a table that needs more than its column says.
+
+    Attributes
+    ----------
+    below
+        Lines below the value that matter less.
+    hint
+        What a page shows where the value is pointed at.
+    mark
+        Stands behind the value; a note of the table says what it means.
+    """
+
+    value: Value
+    strong: bool = False
+    tone: Tone | None = None
+    below: tuple[str, ...] = ()
+    hint: str | None = None
+    mark: str = ""
+
+
+Value: TypeAlias = "str | int | float | Span | Badge | Judgement | Code | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    hint
+        What it means, in a sentence.
+    """
+
+    title: str
+    kind: Kind = Kind.TEXT
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows of a table under a heading; an empty heading shows none."""
+
+    rows: Sequence[Sequence[Value | Cell]]
+    heading: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; its first column names the row.
+
+    Attributes
+    ----------
+    notes
+        What marks and columns mean, below it.
+    """
+
+    title: str
+    columns: Sequence[Column]
+    groups: Sequence[Group]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A sentence or several."""
+
+    words: Words
+    style: Style = Style.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Bullets:
+    """Sentences that stand for themselves."""
+
+    items: Sequence[Words]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Terms and what is true of them."""
+
+    pairs: Sequence[tuple[str, Words]]
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Blocks that a page shows when they are asked for; a terminal leaves them out."""
+
+    summary: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Blocks under a heading; `key` is unique in a document."""
+
+    key: str
+    title: str
+    blocks: Sequence[Block] = field(default=())
+
+
+Block: TypeAlias = Text | Bullets | Facts | Table | Chart | Folded | Section

@@ -1,0 +1,150 @@
+"""Draws the blocks of a report on a terminal, as rich renderables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.table import Table as RichTable
+from rich.text import Text as RichText
+
+from lanescope.document.blocks import (
+    Badge,
+    Block,
+    Bullets,
+    Cell,
+    Code,
+    Column,
+    Facts,
+    Judgement,
+    Kind,
+    Section,
+    Style,
+    Table,
+    Text,
+    Tone,
+    Words,
+)
+from lanescope.report.values import cell_of, is_number, pieces, value_text
+
+_STYLES = {
+    Style.PLAIN: "",
+    Style.STRONG: "bold",
+    Style.QUIET: "dim",
+    Style.WARNING: "bold yellow",
+}
+_TONES = {
+    Tone.GOOD: "green",
+    Tone.BAD: "bold red",
+    Tone.WRONG: "bold red",
+    Tone.OPEN: "yellow",
+    Tone.QUIET: "dim",
+    Tone.PREDICTED: "cyan",
+}
+_BAR_COLUMNS = 32
+
+
+def renderables(blocks: Sequence[Block]) -> Iterator[RenderableType]:
+    """Yield what a terminal shows of blocks; it has no charts, and what is folded stays so."""
+    for block in blocks:
+        if isinstance(block, Text):
+            yield _words(block.words, _STYLES[block.style])
+        elif isinstance(block, Bullets):
+            yield from map(_words, block.items)
+        elif isinstance(block, Facts):
+            yield from (_words((f"{term}: ", *pieces(words))) for term, words in block.pairs)
+        elif isinstance(block, Table):
+            yield TableOrLines(block)
+            yield from (RichText(note, "dim italic") for note in block.notes)
+        elif isinstance(block, Section):
+            yield from renderables(block.blocks)
+            yield ""
+
+
+@dataclass(frozen=True)
+class TableOrLines:
+    """A table; where a terminal is too narrow for it, a line for each row says the same."""
+
+    table: Table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield one of the two."""
+        made = _rich_table(self.table)
+        if Measurement.get(console, options.update(max_width=10_000), made).minimum <= (
+            options.max_width
+        ):
+            yield made
+        else:
+            yield RichText(self.table.title)
+            yield from _lines(self.table)
+
+
+def _rich_table(table: Table) -> RichTable:
+    made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=table.title, title_justify="left")
+    for column in table.columns:
+        wraps = column.kind is Kind.TEXT
+        made.add_column(
+            "" if column.kind is Kind.BAR else column.title,
+            justify="right" if is_number(column) else "left",
+            no_wrap=not wraps,
+        )
+    for group in table.groups:
+        if group.heading:
+            made.add_row(RichText(group.heading, "bold"))
+        for row in group.rows:
+            cells = [cell_of(value) for value in row]
+            shown = (_cell(c, cell) for c, cell in zip(table.columns, cells, strict=True))
+            made.add_row(*shown, style="bold" if cells[0].strong else "")
+    return made
+
+
+def _lines(table: Table) -> Iterator[RichText]:
+    """Each row as text that wraps at any width: its name, then each value with its title."""
+    for group in table.groups:
+        for row in group.rows:
+            first, *rest = (cell_of(value) for value in row)
+            line = _cell(table.columns[0], first)
+            for column, cell in zip(table.columns[1:], rest, strict=True):
+                if column.kind is not Kind.BAR and cell.value is not None:
+                    line = RichText.assemble(line, f"; {column.title} ", _cell(column, cell))
+            yield line
+
+
+def _cell(column: Column, cell: Cell) -> RichText:
+    if column.kind is Kind.BAR:
+        share = cell.value if isinstance(cell.value, float) else 0.0
+        return RichText("█" * round(min(share, 1.0) * _BAR_COLUMNS))
+    if isinstance(cell.value, Judgement):
+        return _judgement(cell.value)
+    text = RichText(value_text(column, cell.value) + cell.mark)
+    if cell.value is None:
+        text.stylize("dim")
+    elif cell.tone is not None:
+        text.stylize(_TONES[cell.tone])
+    elif cell.strong:
+        text.stylize("bold")
+    for line in cell.below:
+        text.append(f"\n{line}", "dim")
+    return text
+
+
+def _judgement(value: Judgement) -> RichText:
+    text = RichText.assemble((f"{value.badge.word}: ", _TONES[value.badge.tone]), value.reason)
+    if value.remedy:
+        text.append(f" → {value.remedy}")
+    return text
+
+
+def _words(words: Words, style: str = "") -> RichText:
+    text = RichText(style=style)
+    for piece in pieces(words):
+        if isinstance(piece, Code):
+            text.append(piece.words, "cyan")
+        elif isinstance(piece, Badge):
+            text.append(piece.word, _TONES[piece.tone])
+        else:
+            text.append(piece)
+    return text

@@ -1,0 +1,57 @@
+"""How a value of a column is written; see `lanescope.document.blocks`."""
+
+from __future__ import annotations
+
+from lanescope.document.blocks import Badge, Cell, Code, Column, Judgement, Kind, Span, Value, Words
+from lanescope.report.format import (
+    MISSING,
+    bytes_text,
+    gbs_text,
+    half_width_text,
+    percent_text,
+    seconds_text,
+    spread_text,
+    time_spread_text,
+)
+
+_WRITTEN = {
+    Kind.GBS: gbs_text,
+    Kind.SECONDS: seconds_text,
+    Kind.BYTES: bytes_text,
+    Kind.SHARE: percent_text,
+    Kind.HALF_WIDTH: half_width_text,
+}
+
+
+def value_text(column: Column, value: Value) -> str:
+    """Return a value as its column writes it; `MISSING` for None."""
+    if value is None:
+        return MISSING
+    if isinstance(value, Span):
+        spread = time_spread_text if column.kind is Kind.SECONDS else spread_text
+        return spread(value.low, value.high)
+    if isinstance(value, Judgement):
+        remedy = f" → {value.remedy}" if value.remedy else ""
+        return f"{value.badge.word}: {value.reason}{remedy}"
+    if isinstance(value, Badge):
+        return value.word
+    if isinstance(value, Code):
+        return value.words
+    if isinstance(value, str):
+        return value
+    return _WRITTEN.get(column.kind, str)(value)
+
+
+def is_number(column: Column) -> bool:
+    """Whether a column's values stand right-aligned."""
+    return column.kind not in (Kind.TEXT, Kind.BAR)
+
+
+def cell_of(value: Value | Cell) -> Cell:
+    """Return a value as a cell."""
+    return value if isinstance(value, Cell) else Cell(value)
+
+
+def pieces(words: Words) -> tuple[str | Code | Badge, ...]:
+    """Return a sentence as its pieces."""
+    return (words,) if isinstance(words, str) else words

@@ -1,0 +1,1 @@
+"""Studies: a file each, with its options, what it measures, what it concludes and its report."""

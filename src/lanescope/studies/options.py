@@ -1,0 +1,20 @@
+"""Options that several studies have."""
+
+from __future__ import annotations
+
+from lanescope.studies.study import Option
+from lanescope.units.values import Size, Whole
+
+#: No machine that is known has more of one kind.
+MOST_PARTS = 1023
+
+
+def gpu_option(help: str) -> Option:
+    """Return the option for numbers of GPUs."""
+    value = Whole("--gpu", 0, MOST_PARTS, "more are in no machine")
+    return Option(value, "N", f"{help}; may be repeated.", repeated=True)
+
+
+def size_option(help: str, default: str) -> Option:
+    """Return the option for the size of copies."""
+    return Option(Size("--size"), "SIZE", help, default)

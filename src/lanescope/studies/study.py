@@ -1,0 +1,193 @@
+"""What a study is, and how its options become a command line and a Python call.
+
+A study is a frozen dataclass. Its fields are its options: each is annotated with its type, for
+Python programs, and with an `Option`, for the command line. It plans experiments, may plan more
+once these are measured, and says what the results mean: in one sentence, and as a report.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from lanescope.document.blocks import Block
+from lanescope.experiment import Experiment
+from lanescope.experiment.case import Case
+from lanescope.kinds import StrPath
+from lanescope.machine import Machine
+from lanescope.measurement.result import Result
+from lanescope.measurement.sampling import Plan
+from lanescope.run.run import Run
+from lanescope.running import Progress, Setup, resolve_machine, run_experiments
+from lanescope.units.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How an option of a study stands on the command line.
+
+    Attributes
+    ----------
+    value
+        Its name, and what its text may be.
+    default
+        The default as a user would write it; None where the help says it.
+    repeated
+        Whether it may be given several times.
+    """
+
+    value: Value
+    metavar: str
+    help: str
+    default: str | None = None
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a study measures on a machine.
+
+    Attributes
+    ----------
+    notes, cases, missing, unmeasured
+        See `lanescope.run.run.Manifest`.
+    """
+
+    experiments: Sequence[Experiment]
+    notes: tuple[str, ...] = ()
+    cases: tuple[Case, ...] = ()
+    missing: tuple[str, ...] = ()
+    unmeasured: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """Something to find out about a machine.
+
+    Attributes
+    ----------
+    verb
+        Its name on the command line, and in run folders.
+    title
+        The heading of its report, before `` of`` and the machine's name.
+    sampling
+        How precisely to measure where nobody says it.
+    of_what
+        What gets the sampling time, for the help: ``one kernel``.
+    predicted
+        Whether it can be carried out for a described machine.
+    """
+
+    verb: ClassVar[str]
+    title: ClassVar[str]
+    sampling: ClassVar[Plan] = Plan()
+    of_what: ClassVar[str] = "one case"
+    predicted: ClassVar[bool] = True
+
+    def work(self, machine: Machine) -> Work:
+        """Return what to measure.
+
+        Raises
+        ------
+        InputError
+            If the machine has not what it takes, or an option does not fit it.
+        """
+        raise NotImplementedError
+
+    def further(self, machine: Machine, results: Sequence[Result]) -> Sequence[Experiment]:
+        """Return what to measure next, once there are results; nothing as a rule."""
+        return ()
+
+    @classmethod
+    def conclusion(cls, run: Run) -> str | None:
+        """Return what a run found in a sentence; None where its verdicts say it all."""
+        return None
+
+    @classmethod
+    def report(cls, run: Run) -> Sequence[Block]:
+        """Return what a run found as blocks; nothing where there are no results."""
+        raise NotImplementedError
+
+
+def run_study(
+    study: Study,
+    machine: Machine | StrPath | None = None,
+    *,
+    plan: Plan | None = None,
+    allow_busy: bool = False,
+    out: StrPath | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Carry out a study and return its run; see `lanescope.check` for the parameters."""
+    plan = (plan or study.sampling).begun()
+    resolved = resolve_machine(machine)
+    work = study.work(resolved)
+
+    def then(results: Sequence[Result]) -> Sequence[Experiment]:
+        return study.further(resolved, results)
+
+    plans_more = type(study).further is not Study.further
+    setup = Setup(
+        study.verb,
+        allow_busy,
+        out,
+        progress,
+        notes=work.notes,
+        cases=work.cases,
+        then=then if plans_more else None,
+        missing=work.missing,
+        unmeasured=work.unmeasured,
+    )
+    return run_experiments(resolved, work.experiments, plan, setup)
+
+
+_COMMON = """
+    The other parameters and the result are those of `lanescope.check`.
+    """
+
+
+def study_function(study: type[Study]) -> Callable[..., Run]:
+    """Return a study as a function, with its options and those of every study as parameters."""
+    shared = inspect.signature(run_study, eval_str=True).parameters
+    first, *others = list(shared.values())[1:]
+    own = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+        for name, default, hint, _ in _fields(study)
+    ]
+
+    def call(machine: Machine | StrPath | None = None, **given: Any) -> Run:
+        common = {name: given.pop(name) for name in list(given) if name in shared}
+        return run_study(study(**given), machine, **common)
+
+    parameters = [first, *own, *others]
+    about = (study.__doc__ or "").replace(
+        "Attributes\n    ----------", "Parameters\n    ----------"
+    )
+    call.__name__ = call.__qualname__ = study.verb
+    call.__doc__ = about.rstrip() + "\n" + _COMMON
+    call.__signature__ = inspect.Signature(parameters, return_annotation=Run)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": Run}
+    return call
+
+
+def options_of(study: type[Study]) -> Iterator[tuple[str, Any, Option]]:
+    """Yield the name, the default and the option of each field of a study."""
+    yield from ((name, default, about) for name, default, _, about in _fields(study) if about)
+
+
+def _fields(study: type[Study]) -> Iterator[tuple[str, Any, Any, Option | None]]:
+    """Each field with its default, its type, and how it stands on the command line."""
+    hints = typing.get_type_hints(study, include_extras=True)
+    for field in dataclasses.fields(study):
+        plain, *extras = typing.get_args(hints[field.name]) or (hints[field.name],)
+        about = next((one for one in extras if isinstance(one, Option)), None)
+        if about is None:
+            yield field.name, field.default, hints[field.name], None
+        else:
+            kept = tuple(one for one in extras if one is not about)
+            hint = Annotated[(plain, *kept)] if kept else plain
+            yield field.name, field.default, hint, about
