@@ -9,7 +9,7 @@ from dataclasses import replace
 from lanescope.backend.base import Backend
 from lanescope.backend.memory import free_bytes
 from lanescope.errors import InputError
-from lanescope.experiment import Experiment, Memory, Submission
+from lanescope.experiment import Experiment, Memory
 from lanescope.experiment.cases import CaseOptions, build_cases, choose
 from lanescope.experiment.catalogue import (
     CHECK_BYTES,
@@ -30,7 +30,6 @@ from lanescope.experiment.requirements import (
 )
 from lanescope.experiment.sizes import Size, doubling_sizes, size_of
 from lanescope.experiment.sm import sm_shapes
-from lanescope.experiment.small import COUNTS, small_experiments, stepped_sizes
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
@@ -44,6 +43,7 @@ from lanescope.running import (
     resolve_machine,
     run_experiments,
 )
+from lanescope.studies.small import Small
 from lanescope.studies.sms import Sms
 from lanescope.studies.study import study_function
 
@@ -281,48 +281,7 @@ def latency(
     return run_experiments(resolved, experiments, plan, Setup("latency", allow_busy, out, progress))
 
 
-def small(
-    machine: Machine | StrPath | None = None,
-    *,
-    sizes: Sequence[Size] | None = None,
-    counts: Sequence[int] = COUNTS,
-    methods: Sequence[Submission] = tuple(Submission),
-    gpus: int | Sequence[int] | None = None,
-    plan: Plan | None = None,
-    allow_busy: bool = False,
-    out: StrPath | None = None,
-    progress: Progress | None = None,
-) -> Run:
-    """Map small copies between host and GPU, each way; see `small_experiments`.
-
-    Parameters
-    ----------
-    sizes
-        Bytes of a piece; None goes from 4 B to 4 MiB by steps of four.
-    counts
-        Numbers of pieces.
-    methods
-        Ways of handing them over.
-    gpus
-        Numbers of the GPUs; None takes the first.
-
-    The other parameters and the result are those of `check`. A described machine
-    cannot be mapped: nothing predicts what a call costs.
-    """
-    plan = (plan or Plan(0.01, 0.05)).begun()
-    resolved = resolve_machine(machine)
-    if not resolved.gpus or resolved.described:
-        raise missing_part(
-            resolved,
-            f"machine {resolved.name!r} has no GPU here to copy to and from; "
-            "'lanescope check' measures host memory",
-        )
-    chosen = stepped_sizes() if sizes is None else [size_of(size) for size in sizes]
-    experiments = small_experiments(resolved, chosen_gpus(resolved, gpus), chosen, counts, methods)
-    setup = Setup("small", allow_busy, out, progress)
-    return run_experiments(resolved, experiments, plan, setup)
-
-
+small = study_function(Small)
 sms = study_function(Sms)
 
 

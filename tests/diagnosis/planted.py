@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from lanescope.diagnosis import Diagnosis, diagnose
+from lanescope.diagnosis import diagnose
+from lanescope.document.finding import Finding
 from lanescope.experiment import Copy, Experiment
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
 from tests.diagnosis.simulator import Fault
 
 
-def only(machine: Machine, results: list[Result]) -> Diagnosis:
+def only(machine: Machine, results: list[Result]) -> Finding:
     found = diagnose(machine, results)
     assert len(found) == 1, [d.sentence for d in found]
     assert all((found[0].sentence, found[0].evidence, found[0].confirm, found[0].remedy))

@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 
 from lanescope.experiment import Submission
-from lanescope.model.small import (
+from lanescope.model.sweep import sweep_series
+from lanescope.studies.small_maps import (
     Regime,
     SmallCell,
     inversions,
@@ -14,7 +15,6 @@ from lanescope.model.small import (
     small_maps,
     submit_shares,
 )
-from lanescope.model.sweep import sweep_series
 from tests.small_samples import seconds_of, small_results, without
 
 SINGLE, BATCH, KERNEL, MAPPED = (

@@ -8,7 +8,7 @@ from lanescope.experiment import Submission
 from lanescope.experiment.small import small_experiments
 from lanescope.machine import discover
 from lanescope.measurement.sampling import Plan, measure_all
-from lanescope.model.small import small_maps
+from lanescope.studies.small_maps import small_maps
 from tests.native.test_gpu import GPUS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]

@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from lanescope.experiment.case import Case
-from lanescope.report.case_tables import case_parts
+from lanescope.report.blocks_text import renderables
+from lanescope.report.case_blocks import case_blocks
 from lanescope.report.tables import run_tables
 from lanescope.run.run import Run
 from tests.diagnosis.simulator import nvswitched
@@ -27,7 +28,7 @@ HOST, PAIRS, BOTH, ALL, LATENCY = (
 
 def printed(run: Run, *, mean: bool = False) -> str:
     console = Console(file=io.StringIO(), width=180)
-    for part in case_parts(run.manifest.cases, run.results, mean=mean):
+    for part in renderables(case_blocks(run.manifest.cases, run.results, mean=mean)):
         console.print(part)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
@@ -89,7 +90,7 @@ def test_the_sum_over_copies_holds_the_worst_verdict():
 def test_what_does_not_apply_says_why():
     text = printed(factory.bench_run(nvswitched(1), (HOST, PAIRS)))
     assert f"{PAIRS}  Each GPU reads from each other, pair by pair.\n" in text
-    assert text.count("not applicable: it takes two GPUs or more") == 1
+    assert text.count("Not applicable: it takes two GPUs or more") == 1
 
 
 def test_an_unfinished_run_shows_what_it_has():
@@ -116,4 +117,4 @@ def test_a_run_of_cases_shows_its_notes_and_with_verbose_every_copy():
 
 def test_a_run_without_cases_prints_none():
     assert printed(factory.run_of([], factory.two_gpus())) == ""
-    assert list(case_parts([Case("a", "b", ())], []))[1:] == [""]
+    assert list(renderables(case_blocks([Case("a", "b", ())], [])))[1:] == [""]

@@ -35,7 +35,6 @@ from lanescope.cli import (
     peer,
     report,
     reproduce,
-    small,
     sweep,
     topo,
     watch,
@@ -48,6 +47,7 @@ from lanescope.cli.terminal_text import tolerant_streams, visible
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
 from lanescope.machine.device_order import number_by_address
+from lanescope.studies.small import Small
 from lanescope.studies.sms import Sms
 
 app = typer.Typer(
@@ -78,7 +78,7 @@ app.add_typer(model_app, name="model")
 VERBS: tuple[tuple[typer.Typer, str, Callable[..., None]], ...] = (
     (bench_app, "sweep", sweep.sweep),
     (bench_app, "latency", latency.latency),
-    (bench_app, "small", small.small),
+    (bench_app, "small", command_of(Small)),
     (bench_app, "sms", command_of(Sms)),
     (bench_app, "compress", compress.compress),
     (bench_app, "overhead", overhead.overhead),

@@ -1,46 +1,11 @@
-"""The type of a diagnosis, and how its numbers are written."""
+"""How the numbers of diagnoses are written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 #: A list of more names than this is cut: nobody reads it to the end.
 _MOST_NAMES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """A likely cause for what a run has shown.
-
-    Attributes
-    ----------
-    kind
-        Stable identifier: ``trained-down``, ``far-numa``, ``slow-gpu``, ``slow-pair``,
-        ``host-memory-bound``, ``staged-through-host``, ``iommu-or-acs`` or
-        ``asymmetric-opposing``.
-    sentence
-        What is wrong, in plain words, with the parts named.
-    evidence
-        The numbers that show it, a line each.
-    confirm
-        Shell command that confirms it.
-    remedy
-        What to do.
-    parts
-        The parts of the machine at fault or affected, such as ``("g1",)``.
-    fault
-        Whether a part is worse than it should be, so that a check fails; otherwise
-        it is how this machine is built, and to be counted on.
-    """
-
-    kind: str
-    sentence: str
-    evidence: tuple[str, ...]
-    confirm: str
-    remedy: str
-    parts: tuple[str, ...]
-    fault: bool
 
 
 def names(parts: Iterable[str], last: str = "and") -> str:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median_high
 
-from lanescope.diagnosis.diagnosis import Diagnosis, cut, in_order, names, percent_below
+from lanescope.diagnosis.diagnosis import cut, in_order, names, percent_below
 from lanescope.diagnosis.matrix import Matrix
 from lanescope.diagnosis.seen import Seen
 from lanescope.diagnosis.topology import lspci_of, narrowest_gbs, shared_by_only
+from lanescope.document.finding import Finding
 
 #: Likes differ by 1 to 2 % on healthy machines; 5 % is beyond noise and worth a look.
 PEER_SHARE = 0.95
 
 
-def slow_gpus(matrix: Matrix, explained: frozenset[str]) -> tuple[Diagnosis, ...]:
+def slow_gpus(matrix: Matrix, explained: frozenset[str]) -> tuple[Finding, ...]:
     """Return a diagnosis for each GPU that is slower than GPUs with the same kind of link.
 
     Parameters
@@ -59,13 +60,13 @@ def _likes(matrix: Matrix, down: bool, explained: frozenset[str]) -> list[list[S
 
 def _diagnosis(
     matrix: Matrix, slow: dict[str, list[tuple[Seen, float]]], shared: str | None
-) -> Diagnosis:
+) -> Finding:
     gpus = in_order(slow)
     worst, usual = min(
         (pair for pairs in slow.values() for pair in pairs), key=lambda pair: pair[0].gbs / pair[1]
     )
     only = f" They are all the measured GPUs below {shared}." if shared else ""
-    return Diagnosis(
+    return Finding(
         kind="slow-gpu",
         sentence=f"Copies between the host and {names(gpus)} are up to "
         f"{percent_below(worst.gbs, usual)} slower than those of the other GPUs with the same "

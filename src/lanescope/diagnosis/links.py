@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lanescope.diagnosis.diagnosis import Diagnosis, cut, in_order, names
+from lanescope.diagnosis.diagnosis import cut, in_order, names
 from lanescope.diagnosis.matrix import Matrix
 from lanescope.diagnosis.seen import Seen
 from lanescope.diagnosis.topology import above, below, lspci_of, pcie_link_of
+from lanescope.document.finding import Finding
 from lanescope.machine import Link, PcieLink
 from lanescope.machine.pcie import payload_gbs
 
@@ -21,7 +22,7 @@ _LIKE_LINK = (0.85, 1.02)
 _STEP_SHARE = 0.75
 
 
-def trained_down(matrix: Matrix) -> tuple[Diagnosis, ...]:
+def trained_down(matrix: Matrix) -> tuple[Finding, ...]:
     """Return a diagnosis for each PCIe link that is trained down, in speed or width."""
     told = {
         link.b: states for link in matrix.machine.links if (states := tuple(_told(matrix, link)))
@@ -95,7 +96,7 @@ def _fits(seen: Seen, limits_gbs: tuple[float, float]) -> bool:
     return like and own is not None and slower < _STEP_SHARE * own
 
 
-def _from_state(matrix: Matrix, part: str, states: tuple[str, ...]) -> Diagnosis:
+def _from_state(matrix: Matrix, part: str, states: tuple[str, ...]) -> Finding:
     above_it = above(matrix.machine, part)[0]
     return _diagnosis(
         matrix,
@@ -105,7 +106,7 @@ def _from_state(matrix: Matrix, part: str, states: tuple[str, ...]) -> Diagnosis
     )
 
 
-def _from_rates(matrix: Matrix, inferred: dict[str, tuple[str, ...]]) -> Iterator[Diagnosis]:
+def _from_rates(matrix: Matrix, inferred: dict[str, tuple[str, ...]]) -> Iterator[Finding]:
     machine, left = matrix.machine, dict(inferred)
     for switch in dict.fromkeys(above(machine, gpu)[0] for gpu in inferred):
         gpus = in_order(g for g in below(machine, (switch,)) if matrix.best_host_copies(g))
@@ -127,7 +128,7 @@ def _seen_at_best(matrix: Matrix, gpu: str) -> bool:
     return any((e.generation, e.width) == (best.generation, best.width) for e in states)
 
 
-def _guess(matrix: Matrix, part: str, gpus: tuple[str, ...], labels: tuple[str, ...]) -> Diagnosis:
+def _guess(matrix: Matrix, part: str, gpus: tuple[str, ...], labels: tuple[str, ...]) -> Finding:
     link = pcie_link_of(matrix.machine, part)
     best = "more" if link is None or link.pcie is None else _label(link.pcie.at_best())
     return _diagnosis(
@@ -147,8 +148,8 @@ def _rates(matrix: Matrix, parts: tuple[str, ...]) -> tuple[str, ...]:
 
 def _diagnosis(
     matrix: Matrix, sentence: str, evidence: tuple[str, ...], parts: tuple[str, ...]
-) -> Diagnosis:
-    return Diagnosis(
+) -> Finding:
+    return Finding(
         kind="trained-down",
         sentence=sentence,
         evidence=evidence,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lanescope.diagnosis.diagnosis import Diagnosis, in_order, names, percent_below
+from lanescope.diagnosis.diagnosis import in_order, names, percent_below
 from lanescope.diagnosis.matrix import Matrix, Run
 from lanescope.diagnosis.seen import Seen
+from lanescope.document.finding import Finding
 from lanescope.experiment.limit import limits
 from lanescope.machine import LinkKind, Machine
 from lanescope.measurement.verdict import EXPECTED_SHARE
@@ -37,7 +38,7 @@ class _Together:
 
 def host_memory_bound(
     matrix: Matrix, explained: frozenset[str], known: frozenset[str]
-) -> tuple[Diagnosis, ...]:
+) -> tuple[Finding, ...]:
     """Return a diagnosis for each node whose memory holds all GPUs back together.
 
     Parameters
@@ -107,7 +108,7 @@ def _bound(matrix: Matrix, found: _Together) -> bool:
     return found.share < _SMALL_LOSS_SHARE and like_memory
 
 
-def _diagnosis(matrix: Matrix, found: _Together) -> Diagnosis:
+def _diagnosis(matrix: Matrix, found: _Together) -> Finding:
     gpus, node = in_order(s.gpu for s in found.copies), matrix.machine.node(int(found.node[1:]))
     known = [
         f"host threads copy {rate:.0f} GB/s within {found.node}, read and written together"
@@ -116,7 +117,7 @@ def _diagnosis(matrix: Matrix, found: _Together) -> Diagnosis:
     ]
     if node.memory_gbs:
         known.append(f"peak of the memory of {found.node}: {node.memory_gbs:.0f} GB/s")
-    return Diagnosis(
+    return Finding(
         kind="host-memory-bound",
         sentence=f"{names(gpus)} each reach their links alone, but together they get "
         f"{percent_below(found.gbs, found.expected_gbs)} less than their links carry: the memory "

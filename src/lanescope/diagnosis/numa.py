@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from lanescope.diagnosis.diagnosis import Diagnosis, cut, in_order, names, percent_below
+from lanescope.diagnosis.diagnosis import cut, in_order, names, percent_below
 from lanescope.diagnosis.matrix import Matrix
 from lanescope.diagnosis.seen import Seen
+from lanescope.document.finding import Finding
 
 #: A far node always costs some latency; only more than this is worth binding a program for.
 _FAR_SHARE = 0.90
@@ -14,7 +15,7 @@ _NEAR_SHARE = 0.95
 _Pair = tuple[Seen, Seen]  # the slower copy and the faster one
 
 
-def far_numa(matrix: Matrix) -> tuple[Diagnosis, ...]:
+def far_numa(matrix: Matrix) -> tuple[Finding, ...]:
     """Return a diagnosis for each pair of nodes where the choice matters to some GPUs."""
     far: dict[tuple[str, str], list[_Pair]] = {}
     wrong: dict[tuple[str | None, str], list[_Pair]] = {}
@@ -41,7 +42,7 @@ def far_numa(matrix: Matrix) -> tuple[Diagnosis, ...]:
     )
 
 
-def _wrong(matrix: Matrix, near: str | None, best: str, pairs: list[_Pair]) -> Diagnosis:
+def _wrong(matrix: Matrix, near: str | None, best: str, pairs: list[_Pair]) -> Finding:
     gpus = names(_gpus(pairs))
     if near is None:
         what = f"The machine does not tell which node is near {gpus}, but {best} is the faster one"
@@ -50,19 +51,19 @@ def _wrong(matrix: Matrix, near: str | None, best: str, pairs: list[_Pair]) -> D
     return _diagnosis(matrix, what, best, (best if near is None else near), pairs)
 
 
-def _far(matrix: Matrix, near: str, node: str, pairs: list[_Pair]) -> Diagnosis:
+def _far(matrix: Matrix, near: str, node: str, pairs: list[_Pair]) -> Finding:
     gpus = _gpus(pairs)
     verb = "is" if len(gpus) == 1 else "are"
     what = f"{names(gpus)} {verb} near {near} and slower from and to {node}"
     return _diagnosis(matrix, what, near, node, pairs)
 
 
-def _diagnosis(matrix: Matrix, what: str, best: str, node: str, pairs: list[_Pair]) -> Diagnosis:
+def _diagnosis(matrix: Matrix, what: str, best: str, node: str, pairs: list[_Pair]) -> Finding:
     slow, fast = min(pairs, key=lambda pair: pair[0].gbs / pair[1].gbs)
     gpus = _gpus(pairs)
     addresses = [matrix.machine.gpu(int(gpu[1:])).pci_address for gpu in gpus]
     files = " ".join(f"/sys/bus/pci/devices/{a.lower()}/numa_node" for a in addresses if a)
-    return Diagnosis(
+    return Finding(
         kind="far-numa",
         sentence=f"{what}: memory of the wrong node costs up to "
         f"{percent_below(slow.gbs, fast.gbs)}.",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import fmean
 
-from lanescope.diagnosis.diagnosis import Diagnosis, cut, in_order, names
+from lanescope.diagnosis.diagnosis import cut, in_order, names
 from lanescope.diagnosis.matrix import Matrix, Run
 from lanescope.diagnosis.memory import link_limits
 from lanescope.diagnosis.seen import Seen
+from lanescope.document.finding import Finding
 
 #: One GPU on its own link loses 6 to 9 % in both directions, nearly alike; two GPUs on an
 #: H200 host were 25 % apart. In between lies what different packet sizes can do.
@@ -56,7 +57,7 @@ class _Opposing:
 
 def asymmetric_opposing(
     matrix: Matrix, explained: frozenset[str]
-) -> tuple[tuple[Diagnosis, ...], frozenset[str]]:
+) -> tuple[tuple[Finding, ...], frozenset[str]]:
     """Return a diagnosis of experiments with an unequal loss, and those experiments' names.
 
     Parameters
@@ -95,12 +96,12 @@ def _kept(matrix: Matrix, seen: Seen, bound: float | None) -> _Kept | None:
     return _Kept(seen, share, min(1.0, share / min(1.0, bound / own_bound)))
 
 
-def _diagnosis(found: list[_Opposing]) -> Diagnosis:
+def _diagnosis(found: list[_Opposing]) -> Finding:
     worst = max(found, key=lambda o: o.apart)
     gpus, nodes = (in_order(getattr(k.seen, end) for k in worst.copies) for end in ("gpu", "host"))
     loser, winner = ("host to device", "device to host")[:: 1 if worst.reads_lose else -1]
     low, high = (worst.down, worst.up)[:: 1 if worst.reads_lose else -1]
-    return Diagnosis(
+    return Finding(
         kind="asymmetric-opposing",
         sentence=f"With {names(gpus)} copying both ways at once, {loser} keeps {_mean(low)} of "
         f"its rate alone and {winner} {_mean(high)}. {_why(worst.reads_lose, gpus, nodes)} "

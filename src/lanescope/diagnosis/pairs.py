@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from lanescope.diagnosis.diagnosis import Diagnosis, cut, in_order, names, percent_below
+from lanescope.diagnosis.diagnosis import cut, in_order, names, percent_below
 from lanescope.diagnosis.gpus import slower_than_others
 from lanescope.diagnosis.matrix import Matrix
 from lanescope.diagnosis.peers import Pairs, over_nvlink, peer_copies
 from lanescope.diagnosis.seen import Seen
+from lanescope.document.finding import Finding
 from lanescope.experiment.limit import route
 from lanescope.machine import Link, Machine, NvLink
 
 _Slow = list[tuple[Seen, float]]
 
 
-def slow_pairs(matrix: Matrix, explained: frozenset[str], known: Pairs) -> tuple[Diagnosis, ...]:
+def slow_pairs(matrix: Matrix, explained: frozenset[str], known: Pairs) -> tuple[Finding, ...]:
     """Return a diagnosis for each slow pair, or for the one GPU that all of them share.
 
     Parameters
@@ -75,7 +76,7 @@ def _short_bundles(machine: Machine) -> dict[str, tuple[NvLink, int]]:
     return short
 
 
-def _short(matrix: Matrix, gpu: str, bundle: tuple[NvLink, int], slow: _Slow) -> Diagnosis:
+def _short(matrix: Matrix, gpu: str, bundle: tuple[NvLink, int], slow: _Slow) -> Finding:
     nvlink, most = bundle
     rates = [(s, usual) for s, usual in slow if gpu in s.ends]
     lines = _lines(rates) or [s.text for s in peer_copies(matrix) if gpu in s.ends]
@@ -86,7 +87,7 @@ def _short(matrix: Matrix, gpu: str, bundle: tuple[NvLink, int], slow: _Slow) ->
     )
 
 
-def _of_gpu(matrix: Matrix, gpu: str, slow: _Slow) -> Diagnosis:
+def _of_gpu(matrix: Matrix, gpu: str, slow: _Slow) -> Finding:
     worst, usual = _worst(slow)
     fault = "NVLinks are" if over_nvlink(matrix, worst) else "PCIe link is"
     return _diagnosis(
@@ -98,7 +99,7 @@ def _of_gpu(matrix: Matrix, gpu: str, slow: _Slow) -> Diagnosis:
     )
 
 
-def _of_pair(matrix: Matrix, pair: tuple[str, str], slow: _Slow) -> Diagnosis:
+def _of_pair(matrix: Matrix, pair: tuple[str, str], slow: _Slow) -> Finding:
     worst, usual = _worst(slow)
     return _diagnosis(
         f"Copies between {names(pair)} are up to {percent_below(worst.gbs, usual)} slower than "
@@ -116,10 +117,10 @@ def _lines(slow: _Slow) -> list[str]:
     return [f"{seen.text}; the other pairs' median is {usual:.1f} GB/s" for seen, usual in slow]
 
 
-def _diagnosis(sentence: str, evidence: list[str], parts: tuple[str, ...]) -> Diagnosis:
+def _diagnosis(sentence: str, evidence: list[str], parts: tuple[str, ...]) -> Finding:
     parts = in_order(parts)
     status = "; ".join(f"nvidia-smi nvlink -s -i {gpu[1:]}" for gpu in parts)
-    return Diagnosis(
+    return Finding(
         kind="slow-pair",
         sentence=sentence,
         evidence=cut(evidence),

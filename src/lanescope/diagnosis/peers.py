@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from lanescope.diagnosis.diagnosis import Diagnosis, cut, in_order, names
+from lanescope.diagnosis.diagnosis import cut, in_order, names
 from lanescope.diagnosis.matrix import Matrix
 from lanescope.diagnosis.seen import Seen
 from lanescope.diagnosis.topology import narrowest_gbs
+from lanescope.document.finding import Finding
 from lanescope.experiment.limit import route
 from lanescope.machine import LinkKind
 from lanescope.measurement.verdict import EXPECTED_SHARE
@@ -28,7 +29,7 @@ def over_nvlink(matrix: Matrix, seen: Seen) -> bool:
     return bool(path) and all(link.kind is LinkKind.NVLINK for link, _ in path or ())
 
 
-def staged_through_host(matrix: Matrix) -> tuple[tuple[Diagnosis, ...], Pairs]:
+def staged_through_host(matrix: Matrix) -> tuple[tuple[Finding, ...], Pairs]:
     """Return diagnoses of pairs whose copies go through host memory, and those pairs."""
     told = [seen for seen in peer_copies(matrix) if seen.staged]
     pairs = {seen.ends for seen in told}
@@ -48,7 +49,7 @@ def staged_through_host(matrix: Matrix) -> tuple[tuple[Diagnosis, ...], Pairs]:
     return tuple(found), frozenset(pairs | {seen.ends for seen in unused})
 
 
-def iommu_or_acs(matrix: Matrix, explained: frozenset[str]) -> tuple[tuple[Diagnosis, ...], Pairs]:
+def iommu_or_acs(matrix: Matrix, explained: frozenset[str]) -> tuple[tuple[Finding, ...], Pairs]:
     """Return a diagnosis of PCIe pairs that do not go straight through their switch.
 
     Parameters
@@ -69,7 +70,7 @@ def iommu_or_acs(matrix: Matrix, explained: frozenset[str]) -> tuple[tuple[Diagn
     if not slow:
         return (), frozenset()
     pairs = frozenset(seen.ends for seen in slow)
-    diagnosis = Diagnosis(
+    diagnosis = Finding(
         kind="iommu-or-acs",
         sentence=f"Copies {_pairs_text(slow)} should stay within their PCIe switch, but "
         "are slow while the same GPUs copy from and to the host at full speed: the IOMMU or "
@@ -114,8 +115,8 @@ def _host_text(matrix: Matrix, slow: list[Seen]) -> tuple[str, ...]:
     return tuple(f"at full speed: {seen.text}" for seen in matrix.best_host_copies(gpu))
 
 
-def _staged(copies: list[Seen], why: str, *, fault: bool) -> Diagnosis:
-    return Diagnosis(
+def _staged(copies: list[Seen], why: str, *, fault: bool) -> Finding:
+    return Finding(
         kind="staged-through-host",
         sentence=f"Copies {_pairs_text(copies)} {why}.",
         evidence=cut([seen.text for seen in copies]),

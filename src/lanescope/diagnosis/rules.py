@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lanescope.diagnosis.diagnosis import Diagnosis
 from lanescope.diagnosis.gpus import slow_gpus
 from lanescope.diagnosis.links import trained_down
 from lanescope.diagnosis.matrix import matrix_of
@@ -14,12 +13,13 @@ from lanescope.diagnosis.opposing import asymmetric_opposing
 from lanescope.diagnosis.pairs import slow_pairs
 from lanescope.diagnosis.peers import iommu_or_acs, staged_through_host
 from lanescope.diagnosis.topology import below
+from lanescope.document.finding import Finding
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
 from lanescope.model.taruc import plain_results
 
 
-def diagnose(machine: Machine, results: Sequence[Result]) -> tuple[Diagnosis, ...]:
+def diagnose(machine: Machine, results: Sequence[Result]) -> tuple[Finding, ...]:
     """Return what a run says about the causes of slow paths; nothing for a healthy machine.
 
     Experiments are known by their copies, never by their names, and may be missing.
@@ -51,5 +51,5 @@ def diagnose(machine: Machine, results: Sequence[Result]) -> tuple[Diagnosis, ..
     )
 
 
-def _parts(diagnoses: Iterable[Diagnosis]) -> frozenset[str]:
+def _parts(diagnoses: Iterable[Finding]) -> frozenset[str]:
     return frozenset(part for found in diagnoses for part in found.parts)

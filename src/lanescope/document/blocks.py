@@ -74,6 +74,14 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """Words that lead to a section or a part of the same document."""
+
+    words: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Code:
     """What a reader may type or paste."""
 
@@ -96,6 +104,10 @@ class Cell:
         What a page shows where the value is pointed at.
     mark
         Stands behind the value; a note of the table says what it means.
+    tint
+        How strongly a page colours it, 0 to 1: the nearer to its limit, the stronger.
+    badge
+        What is wrong with it.
     """
 
     value: Value
@@ -104,9 +116,11 @@ class Cell:
     below: tuple[str, ...] = ()
     hint: str | None = None
     mark: str = ""
+    tint: float | None = None
+    badge: Badge | None = None
 
 
-Value: TypeAlias = "str | int | float | Span | Badge | Judgement | Code | None"
+Value: TypeAlias = "str | int | float | Span | Badge | Judgement | Code | Link | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +185,46 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
-    """Blocks that a page shows when they are asked for; a terminal leaves them out."""
+class Details:
+    """Blocks for those who want to know more: a terminal leaves them out, a page folds them.
 
-    summary: str
+    Attributes
+    ----------
+    summary
+        What a page shows of them first; without one it shows them like others.
+    on_terminal
+        Whether a terminal shows them all the same.
+    """
+
     blocks: Sequence[Block]
+    summary: str = ""
+    on_terminal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a section, under a heading of its own; parts stand beside each other.
+
+    Attributes
+    ----------
+    about
+        What it is, in a sentence.
+    wide
+        Whether it takes a whole line of the page.
+    """
+
+    key: str
+    title: str
+    about: str
+    blocks: Sequence[Block]
+    wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A table whose cells are tinted by what they reach; its first column names the row."""
+
+    table: Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,4 +236,4 @@ class Section:
     blocks: Sequence[Block] = field(default=())
 
 
-Block: TypeAlias = Text | Bullets | Facts | Table | Chart | Folded | Section
+Block: TypeAlias = Text | Bullets | Facts | Table | Matrix | Chart | Details | Part | Section

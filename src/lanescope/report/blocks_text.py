@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.measure import Measurement
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
@@ -18,9 +17,12 @@ from lanescope.document.blocks import (
     Cell,
     Code,
     Column,
+    Details,
     Facts,
     Judgement,
     Kind,
+    Matrix,
+    Part,
     Section,
     Style,
     Table,
@@ -45,6 +47,9 @@ _TONES = {
     Tone.PREDICTED: "cyan",
 }
 _BAR_COLUMNS = 32
+#: Narrower texts, of a few words a line, make tables that nobody reads.
+_NARROWEST_TEXT = 24
+_BETWEEN_COLUMNS = 2
 
 
 def renderables(blocks: Sequence[Block]) -> Iterator[RenderableType]:
@@ -56,12 +61,20 @@ def renderables(blocks: Sequence[Block]) -> Iterator[RenderableType]:
             yield from map(_words, block.items)
         elif isinstance(block, Facts):
             yield from (_words((f"{term}: ", *pieces(words))) for term, words in block.pairs)
+        elif isinstance(block, Matrix):
+            yield _rich_table(block.table)
         elif isinstance(block, Table):
             yield TableOrLines(block)
             yield from (RichText(note, "dim italic") for note in block.notes)
-        elif isinstance(block, Section):
+        elif isinstance(block, Details):
+            yield from renderables(block.blocks) if block.on_terminal else ()
+        elif isinstance(block, Part):
+            yield RichText.assemble((block.title, "bold"), f"  {block.about}")
             yield from renderables(block.blocks)
             yield ""
+        elif isinstance(block, Section):
+            shown = list(renderables(block.blocks))
+            yield from [*shown, ""] if shown else []
 
 
 @dataclass(frozen=True)
@@ -72,14 +85,26 @@ class TableOrLines:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield one of the two."""
-        made = _rich_table(self.table)
-        if Measurement.get(console, options.update(max_width=10_000), made).minimum <= (
-            options.max_width
-        ):
-            yield made
+        if _least_width(self.table) <= options.max_width:
+            yield _rich_table(self.table)
         else:
             yield RichText(self.table.title)
             yield from _lines(self.table)
+
+
+def _least_width(table: Table) -> int:
+    """How many columns a table takes whose texts wrap, and whose numbers do not."""
+    rows = [row for group in table.groups for row in group.rows]
+    width = 0
+    for at, column in enumerate(table.columns):
+        texts = (value_text(column, cell_of(row[at]).value) for row in rows)
+        longest = max((len(line) for text in texts for line in text.split("\n")), default=0)
+        if column.kind is Kind.BAR:
+            longest = _BAR_COLUMNS
+        elif column.kind is Kind.TEXT:
+            longest = min(longest, _NARROWEST_TEXT)
+        width += max(longest, len(column.title)) + _BETWEEN_COLUMNS
+    return width
 
 
 def _rich_table(table: Table) -> RichTable:
@@ -120,7 +145,11 @@ def _cell(column: Column, cell: Cell) -> RichText:
     if isinstance(cell.value, Judgement):
         return _judgement(cell.value)
     text = RichText(value_text(column, cell.value) + cell.mark)
-    if cell.value is None:
+    if isinstance(cell.value, Badge):
+        text.stylize(_TONES[cell.value.tone])
+    elif cell.badge is not None:
+        text.stylize(_TONES[cell.badge.tone])
+    elif cell.value is None:
         text.stylize("dim")
     elif cell.tone is not None:
         text.stylize(_TONES[cell.tone])

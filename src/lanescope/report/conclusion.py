@@ -11,7 +11,6 @@ from lanescope.model.taruc.points import bench_of
 from lanescope.report.format import count_text
 from lanescope.report.latency_rows import latency_rows, latency_sentence
 from lanescope.report.path_rows import PathRow, headline_results, path_rows
-from lanescope.report.small_text import small_conclusion
 from lanescope.report.taruc_text import taruc_conclusion
 from lanescope.run.run import Run, State
 from lanescope.studies.registry import study_named
@@ -36,9 +35,7 @@ def headline_rows(run: Run) -> tuple[PathRow, ...]:
 
 def conclusion(run: Run) -> str:
     """Return the outcome of a run in a sentence or two; what is slow comes first."""
-    if run.manifest.verb == "small":
-        own = small_conclusion(run.results)
-    elif (study := study_named(run.manifest.verb)) and (sentence := study.conclusion(run)):
+    if (study := study_named(run.manifest.verb)) and (sentence := study.conclusion(run)):
         own = sentence
     elif any(map(is_suite, run.results)):
         own = taruc_conclusion(run)

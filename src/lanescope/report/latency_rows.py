@@ -57,14 +57,6 @@ class LatencyRow:
         """Whether the time budget ended the sampling, and not the target."""
         return self.result.stop is not None and self.result.stop.reason == "budget"
 
-    @property
-    def how(self) -> str:
-        """How it was timed, or why it was not."""
-        if self.measured is not None:
-            return self.result.method
-        remedy = f" → {self.verdict.remedy}" if self.verdict.remedy else ""
-        return f"{self.verdict.status}: {self.verdict.reason}{remedy}"
-
 
 def latency_rows(results: Iterable[Result]) -> tuple[LatencyRow, ...]:
     """Return a row for each experiment that holds a latency."""

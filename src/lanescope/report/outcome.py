@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lanescope.diagnosis import Diagnosis, diagnose
+from lanescope.diagnosis import diagnose
+from lanescope.document.finding import Finding
 from lanescope.exit_codes import ExitCode
 from lanescope.measurement.result import Status
 from lanescope.report.conclusion import conclusion, judged_results
@@ -84,7 +85,7 @@ def outcome(run: Run, *, strict: bool = False) -> Outcome:
     return Outcome(word, summary, None if run.manifest.state is State.RUNNING else code)
 
 
-def _word(run: Run, found: tuple[Diagnosis, ...], strict: bool) -> Word:
+def _word(run: Run, found: tuple[Finding, ...], strict: bool) -> Word:
     verdicts = [verdict for result in judged_results(run) for verdict in result.verdicts]
     statuses = {verdict.status for verdict in verdicts}
     if run.manifest.missing:
@@ -111,7 +112,7 @@ def _first(run: Run, word: Word) -> tuple[str, ...]:
     return run.manifest.missing
 
 
-def _together(found: tuple[Diagnosis, ...]) -> tuple[str, ...]:
+def _together(found: tuple[Finding, ...]) -> tuple[str, ...]:
     """The faults, whole, and the names of what else was found."""
     faults = [f"{one.kind}: {one.sentence}" for one in found if one.fault]
     others = dict.fromkeys(one.kind for one in found if not one.fault)

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from lanescope.diagnosis import diagnose
+from lanescope.document.blocks import Bullets, Section
 from lanescope.experiment.taruc.benchmark import TITLES
-from lanescope.model.small import small_maps
 from lanescope.model.sweep import sweep_series
-from lanescope.model.taruc import is_suite, plain_results
+from lanescope.model.taruc import plain_results
 from lanescope.report.blocks_html import blocks_html, charts_of
 from lanescope.report.chart_plotly import chart_figure
 from lanescope.report.conclusion import headline_rows, state_sentence
 from lanescope.report.format import count_text
-from lanescope.report.html import items, section, text
-from lanescope.report.latency_rows import latency_rows
+from lanescope.report.html import section, text
+from lanescope.report.machine_blocks import machine_blocks
+from lanescope.report.open_points import open_points
 from lanescope.report.outcome import Word, outcome
-from lanescope.report.page_cases import cases_section
-from lanescope.report.page_diagnoses import diagnoses_section
 from lanescope.report.page_frame import (
     alert,
     facts_line,
@@ -26,22 +24,23 @@ from lanescope.report.page_frame import (
     page_frame,
     time_element,
 )
-from lanescope.report.page_latency import latency_table
-from lanescope.report.page_machine import links_table, machine_notes, machine_summary
 from lanescope.report.page_plots import plots_html, plots_script, run_figures
-from lanescope.report.page_points import open_points
-from lanescope.report.page_small import small_section
-from lanescope.report.page_tables import raw_table, sweep_table, verdict_table
 from lanescope.report.page_taruc import taruc_page
 from lanescope.report.page_text import definition_list, method_list
 from lanescope.report.path_rows import PathRow, swept_results
 from lanescope.report.plot_small import small_figures
-from lanescope.report.set_total import total_sentences
+from lanescope.report.result_blocks import raw_table
+from lanescope.report.run_blocks import (
+    MOST_PATHS_BESIDE_CASES,
+    diagnosis_section,
+    result_sections,
+)
 from lanescope.report.topology_svg import topology_svg
 from lanescope.report.unmeasured import unmeasured
 from lanescope.run.export import run_csv
 from lanescope.run.run import Run
 from lanescope.studies.registry import study_named
+from lanescope.studies.small_maps import small_maps
 
 #: Classes of the banner.
 _KINDS = {
@@ -54,9 +53,6 @@ _KINDS = {
 _MOST_OPEN_ROWS = 40
 #: More rows than this make a page of tens of megabytes.
 _MOST_RAW_ROWS = 10_000
-#: More paths than this, all in the cells of cases, start folded and are not plotted: the
-#: plots of a thousand paths keep a browser busy for minutes.
-_MOST_PATHS_BESIDE_CASES = 100
 #: More GPUs or nodes than this make a picture that must not shrink to a phone's width.
 _NARROW_PARTS = 3
 
@@ -74,33 +70,22 @@ def page_html(run: Run, *, strict: bool = False) -> str:
     """
     manifest, machine = run.manifest, run.manifest.machine
     rows = headline_rows(run)
-    paths = [r for r in rows if not r.is_latency and not is_suite(r.result)]
-    # The micro-benchmarks of a suite have sections of their own.
-    plain = plain_results(run.results)
-    series = sweep_series(swept_results(plain))
-    maps = small_maps(run.results)
-    study = study_named(manifest.verb)
-    blocks = study.report(run) if study is not None else ()
-    crowded = bool(manifest.cases) and len(rows) > _MOST_PATHS_BESIDE_CASES
-    figures = run_figures(() if crowded else rows, series) + small_figures(maps)
-    figures += [chart_figure(chart) for chart in charts_of(blocks)]
-    found, sections, suite_figures = taruc_page(run, len(figures))
+    sections = result_sections(run)
+    crowded = bool(manifest.cases) and len(rows) > MOST_PATHS_BESIDE_CASES
+    series = sweep_series(swept_results(plain_results(run.results)))
+    figures = run_figures(() if crowded else rows, series) + small_figures(small_maps(run.results))
+    figures += [chart_figure(chart) for chart in charts_of(sections)]
+    found, suite_sections, suite_figures = taruc_page(run, len(figures))
     wide = max(len(machine.gpus), len(machine.nodes)) > _NARROW_PARTS
     picture = f'<div class="picture{" wide" if wide else ""}">{topology_svg(machine)}</div>'
-    word = "Predicted" if run.predicted else "Measured"
     body = (
-        section("diagnoses", "Diagnoses", diagnoses_section(diagnose(machine, run.results))),
+        blocks_html([diagnosis_section(run)]),
         section("findings", "Findings", found),
         section("topology", "Topology", picture),
-        section("cases", "Cases", cases_section(manifest.cases, run.results)),
-        section("verdicts", "Paths and verdicts", _verdicts(paths, folded=crowded), _totals(run)),
-        section("latencies", "Latencies", latency_table(latency_rows(plain))),
-        section("sweep", f"{word} curves", sweep_table(series) if series else ""),
-        blocks_html(blocks),
-        section("small", "Maps of small copies", small_section(maps)),
+        blocks_html(sections),
         section("plots", "Plots", plots_html(figures)),
-        sections,
-        _machine_section(run),
+        suite_sections,
+        blocks_html([Section("machine", "Machine", machine_blocks(machine))]),
         _raw_section(run),
         section("method", "How each was timed", method_list(run.results)),
         section("definitions", "What the numbers mean", definition_list()),
@@ -110,11 +95,6 @@ def page_html(run: Run, *, strict: bool = False) -> str:
         f"{_header(run)}<main>{_conclusion(run, rows, strict)}{''.join(body)}</main>"
         f"{page_footer(manifest.tool_version)}{plots_script(figures + suite_figures)}",
     )
-
-
-def _totals(run: Run) -> str:
-    """What a set of copies carries together, where such a set is the run."""
-    return items(total_sentences(run.results)) if run.manifest.verb == "copy" else ""
 
 
 def _heading(verb: str) -> str:
@@ -152,33 +132,12 @@ def _conclusion(run: Run, rows: Sequence[PathRow], strict: bool) -> str:
     """The outcome, and below it every path that asks for something to be done."""
     out = outcome(run, strict=strict)
     kind = _KINDS.get(out.word, "open")
+    points = open_points(rows)
     notes = [f"Note: {note}" for note in run.manifest.notes]
     notes += [f"Not measured: {line}" for line in unmeasured(run)]
     return (
-        f'<div class="conclusion {kind}"><p>{text(out)}</p>{open_points(rows)}'
-        f"{items(notes) if notes else ''}</div>"
-    )
-
-
-def _verdicts(paths: Sequence[PathRow], *, folded: bool) -> str:
-    if not paths:
-        return ""
-    shown = verdict_table(paths)
-    if not folded:
-        return shown
-    return f"<details><summary>{count_text(len(paths), 'path')}</summary>{shown}</details>"
-
-
-def _machine_section(run: Run) -> str:
-    machine = run.manifest.machine
-    links, notes = links_table(machine), machine_notes(machine)
-    return section(
-        "machine",
-        "Machine",
-        "<p>Described in a file, not measured here.</p>" if machine.described else "",
-        machine_summary(machine),
-        f"<h3>Links</h3>{links}" if links else "",
-        f"<h3>What is not known, and why</h3>{notes}" if notes else "",
+        f'<div class="conclusion {kind}"><p>{text(out)}</p>'
+        f"{blocks_html([Bullets(points), Bullets(notes)])}</div>"
     )
 
 
@@ -199,7 +158,7 @@ def _raw_section(run: Run) -> str:
         f'href="{_csv_uri(run)}">Download CSV</a> <span class="quiet">with every column'
         "</span></p>",
         f"<details{state}><summary>{count_text(count, 'row')}</summary>"
-        f"{raw_table(run.results)}</details>",
+        f"{blocks_html([raw_table(run.results)])}</details>",
     )
 
 

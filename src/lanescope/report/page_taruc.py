@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lanescope.document.chart import Chart
+from lanescope.document.finding import Finding
 from lanescope.experiment.taruc.benchmark import TITLES, Benchmark
 from lanescope.model.taruc import suite_of
-from lanescope.model.taruc.finding import Finding
 from lanescope.model.taruc.findings import findings
 from lanescope.report.chart_plotly import chart_figure
 from lanescope.report.format import count_text

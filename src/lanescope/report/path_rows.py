@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Timing
 from lanescope.experiment.experiment import set_title
@@ -73,6 +74,11 @@ class PathRow:
         return self.result.experiment.has_latency
 
     @property
+    def budget_spent(self) -> bool:
+        """Whether the time budget ended the sampling, and not the target."""
+        return self.result.stop is not None and self.result.stop.reason == "budget"
+
+    @property
     def predicted(self) -> bool:
         """Whether its numbers are predictions."""
         return self.result.source is Source.PREDICTED
@@ -115,7 +121,12 @@ def swept_results(results: Sequence[Result]) -> tuple[Result, ...]:
     return tuple(r for r in results if id(r) in swept)
 
 
-def source_word(results: Iterable[Result]) -> str:
+class _Sourced(Protocol):
+    @property
+    def source(self) -> Source: ...
+
+
+def source_word(results: Iterable[_Sourced]) -> str:
     """Return ``measured``, ``predicted`` or both, for titles."""
     sources = {r.source for r in results}
     if sources == {Source.PREDICTED}:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from lanescope.experiment.submission import Submission
-from lanescope.model.small import SmallCell, SmallMap
 from lanescope.report.format import bytes_text, gbs_text, percent_text, seconds_text
 from lanescope.report.plot_parts import (
     Figure,
@@ -16,7 +15,8 @@ from lanescope.report.plot_parts import (
     plotly_text,
     with_legend,
 )
-from lanescope.report.small_text import cell_lines
+from lanescope.studies.small_maps import SmallCell, SmallMap
+from lanescope.studies.small_text import cell_lines
 
 #: Light enough for dark text in both themes; each cell also names its method.
 METHOD_COLOURS = {

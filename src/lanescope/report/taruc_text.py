@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from lanescope.document.finding import Finding
 from lanescope.measurement.statistics import MIN_SAMPLES
 from lanescope.model.taruc import is_suite, suite_of
-from lanescope.model.taruc.finding import Finding
 from lanescope.model.taruc.findings import findings
 from lanescope.report.format import count_text
 from lanescope.report.taruc_rows import SuiteTable, suite_tables

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from lanescope.document.blocks import Badge, Cell, Code, Column, Judgement, Kind, Span, Value, Words
+from lanescope.document.blocks import (
+    Badge,
+    Cell,
+    Code,
+    Column,
+    Judgement,
+    Kind,
+    Link,
+    Span,
+    Value,
+    Words,
+)
 from lanescope.report.format import (
     MISSING,
     bytes_text,
@@ -35,7 +46,7 @@ def value_text(column: Column, value: Value) -> str:
         return f"{value.badge.word}: {value.reason}{remedy}"
     if isinstance(value, Badge):
         return value.word
-    if isinstance(value, Code):
+    if isinstance(value, Code | Link):
         return value.words
     if isinstance(value, str):
         return value

@@ -15,6 +15,8 @@ def gpu_option(help: str) -> Option:
     return Option(value, "N", f"{help}; may be repeated.", repeated=True)
 
 
-def size_option(help: str, default: str) -> Option:
-    """Return the option for the size of copies."""
-    return Option(Size("--size"), "SIZE", help, default)
+def size_option(
+    help: str, default: str | None, name: str = "--size", most: int | None = None
+) -> Option:
+    """Return an option for the size of copies, in bytes."""
+    return Option(Size(name, most=most), "SIZE", help, default)

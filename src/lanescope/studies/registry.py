@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from lanescope.studies.study import Study
 
 #: Imported when they are used.
-_STUDIES = {"sms": "Sms"}
+_STUDIES = {"sms": "Sms", "small": "Small"}
 
 
 def study_named(verb: str) -> type[Study] | None:

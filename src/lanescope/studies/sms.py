@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar
 
 from lanescope.calls import checked
 from lanescope.document.blocks import (
-    Block,
     Bullets,
     Cell,
     Column,
@@ -108,7 +107,7 @@ class Sms(Study):
         return f"SMs that carry {FULL_SHARE * 100:.0f} % of what kernels can. {counts}."
 
     @classmethod
-    def report(cls, run: Run) -> Sequence[Block]:
+    def report(cls, run: Run) -> Sequence[Section]:
         """Return each path's curve, and how few SMs are enough."""
         curves = sm_curves(run.results)
         if not curves:

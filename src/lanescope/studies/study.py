@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from lanescope.document.blocks import Block
+from lanescope.document.blocks import Section
 from lanescope.experiment import Experiment
 from lanescope.experiment.case import Case
 from lanescope.kinds import StrPath
@@ -108,8 +108,8 @@ class Study:
         return None
 
     @classmethod
-    def report(cls, run: Run) -> Sequence[Block]:
-        """Return what a run found as blocks; nothing where there are no results."""
+    def report(cls, run: Run) -> Sequence[Section]:
+        """Return what a run found as sections; nothing where there are no results."""
         raise NotImplementedError
 
 

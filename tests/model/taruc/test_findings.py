@@ -5,9 +5,9 @@ from functools import cache
 
 import pytest
 
+from lanescope.document.finding import Finding
 from lanescope.experiment import Memory
 from lanescope.measurement.result import Source
-from lanescope.model.taruc.finding import Finding
 from lanescope.model.taruc.findings import findings
 from lanescope.run.run import Run
 from tests.taruc_plan import contention, host, paper_machine

@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
+from lanescope.document.finding import Finding
 from lanescope.experiment import Memory, Route
 from lanescope.experiment.sizes import size_text
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.measurement.words import rate_text
 from lanescope.model.taruc.compare import Comparison, comparisons
-from lanescope.model.taruc.finding import Finding, finding, how_many, worst
+from lanescope.model.taruc.finding import finding, how_many, worst
 from lanescope.model.taruc.points import Series, Setting
 from lanescope.model.taruc.suite import Suite
 from lanescope.model.taruc.words import field_text, percent

@@ -7,12 +7,13 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from lanescope.document.finding import Finding
 from lanescope.experiment import Memory, Pattern
 from lanescope.experiment.sizes import size_text
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.measurement.words import rate_text
 from lanescope.model.taruc.compare import Comparison, comparisons, points_differ
-from lanescope.model.taruc.finding import Finding, finding, how_many, listed, worst
+from lanescope.model.taruc.finding import finding, how_many, listed, worst
 from lanescope.model.taruc.points import Point, Series
 from lanescope.model.taruc.suite import Suite
 from lanescope.model.taruc.words import field_text, percent

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 
+from lanescope.document.finding import Finding
 from lanescope.experiment import Memory, Operation
 from lanescope.experiment.sizes import size_text
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.measurement.words import time_text
 from lanescope.model.taruc.compare import Comparison, comparisons
-from lanescope.model.taruc.finding import Finding, finding, how_many, listed, worst
+from lanescope.model.taruc.finding import finding, how_many, listed, worst
 from lanescope.model.taruc.points import Series
 from lanescope.model.taruc.suite import Suite
 from lanescope.model.taruc.words import field_text, percent, times_text

@@ -3,36 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from lanescope.document.finding import Finding
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.model.taruc.compare import Comparison
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that a suite has shown.
-
-    Attributes
-    ----------
-    kind
-        Stable identifier, such as ``far-host-memory``.
-    sentence
-        What was found, with numbers and units.
-    evidence
-        Names of the experiments that show it.
-    confirm
-        Shell command that measures it again.
-    effect
-        How large the difference is, as a share: of findings of one kind the
-        largest comes first.
-    """
-
-    kind: str
-    sentence: str
-    evidence: tuple[str, ...]
-    confirm: str
-    effect: float
 
 
 def finding(
@@ -40,7 +14,7 @@ def finding(
 ) -> Finding:
     """Return a finding of a micro-benchmark, which its verb measures again."""
     return Finding(
-        kind, sentence, tuple(dict.fromkeys(evidence)), f"lanescope bench {bench}", effect
+        kind, sentence, tuple(dict.fromkeys(evidence)), f"lanescope bench {bench}", effect=effect
     )
 
 

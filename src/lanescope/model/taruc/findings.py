@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from lanescope.document.finding import Finding
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
 from lanescope.model.taruc.find_contention import contention_findings
@@ -12,7 +13,6 @@ from lanescope.model.taruc.find_device import device_findings
 from lanescope.model.taruc.find_host import host_findings
 from lanescope.model.taruc.find_loads import load_findings
 from lanescope.model.taruc.find_overhead import overhead_findings
-from lanescope.model.taruc.finding import Finding
 from lanescope.model.taruc.suite import suite_of
 
 #: What comes first among findings of different kinds; all others follow.

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lanescope.experiment.submission import Submission
 from lanescope.measurement.result import Result
-from lanescope.model.small import (
+from lanescope.report.format import bytes_text, count_text, gbs_text, percent_text, seconds_text
+from lanescope.studies.small_maps import (
     Regime,
     SmallCell,
     SmallMap,
@@ -18,7 +19,6 @@ from lanescope.model.small import (
     small_maps,
     submit_shares,
 )
-from lanescope.report.format import bytes_text, count_text, gbs_text, percent_text, seconds_text
 
 #: When nearly all of the time is spent in the call, it is not the GPU that is waited for.
 _BY_THE_THREAD = 0.8

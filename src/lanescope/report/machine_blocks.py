@@ -1,16 +1,42 @@
-"""What the page says of the machine: parts, links, and what is not known."""
+"""What a page says of the machine: parts, links, and what is not known."""
 
 from __future__ import annotations
 
+from lanescope.document.blocks import (
+    Badge,
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    Facts,
+    Group,
+    Kind,
+    Table,
+    Text,
+    Tone,
+    Value,
+    Words,
+)
 from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode
 from lanescope.report.format import MISSING, bytes_text, count_text, gbs_text
-from lanescope.report.html import Cell, Column, Group, Markup, definitions, items, table, text
 from lanescope.report.topology_boxes import trained_down_text
 
 
-def machine_summary(machine: Machine) -> str:
-    """Return the parts of the machine as a list of terms."""
-    pairs: list[tuple[str, Cell]] = [("CPU", machine.cpu or "not known")]
+def machine_blocks(machine: Machine) -> list[Block]:
+    """Return the parts of a machine, its links, and what is not known of it."""
+    blocks: list[Block] = []
+    if machine.described:
+        blocks.append(Text("Described in a file, not measured here."))
+    blocks.append(_parts(machine))
+    if machine.links:
+        blocks.append(_links(machine))
+    if machine.notes:
+        blocks += [Text("What is not known, and why:"), Bullets(machine.notes)]
+    return blocks
+
+
+def _parts(machine: Machine) -> Facts:
+    pairs: list[tuple[str, Words]] = [("CPU", machine.cpu or "not known")]
     pairs += [(f"NUMA node {n.id}", _node(n)) for n in machine.nodes]
     pairs += [(f"GPU {g.id}", _gpu(g)) for g in machine.gpus]
     if not machine.gpus:
@@ -19,30 +45,22 @@ def machine_summary(machine: Machine) -> str:
     pairs.append(("CUDA", machine.cuda_version or MISSING))
     if machine.latencies.source is not None:
         pairs.append(("Latencies for predictions", machine.latencies.source))
-    return definitions(pairs)
+    return Facts(pairs)
 
 
-def links_table(machine: Machine) -> str:
-    """Return every link with what it runs at and what it can carry; empty without links."""
-    if not machine.links:
-        return ""
+def _links(machine: Machine) -> Table:
     columns = (
-        Column("Link"),
-        Column("Kind"),
-        Column("Generation", number=True),
-        Column("Width", number=True, hint="Lanes of PCIe, links of NVLink"),
-        Column("Raw, GB/s", number=True, hint="What the wire carries one way after the line code"),
-        Column("Payload there, GB/s", number=True, hint="From the first to the second part"),
-        Column("Payload back, GB/s", number=True, hint="From the second to the first part"),
-        Column("State"),
+        Column("link"),
+        Column("kind"),
+        Column("generation", Kind.COUNT),
+        Column("width", Kind.COUNT, "Lanes of PCIe, links of NVLink"),
+        Column("raw GB/s", Kind.GBS, "What the wire carries one way after the line code"),
+        Column("payload there GB/s", Kind.GBS, "From the first to the second part"),
+        Column("payload back GB/s", Kind.GBS, "From the second to the first part"),
+        Column("state"),
     )
     rows = [_link(link) for link in machine.links]
-    return table(columns, [Group(rows)], "Links and their limits, in each direction")
-
-
-def machine_notes(machine: Machine) -> str:
-    """Return what is not known or not there, each with its remedy; empty without notes."""
-    return items(machine.notes) if machine.notes else ""
+    return Table("Links and their limits, in each direction", columns, [Group(rows)])
 
 
 def _node(node: NumaNode) -> str:
@@ -61,7 +79,7 @@ def _node(node: NumaNode) -> str:
     return ", ".join(parts)
 
 
-def _gpu(gpu: Gpu) -> Cell:
+def _gpu(gpu: Gpu) -> Words:
     parts = [gpu.name]
     if gpu.memory_bytes is not None:
         parts.append(bytes_text(gpu.memory_bytes))
@@ -74,20 +92,17 @@ def _gpu(gpu: Gpu) -> Cell:
     if gpu.pci_address is not None:
         parts.append(gpu.pci_address)
     parts.append("nearest node not known" if gpu.node is None else f"near h{gpu.node}")
-    words = text(", ".join(parts))
-    if gpu.unavailable is not None:
-        words += f'<span class="warn">Not available: {text(gpu.unavailable)}</span>'
-    return Markup(words)
+    if gpu.unavailable is None:
+        return ", ".join(parts)
+    return (", ".join(parts), "; ", Badge("not available", Tone.BAD), f": {gpu.unavailable}")
 
 
-def _link(link: Link) -> list[Cell]:
-    generation, width = MISSING, MISSING
+def _link(link: Link) -> list[Value | Cell]:
+    generation, width = None, None
     if link.pcie is not None:
-        generation, width = str(link.pcie.generation), f"x{link.pcie.width}"
+        generation, width = link.pcie.generation, f"x{link.pcie.width}"
     elif link.nvlink is not None:
-        version = link.nvlink.version
-        generation = MISSING if version is None else str(version)
-        width = f"x{link.nvlink.count}"
+        generation, width = link.nvlink.version, f"x{link.nvlink.count}"
     there, back = (None, None) if link.payload_gbs is None else link.payload_gbs
     kinds = {LinkKind.PCIE: "PCIe", LinkKind.NVLINK: "NVLink", LinkKind.SOCKET: "socket"}
     return [
@@ -95,20 +110,20 @@ def _link(link: Link) -> list[Cell]:
         kinds[link.kind],
         generation,
         width,
-        gbs_text(link.raw_gbs),
-        gbs_text(there),
-        gbs_text(back),
+        link.raw_gbs,
+        there,
+        back,
         _state(link),
     ]
 
 
-def _state(link: Link) -> Cell:
+def _state(link: Link) -> Value | Cell:
     if (warning := trained_down_text(link)) is not None:
-        return Markup(f'<span class="warn">{text(warning)}</span>')
+        return Cell(warning, tone=Tone.BAD)
     nvlink = link.nvlink
     if nvlink is not None and nvlink.max_count is not None and nvlink.count < nvlink.max_count:
-        return Markup(f'<span class="warn">{nvlink.count} of {nvlink.max_count} links up</span>')
-    return "as fast as both ends allow" if _best_known(link) else MISSING
+        return Cell(f"{nvlink.count} of {nvlink.max_count} links up", tone=Tone.BAD)
+    return "as fast as both ends allow" if _best_known(link) else None
 
 
 def _best_known(link: Link) -> bool:

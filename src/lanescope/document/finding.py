@@ -1,0 +1,41 @@
+"""A finding: something that is wrong, or could be better, with all that is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong or could be better.
+
+    Attributes
+    ----------
+    kind
+        Stable identifier, such as ``trained-down`` or ``far-numa``; docs/diagnoses.md lists those
+        of measured paths.
+    sentence
+        What it is, in plain words, with the parts named.
+    evidence
+        What shows it, a line each: numbers, or names of experiments.
+    confirm
+        Shell command that confirms it.
+    remedy
+        What to do; empty where it is only to be known.
+    parts
+        The parts of the machine at fault or affected, such as ``("g1",)``.
+    fault
+        Whether a part is worse than it should be, so that a check fails; otherwise
+        it is how this machine is built, and to be counted on.
+    effect
+        How large the difference is, as a share: of findings of one kind the largest comes first.
+    """
+
+    kind: str
+    sentence: str
+    evidence: tuple[str, ...]
+    confirm: str
+    remedy: str = ""
+    parts: tuple[str, ...] = ()
+    fault: bool = False
+    effect: float = 0.0
