@@ -6,7 +6,7 @@ import pytest
 from lanescope.backend.latency import LatencySession, LoadedSession
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place
-from lanescope.experiment.latency import LOAD_BYTES
+from lanescope.studies.latency import LOAD_BYTES
 
 HOST, GPU = Place("h0", Memory.PINNED), Place("g0", Memory.DEVICE)
 PROBE = Copy(HOST, GPU, 2 << 20, Engine.SM, Operation.CHASE)

@@ -16,6 +16,8 @@ import typer
 
 from lanescope.cli.app import VERBS, bench_app, main, model_app
 from lanescope.cli.bench import bench
+from lanescope.cli.studies import command_of
+from lanescope.studies.registry import study_named
 from lanescope.units.values import Value
 
 
@@ -57,7 +59,10 @@ class Verb:
 def verbs() -> tuple[Verb, ...]:
     """Return every verb of the command line."""
     groups = {id(bench_app): ("bench",), id(model_app): ("model",)}
-    found = [((*groups.get(id(to), ()), name), verb) for to, name, verb in VERBS]
+    found = [
+        ((*groups.get(id(to), ()), name), verb or command_of(study_named(name)))
+        for to, name, verb in VERBS
+    ]
     return tuple(
         Verb(words, tuple(_options(verb)), getattr(verb, "rules", ()))
         for words, verb in [*found, (("bench",), bench)]

@@ -6,9 +6,9 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
-from lanescope.experiment.latency import LOAD_BYTES, latency_experiments
 from lanescope.experiment.limit import limits
 from lanescope.experiment.operation import ARRAYS
+from lanescope.studies.latency import LOAD_BYTES, latency_experiments
 
 HOST, GPU = Place("h0", Memory.PINNED), Place("g0", Memory.DEVICE)
 

@@ -9,7 +9,6 @@ from lanescope.backend.fake import FakeBackend
 from lanescope.backend.model import ModelBackend
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Operation
-from lanescope.experiment.latency import latency_experiments
 from lanescope.measurement.result import Status
 from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.model.sweep import sweep_series
@@ -23,6 +22,7 @@ from lanescope.report.tables import run_tables
 from lanescope.run.export import run_csv
 from lanescope.run.rows import rows_of
 from lanescope.run.store import RunWriter, read_run
+from lanescope.studies.latency import latency_experiments
 from tests.report.factory import check_run, run_of, two_gpus
 
 

@@ -108,7 +108,7 @@ def test_every_field_is_read_or_refused_whatever_it_holds(
         for value in values
     ]
     failures = []
-    for one, file, place, value in rng.sample(changes, min(len(changes), trials(50, 10**6))):
+    for one, file, place, value in rng.sample(changes, min(len(changes), trials(50, 5000))):
         problem = trial(
             one,
             file.relative_to(one.path) if one.path.is_dir() else None,

@@ -18,14 +18,11 @@ import typer
 from lanescope.cli import (
     advise,
     bench,
-    check,
     compress,
     contention,
-    copy,
     doctor,
     host,
     hostdev,
-    latency,
     model,
     model_fit,
     model_validate,
@@ -35,20 +32,17 @@ from lanescope.cli import (
     peer,
     report,
     reproduce,
-    sweep,
     topo,
     watch,
 )
 from lanescope.cli.combinations import Combined
 from lanescope.cli.ended import ProgramEnded
 from lanescope.cli.fault import report_fault
-from lanescope.cli.studies import command_of
+from lanescope.cli.studies import StudyCommand, place_holder
 from lanescope.cli.terminal_text import tolerant_streams, visible
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
 from lanescope.machine.device_order import number_by_address
-from lanescope.studies.small import Small
-from lanescope.studies.sms import Sms
 
 app = typer.Typer(
     name="lanescope",
@@ -75,11 +69,14 @@ model_app = typer.Typer(
 bench_app.callback(help=_help(bench.bench))(bench.bench)
 app.add_typer(bench_app, name="bench")
 app.add_typer(model_app, name="model")
-VERBS: tuple[tuple[typer.Typer, str, Callable[..., None]], ...] = (
-    (bench_app, "sweep", sweep.sweep),
-    (bench_app, "latency", latency.latency),
-    (bench_app, "small", command_of(Small)),
-    (bench_app, "sms", command_of(Sms)),
+#: Verbs in the order of the help; those without a function are studies.
+VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
+    (app, "check", None),
+    (app, "copy", None),
+    (bench_app, "sweep", None),
+    (bench_app, "latency", None),
+    (bench_app, "small", None),
+    (bench_app, "sms", None),
     (bench_app, "compress", compress.compress),
     (bench_app, "overhead", overhead.overhead),
     (bench_app, "host", host.host),
@@ -91,8 +88,6 @@ VERBS: tuple[tuple[typer.Typer, str, Callable[..., None]], ...] = (
     (model_app, "predict", model.predict),
     (model_app, "fit", model_fit.model_fit),
     (model_app, "validate", model_validate.validate),
-    (app, "check", check.check),
-    (app, "copy", copy.copy),
     (app, "topo", topo.topo),
     (app, "watch", watch.watch),
     (app, "advise", advise.advise),
@@ -101,6 +96,9 @@ VERBS: tuple[tuple[typer.Typer, str, Callable[..., None]], ...] = (
     (app, "report", report.report),
 )
 for _to, _name, _verb in VERBS:
+    if _verb is None:
+        _to.command(_name, cls=StudyCommand)(place_holder(_name))
+        continue
     # What follows the name of a watched program is the program's, options and all.
     _settings = {"allow_interspersed_args": False} if _name == "watch" else None
     _to.command(_name, cls=Combined, help=_help(_verb), context_settings=_settings)(_verb)

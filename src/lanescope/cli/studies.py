@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from lanescope.cli.combinations import ONE_FORMAT, PREDICTED, combines
+from lanescope.cli.combinations import LISTED, ONE_FORMAT, PREDICTED, Alone, Combined, combines
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -21,9 +24,51 @@ from lanescope.cli.options import (
     budget_option,
     option,
     plan_of,
+    samples_option,
     target_option,
 )
-from lanescope.studies.study import Option, Study, options_of
+from lanescope.studies.registry import STUDIES, study_named
+
+if TYPE_CHECKING:
+    from lanescope.studies.study import Argument, Option, Study
+
+
+class StudyCommand(TyperCommand):
+    """The command of a study, which is imported when the command is used."""
+
+    @functools.cached_property
+    def _made(self) -> Any:
+        study = study_named(str(self.name))
+        assert study is not None, "registered by the table of studies"
+        alone = typer.Typer(add_completion=False)
+        command = command_of(study)
+        alone.command(self.name, cls=Combined, help=_help(study))(command)
+        return typer.main.get_command(alone)
+
+    @property
+    def params(self) -> Any:
+        """The parameters of the study's command."""
+        return self._made.params
+
+    @params.setter
+    def params(self, value: Any) -> None:
+        pass  # those of the place holder
+
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        """Parse by the study's command, which is then what runs."""
+        return self._made.make_context(*arguments, **more)
+
+
+def place_holder(verb: str) -> Callable[[], None]:
+    """Return what stands for a study until it is used."""
+
+    def study() -> None: ...
+
+    study.__doc__ = STUDIES[verb][1]
+    return study
+
+
+ListOption = Annotated[bool, typer.Option("--list", help="List the cases and end.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +82,12 @@ class _Parameter:
 
 def command_of(study: type[Study]) -> Callable[..., None]:
     """Return a study as a function that Typer makes a command of."""
+    from lanescope.studies.study import options_of
 
     def command(**given: Any) -> None:
         _run(study, given)
 
     parameters = [_own(*each) for each in options_of(study)] + _shared(study)
-    command.__doc__ = _help(study)
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # Typer reads it
         [
             inspect.Parameter(
@@ -52,10 +97,29 @@ def command_of(study: type[Study]) -> Callable[..., None]:
         ]
     )
     command.__annotations__ = {p.name: p.hint for p in parameters}
-    return combines(ONE_FORMAT, *((PREDICTED,) if study.predicted else ()))(command)
+    rules = [ONE_FORMAT, *((PREDICTED,) if study.predicted else ())]
+    if study.listable:
+        names = [_name(about) for _, _, about in options_of(study)]
+        rules.append(Alone("--list", (*names, "--machine"), LISTED))
+    return combines(*rules)(command)
 
 
-def _own(name: str, default: Any, about: Option) -> _Parameter:
+def _name(about: Option | Argument) -> str:
+    from lanescope.studies.study import Argument
+
+    return about.metavar.strip("[].") if isinstance(about, Argument) else about.value.option
+
+
+def _own(name: str, default: Any, about: Option | Argument) -> _Parameter:
+    from lanescope.studies.study import Argument
+
+    hint: Any
+    if isinstance(about, Argument):
+        made = typer.Argument(metavar=about.metavar, help=about.help)
+        hint, default = (
+            (list[str], ...) if default is dataclasses.MISSING else (list[str] | None, None)
+        )
+        return _Parameter(name, Annotated[hint, made], default)
     made = option(about.value, metavar=about.metavar, help=about.help, shown=about.default)
     hint = list[str] if about.repeated else str
     return _Parameter(name, Annotated[hint | None, made], default)
@@ -63,12 +127,20 @@ def _own(name: str, default: Any, about: Option) -> _Parameter:
 
 def _shared(study: type[Study]) -> list[_Parameter]:
     plan = study.sampling
-    budget = budget_option(f"Sampling time for {study.of_what}, at most.", str(plan.budget_seconds))
+    of_what = f" for {study.of_what}" if study.of_what else ""
+    budget = budget_option(f"Sampling time{of_what}, at most.", str(plan.budget_seconds))
+    target = target_option(f"{plan.target:.1%}".replace(".0", ""))
     return [
+        *(
+            (_Parameter("samples", Annotated[int | None, samples_option()]),)
+            if study.takes_samples
+            else ()
+        ),
         _Parameter("budget", Annotated[float, budget], plan.budget_seconds),
-        _Parameter("target", Annotated[float, target_option(f"{plan.target:.1%}")], plan.target),
+        _Parameter("target", Annotated[float, target], plan.target),
         _Parameter("within", WithinOption),
         *((_Parameter("machine", MachineOption),) if study.predicted else ()),
+        *((_Parameter("list_them", ListOption, False),) if study.listable else ()),
         _Parameter("out", OutOption),
         _Parameter("json", JsonOption, False),
         _Parameter("csv", CsvOption, False),
@@ -78,19 +150,29 @@ def _shared(study: type[Study]) -> list[_Parameter]:
 
 
 def _help(study: type[Study]) -> str:
-    """Return a study's docstring up to its attributes."""
-    return (inspect.getdoc(study) or "").partition("\nAttributes\n")[0]
+    """Return a study's docstring up to its attributes, a paragraph a line."""
+    about = (inspect.getdoc(study) or "").partition("\nAttributes\n")[0]
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in about.split("\n\n"))
 
 
 def _run(study: type[Study], given: dict[str, Any]) -> None:
     from lanescope.cli.output import progress_on_terminal, show_run
-    from lanescope.studies.study import run_study
+    from lanescope.running import resolve_machine
+    from lanescope.studies.study import Argument, options_of, run_study
 
-    own = {name: given[name] for name, _, _ in options_of(study)}
-    plan = plan_of(given["target"], given["budget"], given["within"])
+    own = {
+        name: about.value(given[name] or ()) if isinstance(about, Argument) else given[name]
+        for name, _, about in options_of(study)
+    }
+    plan = plan_of(given["target"], given["budget"], given["within"], samples=given.get("samples"))
+    asked = study(**own)
+    if given.get("list_them"):
+        for line in asked.listing(resolve_machine(given.get("machine"))):
+            print(line)
+        return
     with progress_on_terminal() as progress:
         run = run_study(
-            study(**own),
+            asked,
             given.get("machine"),
             plan=plan,
             allow_busy=given["allow_busy"],

@@ -8,14 +8,37 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lanescope.studies.study import Study
 
-#: Imported when they are used.
-_STUDIES = {"sms": "Sms", "small": "Small"}
+#: The class in the file of this name, and the first sentence of its help: studies are imported
+#: when they are used, so that the help of all is quick.
+STUDIES = {
+    "check": ("Check", "Measure every path of this machine and say whether it is healthy."),
+    "copy": (
+        "Copies",
+        "Measure copies that run at the same time, each and in sum, against what links allow.",
+    ),
+    "latency": (
+        "Latency",
+        "Measure latencies of a GPU: loads by memory, launches, small copies, round trips.",
+    ),
+    "small": (
+        "Small",
+        "Map small copies between host and GPU: which method to hand them over is the fastest.",
+    ),
+    "sms": (
+        "Sms",
+        "Find the fewest SMs that carry 98 % of what kernels can, for each path of a GPU.",
+    ),
+    "sweep": (
+        "Sweep",
+        "Sweep copy sizes between host and GPU: delay, plateau, size that fills the link.",
+    ),
+}
 
 
 def study_named(verb: str) -> type[Study] | None:
     """Return the study of a verb; None where it is none."""
-    if verb not in _STUDIES:
+    if verb not in STUDIES:
         return None
     module = importlib.import_module(f"lanescope.studies.{verb}")
-    found: type[Study] = getattr(module, _STUDIES[verb])
+    found: type[Study] = getattr(module, STUDIES[verb][0])
     return found

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
+import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -48,6 +50,21 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Argument:
+    """How a field of a study stands on the command line without the name of an option.
+
+    Attributes
+    ----------
+    value
+        Makes the field's value of all words.
+    """
+
+    metavar: str
+    help: str
+    value: Callable[[Sequence[str]], Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """What a study measures on a machine.
 
@@ -55,6 +72,8 @@ class Work:
     ----------
     notes, cases, missing, unmeasured
         See `lanescope.run.run.Manifest`.
+    remarks
+        What a user should know of the options that were given; not stored.
     """
 
     experiments: Sequence[Experiment]
@@ -62,9 +81,10 @@ class Work:
     cases: tuple[Case, ...] = ()
     missing: tuple[str, ...] = ()
     unmeasured: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Study:
     """Something to find out about a machine.
 
@@ -80,6 +100,10 @@ class Study:
         What gets the sampling time, for the help: ``one kernel``.
     predicted
         Whether it can be carried out for a described machine.
+    takes_samples
+        Whether the command line takes a number of samples.
+    listable
+        Whether the command line can list what it would measure; see `listing`.
     """
 
     verb: ClassVar[str]
@@ -87,6 +111,8 @@ class Study:
     sampling: ClassVar[Plan] = Plan()
     of_what: ClassVar[str] = "one case"
     predicted: ClassVar[bool] = True
+    takes_samples: ClassVar[bool] = False
+    listable: ClassVar[bool] = False
 
     def work(self, machine: Machine) -> Work:
         """Return what to measure.
@@ -102,6 +128,10 @@ class Study:
         """Return what to measure next, once there are results; nothing as a rule."""
         return ()
 
+    def listing(self, machine: Machine) -> Iterator[str]:
+        """Yield a line for each of what it would measure."""
+        raise NotImplementedError
+
     @classmethod
     def conclusion(cls, run: Run) -> str | None:
         """Return what a run found in a sentence; None where its verdicts say it all."""
@@ -109,8 +139,8 @@ class Study:
 
     @classmethod
     def report(cls, run: Run) -> Sequence[Section]:
-        """Return what a run found as sections; nothing where there are no results."""
-        raise NotImplementedError
+        """Return what a run found beside its paths and latencies, which every report shows."""
+        return ()
 
 
 def run_study(
@@ -126,6 +156,8 @@ def run_study(
     plan = (plan or study.sampling).begun()
     resolved = resolve_machine(machine)
     work = study.work(resolved)
+    for remark in work.remarks:
+        print(f"note: {remark}", file=sys.stderr)
 
     def then(results: Sequence[Result]) -> Sequence[Experiment]:
         return study.further(resolved, results)
@@ -146,45 +178,70 @@ def run_study(
 
 
 _COMMON = """
-    The other parameters and the result are those of `lanescope.check`.
+    machine
+        None for this machine; a `Machine`, a machine file or a shipped name
+        for a described one, whose results are predicted.
+    plan
+        How precisely to measure.
+    allow_busy
+        Measure GPUs that other processes use, too.
+    out
+        Run folder; None makes one under the runs folder.
+    progress
+        Called before each experiment.
+
+    Returns
+    -------
+    Run
+        Stored as it grows: a killed run can be read back from its folder.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used or the folder cannot be written.
     """
 
 
 def study_function(study: type[Study]) -> Callable[..., Run]:
     """Return a study as a function, with its options and those of every study as parameters."""
     shared = inspect.signature(run_study, eval_str=True).parameters
-    first, *others = list(shared.values())[1:]
-    own = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-        for name, default, hint, _ in _fields(study)
-    ]
+    machine, *others = list(shared.values())[1:]
+    own = [_parameter(*one[:3]) for one in _fields(study)]
+    first = [one for one in own if one.default is inspect.Parameter.empty]
+    parameters = [*first, machine, *(one for one in own if one not in first), *others]
 
-    def call(machine: Machine | StrPath | None = None, **given: Any) -> Run:
+    def call(*positional: Any, **given: Any) -> Run:
+        given |= zip((one.name for one in (*first, machine)), positional, strict=False)
         common = {name: given.pop(name) for name in list(given) if name in shared}
-        return run_study(study(**given), machine, **common)
+        return run_study(study(**given), **common)
 
-    parameters = [first, *own, *others]
-    about = (study.__doc__ or "").replace(
-        "Attributes\n    ----------", "Parameters\n    ----------"
-    )
+    about = re.sub(r"Attributes\n    -+", "Parameters\n    ----------", study.__doc__ or "")
     call.__name__ = call.__qualname__ = study.verb
-    call.__doc__ = about.rstrip() + "\n" + _COMMON
-    call.__signature__ = inspect.Signature(parameters, return_annotation=Run)  # type: ignore[attr-defined]
+    call.__doc__ = about.rstrip() + _COMMON
+    signature = inspect.Signature(parameters, return_annotation=Run)
+    call.__signature__ = signature  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": Run}
     return call
 
 
-def options_of(study: type[Study]) -> Iterator[tuple[str, Any, Option]]:
-    """Yield the name, the default and the option of each field of a study."""
+def _parameter(name: str, default: Any, hint: Any) -> inspect.Parameter:
+    if default is dataclasses.MISSING:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return inspect.Parameter(name, kind, annotation=hint)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def options_of(study: type[Study]) -> Iterator[tuple[str, Any, Option | Argument]]:
+    """Yield the name, the default and the option of each field that the command line has."""
     yield from ((name, default, about) for name, default, _, about in _fields(study) if about)
 
 
-def _fields(study: type[Study]) -> Iterator[tuple[str, Any, Any, Option | None]]:
+def _fields(study: type[Study]) -> Iterator[tuple[str, Any, Any, Option | Argument | None]]:
     """Each field with its default, its type, and how it stands on the command line."""
     hints = typing.get_type_hints(study, include_extras=True)
     for field in dataclasses.fields(study):
         plain, *extras = typing.get_args(hints[field.name]) or (hints[field.name],)
-        about = next((one for one in extras if isinstance(one, Option)), None)
+        about = next((one for one in extras if isinstance(one, Option | Argument)), None)
         if about is None:
             yield field.name, field.default, hints[field.name], None
         else:

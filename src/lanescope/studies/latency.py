@@ -1,14 +1,22 @@
-"""Which latencies make up ``lanescope bench latency``."""
+"""``bench latency``: loads, calls and round trips of GPUs, alone and under load."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
+from lanescope.calls import checked
+from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine, Operation
 from lanescope.experiment.experiment import Experiment, Timing
 from lanescope.experiment.patterns import CHASE_BYTES, reach_each_other
 from lanescope.experiment.place import Memory, Place
+from lanescope.experiment.requirements import chosen_gpus, missing_part
 from lanescope.machine import Gpu, Machine, NumaNode
+from lanescope.measurement.sampling import Plan
+from lanescope.studies.options import gpu_option
+from lanescope.studies.study import Study, Work
 
 MIB = 1 << 20
 
@@ -24,6 +32,42 @@ _RINGS = (
     (Operation.CHASE, CHASE_BYTES, "2 MiB by address"),
     (Operation.CHASE_RANDOM, LARGE_RING_BYTES, "256 MiB in random order"),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+@checked
+class Latency(Study):
+    """Measure latencies of a GPU: loads by memory, launches, small copies, round trips.
+
+    Loads and small copies are measured on an idle link and while copies fill it in
+    the same and in the opposite direction. Latencies are not predicted, so that a
+    described machine has none.
+
+    Attributes
+    ----------
+    gpus
+        Numbers of the GPUs; None takes the first.
+    """
+
+    verb: ClassVar[str] = "latency"
+    title: ClassVar[str] = "Latency"
+    sampling: ClassVar[Plan] = Plan(budget_seconds=0.5)
+    of_what: ClassVar[str] = "one latency"
+    predicted: ClassVar[bool] = False
+
+    gpus: Annotated[int | Sequence[int] | None, gpu_option("GPU to measure")] = None
+
+    def work(self, machine: Machine) -> Work:
+        """Return the latencies of the chosen GPUs."""
+        if machine.described:
+            raise InputError(f"machine {machine.name!r} is described; latencies are only measured")
+        if not machine.gpus:
+            raise missing_part(
+                machine,
+                f"machine {machine.name!r} has no GPU to take latencies of; "
+                "'lanescope check' measures host memory",
+            )
+        return Work(latency_experiments(machine, chosen_gpus(machine, self.gpus)))
 
 
 def latency_experiments(machine: Machine, gpus: Iterable[Gpu]) -> tuple[Experiment, ...]:
