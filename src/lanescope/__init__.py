@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from lanescope.measurement.sampling import Plan as Plan
     from lanescope.run.run import Run as Run
     from lanescope.run.store import read_run as read_run
-    from lanescope.suites import taruc as taruc
+    from lanescope.studies.taruc import taruc as taruc
 
 _HOME = {
     "__version__": "_version",
@@ -77,7 +77,7 @@ _HOME = {
     "Result": "measurement.result",
     "Run": "run.run",
     "read_run": "run.store",
-    "taruc": "suites",
+    "taruc": "studies.taruc",
 }
 
 __all__ = sorted(_HOME)

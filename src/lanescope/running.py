@@ -183,6 +183,7 @@ def _writer(manifest: Manifest, setup: Setup, names: Sequence[str]) -> tuple[Run
         if stored is not None:
             left = set(names) - finished_names(stored)
             if not left and stored.manifest.state is State.COMPLETE:
+                print(f"nothing is left to measure: {out} holds all points", file=sys.stderr)
                 return None, stored
             return RunWriter.resumed(stored), stored
     return RunWriter(out or new_run_folder(setup.verb), manifest), Run(manifest)

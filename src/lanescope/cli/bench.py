@@ -219,33 +219,33 @@ def bench(
             )
         return
     if params is not None:
-        from lanescope.cli.suite import Common, run_benchmarks
-        from lanescope.cli.suite_options import BUDGET, TARGET
+        from lanescope.cli.suite import run_suite
 
         given = given_options(ctx)
         # not ctx.params: some versions of typer keep texts there
-        common = Common(
+        run_suite(
+            params,
+            budget if "--budget" in given else None,
+            target if "--target" in given else None,
+            within,
             machine=machine,
             out=out,
-            budget=budget if "--budget" in given else BUDGET,
-            target=target if "--target" in given else TARGET,
-            within=within,
-            list_points=list_cases,
+            list_them=list_cases,
             json=json,
             csv=csv,
             strict=strict,
             allow_busy=allow_busy,
             resume=resume,
         )
-        run_benchmarks(params, None, None, common)
         return
     if list_cases:
         _list()
         return
-    from lanescope import api
     from lanescope.cli.output import progress_on_terminal
     from lanescope.experiment.requirements import require_fits
     from lanescope.running import resolve_machine
+    from lanescope.studies.nvbandwidth import Bench
+    from lanescope.studies.study import run_study
 
     if csv and form == "nvbandwidth":
         raise InputError("nvbandwidth prints no CSV; leave out --csv or --format")
@@ -254,17 +254,12 @@ def bench(
     resolved = resolve_machine(machine)
     if size is not None or buffer_mib is not None:
         require_fits(resolved, options.bytes)
+    study = Bench(
+        cases=testcase or (), prefixes=prefix or (), options=options, affinity=not no_affinity
+    )
     with progress_on_terminal() as progress:
-        run = api.bench(
-            resolved,
-            cases=testcase or [],
-            prefixes=prefix or [],
-            options=options,
-            plan=plan,
-            allow_busy=allow_busy,
-            affinity=not no_affinity,
-            out=out,
-            progress=progress,
+        run = run_study(
+            study, resolved, plan=plan, allow_busy=allow_busy, out=out, progress=progress
         )
     raise typer.Exit(
         _show(run, form=form, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,6 +32,8 @@ from lanescope.cli.options import (
 from lanescope.studies.registry import STUDIES, study_named
 
 if TYPE_CHECKING:
+    from lanescope.measurement.sampling import Plan
+    from lanescope.run.run import Run
     from lanescope.studies.study import Argument, Option, Study
 
 
@@ -100,7 +104,8 @@ def command_of(study: type[Study]) -> Callable[..., None]:
     rules = [ONE_FORMAT, *((PREDICTED,) if study.predicted else ())]
     if study.listable:
         names = [_name(about) for _, _, about in options_of(study)]
-        rules.append(Alone("--list", (*names, "--machine"), LISTED))
+        of_estimate = ("--budget", "--target") if study.estimates else ()
+        rules.append(Alone("--list", (*names, "--machine", *of_estimate), LISTED))
     return combines(*rules)(command)
 
 
@@ -156,28 +161,62 @@ def _help(study: type[Study]) -> str:
 
 
 def _run(study: type[Study], given: dict[str, Any]) -> None:
-    from lanescope.cli.output import progress_on_terminal, show_run
-    from lanescope.running import resolve_machine
-    from lanescope.studies.study import Argument, options_of, run_study
+    from lanescope.studies.study import Argument, options_of
 
     own = {
-        name: about.value(given[name] or ()) if isinstance(about, Argument) else given[name]
+        name: about.value(given.pop(name) or ()) if isinstance(about, Argument) else given.pop(name)
         for name, _, about in options_of(study)
     }
-    plan = plan_of(given["target"], given["budget"], given["within"], samples=given.get("samples"))
-    asked = study(**own)
-    if given.get("list_them"):
-        for line in asked.listing(resolve_machine(given.get("machine"))):
+    samples = given.pop("samples", None)
+    plan = plan_of(given.pop("target"), given.pop("budget"), given.pop("within"), samples=samples)
+    carry_out(study(**own), plan, **given)
+
+
+def carry_out(
+    study: Study,
+    plan: Plan,
+    *,
+    machine: str | None = None,
+    list_them: bool = False,
+    out: Path | None,
+    json: bool,
+    csv: bool,
+    strict: bool,
+    allow_busy: bool,
+    resume: bool = False,
+) -> None:
+    """Carry out a study, or list what it would measure; ends with an exit code."""
+    from lanescope.cli.output import progress_on_terminal, show_run
+    from lanescope.running import resolve_machine
+    from lanescope.studies.study import run_study
+
+    if list_them:
+        for line in study.listing(resolve_machine(machine), plan):
             print(line)
         return
     with progress_on_terminal() as progress:
         run = run_study(
-            asked,
-            given.get("machine"),
+            study,
+            machine,
             plan=plan,
-            allow_busy=given["allow_busy"],
-            out=given["out"],
+            allow_busy=allow_busy,
+            out=out,
             progress=progress,
+            resume=resume,
         )
-    shown = {name: given[name] for name in ("json", "csv", "strict")}
-    raise typer.Exit(show_run(run, **shown))
+    if study.estimates:
+        _write_plots(run, plan)
+    raise typer.Exit(show_run(run, json=json, csv=csv, strict=strict))
+
+
+def _write_plots(run: Run, plan: Plan) -> None:
+    from lanescope.cli.output import write_plots
+
+    if plan.within_seconds is not None:
+        print(
+            f"no plots: --within has no time for them; 'lanescope report {run.folder} --plots DIR' "
+            "draws them",
+            file=sys.stderr,
+        )
+    elif not run.manifest.machine.described:
+        write_plots(run)

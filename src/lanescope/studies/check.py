@@ -13,6 +13,7 @@ from lanescope.experiment.requirements import require_fits
 from lanescope.experiment.sizes import Size, size_of
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
+from lanescope.measurement.sampling import Plan
 from lanescope.running import machine_differences
 from lanescope.studies.options import MOST_PARTS, size_option
 from lanescope.studies.study import Argument, Option, Study, Work
@@ -90,7 +91,7 @@ class Check(Study):
             ),
         )
 
-    def listing(self, machine: Machine) -> Iterator[str]:
+    def listing(self, machine: Machine, plan: Plan) -> Iterator[str]:
         """Yield a line for each case."""
         size = size_of(self.size_bytes)
         require_fits(machine, size)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lanescope.studies.study import Option
 from lanescope.units.values import Size, Whole
 
@@ -15,8 +17,6 @@ def gpu_option(help: str) -> Option:
     return Option(value, "N", f"{help}; may be repeated.", repeated=True)
 
 
-def size_option(
-    help: str, default: str | None, name: str = "--size", most: int | None = None
-) -> Option:
-    """Return an option for the size of copies, in bytes."""
-    return Option(Size(name, most=most), "SIZE", help, default)
+def size_option(help: str, default: str | None, name: str = "--size", **bounds: Any) -> Option:
+    """Return an option for the size of copies, in bytes; `bounds` as of `Size`."""
+    return Option(Size(name, **bounds), "SIZE", help, default)

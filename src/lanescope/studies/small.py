@@ -78,7 +78,8 @@ class Small(Study):
         SMALLEST_BYTES
     )
     largest: Annotated[
-        Size, size_option("Largest piece; sizes go up by four.", "4MiB", "--max", LARGEST_BYTES)
+        Size,
+        size_option("Largest piece; sizes go up by four.", "4MiB", "--max", most=LARGEST_BYTES),
     ] = LARGEST_BYTES
     sizes: Sequence[Size] | None = None
     counts: Annotated[

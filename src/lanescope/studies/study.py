@@ -13,7 +13,7 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from lanescope.document.blocks import Section
@@ -24,7 +24,7 @@ from lanescope.machine import Machine
 from lanescope.measurement.result import Result
 from lanescope.measurement.sampling import Plan
 from lanescope.run.run import Run
-from lanescope.running import Progress, Setup, resolve_machine, run_experiments
+from lanescope.running import Progress, Setup, Stage, resolve_machine, run_stages
 from lanescope.units.values import Value
 
 
@@ -70,18 +70,25 @@ class Work:
 
     Attributes
     ----------
-    notes, cases, missing, unmeasured
+    stages
+        Instead of `experiments`, some with a number of samples of their own.
+    notes, cases, missing, unmeasured, parameters
         See `lanescope.run.run.Manifest`.
     remarks
         What a user should know of the options that were given; not stored.
+    affinity
+        Whether submitting threads are bound to the CPUs next to the memory.
     """
 
-    experiments: Sequence[Experiment]
+    experiments: Sequence[Experiment] = ()
+    stages: tuple[tuple[Sequence[Experiment], int | None], ...] = ()
+    parameters: str | None = None
     notes: tuple[str, ...] = ()
     cases: tuple[Case, ...] = ()
     missing: tuple[str, ...] = ()
     unmeasured: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    affinity: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +111,8 @@ class Study:
         Whether the command line takes a number of samples.
     listable
         Whether the command line can list what it would measure; see `listing`.
+    estimates
+        Whether a listing says how long each takes, and picture files of the run are made.
     """
 
     verb: ClassVar[str]
@@ -113,6 +122,7 @@ class Study:
     predicted: ClassVar[bool] = True
     takes_samples: ClassVar[bool] = False
     listable: ClassVar[bool] = False
+    estimates: ClassVar[bool] = False
 
     def work(self, machine: Machine) -> Work:
         """Return what to measure.
@@ -128,7 +138,7 @@ class Study:
         """Return what to measure next, once there are results; nothing as a rule."""
         return ()
 
-    def listing(self, machine: Machine) -> Iterator[str]:
+    def listing(self, machine: Machine, plan: Plan) -> Iterator[str]:
         """Yield a line for each of what it would measure."""
         raise NotImplementedError
 
@@ -151,8 +161,18 @@ def run_study(
     allow_busy: bool = False,
     out: StrPath | None = None,
     progress: Progress | None = None,
+    resume: bool = False,
+    verb: str = "",
 ) -> Run:
-    """Carry out a study and return its run; see `lanescope.check` for the parameters."""
+    """Carry out a study and return its run; see `lanescope.check` for most parameters.
+
+    Parameters
+    ----------
+    resume
+        Go on with the run in `out`: what it holds is not measured again.
+    verb
+        What the run is called, where that is not the study's name.
+    """
     plan = (plan or study.sampling).begun()
     resolved = resolve_machine(machine)
     work = study.work(resolved)
@@ -164,17 +184,24 @@ def run_study(
 
     plans_more = type(study).further is not Study.further
     setup = Setup(
-        study.verb,
+        verb or study.verb,
         allow_busy,
         out,
         progress,
+        affinity=work.affinity,
         notes=work.notes,
         cases=work.cases,
         then=then if plans_more else None,
         missing=work.missing,
         unmeasured=work.unmeasured,
+        parameters=work.parameters,
+        resume=resume,
     )
-    return run_experiments(resolved, work.experiments, plan, setup)
+    stages = [
+        Stage(experiments, plan if samples is None else replace(plan, samples=samples))
+        for experiments, samples in work.stages or ((work.experiments, None),)
+    ]
+    return run_stages(resolved, stages, setup)
 
 
 _COMMON = """
@@ -205,14 +232,15 @@ _COMMON = """
 def study_function(study: type[Study]) -> Callable[..., Run]:
     """Return a study as a function, with its options and those of every study as parameters."""
     shared = inspect.signature(run_study, eval_str=True).parameters
-    machine, *others = list(shared.values())[1:]
+    _, machine, *others = (p for name, p in shared.items() if name not in ("resume", "verb"))
     own = [_parameter(*one[:3]) for one in _fields(study)]
     first = [one for one in own if one.default is inspect.Parameter.empty]
     parameters = [*first, machine, *(one for one in own if one not in first), *others]
 
     def call(*positional: Any, **given: Any) -> Run:
         given |= zip((one.name for one in (*first, machine)), positional, strict=False)
-        common = {name: given.pop(name) for name in list(given) if name in shared}
+        own_names = {one.name for one in own}
+        common = {name: given.pop(name) for name in list(given) if name not in own_names}
         return run_study(study(**given), **common)
 
     about = re.sub(r"Attributes\n    -+", "Parameters\n    ----------", study.__doc__ or "")
