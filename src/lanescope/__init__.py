@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lanescope.api import measure as measure
     from lanescope.api import small as small
     from lanescope.api import sms as sms
+    from lanescope.api import streams as streams
     from lanescope.api import sweep as sweep
     from lanescope.compression.channel import Channel as Channel
     from lanescope.compression.codec import compress as compress
@@ -56,6 +57,7 @@ _HOME = {
     "measure": "api",
     "small": "api",
     "sms": "api",
+    "streams": "api",
     "sweep": "api",
     "Channel": "compression.channel",
     "compress": "compression.codec",

@@ -17,26 +17,20 @@ from lanescope.running import (
     backend_for,
     resolve_machine,
 )
-from lanescope.studies.check import Check
-from lanescope.studies.copy import Copies
-from lanescope.studies.latency import Latency
-from lanescope.studies.nvbandwidth import Bench
-from lanescope.studies.small import Small
-from lanescope.studies.sms import Sms
-from lanescope.studies.study import study_function
-from lanescope.studies.sweep import Sweep
+from lanescope.studies.registry import study_named
+from lanescope.studies.study import StudyFunction, study_function
 
 #: Measurements at the same time would share cores and links, and each would be too slow.
 _measuring = threading.RLock()
 
 
-bench = study_function(Bench)
-check = study_function(Check)
-copy = study_function(Copies)
-latency = study_function(Latency)
-sweep = study_function(Sweep)
-small = study_function(Small)
-sms = study_function(Sms)
+def __getattr__(name: str) -> StudyFunction:
+    """Return a study as a function."""
+    study = study_named(name)
+    if study is None:
+        raise AttributeError(f"module 'lanescope.api' has no attribute {name!r}")
+    globals()[name] = made = study_function(study)
+    return made
 
 
 def measure(

@@ -103,6 +103,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "latency": here,
         "small": here | {"sizes": [64], "counts": [1], "methods": [Submission.SINGLE]},
         "sms": here | {"size_bytes": 1 << 20},
+        "streams": here | {"size_bytes": 1 << 20, "counts": [1, 2]},
         "measure": one | {"experiment": EXPERIMENT, "backend": FAKE},
         "taruc": one | {"parameters": SMALL, "benchmarks": ["overhead"], "only": Only(gpus=(0,))},
         "compress": {"values": np.arange(9.0), "codec": "delta", "threads": 1},

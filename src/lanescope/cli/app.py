@@ -37,6 +37,7 @@ from lanescope.cli.terminal_text import tolerant_streams, visible
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
 from lanescope.machine.device_order import number_by_address
+from lanescope.studies.registry import STUDIES
 
 app = typer.Typer(
     name="lanescope",
@@ -63,21 +64,11 @@ model_app = typer.Typer(
 bench_app.callback(help=_help(bench.bench))(bench.bench)
 app.add_typer(bench_app, name="bench")
 app.add_typer(model_app, name="model")
+_GROUPS = {"": app, "bench": bench_app}
 #: Verbs in the order of the help; those without a function are studies.
 VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
-    (app, "check", None),
-    (app, "copy", None),
-    (bench_app, "sweep", None),
-    (bench_app, "latency", None),
-    (bench_app, "small", None),
-    (bench_app, "sms", None),
+    *((_GROUPS[e.group], name, None) for name, e in STUDIES.items() if e.group is not None),
     (bench_app, "compress", compress.compress),
-    (bench_app, "overhead", None),
-    (bench_app, "host", None),
-    (bench_app, "hostdev", None),
-    (bench_app, "peer", None),
-    (bench_app, "nurma", None),
-    (bench_app, "contention", None),
     (bench_app, "params", params.params),
     (model_app, "predict", model.predict),
     (model_app, "fit", model_fit.model_fit),

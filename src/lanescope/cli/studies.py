@@ -68,7 +68,7 @@ def place_holder(verb: str) -> Callable[[], None]:
 
     def study() -> None: ...
 
-    study.__doc__ = STUDIES[verb][1]
+    study.__doc__ = STUDIES[verb].summary
     return study
 
 

@@ -22,9 +22,10 @@ _MOST_NAMES = 3
 def headline_rows(run: Run) -> tuple[PathRow, ...]:
     """Return the rows that the conclusion counts: of a sweep only the largest sizes.
 
-    Of a search for the fewest SMs only what could not be measured.
+    Of a study that judges no paths only what could not be measured.
     """
-    if run.manifest.verb == "sms":
+    study = study_named(run.manifest.verb)
+    if study is not None and not study.judges_paths:
         return path_rows(r for r in run.results if not r.copies)
     # Of a suite only what failed or is missing: the rest is told by its charts.
     plain = plain_results(run.results)

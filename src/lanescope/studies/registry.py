@@ -1,62 +1,90 @@
-"""All studies by their verb; a new one is a file here and a line of this table."""
+"""All studies by their verb; a new one is a file here and an entry of this table."""
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from lanescope.studies.study import Study
 
-#: The class in the file of this name, or of the one before its dot, and the first sentence of its
-#: help: studies are imported when they are used, so that the help of all is quick.
+
+class Entry(NamedTuple):
+    """Where a study is, and what is known of it before it is imported.
+
+    Attributes
+    ----------
+    place
+        File and class.
+    summary
+        The first sentence of its docstring, so that the help of all verbs is quick.
+    group
+        The command that it is one of; empty for a command of its own, None for none.
+    """
+
+    place: str
+    summary: str
+    group: str | None = "bench"
+
+
+#: In the order of the help.
 STUDIES = {
-    "check": ("Check", "Measure every path of this machine and say whether it is healthy."),
-    "bench": (
-        "nvbandwidth.Bench",
-        "Measure every pattern of copies: the cases of nvbandwidth, all of them by default.",
+    "check": Entry(
+        "check.Check", "Measure every path of this machine and say whether it is healthy.", ""
     ),
-    "copy": (
-        "Copies",
+    "copy": Entry(
+        "copy.Copies",
         "Measure copies that run at the same time, each and in sum, against what links allow.",
+        "",
     ),
-    "taruc": ("Suite", "Measure what topology, NUMA and contention cost."),
-    "overhead": (
-        "taruc.Overhead",
-        "Measure what allocating, first touching and releasing memory costs.",
+    "bench": Entry(
+        "nvbandwidth.Bench",
+        "Measure cases of nvbandwidth: copy engines and kernels, one way, both ways, all at once.",
+        None,
     ),
-    "host": ("taruc.Host", "Measure copies of blocks by one thread between NUMA nodes."),
-    "hostdev": (
-        "taruc.HostDev",
-        "Measure copies of blocks between host memory and GPUs, each way.",
+    "sweep": Entry(
+        "sweep.Sweep",
+        "Sweep copy sizes between host and GPU: delay, plateau, size that fills the link.",
     ),
-    "peer": (
+    "latency": Entry(
+        "latency.Latency",
+        "Measure latencies of a GPU: loads by memory, launches, small copies, round trips.",
+    ),
+    "small": Entry(
+        "small.Small",
+        "Map small copies between host and GPU: which method to hand them over is the fastest.",
+    ),
+    "sms": Entry(
+        "sms.Sms",
+        "Find the fewest SMs that carry 98 % of what kernels can, for each path of a GPU.",
+    ),
+    "streams": Entry(
+        "streams.Streams",
+        "Find how many copies at once it takes to fill a path, for each direction of a GPU.",
+    ),
+    "taruc": Entry(
+        "taruc.Suite",
+        "Measure what topology, NUMA and contention cost: micro-benchmarks by a parameter file.",
+        None,
+    ),
+    "overhead": Entry(
+        "taruc.Overhead", "Measure what allocating, first touching and releasing memory costs."
+    ),
+    "host": Entry("taruc.Host", "Measure copies of blocks by one thread between NUMA nodes."),
+    "hostdev": Entry(
+        "taruc.HostDev", "Measure copies of blocks between host memory and GPUs, each way."
+    ),
+    "peer": Entry(
         "taruc.Peer",
         "Measure copies from GPU to GPU: peer, by unified addresses, staged through the host.",
     ),
-    "nurma": (
+    "nurma": Entry(
         "taruc.Nurma",
         "Measure single loads of memory: strided and in random order, dependent and independent.",
     ),
-    "contention": (
+    "contention": Entry(
         "taruc.Contention",
         "Measure what many cost each other: at memory channels, between sockets, over PCIe.",
-    ),
-    "latency": (
-        "Latency",
-        "Measure latencies of a GPU: loads by memory, launches, small copies, round trips.",
-    ),
-    "small": (
-        "Small",
-        "Map small copies between host and GPU: which method to hand them over is the fastest.",
-    ),
-    "sms": (
-        "Sms",
-        "Find the fewest SMs that carry 98 % of what kernels can, for each path of a GPU.",
-    ),
-    "sweep": (
-        "Sweep",
-        "Sweep copy sizes between host and GPU: delay, plateau, size that fills the link.",
     ),
 }
 
@@ -65,7 +93,6 @@ def study_named(verb: str) -> type[Study] | None:
     """Return the study of a verb; None where it is none."""
     if verb not in STUDIES:
         return None
-    module, _, name = STUDIES[verb][0].rpartition(".")
-    imported = importlib.import_module(f"lanescope.studies.{module or verb}")
-    found: type[Study] = getattr(imported, name)
+    module, _, name = STUDIES[verb].place.partition(".")
+    found: type[Study] = getattr(importlib.import_module(f"lanescope.studies.{module}"), name)
     return found

@@ -71,6 +71,7 @@ class Small(Study):
     verb: ClassVar[str] = "small"
     title: ClassVar[str] = "Small copies"
     sampling: ClassVar[Plan] = Plan(0.01, 0.05)
+    judges_paths: ClassVar[bool] = False
     of_what: ClassVar[str] = "one cell"
     predicted: ClassVar[bool] = False
 

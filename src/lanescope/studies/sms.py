@@ -76,6 +76,7 @@ class Sms(Study):
     verb: ClassVar[str] = "sms"
     title: ClassVar[str] = "Fewest SMs"
     sampling: ClassVar[Plan] = Plan(budget_seconds=0.3)
+    judges_paths: ClassVar[bool] = False
     of_what: ClassVar[str] = "one kernel"
     predicted: ClassVar[bool] = False
 

@@ -14,7 +14,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Protocol
 
 from lanescope.document.blocks import Section
 from lanescope.experiment import Experiment
@@ -107,6 +107,9 @@ class Study:
         What gets the sampling time, for the help: ``one kernel``.
     predicted
         Whether it can be carried out for a described machine.
+    judges_paths
+        Whether its results stand for the paths that were measured; otherwise reports list those
+        paths only that could not be.
     takes_samples
         Whether the command line takes a number of samples.
     listable
@@ -120,6 +123,7 @@ class Study:
     sampling: ClassVar[Plan] = Plan()
     of_what: ClassVar[str] = "one case"
     predicted: ClassVar[bool] = True
+    judges_paths: ClassVar[bool] = True
     takes_samples: ClassVar[bool] = False
     listable: ClassVar[bool] = False
     estimates: ClassVar[bool] = False
@@ -229,7 +233,14 @@ _COMMON = """
     """
 
 
-def study_function(study: type[Study]) -> Callable[..., Run]:
+class StudyFunction(Protocol):
+    """A study as a function."""
+
+    def __call__(self, *positional: Any, **options: Any) -> Run:
+        """Carry it out."""
+
+
+def study_function(study: type[Study]) -> StudyFunction:
     """Return a study as a function, with its options and those of every study as parameters."""
     shared = inspect.signature(run_study, eval_str=True).parameters
     _, machine, *others = (p for name, p in shared.items() if name not in ("resume", "verb"))
