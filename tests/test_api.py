@@ -21,7 +21,17 @@ def test_public_names():
         *("Channel", "Copy", "Engine", "Experiment", "InputError", "LanescopeError", "Machine"),
         *("Memory", "NotMeasuredError", "Operation", "Place", "Plan", "Result", "Run", "Timing"),
         *("__version__", "bench", "check", "compress", "copy", "decompress", "discover"),
-        *("latency", "load_machine", "measure", "read_run", "small", "sms", "sweep", "taruc"),
+        *(
+            "latency",
+            "load_machine",
+            "measure",
+            "read_run",
+            "small",
+            "sms",
+            "streams",
+            "sweep",
+            "taruc",
+        ),
     ]
     for name in lanescope.__all__:
         assert getattr(lanescope, name) is not None

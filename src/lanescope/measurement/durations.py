@@ -8,7 +8,7 @@ from lanescope.errors import InputError
 
 _SECOND = 1_000_000_000
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": _SECOND}
-_UNITS |= {"min": 60 * _SECOND, "h": 3600 * _SECOND}
+_UNITS |= {"min": 60 * _SECOND, "h": 3600 * _SECOND, "d": 86400 * _SECOND}
 
 
 def parse_ns(text: str, option: str) -> int:

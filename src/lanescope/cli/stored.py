@@ -1,0 +1,273 @@
+"""What is done with stored runs: list them, show one again, open its page, compare, remove."""
+
+from __future__ import annotations
+
+import json as encoder
+import shutil
+import sys
+import webbrowser
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lanescope.cli.combinations import Excludes, combines
+from lanescope.cli.options import CsvOption, JsonOption, StrictOption, option
+from lanescope.errors import InputError
+from lanescope.exit_codes import ExitCode
+from lanescope.units.values import Duration, Percent, Whole
+
+if TYPE_CHECKING:
+    from lanescope.run.run import Run
+
+RunArgument = Annotated[str, typer.Argument(help="A run's folder or name, or 'latest'.")]
+_DAY_NS = 86_400 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A run as the list shows it; fields that its manifest has not are empty."""
+
+    name: str
+    verb: str
+    started: str
+    state: str
+    machine: str
+    bytes: int
+    folder: Path
+
+
+def runs(json: JsonOption = False) -> None:
+    """List the runs of the runs folder, the latest first.
+
+    ``lanescope show NAME`` prints one again, ``lanescope open NAME`` shows its page.
+    """
+    from lanescope.cli.output import console
+    from lanescope.document.blocks import Column, Group, Kind, Table
+    from lanescope.report.blocks_text import TableOrLines
+    from lanescope.run.folders import default_runs_folder
+
+    found = sorted(stored_runs(), key=lambda one: one.started, reverse=True)
+    if json:
+        print(encoder.dumps([{**_fields(one), "folder": str(one.folder)} for one in found]))
+        return
+    if not found:
+        print(f"no runs in {default_runs_folder()}; 'lanescope check' makes one")
+        return
+    columns = [Column(name) for name in ("name", "started", "state", "machine")]
+    rows = [(one.name, one.started[:19], one.state, one.machine, one.bytes) for one in found]
+    table = Table(
+        f"Runs in {default_runs_folder()}", [*columns, Column("size", Kind.BYTES)], [Group(rows)]
+    )
+    console().print(TableOrLines(table))
+
+
+def show(
+    run: RunArgument = "latest",
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    strict: StrictOption = False,
+) -> None:
+    """Print the report of a stored run again; ends with the exit code of the run."""
+    from lanescope.cli.output import console, exit_code, print_run
+    from lanescope.run.folders import find_run
+    from lanescope.run.store import read_run
+    from lanescope.watch.store import is_watch, read_watch
+
+    folder = find_run(run)
+    if is_watch(folder):
+        from lanescope.report.summary_text import summary_text
+        from lanescope.watch.told import tell
+
+        if json or csv:
+            raise InputError(f"'lanescope report {run}' has the exports of a watch")
+        told = tell(read_watch(folder))
+        console().print(summary_text(told.summary, told.findings))
+        return
+    stored = read_run(folder)
+    print_run(stored, json=json, csv=csv, strict=strict)
+    raise typer.Exit(exit_code(stored, strict=strict))
+
+
+def open_page(run: RunArgument = "latest") -> None:
+    """Open the page of a stored run in a browser; its page is made where it has none."""
+    from lanescope.cli.report import report
+    from lanescope.run.folders import find_run, page_place
+    from lanescope.run.store import PAGE
+
+    folder = find_run(run)
+    page, _ = page_place(folder, PAGE)
+    if not page.is_file():
+        report(run)
+    if not webbrowser.open(page.resolve().as_uri()):
+        print(f"there is no browser here; the page is {page}", file=sys.stderr)
+
+
+@combines(Excludes("--keep", ("RUN",), "removes by age, and RUN by name"))
+def rm(
+    run: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs of the runs folder.")
+    ] = None,
+    keep: Annotated[
+        int | None,
+        option(
+            Whole("--keep", 0, 1_000_000, "more are never there"),
+            metavar="N",
+            help="Remove all runs but the latest N.",
+        ),
+    ] = None,
+    older: Annotated[
+        int | None,
+        option(
+            Duration("--older-than", 0, 36_500 * _DAY_NS, "up to 100 years"),
+            metavar="TIME",
+            help="Only runs that began longer ago, such as 30d.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be removed.")
+    ] = False,
+) -> None:
+    """Remove runs of the runs folder by name, or all but the latest ones.
+
+    Runs elsewhere, and runs that are still written, stay.
+    """
+    chosen = list(_chosen(run or [], keep, older))
+    for one in chosen:
+        if not dry_run:
+            _remove(one.folder)
+        print(f"{'would remove' if dry_run else 'removed'} {one.folder}")
+    if not chosen:
+        print("nothing to remove")
+
+
+def compare(
+    before: Annotated[str, typer.Argument(metavar="A", help="The earlier run: folder or name.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="The later run: folder or name.")],
+    threshold: Annotated[
+        float,
+        option(
+            Percent("--threshold"),
+            metavar="PERCENT",
+            help="Smaller effects count as none.",
+            shown="2%",
+        ),
+    ] = 0.02,
+    json: JsonOption = False,
+) -> None:
+    """Compare two runs path by path: the effect with its 95 % interval.
+
+    Exit code: 0 nothing got slower, 1 a path is slower by more than the threshold for certain,
+    2 bad input, 3 the runs have no path in common.
+    """
+    from lanescope.cli.output import console
+    from lanescope.report.blocks_text import renderables
+    from lanescope.studies.compare import changes, comparison, headline
+
+    runs = (_read(before), _read(after))
+    found = changes(*runs)
+    if json:
+        content = {
+            "summary": headline(found, threshold),
+            "threshold": threshold,
+            "changes": [
+                {
+                    "experiment": one.after.result.experiment.name,
+                    "path": one.after.label,
+                    "effect": one.effect,
+                    "half_width": one.half_width,
+                    "certain": one.is_certain(threshold),
+                }
+                for one in found
+            ],
+        }
+        print(encoder.dumps(content, indent=2))
+    else:
+        out = console()
+        for part in renderables(comparison(*runs, threshold)):
+            out.print(part)
+    if not found:
+        raise typer.Exit(ExitCode.NOT_MEASURED)
+    slower = any(one.is_slower(threshold) for one in found)
+    raise typer.Exit(ExitCode.SLOW if slower else ExitCode.OK)
+
+
+def stored_runs() -> Iterator[Stored]:
+    """Yield the runs of the runs folder; what cannot be read is shown as damaged."""
+    from lanescope.codec.files import read_json
+    from lanescope.run.folders import default_runs_folder
+    from lanescope.run.manifest import MANIFEST
+
+    folder = default_runs_folder()
+    for path in sorted(folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else ():
+        try:
+            content: Any = read_json(path, inner=1)
+        except InputError:
+            content = {"state": "damaged"}
+        content = content if isinstance(content, dict) else {"state": "damaged"}
+        verb, started, state = (str(content.get(k, "")) for k in ("verb", "started", "state"))
+        machine = _machine_name(path.parent)
+        size = sum(p.lstat().st_size for p in path.parent.rglob("*"))
+        yield Stored(path.parent.name, verb, started, state, machine, size, path.parent)
+
+
+def _fields(one: Stored) -> dict[str, Any]:
+    return {n: getattr(one, n) for n in ("name", "verb", "started", "state", "machine", "bytes")}
+
+
+def _machine_name(folder: Path) -> str:
+    """The name in a run's machine file, without reading all of it."""
+    from lanescope.run.manifest import MACHINE
+
+    try:
+        with (folder / MACHINE).open(encoding="utf-8") as file:
+            line = next((one for one in file if one.startswith("name = ")), "")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return line.partition("=")[2].strip().strip('"')
+
+
+def _chosen(names: list[str], keep: int | None, older_ns: int | None) -> Iterator[Stored]:
+    from datetime import UTC, datetime
+
+    if not names and keep is None and older_ns is None:
+        raise InputError("rm takes names of runs, --keep or --older-than; 'lanescope runs' lists")
+    found = sorted(stored_runs(), key=lambda one: one.started, reverse=True)
+    known = {one.name for one in found}
+    for name in names:
+        if name not in known:
+            raise InputError(f"there is no run {name!r} in the runs folder; 'lanescope runs' lists")
+    candidates = [one for one in found if not names or one.name in names]
+    for one in candidates[keep or 0 :]:
+        if older_ns is None:
+            yield one
+            continue
+        try:
+            age = datetime.now(UTC) - datetime.fromisoformat(one.started)
+        except ValueError:  # of a damaged run nobody knows it
+            continue
+        if age.total_seconds() * 1e9 > older_ns:
+            yield one
+
+
+def _remove(folder: Path) -> None:
+    from lanescope.run.lock import lock_folder
+
+    if folder.is_symlink():
+        raise InputError(f"{folder} is a link; remove it yourself")
+    lock = lock_folder(folder)
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise InputError(f"cannot remove {folder}: {error.strerror}") from error
+    finally:
+        lock.release()
+
+
+def _read(name: str) -> Run:
+    from lanescope.run.folders import find_run
+    from lanescope.run.store import read_run
+
+    return read_run(find_run(name))

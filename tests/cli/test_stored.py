@@ -1,0 +1,116 @@
+"""Verbs for stored runs: runs, show, open, compare, rm."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lanescope.run.lock import lock_folder
+from tests.cli.command_lines import run
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two runs of checks, the later one called b, and a folder that is no run."""
+    folder = tmp_path / "runs"
+    for name, machine in (("a", "h200-x2"), ("b", "h100-x2")):
+        shutil.copytree(RESULTS / machine / "check", folder / name)
+    (folder / "notes").mkdir()
+    monkeypatch.setenv("LANESCOPE_RUNS", str(folder))
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def test_runs_are_listed_the_latest_first(store: Path):
+    (store / "damaged").mkdir()
+    (store / "damaged" / "manifest.json").write_text("{")
+    listed = json.loads(run(["runs", "--json"]).stdout)
+    assert [one["name"] for one in listed] == ["b", "a", "damaged"]
+    assert listed[-1]["state"] == "damaged"
+    assert listed[0]["verb"] == "check"
+    text = run(["runs"]).stdout
+    assert text.index(" b ") < text.index(" a ")
+
+
+def test_without_runs_the_first_step_is_named(store: Path):
+    shutil.rmtree(store)
+    assert "'lanescope check' makes one" in run(["runs"]).stdout
+
+
+def test_a_run_is_shown_again(store: Path):
+    done = run(["show", "a"])
+    assert done.code == 0
+    assert "All 12 judged paths reach what their links can carry" in done.stdout
+    assert json.loads(run(["show", "a", "--json"]).stdout)["verb"] == "check"
+    assert run(["show", "nothing"]).code == 2
+
+
+def test_a_page_is_made_and_opened(store: Path, monkeypatch: pytest.MonkeyPatch):
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda uri: opened.append(uri) or True)
+    assert run(["open", "a"]).code == 0
+    assert opened == [(store / "a" / "report.html").as_uri()]
+    assert (store / "a" / "report.html").is_file()
+    monkeypatch.setattr("webbrowser.open", lambda uri: False)
+    assert "there is no browser here" in run(["open", "a"]).stderr
+
+
+def test_runs_are_compared(store: Path):
+    assert run(["compare", "a", "a"]).code == 0
+    slower = run(["compare", "a", "b", "--json"])
+    told = json.loads(slower.stdout)
+    assert slower.code == 1
+    assert "3 paths slower" in told["summary"]
+    assert sum(c["certain"] and c["effect"] < 0 for c in told["changes"]) == 3
+    assert run(["compare", "a", "b", "--threshold", "50%"]).code == 0
+    shutil.copytree(RESULTS / "h200-x2" / "sms", store / "sms")
+    other = run(["compare", "a", "sms"])
+    assert other.code == 3
+    assert "no measured path in common" in other.stdout
+
+
+def test_removing_takes_names_or_keeps_the_latest(store: Path):
+    assert "would remove" in run(["rm", "a", "--dry-run"]).stdout
+    assert (store / "a").is_dir()
+    assert run(["rm", "--keep", "1"]).code == 0
+    assert sorted(p.name for p in store.iterdir()) == ["b", "notes"]
+    assert run(["rm", "b"]).code == 0
+    assert sorted(p.name for p in store.iterdir()) == ["notes"]
+    assert run(["rm", "--older-than", "1d"]).stdout == "nothing to remove\n"
+
+
+def test_only_old_runs_are_removed(store: Path):
+    for name, year in (("a", 2020), ("b", 2999)):
+        manifest = store / name / "manifest.json"
+        content = json.loads(manifest.read_text())
+        manifest.write_text(json.dumps(content | {"started": f"{year}-01-01T00:00:00+00:00"}))
+    assert run(["rm", "--older-than", "30d"]).code == 0
+    assert not (store / "a").exists()
+    assert (store / "b").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["notes"], ["nothing"], ["../runs/a"], ["a", "--keep", "1"]],
+    ids=["all", "no run", "missing", "path", "both"],
+)
+def test_nothing_else_is_removed(store: Path, arguments: list[str]):
+    done = run(["rm", *arguments])
+    assert done.code == 2
+    assert done.stderr.count("lanescope:") == 1
+    assert sorted(p.name for p in store.iterdir()) == ["a", "b", "notes"]
+
+
+def test_a_run_that_is_written_and_a_link_stay(store: Path, tmp_path: Path):
+    lock = lock_folder(store / "a")
+    assert "another lanescope writes to" in run(["rm", "a"]).stderr
+    lock.release()
+    (store / "a").rename(tmp_path / "elsewhere")
+    (store / "a").symlink_to(tmp_path / "elsewhere")
+    assert run(["rm", "a"]).code == 2
+    assert (tmp_path / "elsewhere" / "manifest.json").is_file()

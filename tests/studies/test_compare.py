@@ -1,0 +1,64 @@
+"""What changed between two runs."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from lanescope.report.blocks_text import renderables
+from lanescope.run.run import Run
+from lanescope.studies.compare import changes, comparison, headline
+from tests.report import factory
+
+
+def text(before: Run, after: Run) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    for part in renderables(comparison(before, after, 0.02)):
+        console.print(part)
+    return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+
+
+def test_a_run_is_as_itself():
+    run = factory.check_run()
+    found = changes(run, run)
+    assert found
+    assert all(c.effect == 0 and not c.is_certain(0.02) for c in found)
+    assert headline(found, 0.02) == f"{len(found)} paths as before within 2.0 %."
+
+
+def test_what_got_slower_is_named_with_its_effect():
+    before, after = factory.check_run(), factory.check_run(slow="g0")
+    slower = {c.after.label: c for c in changes(before, after) if c.is_slower(0.02)}
+    to_g0 = {"h0 → g0", "g1 → g0"}  # the slow GPU of these results takes bytes slowly
+    assert set(slower) == to_g0 | {f"{path}, both at once" for path in to_g0}
+    assert all(c.effect == pytest.approx(-0.5, abs=0.02) for c in slower.values())
+    assert text(before, after).startswith("4 paths slower, most ")
+    back = changes(after, before)
+    assert not any(c.is_slower(0.02) for c in back)
+    assert sum(c.is_certain(0.02) and c.effect > 0 for c in back) == 4
+
+
+def test_an_effect_that_noise_explains_is_none():
+    found = changes(factory.check_run(), factory.check_run(slow="g0"))
+    noisy = [replace(c, half_width=0.6) for c in found]
+    assert not any(c.is_slower(0.02) for c in noisy)
+    unknown = [replace(c, half_width=None) for c in found]
+    assert not any(c.is_certain(0.02) for c in unknown)
+
+
+def test_what_only_one_has_is_said():
+    before, after = factory.check_run(), factory.check_run(missing="g1")
+    assert "Only A measured" in text(before, after)
+    assert "Only B measured" in text(after, before)
+    assert headline([], 0.02) == "The runs have no measured path in common."
+
+
+def test_other_machines_and_versions_are_said():
+    before, after = factory.check_run(), factory.check_run(factory.eight_gpus())
+    later = replace(after, manifest=replace(after.manifest, tool_version="9.9"))
+    said = text(before, later)
+    assert "A is of node-17 (2 x NVIDIA H200), B of" in said
+    assert "by 9.9" in said
