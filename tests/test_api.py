@@ -1,6 +1,9 @@
 """What Python programs and notebooks use."""
 
+import dataclasses
 import importlib
+import json
+import sys
 import threading
 import time
 
@@ -157,3 +160,28 @@ def test_experiments_that_no_clock_can_time():
         Experiment("x", "x", (down, Copy(host, host, 64, Engine.CPU)))
     with pytest.raises(InputError, match="behind the gate"):
         Experiment("x", "x", (Copy(host, gpu, 64, Engine.CE),))
+
+
+def test_a_run_is_told_in_two_lines_and_gives_its_rows(tmp_path):
+    run = lanescope.check("h200-x2", cases=["h2d/*"])
+    first, second = repr(run).splitlines()
+    assert first.startswith("<Run: check of h200-x2, complete, 2 results, in ")
+    assert second.startswith("predicted (exit code 0)")
+    assert json.loads(run.to_json())["verb"] == "check"
+    table = run.to_arrow()
+    assert table.num_rows == 2
+    assert "gbs" in table.column_names
+    page = run.report(tmp_path / "page.html")
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert run.report() == run.folder / "report.html"
+    with pytest.raises(InputError, match="give a path"):
+        dataclasses.replace(run, folder=None).report()
+    with pytest.raises(InputError, match="name another place"):
+        run.report(tmp_path / "missing" / "page.html")
+
+
+def test_rows_as_pandas_say_what_is_missing(monkeypatch):
+    run = lanescope.check("h200-x2", cases=["h2d/*"])
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InputError, match="pip install pandas"):
+        run.to_pandas()

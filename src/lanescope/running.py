@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,6 +14,7 @@ from pathlib import Path
 from lanescope._version import __version__
 from lanescope.backend.base import Backend
 from lanescope.backend.model import ModelBackend
+from lanescope.errors import InputError
 from lanescope.experiment import Experiment
 from lanescope.experiment.case import Case
 from lanescope.kinds import StrPath
@@ -186,7 +188,25 @@ def _writer(manifest: Manifest, setup: Setup, names: Sequence[str]) -> tuple[Run
                 print(f"nothing is left to measure: {out} holds all points", file=sys.stderr)
                 return None, stored
             return RunWriter.resumed(stored), stored
-    return RunWriter(out or new_run_folder(setup.verb), manifest), Run(manifest)
+    if out is None:
+        out, note = _new_folder(setup.verb)
+        manifest = replace(manifest, notes=(*manifest.notes, *note))
+    return RunWriter(out, manifest), Run(manifest)
+
+
+def _new_folder(verb: str) -> tuple[Path, tuple[str, ...]]:
+    """Return a folder for a new run, and a note where it is not among the others.
+
+    A home that cannot be written, as on some nodes of a cluster, costs nobody the measurement.
+    """
+    try:
+        return new_run_folder(verb), ()
+    except InputError as error:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=f"lanescope-{verb}-"))
+        except OSError:
+            raise error from None
+        return folder, (f"The run is stored in {folder}: {error}.",)
 
 
 def _command(verb: str) -> str:

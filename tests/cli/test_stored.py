@@ -114,3 +114,32 @@ def test_a_run_that_is_written_and_a_link_stay(store: Path, tmp_path: Path):
     (store / "a").symlink_to(tmp_path / "elsewhere")
     assert run(["rm", "a"]).code == 2
     assert (tmp_path / "elsewhere" / "manifest.json").is_file()
+
+
+def test_nothing_is_stored_on_request(store: Path):
+    before = sorted(store.iterdir())
+    done = run(["check", "h2d/*", "--machine", "h200-x2", "--no-store"])
+    assert done.code == 0
+    assert "Predicted upper bounds for 2 paths" in done.stdout
+    assert "page:" not in done.stderr
+    assert sorted(store.iterdir()) == before
+    assert run(["check", "--no-store", "--out", "x"]).code == 2
+
+
+def test_a_run_without_its_page(tmp_path: Path, store: Path):
+    done = run(["check", "h2d/*", "--machine", "h200-x2", "--no-page", "--out", "here"])
+    assert done.code == 0
+    assert (tmp_path / "here" / "manifest.json").is_file()
+    assert not (tmp_path / "here" / "report.html").exists()
+
+
+def test_a_home_that_cannot_be_written_costs_no_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LANESCOPE_RUNS", str(tmp_path / "file" / "runs"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    done = run(["check", "h2d/*", "--machine", "h200-x2"])
+    assert done.code == 0
+    assert f"note: The run is stored in {tmp_path}/lanescope-check-" in done.stdout

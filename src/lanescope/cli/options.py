@@ -61,6 +61,10 @@ OutOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the run as JSON.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print the results as CSV.")]
+NoPageOption = Annotated[bool, typer.Option("--no-page", help="Write no page.")]
+NoStoreOption = Annotated[
+    bool, typer.Option("--no-store", help="Store nothing: neither a run folder nor a page.")
+]
 StrictOption = Annotated[
     bool, typer.Option("--strict", help="Exit with 3 when something could not be measured.")
 ]

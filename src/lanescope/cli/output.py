@@ -99,6 +99,7 @@ def show_run(
     strict: bool = False,
     mean: bool = False,
     verbose: bool = False,
+    page: bool = True,
 ) -> int:
     """Write a new run's page, print the run, and say on standard error where both are.
 
@@ -107,7 +108,10 @@ def show_run(
     int
         The exit code that its outcome calls for.
     """
-    write_page(run, strict=strict)  # first: whoever reads the table may stop reading
+    if page:  # first: whoever reads the table may stop reading
+        write_page(run, strict=strict)
+    elif run.folder is not None:
+        print(f"run:  {run.folder}", file=sys.stderr)
     print_run(run, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
     return exit_code(run, strict=strict)
 

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
 import sys
+import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from lanescope.cli.combinations import LISTED, ONE_FORMAT, PREDICTED, Alone, Combined, combines
+from lanescope.cli.combinations import (
+    LISTED,
+    ONE_FORMAT,
+    PREDICTED,
+    Alone,
+    Combined,
+    Excludes,
+    combines,
+)
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
     JsonOption,
     MachineOption,
+    NoPageOption,
+    NoStoreOption,
     OutOption,
     StrictOption,
     WithinOption,
@@ -35,6 +47,9 @@ if TYPE_CHECKING:
     from lanescope.measurement.sampling import Plan
     from lanescope.run.run import Run
     from lanescope.studies.study import Argument, Option, Study
+
+
+_NOT_STORED = Excludes("--no-store", ("--out", "--no-page"), "stores nothing, and so has no page")
 
 
 class StudyCommand(TyperCommand):
@@ -101,7 +116,7 @@ def command_of(study: type[Study]) -> Callable[..., None]:
         ]
     )
     command.__annotations__ = {p.name: p.hint for p in parameters}
-    rules = [ONE_FORMAT, *((PREDICTED,) if study.predicted else ())]
+    rules = [ONE_FORMAT, _NOT_STORED, *((PREDICTED,) if study.predicted else ())]
     if study.listable:
         names = [_name(about) for _, _, about in options_of(study)]
         of_estimate = ("--budget", "--target") if study.estimates else ()
@@ -147,6 +162,8 @@ def _shared(study: type[Study]) -> list[_Parameter]:
         *((_Parameter("machine", MachineOption),) if study.predicted else ()),
         *((_Parameter("list_them", ListOption, False),) if study.listable else ()),
         _Parameter("out", OutOption),
+        _Parameter("no_page", NoPageOption, False),
+        _Parameter("no_store", NoStoreOption, False),
         _Parameter("json", JsonOption, False),
         _Parameter("csv", CsvOption, False),
         _Parameter("strict", StrictOption, False),
@@ -184,6 +201,8 @@ def carry_out(
     strict: bool,
     allow_busy: bool,
     resume: bool = False,
+    no_page: bool = False,
+    no_store: bool = False,
 ) -> None:
     """Carry out a study, or list what it would measure; ends with an exit code."""
     from lanescope.cli.output import progress_on_terminal, show_run
@@ -194,19 +213,25 @@ def carry_out(
         for line in study.listing(resolve_machine(machine), plan):
             print(line)
         return
-    with progress_on_terminal() as progress:
-        run = run_study(
-            study,
-            machine,
-            plan=plan,
-            allow_busy=allow_busy,
-            out=out,
-            progress=progress,
-            resume=resume,
-        )
-    if study.estimates:
-        _write_plots(run, plan)
-    raise typer.Exit(show_run(run, json=json, csv=csv, strict=strict))
+    with contextlib.ExitStack() as stack:
+        if no_store:
+            out = Path(stack.enter_context(tempfile.TemporaryDirectory())) / study.verb
+        with progress_on_terminal() as progress:
+            run = run_study(
+                study,
+                machine,
+                plan=plan,
+                allow_busy=allow_busy,
+                out=out,
+                progress=progress,
+                resume=resume,
+            )
+        if no_store:
+            run = replace(run, folder=None)
+        elif study.estimates:
+            _write_plots(run, plan)
+    page = not (no_page or no_store)
+    raise typer.Exit(show_run(run, json=json, csv=csv, strict=strict, page=page))
 
 
 def _write_plots(run: Run, plan: Plan) -> None:

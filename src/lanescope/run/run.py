@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from lanescope.calls import checked
 from lanescope.codec.fields import Moment
+from lanescope.errors import InputError
 from lanescope.experiment.case import Case
+from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result, Source
 
@@ -67,7 +70,7 @@ class Manifest:
     unmeasured: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 @checked
 class Run:
     """A run in memory.
@@ -86,6 +89,70 @@ class Run:
     def predicted(self) -> bool:
         """Whether any of its numbers is a prediction."""
         return any(r.source is Source.PREDICTED for r in self.results)
+
+    def __repr__(self) -> str:
+        from lanescope.report.outcome import outcome
+
+        about = f"{self.manifest.verb} of {self.manifest.machine.name}, {self.manifest.state}"
+        where = f", in {self.folder}" if self.folder else ""
+        return f"<Run: {about}, {len(self.results)} results{where}>\n{outcome(self)}"
+
+    def to_json(self) -> str:
+        """Return everything of the run as JSON; docs/run-folder.md says what is in it."""
+        from lanescope.run.export import run_json
+
+        return run_json(self)
+
+    def to_arrow(self) -> Any:
+        """Return a `pyarrow.Table` with a row for each copy of each experiment.
+
+        Its columns are those of ``results.parquet``: units stand in their names, and what is not
+        known is null.
+        """
+        import pyarrow as pa
+
+        from lanescope.run.rows import rows_of
+
+        return pa.Table.from_pylist(rows_of(self.results))
+
+    def to_pandas(self) -> Any:
+        """Return the rows of `to_arrow` as a `pandas.DataFrame`.
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        try:
+            return self.to_arrow().to_pandas()
+        except ImportError as error:
+            raise InputError("to_pandas needs pandas: pip install pandas") from error
+
+    def report(self, path: StrPath | None = None) -> Path:
+        """Write the run's page and return where it is.
+
+        Parameters
+        ----------
+        path
+            A file; None is the page in the run's folder.
+
+        Raises
+        ------
+        InputError
+            If it cannot be written, or the run has no folder and no path is given.
+        """
+        from lanescope.report.page import page_html
+        from lanescope.run.atomic import write_atomically
+
+        if path is None and self.folder is None:
+            raise InputError("this run is not stored; give a path for its page")
+        page = Path(path) if path is not None else Path(self.folder or "") / "report.html"
+        try:
+            write_atomically(page, page_html(self).encode())
+        except OSError as error:
+            why = f"cannot write {page}: {error.strerror}; name another place"
+            raise InputError(why) from error
+        return page
 
     def _repr_html_(self) -> str:
         from lanescope.report.notebook import run_html
