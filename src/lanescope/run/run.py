@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -123,10 +124,9 @@ class Run:
         InputError
             If pandas is not installed.
         """
-        try:
-            return self.to_arrow().to_pandas()
-        except ImportError as error:
-            raise InputError("to_pandas needs pandas: pip install pandas") from error
+        if importlib.util.find_spec("pandas") is None:
+            raise InputError("to_pandas needs pandas: pip install pandas")
+        return self.to_arrow().to_pandas()
 
     def report(self, path: StrPath | None = None) -> Path:
         """Write the run's page and return where it is.
