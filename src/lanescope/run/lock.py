@@ -38,13 +38,17 @@ def lock_folder(folder: Path) -> FolderLock:
     InputError
         If another process holds it.
     """
-    descriptor = os.open(folder, os.O_RDONLY)
+    return lock_opened(os.open(folder, os.O_RDONLY), folder)
+
+
+def lock_opened(descriptor: int, path: Path) -> FolderLock:
+    """Return the right to write what a descriptor is of, which closes it; see `lock_folder`."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
         raise InputError(
-            f"another lanescope writes to {folder}; wait for its end, or name another with --out"
+            f"another lanescope writes to {path}; wait for its end, or name another with --out"
         ) from None
     except OSError:  # some network file systems have no locks
         os.close(descriptor)
