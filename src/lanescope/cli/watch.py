@@ -190,6 +190,7 @@ def watch(
             chunk_bytes=chunk,
             gentle=gentle,
             traceable=waited.traceable,
+            program=waited.program,
         )
         _require_effect(names, asked)
         machine = discover()
