@@ -134,7 +134,12 @@ def watch(
     ] = None,
     out: Annotated[
         Path | None,
-        option(Folder("--out"), metavar="DIR", help="The run's folder; default: a new one."),
+        option(
+            Folder("--out"),
+            metavar="DIR",
+            help="The run's folder; with %p or %q{VARIABLE} in it one for each process of a job; "
+            "default: a new one.",
+        ),
     ] = None,
     turns: Annotated[
         int,

@@ -18,6 +18,8 @@ _READ_BY = {
     "compress.json": "'lanescope bench compress --from {}'",
 }
 MANIFEST = "manifest.json"
+#: Where MPI and Slurm tell each process which one it is.
+_RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 def default_runs_folder() -> Path:
@@ -96,9 +98,23 @@ def require_new(folder: Path, *, resumable: bool = False) -> None:
         raise InputError(f"{folder} is a file; name a new or an empty folder with --out")
     if is_there(folder / MANIFEST):
         rest = ", or go on with this one by --resume" if resumable else ""
-        raise InputError(f"{folder} holds a run; name a new or an empty folder with --out{rest}")
+        raise InputError(
+            f"{folder} holds a run; name a new or an empty folder with --out{rest}"
+            + one_for_each_process(folder)
+        )
     if any(folder.iterdir()):
-        raise InputError(f"{folder} holds files; name a new or an empty folder with --out")
+        raise InputError(
+            f"{folder} holds files; name a new or an empty folder with --out"
+            + one_for_each_process(folder)
+        )
+
+
+def one_for_each_process(folder: Path) -> str:
+    """Return how processes of a job get folders of their own; empty where this is of none."""
+    ranks = (name for name in _RANKS if name in os.environ)
+    return next(
+        (f", for each process its own: --out '{folder}-%q{{{name}}}'" for name in ranks), ""
+    )
 
 
 def find_run(name: str) -> Path:

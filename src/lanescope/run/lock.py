@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from lanescope.errors import InputError
+from lanescope.run.folders import one_for_each_process
 
 
 class FolderLock:
@@ -49,6 +50,7 @@ def lock_opened(descriptor: int, path: Path) -> FolderLock:
         os.close(descriptor)
         raise InputError(
             f"another lanescope writes to {path}; wait for its end, or name another with --out"
+            + one_for_each_process(path)
         ) from None
     except OSError:  # some network file systems have no locks
         os.close(descriptor)
