@@ -2,6 +2,7 @@
 // program calls mock_* where a real one would call CUDA. MOCK_CUPTI_FAIL="function:code" makes a
 // function fail, MOCK_CUPTI_EXIT="code" ends the program while it hands over a buffer,
 // MOCK_CUPTI_FLUSH_MS="milliseconds" makes every flush last so long.
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -67,7 +68,22 @@ struct CallData {
 };
 using Called = void (*)(void*, int, uint32_t, const void*);
 
-std::mutex mutex;
+/// A mutex that a child takes for free, which has one thread: the parent's may have held it.
+class Mutex {
+ public:
+  void lock() {
+    if (syscall(SYS_getpid) == owner_) mutex_.lock();
+  }
+  void unlock() {
+    if (syscall(SYS_getpid) == owner_) mutex_.unlock();
+  }
+
+ private:
+  const long owner_ = syscall(SYS_getpid);
+  std::mutex mutex_;
+};
+
+Mutex mutex;
 Requested requested;
 Completed completed;
 bool enabled[64];

@@ -151,12 +151,13 @@ def test_what_was_measured_before_the_end_is_there(lanescope, tmp_path, sent, co
     process = lanescope.start(
         "bench", "compress", "--budget", "0.5", "--size", "8MiB", "--out", run
     )
-    until((run / "compress.json").is_file)
+    file = run / "compress.json"
+    until(lambda: file.is_file() and "constant fp32" in file.read_text())
     process.send_signal(sent)
     _, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code, stderr
     assert "Traceback" not in stderr
-    stored = json.loads((run / "compress.json").read_text())
+    stored = json.loads(file.read_text())
     assert stored["complete"] is False
     assert stored["arrays"][0]["name"] == "constant fp32"
 

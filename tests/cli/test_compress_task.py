@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -92,6 +92,23 @@ def test_each_codec_of_the_first_array_is_stored_when_it_is_measured(task, tmp_p
     (told,) = stored
     assert not told.complete
     assert [one.choice.codec for one in told.results[0].codecs] == [Codec.RAW, Codec.GFC]
+
+
+def test_a_kill_before_the_first_codec_leaves_a_run_that_reads(lanescope, task, tmp_path):
+    class Killed(BaseException):
+        pass
+
+    def load():
+        raise Killed
+
+    nothing = Opened((Entry("a", "float64", (5,), load),))
+    with pytest.raises(Killed):
+        compress_task.measured(replace(task(MadeUpCore()), opened=nothing), tmp_path / "run")
+    told = read_compress(tmp_path / "run")
+    assert (told.results, told.complete) == ((), False)
+    done = lanescope("bench", "compress", "--from", tmp_path / "run")
+    said = "This run was cut off: no array was measured.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
 
 
 def test_plans(monkeypatch):

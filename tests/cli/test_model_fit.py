@@ -9,15 +9,15 @@ import pytest
 from lanescope.model.transfer import fit_run
 from lanescope.model.transfer.fit_run import facts_of, store_samples
 from lanescope.model.transfer.samples import read_measured
-from lanescope.model.transfer.stored import kept
+from lanescope.model.transfer.stored import FILE, kept, save
 from tests.model.transfer.made_up_points import measured
 from tests.model.transfer.test_fit import RECORDED, TRUE
 
 
 @pytest.fixture
 def stored(tmp_path):
-    """A copy of the recorded fit, as a fit writes beside its samples."""
-    return shutil.copytree(RECORDED, tmp_path / "fit")
+    """A copy of the recorded fit in the runs folder."""
+    return shutil.copytree(RECORDED, tmp_path / "runs/fit")
 
 
 def test_a_stored_fit_needs_no_gpu(lanescope, stored):
@@ -27,6 +27,19 @@ def test_a_stored_fit_needs_no_gpu(lanescope, stored):
     assert re.search(r"5[56]\.\d GB/s", done.stdout)
     assert "predicted within" in done.stdout
     assert (stored / "link-parameters.json").is_file()
+
+
+def test_a_fit_from_elsewhere_stays_as_it_is(lanescope, stored, tmp_path):
+    folder, here = stored.rename(tmp_path / "unpacked"), tmp_path / "here"
+    here.mkdir()
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    done = lanescope("model", "fit", folder, cwd=here)
+    assert done.returncode == 0
+    assert "goes to unpacked.link-parameters.json" in done.stderr
+    assert lanescope("model", "fit", folder, "--out", tmp_path / "out").returncode == 0
+    written = here / "unpacked.link-parameters.json"
+    assert written.read_bytes() == (tmp_path / "out/link-parameters.json").read_bytes()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_json_is_a_file_of_parameters(lanescope, stored, tmp_path):
@@ -86,5 +99,5 @@ def test_a_fit_is_found_by_its_machine(tmp_path, two_gpus):
     machine = two_gpus
     folder = tmp_path / "20261121-fit"
     store_samples(folder, machine, facts_of(machine, 0, "a test"), measured(TRUE))
-    fit_run.fit_folder(folder)
+    save(fit_run.fit_folder(folder)[0], folder / FILE)
     assert kept(machine, tmp_path).source.startswith("a test on ")

@@ -35,10 +35,16 @@ def test_a_watch_as_a_trace_of_perfetto(lanescope, tmp_path):
     assert b"g0 to GPU, wire (GB/s), pm" in trace.read_bytes()
 
 
-def test_a_capture_has_a_page_beside_it_a_summary_and_exports(lanescope, captured, tmp_path):
-    done = lanescope("report", captured)
-    page = tmp_path / "capture.report.html"
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{page}\n", "")
+def test_a_capture_has_a_page_here_a_summary_and_exports(lanescope, captured, tmp_path):
+    (tmp_path / "here").mkdir()
+    for here, words in ((tmp_path / "here", "goes to capture.report.html\n"), (tmp_path, "")):
+        done = lanescope("report", captured, cwd=here)
+        page = here / "capture.report.html"
+        assert (done.returncode, done.stdout) == (0, f"{page.name}\n")
+        assert done.stderr.endswith(words)
+        assert bool(done.stderr) == bool(words)
+        assert page.exists()
+        assert (tmp_path / page.name).exists() == (here == tmp_path)
     assert "Read from capture.sqlite" in page.read_text()
     elsewhere = tmp_path / "page.html"
     assert lanescope("report", captured, "--out", elsewhere).stdout == f"{elsewhere}\n"

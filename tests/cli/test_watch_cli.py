@@ -131,3 +131,17 @@ def test_ctrl_c_at_a_terminal_ends_it_in_order(tmp_path):
     os.close(its)
     assert "The whole machine was watched" in told
     assert manifest(out)["state"] == "complete"
+
+
+def test_each_process_of_a_job_has_a_folder_of_its_own(lanescope, tmp_path):
+    shared, own = tmp_path / "run", tmp_path / "run-%q{PMI_RANK}-%p-5%"
+    for rank, out, code in (("0", shared, 0), ("1", shared, 2), ("2", own, 0), ("", own, 2)):
+        job = lanescope.environment | {"PMI_RANK": rank}
+        done = lanescope("watch", "-q", "--out", out, "--", "true", env=job)
+        assert done.returncode == code, done.stderr
+        if rank == "1":
+            assert done.stderr.endswith(f": --out '{shared}-%q{{PMI_RANK}}'\n")
+        if rank == "":
+            assert "there is no variable PMI_RANK; name another in %q{PMI_RANK}" in done.stderr
+    (found,) = tmp_path.glob("run-2-*-5%")
+    assert (found / "manifest.json").exists()

@@ -44,6 +44,12 @@ def test_without_colours_there_is_plain_text(monkeypatch):
     assert drawn(monkeypatch, styled()) == "\rhead\x1b[K\nrow bars …\x1b[K\n\x1b[J"
 
 
+def test_control_characters_of_names_do_not_act(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    shown = drawn(monkeypatch, Text("a\x1b[2J\x9bb\tc"))
+    assert shown == "\ra?[2J?b?c\x1b[K\n\x1b[J"
+
+
 def test_the_next_text_is_drawn_over_the_one_before(monkeypatch):
     shown = drawn(monkeypatch, Text("a\nb\nc\nd\ne"), Text("f"))
     first, second = shown.split("\x1b[J")[:2]

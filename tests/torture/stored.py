@@ -107,7 +107,7 @@ def _models(folder: Path) -> list[Original]:
             "fit",
             fit,
             (
-                lambda path, out: ["model", "fit", str(path)],
+                lambda path, out: ["model", "fit", str(path), "--out", str(out)],
                 lambda path, out: ["model", "fit", str(path), "--json"],
             ),
         ),

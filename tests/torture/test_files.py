@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import random
+import resource
 import shutil
 import signal
 import sys
@@ -31,6 +32,8 @@ from tests.torture.stored import ROOT, Original, originals
 _CODES = (0, 1, 2)
 #: Of a trial, whatever else the machine does.
 _MOST_CPU_S = 2.0
+#: Of all trials, beyond what the tests before them took.
+_MOST_BYTES = 500 << 20
 #: What a harmless change can make impossible; such sentences need not name the file.
 _OF_WHAT_IS_ASKED = (
     "--export is for watches",
@@ -78,18 +81,22 @@ def test_damaged_files_are_read_or_refused_in_one_sentence(
 ) -> None:
     pool = [path for one in stored for path in files_of(one.path)]
     failures = []
+    most_bytes = peak_bytes() + _MOST_BYTES
     for number in range(trials(150, 5000)):
         seed = rng.getrandbits(32)
         chance = random.Random(seed)
         one = chance.choice(stored)
         inner = chance.choice(files_of(one.path)).relative_to(one.path)
-        if problem := trial(
+        problem = trial(
             one,
             inner if one.path.is_dir() else None,
             lambda path, chance=chance: damage(path, chance, pool),
             tmp_path / "trial",
             chance,
-        ):
+        )
+        if (taken := peak_bytes()) > most_bytes:
+            most_bytes, problem = taken, f"more memory than ever, {taken} bytes: {problem}"
+        if problem:
             failures.append(f"trial {number}, seed {seed}: {problem}")
     assert not failures, f"{len(failures)}:\n" + "\n\n".join(failures[:20])
 
@@ -178,6 +185,11 @@ def trial(
     if "Traceback" in error:
         return f"{told}\n{error}"
     return None
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def show(path: Path) -> None:

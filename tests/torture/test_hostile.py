@@ -85,6 +85,14 @@ def _many_operations(folder: Path) -> list[str]:
     return _report(watch)
 
 
+def _many_counters(folder: Path) -> list[str]:
+    watch = _watch(folder)
+    told = json.loads((watch / "manifest.json").read_text())
+    most = (told["end_ns"] - told["start_ns"]) // 1000
+    _repeat_first_row(watch / "counters.parquet", most + 1)
+    return _report(watch)
+
+
 def _long_group(folder: Path) -> list[str]:
     watch = _watch(folder)
     rows = pa.table({"start_ns": np.zeros(5 << 20, np.int64)})
@@ -138,6 +146,7 @@ def _sparse_spool(folder: Path) -> list[str]:
         pytest.param(_manifest_with("9" * 25), id="end after the last time"),
         pytest.param(_sparse_manifest, id="manifest of 1 TiB"),
         pytest.param(_many_operations, id="a million alike operations"),
+        pytest.param(_many_counters, id="more counters than time"),
         pytest.param(_long_group, id="5 million operations in a group"),
         pytest.param(_many_samples, id="4 million alike samples"),
         pytest.param(_endless_view, id="endless view"),

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,22 @@ def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
 def test_a_program_without_cuda_is_told(tmp_path: Path) -> None:
     report = source(tmp_path).stop()
     assert "none has used CUDA" in (report.reason or "")
+
+
+def test_a_program_that_takes_other_rights_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "other-rights"
+    program.touch()
+    source = TraceSource(tmp_path, environment={"PATH": str(tmp_path)}, program=(program.name,))
+    owner = os.stat(program)
+    for other in (False, True):
+        monkeypatch.setattr(os, "getuid", lambda other=other: owner.st_uid + other)
+        monkeypatch.setattr(os, "getgid", lambda other=other: owner.st_gid + other)
+        for mode, right in ((0o755, False), (0o4755, True), (0o2755, True)):
+            program.chmod(mode)
+            told = source.stop().reason or ""
+            assert ("takes the rights of another user" in told) == (right and other)
 
 
 def test_what_a_process_could_not_trace_is_told(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "lanescope/watch/spool_folder.hpp"
+
 namespace lanescope::inject {
 
 namespace {
@@ -25,8 +27,8 @@ int moved_up(int descriptor) noexcept {
 
 }  // namespace
 
-bool KeptFile::open(std::string path, int flags, mode_t mode) noexcept {
-  const int made = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+bool KeptFile::open(std::string path, int flags, mode_t mode) noexcept try {
+  const int made = watch::open_in_spool_folder(path, flags, mode);
   if (made < 0) return false;
   descriptor_ = moved_up(made);
   struct stat found;
@@ -36,14 +38,18 @@ bool KeptFile::open(std::string path, int flags, mode_t mode) noexcept {
   device_ = found.st_dev;
   inode_ = found.st_ino;
   return true;
+} catch (...) {  // no memory
+  return false;
 }
 
-int KeptFile::get() noexcept {
+int KeptFile::get() noexcept try {
   if (is_ours() || path_.empty()) return descriptor_;
   // Whatever has our number now is the program's: it is not closed.
-  const int opened = ::open(path_.c_str(), access_ | O_CLOEXEC);
+  const int opened = watch::open_in_spool_folder(path_, access_);
   descriptor_ = opened < 0 ? -1 : moved_up(opened);
   return is_ours() ? descriptor_ : -1;
+} catch (...) {  // no memory
+  return -1;
 }
 
 void KeptFile::close() noexcept {

@@ -6,13 +6,14 @@
 
 namespace lanescope::inject {
 
-/// A file that stays open in a process that belongs to somebody else. Nothing here throws.
+/// A file in a folder of spools that stays open in a process that belongs to somebody else. Nothing
+/// here throws.
 ///
 /// The descriptor is a high one, which no standard stream takes, and is closed by exec; it is
 /// checked before each use, because a program may close descriptors that it did not open.
 class KeptFile {
  public:
-  /// Open `path` with `flags`; `mode` is of a new file.
+  /// Open `path` with `flags`, following no link; `mode` is of a new file.
   /// @return false, with errno, if it cannot be.
   bool open(std::string path, int flags, mode_t mode = 0) noexcept;
 

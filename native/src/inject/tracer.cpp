@@ -10,7 +10,6 @@
 #include "header.hpp"
 #include "in_callback.hpp"
 #include "range_log.hpp"
-#include "visible_gpus.hpp"
 
 namespace lanescope::inject {
 
@@ -36,6 +35,7 @@ void Tracer::begin() {
     return spool_.end();
   }
   if (!settings_.unknown.empty()) spool_.note("'" + settings_.unknown + "' cannot be traced");
+  gpus_.find_driver();
   std::unique_lock using_activation(flushing_);    // NVTX may begin in another thread
   active_.store(true, std::memory_order_release);  // buffers may be asked for at once
   const bool begun = activation_.begin(callbacks());
@@ -69,6 +69,14 @@ void Tracer::take_in(std::uint8_t* buffer, std::size_t used) noexcept {
 }
 
 void Tracer::finish() noexcept {
+  if (!filtered_.load()) return end();
+  // Any system call but the program's own may kill this thread: the flusher ends the spool.
+  asked_to_end_.store(true);
+  const auto patience = std::chrono::steady_clock::now() + kExitPatience;
+  while (!ended_.load() && std::chrono::steady_clock::now() < patience) continue;
+}
+
+void Tracer::end() noexcept {
   // Before any lock: in a child of fork, and in a callback, one may be held for ever.
   if (!is_active() || InCallback::is_marked()) return;
   {
@@ -77,6 +85,7 @@ void Tracer::finish() noexcept {
   }
   stop_changed_.notify_all();
   if (flushing_.try_lock_for(kExitPatience)) {
+    gpus_.find_driver();  // where it came after the beginning
     tell_gpus();
     flush_all();
     flushing_.unlock();
@@ -90,7 +99,7 @@ void Tracer::finish() noexcept {
 void Tracer::tell_gpus() noexcept {
   if (gpus_told_) return;
   try {
-    const std::vector<std::string> gpus = visible_gpus();
+    const std::vector<std::string> gpus = gpus_.addresses();
     gpus_told_ = !gpus.empty();
     if (gpus_told_) spool_.add_gpus(gpus);
   } catch (...) {  // no memory
@@ -133,6 +142,14 @@ void Tracer::flush_until_stopped() noexcept {
     lock.unlock();
     flush(0);
     if (spool_.is_over()) return retire();
+    const MainThread first = main_thread();
+    const bool alone = first.ended && first.threads == 2;
+    filtered_.store(first.filters > filters_);
+    if (alone || asked_to_end_.load()) {
+      end();
+      ended_.store(true);
+      return alone ? end_as_main_thread() : void();
+    }
     lock.lock();
   }
 }
@@ -140,6 +157,7 @@ void Tracer::flush_until_stopped() noexcept {
 void Tracer::retire() noexcept {
   const std::lock_guard lock(flushing_);
   active_.store(false, std::memory_order_release);
+  filtered_.store(false);
   range_log().stop();
   try {
     activation_.end(callbacks());
@@ -220,6 +238,7 @@ void Tracer::after_fork() noexcept {
 }
 
 void Tracer::in_child() noexcept {
+  filtered_.store(false);  // there is no flusher to wait for
   active_.store(false, std::memory_order_release);
   range_log().stop();
 }

@@ -12,8 +12,10 @@
 #include "buffer_pool.hpp"
 #include "cupti_library.hpp"
 #include "host_copies.hpp"
+#include "main_thread.hpp"
 #include "settings.hpp"
 #include "spool.hpp"
+#include "visible_gpus.hpp"
 
 namespace lanescope::inject {
 
@@ -56,6 +58,7 @@ class Tracer {
 
  private:
   void begin_rest() noexcept;
+  void end() noexcept;
   void flush_all() noexcept;
   void start_flusher();
   void flush_until_stopped() noexcept;
@@ -73,8 +76,13 @@ class Tracer {
   BufferPool pool_;
   HostCopies host_copies_{settings_};
   Activation activation_{cupti_, settings_};
+  VisibleGpus gpus_;
   const long process_ = syscall(SYS_getpid);  // getpid() of some C libraries remembers the parent's
   std::atomic<bool> active_{false};
+  const int filters_ = main_thread().filters;  // those of a container
+  std::atomic<bool> filtered_{false};          // the main thread's system calls are, by more
+  std::atomic<bool> asked_to_end_{false};
+  std::atomic<bool> ended_{false};
   bool gpus_told_ = false;     // of whoever holds flushing_
   bool rest_pending_ = false;  // of whoever holds flushing_
   std::timed_mutex flushing_;  // also: activation_ is in use

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "lanescope/error.hpp"
+#include "lanescope/watch/spool_folder.hpp"
 
 namespace lanescope::watch {
 
@@ -15,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "spools are little-end
 
 SpoolFile::SpoolFile(const std::string& path, const std::string& header)
     : path_(path), room_(path.substr(0, path.rfind('/'))) {
-  descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
+  descriptor_ = open_in_spool_folder(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0644);
   if (descriptor_ < 0) throw_errno("open of " + path);
   put(header.data(), header.size());
   if (!failure_) return;

@@ -11,7 +11,7 @@ import typer
 
 from lanescope.cli.ended import ProgramEnded
 from lanescope.cli.options import JsonOption, option
-from lanescope.cli.report_watch import is_capture, read_capture
+from lanescope.cli.report_watch import is_capture
 from lanescope.cli.watch import reporting_interruptions
 from lanescope.errors import InputError
 from lanescope.units.values import Folder, Value
@@ -105,10 +105,11 @@ def _program(named: list[str]) -> list[str]:
 def _stored(named: list[str]) -> WatchRun:
     """Return the watch that is named, the latest run where none is."""
     from lanescope.run.folders import find_run
+    from lanescope.watch.nsys import read_nsys
     from lanescope.watch.store import read_watch
 
     name = named[0] if named else "latest"
-    return read_capture(Path(name))[0] if is_capture(name) else read_watch(find_run(name))
+    return read_nsys(Path(name)) if is_capture(name) else read_watch(find_run(name))
 
 
 def _watched(program: tuple[str, ...], out: Path | None) -> WatchRun:

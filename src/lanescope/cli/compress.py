@@ -249,7 +249,8 @@ def _show(told: Stored, plot: Path | None, plot_rate: Path | None, *, json: bool
     for part in compress_tables(told.results, told.asked, told.left_out):
         screen.print(part)
     if not told.complete:
-        screen.print("This run was cut off: not all arrays were measured.")
+        what = "not all arrays were" if told.results else "no array was"
+        screen.print(f"This run was cut off: {what} measured.")
 
 
 def _link(speed: float | None, machine: str | None) -> Link | None:

@@ -70,6 +70,7 @@ def measured(task: Task, out: Path | None) -> tuple[ArrayResult, ...]:
         with writing_to(folder):
             write_atomically(folder / FILE, text.encode())
 
+    write()  # a kill before the first codec leaves a run that reads back, too
     due, complete = 0.0, False
     try:
         with (

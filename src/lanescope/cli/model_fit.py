@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DEFAULT_BUDGET = 0.02
 
 
-@combines(Excludes("RUN", ("--gpu", "--budget", "--out"), "was measured already"))
+@combines(Excludes("RUN", ("--gpu", "--budget"), "was measured already"))
 def model_fit(
     run: Annotated[
         str | None,
@@ -52,12 +52,17 @@ def model_fit(
     The fit is kept for this machine: `predict`, `validate` and `advise` take it.
     """
     from lanescope.cli.output import console
+    from lanescope.cli.report import result_path
     from lanescope.model.transfer.fit import is_usable
     from lanescope.model.transfer.fit_run import fit_folder
-    from lanescope.model.transfer.stored import dumps, keep
+    from lanescope.model.transfer.stored import FILE, dumps, keep, save
 
     folder = _stored(run) if run is not None else _measured(gpu, budget, out)
     parameters, measured = fit_folder(folder)
+    if run is None or out is not None:
+        save(parameters, (out or folder) / FILE)
+    elif not json:
+        save(parameters, result_path(folder, FILE))
     if run is None and is_usable(parameters):
         keep(parameters)
     if plots is not None:

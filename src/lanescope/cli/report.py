@@ -15,7 +15,6 @@ from lanescope.cli.report_watch import (
     TRACES,
     export_watch,
     is_capture,
-    read_capture,
     report_watch,
 )
 from lanescope.errors import InputError
@@ -45,8 +44,8 @@ def report(
         option(
             InFile("--out"),
             metavar="FILE",
-            help="Where the page goes, default: into the folder of a run of yours, beside an "
-            "export of Nsight Systems, else here; or where --export writes.",
+            help="Where the page goes, default: into the folder of a run in the runs folder, else "
+            "here; or where --export writes.",
         ),
     ] = None,
     export: Annotated[
@@ -100,20 +99,20 @@ def _report_reproduction(name: str, out: Path | None, *, others: bool) -> bool:
             f"a reproduction has a page, and its numbers in {folder / CHAPTERS}; name one of the "
             "watches below it for other outputs"
         )
-    page = out or page_path(folder, PAGE)
+    page = out or result_path(folder, PAGE)
     numbers = page == folder / PAGE and not (folder / CHAPTERS).exists()  # it was killed
     print(write_page(folder, page, numbers=numbers)[1])
     return True
 
 
-def page_path(folder: Path, page: str) -> Path:
-    """Return where a stored run's page goes when nobody says; tell where it is another folder."""
+def result_path(folder: Path, name: str, here: str | None = None) -> Path:
+    """Return `result_place`; say so where it is another folder."""
     import sys
 
-    from lanescope.run.folders import page_place
+    from lanescope.run.folders import result_place
 
-    path, elsewhere = page_place(folder, page)
-    if elsewhere is not None:
+    path, elsewhere = result_place(folder, name, here)
+    if elsewhere is not None and path.parent.resolve() != folder.resolve():
         print(f"note: {elsewhere}", file=sys.stderr)
     return path
 
@@ -122,16 +121,17 @@ def _watch(name: str, out: Path | None, *, page: bool) -> tuple[WatchRun, Path |
     """Return a watch and where its page goes, if it shall have one; None for other runs."""
     from lanescope.run.folders import find_run
     from lanescope.run.store import PAGE
+    from lanescope.watch.nsys import read_nsys
     from lanescope.watch.store import is_watch, read_watch
 
     if is_capture(name):
-        run, beside = read_capture(Path(name))
-        return run, out or beside
+        run, place = read_nsys(Path(name)), f"{Path(name).stem}.{PAGE}"
+        return run, out or (result_path(Path(name).parent, place, place) if page else None)
     folder = find_run(name)
     if not is_watch(folder):
         return None
     run = read_watch(folder)
-    return run, out or (page_path(folder, PAGE) if page else None)
+    return run, out or (result_path(folder, PAGE) if page else None)
 
 
 def _report_run(name: str, out: Path | None, plots: Path | None, *, json: bool, csv: bool) -> None:
@@ -149,7 +149,7 @@ def _report_run(name: str, out: Path | None, plots: Path | None, *, json: bool, 
     from lanescope.report.page import page_html
 
     assert stored.folder is not None, "it was just read from there"
-    path = out or page_path(stored.folder, PAGE)
+    path = out or result_path(stored.folder, PAGE)
     write_text(path, page_html(stored))
     print(path)
 

@@ -27,19 +27,6 @@ def is_capture(name: str) -> bool:
     return path.is_file() and (path.suffix in _REPORTS or is_database(path))
 
 
-def read_capture(path: Path) -> tuple[WatchRun, Path]:
-    """Return a capture of nsys as a watch, and where its page goes when nobody says.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
-    from lanescope.watch.nsys import read_nsys
-
-    return read_nsys(path), path.with_name(f"{path.stem}.report.html")
-
-
 def report_watch(run: WatchRun, page: Path | None, *, json: bool, others: bool) -> None:
     """Write a watch's page, or print its summary as JSON.
 

@@ -134,7 +134,12 @@ def watch(
     ] = None,
     out: Annotated[
         Path | None,
-        option(Folder("--out"), metavar="DIR", help="The run's folder; default: a new one."),
+        option(
+            Folder("--out"),
+            metavar="DIR",
+            help="The run's folder; with %p or %q{VARIABLE} in it one for each process of a job; "
+            "default: a new one.",
+        ),
     ] = None,
     turns: Annotated[
         int,
@@ -190,6 +195,7 @@ def watch(
             chunk_bytes=chunk,
             gentle=gentle,
             traceable=waited.traceable,
+            program=waited.program,
         )
         _require_effect(names, asked)
         machine = discover()

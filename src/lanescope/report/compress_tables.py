@@ -58,7 +58,8 @@ def compress_tables(
         yield Text(f"{more} not shown, each of them is in the run's file")
     for sentence in left_out:
         yield Text(f"left out: {sentence}")
-    yield Text(_explanation(results, asked), "dim")
+    if results:
+        yield Text(_explanation(results, asked), "dim")
 
 
 def _array_table(result: ArrayResult, asked: Asked) -> Table:

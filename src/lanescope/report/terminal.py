@@ -18,6 +18,8 @@ _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 _CLEAR_LINE_END, _CLEAR_BELOW = "\x1b[K", "\x1b[J"
 #: What ECMA-48 calls the few styles that are used.
 _STYLES = {"bold": "1", "dim": "2", "cyan": "36", "green": "32", "yellow": "33"}
+#: What a terminal acts on, a character in its place: columns are counted.
+_CONTROL = dict.fromkeys((*range(10), *range(11, 32), *range(127, 160)), "?")
 
 
 class Redrawn:
@@ -73,7 +75,7 @@ class Redrawn:
 def _lines(told: Text, columns: int) -> list[str]:
     """Return the lines of a text with the codes of its styles, each cut to the width."""
     styles = {} if os.environ.get("NO_COLOR") else _STYLES
-    plain, lines, begin = told.plain, [], 0
+    plain, lines, begin = told.plain.translate(_CONTROL), [], 0
     for line in plain.split("\n"):
         end = begin + len(line)
         cut = line if len(line) <= columns else line[: columns - 1] + "…"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -16,7 +17,9 @@ _READ_BY = {
     "fit.json": "'lanescope model fit {}'",
     "compress.json": "'lanescope bench compress --from {}'",
 }
-_MANIFEST = "manifest.json"
+MANIFEST = "manifest.json"
+#: Where MPI and Slurm tell each process which one it is.
+_RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 def default_runs_folder() -> Path:
@@ -53,13 +56,15 @@ def new_run_folder(verb: str, runs: Path | None = None) -> Path:
                 return folder
 
 
-def page_place(folder: Path, page: str) -> tuple[Path, str | None]:
-    """Return where the page of a stored run goes when nobody says, and why not into its folder.
+def result_place(folder: Path, name: str, here: str | None = None) -> tuple[Path, str | None]:
+    """Return where a file goes that is made of a stored run when nobody says, and why elsewhere.
 
     Parameters
     ----------
-    page
+    name
         What it is called in a run folder.
+    here
+        What it is called in the current folder; None: the folder's name stands before it.
 
     Returns
     -------
@@ -67,11 +72,11 @@ def page_place(folder: Path, page: str) -> tuple[Path, str | None]:
         A path in the run's folder and None where that lies under the runs folder; else a path in
         the current folder and a sentence: a folder from elsewhere stays as it is.
     """
-    real = folder.resolve()
-    if real.is_relative_to(default_runs_folder().resolve()):
-        return folder / page, None
-    here = Path(f"{real.name}.{page}")
-    return here, f"{folder} is not under {default_runs_folder()} and stays as it is: page in {here}"
+    real, runs = folder.resolve(), default_runs_folder()
+    if real.is_relative_to(runs.resolve()):
+        return folder / name, None
+    place = Path(here or f"{real.name}.{name}")
+    return place, f"{folder} is not under {runs} and stays as it is: {name} goes to {place}"
 
 
 def require_new(folder: Path, *, resumable: bool = False) -> None:
@@ -91,11 +96,25 @@ def require_new(folder: Path, *, resumable: bool = False) -> None:
         return
     if not folder.is_dir():
         raise InputError(f"{folder} is a file; name a new or an empty folder with --out")
-    if (folder / _MANIFEST).is_file():
+    if is_there(folder / MANIFEST):
         rest = ", or go on with this one by --resume" if resumable else ""
-        raise InputError(f"{folder} holds a run; name a new or an empty folder with --out{rest}")
+        raise InputError(
+            f"{folder} holds a run; name a new or an empty folder with --out{rest}"
+            + one_for_each_process(folder)
+        )
     if any(folder.iterdir()):
-        raise InputError(f"{folder} holds files; name a new or an empty folder with --out")
+        raise InputError(
+            f"{folder} holds files; name a new or an empty folder with --out"
+            + one_for_each_process(folder)
+        )
+
+
+def one_for_each_process(folder: Path) -> str:
+    """Return how processes of a job get folders of their own; empty where this is of none."""
+    ranks = (name for name in _RANKS if name in os.environ)
+    return next(
+        (f", for each process its own: --out '{folder}-%q{{{name}}}'" for name in ranks), ""
+    )
 
 
 def find_run(name: str) -> Path:
@@ -106,19 +125,16 @@ def find_run(name: str) -> Path:
     InputError
         If there is none.
     """
-    from lanescope.run.store import MANIFEST  # slow to load: it reads tables
-
-    if (Path(name) / MANIFEST).is_file():
-        return Path(name)
     runs = default_runs_folder()
-    known = sorted(p.parent.name for p in runs.glob(f"*/{MANIFEST}")) if runs.is_dir() else []
-    if name == "latest" and known:
-        return runs / max(known, key=lambda n: (runs / n / MANIFEST).stat().st_mtime)
-    if name in known:
-        return runs / name
+    if name == "latest" and not is_there(Path(name) / MANIFEST) and (newest := _newest(runs)):
+        return newest
+    # whatever it is: it is refused where it is read
+    for folder in (Path(name), runs / name):
+        if is_there(folder / MANIFEST):
+            return folder
     for folder in (Path(name), runs / name):
         for file, remedy in _READ_BY.items():
-            if (folder / file).is_file():
+            if is_there(folder / file):
                 raise InputError(
                     f"{name!r} holds no results of copies; {remedy.format(name)} reads it"
                 )
@@ -130,3 +146,18 @@ def find_run(name: str) -> Path:
             remedy = f"{own.format(name)} reads it"
         raise InputError(f"{name!r} is a file and no run; {remedy}")
     raise InputError(f"no run {name!r} here or under {runs}; 'lanescope check' makes one")
+
+
+def is_there(path: Path) -> bool:
+    """Return whether a path leads to anything, a symbolic link too: none is followed to say so."""
+    return os.path.lexists(path)
+
+
+def _newest(runs: Path) -> Path | None:
+    """Return the run whose manifest was written last; None where there is none."""
+    times = {}
+    with suppress(OSError):
+        for folder in runs.iterdir():
+            with suppress(OSError):  # no run, or removed meanwhile
+                times[folder] = os.lstat(folder / MANIFEST).st_mtime
+    return max(times, key=lambda folder: times[folder], default=None)

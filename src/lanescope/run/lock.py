@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from lanescope.errors import InputError
+from lanescope.run.folders import one_for_each_process
 
 
 class FolderLock:
@@ -38,13 +39,18 @@ def lock_folder(folder: Path) -> FolderLock:
     InputError
         If another process holds it.
     """
-    descriptor = os.open(folder, os.O_RDONLY)
+    return lock_opened(os.open(folder, os.O_RDONLY), folder)
+
+
+def lock_opened(descriptor: int, path: Path) -> FolderLock:
+    """Return the right to write what a descriptor is of, which closes it; see `lock_folder`."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
         raise InputError(
-            f"another lanescope writes to {folder}; wait for its end, or name another with --out"
+            f"another lanescope writes to {path}; wait for its end, or name another with --out"
+            + one_for_each_process(path)
         ) from None
     except OSError:  # some network file systems have no locks
         os.close(descriptor)

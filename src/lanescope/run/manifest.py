@@ -11,11 +11,11 @@ from lanescope.codec.fields import FieldError, decode, shown
 from lanescope.codec.fields import build as build_fields
 from lanescope.codec.files import fields_of, read_json, require_version
 from lanescope.machine.files import machine_in_folder
+from lanescope.run.folders import MANIFEST as MANIFEST
 from lanescope.run.run import SCHEMA_VERSION
 
 T = TypeVar("T")
 
-MANIFEST = "manifest.json"
 MACHINE = "machine.toml"
 _REMEDY = "name another run"
 #: Fields of every manifest that not every dataclass of one has.

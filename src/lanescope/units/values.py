@@ -255,21 +255,31 @@ class InFile(Value):
 
 @dataclass(frozen=True, slots=True)
 class Folder(Value):
-    """A folder to be written."""
+    """A folder to be written: ``%p`` in it is the process id, ``%q{NAME}`` a variable's value."""
 
     def read(self, text: str) -> Path:
         """Return its path."""
-        return _path(self, text, "a folder")
+        return _path(self, re.sub(r"%p|%q\{(\w+)\}", self._of_this_process, text), "a folder")
+
+    def _of_this_process(self, found: re.Match[str]) -> str:
+        if found[1] is None:
+            return str(os.getpid())
+        if value := os.environ.get(found[1]):
+            return value
+        raise InputError(
+            f"{self.option}: there is no variable {found[1]}; name another in {found[0]}"
+        )
 
 
 def _why_not_written(path: Path) -> str | None:
     """Return why a file cannot be written, before minutes are spent on what goes into it."""
-    beside = path.with_name(f".{path.name}.part") if path.name else path
+    import tempfile  # slow to load
+
     try:
         if path.is_dir():
             return "it is a folder; name a file"
-        beside.touch()
-        beside.unlink()
+        with tempfile.TemporaryFile(dir=path.parent):  # has no name that somebody could foresee
+            pass
     except FileNotFoundError:
         folder = quoted(str(path.parent), _MOST_OF_PATH)
         return f"there is no folder {folder}; make it first"

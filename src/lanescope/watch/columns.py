@@ -22,7 +22,7 @@ from lanescope.run.atomic import replace_when_written, write_atomically
 from lanescope.watch.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
 from lanescope.watch.operations import COLUMNS, Operations, impossible
 from lanescope.watch.operations import RANGES as OPERATION_RANGES
-from lanescope.watch.possible import Span
+from lanescope.watch.possible import FAR_NS, Span
 from lanescope.watch.probe import Probe
 from lanescope.watch.ranges import COLUMNS as RANGE_COLUMNS
 from lanescope.watch.ranges import Ranges
@@ -46,6 +46,9 @@ MANAGED = "managed.parquet"
 HOST_COPIES = "host_copies.parquet"
 #: Times grow steadily: their differences take a fraction of the bytes.
 _GROWING = ("end_ns", "start_ns", "begin_ns", "call_start_ns", "call_end_ns", "correlation")
+
+#: Nothing is counted or probed more often.
+_LEAST_INTERVAL_NS = 1000
 
 _OneSeries = TypeVar("_OneSeries", Counters, Probe)
 _OneSide = TypeVar("_OneSide", Managed, HostCopies)
@@ -157,13 +160,14 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     InputError
         If a file cannot be read or is damaged.
     """
-    counters = _read_series(Counters, folder / COUNTERS, _OF_COUNTERS)
+    span_ns = FAR_NS if end_ns is None else end_ns - start_ns
+    counters = _read_series(Counters, folder / COUNTERS, _OF_COUNTERS, span_ns)
     operations = read_operations(folder / OPERATIONS)
     with fields_of(folder / PROCESSES, "name another run"):
         processes = decode(tuple[Process, ...], read_json(folder / PROCESSES, inner=1), "processes")
     probes: tuple[Probe, ...] = ()
     if (folder / PROBE).exists():
-        probes = _read_series(Probe, folder / PROBE, _OF_PROBES)
+        probes = _read_series(Probe, folder / PROBE, _OF_PROBES, span_ns)
     ranges = Ranges.empty()
     if (folder / RANGES).exists():
         ranges = _ranges_of(folder / RANGES)
@@ -257,10 +261,20 @@ def _series_table(number: int, piece: Counters | Probe, schema: pa.Schema) -> pa
     return pa.table({"series": np.full(len(piece), number, np.int16), **columns}, schema)
 
 
-def _read_series(kind: type[_OneSeries], path: Path, layout: _Layout) -> tuple[_OneSeries, ...]:
-    """Return all series: arrays where they are short, else columns that stay in the file."""
+def _read_series(
+    kind: type[_OneSeries], path: Path, layout: _Layout, span_ns: int
+) -> tuple[_OneSeries, ...]:
+    """Return all series: arrays where they are short, else columns that stay in the file.
+
+    There are no more records than the time of the watch has room for.
+    """
     records = ParquetRecords(path, {**layout.records, "series": (0, 2**15)}, optional=(_OWN,))
     series = metadata_of(records.file, path, "series", tuple[layout.told, ...])  # type: ignore[name-defined]
+    if records.rows > max(MOST_IN_MEMORY, len(series) * span_ns // _LEAST_INTERVAL_NS):
+        raise InputError(
+            f"{path} holds {records.rows} records, more than the time of its watch has room for; "
+            "name another run"
+        )
     there = set(records.file.schema_arrow.names)
     edges = np.concatenate(([0], np.cumsum(_rows_of_series(path, records, len(series))))).tolist()
     found = []

@@ -46,6 +46,8 @@ class Asked:
         Whether a probe copies rarely.
     traceable
         Whether there is a program to trace: one that lanescope runs.
+    program
+        What is run, with its arguments.
 
     Raises
     ------
@@ -63,6 +65,7 @@ class Asked:
     chunk_bytes: int = DEFAULT_CHUNK_BYTES
     gentle: bool = False
     traceable: bool = True
+    program: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_chunk(self.chunk_bytes)
@@ -139,7 +142,8 @@ def _named(name: str, machine: Machine, asked: Asked, folder: Path) -> list[Sour
             "address": asked.addresses or asked.hashes,
             "hash": asked.hashes,
         }
-        return [TraceSource(folder, (*DEFAULT_KINDS, *(kind for kind, on in more.items() if on)))]
+        kinds = (*DEFAULT_KINDS, *(kind for kind, on in more.items() if on))
+        return [TraceSource(folder, kinds, program=asked.program)]
     if name == "pm":
         joined = nvlinked(machine)
         return [

@@ -8,10 +8,12 @@ as this process reads: programs end to write spools when the kernel has let go o
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
-from lanescope.run.lock import FolderLock, lock_folder
+from lanescope.codec.opening import opened_folder
+from lanescope.run.lock import FolderLock, lock_opened
 
 #: As in native/include/lanescope/watch/spool_room.hpp.
 LIMITS = "limits"
@@ -37,8 +39,10 @@ def write_limits(folder: Path, most_bytes: int | None = None) -> FolderLock:
     free = shutil.disk_usage(folder).free
     most = free // _SHARE if most_bytes is None else most_bytes
     reserve = min(free // _RESERVED_SHARE, _MOST_RESERVED_BYTES)
-    path = folder / LIMITS
-    path.touch()
-    lock = lock_folder(path)
-    path.write_text(f"{most} {reserve} {int(lock.held)}\n")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with opened_folder(folder, inner=1) as spools:
+        descriptor = os.open(LIMITS, flags, 0o644, dir_fd=spools)
+    with os.fdopen(descriptor, "w") as file:
+        lock = lock_opened(os.dup(descriptor), folder / LIMITS)
+        file.write(f"{most} {reserve} {int(lock.held)}\n")
     return lock

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from lanescope.codec.opening import open_file
 from lanescope.watch.codes import IntArray
 from lanescope.watch.counter_spool import RECORD, VERSION, CounterHeader, counters_of
 from lanescope.watch.halves import merge_directions
@@ -55,7 +56,7 @@ class SpoolTail:
         OSError
             If it cannot be read.
         """
-        with self._path.open("rb", buffering=0) as file:
+        with open_file(self._path, inner=2) as file:
             if self._header is None:
                 begin = file.read(LONGEST_HEADER)
                 if b"\n" not in begin and len(begin) < LONGEST_HEADER:

@@ -13,6 +13,8 @@
 #include <string>
 #include <utility>
 
+#include "lanescope/watch/spool_folder.hpp"
+
 namespace lanescope::watch {
 
 /// What of a watch's spools may be written: the finest records go first when room gets short.
@@ -29,7 +31,7 @@ class SpoolRoom {
 
   SpoolRoom() = default;
   explicit SpoolRoom(std::string folder) : folder_(std::move(folder)) {
-    const int file = open((folder_ + kFile).c_str(), O_RDONLY | O_CLOEXEC);
+    const int file = open_in_spool_folder(folder_ + kFile, O_RDONLY);
     if (file < 0) return;
     char text[64] = "";
     const ssize_t size = read(file, text, sizeof text - 1);

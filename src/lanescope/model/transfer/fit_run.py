@@ -25,8 +25,7 @@ from lanescope.model.transfer.fit import LinkFacts, fit
 from lanescope.model.transfer.parameters import LinkParameters
 from lanescope.model.transfer.samples import FILE as SAMPLES
 from lanescope.model.transfer.samples import Measured, read_measured, write_measured
-from lanescope.model.transfer.stored import FILE as PARAMETERS
-from lanescope.model.transfer.stored import dumps, link_text, machine_key, parse, save
+from lanescope.model.transfer.stored import dumps, link_text, machine_key, parse
 from lanescope.run.atomic import write_atomically, writing_to
 from lanescope.run.folders import require_new
 
@@ -79,7 +78,7 @@ def store_samples(
 
 
 def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[Measured, ...]]:
-    """Fit the samples of a folder, again if that was done before, and write the parameters.
+    """Fit the samples of a folder, again if that was done before.
 
     Raises
     ------
@@ -99,7 +98,6 @@ def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[Measured, ...]]:
         own = isinstance(error, InputError)
         why = str(error) if own else "its points are too few, or contradict each other"
         raise InputError(f"{folder / SAMPLES} cannot be fitted: {why}") from error
-    save(parameters, folder / PARAMETERS)
     return parameters, measured
 
 

@@ -151,7 +151,8 @@ class ReproductionFolder:
         told = {"steps": steps_json(done.steps), "error": done.error}
         with writing_to(done.folder):
             done.folder.mkdir(exist_ok=True)
-            write_atomically(done.folder / STEPS, json.dumps(told, indent=1).encode())
+            levels = len(Path(done.turn.folder).parts) + 1
+            write_atomically(done.folder / STEPS, json.dumps(told, indent=1).encode(), levels)
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the folder."""

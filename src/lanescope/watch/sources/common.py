@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from lanescope._core import native
-from lanescope.errors import NotMeasuredError
+from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
+from lanescope.run.atomic import write_atomically
 from lanescope.watch.counter_spool import sidecar_of
 from lanescope.watch.sources.base import Availability, SourceReport
 from lanescope.watch.sources.refusals import refusal
@@ -74,8 +76,7 @@ def finish(report: native.CounterReport, spool: Path, *, second: bool = False) -
         "wall_seconds": report.wall_seconds,
         "errors": report.errors,
     }
-    with contextlib.suppress(OSError):  # a full disk: the spool says it by its end
-        sidecar_of(spool).write_text(json.dumps(told))
+    write_sidecar(spool, told)
     return SourceReport(
         reason=" ".join(report.errors) or None,
         samples=report.samples,
@@ -85,6 +86,12 @@ def finish(report: native.CounterReport, spool: Path, *, second: bool = False) -
         cpu_seconds=report.cpu_seconds,
         wall_seconds=report.wall_seconds,
     )
+
+
+def write_sidecar(spool: Path, told: Mapping[str, Any]) -> None:
+    """Write what a sampler tells next to its spool, if that can be; the spool tells its end."""
+    with contextlib.suppress(OSError, InputError):
+        write_atomically(sidecar_of(spool), json.dumps(told).encode(), inner=2)
 
 
 def together(reports: list[SourceReport]) -> SourceReport:

@@ -7,8 +7,6 @@ what it watches, so that it costs the program something.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,10 +14,9 @@ from pathlib import Path
 from lanescope._core import native
 from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
-from lanescope.watch.counter_spool import sidecar_of
 from lanescope.watch.probe_spool import probe_header
 from lanescope.watch.sources.base import Availability, SourceReport
-from lanescope.watch.sources.common import tried, unusable
+from lanescope.watch.sources.common import tried, unusable, write_sidecar
 from lanescope.watch.sources.refusals import refusal
 
 #: 200 KiB, as in the thesis, whose figures call it 200 KB: more than the 128 KiB from which
@@ -122,8 +119,7 @@ class ProbeSource:
             "wall_seconds": report.wall_seconds,
             "errors": report.errors,
         }
-        with contextlib.suppress(OSError):  # a full disk: the spool says it by its end
-            sidecar_of(self.spool).write_text(json.dumps(told))
+        write_sidecar(self.spool, told)
         return SourceReport(
             reason=" ".join(report.errors) or None,
             cpu_seconds=report.cpu_seconds,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -50,6 +52,8 @@ class TraceSource:
         How often the records are written, milliseconds; 0: when a buffer is full.
     environment
         Of lanescope; None: this process's.
+    program
+        What is traced, with its arguments.
 
     Raises
     ------
@@ -65,6 +69,7 @@ class TraceSource:
         kinds: tuple[str, ...] = DEFAULT_KINDS,
         flush_ms: int = DEFAULT_FLUSH_MS,
         environment: Mapping[str, str] | None = None,
+        program: Sequence[str] = (),
     ) -> None:
         if unknown := [kind for kind in kinds if kind not in KINDS]:
             raise ValueError(f"{unknown[0]!r} cannot be traced; choose from {', '.join(KINDS)}")
@@ -72,6 +77,7 @@ class TraceSource:
         self._kinds = kinds
         self._flush_ms = flush_ms
         self._around = dict(os.environ if environment is None else environment)
+        self._program = program
 
     def available(self, machine: Machine | None = None, *, thorough: bool = False) -> Availability:
         """Say whether a program can be traced; whether it uses CUDA shows when it runs."""
@@ -129,13 +135,22 @@ class TraceSource:
     def stop(self) -> SourceReport:
         """Say what was traced; the program has ended."""
         spools = sorted(self._folder.glob("trace.*.bin"))
+        if not spools and self._program and gains_rights(self._program[0], self._around):
+            name = self._program[0]
+            return SourceReport(
+                f"{name} takes the rights of another user or group as it starts (set-user-ID, "
+                "set-group-ID or file capabilities), so that Linux and CUDA load nothing into it "
+                "that its caller names, and nothing was traced.",
+                "Run lanescope as the user that the program is to run as: 'sudo -u USER lanescope "
+                "watch -- PROGRAM'.",
+            )
         if not spools:
             return SourceReport(
                 "No process of the program told of its copies: none has used CUDA, or the "
                 "variables of its environment did not reach the one that did.",
-                "Pass on the environment, which sudo, env -i and containers take away; a setuid "
-                "program cannot be traced, and one of another user only where that user may "
-                "write the run's folder.",
+                "Pass on the environment, which sudo, env -i and containers take away; a program "
+                "that takes other rights as it starts cannot be traced, and one of another user "
+                "only where that user may write the run's folder.",
             )
         if told := _told_once(spools):
             return SourceReport(told)
@@ -175,6 +190,20 @@ def _told_once(spools: Sequence[Path]) -> str:
     ]
     more = len(told) - _MOST_NOTES
     return " ".join(told[:_MOST_NOTES]) + (f" And {more} more notes." if more > 0 else "")
+
+
+def gains_rights(name: str, environment: Mapping[str, str]) -> bool:
+    """Return whether a program starts with rights that its caller lacks: AT_SECURE of ld.so(8)."""
+    try:
+        path = shutil.which(name, path=environment.get("PATH")) or name
+        found = os.stat(path)
+        if "security.capability" in os.listxattr(path):
+            return os.geteuid() != 0
+    except OSError:
+        return False
+    user = found.st_mode & stat.S_ISUID and found.st_uid != os.getuid()
+    group = found.st_mode & stat.S_ISGID and found.st_gid != os.getgid()
+    return bool(user or group)
 
 
 def injection_library() -> Path | None:
