@@ -94,11 +94,11 @@ def show(
 def open_page(run: RunArgument = "latest") -> None:
     """Open the page of a stored run in a browser; its page is made where it has none."""
     from lanescope.cli.report import report
-    from lanescope.run.folders import find_run, page_place
+    from lanescope.run.folders import find_run, result_place
     from lanescope.run.store import PAGE
 
     folder = find_run(run)
-    page, _ = page_place(folder, PAGE)
+    page, _ = result_place(folder, PAGE)
     if not page.is_file():
         report(run)
     if not webbrowser.open(page.resolve().as_uri()):
