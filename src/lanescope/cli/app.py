@@ -32,6 +32,7 @@ from lanescope.cli import (
 )
 from lanescope.cli.combinations import Combined
 from lanescope.cli.ended import ProgramEnded
+from lanescope.cli.examples import epilog
 from lanescope.cli.fault import report_fault
 from lanescope.cli.studies import StudyCommand, place_holder
 from lanescope.cli.terminal_text import tolerant_streams, visible
@@ -44,8 +45,7 @@ app = typer.Typer(
     name="lanescope",
     help="Measures every data path between CPUs and GPUs against its physical limit "
     "and says whether it is healthy.",
-    no_args_is_help=True,
-    add_completion=False,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -62,9 +62,17 @@ model_app = typer.Typer(
     help="What transfers and overlap with kernels take: a machine's parameters, and predictions.",
     no_args_is_help=True,
 )
-bench_app.callback(help=_help(bench.bench))(bench.bench)
-app.add_typer(bench_app, name="bench")
-app.add_typer(model_app, name="model")
+#: What the first screen of the help shows together.
+_MEASURE, _WATCH, _STORED, _PREDICT = "Measure", "Watch programs", "Stored runs", "Predict"
+_PANELS = {
+    **dict.fromkeys(("check", "copy", "bench", "topo"), _MEASURE),
+    **dict.fromkeys(("watch", "advise", "doctor", "reproduce"), _WATCH),
+    **dict.fromkeys(("show", "runs", "open", "compare", "rm", "report"), _STORED),
+    "model": _PREDICT,
+}
+bench_app.callback(help=_help(bench.bench), epilog=epilog("bench"))(bench.bench)
+app.add_typer(bench_app, name="bench", rich_help_panel=_MEASURE)
+app.add_typer(model_app, name="model", rich_help_panel=_PREDICT)
 _GROUPS = {"": app, "bench": bench_app}
 #: Verbs in the order of the help; those without a function are studies.
 VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
@@ -74,25 +82,34 @@ VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
     (model_app, "predict", model.predict),
     (model_app, "fit", model_fit.model_fit),
     (model_app, "validate", model_validate.validate),
-    (app, "show", stored.show),
-    (app, "runs", stored.runs),
-    (app, "open", stored.open_page),
-    (app, "compare", stored.compare),
-    (app, "rm", stored.rm),
     (app, "topo", topo.topo),
     (app, "watch", watch.watch),
     (app, "advise", advise.advise),
     (app, "doctor", doctor.doctor),
     (app, "reproduce", reproduce.reproduce),
     (app, "report", report.report),
+    (app, "show", stored.show),
+    (app, "runs", stored.runs),
+    (app, "open", stored.open_page),
+    (app, "compare", stored.compare),
+    (app, "rm", stored.rm),
 )
 for _to, _name, _verb in VERBS:
+    _panel = _PANELS[_name] if _to is app else None
     if _verb is None:
-        _to.command(_name, cls=StudyCommand)(place_holder(_name))
+        _to.command(_name, cls=StudyCommand, rich_help_panel=_panel)(place_holder(_name))
         continue
     # What follows the name of a watched program is the program's, options and all.
     _settings = {"allow_interspersed_args": False} if _name == "watch" else None
-    _to.command(_name, cls=Combined, help=_help(_verb), context_settings=_settings)(_verb)
+    _words = f"model {_name}" if _to is model_app else f"{'bench ' * (_to is bench_app)}{_name}"
+    _to.command(
+        _name,
+        cls=Combined,
+        help=_help(_verb),
+        context_settings=_settings,
+        rich_help_panel=_panel,
+        epilog=epilog(_words),
+    )(_verb)
 
 
 def _version(wanted: bool) -> None:
@@ -116,6 +133,7 @@ def _cmake_prefix(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    ctx: typer.Context,
     version: bool = typer.Option(
         False,
         "--version",
@@ -131,7 +149,11 @@ def _options(
         help="Print where CMake finds the C++ library (CMAKE_PREFIX_PATH).",
     ),
 ) -> None:
-    """Take the options that come before a verb; they have done their work by now."""
+    """Take the options that come before a verb; without one, say what to do first."""
+    if ctx.invoked_subcommand is None:
+        from lanescope.cli.start import start
+
+        start()
 
 
 #: No path that somebody has typed is as long: of such a word a sentence shows the beginning.

@@ -25,6 +25,7 @@ from lanescope.cli.combinations import (
     Excludes,
     combines,
 )
+from lanescope.cli.examples import epilog
 from lanescope.cli.options import (
     BusyOption,
     CsvOption,
@@ -61,7 +62,9 @@ class StudyCommand(TyperCommand):
         assert study is not None, "registered by the table of studies"
         alone = typer.Typer(add_completion=False)
         command = command_of(study)
-        alone.command(self.name, cls=Combined, help=_help(study))(command)
+        group = STUDIES[study.verb].group
+        examples = epilog(f"{group} {self.name}".strip())
+        alone.command(self.name, cls=Combined, help=_help(study), epilog=examples)(command)
         return typer.main.get_command(alone)
 
     @property

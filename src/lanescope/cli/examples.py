@@ -1,0 +1,63 @@
+"""How each command is used: what stands below its help."""
+
+from __future__ import annotations
+
+#: By the words that name a command; each line is one that can be typed as it stands.
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "check": (
+        "lanescope check --within 15s --strict",
+        "lanescope check 'h2d/*' --expect-gpus 8",
+        "lanescope check --machine h200-x2",
+    ),
+    "copy": (
+        "lanescope copy 'h0 <-> g0'",
+        "lanescope copy '3x h0 -> g0 64MiB, g0 -> g1 @sm:16'",
+    ),
+    "bench": (
+        "lanescope bench -t host_to_device_memcpy_ce",
+        "lanescope bench --format nvbandwidth --json",
+        "lanescope bench --params default --list",
+    ),
+    "bench sweep": ("lanescope bench sweep --memory pinned --max 64MiB",),
+    "bench latency": ("lanescope bench latency --gpu 1",),
+    "bench small": ("lanescope bench small --counts 1,64 --method single --method batch",),
+    "bench sms": ("lanescope bench sms --size 256MiB",),
+    "bench streams": ("lanescope bench streams --counts 1,2,3,4",),
+    "bench overhead": ("lanescope bench overhead --memory huge --max 100MB",),
+    "bench host": ("lanescope bench host --pattern random --list",),
+    "bench hostdev": ("lanescope bench hostdev --gpu 0 --memory pinned",),
+    "bench peer": ("lanescope bench peer --max 1GB",),
+    "bench nurma": ("lanescope bench nurma --gap 64B",),
+    "bench contention": ("lanescope bench contention --node 0",),
+    "bench compress": ("lanescope bench compress weights.safetensors field.npy",),
+    "bench params": ("lanescope bench params default --out suite.toml",),
+    "model predict": (
+        "lanescope model predict --h2d 700MB --d2h 350MB --kernel 12ms --machine k20",
+    ),
+    "model fit": ("lanescope model fit --out fit",),
+    "model validate": ("lanescope model validate --grid 512x512x40",),
+    "topo": ("lanescope topo --save machine.toml", "lanescope topo --svg machine.svg"),
+    "watch": (
+        "lanescope watch -- python train.py",
+        "lanescope watch --out runs/a -- ./app --size 4096",
+    ),
+    "advise": ("lanescope advise -- ./app",),
+    "doctor": ("lanescope doctor",),
+    "reproduce": ("lanescope reproduce pcie-thesis --out thesis",),
+    "report": (
+        "lanescope report latest --out page.html",
+        "lanescope report WATCH --export perfetto --out trace.pftrace",
+    ),
+    "runs": ("lanescope runs",),
+    "show": ("lanescope show latest",),
+    "open": ("lanescope open latest",),
+    "compare": ("lanescope compare 20261101-081500-check latest --threshold 3%",),
+    "rm": ("lanescope rm --keep 20", "lanescope rm --older-than 90d --dry-run"),
+}
+
+
+def epilog(command: str) -> str:
+    """Return the examples of a command as they stand below its help."""
+    lines = EXAMPLES.get(command, ())
+    word = "Example:" if len(lines) == 1 else "Examples:"
+    return "\n\n".join((word, *lines)) if lines else ""
