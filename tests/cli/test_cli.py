@@ -80,10 +80,10 @@ def test_help_and_version(lanescope):
     assert re.fullmatch(about, shown)
 
 
-def test_no_verb_is_answered_with_help(lanescope):
+def test_no_verb_is_answered_with_what_to_do_first(lanescope):
     done = lanescope()
-    assert (done.returncode, done.stderr) == (2, "")
-    assert "check" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "lanescope check" in done.stdout
 
 
 def test_a_reader_that_goes_away_loses_nothing(lanescope, tmp_path):
