@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.watch.codes import Direction, What
-from lanescope.watch.operations import KINDS
+from lanescope.watch.codes import Direction, IntArray, What
 from lanescope.watch.side_tables import ManagedKind
 from lanescope.watch.timeline import Timeline
 
@@ -42,27 +41,28 @@ class ManagedWay:
 
 def managed_ways(timeline: Timeline) -> tuple[ManagedWay, ...]:
     """Return what managed memory moved, by GPU and direction; nothing where nothing was seen."""
-    migrations = lambda o: np.equal(o.what, What.MIGRATION)  # noqa: E731
-    moved = timeline.operations.where(migrations, "bytes", "device", *KINDS)
-    found = []
-    for gpu in np.unique(moved.device).tolist():
-        for way in _WAYS:
-            rows = moved.rows((moved.device == gpu) & (moved.direction == way))
-            if not len(rows):
-                continue
-            total = int(rows.bytes.sum())
-            found.append(
-                ManagedWay(
-                    gpu,
-                    way.label,
-                    len(rows),
-                    total,
-                    total / len(rows),
-                    float(rows.seconds.sum()),
-                    _faults(timeline, gpu, way),
-                )
-            )
-    return tuple(found)
+    sums: dict[tuple[int, Direction], IntArray] = {}
+    for piece in timeline.operations.pieces():
+        for gpu in np.unique(piece.device[piece.what == What.MIGRATION]).tolist():
+            for way in _WAYS:
+                mine = (piece.device == gpu) & (piece.direction == way)
+                mine &= piece.what == What.MIGRATION
+                lasted = piece.end_ns - piece.start_ns
+                told = [mine.sum(), piece.bytes[mine].sum(), lasted[mine].sum()]
+                sums[gpu, way] = sums.get((gpu, way), 0) + np.array(told)
+    return tuple(
+        ManagedWay(
+            gpu,
+            way.label,
+            int(count),
+            int(total),
+            int(total) / int(count),
+            int(lasted_ns) * 1e-9,
+            _faults(timeline, gpu, way),
+        )
+        for (gpu, way), (count, total, lasted_ns) in sorted(sums.items())
+        if count
+    )
 
 
 def _faults(timeline: Timeline, gpu: int, way: Direction) -> int | None:

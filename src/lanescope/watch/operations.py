@@ -27,7 +27,8 @@ from lanescope.watch.codes import (
     What,
     on_host,
 )
-from lanescope.watch.stored import pieces_of
+from lanescope.watch.sorted_rows import SortedRows
+from lanescope.watch.stored import StoredColumn, pieces_of
 
 #: Rows of a piece: 17 MB.
 _PIECE = 1 << 17
@@ -41,8 +42,9 @@ _DEFAULTS = {"source_device": -1, "destination_device": -1, "thread": UNKNOWN_TH
 class Operations:
     """Operations of all processes, one row each; columns of equal length.
 
-    Of long watches columns are `lanescope.watch.stored.StoredColumn`: work on them by `pieces`,
-    or on what `where` chooses. Not slotted, as derived columns are computed once and kept.
+    Of long watches columns are `lanescope.watch.stored.StoredColumn`, and so are those of what
+    `where` chooses: work on them by `pieces`. Not slotted, as derived columns are computed once
+    and kept.
 
     Attributes
     ----------
@@ -153,20 +155,34 @@ class Operations:
         return {}
 
     def where(
-        self, chosen: Callable[[Operations], BoolArray], *columns: str, **only: int
+        self,
+        chosen: Callable[[Operations], BoolArray],
+        *columns: str,
+        by: str = "start_ns",
+        **only: int,
     ) -> Operations:
         """Return the rows that a mask chooses, with their times and some other columns.
 
-        What is not named is left empty, and memory is taken only for what is.
+        They are in the order of their starts. What is not named is left empty. Where there are
+        many, columns are stored ones.
 
         Parameters
         ----------
         chosen
             Returns the mask of a piece that it is given.
+        by
+            Another of the columns to be ordered by.
         only
             Values of columns, such as ``device=0``: pieces without them are not read.
+
+        Raises
+        ------
+        OSError
+            If there are many, and the disk has no room for them.
         """
-        kept: dict[str, list[Any]] = {name: [] for name in ("start_ns", "end_ns", *columns)}
+        names = ("start_ns", "end_ns", *columns)
+        folder = self.start_ns.folder if isinstance(self.start_ns, StoredColumn) else None
+        found = SortedRows({name: _dtype(name) for name in names}, by, folder)
         for number, piece in enumerate(self.pieces()):
             if any(value not in self._values(name)[number] for name, value in only.items()):
                 continue
@@ -174,11 +190,13 @@ class Operations:
             for name, value in only.items():
                 mask = mask & (getattr(piece, name) == value)
             if mask.any():
-                for name, parts in kept.items():
-                    parts.append(getattr(piece, name)[mask])
-        joined: dict[str, Any] = {name: np.empty(0, _dtype(name)) for name in COLUMNS}
-        joined |= {name: np.concatenate(parts) for name, parts in kept.items() if parts}
-        return Operations(**joined, names=self.names)
+                found.add({name: getattr(piece, name)[mask] for name in names})
+        empty: dict[str, Any] = {name: np.empty(0, _dtype(name)) for name in COLUMNS}
+        return Operations(**empty | found.columns(), names=self.names)
+
+    def total(self, column: str) -> int:
+        """Return the sum of a column of whole numbers."""
+        return sum(int(getattr(piece, column).sum()) for piece in self.pieces())
 
     def rows(self, chosen: BoolArray | IntArray | slice) -> Operations:
         """Return some rows, by a mask, by their numbers, or consecutive ones as views."""
