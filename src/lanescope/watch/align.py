@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.watch.codes import Direction, FloatArray, IntArray
+from lanescope.watch.codes import Direction, FloatArray, IntArray, among
 from lanescope.watch.operations import KINDS, Operations
 from lanescope.watch.stored import search
 from lanescope.watch.timeline import PCIE, Counters
@@ -112,7 +112,7 @@ def _alone(own: Operations, interval_ns: int) -> Iterator[tuple[Operations, IntA
         reached = np.maximum.accumulate(np.concatenate((latest, end)))
         after = np.concatenate((start[1:], own.start_ns[done : done + 1], [far]))[: len(piece)]
         long = end - start >= LEAST_SAMPLES * interval_ns
-        way = np.isin(piece.direction, (Direction.H2D, Direction.D2H))
+        way = among(piece.direction, (Direction.H2D, Direction.D2H))
         free = (start - reached[:-1] > guard) & (after - end > guard)
         yield piece, np.flatnonzero(long & way & free)
         latest = reached[-1:]

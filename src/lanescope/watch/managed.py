@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.watch.codes import Direction, IntArray, What
+from lanescope.watch.codes import BoolArray, Direction, What
+from lanescope.watch.operations import Operations
 from lanescope.watch.side_tables import ManagedKind
 from lanescope.watch.timeline import Timeline
 
@@ -41,28 +42,22 @@ class ManagedWay:
 
 def managed_ways(timeline: Timeline) -> tuple[ManagedWay, ...]:
     """Return what managed memory moved, by GPU and direction; nothing where nothing was seen."""
-    sums: dict[tuple[int, Direction], IntArray] = {}
-    for piece in timeline.operations.pieces():
-        for gpu in np.unique(piece.device[piece.what == What.MIGRATION]).tolist():
-            for way in _WAYS:
-                mine = (piece.device == gpu) & (piece.direction == way)
-                mine &= piece.what == What.MIGRATION
-                lasted = piece.end_ns - piece.start_ns
-                told = [mine.sum(), piece.bytes[mine].sum(), lasted[mine].sum()]
-                sums[gpu, way] = sums.get((gpu, way), 0) + np.array(told)
-    return tuple(
-        ManagedWay(
-            gpu,
-            way.label,
-            int(count),
-            int(total),
-            int(total) / int(count),
-            int(lasted_ns) * 1e-9,
-            _faults(timeline, gpu, way),
-        )
-        for (gpu, way), (count, total, lasted_ns) in sorted(sums.items())
-        if count
-    )
+    gpus = sorted(timeline.operations.values("device", _migrated))
+    found = [_way(timeline, gpu, way) for gpu in gpus for way in _WAYS]
+    return tuple(way for way in found if way.count)
+
+
+def _migrated(o: Operations) -> BoolArray:
+    return np.equal(o.what, What.MIGRATION)
+
+
+def _way(timeline: Timeline, gpu: int, way: Direction) -> ManagedWay:
+    chosen = lambda o: _migrated(o) & (o.direction == way)  # noqa: E731
+    rows = timeline.operations.where(chosen, "bytes", device=gpu)
+    total = rows.total("bytes")
+    seconds = sum(float(piece.seconds.sum()) for piece in rows.pieces())
+    mean, faults = total / max(len(rows), 1), _faults(timeline, gpu, way)
+    return ManagedWay(gpu, way.label, len(rows), total, mean, seconds, faults)
 
 
 def _faults(timeline: Timeline, gpu: int, way: Direction) -> int | None:

@@ -36,10 +36,7 @@ def nvlink_ways(
     """
     counted = {c.gpu for c in timeline.over(NVLINK)}
     operations = _crossing(timeline.operations, machine, counted)
-    gpus = set(counted)
-    for piece in operations.pieces():
-        for column in (piece.source_device, piece.destination_device):
-            gpus.update(np.unique(column).tolist())
+    gpus = counted | operations.values("source_device") | operations.values("destination_device")
     return tuple(
         way for gpu in sorted(gpus) for way in _ways(timeline, operations, gpu, machine, ceilings)
     )

@@ -25,6 +25,7 @@ from lanescope.watch.codes import (
     MemoryKind,
     Range,
     What,
+    among,
     on_host,
 )
 from lanescope.watch.sorted_rows import SortedRows
@@ -146,13 +147,22 @@ class Operations:
     def _values(self, column: str) -> list[frozenset[int]]:
         """Return which values of a column each piece holds."""
         if column not in self._held:
-            found = (np.unique(getattr(piece, column)) for piece in self.pieces())
-            self._held[column] = [frozenset(values.tolist()) for values in found]
+            found = [frozenset(_distinct(getattr(piece, column))) for piece in self.pieces()]
+            self._held[column] = found
         return self._held[column]
 
     @cached_property
     def _held(self) -> dict[str, list[frozenset[int]]]:
         return {}
+
+    def values(
+        self, column: str, chosen: Callable[[Operations], BoolArray] | None = None
+    ) -> set[int]:
+        """Return which values a column holds, in all rows or in those that a mask chooses."""
+        if chosen is None:
+            return {value for values in self._values(column) for value in values}
+        pieces = ((getattr(piece, column), chosen(piece)) for piece in self.pieces())
+        return {value for values, mask in pieces for value in _distinct(values[mask])}
 
     def where(
         self,
@@ -224,7 +234,7 @@ class Operations:
     @property
     def moves(self) -> BoolArray:
         """Where bytes went from one place to another: copies, and migrations of managed memory."""
-        return np.isin(self.what, (What.COPY, What.MIGRATION))
+        return among(self.what, (What.COPY, What.MIGRATION))
 
     @cached_property
     def direction(self) -> CodeArray:
@@ -264,6 +274,18 @@ def impossible(operations: Operations) -> str | None:
         if values.size and not (low <= values.min() and values.max() <= high):
             return f"the column {column!r} of operations holds what is not from {low} to {high}"
     return None
+
+
+def _distinct(values: IntArray) -> list[int]:
+    """Return which values there are; sorting or hashing all takes longer than a look at them."""
+    if not values.size or values.max() == (first := values.min()):
+        found = values[:1]
+    elif values.max() - first < values.size:
+        found = np.flatnonzero(np.bincount(values - first)) + first
+    else:
+        found = np.unique(values)
+    distinct: list[int] = found.tolist()
+    return distinct
 
 
 def _dtype(column: str) -> type[np.generic]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.units.bandwidth import bandwidths_gbs
-from lanescope.watch.codes import BoolArray, Direction, FloatArray
+from lanescope.watch.codes import BoolArray, Direction, FloatArray, among
 from lanescope.watch.limits import WAYS, LinkLimit
 from lanescope.watch.median import median
 from lanescope.watch.operations import Operations
@@ -84,7 +84,7 @@ def path_rate(
 
     def is_large(o: Operations) -> BoolArray:
         chosen: BoolArray = o.is_copy & (o.direction == code) & (o.bytes >= LARGE_BYTES)
-        chosen &= np.isin(o.host_memory, kinds) & (o.end_ns > o.start_ns)
+        chosen &= among(o.host_memory, kinds) & (o.end_ns > o.start_ns)
         return chosen
 
     large = operations.where(is_large, "bytes", device=gpu)

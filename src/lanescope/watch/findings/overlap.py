@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
-from lanescope.watch.codes import BoolArray, Direction
+from lanescope.watch.codes import BoolArray, Direction, among
 from lanescope.watch.findings.finding import Finding
 from lanescope.watch.intervals import covered_ns
 from lanescope.watch.operations import Operations
@@ -19,8 +17,7 @@ MOST_HIDDEN = 0.5
 
 def no_overlap(operations: Operations, watched_seconds: float) -> Iterator[Finding]:
     """Yield a finding for each GPU whose copies and kernels take turns; needs traced kernels."""
-    gpus = {g for p in operations.pieces() for g in np.unique(p.device[p.is_kernel]).tolist()}
-    for gpu in sorted(gpus):
+    for gpu in sorted(operations.values("device", lambda o: o.is_kernel)):
         finding = _finding(operations, gpu, watched_seconds)
         if finding is not None:
             yield finding
@@ -28,7 +25,7 @@ def no_overlap(operations: Operations, watched_seconds: float) -> Iterator[Findi
 
 def _crosses(o: Operations) -> BoolArray:
     """Copies over a GPU's link."""
-    return o.is_copy & np.isin(o.direction, (Direction.H2D, Direction.D2H))
+    return o.is_copy & among(o.direction, (Direction.H2D, Direction.D2H))
 
 
 def _covered(

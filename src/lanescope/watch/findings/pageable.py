@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-import numpy as np
-
 from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
 from lanescope.watch.codes import BoolArray, Direction, MemoryKind
 from lanescope.watch.findings.finding import Finding, Limits, copies_text, path_rate
@@ -22,8 +20,8 @@ LEAST_SECONDS = 1e-3
 
 def pageable_async(operations: Operations, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each GPU and direction with such copies."""
-    gpus = {g for p in operations.pieces() for g in np.unique(p.device[_is_one(p)]).tolist()}
-    for gpu, (way, code) in product(sorted(gpus), enumerate((Direction.H2D, Direction.D2H))):
+    gpus = sorted(operations.values("device", _is_one))
+    for gpu, (way, code) in product(gpus, enumerate((Direction.H2D, Direction.D2H))):
         rows = _of_way(operations, gpu, code)
         if len(rows) and covered_ns(rows.start_ns, rows.end_ns) * 1e-9 >= LEAST_SECONDS:
             yield _finding(rows, operations, gpu, way, limits)

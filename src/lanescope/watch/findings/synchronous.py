@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from lanescope.watch.codes import BoolArray
 from lanescope.watch.findings.finding import Finding, copies_text
 from lanescope.watch.intervals import covered_ns
@@ -20,8 +18,7 @@ _COLUMNS = ("bytes", "call_start_ns", "call_end_ns")
 
 def synchronous_copies(operations: Operations, watched_seconds: float) -> Iterator[Finding]:
     """Yield a finding for each process that waits for its copies."""
-    pids = {pid for p in operations.pieces() for pid in np.unique(p.pid[_waits(p)]).tolist()}
-    for pid in sorted(pids):
+    for pid in sorted(operations.values("pid", _waits)):
         rows = operations.where(_waits, *_COLUMNS, by="call_start_ns", pid=pid)
         called = all(_called(piece).all() for piece in rows.pieces())
         if not called:
