@@ -190,7 +190,7 @@ class Operations:
         OSError
             If there are many, and the disk has no room for them.
         """
-        names = ("start_ns", "end_ns", *columns)
+        names = dict.fromkeys(("start_ns", "end_ns", *columns))
         folder = self.start_ns.folder if isinstance(self.start_ns, StoredColumn) else None
         found = SortedRows({name: _dtype(name) for name in names}, by, folder)
         for number, piece in enumerate(self.pieces()):
