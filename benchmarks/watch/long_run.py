@@ -67,7 +67,7 @@ def counter_records(begin: int, end: int) -> np.ndarray:
 
 
 def make_trace(spool: Path, gpu: int, count: int, lasts_ns: int) -> None:
-    """Write copies, one in five of them a kernel, evenly over the busy halves of seconds."""
+    """Write copies both ways, one in five of them a kernel, at random times and overlapping."""
     from lanescope.watch.trace_records import CALLS, COUNTS, HEAD, OPERATIONS, Kind
 
     every_ns = max(lasts_ns // count, 2000)
@@ -79,24 +79,32 @@ def make_trace(spool: Path, gpu: int, count: int, lasts_ns: int) -> None:
             file.write(np.array([identity, len(name)], np.uint32).tobytes() + name)
         for begin in range(0, count, PIECE // 8):
             numbers = np.arange(begin, min(begin + PIECE // 8, count))
+            random = np.random.default_rng((gpu, begin))
             rows, calls = np.zeros(numbers.size, OPERATIONS), np.zeros(numbers.size, CALLS)
             kernel = numbers % 5 == 4
             rows["head"]["kind"], rows["head"]["size"] = Kind.OPERATION, OPERATIONS.itemsize
-            lasted = every_ns * (20 + numbers * 2654435761 % 60) // 100
-            rows["start_ns"] = START_NS + numbers * every_ns + 1000
+            upwards = numbers % 5 == 3
+            lasted = random.integers(every_ns // 5, 2 * every_ns, numbers.size)
+            waited = random.integers(1000, 1000 + 3 * every_ns, numbers.size)
+            rows["start_ns"] = START_NS + numbers * every_ns + waited  # not in order
+            large = numbers % 64 == 1
+            lasted[large] = (4 << 20) // BYTES_PER_NS
+            size = np.where(large, 4 << 20, lasted * BYTES_PER_NS // 32)
             rows["end_ns"] = rows["start_ns"] + lasted
-            size = np.minimum(lasted * BYTES_PER_NS // 4096 * 4096 + 4096, 64 << 20)
             rows["bytes"] = np.where(kernel, 0, size)
             rows["what"] = np.where(kernel, 2, 0)
-            rows["source_kind"], rows["destination_kind"] = 2, 3
+            rows["source_kind"], rows["destination_kind"] = 2 - (numbers % 7 == 1), 3
+            rows["source_kind"][upwards], rows["destination_kind"][upwards] = 3, 2
             rows["asynchronous"] = numbers % 3 > 0
-            rows["source_device"] = -1
-            rows["destination_device"] = rows["device"] = gpu
+            rows["source_device"] = np.where(upwards, gpu, -1)
+            rows["destination_device"] = np.where(upwards, -1, gpu)
+            rows["device"] = gpu
             rows["context"], rows["stream"] = CONTEXT, STREAM + numbers % 3
             rows["correlation"] = calls["correlation"] = numbers + 1
             rows["name"] = np.where(kernel, 1, 0)
             calls["head"]["kind"], calls["head"]["size"] = Kind.CALL, CALLS.itemsize
-            calls["start_ns"], calls["end_ns"] = rows["start_ns"] - 900, rows["start_ns"] - 500
+            calls["start_ns"] = START_NS + numbers * every_ns + 100
+            calls["end_ns"] = calls["start_ns"] + random.integers(300, 900, numbers.size)
             calls["thread"], calls["name"] = 4000 + numbers % 2, 2
             file.write(calls.tobytes() + rows.tobytes())  # in turns, as buffers come
         end = np.array([((Kind.END, 0, COUNTS.itemsize), START_NS + lasts_ns, 0)], COUNTS)

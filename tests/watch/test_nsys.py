@@ -6,7 +6,7 @@ import pytest
 from lanescope.errors import InputError
 from lanescope.watch.codes import Direction, MemoryKind, What
 from lanescope.watch.nsys import read_nsys
-from lanescope.watch.ranges import range_names
+from lanescope.watch.ranges import OpenRanges
 from lanescope.watch.told import tell
 from tests.watch.nsys_captures import EPOCH, MS, PID, TABLES, TID, US, capture, copy, thread
 
@@ -207,7 +207,8 @@ def test_nvtx_ranges_with_their_domains_and_registered_texts(tmp_path):
     database.close()
     told = read_nsys(path).timeline
     assert sorted(told.ranges.names) == ["data:load", "epoch", "step"]
-    names, code = range_names(told.operations, told.ranges)
+    opened = OpenRanges(told.ranges)
+    names, code = opened.names, opened.codes(told.operations)
     in_range = dict(zip(told.operations.bytes.tolist(), code.tolist(), strict=True))
     assert names[in_range[65536]] == "epoch"
     copied = np.flatnonzero(told.operations.is_copy)[:2]

@@ -145,7 +145,7 @@ def test_bytes_between_times_are_taken_some_at_a_time(
     edges = np.arange(5, 100, 5)
     times, columns = rectangles.rectangles([found], (0, 100))
     whole = np.diff(np.interp(edges, times, np.cumsum(columns[:, 0])))
-    moved = rectangles.MovedBetween(found, (5, 95))
+    moved = rectangles.MovedBetween(found.where(lambda o: o.moves, "bytes"), (5, 95))
     parts = [moved.take(edges[at : at + 4]) for at in range(0, edges.size - 1, 3)]
     assert np.concatenate(parts) == pytest.approx(whole)
     nothing = rectangles.MovedBetween(Operations.empty(), (5, 95))

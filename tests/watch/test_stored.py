@@ -8,14 +8,24 @@ import pytest
 from lanescope.machine import Gpu, Machine, NumaNode
 from lanescope.report.timeline_lanes import lanes_of
 from lanescope.report.timeline_rates import _Bins
-from lanescope.watch import columns, counter_spool, fit, operations, rectangles, spool, stored
+from lanescope.watch import (
+    columns,
+    counter_spool,
+    fit,
+    intervals,
+    median,
+    operations,
+    rectangles,
+    sorted_rows,
+    spool,
+    stored,
+)
 from lanescope.watch import trace_stream as stream
 from lanescope.watch.columns import read_columns, write_columns
 from lanescope.watch.counter_spool import RECORD, counter_header
 from lanescope.watch.export.tracks import counter_track, unknown_spans
 from lanescope.watch.findings.findings import find
 from lanescope.watch.operations import COLUMNS, Operations
-from lanescope.watch.rectangles import in_order
 from lanescope.watch.spool import read_spools
 from lanescope.watch.stored import StoredColumn, in_memory, search
 from lanescope.watch.summarise import summarise
@@ -38,11 +48,10 @@ class Numbers:
         return self.values[begin:end]
 
 
-def test_a_stored_column_is_sliced_and_searched_as_an_array(monkeypatch):
-    monkeypatch.setattr(stored, "PIECE", 100)
+def test_a_stored_column_is_sliced_and_searched_as_an_array():
     values = np.sort(np.random.default_rng(1).integers(0, 5000, 1234))
     numbers = Numbers(values)
-    column = StoredColumn(numbers, "n", 34, 1234, np.int64)
+    column = StoredColumn(numbers, "n", 34, 1234, np.int64, 100)
     values = values[34:]
     for side in ("left", "right"):
         wanted = [*range(-1, 5002, 7), *values[::50].tolist()]
@@ -68,6 +77,12 @@ def all_on_disk(monkeypatch):
     monkeypatch.setattr(fit, "_BLOCK", 7)
     monkeypatch.setattr(fit, "_CHUNK", 999)
     monkeypatch.setattr(rectangles, "_CHUNK", 50)
+    monkeypatch.setattr(sorted_rows, "MOST_ROWS", 64)
+    monkeypatch.setattr(sorted_rows, "SLICE", 16)
+    monkeypatch.setattr(sorted_rows, "_APART", 4)
+    monkeypatch.setattr(intervals, "_CHUNK", 30)
+    monkeypatch.setattr(median, "_MOST_SORTED", 10)
+    monkeypatch.setattr(stored, "_SEARCHED", 20)
     monkeypatch.setattr(stream, "_BLOCK", 1 << 14)
     monkeypatch.setattr(Operations.pieces, "__defaults__", (100,))
     monkeypatch.setattr(Counters.pieces, "__defaults__", (1000,))
@@ -119,7 +134,8 @@ def test_the_summary_from_the_disk_is_that_from_memory(tmp_path, request):
 
 def test_exports_and_lanes_from_the_disk_are_those_from_memory(tmp_path, request):
     seen = busy()  # each process tells its operations in order
-    seen = dataclasses.replace(seen, operations=in_order(seen.operations))
+    order = np.argsort(seen.operations.start_ns, kind="stable")
+    seen = dataclasses.replace(seen, operations=seen.operations.rows(order))
     whole = seen.counters[0]
     track, spans = counter_track(whole, whole.rx_bytes, 500), unknown_spans(whole)
     few, many = lanes_of(seen.operations, 200), lanes_of(seen.operations, 20_000)

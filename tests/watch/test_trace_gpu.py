@@ -13,7 +13,7 @@ from lanescope._core import native
 from lanescope.watch.called_copies import with_addresses
 from lanescope.watch.findings.resent import sent_again
 from lanescope.watch.launcher import launch
-from lanescope.watch.ranges import range_names
+from lanescope.watch.ranges import OpenRanges
 from lanescope.watch.side_tables import ManagedKind
 from lanescope.watch.sources.trace import TraceSource
 from lanescope.watch.timeline import Direction, MemoryKind, What
@@ -249,7 +249,8 @@ def test_copies_and_kernels_of_pytorch_know_their_nvtx_range(tmp_path: Path) -> 
     )
     trace = read_one(tmp_path)
     assert trace.notes == ()
-    names, code = range_names(trace.operations, trace.ranges)
+    opened = OpenRanges(trace.ranges)
+    names, code = opened.names, opened.codes(trace.operations)
     in_range = np.array([names[i] for i in code.tolist()])
     ops = trace.operations
     large = ops.is_copy & (ops.bytes == 16 << 20)

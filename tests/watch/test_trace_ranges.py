@@ -12,7 +12,7 @@ import pytest
 from lanescope.watch import ranges as module
 from lanescope.watch.attribution import attribution
 from lanescope.watch.columns import read_columns, write_columns
-from lanescope.watch.ranges import NO_RANGE, Ranges, range_names, range_rows
+from lanescope.watch.ranges import NO_RANGE, OpenRanges, Ranges
 from lanescope.watch.sources.trace import TraceSource
 from lanescope.watch.timeline import Operations, Timeline
 from lanescope.watch.trace_spool import Trace
@@ -66,7 +66,8 @@ def run(mocks: tuple[Path, Path], tmp_path: Path) -> Run:
 
 
 def in_ranges(trace: Trace) -> list[str]:
-    names, code = range_names(trace.operations, trace.ranges)
+    opened = OpenRanges(trace.ranges)
+    names, code = opened.names, opened.codes(trace.operations)
     return [names[i] for i in code.tolist()]
 
 
@@ -328,11 +329,11 @@ def test_the_innermost_range_is_found_where_they_cross() -> None:
         call_start_ns=at,
         call_end_ns=at + 1,
     )
-    assert range_rows(moved, found).tolist() == [0, 0, 1, 1, 1, 1, -1]
-    assert range_rows(called, found).tolist() == [-1] * 7  # the call came before all of them
+    assert OpenRanges(found).rows(moved).tolist() == [0, 0, 1, 1, 1, 1, -1]
+    assert OpenRanges(found).rows(called).tolist() == [-1] * 7  # the call came before all of them
     # without a call nobody's pushed range is known, but one of the process is
-    assert range_rows(operations, found).tolist() == [-1, -1, 2, -1, -1, -1, -1]
-    assert range_rows(moved, ranges(("a", 5, 2000, True), pid=8)).tolist() == [-1] * 7
+    assert OpenRanges(found).rows(operations).tolist() == [-1, -1, 2, -1, -1, -1, -1]
+    assert OpenRanges(ranges(("a", 5, 2000, True), pid=8)).rows(moved).tolist() == [-1] * 7
 
 
 def test_shares_by_range_add_up_ranges_of_one_name() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.watch.codes import Direction, FloatArray, IntArray
+from lanescope.watch.codes import Direction, FloatArray, IntArray, among
 from lanescope.watch.operations import KINDS, Operations
 from lanescope.watch.stored import search
 from lanescope.watch.timeline import PCIE, Counters
@@ -71,7 +71,8 @@ def align(counters: Counters, operations: Operations) -> Alignment | None:
     own = operations.where(lambda o: o.moves, *KINDS, device=counters.gpu)
     if not len(own) or len(counters) < 2:
         return None
-    edges = list(_edges(counters, own.rows(alone(own, counters.interval_ns))))
+    copies = alone(own, counters.interval_ns)
+    edges = [edge for piece in copies for edge in _edges(counters, piece)]
     if len(edges) < LEAST_COPIES:
         return None
     found, ways = np.array([edge for edge, _ in edges]), np.array([way for _, way in edges])
@@ -89,17 +90,32 @@ def align(counters: Counters, operations: Operations) -> Alignment | None:
     return Alignment(offset, residual, len(edges), tuple(delays))
 
 
-def alone(own: Operations, interval_ns: int) -> IntArray:
-    """Return the rows of long copies over the link with nothing else near them."""
-    order = np.argsort(own.start_ns, kind="stable")
-    start, end = own.start_ns[order], own.end_ns[order]
-    before = np.concatenate(([np.iinfo(np.int64).min // 2], np.maximum.accumulate(end)[:-1]))
-    after = np.concatenate((start[1:], [np.iinfo(np.int64).max // 2]))
-    guard = GUARD_SAMPLES * interval_ns
-    long = end - start >= LEAST_SAMPLES * interval_ns
-    way = np.isin(own.direction[order], (Direction.H2D, Direction.D2H))
-    chosen = order[long & way & (start - before > guard) & (after - end > guard)]
-    return chosen[:: max(1, -(-chosen.size // MOST_COPIES))]
+def alone(own: Operations, interval_ns: int) -> Iterator[Operations]:
+    """Yield long copies over the link with nothing else near them, of operations by start.
+
+    Of more than `MOST_COPIES`, each so-manieth.
+    """
+    count = sum(rows.size for _, rows in _alone(own, interval_ns))
+    every, done = max(1, -(-count // MOST_COPIES)), 0
+    for piece, rows in _alone(own, interval_ns):
+        yield piece.rows(rows[-done % every :: every])
+        done += rows.size
+
+
+def _alone(own: Operations, interval_ns: int) -> Iterator[tuple[Operations, IntArray]]:
+    """Yield pieces, and which of their rows are such copies."""
+    guard, far = GUARD_SAMPLES * interval_ns, np.iinfo(np.int64).max // 2
+    latest, done = np.array([-far]), 0
+    for piece in own.pieces():
+        start, end = piece.start_ns, piece.end_ns
+        done += len(piece)
+        reached = np.maximum.accumulate(np.concatenate((latest, end)))
+        after = np.concatenate((start[1:], own.start_ns[done : done + 1], [far]))[: len(piece)]
+        long = end - start >= LEAST_SAMPLES * interval_ns
+        way = among(piece.direction, (Direction.H2D, Direction.D2H))
+        free = (start - reached[:-1] > guard) & (after - end > guard)
+        yield piece, np.flatnonzero(long & way & free)
+        latest = reached[-1:]
 
 
 def _edges(

@@ -7,6 +7,7 @@ import numpy as np
 from lanescope.watch.codes import IntArray
 from lanescope.watch.operations import KINDS, Operations
 from lanescope.watch.side_tables import HostCopies
+from lanescope.watch.stored import in_memory
 
 
 def with_addresses(operations: Operations, called: HostCopies) -> tuple[Operations, HostCopies]:
@@ -17,11 +18,11 @@ def with_addresses(operations: Operations, called: HostCopies) -> tuple[Operatio
     """
     if not len(called):
         return Operations.empty(), called
-    operations = operations.where(
-        lambda o: o.is_copy & (o.correlation > 0), "pid", "correlation", "bytes", "device", *KINDS
-    )
+    columns = ("pid", "correlation", "bytes", "device", *KINDS)
+    # in memory, as all that the calls were passed is
+    operations = in_memory(operations.where(lambda o: o.is_copy & (o.correlation > 0), *columns))
     places = np.arange(len(operations))
-    key = _key(operations.pid[places], operations.correlation[places])
+    key = _key(operations.pid, operations.correlation)
     alone, first, count = np.unique(key, return_index=True, return_counts=True)
     alone, places = alone[count == 1], places[first[count == 1]]
     wanted = _key(called.pid, called.correlation)

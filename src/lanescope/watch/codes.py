@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 import numpy as np
@@ -74,9 +75,15 @@ _ON_HOST = (MemoryKind.PAGEABLE, MemoryKind.PINNED)
 _ON_DEVICE = (MemoryKind.DEVICE, MemoryKind.ARRAY, MemoryKind.DEVICE_STATIC)
 
 
+def among(column: IntArray | CodeArray, values: Iterable[int]) -> BoolArray:
+    """Return where a column holds one of a few values; `numpy.isin` is made for many."""
+    found: BoolArray = np.logical_or.reduce([column == value for value in values])
+    return found
+
+
 def on_host(kind: CodeArray, device: IntArray) -> BoolArray:
     """Return where the memory at one end lies in the host, by its kind, else by its device."""
-    told = np.isin(kind, _ON_HOST)
-    ambiguous = ~told & ~np.isin(kind, _ON_DEVICE)
+    told = among(kind, _ON_HOST)
+    ambiguous = ~told & ~among(kind, _ON_DEVICE)
     host: BoolArray = told | (ambiguous & (device == HOST_DEVICE))
     return host

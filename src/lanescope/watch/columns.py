@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
@@ -27,6 +25,7 @@ from lanescope.watch.probe import Probe
 from lanescope.watch.ranges import COLUMNS as RANGE_COLUMNS
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed, ManagedKind
+from lanescope.watch.sorted_rows import scratch_file
 from lanescope.watch.stored import MOST_IN_MEMORY, in_memory, pieces_of, with_stored
 from lanescope.watch.stored_records import ParquetRecords
 from lanescope.watch.timeline import PCIE, CountedLink, Counters, Process, Timeline
@@ -219,8 +218,7 @@ def operations_in_file(
     OSError
         If the file cannot be written.
     """
-    beside = folder if os.access(folder, os.W_OK) else None
-    with tempfile.TemporaryFile(dir=beside) as file:  # nameless: nothing is left if this is killed
+    with scratch_file(folder) as file:
         _fill(file, _table_of(Operations.empty()).schema, map(_table_of, pieces))
         file.flush()
         again = Path(f"/proc/self/fd/{file.fileno()}")

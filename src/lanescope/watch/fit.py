@@ -9,9 +9,9 @@ import numpy as np
 
 from lanescope.machine.pcie import PcieLink
 from lanescope.watch.codes import Direction, FloatArray, IntArray
-from lanescope.watch.operations import KINDS, Operations
-from lanescope.watch.rectangles import between, in_order, rectangles
-from lanescope.watch.stored import pieces_of, search
+from lanescope.watch.operations import Operations
+from lanescope.watch.rectangles import MovedBetween, between, moved
+from lanescope.watch.stored import pieces_of, search, search_all
 from lanescope.watch.timeline import PCIE, Counters, Timeline
 from lanescope.watch.wire import (
     NONE,
@@ -124,38 +124,55 @@ def fit(timeline: Timeline, counters: Counters, default: WireModel) -> WireModel
     """
     if len(counters) < 2:
         return None
-    own = timeline.operations.where(lambda o: o.moves, "bytes", *KINDS, device=counters.gpu)
-    ordered = in_order(own)
-    if not np.any(ordered.bytes >= LARGE_BYTES):
+    copies = _Copies(timeline.operations, counters)
+    if not copies.large:
         return None
-    latest = np.maximum.accumulate(ordered.end_ns)
     most = MOST_WINDOWS // max(_block_count(counters), 1)
     parts = []
     for edges, found in _blocks(counters):
-        begin = int(np.searchsorted(latest, edges[0], "left"))
-        end = int(np.searchsorted(ordered.start_ns, edges[-1], "right"))
-        if begin < end:
-            rows = ordered.rows(slice(begin, end))
-            chosen = _chosen(rows, edges, found, default, counters.interval_ns)
-            parts.append(chosen[:: -(-len(chosen) // most) or 1])
+        chosen = _chosen(copies, edges, found, default, counters.interval_ns)
+        parts.append(chosen[:: -(-len(chosen) // most) or 1])
     if not parts:
         return None
     columns = np.concatenate(parts)
     return _fitted(columns[:, :2], [columns[:, 2], columns[:, 3]], default)
 
 
+class _Copies:
+    """What traced operations moved over a GPU's link, between times that are asked for in order."""
+
+    def __init__(self, operations: Operations, counters: Counters) -> None:
+        gpu, span = counters.gpu, (int(counters.end_ns[0]), int(counters.end_ns[-1]))
+        both = [moved(operations, gpu, way) for way in (Direction.H2D, Direction.D2H)]
+        large = [one.where(lambda o: o.bytes >= LARGE_BYTES, "bytes") for one in both]
+        self._ends = operations.where(lambda o: o.moves, by="end_ns", device=gpu).end_ns
+        self._moved, self._moved_large = (
+            [MovedBetween(one, span) for one in ways] for ways in (both, large)
+        )
+        #: Whether there is any of `LARGE_BYTES`.
+        self.large = any(len(one) for one in large)
+
+    def take(self, edges: IntArray) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Return bytes h2d and d2h, those of large ones, and how many ended, between edges."""
+        payload, large = (
+            np.stack([one.take(edges) for one in ways], axis=1)
+            for ways in (self._moved, self._moved_large)
+        )
+        return payload, large, np.diff(search_all(self._ends, edges))
+
+
 def _chosen(
-    own: Operations, edges: IntArray, found: FloatArray, default: WireModel, interval_ns: int
+    copies: _Copies, edges: IntArray, found: FloatArray, default: WireModel, interval_ns: int
 ) -> FloatArray:
     """Return a row for each window that large copies fill: payload h2d, d2h, and wire rx, tx."""
-    payload = _payload_in_windows(own, edges)
-    big = _payload_in_windows(own.rows(own.bytes >= LARGE_BYTES), edges)
+    payload, large, counts = copies.take(edges)
     rx, tx, known, fetching = found
     total = payload.sum(axis=1)
-    counts = np.diff(np.searchsorted(np.sort(own.end_ns), edges))
     observed = default.observed(known * 1e-9, interval_ns, fetching * 1e-9)
     chosen = (
-        (known > 0.999 * FIT_WINDOW_NS) & (total >= LEAST_BYTES) & (big.sum(axis=1) >= 0.98 * total)
+        (known > 0.999 * FIT_WINDOW_NS)
+        & (total >= LEAST_BYTES)
+        & (large.sum(axis=1) >= 0.98 * total)
     )
     wires = [
         wire - own_bytes - each * counts
@@ -222,10 +239,3 @@ def _in_windows(counters: Counters, edges: IntArray) -> FloatArray:
         for row, column in zip(found, columns, strict=True):
             row[low : high - 1] += between(end, np.where(known, column, 0), near)
     return found
-
-
-def _payload_in_windows(operations: Operations, edges: IntArray) -> FloatArray:
-    ways = [operations.rows(operations.direction == w) for w in (Direction.H2D, Direction.D2H)]
-    span = (int(edges[0]), int(edges[-1]) + 1)
-    times, columns = rectangles(ways, span)
-    return np.stack([between(times, columns[:, i], edges) for i in range(2)], axis=1)

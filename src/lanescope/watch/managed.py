@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.watch.codes import Direction, What
-from lanescope.watch.operations import KINDS
+from lanescope.watch.codes import BoolArray, Direction, What
+from lanescope.watch.operations import Operations
 from lanescope.watch.side_tables import ManagedKind
 from lanescope.watch.timeline import Timeline
 
@@ -42,27 +42,22 @@ class ManagedWay:
 
 def managed_ways(timeline: Timeline) -> tuple[ManagedWay, ...]:
     """Return what managed memory moved, by GPU and direction; nothing where nothing was seen."""
-    migrations = lambda o: np.equal(o.what, What.MIGRATION)  # noqa: E731
-    moved = timeline.operations.where(migrations, "bytes", "device", *KINDS)
-    found = []
-    for gpu in np.unique(moved.device).tolist():
-        for way in _WAYS:
-            rows = moved.rows((moved.device == gpu) & (moved.direction == way))
-            if not len(rows):
-                continue
-            total = int(rows.bytes.sum())
-            found.append(
-                ManagedWay(
-                    gpu,
-                    way.label,
-                    len(rows),
-                    total,
-                    total / len(rows),
-                    float(rows.seconds.sum()),
-                    _faults(timeline, gpu, way),
-                )
-            )
-    return tuple(found)
+    gpus = sorted(timeline.operations.values("device", _migrated))
+    found = [_way(timeline, gpu, way) for gpu in gpus for way in _WAYS]
+    return tuple(way for way in found if way.count)
+
+
+def _migrated(o: Operations) -> BoolArray:
+    return np.equal(o.what, What.MIGRATION)
+
+
+def _way(timeline: Timeline, gpu: int, way: Direction) -> ManagedWay:
+    chosen = lambda o: _migrated(o) & (o.direction == way)  # noqa: E731
+    rows = timeline.operations.where(chosen, "bytes", device=gpu)
+    total = rows.total("bytes")
+    seconds = sum(float(piece.seconds.sum()) for piece in rows.pieces())
+    mean, faults = total / max(len(rows), 1), _faults(timeline, gpu, way)
+    return ManagedWay(gpu, way.label, len(rows), total, mean, seconds, faults)
 
 
 def _faults(timeline: Timeline, gpu: int, way: Direction) -> int | None:

@@ -12,7 +12,7 @@ from lanescope.watch.limits import Ceilings
 from lanescope.watch.nvlink import NVLINK_WAYS, joined, nvlink_limits
 from lanescope.watch.operations import Operations
 from lanescope.watch.rates import RateMeter, Rates
-from lanescope.watch.rectangles import bytes_in_known, rectangles
+from lanescope.watch.rectangles import bytes_in_known, rectangle_pieces
 from lanescope.watch.summary import WaySummary
 from lanescope.watch.timeline import NVLINK, Counters, Timeline
 from lanescope.watch.windows import NVLINK_WINDOWS_NS, window_text
@@ -36,8 +36,7 @@ def nvlink_ways(
     """
     counted = {c.gpu for c in timeline.over(NVLINK)}
     operations = _crossing(timeline.operations, machine, counted)
-    gpus = counted | set(np.unique(operations.source_device).tolist())
-    gpus |= set(np.unique(operations.destination_device).tolist())
+    gpus = counted | operations.values("source_device") | operations.values("destination_device")
     return tuple(
         way for gpu in sorted(gpus) for way in _ways(timeline, operations, gpu, machine, ceilings)
     )
@@ -71,15 +70,18 @@ def _sum(ways: tuple[WaySummary, ...], direction: str, key: str) -> float:
 
 def _crossing(operations: Operations, machine: Machine | None, counted: set[int]) -> Operations:
     """Return the copies between GPUs that go over NVLink."""
-    columns = ("bytes", "source_device", "destination_device")
-    between = operations.where(lambda o: o.direction == Direction.P2P, *columns)
     pairs = frozenset() if machine is None else joined(machine)
     if not pairs:
         pairs = frozenset((a, b) for a in counted for b in counted if a != b)
-    chosen: BoolArray = np.zeros(len(between), np.bool_)
-    for source, destination in pairs:
-        chosen |= (between.source_device == source) & (between.destination_device == destination)
-    return between.rows(chosen)
+
+    def chosen(o: Operations) -> BoolArray:
+        found: BoolArray = np.zeros(len(o), np.bool_)
+        for source, destination in pairs:
+            found |= (o.source_device == source) & (o.destination_device == destination)
+        found &= o.direction == Direction.P2P
+        return found
+
+    return operations.where(chosen, "bytes", "source_device", "destination_device")
 
 
 def _ways(
@@ -92,14 +94,15 @@ def _ways(
     limits = nvlink_limits(machine, gpu, ceilings)
     counters = best_counters(timeline, gpu, NVLINK)
     own = (
-        crossing.rows(crossing.destination_device == gpu),
-        crossing.rows(crossing.source_device == gpu),
+        crossing.where(lambda o: o.destination_device == gpu, "bytes"),
+        crossing.where(lambda o: o.source_device == gpu, "bytes"),
     )
     counted = traced = None
     source = "neither counted nor traced"
     if timeline.processes or len(timeline.operations):
         traced = _meter(timeline, 0, (limits[0].gbs, limits[1].gbs))
-        traced.add(*rectangles(own, (timeline.start_ns, timeline.end_ns)))
+        for piece in rectangle_pieces(own, (timeline.start_ns, timeline.end_ns)):
+            traced.add(*piece)
         source = "traced copies between GPUs, each with an even rate"
     if counters is not None and counters.known.any():
         counted = _meter(timeline, counters.interval_ns, (limits[0].gbs, limits[1].gbs))

@@ -25,9 +25,11 @@ from lanescope.watch.codes import (
     MemoryKind,
     Range,
     What,
+    among,
     on_host,
 )
-from lanescope.watch.stored import pieces_of
+from lanescope.watch.sorted_rows import SortedRows
+from lanescope.watch.stored import StoredColumn, pieces_of
 
 #: Rows of a piece: 17 MB.
 _PIECE = 1 << 17
@@ -41,8 +43,9 @@ _DEFAULTS = {"source_device": -1, "destination_device": -1, "thread": UNKNOWN_TH
 class Operations:
     """Operations of all processes, one row each; columns of equal length.
 
-    Of long watches columns are `lanescope.watch.stored.StoredColumn`: work on them by `pieces`,
-    or on what `where` chooses. Not slotted, as derived columns are computed once and kept.
+    Of long watches columns are `lanescope.watch.stored.StoredColumn`, and so are those of what
+    `where` chooses: work on them by `pieces`. Not slotted, as derived columns are computed once
+    and kept.
 
     Attributes
     ----------
@@ -144,29 +147,52 @@ class Operations:
     def _values(self, column: str) -> list[frozenset[int]]:
         """Return which values of a column each piece holds."""
         if column not in self._held:
-            found = (np.unique(getattr(piece, column)) for piece in self.pieces())
-            self._held[column] = [frozenset(values.tolist()) for values in found]
+            found = [frozenset(_distinct(getattr(piece, column))) for piece in self.pieces()]
+            self._held[column] = found
         return self._held[column]
 
     @cached_property
     def _held(self) -> dict[str, list[frozenset[int]]]:
         return {}
 
+    def values(
+        self, column: str, chosen: Callable[[Operations], BoolArray] | None = None
+    ) -> set[int]:
+        """Return which values a column holds, in all rows or in those that a mask chooses."""
+        if chosen is None:
+            return {value for values in self._values(column) for value in values}
+        pieces = ((getattr(piece, column), chosen(piece)) for piece in self.pieces())
+        return {value for values, mask in pieces for value in _distinct(values[mask])}
+
     def where(
-        self, chosen: Callable[[Operations], BoolArray], *columns: str, **only: int
+        self,
+        chosen: Callable[[Operations], BoolArray],
+        *columns: str,
+        by: str = "start_ns",
+        **only: int,
     ) -> Operations:
         """Return the rows that a mask chooses, with their times and some other columns.
 
-        What is not named is left empty, and memory is taken only for what is.
+        They are in the order of their starts. What is not named is left empty. Where there are
+        many, columns are stored ones.
 
         Parameters
         ----------
         chosen
             Returns the mask of a piece that it is given.
+        by
+            Another of the columns to be ordered by.
         only
             Values of columns, such as ``device=0``: pieces without them are not read.
+
+        Raises
+        ------
+        OSError
+            If there are many, and the disk has no room for them.
         """
-        kept: dict[str, list[Any]] = {name: [] for name in ("start_ns", "end_ns", *columns)}
+        names = dict.fromkeys(("start_ns", "end_ns", *columns))
+        folder = self.start_ns.folder if isinstance(self.start_ns, StoredColumn) else None
+        found = SortedRows({name: _dtype(name) for name in names}, by, folder)
         for number, piece in enumerate(self.pieces()):
             if any(value not in self._values(name)[number] for name, value in only.items()):
                 continue
@@ -174,11 +200,13 @@ class Operations:
             for name, value in only.items():
                 mask = mask & (getattr(piece, name) == value)
             if mask.any():
-                for name, parts in kept.items():
-                    parts.append(getattr(piece, name)[mask])
-        joined: dict[str, Any] = {name: np.empty(0, _dtype(name)) for name in COLUMNS}
-        joined |= {name: np.concatenate(parts) for name, parts in kept.items() if parts}
-        return Operations(**joined, names=self.names)
+                found.add({name: getattr(piece, name)[mask] for name in names})
+        empty: dict[str, Any] = {name: np.empty(0, _dtype(name)) for name in COLUMNS}
+        return Operations(**empty | found.columns(), names=self.names)
+
+    def total(self, column: str) -> int:
+        """Return the sum of a column of whole numbers."""
+        return sum(int(getattr(piece, column).sum()) for piece in self.pieces())
 
     def rows(self, chosen: BoolArray | IntArray | slice) -> Operations:
         """Return some rows, by a mask, by their numbers, or consecutive ones as views."""
@@ -206,7 +234,7 @@ class Operations:
     @property
     def moves(self) -> BoolArray:
         """Where bytes went from one place to another: copies, and migrations of managed memory."""
-        return np.isin(self.what, (What.COPY, What.MIGRATION))
+        return among(self.what, (What.COPY, What.MIGRATION))
 
     @cached_property
     def direction(self) -> CodeArray:
@@ -246,6 +274,18 @@ def impossible(operations: Operations) -> str | None:
         if values.size and not (low <= values.min() and values.max() <= high):
             return f"the column {column!r} of operations holds what is not from {low} to {high}"
     return None
+
+
+def _distinct(values: IntArray) -> list[int]:
+    """Return which values there are; sorting or hashing all takes longer than a look at them."""
+    if not values.size or values.max() == (first := values.min()):
+        found = values[:1]
+    elif values.max() - first < values.size:
+        found = np.flatnonzero(np.bincount(values - first)) + first
+    else:
+        found = np.unique(values)
+    distinct: list[int] = found.tolist()
+    return distinct
 
 
 def _dtype(column: str) -> type[np.generic]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from lanescope.watch.codes import FloatArray, IntArray
+from lanescope.watch.stored import search_all
 from lanescope.watch.timeline import Counters
 from lanescope.watch.wire import WireModel
 
@@ -39,7 +40,7 @@ def payload_records(
         known_ns = np.where(counters.known[part], end_ns - start_ns, 0).astype(np.float64)
         own = None if counters.own is None else np.where(counters.own[part], known_ns, 0.0) * 1e-9
         observed = model.observed(known_ns * 1e-9, counters.interval_ns, own)
-        finished = np.diff(np.searchsorted(ends, np.concatenate((start_ns[:1], end_ns)), "right"))
+        finished = np.diff(search_all(ends, np.concatenate((start_ns[:1], end_ns)), "right"))
         wires = (counters.rx_bytes[part], counters.tx_bytes[part])
         down, up = model.solve(
             *(

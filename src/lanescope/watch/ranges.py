@@ -98,7 +98,12 @@ class OpenRanges:
         self._told = np.append(code[ranges.name], 0)  # a row of -1 finds the last
 
     def rows(self, operations: Operations) -> IntArray:
-        """Return what `range_rows` says."""
+        """Return the row of the range that each operation was asked for in; -1: none is known.
+
+        That is the range which the calling thread pushed last and had not popped when it made the
+        call; else the one that any thread of the process started last and had not ended. Of what
+        has no known call, such as a migration, only the latter is known, at its own start.
+        """
         found = np.full(len(operations), -1, np.int64)
         if not self._pushed and not self._started:
             return found
@@ -117,22 +122,6 @@ class OpenRanges:
         """Return the number of each operation's range among `names`."""
         codes: IntArray = self._told[self.rows(operations)]
         return codes
-
-
-def range_rows(operations: Operations, ranges: Ranges) -> IntArray:
-    """Return the row of the range that each operation was asked for in; -1: none is known.
-
-    That is the range which the calling thread pushed last and had not popped when it made the
-    call; else the one that any thread of the process started last and had not ended. Of what has
-    no known call, such as a migration, only the latter is known, at its own start.
-    """
-    return OpenRanges(ranges).rows(operations)
-
-
-def range_names(operations: Operations, ranges: Ranges) -> tuple[list[str], IntArray]:
-    """Return names, of which the first stands for no range, and each operation's among them."""
-    found = OpenRanges(ranges)
-    return found.names, found.codes(operations)
 
 
 def _distinct(pid: IntArray, thread: IntArray) -> Iterator[tuple[int, int]]:

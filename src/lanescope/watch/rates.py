@@ -158,11 +158,15 @@ def counter_rates(
     ends, resolution = None, RESOLUTION
     if operations is not None and len(operations):
         resolution = TRACED_RESOLUTION
-        own = operations.where(lambda o: o.is_copy, device=counters.gpu)
-        ends = np.sort(own.end_ns)
+        ends = ends_of_copies(operations, counters.gpu)
     meter = RateMeter(span_ns, counters.interval_ns, limits_gbs, resolution)
     meter.add_counters(counters, model, ends)
     return meter.rates()
+
+
+def ends_of_copies(operations: Operations, gpu: int) -> IntArray:
+    """Return when the copies of a GPU ended, in order."""
+    return operations.where(lambda o: o.is_copy, by="end_ns", device=gpu).end_ns
 
 
 def operation_rates(

@@ -20,15 +20,7 @@ _CHUNK = 1 << 18
 
 def moved(operations: Operations, gpu: int, way: Direction) -> Operations:
     """Return what a GPU's link carried one way: times and bytes, ordered by start."""
-    found = operations.where(lambda o: o.direction == way, "bytes", device=gpu)
-    return in_order(found)
-
-
-def in_order(operations: Operations) -> Operations:
-    """Return rows ordered by their starts."""
-    if np.all(operations.start_ns[1:] >= operations.start_ns[:-1]):
-        return operations
-    return operations.rows(np.argsort(operations.start_ns, kind="stable"))
+    return operations.where(lambda o: o.direction == way, "bytes", device=gpu)
 
 
 def rectangle_pieces(
@@ -51,13 +43,27 @@ def _parts(
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """Yield rectangles of parts of the time, each with the part's start."""
     begins = min([span_ns[0], *(int(w.start_ns[0]) for w in ways if len(w))])
-    ends = max([span_ns[1], *(int(_ends(w).max()) for w in ways if len(w))])
-    cuts = np.unique(np.concatenate([w.start_ns[_CHUNK::_CHUNK] for w in ways]))
-    edges = [begins, *cuts[(cuts > begins) & (cuts < ends)].tolist(), ends]
-    running = [_running(way, edges) for way in ways]
-    for part, inside in zip(pairwise(edges), zip(*running, strict=True), strict=True):
+    ends = max([span_ns[1], *(int(_ends(p).max()) for w in ways for p in w.pieces())])
+    for part, inside in running(ways, (begins, ends)):
         inner = [edge for edge in span_ns if part[0] < edge < part[1]]
         yield rectangles(inside, part, inner)
+
+
+def running(
+    ways: Sequence[Operations], span_ns: tuple[int, int]
+) -> Iterator[tuple[tuple[int, int], tuple[Operations, ...]]]:
+    """Yield parts of the time, each with what of some operations lies in it, as operations.
+
+    Parameters
+    ----------
+    ways
+        Each ordered by start.
+    """
+    begins, ends = span_ns
+    starts = {int(way.start_ns[row]) for way in ways for row in range(_CHUNK, len(way), _CHUNK)}
+    edges = [begins, *sorted(start for start in starts if begins < start < ends), ends]
+    inside = [_running(way, edges) for way in ways]
+    yield from zip(pairwise(edges), zip(*inside, strict=True), strict=True)
 
 
 def _ends(way: Operations) -> IntArray:
@@ -71,16 +77,18 @@ def _running(way: Operations, edges: Sequence[int]) -> Iterator[Operations]:
     Those that go on are carried from part to part: one that lasts all the time does not make all
     that began after it be looked at again.
     """
-    carried, done = np.empty(0, np.int64), 0
+    sized = way.bytes.size > 0
+    carried, done = np.empty((3, 0), np.int64), 0
     for begin, end in pairwise(edges):
-        until = int(np.searchsorted(way.start_ns, end, "left"))
-        numbers = np.concatenate((carried, np.arange(done, until)))
-        start, stop, size = way.start_ns[numbers], way.end_ns[numbers], way.bytes[numbers]
-        stop = np.maximum(stop, start + 1)
+        until = search(way.start_ns, end, "left")
+        new = way.rows(slice(done, until))
+        sizes = new.bytes if sized else np.zeros(len(new), np.int64)
+        rows = np.concatenate((carried, np.stack((new.start_ns, _ends(new), sizes))), axis=1)
+        start, stop, size = rows = rows[:, rows[1] > begin]
         first, last = np.maximum(start, begin), np.minimum(stop, end)
         share: Any = (last - first) / (stop - start)
         yield replace(Operations.empty(), start_ns=first, end_ns=last, bytes=size * share)
-        carried, done = numbers[stop > end], until
+        carried, done = rows[:, stop > end], until
 
 
 def rectangles(
@@ -126,37 +134,42 @@ class MovedBetween:
     Parameters
     ----------
     operations
-        In any order.
+        Ordered by start.
     span_ns
         Of the times that are asked for.
     """
 
     def __init__(self, operations: Operations, span_ns: tuple[int, int]) -> None:
-        self._pieces = rectangle_pieces([in_order(operations)], span_ns)
+        self._pieces = rectangle_pieces([operations], span_ns)
         self._times, columns = next(self._pieces)
         self._sums: FloatArray = np.cumsum(columns[:, 0])
 
     def take(self, edges: IntArray) -> FloatArray:
         """Return what was moved between each two edges, which grow from call to call."""
-        passed = max(int(np.searchsorted(self._times, edges[0], "right")) - 1, 0)
-        times, sums = [self._times[passed:]], [self._sums[passed:]]
-        while times[-1][-1] < edges[-1] and (more := next(self._pieces, None)) is not None:
-            if more[0].size:
-                times.append(more[0])
-                sums.append(sums[-1][-1] + np.cumsum(more[1][:, 0]))
-        self._times, self._sums = np.concatenate(times), np.concatenate(sums)
-        origin = int(edges[0])
-        since = (self._times - origin).astype(np.float64)
-        return np.diff(np.interp((edges - origin).astype(np.float64), since, self._sums))
+        origin, done = int(edges[0]), 0
+        until: FloatArray = np.empty(edges.size)
+        while True:
+            reached = max(int(np.searchsorted(edges, self._times[-1], "right")), done)
+            asked, since = (
+                (times - origin).astype(np.float64) for times in (edges[done:reached], self._times)
+            )
+            until[done:reached] = np.interp(asked, since, self._sums)
+            done = reached
+            if done == edges.size or (more := next(self._pieces, None)) is None:
+                until[done:] = self._sums[-1]
+                return np.diff(until)
+            times, columns = more
+            self._times = np.concatenate((self._times[-1:], times))
+            sums = self._sums[-1] + np.cumsum(columns[:, 0])
+            self._sums = np.concatenate((self._sums[-1:], sums))
 
 
 def bytes_in_known(operations: Operations, counters: Counters) -> float:
-    """Return the bytes of operations that fall into the time that counters know."""
+    """Return the bytes of operations, ordered by start, in the time that counters know."""
     if not len(operations) or len(counters) < 2:
         return 0.0
-    total, ordered = 0.0, in_order(operations)
-    begin_ns = int(ordered.start_ns[0])
-    for times, columns in _parts([ordered], (begin_ns, begin_ns)):
+    total, begin_ns = 0.0, int(operations.start_ns[0])
+    for times, columns in _parts([operations], (begin_ns, begin_ns)):
         since, sums = (times - times[0]).astype(np.float64), np.cumsum(columns[:, 0])
         first = max(search(counters.end_ns, int(times[0]), "right") - 1, 0)
         last = min(search(counters.end_ns, int(times[-1]), "left") + 1, len(counters))

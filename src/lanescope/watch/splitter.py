@@ -62,7 +62,8 @@ class WindowSplitter:
 
     def _runs(self, start_ns: int, times: IntArray) -> tuple[IntArray, IntArray]:
         """Return the first window of each run, and how many it has; the last is one window."""
-        edged = np.unique((times + (start_ns - self._origin)) // self._window_ns)
+        edged = (times + (start_ns - self._origin)) // self._window_ns
+        edged = edged[np.diff(edged, prepend=edged[0] - 1) > 0]
         between = np.diff(edged) - 1  # windows without an edge of a record
         numbers = np.sort(np.concatenate((edged, edged[:-1][between > 0] + 1)))
         return numbers, np.diff(numbers, append=numbers[-1] + 1)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, overload
 
 import numpy as np
@@ -23,12 +24,18 @@ Column = npt.NDArray[Any]
 _Series = TypeVar("_Series")
 #: Records of a piece: what is worked on at once, 25 MB of counters.
 PIECE = 1 << 20
+#: Values that are searched in at once.
+_SEARCHED = 1 << 17
 #: So few records, 6 MB of counters, are arrays at once: that is quicker.
 MOST_IN_MEMORY = 1 << 18
 
 
 class Records(Protocol):
     """Something on the disk that holds columns of equal length."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it lies, as far as files can be made there."""
 
     def read(self, name: str, begin: int, end: int) -> Column:
         """Return consecutive values of a column."""
@@ -41,18 +48,31 @@ class StoredColumn:
     ----------
     begin, end
         Which of the records.
+    piece
+        So many are read at once to search in.
     """
 
     def __init__(
-        self, records: Records, name: str, begin: int, end: int, dtype: npt.DTypeLike
+        self,
+        records: Records,
+        name: str,
+        begin: int,
+        end: int,
+        dtype: npt.DTypeLike,
+        piece: int = PIECE,
     ) -> None:
-        self._records, self._name, self._begin = records, name, begin
+        self._records, self._name, self._begin, self._piece = records, name, begin, piece
         self.size = end - begin
         self.dtype = np.dtype(dtype)
         self._firsts: dict[int, int] = {}
 
     def __len__(self) -> int:
         return self.size
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it lies, as far as files can be made there."""
+        return self._records.folder
 
     @overload
     def __getitem__(self, chosen: slice) -> Column: ...
@@ -86,14 +106,13 @@ class StoredColumn:
         """Return where a value would go into a column that grows, as `numpy.searchsorted`."""
         # by the first values of the pieces, of which one is then read
         bisect = bisect_left if side == "left" else bisect_right
-        count = -(-self.size // PIECE)
-        piece = max(bisect(range(count), value, key=self._first_of) - 1, 0)
-        inside = np.searchsorted(self[piece * PIECE : (piece + 1) * PIECE], value, side)
-        return piece * PIECE + int(inside)
+        count = -(-self.size // self._piece)
+        begin = max(bisect(range(count), value, key=self._first_of) - 1, 0) * self._piece
+        return begin + int(np.searchsorted(self[begin : begin + self._piece], value, side))
 
     def _first_of(self, piece: int) -> int:
         if piece not in self._firsts:
-            self._firsts[piece] = int(self[piece * PIECE])
+            self._firsts[piece] = int(self[piece * self._piece])
         return self._firsts[piece]
 
     def _read(self, begin: int, end: int) -> Column:
@@ -115,6 +134,23 @@ def search(
     if isinstance(column, StoredColumn):
         return column.search(value, side)
     return int(np.searchsorted(column, value, side))
+
+
+def search_all(
+    column: IntArray | StoredColumn, values: IntArray, side: Literal["left", "right"] = "left"
+) -> IntArray:
+    """Return where each of some values would go, which grow as the column does."""
+    if not isinstance(column, StoredColumn) or not values.size:
+        return np.searchsorted(column, values, side)
+    first, last = (column.search(int(value), side) for value in (values[0], values[-1]))
+    found = np.full(values.size, first)
+    other: Literal["left", "right"] = "left" if side == "right" else "right"
+    for part in pieces_of(last - first, _SEARCHED):
+        block = column[first + part.start : first + part.stop]
+        begin, end = np.searchsorted(values, (block[0], block[-1]), other)
+        found[begin:end] = first + part.start + np.searchsorted(block, values[begin:end], side)
+        found[end:] = first + part.stop
+    return found
 
 
 def with_stored(empty: _Series, records: Records, begin: int, end: int) -> _Series:

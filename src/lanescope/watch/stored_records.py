@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
@@ -19,6 +20,11 @@ from lanescope.watch.stored import Column
 #: Row groups of each column that are kept decoded: whoever works slice by slice needs the one
 #: at work and, at its edge, the one before.
 _KEPT = 2
+
+
+def folder_of(path: Path) -> Path:
+    """Return the folder of a file, also of one that is only open: ``/proc/self/fd/7``."""
+    return Path(os.path.realpath(path)).parent
 
 
 class ParquetRecords:
@@ -48,6 +54,7 @@ class ParquetRecords:
         inner: int = 1,
     ) -> None:
         self._path, self._wanted = path, wanted
+        self.folder = folder_of(path)
         self.file = open_table(path, inner)
         types = {n: Holds.TRUTH if span is TRUTH else Holds.WHOLE for n, span in wanted.items()}
         require_columns(self.file.schema_arrow, path, types, optional)
@@ -114,6 +121,7 @@ class SpoolRecords:
         self, path: Path, layout: np.dtype[np.void], offset: int, decoded: Callable[[Column], Any]
     ) -> None:
         self._path, self._layout, self._offset, self._decoded = path, layout, offset, decoded
+        self.folder = folder_of(path)
 
     def read(self, name: str, begin: int, end: int) -> Column:
         """Return consecutive values of a column; raises OSError."""

@@ -48,8 +48,8 @@ def summarise(
     ceilings
         What an earlier run measured; shares are of that where it tells.
     """
-    moved = [np.unique(piece.device[piece.moves]) for piece in timeline.operations.pieces()]
-    gpus = {c.gpu for c in timeline.over(PCIE)}.union(*(found.tolist() for found in moved))
+    gpus = timeline.operations.values("device", lambda o: o.moves)
+    gpus |= {counters.gpu for counters in timeline.over(PCIE)}
     chosen = {gpu: best_counters(timeline, gpu) for gpu in sorted(gpus)}
     ways = tuple(
         way

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.experiment.sizes import binary_text
-from lanescope.watch.codes import Direction, FloatArray, IntArray
+from lanescope.watch.codes import LATEST_NS, Direction, FloatArray, IntArray
 from lanescope.watch.intervals import union
 from lanescope.watch.operations import Operations
 from lanescope.watch.payload import payload_records
-from lanescope.watch.rectangles import MovedBetween, between
+from lanescope.watch.rates import ends_of_copies
+from lanescope.watch.rectangles import MovedBetween, between, moved, running
 from lanescope.watch.timeline import Counters
 from lanescope.watch.wire import WireModel
 
@@ -50,20 +51,24 @@ def unexplained(
         0 h2d, 1 d2h.
     """
     gpu = counters.gpu
-    moved = operations.where(lambda o: o.moves, device=gpu)
-    if not len(moved) or len(counters) < 2:
+    moves = operations.where(lambda o: o.moves, device=gpu)
+    if not len(moves) or len(counters) < 2:
         return None
-    code = (Direction.H2D, Direction.D2H)[way]
-    explained = operations.where(lambda o: o.direction == code, "bytes", device=gpu)
-    copies = operations.where(lambda o: o.is_copy, device=gpu)
-    first = int(np.clip(moved.start_ns.min(), counters.end_ns[0], counters.end_ns[-1]))
+    explained = moved(operations, gpu, (Direction.H2D, Direction.D2H)[way])
+    begin = int(moves.start_ns[0])
+    first = int(np.clip(begin, counters.end_ns[0], counters.end_ns[-1]))
     before = np.array([counters.end_ns[0], first])
     kernels = operations.where(lambda o: o.is_kernel & (o.end_ns > first), device=gpu)
-    alone = _kernels_alone(kernels, moved, first)
-    del moved, kernels  # as large as all that is left
+    parts = _kernels_alone(kernels, moves, begin)
+    until, alone = next(parts, (LATEST_NS, before[:0]))
     sums = np.zeros(2)
-    for end_ns, rest in _rests(counters, model, np.sort(copies.end_ns), explained, way):
-        sums += [_within(end_ns, rest, edges) for edges in (before, alone)]
+    ends = ends_of_copies(operations, gpu)
+    for end_ns, rest in _rests(counters, model, ends, explained, way):
+        sums[0] += _within(end_ns, rest, before)
+        sums[1] += _within(end_ns, rest, alone)
+        while until < end_ns[-1]:
+            until, alone = next(parts, (LATEST_NS, before[:0]))
+            sums[1] += _within(end_ns, rest, alone)
     return Unexplained(max(float(sums[0]), 0.0), max(float(sums[1]), 0.0))
 
 
@@ -85,29 +90,33 @@ def _rests(
     The first of each is the last of those before, so that all but it have a start. Where nothing
     is known, it is 0.
     """
-    moved = MovedBetween(explained, (int(counters.end_ns[0]), int(counters.end_ns[-1])))
+    told = MovedBetween(explained, (int(counters.end_ns[0]), int(counters.end_ns[-1])))
     done, before = 0, counters.end_ns[:1]
     for end_ns, found in payload_records(counters, model, None, ends):
         edges = np.concatenate((before, end_ns))
-        told = moved.take(edges)
         known = counters.known[done : done + end_ns.size]
-        yield edges, np.append(0.0, np.where(known, found[:, way] - told, 0.0))
+        yield edges, np.append(0.0, np.where(known, found[:, way] - told.take(edges), 0.0))
         done, before = done + end_ns.size, end_ns[-1:]
 
 
-def _kernels_alone(kernels: Operations, moved: Operations, first: int) -> IntArray:
-    """Begins and ends, in turn, of the times after `first` in which kernels ran and no copy."""
+def _kernels_alone(
+    kernels: Operations, moves: Operations, begin: int
+) -> Iterator[tuple[int, IntArray]]:
+    """Yield parts of the time behind `begin`: each end, and when in it kernels ran and no copy.
+
+    The latter are begins and ends in turn.
+    """
     if not len(kernels):
-        return np.empty(0, np.int64)
-    busy = union(np.maximum(kernels.start_ns, first), kernels.end_ns)
-    copied = union(moved.start_ns, np.maximum(moved.end_ns, moved.start_ns))
-    times = np.concatenate((*busy, *copied))
-    steps = np.repeat([1, -1, 2, -2], [busy[0].size, busy[1].size, copied[0].size, copied[1].size])
-    order = np.argsort(times, kind="stable")
-    alone = np.cumsum(steps[order]) == 1
-    changes = np.flatnonzero(np.diff(np.concatenate(([False], alone, [False])).astype(np.int8)))
-    edges: IntArray = times[order][np.minimum(changes, times.size - 1)]
-    return edges
+        return
+    last = max(int(piece.end_ns.max()) for piece in kernels.pieces())
+    for (_, end), found in running((kernels, moves), (begin, max(last, begin + 1))):
+        busy, copied = (union(one.start_ns, one.end_ns) for one in found)
+        times = np.concatenate((*busy, *copied))
+        sizes = [busy[0].size, busy[1].size, copied[0].size, copied[1].size]
+        order = np.argsort(times, kind="stable")
+        alone = np.cumsum(np.repeat([1, -1, 2, -2], sizes)[order]) == 1
+        changes = np.flatnonzero(np.diff(np.concatenate(([False], alone, [False])).astype(np.int8)))
+        yield end, times[order][np.minimum(changes, times.size - 1)]
 
 
 def split_text(parts: Sequence[Unexplained]) -> str:

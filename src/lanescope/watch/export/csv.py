@@ -28,9 +28,8 @@ from lanescope.watch.codes import (
     MemoryKind,
     What,
 )
-from lanescope.watch.operations import Operations
-from lanescope.watch.ranges import range_names
-from lanescope.watch.stored import in_memory
+from lanescope.watch.operations import COLUMNS, Operations
+from lanescope.watch.ranges import OpenRanges
 from lanescope.watch.timeline import Counters, Timeline
 
 COPIES = "copies.csv"
@@ -115,14 +114,10 @@ def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
 
 
 def _copies(timeline: Timeline) -> Iterator[Sequence[Any]]:
-    operations = in_memory(timeline.operations)  # they are written in the order of their starts
-    places = np.flatnonzero(operations.moves)
-    places = places[np.argsort(operations.start_ns[places], kind="stable")]
-    names, codes = range_names(operations, timeline.ranges)
-    for begin in range(0, places.size, _CHUNK):
-        part = places[begin : begin + _CHUNK]
-        in_range = [names[code] for code in codes[part].tolist()]
-        yield from _copy_rows(operations.rows(part), timeline.start_ns, in_range)
+    ranges = OpenRanges(timeline.ranges)
+    for rows in timeline.operations.where(lambda o: o.moves, *COLUMNS).pieces():
+        in_range = [ranges.names[code] for code in ranges.codes(rows).tolist()]
+        yield from _copy_rows(rows, timeline.start_ns, in_range)
 
 
 def _copy_rows(rows: Operations, origin: int, in_range: list[str]) -> Iterator[Sequence[Any]]:

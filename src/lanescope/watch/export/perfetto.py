@@ -9,23 +9,23 @@ Counters are tracks of their own. Times are nanoseconds since 1970, as in the ti
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
 from lanescope.run.atomic import replace_when_written
-from lanescope.watch.codes import UNKNOWN_THREAD, IntArray, What
+from lanescope.watch.codes import UNKNOWN_THREAD, IntArray
 from lanescope.watch.export.packets import Writer, builder_class
 from lanescope.watch.export.range_slices import write_ranges
 from lanescope.watch.export.slices import CALL, LABELS, annotated, slice_names, texts_of
-from lanescope.watch.export.tracks import MOST_POINTS, counter_track, lanes, unknown_spans
-from lanescope.watch.operations import Operations
+from lanescope.watch.export.tracks import MOST_POINTS, FreeLanes, counter_track, unknown_spans
+from lanescope.watch.operations import COLUMNS, Operations
 from lanescope.watch.run import WatchRun
-from lanescope.watch.stored import in_memory
 from lanescope.watch.timeline import NVLINK, Counters, Process, Timeline
 
+#: No page draws so many lines, and each takes some memory.
+MOST_TRACKS = 1 << 16
 _ABOUT, _UNKNOWN = "about this trace", "nothing is known"
 _WAYS = (("to GPU, wire", "rx_bytes"), ("from GPU, wire", "tx_bytes"))
 _NVLINK_WAYS = (("NVLink rx", "rx_bytes"), ("NVLink tx", "tx_bytes"))
@@ -53,15 +53,14 @@ def write_perfetto(path: Path, run: WatchRun, most_points: int = MOST_POINTS) ->
 
 def _write(file: BinaryIO, run: WatchRun, most_points: int) -> None:
     timeline = run.timeline
-    operations = in_memory(timeline.operations)
-    if np.any(operations.start_ns[1:] < operations.start_ns[:-1]):
-        operations = operations.rows(np.argsort(operations.start_ns, kind="stable"))
+    # in the order of their starts
+    operations = timeline.operations.where(lambda o: np.ones(len(o), np.bool_), *COLUMNS)
     texts = (_ABOUT, _UNKNOWN, *texts_of(operations), *timeline.ranges.names)
     writer = Writer(file, timeline.start_ns, texts, LABELS)
     about = {"program": shlex.join(run.manifest.program), "command": run.manifest.command}
     for counters in timeline.counters:
         about |= _counters(writer, counters, most_points)
-    _processes(writer, timeline, operations)
+    about |= _processes(writer, timeline, operations)
     about |= {f"note {i}": note for i, note in enumerate(run.manifest.notes, 1)}
     about["lanescope"] = run.manifest.tool_version
     uuid = writer.track("lanescope").uuid
@@ -97,95 +96,124 @@ def _counters(writer: Writer, counters: Counters, most: int) -> dict[str, str]:
     return told
 
 
-def _processes(writer: Writer, timeline: Timeline, operations: Operations) -> None:
+def _processes(writer: Writer, timeline: Timeline, operations: Operations) -> dict[str, str]:
+    """Write what processes did, and return what the trace says of it."""
     known = {process.pid: process for process in timeline.processes}
-    for pid in np.union1d(operations.pid, timeline.ranges.pid).tolist():
+    for pid in sorted(operations.values("pid").union(timeline.ranges.pid.tolist())):
         known.setdefault(pid, Process(pid, "", timeline.start_ns))
-    names = slice_names(operations)
+    tracks = _Tracks(writer)
     for pid, process in known.items():
         track = writer.track("")
         track.process.pid = pid
         track.process.process_name = process.command or f"process {pid}"
-        mine = np.flatnonzero(operations.pid == pid)
-        calls = _Calls(operations, mine)
-        _streams(writer, track.uuid, operations, mine, names, calls)
-        calls.write(writer, track.uuid, pid)
+        tracks.of_process[pid] = track.uuid
         write_ranges(writer, track.uuid, timeline, pid)
+    for piece in operations.pieces():
+        _slices(writer, tracks, piece)
+    _calls(writer, tracks, operations)
+    if not tracks.left_out:
+        return {}
+    more = f"more than {MOST_TRACKS:,} streams, threads and what overlaps in them"
+    return {"left out": f"{tracks.left_out:,} slices were left out: there are {more}"}
 
 
-class _Calls:
-    """The calls of one process: several operations can be of one, as those of a graph are."""
+class _Tracks:
+    """Tracks of streams and threads, with as many lines as what overlaps needs."""
 
-    def __init__(self, operations: Operations, mine: IntArray) -> None:
-        self._operations = operations
-        called = mine[operations.call_start_ns[mine] > 0]
-        begins = operations.call_start_ns[called]
-        key = np.stack((operations.thread[called], begins), axis=1)
-        _, first, which = np.unique(key, axis=0, return_index=True, return_inverse=True)
-        self._rows = called[first]
-        #: Number of each operation's call, which joins the two; 0 for none.
-        self.flow = np.zeros(len(operations), np.int64)
-        self.flow[called] = self._rows[which.ravel()] + 1
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._lanes: dict[tuple[int, ...], tuple[FreeLanes, list[int]]] = {}
+        self._count = 0
+        #: Numbers of the tracks of processes, by their process ids.
+        self.of_process: dict[int, int] = {}
+        #: Slices for which there was no track any more.
+        self.left_out = 0
 
-    def write(self, writer: Writer, process: int, pid: int) -> None:
-        """Write a track for each thread that called."""
-        operations = self._operations
-        threads = operations.thread[self._rows]
-        for thread in np.unique(threads).tolist():
-            rows = self._rows[threads == thread]
-            start, end = operations.call_start_ns[rows], operations.call_end_ns[rows]
-            tracks: dict[int, int] = {}
-            for row, begin, until, lane in zip(
-                rows.tolist(),
-                start.tolist(),
-                np.maximum(start, end).tolist(),
-                lanes(start, end).tolist(),
-                strict=True,
-            ):
-                if lane not in tracks:
-                    tracks[lane] = _thread(writer, process, pid, thread, lane)
-                kernel = operations.what[row] == What.KERNEL
-                name = CALL if kernel else operations.names[operations.name[row]] or CALL
-                writer.slice(tracks[lane], (begin, until), writer.text[name], (), row + 1)
+    def take(self, key: tuple[int, ...], start: int, end: int) -> int | None:
+        """Return the track of a slice; None where there are too many.
+
+        Parameters
+        ----------
+        key
+            Process id and thread, or process id, device, context and stream.
+        """
+        free, tracks = self._lanes.get(key) or (FreeLanes(), [])
+        lane = free.take(start, end, len(tracks) + MOST_TRACKS - self._count)
+        if lane is None:
+            self.left_out += 1
+            return None
+        if lane == len(tracks):
+            tracks.append(self._track(key, lane))
+            self._count += 1
+            self._lanes[key] = free, tracks
+        return tracks[lane]
+
+    def _track(self, key: tuple[int, ...], lane: int) -> int:
+        """Return a new one; those of one name and parent are drawn as one with as many lines."""
+        pid, parent = key[0], self.of_process[key[0]]
+        if len(key) > 2:
+            _, device, context, stream = key
+            name = f"g{device}, context {context}, stream {stream}"
+            return int(self._writer.track(name, parent).uuid)
+        thread = key[1]
+        if thread == UNKNOWN_THREAD or lane:  # calls of one thread do not overlap: not one thread
+            return int(self._writer.track("calls", parent).uuid)
+        track = self._writer.track("", parent)
+        track.thread.pid, track.thread.tid = pid, thread
+        track.thread.thread_name = f"calls of thread {thread}"
+        return int(track.uuid)
 
 
-def _thread(writer: Writer, process: int, pid: int, thread: int, lane: int) -> int:
-    if thread == UNKNOWN_THREAD or lane:  # calls of one thread do not overlap: not one thread
-        return int(writer.track("calls", process).uuid)
-    track = writer.track("", process)
-    track.thread.pid, track.thread.tid = pid, thread
-    track.thread.thread_name = f"calls of thread {thread}"
-    return int(track.uuid)
+def _slices(writer: Writer, tracks: _Tracks, rows: Operations) -> None:
+    keys = np.stack((rows.pid, rows.device, rows.context, rows.stream), axis=1)
+    for key, begin, end, name, flow, told in zip(
+        map(tuple, keys.tolist()),
+        rows.start_ns.tolist(),
+        np.maximum(rows.start_ns, rows.end_ns).tolist(),
+        slice_names(rows),
+        _flows(rows).tolist(),
+        annotated(rows, writer),
+        strict=True,
+    ):
+        track = tracks.take(key, begin, end)
+        if track is not None:
+            writer.slice(track, (begin, end), writer.text[name], told, flow)
 
 
-def _streams(
-    writer: Writer,
-    process: int,
-    operations: Operations,
-    mine: IntArray,
-    names: list[str],
-    calls: _Calls,
-) -> None:
-    for name, rows in _by_stream(operations, mine):
-        found = operations.rows(rows)
-        lane_of = lanes(found.start_ns, found.end_ns)
-        # tracks of one name and parent are drawn as one with as many lines
-        tracks = [writer.track(name, process).uuid for _ in range(int(lane_of.max()) + 1)]
-        for row, begin, end, lane, flow, told in zip(
-            rows.tolist(),
-            found.start_ns.tolist(),
-            np.maximum(found.start_ns, found.end_ns).tolist(),
-            lane_of.tolist(),
-            calls.flow[rows].tolist(),
-            annotated(found, writer),
+def _calls(writer: Writer, tracks: _Tracks, operations: Operations) -> None:
+    """Write calls, once each: several operations can be of one, as those of a graph are."""
+    columns = ("pid", "thread", "what", "name", "call_start_ns", "call_end_ns")
+    called = operations.where(lambda o: o.call_start_ns > 0, *columns, by="call_start_ns")
+    last: dict[tuple[int, ...], int] = {}
+    for piece in called.pieces():
+        start, end = piece.call_start_ns, np.maximum(piece.call_start_ns, piece.call_end_ns)
+        for key, begin, until, kernel, name, flow in zip(
+            map(tuple, np.stack((piece.pid, piece.thread), axis=1).tolist()),
+            start.tolist(),
+            end.tolist(),
+            piece.is_kernel.tolist(),
+            piece.name.tolist(),
+            _flows(piece).tolist(),
             strict=True,
         ):
-            writer.slice(tracks[lane], (begin, end), writer.text[names[row]], told, flow)
+            if last.get(key) == begin:
+                continue
+            last[key] = begin
+            track = tracks.take(key, begin, until)
+            if track is not None:
+                text = CALL if kernel else piece.names[name] or CALL
+                writer.slice(track, (begin, until), writer.text[text], (), flow)
 
 
-def _by_stream(operations: Operations, mine: IntArray) -> Iterator[tuple[str, IntArray]]:
-    columns = (operations.device, operations.context, operations.stream)
-    key = np.stack([column[mine] for column in columns], axis=1)
-    found, which = np.unique(key, axis=0, return_inverse=True)
-    for number, (device, context, stream) in enumerate(found.tolist()):
-        yield f"g{device}, context {context}, stream {stream}", mine[which.ravel() == number]
+def _flows(rows: Operations) -> IntArray:
+    """Return a number for each operation's call, which joins the two; 0 for none.
+
+    Of 63 bits made of process, thread and begin: those of ten million calls differ, but for a
+    chance of 5e-6.
+    """
+    mixed = np.zeros(len(rows), np.uint64)
+    for column in (rows.pid, rows.thread, rows.call_start_ns):
+        mixed = (mixed ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(32)
+    flows: IntArray = np.where(rows.call_start_ns > 0, mixed >> np.uint64(1), 0).astype(np.int64)
+    return flows

@@ -20,31 +20,27 @@ LABELS = ("bytes", "GB/s", "from", "to", "asynchronous", "correlation")
 _BYTES, _GBS, _FROM, _TO, _ASYNCHRONOUS, _CORRELATION = LABELS
 #: Stands for a call of which only the operation's own name is known.
 CALL = "call"
+_WORDS = {
+    (int(what), int(way)): what.name.lower() + (f" {way.label}" if way else "")
+    for what in What
+    for way in Direction
+}
 
 
 def slice_names(operations: Operations) -> list[str]:
     """Return what each operation's slice is called, such as ``copy h2d`` or a kernel's name."""
-    names = []
-    for what, direction, name in zip(
-        operations.what.tolist(),
-        operations.direction.tolist(),
-        operations.name.tolist(),
-        strict=True,
-    ):
-        word = What(what).name.lower()
-        if what == What.KERNEL:
-            word = operations.names[name] or word
-        elif direction != Direction.NONE:
-            word = f"{word} {Direction(direction).label}"
-        names.append(word)
-    return names
+    columns = (operations.what, operations.direction, operations.name)
+    return [
+        (what == What.KERNEL and operations.names[name]) or _WORDS[what, direction]
+        for what, direction, name in zip(*(column.tolist() for column in columns), strict=True)
+    ]
 
 
 def texts_of(operations: Operations) -> tuple[str, ...]:
-    """Return all texts that slices of operations and of their calls use."""
+    """Return all texts that slices of operations and of their calls can use."""
     kinds = tuple(kind.label for kind in MemoryKind)
     named = tuple(name for name in operations.names if name)
-    return (CALL, *kinds, *named, *sorted(set(slice_names(operations))))
+    return (CALL, *kinds, *named, *_WORDS.values())
 
 
 def annotated(rows: Operations, writer: Writer) -> Iterator[list[tuple[int, str, Any]]]:

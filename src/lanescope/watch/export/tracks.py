@@ -95,6 +95,24 @@ def unknown_spans(counters: Counters) -> list[tuple[int, int]]:
     return spans
 
 
+class FreeLanes:
+    """Gives what comes in the order of its start the lowest lane that is free."""
+
+    def __init__(self) -> None:
+        self._busy: list[tuple[int, int]] = []  # when each lane is free again, as a heap
+        self._free: list[int] = []
+
+    def take(self, start: int, end: int, most: int) -> int | None:
+        """Return a lane, which is taken from its start to its end; None with so many taken."""
+        while self._busy and self._busy[0][0] <= start:
+            heappush(self._free, heappop(self._busy)[1])
+        if len(self._busy) >= most:
+            return None
+        lane = heappop(self._free) if self._free else len(self._busy)
+        heappush(self._busy, (end, lane))
+        return lane
+
+
 def lanes(start_ns: IntArray, end_ns: IntArray) -> IntArray:
     """Return a lane for each row, so that rows of one lane do not overlap.
 
@@ -103,18 +121,10 @@ def lanes(start_ns: IntArray, end_ns: IntArray) -> IntArray:
     start_ns, end_ns
         Of rows in the order of their starts.
     """
-    chosen = np.zeros(start_ns.size, np.int64)
     if np.all(start_ns[1:] >= np.maximum.accumulate(end_ns)[:-1]):
-        return chosen
-    busy: list[tuple[int, int]] = []  # when each lane is free again, as a heap
-    free: list[int] = []
-    for row, (start, end) in enumerate(zip(start_ns.tolist(), end_ns.tolist(), strict=True)):
-        while busy and busy[0][0] <= start:
-            heappush(free, heappop(busy)[1])
-        lane = heappop(free) if free else len(busy)
-        heappush(busy, (end, lane))
-        chosen[row] = lane
-    return chosen
+        return np.zeros(start_ns.size, np.int64)
+    free, times = FreeLanes(), zip(start_ns.tolist(), end_ns.tolist(), strict=True)
+    return np.array([free.take(start, end, start_ns.size) for start, end in times], np.int64)
 
 
 def _points(at_ns: IntArray, gbs: FloatArray, end_ns: IntArray) -> Points:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.units.bandwidth import bandwidths_gbs
-from lanescope.watch.codes import BoolArray, Direction
+from lanescope.watch.codes import BoolArray, Direction, FloatArray, among
 from lanescope.watch.limits import WAYS, LinkLimit
+from lanescope.watch.median import median
 from lanescope.watch.operations import Operations
 
 #: Copies from here on run at the rate of their path: what a copy costs beyond its bytes,
@@ -67,6 +68,10 @@ def copies_text(count: int, kind: str) -> str:
     return f"{count} {kind} {'copy' if count == 1 else 'copies'}"
 
 
+def _rates(rows: Operations) -> FloatArray:
+    return bandwidths_gbs(rows.bytes.astype(np.float64), rows.seconds)
+
+
 def path_rate(
     operations: Operations, gpu: int, way: int, limits: Limits, kinds: tuple[int, ...]
 ) -> PathRate | None:
@@ -79,12 +84,12 @@ def path_rate(
 
     def is_large(o: Operations) -> BoolArray:
         chosen: BoolArray = o.is_copy & (o.direction == code) & (o.bytes >= LARGE_BYTES)
-        chosen &= np.isin(o.host_memory, kinds) & (o.end_ns > o.start_ns)
+        chosen &= among(o.host_memory, kinds) & (o.end_ns > o.start_ns)
         return chosen
 
     large = operations.where(is_large, "bytes", device=gpu)
     if len(large) >= _LEAST_LARGE:
-        rate = float(np.median(bandwidths_gbs(large.bytes.astype(np.float64), large.seconds)))
+        rate = median(len(large), lambda: map(_rates, large.pieces()))
         return PathRate(rate, f"median of {len(large)} large {WAYS[way]} copies of this watch")
     limit = limits.get(gpu, (None, None))[way]
     if limit is None or limit.gbs is None:

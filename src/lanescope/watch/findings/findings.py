@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from lanescope.machine import Machine
 from lanescope.watch.findings.far_node import far_node
 from lanescope.watch.findings.finding import Finding
@@ -28,8 +26,7 @@ def find(
     """Return what could be faster, with the largest predicted gain first."""
     operations, seconds = timeline.operations, timeline.seconds
     migrated = timeline.managed.device
-    found_on = {gpu for p in operations.pieces() for gpu in np.unique(p.device).tolist()}
-    gpus = sorted(found_on.union(migrated[migrated >= 0].tolist()))
+    gpus = sorted(operations.values("device").union(migrated[migrated >= 0].tolist()))
     limits = {gpu: link_limits(machine, gpu, ceilings) for gpu in gpus}
     found = [
         *pageable_async(operations, limits),

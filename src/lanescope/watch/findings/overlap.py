@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-import numpy as np
-
-from lanescope.watch.codes import Direction
+from lanescope.watch.codes import BoolArray, Direction, among
 from lanescope.watch.findings.finding import Finding
 from lanescope.watch.intervals import covered_ns
 from lanescope.watch.operations import Operations
@@ -19,29 +17,31 @@ MOST_HIDDEN = 0.5
 
 def no_overlap(operations: Operations, watched_seconds: float) -> Iterator[Finding]:
     """Yield a finding for each GPU whose copies and kernels take turns; needs traced kernels."""
-    gpus = {g for p in operations.pieces() for g in np.unique(p.device[p.is_kernel]).tolist()}
-    for gpu in sorted(gpus):
-        copies, kernels = _of_gpu(operations, gpu)
-        finding = _finding(copies, kernels, gpu, watched_seconds)
+    for gpu in sorted(operations.values("device", lambda o: o.is_kernel)):
+        finding = _finding(operations, gpu, watched_seconds)
         if finding is not None:
             yield finding
 
 
-def _of_gpu(operations: Operations, gpu: int) -> tuple[Operations, Operations]:
-    """Return the copies over a GPU's link, and its kernels."""
-    ways = (Direction.H2D, Direction.D2H)
-    copies = operations.where(lambda o: o.is_copy & np.isin(o.direction, ways), device=gpu)
-    return copies, operations.where(lambda o: o.is_kernel, device=gpu)
+def _crosses(o: Operations) -> BoolArray:
+    """Copies over a GPU's link."""
+    return o.is_copy & among(o.direction, (Direction.H2D, Direction.D2H))
 
 
-def _finding(copies: Operations, kernels: Operations, gpu: int, watched: float) -> Finding | None:
-    copied = covered_ns(copies.start_ns, copies.end_ns) * 1e-9
-    worked = covered_ns(kernels.start_ns, kernels.end_ns) * 1e-9
-    either = covered_ns(
-        np.concatenate((copies.start_ns, kernels.start_ns)),
-        np.concatenate((copies.end_ns, kernels.end_ns)),
-    )
-    hidden, least = copied + worked - either * 1e-9, min(copied, worked)
+def _covered(
+    operations: Operations, gpu: int, chosen: Callable[[Operations], BoolArray]
+) -> tuple[int, int]:
+    """Return how many operations of a GPU are chosen, and how much time they cover."""
+    found = operations.where(chosen, device=gpu)
+    return len(found), covered_ns(found.start_ns, found.end_ns)
+
+
+def _finding(operations: Operations, gpu: int, watched: float) -> Finding | None:
+    copies, copied_ns = _covered(operations, gpu, _crosses)
+    kernels, worked_ns = _covered(operations, gpu, lambda o: o.is_kernel)
+    _, either_ns = _covered(operations, gpu, lambda o: _crosses(o) | o.is_kernel)
+    copied, worked, either = copied_ns * 1e-9, worked_ns * 1e-9, either_ns * 1e-9
+    hidden, least = copied + worked - either, min(copied, worked)
     if watched <= 0 or least < LEAST_SHARE * watched or hidden > MOST_HIDDEN * least:
         return None
     return Finding(
@@ -56,8 +56,8 @@ def _finding(copies: Operations, kernels: Operations, gpu: int, watched: float) 
             "There is GPU memory for two pieces at once.",
         ),
         (
-            f"{len(copies)} copies cover {copied:.4g} s",
-            f"{len(kernels)} kernels cover {worked:.4g} s",
+            f"{copies} copies cover {copied:.4g} s",
+            f"{kernels} kernels cover {worked:.4g} s",
             f"both at once {hidden:.4g} s",
         ),
     )

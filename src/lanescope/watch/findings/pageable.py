@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import numpy as np
+from itertools import product
 
 from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
 from lanescope.watch.codes import BoolArray, Direction, MemoryKind
 from lanescope.watch.findings.finding import Finding, Limits, copies_text, path_rate
 from lanescope.watch.intervals import covered_ns
 from lanescope.watch.limits import WAYS
-from lanescope.watch.operations import KINDS, Operations
+from lanescope.watch.operations import Operations
 
 #: The driver takes small ones into the command itself: they wait for nothing.
 LEAST_BYTES = 64 << 10
@@ -21,12 +20,15 @@ LEAST_SECONDS = 1e-3
 
 def pageable_async(operations: Operations, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each GPU and direction with such copies."""
-    found = operations.where(_is_one, "device", "bytes", *KINDS)
-    for gpu in np.unique(found.device).tolist():
-        for way, code in enumerate((Direction.H2D, Direction.D2H)):
-            rows = found.rows((found.device == gpu) & (found.direction == code))
-            if len(rows) and covered_ns(rows.start_ns, rows.end_ns) * 1e-9 >= LEAST_SECONDS:
-                yield _finding(rows, operations, gpu, way, limits)
+    gpus = sorted(operations.values("device", _is_one))
+    for gpu, (way, code) in product(gpus, enumerate((Direction.H2D, Direction.D2H))):
+        rows = _of_way(operations, gpu, code)
+        if len(rows) and covered_ns(rows.start_ns, rows.end_ns) * 1e-9 >= LEAST_SECONDS:
+            yield _finding(rows, operations, gpu, way, limits)
+
+
+def _of_way(operations: Operations, gpu: int, code: int) -> Operations:
+    return operations.where(lambda o: _is_one(o) & (o.direction == code), "bytes", device=gpu)
 
 
 def _is_one(o: Operations) -> BoolArray:
@@ -38,7 +40,7 @@ def _is_one(o: Operations) -> BoolArray:
 def _finding(
     rows: Operations, operations: Operations, gpu: int, way: int, limits: Limits
 ) -> Finding:
-    total, seconds = int(rows.bytes.sum()), covered_ns(rows.start_ns, rows.end_ns) * 1e-9
+    total, seconds = rows.total("bytes"), covered_ns(rows.start_ns, rows.end_ns) * 1e-9
     rate = path_rate(operations, gpu, way, limits, (MemoryKind.PINNED,))
     gain, basis = None, "the rate of pinned copies is not known here"
     evidence = [f"{len(rows)} copies, {total / 2**20:.4g} MiB, {seconds:.4g} s on the GPU"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from lanescope.watch.codes import BoolArray
 from lanescope.watch.findings.finding import Finding, copies_text
 from lanescope.watch.intervals import covered_ns
@@ -15,22 +13,23 @@ from lanescope.watch.operations import Operations
 LEAST_SHARE = 0.02
 #: A call that does not wait takes so long: 2 to 10 µs were measured.
 SUBMIT_SECONDS = 10e-6
+_COLUMNS = ("bytes", "call_start_ns", "call_end_ns")
 
 
 def synchronous_copies(operations: Operations, watched_seconds: float) -> Iterator[Finding]:
     """Yield a finding for each process that waits for its copies."""
-    pids = {pid for p in operations.pieces() for pid in np.unique(p.pid[_waits(p)]).tolist()}
-    for pid in sorted(pids):
-        rows = _of_process(operations, pid)
-        called = (rows.call_start_ns > 0) & (rows.call_end_ns > rows.call_start_ns)
-        finding = _finding(rows, pid, bool(called.all()), watched_seconds)
+    for pid in sorted(operations.values("pid", _waits)):
+        rows = operations.where(_waits, *_COLUMNS, by="call_start_ns", pid=pid)
+        called = all(_called(piece).all() for piece in rows.pieces())
+        if not called:
+            rows = operations.where(_waits, *_COLUMNS, pid=pid)
+        finding = _finding(rows, pid, called, watched_seconds)
         if finding is not None:
             yield finding
 
 
-def _of_process(operations: Operations, pid: int) -> Operations:
-    columns = ("bytes", "call_start_ns", "call_end_ns")
-    return operations.where(_waits, *columns, pid=pid)
+def _called(o: Operations) -> BoolArray:
+    return (o.call_start_ns > 0) & (o.call_end_ns > o.call_start_ns)
 
 
 def _waits(o: Operations) -> BoolArray:
@@ -42,7 +41,7 @@ def _finding(rows: Operations, pid: int, called: bool, watched: float) -> Findin
     waited = covered_ns(start, end) * 1e-9
     if watched <= 0 or waited < LEAST_SHARE * watched:
         return None
-    total = int(rows.bytes.sum()) / 2**20
+    total = rows.total("bytes") / 2**20
     word = "waited" if called else "waited, by the times of the GPU, at least"
     gain = max(waited - len(rows) * SUBMIT_SECONDS, 0.0)
     known = "call times are known" if called else "call times are not known: flags and GPU times"

@@ -11,6 +11,7 @@ from lanescope.units.bandwidth import transfer_seconds
 from lanescope.watch.codes import BoolArray, Direction, MemoryKind
 from lanescope.watch.findings.finding import Finding, Limits, path_rate
 from lanescope.watch.limits import WAYS
+from lanescope.watch.median import median
 from lanescope.watch.operations import Operations
 
 #: 64 KiB take 1.2 µs at 55 GB/s: as long as what a copy costs beyond its bytes.
@@ -21,6 +22,9 @@ LEAST_COPIES = 1000
 BATCH_GAP_NS = 50_000
 #: Gains below this are not worth a change.
 LEAST_SECONDS = 1e-3
+
+#: Long before anything ended.
+_NEVER = -(2**62)
 
 _HOST = (MemoryKind.PINNED, MemoryKind.PAGEABLE)
 
@@ -55,29 +59,40 @@ def _is_tiny(o: Operations) -> BoolArray:
 
 
 def batches(rows: Operations) -> int:
-    """Return how many copies would be left if those of a stream that follow at once were one."""
-    order = np.lexsort((rows.start_ns, rows.stream, rows.context, rows.pid))
-    start, end = rows.start_ns[order], rows.end_ns[order]
-    same = np.ones(max(len(rows) - 1, 0), np.bool_)
-    for column in (rows.pid, rows.context, rows.stream):
-        same &= np.diff(column[order]) == 0
-    follows = same & (start[1:] - end[:-1] <= BATCH_GAP_NS)
-    return len(rows) - int(follows.sum())
+    """Return how many copies would be left if those of a stream that follow at once were one.
+
+    They are ordered by start.
+    """
+    left = 0
+    ended: dict[tuple[int, ...], int] = {}
+    for piece in rows.pieces():
+        order = np.lexsort((piece.start_ns, piece.stream, piece.context, piece.pid))
+        own = np.stack((piece.pid, piece.context, piece.stream), axis=1)[order]
+        start, end = piece.start_ns[order], piece.end_ns[order]
+        first = np.append(True, np.any(own[1:] != own[:-1], axis=1))
+        before = np.append(0, end[:-1])  # when the one before in its stream ended
+        before[first] = [ended.get(tuple(key), _NEVER) for key in own[first].tolist()]
+        left += int(np.count_nonzero(start - before > BATCH_GAP_NS))
+        last = np.append(first[1:], True)
+        ended.update(zip(map(tuple, own[last].tolist()), end[last].tolist(), strict=True))
+    return left
 
 
 def _finding(rows: Operations, gpu: int, way: int, gbs: float | None) -> Finding | None:
-    typical = float(np.median(rows.seconds))
-    moving = 0.0 if gbs is None else transfer_seconds(float(np.median(rows.bytes)), gbs)
+    typical = median(len(rows), lambda: (piece.seconds for piece in rows.pieces()))
+    size = median(len(rows), lambda: (piece.bytes.astype(np.float64) for piece in rows.pieces()))
+    moving = 0.0 if gbs is None else transfer_seconds(size, gbs)
     fixed, left = max(typical - moving, 0.0), batches(rows)
     gain = (len(rows) - left) * fixed
     if gain < LEAST_SECONDS:
         return None
-    total, size = int(rows.bytes.sum()), int(np.median(rows.bytes))
+    total = rows.total("bytes")
+    lasted = sum(float(piece.seconds.sum()) for piece in rows.pieces())
     return Finding(
         "tiny-copies",
         f"{len(rows)} {WAYS[way]} copies of g{gpu} are at most {MOST_BYTES >> 10} KiB (median "
-        f"{size} B); each takes {typical * 1e6:.3g} µs, of which {fixed * 1e6:.3g} µs are fixed "
-        f"cost. Those that follow each other within {BATCH_GAP_NS // 1000} µs fit into "
+        f"{int(size)} B); each takes {typical * 1e6:.3g} µs, of which {fixed * 1e6:.3g} µs are "
+        f"fixed cost. Those that follow each other within {BATCH_GAP_NS // 1000} µs fit into "
         f"{left} {'copy' if left == 1 else 'copies'}.",
         gain,
         f"{len(rows) - left} copies fewer, {fixed * 1e6:.3g} µs of GPU time each; time of the "
@@ -88,7 +103,7 @@ def _finding(rows: Operations, gpu: int, way: int, gbs: float | None) -> Finding
             "The time between these copies is not spent on other work that hides their cost.",
         ),
         (
-            f"{len(rows)} copies, {total / 2**20:.4g} MiB, {float(rows.seconds.sum()):.4g} s",
+            f"{len(rows)} copies, {total / 2**20:.4g} MiB, {lasted:.4g} s",
             "rate for their bytes: " + ("not known" if gbs is None else f"{gbs:.3g} GB/s"),
         ),
     )
