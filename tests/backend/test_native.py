@@ -98,6 +98,30 @@ def test_an_unavailable_gpu_says_why(known, monkeypatch):
     assert reason(backend(machine, None, monkeypatch), experiment_of(host_to_gpu())) == "MIG is on."
 
 
+def test_no_copy_runs_on_another_gpu_than_the_one_that_is_named(known, monkeypatch):
+    ran = []
+    monkeypatch.setattr(NativeBackend, "_gpu_session", lambda self, e, g: ran.append(e.name))
+    addresses = [f"0000:{bus}:00.0" for bus in ("17", "65")]
+    gpus = tuple(
+        dataclasses.replace(gpu, pci_address=address)
+        for gpu, address in zip(known.gpus, addresses, strict=True)
+    )
+    machine = dataclasses.replace(known, gpus=gpus)
+    for seen in (addresses, addresses[::-1], addresses[1:], []):
+        devices = [{"index": i, "pci_address": address} for i, address in enumerate(seen)]
+        monkeypatch.setattr(module.native, "cuda_devices", lambda devices=devices: devices)
+        native = backend(machine, None, monkeypatch)
+        for gpu, address in enumerate(addresses):
+            experiment = experiment_of(host_to_gpu(gpu=gpu), name=f"{address} of {len(seen)}")
+            if seen[gpu : gpu + 1] == [address]:
+                with native.prepare(experiment):
+                    assert ran.pop() == experiment.name
+            else:
+                told = reason(native, experiment)
+                assert told.startswith(f"g{gpu} is the GPU at {address}; by its number")
+    assert not ran
+
+
 def test_a_lost_gpu_is_not_tried_again_and_the_other_is(known, monkeypatch):
     tried = []
 

@@ -106,7 +106,12 @@ def test_the_program_goes_on_when_lanescope_is_killed(tmp_path: Path) -> None:
 
 def _witness_of(pid: int) -> int:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return next(int(c) for c in children if Path(f"/proc/{c}/comm").read_text() == "cat\n")
+
+    def named() -> list[int]:  # it names itself a moment after its start
+        names = {int(c): Path(f"/proc/{c}/comm").read_text() for c in children}
+        return [child for child in names if names[child] == "lanescope-group\n"]
+
+    return until(named)[0]
 
 
 def _runs(pid: int) -> bool:

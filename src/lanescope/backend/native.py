@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lanescope._core import native
 from lanescope.backend.allocation import AllocationSession
@@ -72,6 +72,7 @@ class NativeBackend:
         self._machine = machine
         self._affinity = affinity
         self._lost: dict[int, NotMeasuredError] = {}
+        self._addresses: dict[int, str] | None = None  # of GPUs, by CUDA's numbers in this process
         self._nvml = self._open_nvml()
         # Now, before the first use of a GPU: afterwards this process might not know
         # itself, as NVML tells process numbers from outside a container.
@@ -171,10 +172,33 @@ class NativeBackend:
     def _require_usable(self, gpu: Gpu) -> None:
         if gpu.unavailable is not None:
             raise NotMeasuredError(gpu.unavailable)
+        self._require_number(gpu)
         if gpu.index in self._lost:
             raise self._lost[gpu.index]
         if gpu.index in self._busy:
             raise self._busy[gpu.index]
+
+    def _require_number(self, gpu: Gpu) -> None:
+        """Refuse a GPU that CUDA calls by another number here than where the machine was found.
+
+        Numbers are a process's own, by CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; a machine may
+        come from another process.
+        """
+        if self._addresses is None:
+            try:
+                devices: list[dict[str, Any]] = native.cuda_devices()
+            except native.NativeError:  # what needs CUDA says why there is none
+                return
+            self._addresses = {one["index"]: one["pci_address"] for one in devices}
+        here = self._addresses.get(gpu.index)
+        if gpu.pci_address is not None and here != gpu.pci_address:
+            other = "there is none" if here is None else f"that is the one at {here}"
+            raise NotMeasuredError(
+                f"{gpu.id} is the GPU at {gpu.pci_address}; by its number {other} in this process, "
+                "as CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER differ from where the machine was "
+                "found.",
+                "Find the machine in the process that measures: lanescope.discover().",
+            )
 
     def _pinning_device(self, experiment: Experiment) -> int:
         """The GPU that pins memory for host threads; any number where nothing is pinned."""

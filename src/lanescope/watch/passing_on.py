@@ -15,10 +15,12 @@ import signal
 import subprocess
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 #: They tell of a fault in the process that gets them, of its own limits or its own pipes.
 _OUR_OWN = {
@@ -37,7 +39,8 @@ _LEFT = {signal.SIGKILL, signal.SIGSTOP, signal.SIGTTOU}
 #: Within this time a signal has reached every process that it was sent to.
 _SETTLED_SECONDS = 0.003
 _PIECE = 4096
-_WITNESS = "/bin/cat"
+#: As `ps` shows the witness.
+_WITNESS = b"lanescope-group"
 
 
 @contextmanager
@@ -177,19 +180,18 @@ class _Witness:
     def start(cls) -> _Witness | None:
         """Start one; None where that cannot be."""
         read, write = os.pipe()
-        null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            pid = os.posix_spawn(
-                _WITNESS,
-                [_WITNESS],
-                {},
-                file_actions=[(os.POSIX_SPAWN_DUP2, read, 0), *null],
-                setsigmask=signal.valid_signals(),
-            )
+            with warnings.catch_warnings():  # of other threads, whose locks the child never takes
+                warnings.simplefilter("ignore", DeprecationWarning)
+                pid = os.fork()
+            if pid == 0:
+                _stand(read)
         except OSError:
             os.close(write)
             return None
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             os.close(read)
         return cls(pid, write)
 
@@ -218,6 +220,18 @@ class _Witness:
             return set()
         bits = int(status.partition("\nShdPnd:")[2].split(maxsplit=1)[0], 16)
         return {number for number in signal.valid_signals() if bits >> (number - 1) & 1}
+
+
+def _stand(pipe: int) -> NoReturn:
+    """Be a witness until the other end of the pipe is closed, with no other file open."""
+    try:
+        with suppress(OSError):
+            os.write(os.open("/proc/self/comm", os.O_WRONLY), _WITNESS)
+        os.closerange(0, pipe)
+        os.closerange(pipe + 1, os.sysconf("SC_OPEN_MAX"))
+        os.read(pipe, 1)
+    finally:
+        os._exit(0)
 
 
 @contextmanager
