@@ -58,4 +58,6 @@ def test_all_copies_together_have_the_bytes_that_were_asked_for():
 def test_a_gpu_that_is_not_there_and_a_run_without_results():
     with pytest.raises(InputError, match="there is no GPU 9"):
         api.streams("taruc-2017", gpus=[9])
+    with pytest.raises(InputError, match="0 copies at once cannot be"):
+        api.streams("h200-x2", counts=[0])
     assert Streams.conclusion(run_of([], H200S, verb="streams")) is None

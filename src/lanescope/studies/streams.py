@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 
 from lanescope.calls import checked
 from lanescope.document.blocks import Cell, Column, Group, Kind, Section, Table
+from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine
 from lanescope.experiment.experiment import Experiment, experiment_of
 from lanescope.experiment.place import Memory, Place
@@ -64,6 +65,8 @@ class Streams(Study):
         """Return each number of copies, in each direction."""
         gpus, size = chosen_gpus(machine, self.gpus), size_of(self.size_bytes)
         require_fits(machine, size, gpus)
+        if wrong := [count for count in self.counts if not 1 <= count <= MOST_PARTS]:
+            raise InputError(f"counts: {wrong[0]} copies at once cannot be; give 1 to {MOST_PARTS}")
         return Work(
             [
                 _experiment(machine, gpu, down, size, count)
