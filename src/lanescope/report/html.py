@@ -17,7 +17,12 @@ def text(value: object) -> str:
 
     Control characters, which neither HTML nor XML has, are shown as U+FFFD.
     """
-    return escape(_CONTROL.sub("\ufffd", str(value)), quote=True)
+    return escape(plain(str(value)), quote=True)
+
+
+def plain(value: str) -> str:
+    """Return text with U+FFFD for each control character, which neither HTML nor XML has."""
+    return _CONTROL.sub("\ufffd", value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from lanescope.experiment.taruc.benchmark import TITLES
 from lanescope.model.sweep import sweep_series
 from lanescope.model.taruc import plain_results
 from lanescope.report.blocks_html import blocks_html, charts_of
-from lanescope.report.chart_plotly import chart_figure
 from lanescope.report.conclusion import headline_rows, state_sentence
 from lanescope.report.format import count_text
 from lanescope.report.html import section, text
@@ -24,17 +23,17 @@ from lanescope.report.page_frame import (
     page_frame,
     time_element,
 )
-from lanescope.report.page_plots import plots_html, plots_script, run_figures
+from lanescope.report.page_plots import plots_html, plots_script, run_charts
 from lanescope.report.page_taruc import taruc_page
 from lanescope.report.page_text import definition_list, method_list
 from lanescope.report.path_rows import PathRow, swept_results
-from lanescope.report.plot_small import small_figures
 from lanescope.report.result_blocks import raw_table
 from lanescope.report.run_blocks import (
     MOST_PATHS_BESIDE_CASES,
     diagnosis_section,
     result_sections,
 )
+from lanescope.report.small_chart import small_chart
 from lanescope.report.topology_svg import topology_svg
 from lanescope.report.unmeasured import unmeasured
 from lanescope.run.export import run_csv
@@ -60,7 +59,7 @@ _NARROW_PARTS = 3
 def page_html(run: Run, *, strict: bool = False) -> str:
     """Return the report of a run as one self-contained HTML page.
 
-    Works offline; without plotly installed it has all tables and the picture,
+    Works offline; without vl-convert installed it has all tables and the picture,
     but no plots.
 
     Parameters
@@ -73,9 +72,9 @@ def page_html(run: Run, *, strict: bool = False) -> str:
     sections = result_sections(run)
     crowded = bool(manifest.cases) and len(rows) > MOST_PATHS_BESIDE_CASES
     series = sweep_series(swept_results(plain_results(run.results)))
-    figures = run_figures(() if crowded else rows, series) + small_figures(small_maps(run.results))
-    figures += [chart_figure(chart) for chart in charts_of(sections)]
-    found, suite_sections, suite_figures = taruc_page(run, len(figures))
+    charts = run_charts(() if crowded else rows, series)
+    charts += [*map(small_chart, small_maps(run.results)), *charts_of(sections)]
+    found, suite_sections, suite_charts = taruc_page(run, len(charts))
     wide = max(len(machine.gpus), len(machine.nodes)) > _NARROW_PARTS
     picture = f'<div class="picture{" wide" if wide else ""}">{topology_svg(machine)}</div>'
     body = (
@@ -83,7 +82,7 @@ def page_html(run: Run, *, strict: bool = False) -> str:
         section("findings", "Findings", found),
         section("topology", "Topology", picture),
         blocks_html(sections),
-        section("plots", "Plots", plots_html(figures)),
+        section("plots", "Plots", plots_html(charts)),
         suite_sections,
         blocks_html([Section("machine", "Machine", machine_blocks(machine))]),
         _raw_section(run),
@@ -93,7 +92,7 @@ def page_html(run: Run, *, strict: bool = False) -> str:
     return page_frame(
         f"lanescope {manifest.verb}: {machine.name}{' (predicted)' if run.predicted else ''}",
         f"{_header(run)}<main>{_conclusion(run, rows, strict)}{''.join(body)}</main>"
-        f"{page_footer(manifest.tool_version)}{plots_script(figures + suite_figures)}",
+        f"{page_footer(manifest.tool_version)}{plots_script([*charts, *suite_charts])}",
     )
 
 
