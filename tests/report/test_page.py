@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import base64
 import csv
+import gzip
 import io
 import json
 import re
@@ -140,6 +142,18 @@ def test_the_csv_holds_every_copy():
     assert len(rows) == sum(len(r.experiment.copies) for r in run.results)
     assert rows[0]["median_seconds"]
     assert rows[-1]["gbs"] == ""
+
+
+def test_a_long_csv_is_compressed(monkeypatch: pytest.MonkeyPatch):
+    run = factory.check_run()
+    plain = next(a for tag, a in Document(page_html(run)).tags if tag == "a")
+    monkeypatch.setattr(page, "_MOST_PLAIN_BYTES", 100)
+    packed = next(a for tag, a in Document(page_html(run)).tags if tag == "a")
+    assert packed["download"] == f"{plain['download']}.gz"
+    kind, _, content = (packed["href"] or "").partition(",")
+    assert kind == "data:application/gzip;base64"
+    rows = gzip.decompress(base64.b64decode(content)).decode()
+    assert rows == unquote((plain["href"] or "").partition(",")[2])
 
 
 def test_without_vl_convert_the_page_says_so(monkeypatch: pytest.MonkeyPatch):

@@ -68,7 +68,7 @@ COLOURS = (
 )
 #: Corners of the marker of each colour, in a square from -1 to 1.
 MARKERS: tuple[tuple[tuple[float, float], ...], ...] = (
-    tuple((cos(i * pi / 12), sin(i * pi / 12)) for i in range(24)),
+    tuple((cos(i * pi / 8), sin(i * pi / 8)) for i in range(16)),
     ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
     ((0, -1.2), (1.2, 0), (0, 1.2), (-1.2, 0)),
     ((0, -1.1), (1.15, 0.9), (-1.15, 0.9)),

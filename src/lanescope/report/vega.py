@@ -90,30 +90,34 @@ def theme(text: str, quiet: str, grid: str) -> Spec:
 
 
 def _curves(chart: Chart) -> Spec:
-    base = {"x": _axis(chart.x, x_values(chart), "x"), "detail": _nominal("number")}
-    y_axis = _axis(chart.y, y_values(chart), "y")
-    hue, width = _own("hue"), _amount("width")
-    line = {**base, "y": y_axis, "color": hue, "strokeDash": _own("dash"), "strokeWidth": width}
-    layers = _spans(chart)
+    hue = _own("hue")
+    shared = {
+        "x": _axis(chart.x, x_values(chart), "x"),
+        "y": _axis(chart.y, y_values(chart), "y"),
+        "detail": _nominal("number"),
+        "color": hue,
+    }
+    layers = []
     if any(c.low for c in chart.curves):
-        low, high = {**y_axis, "field": "low"}, {"field": "high"}
-        mark = {"type": "area", "opacity": 1, "clip": True}
-        area = {**base, "y": low, "y2": high, "color": hue, "fillOpacity": {"value": 0.16}}
-        layers.append(_layer(mark, area, "isValid(datum.low)"))
+        band = {"y": {"field": "low"}, "y2": {"field": "high"}, "fillOpacity": {"value": 0.16}}
+        layers.append(
+            _layer({"type": "area", "clip": True, "opacity": 1}, band, "isValid(datum.low)")
+        )
     for stairs in sorted({c.stairs for c in chart.curves}):
-        mark = {"type": "line", "clip": True}
+        mark: Spec = {"type": "line", "clip": True}
         mark |= {"interpolate": "step-before"} if stairs else {}
-        layers.append(_layer(mark, line, f"datum.stairs == {json.dumps(stairs)}"))
-    opacity = {"fillOpacity": _amount("solid"), "strokeOpacity": _amount("shown")}
-    look = {"fill": hue, "color": hue, "shape": _own("marker"), "size": _amount("size"), **opacity}
-    points = {**base, "y": y_axis, **look, "tooltip": _nominal("hint")}
+        look = {"strokeDash": _own("dash"), "strokeWidth": _amount("width")}
+        layers.append(_layer(mark, look, f"datum.stairs == {json.dumps(stairs)}"))
+    points = {"fill": hue, "shape": _own("marker"), "size": _amount("size")}
+    points |= {"fillOpacity": _amount("solid"), "strokeOpacity": _amount("shown")}
+    points["tooltip"] = _nominal("hint")
     mark = {"type": "point", "opacity": 1, "strokeWidth": 1.5, "clip": True}
     layers.append(_layer(mark, points, "isValid(datum.hint)") | {"params": [_ZOOM]})
     entries = [(c.name, _hue(c), _sample(c)) for c in chart.curves if c.named]
     return {
         "data": {"values": [_curve(chart, i) for i in range(len(chart.curves))]},
         "transform": [{"flatten": ["x", "y", "low", "high", "solid", "hint"]}, _HINT],
-        "layer": [*layers, _legend(entries)],
+        "layer": [*_spans(chart), {"encoding": shared, "layer": layers}, _legend(entries)],
         **_meta(entries),
     }
 
@@ -390,7 +394,7 @@ def _has_points(curve: Curve) -> bool:
 
 
 def _path(corners: Sequence[tuple[float, float]], size: float = 1.0) -> str:
-    return "M" + "L".join(f"{x * size:.3g},{y * size:.3g}" for x, y in corners) + "Z"
+    return "M" + "L".join(f"{x * size:.2g},{y * size:.2g}" for x, y in corners) + "Z"
 
 
 def _sample(curve: Curve) -> str:
