@@ -75,7 +75,7 @@ def test_every_row_has_its_own_label():
 def test_rows_of_one_name_stand_apart():
     (first, *_) = check_charts(factory.check_run().results)
     twice = Bars("k", "s", "t", "", first.x, (first.rows[0], first.rows[0]))
-    domain = specification(twice)["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    domain = specification(twice)["layer"][1]["encoding"]["y"]["scale"]["domain"]
     assert domain == [first.rows[0].label, f"{first.rows[0].label} (2)"]
 
 
@@ -112,7 +112,7 @@ def test_a_sweep_shows_fit_band_limit_and_saturation():
 
 def test_axes_name_their_units():
     chart = bandwidth_chart(sweep_series(factory.sweep_run().results))
-    encoding = specification(chart)["layer"][-2]["encoding"]
+    encoding = specification(chart)["layer"][0]["encoding"]
     assert encoding["x"]["scale"]["type"] == "log"
     assert encoding["x"]["axis"]["labelExpr"].startswith('["16 B", ')
     assert '"2 GiB"]' in encoding["x"]["axis"]["labelExpr"]

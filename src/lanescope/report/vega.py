@@ -8,10 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from math import isfinite
 from typing import Any
 
-from lanescope.document.chart import AnyChart, Axis, BarRow, Bars, Chart, Curve, HeatMap, Span
+from lanescope.document.chart import (
+    AnyChart,
+    Axis,
+    Bar,
+    BarRow,
+    Bars,
+    Chart,
+    Curve,
+    HeatCell,
+    HeatMap,
+    Span,
+)
 from lanescope.report.chart_ticks import axis_title, ticks, value_text, x_values, y_values
 from lanescope.report.html import plain
 from lanescope.report.palette import DASHES, LIMIT_DASH, MARKERS, colour
@@ -29,8 +41,8 @@ _ENTRY_PIXELS, _LETTER_PIXELS = 56, 6.6
 _GREY = "#78828e"
 #: Cells are light in both themes.
 _CELL_TEXT = "#1f2933"
-#: Spans that take less of the axis have no room for their name; longer names are cut.
-_LEAST_NAMED, _NAME_LENGTH = 0.05, 22
+#: Spans that take less of the axis have no room for their name.
+_LEAST_NAMED = 0.05
 #: The wheel alone scrolls the page, and so does a finger.
 _ZOOM = {
     "name": "zoom",
@@ -48,6 +60,7 @@ _HINT = {
     "datum.curve + '\\n' + format(datum.y, '.3~g') + ' ' + datum.unit : null",
     "as": "hint",
 }
+_SQUARE = "M-0.36,-0.36L0.36,-0.36L0.36,0.36L-0.36,0.36Z"
 
 
 def specification(chart: AnyChart) -> Spec:
@@ -69,8 +82,7 @@ def height(chart: AnyChart) -> int:
         case Chart():
             return _HEIGHT
         case Bars():
-            several = any(len(row.bars) > 1 for row in chart.rows)
-            return (_PAIR_HEIGHT if several else _ROW_HEIGHT) * len(chart.rows)
+            return (_PAIR_HEIGHT if _several(chart) else _ROW_HEIGHT) * len(chart.rows)
         case HeatMap():
             return _CELL_HEIGHT * len(chart.rows)
 
@@ -169,99 +181,66 @@ def _spans(chart: Chart) -> list[Spec]:
     begin, end = chart.x.ends or (chart.spans[0].begin, chart.spans[-1].end)
     x = _axis(chart.x, x_values(chart), "begin")
     shade = {"x": x, "x2": {"field": "end"}, "color": _own("hue"), "opacity": _amount("opacity")}
-    named = [s for s in chart.spans if s.end - s.begin >= _LEAST_NAMED * (end - begin)]
-    name = {"type": "text", "style": "ink", "angle": 270, "align": "right", "dy": 3, "clip": True}
+    name = {"type": "text", "style": "ink", "angle": 270, "align": "right", "limit": 150}
     place = {"x": {**x, "field": "middle"}, "y": {"value": 4}, "text": _nominal("name")}
-    return [
-        {
-            "mark": {"type": "rect", "clip": True},
-            "data": {"values": [_span(s) for s in chart.spans]},
-            "encoding": {**shade, "tooltip": _nominal("hint")},
-        },
-        {
-            "mark": {**name, "opacity": 0.75, "fontSize": 11},
-            "data": {"values": [_span(s) for s in named]},
-            "encoding": place,
-        },
-    ]
-
-
-def _span(span: Span) -> Spec:
-    name = plain(span.name)
-    return {
-        "begin": span.begin,
-        "end": span.end,
-        "middle": (span.begin + span.end) / 2,
-        "name": name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…",
-        "hint": plain(span.hint or span.name),
-        "hue": span.hue,
-        "opacity": span.opacity,
-    }
+    layers = [
+        _layer({"type": "rect", "clip": True}, {**shade, "tooltip": _nominal("hint")}),
+        _layer({**name, "clip": True, "opacity": 0.75, "fontSize": 11}, place,
+               f"datum.end - datum.begin >= {_LEAST_NAMED * (end - begin)}"),
+    ]  # fmt: skip
+    values = [{**_datum(span), "middle": (span.begin + span.end) / 2} for span in chart.spans]
+    return [{"data": {"values": values}, "layer": layers}]
 
 
 def _bars(chart: Bars) -> Spec:
     labels = _apart([plain(row.label) for row in chart.rows])
-    bars = [bar for row in chart.rows for bar in row.bars]
-    hues = {plain(bar.name): bar.hue for bar in bars}
-    several = any(len(row.bars) > 1 for row in chart.rows)
+    hues = {plain(bar.name): bar.hue for row in chart.rows for bar in row.bars}
     y: Spec = {**_nominal("label"), "sort": None, "axis": {"title": None, "ticks": False}}
     y |= {"scale": {"domain": labels, "paddingInner": 0.38, "paddingOuter": 0.19}}
-    base: Spec = {"y": y}
-    if several:
-        base["yOffset"] = {**_nominal("name"), "sort": None, "scale": {"domain": list(hues)}}
-    x_axis = {**_axis(chart.x, (), "value"), "stack": None}
-    shown = {"color": _own("hue"), "fillOpacity": _amount("opacity"), "tooltip": _nominal("hint")}
-    high = {"x": {**x_axis, "field": "high"}}
-    spread = {**base, "x": {**x_axis, "field": "low"}}
-    limit = {"y": y, "x": {**x_axis, "field": "limit"}, "tooltip": _nominal("limit_hint")}
+    shared: Spec = {"x": {**_axis(chart.x, (), "value"), "stack": None}, "y": y}
+    if _several(chart):
+        shared["yOffset"] = {**_nominal("name"), "sort": None, "scale": {"domain": list(hues)}}
+    pale = {"condition": {"test": "datum.guess", "value": 0.55}, "value": 1}
+    look = {"color": _own("hue"), "fillOpacity": pale, "tooltip": _nominal("hint")}
+    low, high = {"x": {"field": "low"}}, {"x": {"field": "high"}}
     end = {"type": "tick", "style": "quiet", "thickness": 1.5, "size": 8}
-    ruled = "isValid(datum.low)"
-    text = {"type": "text", "style": "ink", "align": "left", "dx": 8, "fontSize": 12}
+    rule = {"type": "rule", "style": "quiet", "strokeWidth": 1.5}
+    spread = "isValid(datum.low)"
     layers = [
-        _layer({"type": "bar"}, {**base, "x": x_axis, **shown}),
-        _layer({"type": "rule", "style": "quiet", "strokeWidth": 1.5},
-               {**spread, "x2": {"field": "high"}}, ruled),
-        _layer(end, spread, ruled),
-        _layer(end, {**base, **high}, ruled),
-        _layer(text, {"y": y, "x": {"value": "width"}, "text": _nominal("beside")},
-               "isValid(datum.beside)") | {"name": "beside"},
-    ]  # fmt: skip
-    entries = [(name, hue, _path(MARKERS[1], 0.4)) for name, hue in hues.items()]
+        _layer({"type": "bar"}, look),
+        _layer(rule, {**low, "x2": high["x"]}, spread),
+        _layer(end, low, spread),
+        _layer(end, high, spread),
+    ]
+    entries = [(name, hue, _SQUARE) for name, hue in hues.items()]
     if any(row.limit is not None for row in chart.rows):
         tick = {"type": "tick", "style": "ink", "thickness": 2.5, "size": 20}
+        limit = {"x": {"field": "limit"}, "tooltip": _nominal("limit_hint")}
         layers.append(_layer(tick, limit, "isValid(datum.limit)"))
         entries.append(("limit", _GREY, "M0,-0.5L0,0.5"))
-    values = [
-        value
-        for row, label in zip(chart.rows, labels, strict=True)
-        for value in _row_values(row, label)
-    ]
+    text = {"type": "text", "style": "ink", "align": "left", "dx": 8, "fontSize": 12}
+    beside = {"y": y, "x": {"value": "width"}, "text": _nominal("beside")}
     return {
         "padding": {"left": 5, "top": 5, "bottom": 5, "right": _BESIDE},
-        "data": {"values": values},
-        "layer": [*layers, _legend(entries)],
+        "data": {
+            "values": [
+                # the first of a row has what stands beside them all
+                {**(_datum(row) if bar is row.bars[0] else {}), **_datum(bar), "label": label}
+                for row, label in zip(chart.rows, labels, strict=True)
+                for bar in row.bars
+            ]
+        },
+        "layer": [
+            {"encoding": shared, "layer": layers},
+            {**_layer(text, beside, "isValid(datum.beside)"), "name": "beside"},
+            _legend(entries),
+        ],
         **_meta(entries),
     }
 
 
-def _row_values(row: BarRow, label: str) -> Iterable[Spec]:
-    """A datum for each bar; the first has what stands beside them all."""
-    shared: Spec = {"beside": plain(row.beside)} if row.beside else {}
-    if row.limit is not None:
-        shared |= {"limit": row.limit, "limit_hint": plain(row.limit_hint)}
-    for bar in row.bars:
-        spread = {} if bar.low is None else {"low": bar.low, "high": bar.high}
-        yield {
-            "label": label,
-            "name": plain(bar.name),
-            "hue": bar.hue,
-            "value": bar.value,
-            "opacity": 0.55 if bar.guess else 1,
-            "hint": plain(bar.hint),
-            **spread,
-            **shared,
-        }
-        shared = {}
+def _several(chart: Bars) -> bool:
+    return any(len(row.bars) > 1 for row in chart.rows)
 
 
 def _cells(chart: HeatMap) -> Spec:
@@ -270,25 +249,23 @@ def _cells(chart: HeatMap) -> Spec:
     rect = {"type": "rect", "cornerRadius": 2, "strokeWidth": 0}
     look = {"color": _own("hue"), "tooltip": _nominal("hint")}
     text = {"type": "text", "color": _CELL_TEXT, "fontSize": 12, "tooltip": None}
-    entries = [(name, hue, _path(MARKERS[1], 0.4)) for name, hue in chart.hues.items()]
-    values = [
-        {
-            "column": cell.column,
-            "row": cell.row,
-            "hue": chart.hues[cell.name],
-            "text": plain(cell.text),
-            "hint": plain(cell.hint),
-        }
-        for cell in chart.cells
+    entries = [(name, hue, _SQUARE) for name, hue in chart.hues.items()]
+    layers = [
+        _layer(rect, {**place, **look}),
+        {**_layer(text, {**place, "text": _nominal("text")}), "name": "cells"},
+        _legend(entries),
     ]
+    values = [{**_datum(cell), "hue": chart.hues[cell.name]} for cell in chart.cells]
+    return {"data": {"values": values}, "layer": layers, **_meta(entries)}
+
+
+def _datum(value: BarRow | Bar | HeatCell | Span) -> Spec:
+    """The numbers and texts of a part of a chart, by the names of its fields."""
+    known = ((one.name, getattr(value, one.name)) for one in fields(value))
     return {
-        "data": {"values": values},
-        "layer": [
-            _layer(rect, {**place, **look}),
-            _layer(text, {**place, "text": _nominal("text")}) | {"name": "cells"},
-            _legend(entries),
-        ],
-        **_meta(entries),
+        name: plain(one) if isinstance(one, str) else one
+        for name, one in known
+        if not isinstance(one, tuple) and one not in (None, "")
     }
 
 
@@ -393,10 +370,6 @@ def _has_points(curve: Curve) -> bool:
     return curve.points and not curve.limit
 
 
-def _path(corners: Sequence[tuple[float, float]], size: float = 1.0) -> str:
-    return "M" + "L".join(f"{x * size:.2g},{y * size:.2g}" for x, y in corners) + "Z"
-
-
 def _sample(curve: Curve) -> str:
     """What the legend shows of a curve: a piece of its line, and its marker."""
     dash = LIMIT_DASH if curve.limit else DASHES[curve.dash % len(DASHES)]
@@ -409,3 +382,7 @@ def _sample(curve: Curve) -> str:
     if _has_points(curve):
         pieces += _path(_marker(curve), _SAMPLE_MARKER / _SAMPLE * (1 if len(curve.x) > 1 else 1.4))
     return pieces
+
+
+def _path(corners: Sequence[tuple[float, float]], size: float = 1.0) -> str:
+    return "M" + "L".join(f"{x * size:.2g},{y * size:.2g}" for x, y in corners) + "Z"
