@@ -1,5 +1,6 @@
 """Charts as picture files."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from lanescope.document.chart import Axis, Chart, Curve
 from lanescope.errors import InputError
-from lanescope.report.chart_files import write_chart, write_charts
+from lanescope.report.chart_files import picture_svg, write_chart, write_charts
 from lanescope.report.taruc_charts import taruc_charts
 from tests.report import factory
 from tests.taruc_plan import contention, host, nurma, overhead, paper_machine
@@ -96,3 +97,12 @@ def test_names_with_markup_stay_text(tmp_path: Path):
     assert not [e for e in tree.iter() if e.tag.endswith("script")]
     texts = "".join(e.text or "" for e in tree.iter("{http://www.w3.org/2000/svg}text"))
     assert texts.count("alert(1)") == 4
+
+
+def test_panels_stand_beside_each_other():
+    axis = Axis("x")
+    chart = Chart("k", "s", "panel", "", axis, axis, (Curve("a", (1, 2), (1, 2)),))
+    places = re.findall(
+        r'translate\((\d+),0\)"><g[^>]*><text', picture_svg([chart] * 3, "", "", (), 2)
+    )
+    assert places == ["0", "406", "0"]

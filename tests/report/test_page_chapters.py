@@ -93,7 +93,9 @@ def test_a_chart_holds_all_sources_over_the_steps(told: Told):
     down, up = source_charts(one)
     assert [curve.name for curve in down.curves] == ["pm", "trace"]
     assert len(down.spans) == len(one.steps)
-    accepted(specification(down))
+    spec = specification(down)
+    accepted(spec)
+    assert {v for values in spec["data"]["values"] for v in values["solid"]} == {0}
     highest = max(y for y in down.curves[1].y if not math.isnan(y))
     assert highest == pytest.approx(one.sources[1].highest_gbs[0].value, rel=0.01)
     assert any("copy 0" in span.hint for span in down.spans)

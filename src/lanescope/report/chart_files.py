@@ -189,7 +189,7 @@ def _words(
         f'<text x="{_MARGIN}" y="{(i + 0.8) * step:.1f}" {look}>{text(line)}</text>'
         for i, line in enumerate(broken)
     )
-    return _Drawing(shown, _WIDTH, step * len(broken))
+    return _Drawing(shown, 0, step * len(broken))
 
 
 def _stacked(parts: Sequence[_Drawing]) -> _Drawing:

@@ -137,6 +137,7 @@ def _curves(chart: Chart) -> Spec:
 def _curve(chart: Chart, number: int) -> Spec:
     curve = chart.curves[number]
     dash = LIMIT_DASH if curve.limit else DASHES[curve.dash % len(DASHES)]
+    hollow = curve.hollow or (False,) * len(curve.x)
     made: Spec = {
         "number": number,
         "curve": plain(curve.name),
@@ -151,12 +152,10 @@ def _curve(chart: Chart, number: int) -> Spec:
         "y": _numbers(curve.y),
         "low": _numbers(curve.low),
         "high": _numbers(curve.high),
-        "solid": [],
+        "solid": [int(_has_points(curve) and not h) for h in hollow],
         "hint": [],
     }
     if curve.points or curve.limit:
-        hollow = curve.hollow or (False,) * len(curve.x)
-        made["solid"] = [int(_has_points(curve) and not h) for h in hollow]
         hints = curve.hints or [_hint(chart, curve, i) for i in range(len(curve.x))]
         made["hint"] = [plain(hint) for hint in hints]
     elif curve.named:
