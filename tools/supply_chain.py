@@ -95,8 +95,8 @@ def notices() -> str:
     parts = [
         "lanescope itself is licensed under the Apache License 2.0 (LICENSE). A wheel of it holds\n"
         "these works of others. What it needs besides (pyproject.toml) comes in packages of its\n"
-        "own, with licences of their own; pages that lanescope writes hold plotly.js, which names\n"
-        "its licence (MIT) in its first lines.\n"
+        "own, with licences of their own; pages that lanescope writes hold Vega, which is\n"
+        "preceded by its licences (lanescope/report/vega_licences.txt).\n"
     ]
     for part in PARTS:
         head = f"{part.name} {distribution(part.package).version} ({part.licence})\n{part.what}\n"

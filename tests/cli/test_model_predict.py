@@ -196,7 +196,7 @@ def test_nothing_slow_is_loaded():
         "import sys; from lanescope.cli.app import app\n"
         "app(['model', 'predict', '--h2d', '1MB', '--kernel', '0', '--machine', 'k20'],"
         " standalone_mode=False)\n"
-        "print([m for m in ('numpy', 'scipy', 'matplotlib', 'pyarrow', 'plotly',"
+        "print([m for m in ('numpy', 'scipy', 'vl_convert', 'pyarrow',"
         " 'lanescope.machine.discovery')"
         " if m in sys.modules])"
     )

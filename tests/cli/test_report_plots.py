@@ -38,7 +38,7 @@ def suite(tmp_path_factory):
 
 
 def test_every_chart_becomes_two_files(suite, tmp_path: Path):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("vl_convert")
     run, folder = suite
     plots = tmp_path / "plots"
     done = report(folder, "--plots", str(plots))

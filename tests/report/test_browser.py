@@ -37,6 +37,12 @@ pytestmark = [
 ]
 
 
+def with_script(source: str, element: str) -> str:
+    """Return a page with one more script at its end; strings of others hold ``</body>``, too."""
+    before, body, after = source.rpartition("</body>")
+    return f"{before}{element}{body}{after}"
+
+
 def opened(source: str, width: int, folder: Path) -> subprocess.CompletedProcess[str]:
     """Return what a browser makes of a page in a window of this many pixels."""
     page = folder / "page.html"
@@ -60,7 +66,7 @@ def test_wide_matrices_scroll_in_their_own_box(width: int, tmp_path: Path):
       root.dataset.scrolled = boxes.some((box) => box.scrollWidth > box.clientWidth);
     </script>"""
     source = page_html(factory.bench_run(factory.eight_gpus(), slow="g7"))
-    shown = opened(source.replace("</body>", f"{ruler}</body>"), width, tmp_path).stdout
+    shown = opened(with_script(source, ruler), width, tmp_path).stdout
     assert 'data-over="0"' in shown
     assert f'data-scrolled="{str(width < 400).lower()}"' in shown
 
@@ -74,5 +80,5 @@ def test_plots_are_drawn(name: str, width: int, tmp_path: Path):
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert console == []
     assert f'data-plots="{places}"' in done.stdout
-    assert len(re.findall(r'<svg[^>]*class="main-svg"', done.stdout)) >= places > 0
+    assert len(re.findall(r'<svg[^>]*class="marks"', done.stdout)) >= places > 0
     assert "alert(1)" not in re.findall("<script>(.*?)</script>", done.stdout[:20_000])

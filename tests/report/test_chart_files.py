@@ -1,5 +1,6 @@
 """Charts as picture files."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,8 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from lanescope.document.chart import Axis, Chart, Curve
 from lanescope.errors import InputError
-from lanescope.report.chart_files import write_charts
+from lanescope.report.chart_files import picture_svg, write_chart, write_charts
 from lanescope.report.taruc_charts import taruc_charts
 from tests.report import factory
 from tests.taruc_plan import contention, host, nurma, overhead, paper_machine
@@ -19,7 +21,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture(scope="module")
 def run():
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("vl_convert")
     made = suite_run(paper_machine(1, 0), PLANTED, (host, overhead, nurma, contention), "/pinned/")
     return unresolved(made, 4096)
 
@@ -68,12 +70,39 @@ def test_a_run_without_micro_benchmarks_has_no_files(tmp_path: Path):
     assert write_charts(factory.check_run(), tmp_path) == []
 
 
-def test_matplotlib_is_imported_only_when_used():
+def test_vl_convert_is_imported_only_when_used():
     code = (
         "import sys, lanescope.report.page, lanescope.report.chart_files; "
-        "sys.exit('matplotlib' in sys.modules)"
+        "sys.exit('vl_convert' in sys.modules)"
     )
     path = [p for p in sys.path if p]
     subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}; {code}"], check=True
     )
+
+
+def test_without_vl_convert_a_sentence_says_so(run, tmp_path: Path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(InputError, match="pip install vl-convert-python"):
+        write_charts(run, tmp_path / "plots")
+    assert not (tmp_path / "plots").exists()
+
+
+def test_names_with_markup_stay_text(tmp_path: Path):
+    name = "<b>\x1b\" & 'c'</text><script>alert(1)</script>"
+    axis = Axis("x")
+    chart = Chart("k", "s", name, name, axis, axis, (Curve(name, (1, 2), (1, 2)),), notes=(name,))
+    write_chart(chart, tmp_path / "x.svg")
+    tree = ElementTree.parse(tmp_path / "x.svg")
+    assert not [e for e in tree.iter() if e.tag.endswith("script")]
+    texts = "".join(e.text or "" for e in tree.iter("{http://www.w3.org/2000/svg}text"))
+    assert texts.count("alert(1)") == 4
+
+
+def test_panels_stand_beside_each_other():
+    axis = Axis("x")
+    chart = Chart("k", "s", "panel", "", axis, axis, (Curve("a", (1, 2), (1, 2)),))
+    places = re.findall(
+        r'translate\((\d+),0\)"><g[^>]*><text', picture_svg([chart] * 3, "", "", (), 2)
+    )
+    assert places == ["0", "406", "0"]

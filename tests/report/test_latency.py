@@ -16,7 +16,7 @@ from lanescope.report.conclusion import conclusion, headline_rows
 from lanescope.report.latency_rows import latency_rows
 from lanescope.report.notebook import results_html, run_html
 from lanescope.report.page import page_html
-from lanescope.report.page_plots import run_figures
+from lanescope.report.page_plots import run_charts
 from lanescope.report.path_rows import bandwidth_rows, path_rows
 from lanescope.report.tables import run_tables
 from lanescope.run.export import run_csv
@@ -63,7 +63,7 @@ def test_the_table_shows_times_loads_and_what_failed(run):
 def test_no_latency_is_shown_as_a_bandwidth(run):
     assert bandwidth_rows(run.results) == ()
     assert sweep_series(run.results) == ()
-    assert run_figures(headline_rows(run), ()) == []
+    assert run_charts(headline_rows(run), ()) == []
     for row in path_rows(run.results):
         if row.copy.operation.is_latency:
             assert (row.gbs, row.low_gbs, row.high_gbs, row.limit_gbs) == (None,) * 4

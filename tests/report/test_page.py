@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import base64
 import csv
+import gzip
 import io
 import json
 import re
@@ -17,13 +19,13 @@ from tests.report import factory
 from tests.report.conftest import Document
 from tests.report.factory import NASTY
 
-PLOTLY = '<script id="plotly">/* in its place */</script>'
+VEGA = '<script id="vega">/* in its place */</script>'
 
 
 @pytest.fixture(autouse=True)
-def small_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parsing Plotly's five megabytes for each page would take most of the time."""
-    monkeypatch.setattr(page_plots, "plotly_script", lambda: PLOTLY)
+def small_vega(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsing Vega's megabyte for each page would take most of the time."""
+    monkeypatch.setattr(page_plots, "vega_script", lambda: VEGA)
 
 
 def test_pages_are_well_formed(any_run: Run):
@@ -118,7 +120,7 @@ def test_figures_survive_the_way_through_html(any_run: Run):
     document = Document(page_html(any_run))
     places = [a["id"] for _, a in document.tags if a.get("class") == "plot"]
     if any_run.results:
-        assert len(json.loads(document.scripts[0])) == len(places) > 0
+        assert len(json.loads(document.scripts[0])["charts"]) == len(places) > 0
     else:
         assert places == []
 
@@ -142,20 +144,24 @@ def test_the_csv_holds_every_copy():
     assert rows[-1]["gbs"] == ""
 
 
-def test_without_plotly_the_page_says_so(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(page_plots, "plotly_script", lambda: None)
+def test_a_long_csv_is_compressed(monkeypatch: pytest.MonkeyPatch):
+    run = factory.check_run()
+    plain = next(a for tag, a in Document(page_html(run)).tags if tag == "a")
+    monkeypatch.setattr(page, "_MOST_PLAIN_BYTES", 100)
+    packed = next(a for tag, a in Document(page_html(run)).tags if tag == "a")
+    assert packed["download"] == f"{plain['download']}.gz"
+    kind, _, content = (packed["href"] or "").partition(",")
+    assert kind == "data:application/gzip;base64"
+    rows = gzip.decompress(base64.b64decode(content)).decode()
+    assert rows == unquote((plain["href"] or "").partition(",")[2])
+
+
+def test_without_vl_convert_the_page_says_so(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(page_plots, "vega_script", lambda: None)
     document = Document(page_html(factory.check_run()))
-    assert page_plots.MISSING_PLOTLY in document.text
+    assert page_plots.MISSING_VEGA in document.text
     assert "script" not in [tag for tag, _ in document.tags]
     assert "svg" in [tag for tag, _ in document.tags]
-
-
-def test_plotly_is_looked_for_without_importing_it(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.undo()
-    page_plots.plotly_script.cache_clear()
-    monkeypatch.setattr(page_plots.importlib.util, "find_spec", lambda name: None)
-    assert page_plots.plotly_script() is None
-    page_plots.plotly_script.cache_clear()
 
 
 def test_building_is_quick():

@@ -32,8 +32,8 @@ HOST, PAIRS, ALL = (
 
 
 @pytest.fixture(autouse=True)
-def no_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_plots, "plotly_script", lambda: None)
+def no_vega(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_plots, "vega_script", lambda: None)
 
 
 def article(source: str, case: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from lanescope.report.chapters_charts import probe_figures, source_figures
+from lanescope.report.chapters_charts import probe_charts, source_charts
 from lanescope.report.chapters_reduce import MOST_POINTS, counted_line, probed_line, traced_line
 from lanescope.report.chapters_text import chapters_table
 from lanescope.report.page_chapters import chapters_page_html
+from lanescope.report.vega import specification
 from lanescope.watch.chapters.counted import payload_of
 from lanescope.watch.chapters.evaluate import evaluate
 from lanescope.watch.chapters.plan import programs_for
@@ -23,6 +25,7 @@ from lanescope.watch.chapters.told import Told
 from lanescope.watch.store import read_watch
 from tests.report import test_browser
 from tests.report.conftest import Document
+from tests.report.specifications import accepted
 from tests.watch.reproductions import MACHINE, coarser, reproduction
 
 _RULER = """<script>const wait = setInterval(() => {
@@ -85,17 +88,21 @@ def test_a_page_is_made_of_what_was_done(tmp_path: Path, most: int):
     assert ("Chapter 4" in page.text) == (most > 2)
 
 
-def test_a_figure_holds_all_sources_over_the_steps(told: Told):
+def test_a_chart_holds_all_sources_over_the_steps(told: Told):
     one = told.programs[0]
-    down, up = source_figures(one)
-    assert [trace["name"] for trace in down["data"]] == ["pm", "trace", "steps"]
-    assert len(down["layout"]["shapes"]) == len(one.steps)
-    trace = down["data"][1]
-    highest = max(y for y in trace["y"] if y is not None)
+    down, up = source_charts(one)
+    assert [curve.name for curve in down.curves] == ["pm", "trace"]
+    assert len(down.spans) == len(one.steps)
+    spec = specification(down)
+    accepted(spec)
+    assert {v for values in spec["data"]["values"] for v in values["solid"]} == {0}
+    highest = max(y for y in down.curves[1].y if not math.isnan(y))
     assert highest == pytest.approx(one.sources[1].highest_gbs[0].value, rel=0.01)
-    assert "copy 0" in down["data"][-1]["hovertext"][0]
-    assert len(probe_figures(one)) == 2
-    assert max(y for y in up["data"][0]["y"] if y is not None) > 10
+    assert any("copy 0" in span.hint for span in down.spans)
+    assert len(probe_charts(one)) == 2
+    assert max(y for y in up.curves[0].y if not math.isnan(y)) > 10
+    for chart in probe_charts(one):
+        accepted(specification(chart))
 
 
 def test_four_sources_stand_on_one_clock(told: Told):
@@ -105,13 +112,12 @@ def test_four_sources_stand_on_one_clock(told: Told):
     others = (coarser(pm, 10, "counters"), coarser(pm, 200, "throughput"))
     payloads = tuple(payload_of(run.timeline, c, MACHINE) for c in (pm, *others))
     shown = dataclasses.replace(one.shown, payloads=payloads)
-    down, _ = source_figures(dataclasses.replace(one, shown=shown))
-    *lines, steps = down["data"]
-    assert [line["name"] for line in lines] == ["pm", "counters", "throughput", "trace"]
-    sizes = [len(line["x"]) for line in lines[:3]]
+    down, _ = source_charts(dataclasses.replace(one, shown=shown))
+    assert [curve.name for curve in down.curves] == ["pm", "counters", "throughput", "trace"]
+    sizes = [len(curve.x) for curve in down.curves[:3]]
     assert sizes == sorted(sizes, reverse=True)
-    first, last = down["layout"]["xaxis"]["range"]
-    assert first < 0 < min(steps["x"]) <= max(steps["x"]) < last
+    first, last = down.x.ends
+    assert first < 0 <= down.spans[0].begin < max(span.end for span in down.spans) < last
 
 
 def test_lines_keep_their_bytes_and_stay_short(told: Told):
@@ -164,7 +170,7 @@ def test_the_terminal_has_a_row_for_each_program(told: Told):
 def test_a_browser_draws_all_charts_and_asks_the_network_for_nothing(
     told: Told, width: int, tmp_path: Path
 ):
-    source = chapters_page_html(told).replace("</body>", f"{_RULER}</body>")
+    source = test_browser.with_script(chapters_page_html(told), _RULER)
     done = test_browser.opened(source, width, tmp_path)
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
     found = dict(re.findall(r'data-(drawn|over|requests)="(\w+)"', done.stdout[:2000]))

@@ -11,8 +11,9 @@ from lanescope.experiment import Submission
 from lanescope.measurement.result import Status
 from lanescope.report.conclusion import conclusion
 from lanescope.report.page import page_html
-from lanescope.report.plot_small import METHOD_COLOURS, map_figure, small_figures
+from lanescope.report.small_chart import METHOD_COLOURS, small_chart
 from lanescope.report.tables import run_tables
+from lanescope.report.vega import specification
 from lanescope.run.rows import rows_of
 from lanescope.run.run import Manifest, State
 from lanescope.run.store import RunWriter, read_run
@@ -20,6 +21,7 @@ from lanescope.studies.small_maps import small_maps
 from lanescope.studies.small_text import TIE, cell_lines, map_sentences
 from tests.report import factory
 from tests.report.conftest import Document
+from tests.report.specifications import accepted
 from tests.small_samples import small_results, without
 
 
@@ -96,22 +98,18 @@ def test_the_page_holds_grids_and_heat_maps(run):
 
 
 def test_heat_maps_name_what_they_colour(results):
-    figures = small_figures(small_maps(results))
-    assert json.loads(json.dumps(figures, allow_nan=False)) == figures
-    heat = figures[0]["data"][0]
-    assert [len(row) for row in heat["z"]] == [5] * 11
-    assert heat["z"][-1][-1] is None  # 16 GiB are not small
-    assert heat["text"][-1][-1] == heat["hovertext"][-1][-1] == ""
-    assert all(text for text in heat["text"][0])
-    assert "in the calls" in heat["hovertext"][0][0]
-    legend = [t["name"] for t in figures[0]["data"][1:]]
+    chart = small_chart(small_maps(results)[0])
+    spec = specification(chart)
+    assert json.loads(json.dumps(spec, allow_nan=False)) == spec
+    accepted(spec)
+    assert (len(chart.columns), len(chart.rows)) == (5, 11)
+    there = {(cell.column, cell.row) for cell in chart.cells}
+    assert (chart.columns[-1], chart.rows[-1]) not in there  # 16 GiB are not small
+    assert all(cell.text for cell in chart.cells)
+    assert "in the calls" in chart.cells[0].hint
+    legend = spec["layer"][-1]["encoding"]["shape"]["scale"]["domain"]
     assert "mapped" in legend
     assert set(METHOD_COLOURS) == set(Submission)
-
-
-def test_plotly_knows_every_property(results):
-    figures = pytest.importorskip("plotly.graph_objects")
-    figures.Figure(map_figure(small_maps(results)[0]))  # raises ValueError for one it does not
 
 
 def test_small_copies_are_not_judged(results):

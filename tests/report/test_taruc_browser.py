@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lanescope.report.page import page_html
-from tests.report.test_browser import opened, pytestmark
+from tests.report.test_browser import opened, pytestmark, with_script
 from tests.taruc_plan import paper_machine
 from tests.taruc_suite import suite_run
 
@@ -14,7 +14,7 @@ __all__ = ["pytestmark"]
 
 RULER = """<script>
   const fold = document.querySelector("#host details:has(.plot)");
-  const widths = () => [...document.querySelectorAll(".plot .main-svg")].map((svg) =>
+  const widths = () => [...document.querySelectorAll(".plot svg.marks")].map((svg) =>
     svg.getBoundingClientRect().right - svg.closest("section").getBoundingClientRect().right);
   const drawn = () => Number(document.body.dataset.plots);
   const wait = setInterval(() => {
@@ -36,7 +36,7 @@ RULER = """<script>
 @pytest.mark.parametrize("width", [1280, 390])
 def test_charts_are_drawn_and_folded_ones_when_they_are_opened(width: int, tmp_path: Path):
     source = page_html(suite_run(paper_machine(1, 1)))
-    done = opened(source.replace("</body>", f"{RULER}</body>"), width, tmp_path)
+    done = opened(with_script(source, RULER), width, tmp_path)
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
     found = dict(re.findall(r'data-(first|all|over|beyond)="(\w+)"', done.stdout[:2000]))
     places = len(re.findall('class="plot"', source))

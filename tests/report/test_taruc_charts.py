@@ -8,10 +8,11 @@ import pytest
 
 from lanescope.document.chart import EXTREMES, INTERVAL, PERCENTILES, Chart
 from lanescope.model.taruc.panels import MOST_CURVES
-from lanescope.report.chart_plotly import chart_figure
-from lanescope.report.chart_style import COLOURS, DASHES, MARKERS
+from lanescope.report.palette import COLOURS, DASHES, MARKERS
 from lanescope.report.taruc_charts import taruc_charts
+from lanescope.report.vega import specification
 from tests.report import factory
+from tests.report.specifications import accepted
 from tests.taruc_plan import SIZES, contention, host, paper_machine
 from tests.taruc_suite import PLANTED, suite_run, unresolved
 
@@ -102,9 +103,8 @@ def test_unresolved_points_are_hollow_in_time_and_absent_in_bandwidth():
     assert min(rate.curves[0].x) > 4096
     assert time.notes[0].startswith("32 points of up to 4 KiB are hollow")
     assert rate.notes[0].startswith("32 points of up to 4 KiB are left out")
-    markers = [t["marker"]["symbol"] for t in chart_figure(time)["data"] if "marker" in t]
-    assert markers[0][0] == "circle-open"
-    assert markers[0][-1] == "circle"
+    solid = specification(time)["data"]["values"][0]["solid"]
+    assert (solid[0], solid[-1]) == (0, 1)
 
 
 def test_what_was_not_measured_is_named_with_its_reason():
@@ -120,14 +120,19 @@ def test_what_was_not_measured_is_named_with_its_reason():
     assert not any(c.name == "triad" for c in chart.curves)
 
 
-def test_figures_are_json_with_a_legend():
+def test_specifications_are_json_with_a_legend():
     for chart in charts().values():
-        figure = chart_figure(chart)
-        assert json.loads(json.dumps(figure, allow_nan=False)) == figure
-        shown = [t["name"] for t in figure["data"] if t.get("showlegend", True)]
+        spec = specification(chart)
+        assert json.loads(json.dumps(spec, allow_nan=False))
+        shown = spec["layer"][-1]["encoding"]["shape"]["scale"]["domain"]
         assert shown == [c.name for c in chart.curves]
-        words = json.dumps(figure["data"], ensure_ascii=False)
-        assert chart.band in words
+        hints = [hint for values in spec["data"]["values"] for hint in values["hint"]]
+        assert any(chart.band in hint for hint in hints)
+
+
+def test_vega_accepts_one_chart_of_each_section():
+    for chart in {c.section: c for c in charts().values()}.values():
+        accepted(specification(chart))
 
 
 def test_other_runs_have_no_charts():

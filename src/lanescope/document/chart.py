@@ -1,8 +1,9 @@
-"""A chart as data: what the page and the picture files both draw."""
+"""Charts as data, of three kinds: what the page and the picture files both draw."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TypeAlias
 
 #: What a band around a curve may be.
 PERCENTILES = "5th to 95th percentile"
@@ -19,11 +20,14 @@ class Axis:
     unit
         ``B`` and ``s`` are shown with prefixes, such as ``64 KiB`` and ``10 µs``;
         anything else stands in the axis' title.
+    ends
+        First and last value; None for those of the data.
     """
 
     label: str
     unit: str = ""
     log: bool = False
+    ends: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class Curve:
     Attributes
     ----------
     x, y
-        By ascending x.
+        By ascending x; a y that is not a number is a gap.
     low, high
         Ends of its band at each point; empty where it has none.
     hollow
@@ -43,6 +47,18 @@ class Curve:
         number also chooses the marker.
     limit
         Whether it is a ceiling and no measurement.
+    hue
+        ``#rrggbb`` in place of the colour's number.
+    marker
+        Number of the marker in place of the colour's.
+    hints
+        What each point says when it is pointed at; empty for its values.
+    points
+        Whether its points have markers.
+    stairs
+        Whether each value holds from the point before to its own.
+    named
+        Whether the legend has it.
     """
 
     name: str
@@ -54,22 +70,40 @@ class Curve:
     colour: int = 0
     dash: int = 0
     limit: bool = False
+    hue: str = ""
+    marker: int | None = None
+    hints: tuple[str, ...] = ()
+    points: bool = True
+    stairs: bool = False
+    named: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of the x axis with a name, which is shaded; the name shows where there is room."""
+
+    begin: float
+    end: float
+    name: str
+    hue: str
+    opacity: float = 0.13
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart.
+    """Curves.
 
     Attributes
     ----------
     key
-        Unique within a run; the names of its files.
+        Of every kind of chart: unique within a run; the names of its files.
     section
-        The part of the report that it belongs to.
+        Of every kind of chart: the part of the report that it belongs to.
     band
         What the bands of its curves are; empty without bands.
     notes
-        What is missing, and why; sentences.
+        Of every kind of chart: what is missing, and why; sentences.
     main
         Whether it is among the first that a reader should see.
     """
@@ -82,5 +116,92 @@ class Chart:
     y: Axis
     curves: tuple[Curve, ...]
     band: str = ""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     main: bool = True
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar with whiskers.
+
+    Attributes
+    ----------
+    name
+        In the legend; bars that share it share a hue.
+    low, high
+        Ends of the whisker; None without one.
+    hint
+        What it says when it is pointed at, a line each.
+    guess
+        Whether it was predicted: it is drawn pale.
+    """
+
+    name: str
+    hue: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    hint: str = ""
+    guess: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BarRow:
+    """Bars of one thing, the limit that they share, and what stands beside them."""
+
+    label: str
+    bars: tuple[Bar, ...]
+    limit: float | None = None
+    limit_hint: str = ""
+    beside: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Rows of horizontal bars; see `Chart` for what all kinds share."""
+
+    key: str
+    section: str
+    title: str
+    subtitle: str
+    x: Axis
+    rows: tuple[BarRow, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """A cell at a column and a row of a heat map, coloured by what it is called."""
+
+    column: str
+    row: str
+    name: str
+    text: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """Cells in columns and rows, from the left and from the bottom; `hues` are in the legend."""
+
+    key: str
+    section: str
+    title: str
+    subtitle: str
+    x: Axis
+    y: Axis
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+    cells: tuple[HeatCell, ...]
+    hues: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+AnyChart: TypeAlias = Chart | Bars | HeatMap
+
+
+def subtitle(chart: AnyChart) -> str:
+    """Return what all of a chart has in common, and what its bands are."""
+    band = f"Band: {chart.band}" if isinstance(chart, Chart) and chart.band else ""
+    return ". ".join(part for part in (chart.subtitle, band) if part)

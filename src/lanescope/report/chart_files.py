@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
-import functools
+import json
+import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lanescope.document.chart import Axis, Chart, Curve
+from lanescope.document.chart import AnyChart, subtitle
 from lanescope.errors import InputError
-from lanescope.report.chart_plotly import subtitle
-from lanescope.report.chart_style import DASHES, LIMIT_DASH, MARKERS, colour
-from lanescope.report.chart_ticks import axis_title, ticks, x_values, y_values
-from lanescope.report.matplotlib_folder import writable_folder
+from lanescope.report.html import text
 from lanescope.report.taruc_charts import taruc_charts
-from lanescope.run.atomic import replace_when_written
+from lanescope.report.vega import specification, theme
+from lanescope.run.atomic import write_atomically
 from lanescope.run.run import Run
 
 FORMATS = ("png", "svg")
-DPI = 150
-_INCHES = (8.0, 4.6)
-_LEGEND_ROW_INCHES = 0.22
-_NOTE_COLUMNS = 120
-#: Three, or two, names of so many letters fill a row of the legend.
-_SHORT_NAME, _LONG_NAME = 25, 44
-STYLE: Any = {
-    "font.family": "sans-serif",
-    "font.size": 9.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#8a929c",
-    "axes.grid": True,
-    "grid.color": "#dde2e8",
-    "grid.linewidth": 0.7,
-    "text.parse_math": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "lanescope",  # the same picture for the same numbers
-}
+_WIDTH, _MARGIN = 800, 12
+#: Pixels of a PNG for each of a picture: 150 dots an inch where it is 8 inches wide.
+_SCALE = 1.5
+_Size = tuple[int, int, int]
+#: Letters that fill a line, and pixels of a letter and of a line.
+_TITLE: _Size = (88, 15, 20)
+_SUBTITLE: _Size = (120, 12, 16)
+_PANEL: _Size = (52, 12, 18)
+_NOTE: _Size = (130, 11, 15)
+_INK, _QUIET = "#1f2933", "#57606a"
+_FONT = "sans-serif"
+_CLIP = re.compile(r'(?<=id=")clip\d+|(?<=url\(#)clip\d+')
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """Elements of SVG, and the room that they take in pixels."""
+
+    elements: str
+    width: float
+    height: float
 
 
 def write_charts(run: Run, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
@@ -51,16 +52,22 @@ def write_charts(run: Run, folder: Path, formats: Sequence[str] = FORMATS) -> li
     ------
     InputError
         If the folder is none or cannot be written to, a format is not one of
-        `FORMATS`, or matplotlib is not installed.
+        `FORMATS`, or vl-convert is not installed.
     """
     if unknown := set(formats) - set(FORMATS):
         raise InputError(f"charts are not written as {sorted(unknown)[0]}; png and svg are known")
     charts = taruc_charts(run)
     if not charts:
         return []
+    converter()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return [path for chart in charts for path in _write(chart, folder, formats)]
+        paths = []
+        for chart in charts:
+            picture = picture_svg([chart], chart.title, subtitle(chart), chart.notes)
+            named = [folder / f"{chart.key}.{name}" for name in formats]
+            paths += [_write(picture, path) for path in named]
+        return paths
     except FileExistsError as error:
         raise InputError(f"{folder} is not a folder; name one for the plots") from error
     except OSError as error:
@@ -69,121 +76,137 @@ def write_charts(run: Run, folder: Path, formats: Sequence[str] = FORMATS) -> li
         ) from error
 
 
-def write_chart(chart: Chart, path: Path) -> None:
+def write_chart(chart: AnyChart, path: Path) -> None:
     """Write one chart to a file whose name ends in one of `FORMATS`.
 
     Raises
     ------
     InputError
-        If it cannot be written, or matplotlib is not installed.
+        If it cannot be written, or vl-convert is not installed.
+    """
+    write_picture(picture_svg([chart], chart.title, subtitle(chart), chart.notes), path)
+
+
+def write_picture(picture: str, path: Path) -> None:
+    """Write what `picture_svg` returned to a file whose name ends in one of `FORMATS`.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
     """
     try:
-        _write(replace(chart, key=path.stem), path.parent, (path.suffix.removeprefix("."),))
+        _write(picture, path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; name another place") from error
 
 
-def _write(chart: Chart, folder: Path, formats: Sequence[str]) -> list[Path]:
+def _write(picture: str, path: Path) -> Path:
+    png = path.suffix == ".png"
+    write_atomically(
+        path, converter().svg_to_png(picture, scale=_SCALE) if png else picture.encode()
+    )
+    return path
+
+
+def picture_svg(
+    charts: Sequence[AnyChart],
+    title: str,
+    below: str,
+    notes: Sequence[str],
+    columns: int = 1,
+) -> str:
+    """Return charts with what stands above and below them as SVG.
+
+    Several charts stand in columns, each with its own title.
+
+    Raises
+    ------
+    InputError
+        If vl-convert is not installed.
+    """
+    width = (_WIDTH - _MARGIN * (columns - 1)) / columns
+    drawn = [_drawing(chart, width, i, titled=columns > 1) for i, chart in enumerate(charts)]
+    rows = [drawn[at : at + columns] for at in range(0, len(drawn), columns)]
+    parts = [_words([title], _TITLE, bold=True), _words([below], _SUBTITLE, quiet=True)]
+    parts += [_side_by_side(row) for row in rows]
+    parts.append(_words(notes, _NOTE, quiet=True))
+    picture = _stacked(parts)
+    size = f'width="{_WIDTH}" height="{picture.height + 2 * _MARGIN:.0f}"'
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" version="1.1" {size}>'
+        f'<rect width="100%" height="100%" fill="white"/>'
+        f"{_moved(picture.elements, 0, _MARGIN)}</svg>\n"
+    )
+
+
+def converter() -> Any:
+    """Return the module that turns specifications into pictures.
+
+    Raises
+    ------
+    InputError
+        If it is not installed.
+    """
     try:
-        with writable_folder():
-            import matplotlib
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
-            from matplotlib.figure import Figure
+        import vl_convert
     except ImportError as error:
         raise InputError(
-            "picture files need matplotlib, which is not installed: pip install matplotlib"
+            "picture files need vl-convert-python, which is not installed: "
+            "pip install vl-convert-python"
         ) from error
-    entries = len(chart.curves)
-    columns = _columns(max((len(c.name) for c in chart.curves), default=0))
-    notes = [line for note in chart.notes for line in textwrap.wrap(note, _NOTE_COLUMNS)]
-    below = _LEGEND_ROW_INCHES * -(-entries // columns) + 0.17 * len(notes) + 0.15
-    height = _INCHES[1] + below
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(_INCHES[0], height), layout=None)
-        FigureCanvasAgg(figure)
-        axes = figure.add_axes((0.115, (below + 0.55) / height, 0.86, (_INCHES[1] - 1.2) / height))
-        for curve in chart.curves:
-            _draw(axes, curve)
-        _frame(axes, chart)
-        figure.text(0.02, 1 - 0.16 / height, chart.title, size=12, weight="bold", va="top")
-        figure.text(0.02, 1 - 0.40 / height, subtitle(chart), size=9, va="top", color="#57606a")
-        figure.legend(
-            loc="lower left",
-            bbox_to_anchor=(0.015, (0.17 * len(notes) + 0.05) / height),
-            ncols=columns,
-            frameon=False,
-            handlelength=3.2,
-            borderaxespad=0,
-        )
-        figure.text(0.02, 0.06 / height, "\n".join(notes), size=8, color="#57606a", va="bottom")
-        paths = []
-        for name in formats:
-            path = folder / f"{chart.key}.{name}"
-            # the time of drawing says nothing about the measurement
-            about = {"Date": None} if name == "svg" else None
-            look: Any = {"format": name, "dpi": DPI, "metadata": about, "facecolor": "white"}
-            replace_when_written(path, functools.partial(figure.savefig, **look))
-            paths.append(path)
-    return paths
+    return vl_convert
 
 
-def _columns(longest: int) -> int:
-    """How many entries of a legend fit beside each other, by the letters of the longest."""
-    return 3 if longest <= _SHORT_NAME else 2 if longest <= _LONG_NAME else 1
+def _drawing(chart: AnyChart, width: float, number: int, *, titled: bool) -> _Drawing:
+    """The chart of this number as Vega draws it, without the element around it."""
+    spec = specification(chart)
+    config = theme(_INK, _QUIET, "#dde2e8")
+    config |= {"font": _FONT}
+    config["legend"]["columns"] = max(1, int((width - 40) // spec["usermeta"]["entry"]))
+    svg = converter().vegalite_to_svg(json.dumps({**spec, "width": width, "config": config}))
+    found = re.match(r'<svg[^>]* width="([\d.]+)" height="([\d.]+)"[^>]*>(.*)</svg>\s*$', svg, re.S)
+    assert found is not None
+    # Vega counts its clips through all that it draws; the same numbers make the same picture
+    clips = {
+        name: f"clip{number}-{i}" for i, name in enumerate(dict.fromkeys(_CLIP.findall(found[3])))
+    }
+    elements = _CLIP.sub(lambda clip: clips[clip[0]], found[3])
+    made = _Drawing(elements, width, float(found[2]))
+    return _stacked([_words([chart.title], _PANEL, bold=True), made]) if titled else made
 
 
-def _draw(axes: Any, curve: Curve) -> None:
-    hue = colour(curve.colour)
-    if curve.limit:
-        axes.plot(curve.x, curve.y, color=hue, lw=1.2, ls=(0, LIMIT_DASH[1]), label=curve.name)
-        return
-    dash = DASHES[curve.dash % len(DASHES)][1]
-    if curve.low and len(curve.x) > 1:
-        axes.fill_between(curve.x, curve.low, curve.high, color=hue, alpha=0.16, lw=0)
-    axes.plot(
-        curve.x,
-        curve.y,
-        color=hue,
-        lw=1.6,
-        ls=dash if isinstance(dash, str) else (0, dash),
-        marker=MARKERS[curve.colour % len(MARKERS)][1],
-        ms=4.5,
-        label=curve.name,
+def _words(
+    lines: Sequence[str], size: _Size, *, bold: bool = False, quiet: bool = False
+) -> _Drawing:
+    """Lines of text, broken where they are longer than a line holds."""
+    letters, font, step = size
+    broken = [part for line in lines for part in textwrap.wrap(line, letters)]
+    look = f'font-family="{_FONT}" font-size="{font}" fill="{_QUIET if quiet else _INK}"'
+    look += ' font-weight="bold"' if bold else ""
+    shown = "".join(
+        f'<text x="{_MARGIN}" y="{(i + 0.8) * step:.1f}" {look}>{text(line)}</text>'
+        for i, line in enumerate(broken)
     )
-    hollow = [i for i, open_ in enumerate(curve.hollow) if open_]
-    if hollow:
-        axes.plot(
-            [curve.x[i] for i in hollow],
-            [curve.y[i] for i in hollow],
-            ls="none",
-            marker=MARKERS[curve.colour % len(MARKERS)][1],
-            ms=4.5,
-            mfc="white",
-            mec=hue,
-            zorder=5,
-        )
+    return _Drawing(shown, 0, step * len(broken))
 
 
-def _frame(axes: Any, chart: Chart) -> None:
-    for about, values, side in (
-        (chart.x, x_values(chart), axes.xaxis),
-        (chart.y, y_values(chart), axes.yaxis),
-    ):
-        _ticks(axes, about, values, side)
-    axes.set_xlabel(axis_title(chart.x))
-    axes.set_ylabel(axis_title(chart.y))
-    if not chart.y.log:
-        axes.set_ylim(0, 1.08 * max((*y_values(chart), *(h for c in chart.curves for h in c.high))))
+def _stacked(parts: Sequence[_Drawing]) -> _Drawing:
+    shown, below = "", 0.0
+    for part in parts:
+        shown += _moved(part.elements, 0, below)
+        below += part.height
+    return _Drawing(shown, max((part.width for part in parts), default=0), below)
 
 
-def _ticks(axes: Any, about: Axis, values: list[float], side: Any) -> None:
-    if about.log:
-        (axes.set_xscale if side is axes.xaxis else axes.set_yscale)("log")
-    where, words = ticks(about, values)
-    if where:
-        if about.unit == "s":
-            side.set_view_interval(min(where[0], *values), max(where[-1], *values), ignore=True)
-        low, high = side.get_view_interval()
-        kept = [(at, word) for at, word in zip(where, words, strict=True) if low <= at <= high]
-        side.set_ticks([at for at, _ in kept], labels=[word for _, word in kept])
-        side.set_ticks([], minor=True)
+def _side_by_side(parts: Sequence[_Drawing]) -> _Drawing:
+    shown, right = "", 0.0
+    for part in parts:
+        shown += _moved(part.elements, right, 0)
+        right += part.width + _MARGIN
+    return _Drawing(shown, right, max(part.height for part in parts))
+
+
+def _moved(elements: str, x: float, y: float) -> str:
+    return f'<g transform="translate({x:g},{y:g})">{elements}</g>'

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import ceil, floor, log2, log10
+from math import ceil, floor, isfinite, log2, log10
 
 from lanescope.document.chart import Axis, Chart
 from lanescope.experiment.sizes import is_decimal
 from lanescope.report.format import bytes_text, seconds_text
 
-_MOST_TICKS = 9
+_MOST_TICKS = 10
 _FEW_DECADES = 2
 
 
@@ -36,8 +36,9 @@ def x_values(chart: Chart) -> list[float]:
 
 
 def y_values(chart: Chart) -> list[float]:
-    """Return every y of a chart."""
-    return [y for curve in chart.curves for y in curve.y]
+    """Return every y of a chart, those of bands too."""
+    values = (y for c in chart.curves for ys in (c.y, c.low, c.high) for y in ys)
+    return [y for y in values if isfinite(y)]
 
 
 def value_text(axis: Axis, value: float) -> str:

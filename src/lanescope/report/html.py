@@ -17,7 +17,16 @@ def text(value: object) -> str:
 
     Control characters, which neither HTML nor XML has, are shown as U+FFFD.
     """
-    return escape(_CONTROL.sub("\ufffd", str(value)), quote=True)
+    return escape(plain(str(value)), quote=True)
+
+
+def plain(value: str) -> str:
+    """Return text with U+FFFD for each control character, which neither HTML nor XML has."""
+    return _CONTROL.sub("\ufffd", value)
+
+
+#: In longer tables cells do not say the name of their column: nobody reads so many as cards.
+_MOST_NAMED_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +71,10 @@ def table(columns: Sequence[Column], groups: Iterable[Group], caption: str) -> s
 
     The caption is text for everyone: screen readers announce it first.
     """
+    drawn = list(groups)
+    named = sum(len(group.rows) for group in drawn) <= _MOST_NAMED_ROWS
     head = "".join(_header(c) for c in columns)
-    bodies = "".join(_body(columns, g) for g in groups)
+    bodies = "".join(_body(columns, g, named=named) for g in drawn)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{text(caption)}">'
         f"<table><caption>{text(caption)}</caption><thead><tr>{head}</tr></thead>{bodies}"
@@ -122,25 +133,25 @@ def _header(column: Column) -> str:
     return f'<th scope="col"{kind}{hint}>{text(column.title)}</th>'
 
 
-def _body(columns: Sequence[Column], group: Group) -> str:
+def _body(columns: Sequence[Column], group: Group, *, named: bool) -> str:
     heading = ""
     if group.heading:
         heading = (
             f'<tr class="group"><th scope="rowgroup" colspan="{len(columns)}">'
             f"<span>{text(group.heading)}</span></th></tr>"
         )
-    rows = "".join(_row(columns, row) for row in group.rows)
+    rows = "".join(_row(columns, row, named=named) for row in group.rows)
     return f"<tbody>{heading}{rows}</tbody>"
 
 
-def _row(columns: Sequence[Column], row: Sequence[Cell]) -> str:
+def _row(columns: Sequence[Column], row: Sequence[Cell], *, named: bool) -> str:
     cells = []
     for index, (column, cell) in enumerate(zip(columns, row, strict=True)):
         kind = ' class="number"' if column.number else ""
         if index == 0:
             cells.append(f'<th scope="row"{kind}>{_inner(cell)}</th>')
         else:
-            name = f' data-label="{text(column.title)}"'
+            name = f' data-label="{text(column.title)}"' if named else ""
             cells.append(f"<td{kind}{name}>{_inner(cell)}</td>")
     return f"<tr>{''.join(cells)}</tr>"
 

@@ -1,104 +1,91 @@
-// Draws the figures of the page in the colours of its theme, and again when that changes.
+// Draws the charts of the page in the colours of its theme, and again when that changes.
 (() => {
   "use strict";
-  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const { themes, charts } = JSON.parse(document.getElementById("charts").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const palettes = {
-    light: { text: "#1f2933", quiet: "#57606a", hover: "#ffffff" },
-    dark: { text: "#e3e8ee", quiet: "#a3aeb9", hover: "#232b34" },
-  };
-
   const narrow = window.matchMedia("(max-width: 640px)");
-
-  // One entry of the legend in a row, and no column of numbers at the right: hovering shows them.
-  const fitNarrow = (data, layout) => {
-    const entries = data.filter((trace) => trace.showlegend !== false).length;
-    const room = 31 * entries - 26 * Math.ceil(entries / 3) + 30;
-    layout.height += room;
-    layout.margin.b += room;
-    layout.legend.entrywidthmode = "fraction";
-    layout.legend.entrywidth = 0.95;
-    layout.margin.r = 12;
-    layout.annotations = (layout.annotations || []).filter((note) => note.yref === "paper");
-    if (layout.meta === "chart") fitTitle(layout);
-    else layout.title.subtitle.text = "";
-    for (const key of Object.keys(layout)) {
-      const axis = layout[key];
-      if (/^xaxis/.test(key)) axis.tickangle = axis.ticktext ? -60 : 0;
-      if (/^xaxis/.test(key) && axis.nticks) axis.nticks = 4;
-      if (/^[xy]axis/.test(key)) axis.tickfont.size = 11;
-    }
-  };
-
-  // What tells a chart from its neighbours stands in its subtitle, so that stays.
-  const fitTitle = (layout) => {
-    const broken = (text, most) =>
-      text.split(" ").reduce((lines, word) => {
-        const longer = `${lines[lines.length - 1]} ${word}`;
-        if (longer.length > most) return [...lines, word];
-        return [...lines.slice(0, -1), longer.trim()];
-      }, [""]);
-    const above = broken(layout.title.text, 42);
-    const below = broken(layout.title.subtitle.text, 52);
-    layout.title.text = above.join("<br>");
-    layout.title.subtitle.text = below.join("<br>");
-    const room = 20 * (above.length - 1) + 16 * (below.length - 1);
-    layout.title.yref = "container";
-    layout.title.yanchor = "top";
-    layout.title.y = 1;
-    layout.title.pad = { t: 14 };
-    layout.margin.t += room;
-    layout.height += room;
-  };
-
-  const themed = (figure, colours) => {
-    const { data, layout } = structuredClone(figure);
-    layout.font.color = colours.text;
-    layout.hoverlabel.bgcolor = colours.hover;
-    layout.hoverlabel.font.color = colours.text;
-    for (const key of Object.keys(layout)) {
-      if (/^[xy]axis/.test(key)) layout[key].tickfont = { color: colours.text };
-    }
-    if (narrow.matches) fitNarrow(data, layout);
-    for (const trace of data) {
-      if (trace.meta === "text") {
-        trace.marker.color = colours.text;
-        trace.marker.line.color = colours.text;
-      }
-      if (trace.error_x) trace.error_x.color = colours.quiet;
-    }
-    return { data, layout };
-  };
-
   const place = (index) => document.getElementById(`plot-${index}`);
+  const views = new Map();
+
+  const tip = document.body.appendChild(document.createElement("div"));
+  tip.className = "tip";
+  tip.hidden = true;
+
+  // What a mark says is text, whatever stands in it; the first line is its name.
+  const hint = (handler, event, item, value) => {
+    tip.hidden = typeof value !== "string" || value === "";
+    if (tip.hidden) return;
+    const [name, ...rest] = value.split("\n");
+    const strong = document.createElement("strong");
+    strong.textContent = name;
+    tip.replaceChildren(strong, ["", ...rest].join("\n"));
+    const { width, height } = tip.getBoundingClientRect();
+    const left = event.clientX + 14 + width > innerWidth ? event.clientX - 14 - width : event.clientX + 14;
+    tip.style.left = `${Math.max(4, left)}px`;
+    tip.style.top = `${Math.max(4, Math.min(event.clientY + 14, innerHeight - height - 4))}px`;
+  };
+
+  // As many entries beside each other as there is room; numbers beside bars show when pointed at.
+  const fitted = (chart, theme, width) => {
+    const spec = structuredClone(chart);
+    const columns = Math.max(1, Math.floor((width - 40) / spec.usermeta.entry));
+    spec.config = structuredClone(theme);
+    spec.config.font = getComputedStyle(document.body).fontFamily;
+    Object.assign(spec.config.legend, { columns, labelLimit: width - 60 });
+    if (narrow.matches) {
+      spec.layer = spec.layer.filter((layer) => layer.name !== "beside");
+      delete spec.padding;
+      spec.config.axis.labelLimit = width * 0.45;
+      for (const layer of spec.layer) if (layer.name === "cells") layer.mark.fontSize = 8;
+    }
+    return spec;
+  };
+
+  const draw = async (index, theme) => {
+    const box = place(index);
+    const rows = charts[index].data.values.reduce((sum, row) => sum + (row.x ? row.x.length : 1), 0);
+    const view = await vegaEmbed(box, fitted(charts[index], theme, box.clientWidth), {
+      mode: "vega-lite",
+      ast: true, // the page's policy forbids code from text
+      renderer: rows > 2000 ? "canvas" : "svg",
+      tooltip: hint,
+      actions: narrow.matches ? false : { export: true, source: false, compiled: false, editor: false },
+    });
+    views.get(index)?.finalize();
+    views.set(index, view);
+  };
+
   // What is folded away has no width yet: it is drawn when it is opened.
   const shown = (index) => place(index) && !place(index).closest("details:not([open])");
-
-  const draw = (colours, inside = document) =>
-    Promise.all(
-      figures.map((figure, index) => {
-        if (!shown(index) || !inside.contains(place(index))) return null;
-        const { data, layout } = themed(figure, colours);
-        return Plotly.react(`plot-${index}`, data, layout, {
-          responsive: true,
-          displaylogo: false,
-          displayModeBar: narrow.matches ? false : "hover",
-          modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
-        });
-      }),
-    ).then((drawn) => {
-      const before = inside === document ? 0 : Number(document.body.dataset.plots);
-      document.body.dataset.plots = before + drawn.filter(Boolean).length;
+  const current = () => (dark.matches ? themes.dark : themes.light);
+  let drawing = Promise.resolve();
+  const drawAll = (theme, chosen) => {
+    drawing = drawing.then(async () => {
+      for (const index of charts.keys()) {
+        if (shown(index) && chosen(index)) await draw(index, theme()).catch(console.error);
+      }
+      document.body.dataset.plots = views.size;
     });
+  };
+  const again = (theme = current) => drawAll(theme, () => true);
+  const missing = () => drawAll(current, (index) => !views.has(index));
 
-  const current = () => (dark.matches ? palettes.dark : palettes.light);
-  draw(current());
+  let width = innerWidth;
+  let waiting = 0;
+  const resized = () => {
+    if (innerWidth === width) return;
+    width = innerWidth;
+    clearTimeout(waiting);
+    waiting = setTimeout(again, 150);
+  };
+
+  missing();
   for (const fold of document.querySelectorAll("details")) {
-    fold.addEventListener("toggle", () => fold.open && draw(current(), fold));
+    fold.addEventListener("toggle", () => fold.open && missing());
   }
-  dark.addEventListener("change", () => draw(current()));
-  narrow.addEventListener("change", () => draw(current()));
+  dark.addEventListener("change", () => again());
+  window.addEventListener("resize", resized);
   // Paper is white whatever the screen's theme.
-  window.addEventListener("beforeprint", () => draw(palettes.light));
-  window.addEventListener("afterprint", () => draw(current()));
+  window.addEventListener("beforeprint", () => again(() => themes.light));
+  window.addEventListener("afterprint", () => again());
 })();

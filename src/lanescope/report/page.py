@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 from collections.abc import Sequence
 from urllib.parse import quote
 
@@ -10,7 +12,6 @@ from lanescope.experiment.taruc.benchmark import TITLES
 from lanescope.model.sweep import sweep_series
 from lanescope.model.taruc import plain_results
 from lanescope.report.blocks_html import blocks_html, charts_of
-from lanescope.report.chart_plotly import chart_figure
 from lanescope.report.conclusion import headline_rows, state_sentence
 from lanescope.report.format import count_text
 from lanescope.report.html import section, text
@@ -24,17 +25,17 @@ from lanescope.report.page_frame import (
     page_frame,
     time_element,
 )
-from lanescope.report.page_plots import plots_html, plots_script, run_figures
+from lanescope.report.page_plots import plots_html, plots_script, run_charts
 from lanescope.report.page_taruc import taruc_page
 from lanescope.report.page_text import definition_list, method_list
 from lanescope.report.path_rows import PathRow, swept_results
-from lanescope.report.plot_small import small_figures
 from lanescope.report.result_blocks import raw_table
 from lanescope.report.run_blocks import (
     MOST_PATHS_BESIDE_CASES,
     diagnosis_section,
     result_sections,
 )
+from lanescope.report.small_chart import small_chart
 from lanescope.report.topology_svg import topology_svg
 from lanescope.report.unmeasured import unmeasured
 from lanescope.run.export import run_csv
@@ -53,6 +54,8 @@ _KINDS = {
 _MOST_OPEN_ROWS = 40
 #: More rows than this make a page of tens of megabytes.
 _MOST_RAW_ROWS = 10_000
+#: More of the CSV than this is compressed.
+_MOST_PLAIN_BYTES = 256 * 1024
 #: More GPUs or nodes than this make a picture that must not shrink to a phone's width.
 _NARROW_PARTS = 3
 
@@ -60,7 +63,7 @@ _NARROW_PARTS = 3
 def page_html(run: Run, *, strict: bool = False) -> str:
     """Return the report of a run as one self-contained HTML page.
 
-    Works offline; without plotly installed it has all tables and the picture,
+    Works offline; without vl-convert installed it has all tables and the picture,
     but no plots.
 
     Parameters
@@ -73,9 +76,9 @@ def page_html(run: Run, *, strict: bool = False) -> str:
     sections = result_sections(run)
     crowded = bool(manifest.cases) and len(rows) > MOST_PATHS_BESIDE_CASES
     series = sweep_series(swept_results(plain_results(run.results)))
-    figures = run_figures(() if crowded else rows, series) + small_figures(small_maps(run.results))
-    figures += [chart_figure(chart) for chart in charts_of(sections)]
-    found, suite_sections, suite_figures = taruc_page(run, len(figures))
+    charts = run_charts(() if crowded else rows, series)
+    charts += [*map(small_chart, small_maps(run.results)), *charts_of(sections)]
+    found, suite_sections, suite_charts = taruc_page(run, len(charts))
     wide = max(len(machine.gpus), len(machine.nodes)) > _NARROW_PARTS
     picture = f'<div class="picture{" wide" if wide else ""}">{topology_svg(machine)}</div>'
     body = (
@@ -83,7 +86,7 @@ def page_html(run: Run, *, strict: bool = False) -> str:
         section("findings", "Findings", found),
         section("topology", "Topology", picture),
         blocks_html(sections),
-        section("plots", "Plots", plots_html(figures)),
+        section("plots", "Plots", plots_html(charts)),
         suite_sections,
         blocks_html([Section("machine", "Machine", machine_blocks(machine))]),
         _raw_section(run),
@@ -93,7 +96,7 @@ def page_html(run: Run, *, strict: bool = False) -> str:
     return page_frame(
         f"lanescope {manifest.verb}: {machine.name}{' (predicted)' if run.predicted else ''}",
         f"{_header(run)}<main>{_conclusion(run, rows, strict)}{''.join(body)}</main>"
-        f"{page_footer(manifest.tool_version)}{plots_script(figures + suite_figures)}",
+        f"{page_footer(manifest.tool_version)}{plots_script([*charts, *suite_charts])}",
     )
 
 
@@ -154,13 +157,17 @@ def _raw_section(run: Run) -> str:
     return section(
         "raw",
         title,
-        f'<p class="no-print"><a download="lanescope-{text(run.manifest.verb)}.csv" '
-        f'href="{_csv_uri(run)}">Download CSV</a> <span class="quiet">with every column'
-        "</span></p>",
+        f'<p class="no-print">{_csv_link(run)} <span class="quiet">with every column</span></p>',
         f"<details{state}><summary>{count_text(count, 'row')}</summary>"
         f"{blocks_html([raw_table(run.results)])}</details>",
     )
 
 
-def _csv_uri(run: Run) -> str:
-    return "data:text/csv;charset=utf-8," + quote(run_csv(run))
+def _csv_link(run: Run) -> str:
+    """A link to every number; many are compressed, so that the page does not hold them twice."""
+    rows, name = run_csv(run), f"lanescope-{run.manifest.verb}.csv"
+    words, uri = "Download CSV", "data:text/csv;charset=utf-8," + quote(rows)
+    if len(uri) > _MOST_PLAIN_BYTES:
+        packed = base64.b64encode(gzip.compress(rows.encode(), mtime=0)).decode()
+        words, uri, name = "Download CSV.gz", f"data:application/gzip;base64,{packed}", f"{name}.gz"
+    return f'<a download="{text(name)}" href="{uri}">{words}</a>'

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lanescope.report.chapters_charts import probe_figures, source_figures
+from lanescope.document.chart import AnyChart
+from lanescope.report.chapters_charts import probe_charts, source_charts
 from lanescope.report.chapters_tables import link_table, overview_table, source_table, step_table
 from lanescope.report.conclusion import state_sentence
 from lanescope.report.format import count_text
 from lanescope.report.html import definitions, items, section, text
 from lanescope.report.page_frame import alert, facts_line, page_footer, page_frame, time_element
 from lanescope.report.page_plots import plots_html, plots_script
-from lanescope.report.plot_parts import Figure
 from lanescope.watch.chapters.told import ProgramTold, Told
 
 _WORDS = (
@@ -57,15 +57,15 @@ def chapters_page_html(told: Told) -> str:
     )
     shown = f"{_header(told)}<main>{''.join(body)}</main>"
     footer = page_footer(told.reproduction.asked.tool_version)
-    scripts = plots_script(page.figures)
+    scripts = plots_script(page.charts)
     return page_frame("lanescope reproduce pcie-thesis", f"{shown}{footer}{scripts}")
 
 
 class _Page:
-    """Sections, and the figures that they show, numbered through the page."""
+    """Sections, and the charts that they show, numbered through the page."""
 
     def __init__(self) -> None:
-        self.figures: list[Figure] = []
+        self.charts: list[AnyChart] = []
 
     def sources(self, identifier: str, title: str, programs: Sequence[ProgramTold]) -> str:
         parts = [self._sources(one, folded=not _is_open(one, programs)) for one in programs]
@@ -86,21 +86,19 @@ class _Page:
         if not one.sources:
             return ""
         words = items(one.sentences.sources)
-        return (
-            f"{_heading(one)}{source_table(one)}{words}{self._plots(source_figures(one), folded)}"
-        )
+        return f"{_heading(one)}{source_table(one)}{words}{self._plots(source_charts(one), folded)}"
 
     def _probe(self, one: ProgramTold, *, folded: bool = False, headed: bool = True) -> str:
         words = items(one.sentences.probe) if one.sentences.probe else ""
         heading = _heading(one) if headed else ""
-        return f"{heading}{step_table(one)}{words}{self._plots(probe_figures(one), folded)}"
+        return f"{heading}{step_table(one)}{words}{self._plots(probe_charts(one), folded)}"
 
-    def _plots(self, figures: list[Figure], folded: bool) -> str:
-        shown = plots_html(figures, len(self.figures))
-        self.figures += figures
-        if not folded or not figures:
+    def _plots(self, charts: Sequence[AnyChart], folded: bool) -> str:
+        shown = plots_html(charts, len(self.charts))
+        self.charts += charts
+        if not folded or not charts:
             return shown
-        return f"<details><summary>{count_text(len(figures), 'chart')}</summary>{shown}</details>"
+        return f"<details><summary>{count_text(len(charts), 'chart')}</summary>{shown}</details>"
 
 
 def _is_open(one: ProgramTold, programs: Sequence[ProgramTold]) -> bool:

@@ -6,7 +6,8 @@ from importlib.resources import files
 
 from lanescope.report.html import text
 
-#: The page may use what is inside it and nothing else; browsers see to that.
+#: The page may use what is inside it and nothing else, and makes no code of text: Vega's own
+#: interpreter reads its expressions. Browsers see to that.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"

@@ -9,11 +9,9 @@ from lanescope.document.finding import Finding
 from lanescope.experiment.taruc.benchmark import TITLES, Benchmark
 from lanescope.model.taruc import suite_of
 from lanescope.model.taruc.findings import findings
-from lanescope.report.chart_plotly import chart_figure
 from lanescope.report.format import count_text
 from lanescope.report.html import Column, Group, Markup, items, section, table, text
 from lanescope.report.page_plots import plots_html
-from lanescope.report.plot_parts import Figure
 from lanescope.report.taruc_charts import taruc_charts
 from lanescope.report.taruc_rows import SuiteTable, suite_tables
 from lanescope.report.taruc_text import MOST_FINDINGS, nothing_found
@@ -24,29 +22,28 @@ _MOST_OPEN_ROWS = 12
 _MOST_EVIDENCE = 6
 
 
-def taruc_page(run: Run, first_figure: int) -> tuple[str, str, list[Figure]]:
-    """Return a suite's findings, its sections, and the figures that they show.
+def taruc_page(run: Run, first_chart: int) -> tuple[str, str, list[Chart]]:
+    """Return a suite's findings, its sections, and the charts that they show.
 
     All three are empty for a run without micro-benchmarks.
 
     Parameters
     ----------
-    first_figure
-        Number of its first figure among all figures of the page.
+    first_chart
+        Number of its first chart among all charts of the page.
     """
     tables = {t.bench: t for t in suite_tables(suite_of(run.manifest.machine, run.results))}
     charts = taruc_charts(run)
     sections: list[str] = []
-    figures: list[Figure] = []
+    placed: list[Chart] = []
     for bench in Benchmark:
         mine = sorted((c for c in charts if c.section == bench), key=lambda c: not c.main)
-        first = first_figure + len(figures)
-        shown, made = _section(bench, _table(tables.get(bench), run.predicted), mine, first)
-        sections.append(shown)
-        figures += made
+        rows = _table(tables.get(bench), run.predicted)
+        sections.append(_section(bench, rows, mine, first_chart + len(placed)))
+        placed += mine
     told = bool(tables) and not run.predicted
     found = findings_section(findings(run.manifest.machine, run.results), run) if told else ""
-    return found, "".join(sections), figures
+    return found, "".join(sections), placed
 
 
 def findings_section(found: Sequence[Finding], run: Run) -> str:
@@ -72,19 +69,16 @@ def _finding(found: Finding) -> Markup:
     )
 
 
-def _section(
-    bench: Benchmark, rows: str, charts: Sequence[Chart], first: int
-) -> tuple[str, list[Figure]]:
+def _section(bench: Benchmark, rows: str, charts: Sequence[Chart], first: int) -> str:
     """The main charts in the open, the others and a long table folded."""
-    figures = [chart_figure(chart) for chart in charts]
     main = sum(chart.main for chart in charts)
-    shown = plots_html(figures[:main], first) + _notes(charts[:main])
+    shown = plots_html(charts[:main], first) + _notes(charts[:main])
     rest = ""
     if len(charts) > main:
         words = count_text(len(charts) - main, "more chart")
-        plots = plots_html(figures[main:], first + main) + _notes(charts[main:])
+        plots = plots_html(charts[main:], first + main) + _notes(charts[main:])
         rest = f"<details><summary>{words}</summary>{plots}</details>"
-    return section(bench, TITLES[bench], rows, shown, rest), figures
+    return section(bench, TITLES[bench], rows, shown, rest)
 
 
 def _notes(charts: Sequence[Chart]) -> str:

@@ -5,6 +5,8 @@ The same in the page, the plots and the picture: a hue means one thing.
 
 from __future__ import annotations
 
+from math import cos, pi, sin, sqrt
+
 from lanescope.measurement.result import Status
 
 #: Verdicts. Each is also told by a word and a sign, never by colour alone.
@@ -49,7 +51,45 @@ def direction_colour(path: str) -> str:
     }.get((source[:1], destination[:1]), WITHIN_HOST)
 
 
-def translucent(colour: str, alpha: float) -> str:
-    """Return a ``#rrggbb`` colour with an opacity of 0 to 1."""
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{alpha})"
+_PLUS = (
+    *((0.4, -1.1), (0.4, -0.4), (1.1, -0.4), (1.1, 0.4), (0.4, 0.4), (0.4, 1.1)),
+    *((-0.4, 1.1), (-0.4, 0.4), (-1.1, 0.4), (-1.1, -0.4), (-0.4, -0.4), (-0.4, -1.1)),
+)
+#: Curves, in this order: those of Okabe and Ito without the yellow, which vanishes on paper.
+COLOURS = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#e69f00",
+    "#7b61b3",
+    "#5b6672",
+)
+#: Corners of the marker of each colour, in a square from -1 to 1.
+MARKERS: tuple[tuple[tuple[float, float], ...], ...] = (
+    tuple((cos(i * pi / 8), sin(i * pi / 8)) for i in range(16)),
+    ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
+    ((0, -1.2), (1.2, 0), (0, 1.2), (-1.2, 0)),
+    ((0, -1.1), (1.15, 0.9), (-1.15, 0.9)),
+    _PLUS,
+    tuple(((x - y) * sqrt(0.5), (x + y) * sqrt(0.5)) for x, y in _PLUS),
+    ((0, 1.1), (1.15, -0.9), (-1.15, -0.9)),
+    tuple((r * sin(i * pi / 5), -r * cos(i * pi / 5)) for i, r in enumerate((1.7, 0.7) * 5)),
+)
+STAR = 7
+#: Lengths of dash and gap, in pixels.
+DASHES: tuple[tuple[float, ...], ...] = (
+    (1, 0),
+    (7, 4),
+    (2, 3),
+    (7, 3, 2, 3),
+    (14, 4),
+    (14, 4, 2, 4),
+)
+LIMIT_DASH = (12, 5)
+
+
+def colour(number: int) -> str:
+    """Return a curve's colour as ``#rrggbb``."""
+    return COLOURS[number % len(COLOURS)]

@@ -1,0 +1,387 @@
+"""Charts as specifications of Vega-Lite, the same for the page and for picture files.
+
+Names of fields and all expressions are written here; what comes from a run stands in the data and
+in the domains of scales, which Vega shows as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from math import isfinite
+from typing import Any
+
+from lanescope.document.chart import (
+    AnyChart,
+    Axis,
+    Bar,
+    BarRow,
+    Bars,
+    Chart,
+    Curve,
+    HeatCell,
+    HeatMap,
+    Span,
+)
+from lanescope.report.chart_ticks import axis_title, ticks, value_text, x_values, y_values
+from lanescope.report.html import plain
+from lanescope.report.palette import DASHES, LIMIT_DASH, MARKERS, colour
+
+Spec = dict[str, Any]
+
+_HEIGHT, _ROW_HEIGHT, _PAIR_HEIGHT, _CELL_HEIGHT = 300, 26, 40, 34
+#: Between marks and the ends of their axis; at the right of bars, for what stands there.
+_ROOM, _BESIDE = 8, 112
+#: Half of what the legend shows of a curve, and of its marker, in pixels.
+_SAMPLE, _SAMPLE_MARKER = 16, 3.4
+#: Of an entry of a legend beside its name, and of a letter of that.
+_ENTRY_PIXELS, _LETTER_PIXELS = 56, 6.6
+#: Seen on white and on near-black.
+_GREY = "#78828e"
+#: Cells are light in both themes.
+_CELL_TEXT = "#1f2933"
+#: Spans that take less of the axis have no room for their name.
+_LEAST_NAMED = 0.05
+#: The wheel alone scrolls the page, and so does a finger.
+_ZOOM = {
+    "name": "zoom",
+    "select": {
+        "type": "interval",
+        "encodings": ["x"],
+        "zoom": "wheel![event.shiftKey]",
+        "translate": "[pointerdown[event.pointerType != 'touch'], window:pointerup]"
+        " > window:pointermove!",
+    },
+    "bind": "scales",
+}
+_HINT = {
+    "calculate": "isValid(datum.hint) ? datum.hint : isValid(datum.unit) && isValid(datum.y) ? "
+    "datum.curve + '\\n' + format(datum.y, '.3~g') + ' ' + datum.unit : null",
+    "as": "hint",
+}
+_SQUARE = "M-0.36,-0.36L0.36,-0.36L0.36,0.36L-0.36,0.36Z"
+
+
+def specification(chart: AnyChart) -> Spec:
+    """Return a chart without title and notes, as wide as what holds it."""
+    match chart:
+        case Chart():
+            made = _curves(chart)
+        case Bars():
+            made = _bars(chart)
+        case HeatMap():
+            made = _cells(chart)
+    fitted = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+    return {**fitted, "height": height(chart), **made}
+
+
+def height(chart: AnyChart) -> int:
+    """Return the height of a chart without its axes' words and its legend, in pixels."""
+    match chart:
+        case Chart():
+            return _HEIGHT
+        case Bars():
+            return (_PAIR_HEIGHT if _several(chart) else _ROW_HEIGHT) * len(chart.rows)
+        case HeatMap():
+            return _CELL_HEIGHT * len(chart.rows)
+
+
+def theme(text: str, quiet: str, grid: str) -> Spec:
+    """Return the configuration for a background, given the colours of text and lines on it."""
+    size = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
+    lines = {"domainColor": grid, "gridColor": grid, "tickColor": grid}
+    return {
+        "background": "transparent",
+        "aria": False,  # the place of a chart has its name; the tables have its numbers
+        "axis": {**size, **lines, "labelColor": text, "titleColor": text, "labelLimit": 0},
+        "legend": {"labelFontSize": 12, "labelColor": text, "labelLimit": 0},
+        "view": {"stroke": None},
+        "style": {"ink": {"color": text}, "quiet": {"color": quiet}},
+    }
+
+
+def _curves(chart: Chart) -> Spec:
+    hue = _own("hue")
+    shared = {
+        "x": _axis(chart.x, x_values(chart), "x"),
+        "y": _axis(chart.y, y_values(chart), "y"),
+        "detail": _nominal("number"),
+        "color": hue,
+    }
+    layers = []
+    if any(c.low for c in chart.curves):
+        band = {"y": {"field": "low"}, "y2": {"field": "high"}, "fillOpacity": {"value": 0.16}}
+        layers.append(
+            _layer({"type": "area", "clip": True, "opacity": 1}, band, "isValid(datum.low)")
+        )
+    for stairs in sorted({c.stairs for c in chart.curves}):
+        mark: Spec = {"type": "line", "clip": True}
+        mark |= {"interpolate": "step-before"} if stairs else {}
+        look = {"strokeDash": _own("dash"), "strokeWidth": _amount("width")}
+        layers.append(_layer(mark, look, f"datum.stairs == {json.dumps(stairs)}"))
+    points = {"fill": hue, "shape": _own("marker"), "size": _amount("size")}
+    points |= {"fillOpacity": _amount("solid"), "strokeOpacity": _amount("shown")}
+    points["tooltip"] = _nominal("hint")
+    mark = {"type": "point", "opacity": 1, "strokeWidth": 1.5, "clip": True}
+    layers.append(_layer(mark, points, "isValid(datum.hint)") | {"params": [_ZOOM]})
+    entries = [(c.name, _hue(c), _sample(c)) for c in chart.curves if c.named]
+    return {
+        "data": {"values": [_curve(chart, i) for i in range(len(chart.curves))]},
+        "transform": [{"flatten": ["x", "y", "low", "high", "solid", "hint"]}, _HINT],
+        "layer": [*_spans(chart), {"encoding": shared, "layer": layers}, _legend(entries)],
+        **_meta(entries),
+    }
+
+
+def _curve(chart: Chart, number: int) -> Spec:
+    curve = chart.curves[number]
+    dash = LIMIT_DASH if curve.limit else DASHES[curve.dash % len(DASHES)]
+    hollow = curve.hollow or (False,) * len(curve.x)
+    made: Spec = {
+        "number": number,
+        "curve": plain(curve.name),
+        "hue": _hue(curve),
+        "dash": dash,
+        "width": 1.5 if curve.limit or not curve.points else 2,
+        "stairs": curve.stairs,
+        "marker": _path(_marker(curve)),
+        "size": 40 if len(curve.x) > 1 else 70,
+        "shown": int(_has_points(curve)),
+        "x": _numbers(curve.x),
+        "y": _numbers(curve.y),
+        "low": _numbers(curve.low),
+        "high": _numbers(curve.high),
+        "solid": [int(_has_points(curve) and not h) for h in hollow],
+        "hint": [],
+    }
+    if curve.points or curve.limit:
+        hints = curve.hints or [_hint(chart, curve, i) for i in range(len(curve.x))]
+        made["hint"] = [plain(hint) for hint in hints]
+    elif curve.named:
+        made["unit"] = chart.y.unit
+    return made
+
+
+def _hint(chart: Chart, curve: Curve, i: int) -> str:
+    lines = [curve.name, f"{value_text(chart.x, curve.x[i])}: {value_text(chart.y, curve.y[i])}"]
+    if curve.low:
+        low, high = value_text(chart.y, curve.low[i]), value_text(chart.y, curve.high[i])
+        lines.append(f"{chart.band}: {low} to {high}")
+    if curve.hollow and curve.hollow[i]:
+        lines.append("unresolved: the clock takes too much of it")
+    return "\n".join(lines)
+
+
+def _spans(chart: Chart) -> list[Spec]:
+    """Shades, which say what they are when they are pointed at, and the names of the longer."""
+    if not chart.spans:
+        return []
+    begin, end = chart.x.ends or (chart.spans[0].begin, chart.spans[-1].end)
+    x = _axis(chart.x, x_values(chart), "begin")
+    shade = {"x": x, "x2": {"field": "end"}, "color": _own("hue"), "opacity": _amount("opacity")}
+    name = {"type": "text", "style": "ink", "angle": 270, "align": "right", "limit": 150}
+    place = {"x": {**x, "field": "middle"}, "y": {"value": 4}, "text": _nominal("name")}
+    layers = [
+        _layer({"type": "rect", "clip": True}, {**shade, "tooltip": _nominal("hint")}),
+        _layer({**name, "clip": True, "opacity": 0.75, "fontSize": 11}, place,
+               f"datum.end - datum.begin >= {_LEAST_NAMED * (end - begin)}"),
+    ]  # fmt: skip
+    values = [{**_datum(span), "middle": (span.begin + span.end) / 2} for span in chart.spans]
+    return [{"data": {"values": values}, "layer": layers}]
+
+
+def _bars(chart: Bars) -> Spec:
+    labels = _apart([plain(row.label) for row in chart.rows])
+    hues = {plain(bar.name): bar.hue for row in chart.rows for bar in row.bars}
+    y: Spec = {**_nominal("label"), "sort": None, "axis": {"title": None, "ticks": False}}
+    y |= {"scale": {"domain": labels, "paddingInner": 0.38, "paddingOuter": 0.19}}
+    shared: Spec = {"x": {**_axis(chart.x, (), "value"), "stack": None}, "y": y}
+    if _several(chart):
+        shared["yOffset"] = {**_nominal("name"), "sort": None, "scale": {"domain": list(hues)}}
+    pale = {"condition": {"test": "datum.guess", "value": 0.55}, "value": 1}
+    look = {"color": _own("hue"), "fillOpacity": pale, "tooltip": _nominal("hint")}
+    low, high = {"x": {"field": "low"}}, {"x": {"field": "high"}}
+    end = {"type": "tick", "style": "quiet", "thickness": 1.5, "size": 8}
+    rule = {"type": "rule", "style": "quiet", "strokeWidth": 1.5}
+    spread = "isValid(datum.low)"
+    layers = [
+        _layer({"type": "bar"}, look),
+        _layer(rule, {**low, "x2": high["x"]}, spread),
+        _layer(end, low, spread),
+        _layer(end, high, spread),
+    ]
+    entries = [(name, hue, _SQUARE) for name, hue in hues.items()]
+    if any(row.limit is not None for row in chart.rows):
+        tick = {"type": "tick", "style": "ink", "thickness": 2.5, "size": 20}
+        limit = {"x": {"field": "limit"}, "tooltip": _nominal("limit_hint")}
+        layers.append(_layer(tick, limit, "isValid(datum.limit)"))
+        entries.append(("limit", _GREY, "M0,-0.5L0,0.5"))
+    text = {"type": "text", "style": "ink", "align": "left", "dx": 8, "fontSize": 12}
+    beside = {"y": y, "x": {"value": "width"}, "text": _nominal("beside")}
+    return {
+        "padding": {"left": 5, "top": 5, "bottom": 5, "right": _BESIDE},
+        "data": {
+            "values": [
+                # the first of a row has what stands beside them all
+                {**(_datum(row) if bar is row.bars[0] else {}), **_datum(bar), "label": label}
+                for row, label in zip(chart.rows, labels, strict=True)
+                for bar in row.bars
+            ]
+        },
+        "layer": [
+            {"encoding": shared, "layer": layers},
+            {**_layer(text, beside, "isValid(datum.beside)"), "name": "beside"},
+            _legend(entries),
+        ],
+        **_meta(entries),
+    }
+
+
+def _several(chart: Bars) -> bool:
+    return any(len(row.bars) > 1 for row in chart.rows)
+
+
+def _cells(chart: HeatMap) -> Spec:
+    place = {"x": _category(chart.x, chart.columns, "column")}
+    place["y"] = _category(chart.y, chart.rows[::-1], "row")
+    rect = {"type": "rect", "cornerRadius": 2, "strokeWidth": 0}
+    look = {"color": _own("hue"), "tooltip": _nominal("hint")}
+    text = {"type": "text", "color": _CELL_TEXT, "fontSize": 12, "tooltip": None}
+    entries = [(name, hue, _SQUARE) for name, hue in chart.hues.items()]
+    layers = [
+        _layer(rect, {**place, **look}),
+        {**_layer(text, {**place, "text": _nominal("text")}), "name": "cells"},
+        _legend(entries),
+    ]
+    values = [{**_datum(cell), "hue": chart.hues[cell.name]} for cell in chart.cells]
+    return {"data": {"values": values}, "layer": layers, **_meta(entries)}
+
+
+def _datum(value: BarRow | Bar | HeatCell | Span) -> Spec:
+    """The numbers and texts of a part of a chart, by the names of its fields."""
+    known = ((one.name, getattr(value, one.name)) for one in fields(value))
+    return {
+        name: plain(one) if isinstance(one, str) else one
+        for name, one in known
+        if not isinstance(one, tuple) and one not in (None, "")
+    }
+
+
+def _category(axis: Axis, names: Sequence[str], field: str) -> Spec:
+    look = {"title": axis.label, "labelAngle": 0, "ticks": False, "domain": False}
+    scale = {"domain": list(names), "paddingInner": 0.03}
+    return {**_nominal(field), "sort": None, "axis": look, "scale": scale}
+
+
+def _layer(mark: Spec, encoding: Spec, only: str = "") -> Spec:
+    chosen = {"transform": [{"filter": only}]} if only else {}
+    return {"mark": mark, **chosen, "encoding": encoding}
+
+
+def _legend(entries: Iterable[tuple[str, str, str]]) -> Spec:
+    """A layer that draws nothing but the legend: of each entry its name, hue and shape."""
+    known = {plain(name): (hue, shape) for name, hue, shape in entries}
+    names, hues = list(known), [hue for hue, _ in known.values()]
+    look = {"title": None, "orient": "bottom", "symbolOpacity": 1, "symbolStrokeWidth": 2}
+    colours = {**_nominal("curve"), "scale": {"domain": names, "range": hues}}
+    shapes = {"domain": names, "range": [shape for _, shape in known.values()]}
+    legend = {**look, "symbolSize": (2 * _SAMPLE) ** 2, "rowPadding": -8}
+    return {
+        "mark": {"type": "point", "opacity": 1},
+        "data": {"values": []},
+        "encoding": {
+            "shape": {**_nominal("curve"), "scale": shapes, "legend": legend},
+            "color": colours,
+            "fill": colours,
+        },
+    }
+
+
+def _meta(entries: Sequence[tuple[str, str, str]]) -> Spec:
+    """How wide an entry of the legend is, from which follows how many stand beside each other."""
+    longest = max((len(name) for name, *_ in entries), default=0)
+    return {"usermeta": {"entry": round(_ENTRY_PIXELS + _LETTER_PIXELS * longest)}}
+
+
+def _axis(about: Axis, values: Sequence[float], field: str) -> Spec:
+    """A channel that shows a number, with the ticks of `chart_ticks`."""
+    axis: Spec = {"title": axis_title(about), "labelOverlap": True}
+    scale: Spec = {"zero": not about.log}
+    where, words = ticks(about, values)
+    known = [v for v in values if v > 0] if about.log else []
+    if known:
+        ends = [min(known), max(known)]
+        if about.unit == "s" and where:
+            ends = [min(ends[0], where[0]), max(ends[1], where[-1])]
+        if ends[0] == ends[1]:
+            ends = [ends[0] * 0.9, ends[1] * 1.1]
+        shown = [(at, word) for at, word in zip(where, words, strict=True)
+                 if ends[0] <= at <= ends[1]]  # fmt: skip
+        places, texts = json.dumps([at for at, _ in shown]), json.dumps([w for _, w in shown])
+        axis |= {"values": [at for at, _ in shown]}
+        axis |= {"labelExpr": f"{texts}[indexof({places}, datum.value)]"}
+        scale = {"type": "log", "domain": ends, "nice": False, "padding": _ROOM}
+    elif about.ends:
+        scale = {"domain": list(about.ends), "nice": False, "zero": False}
+    return {"field": field, "type": "quantitative", "axis": axis, "scale": scale}
+
+
+def _nominal(field: str) -> Spec:
+    return {"field": field, "type": "nominal"}
+
+
+def _own(field: str) -> Spec:
+    """What the datum itself says, such as its colour."""
+    return {"field": field, "type": "nominal", "scale": None}
+
+
+def _amount(field: str) -> Spec:
+    """What the datum itself says, as a number."""
+    return {**_own(field), "type": "quantitative"}
+
+
+def _numbers(values: Iterable[float]) -> list[float | None]:
+    """What JSON cannot hold becomes None, which Vega leaves out."""
+    return [float(f"{v:.6g}") if isfinite(v) else None for v in values]
+
+
+def _apart(labels: Iterable[str]) -> list[str]:
+    """Labels, the second of a name with a number: each has a row of its own."""
+    count: dict[str, int] = {}
+    made = []
+    for label in labels:
+        count[label] = count.get(label, 0) + 1
+        made.append(label if count[label] == 1 else f"{label} ({count[label]})")
+    return made
+
+
+def _hue(curve: Curve) -> str:
+    return curve.hue or colour(curve.colour)
+
+
+def _marker(curve: Curve) -> tuple[tuple[float, float], ...]:
+    number = curve.colour if curve.marker is None else curve.marker
+    return MARKERS[number % len(MARKERS)]
+
+
+def _has_points(curve: Curve) -> bool:
+    return curve.points and not curve.limit
+
+
+def _sample(curve: Curve) -> str:
+    """What the legend shows of a curve: a piece of its line, and its marker."""
+    dash = LIMIT_DASH if curve.limit else DASHES[curve.dash % len(DASHES)]
+    pieces, at, step = "", float(-_SAMPLE), 0
+    while at < _SAMPLE and len(curve.x) > 1:
+        end = min(at + dash[step % len(dash)], _SAMPLE) if dash[1] else _SAMPLE
+        if step % 2 == 0:
+            pieces += f"M{at / _SAMPLE:.3g},0L{end / _SAMPLE:.3g},0"
+        at, step = end, step + 1
+    if _has_points(curve):
+        pieces += _path(_marker(curve), _SAMPLE_MARKER / _SAMPLE * (1 if len(curve.x) > 1 else 1.4))
+    return pieces
+
+
+def _path(corners: Sequence[tuple[float, float]], size: float = 1.0) -> str:
+    return "M" + "L".join(f"{x * size:.2g},{y * size:.2g}" for x, y in corners) + "Z"
