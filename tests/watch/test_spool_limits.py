@@ -5,6 +5,7 @@ import errno
 import fcntl
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -144,6 +145,22 @@ def test_counters_end_where_there_is_no_room(tmp_path):
         assert not written[-1]
         assert "--max-spool" in spool.failure()
         assert (tmp_path / "pm.g0.bin").stat().st_size <= 2000
+
+
+def test_many_writers_together_take_little_more_than_they_may(tmp_path):
+    header, batch = counter_header("pm", 0, 1000), [(1, 1, 1)] * 100
+    with limited(tmp_path, MOST, 0):
+        spools = []
+        for number in range(64):
+            spools.append(native.testing.SpoolFile(str(tmp_path / f"pm.g{number}.bin"), header))
+            assert spools[-1].write(batch)
+        time.sleep(0.2 + 0.01 * len(spools))  # what they counted is old then
+        for spool in spools:  # the first takes all the room there is
+            while spool.write(batch):
+                pass
+        assert all("--max-spool" in spool.failure() for spool in spools)
+        sizes = [path.stat().st_size for path in tmp_path.glob("pm.*.bin")]
+    assert 7 / 8 * MOST < sum(sizes) <= MOST * 17 / 16, sum(sizes) / MOST
 
 
 @pytest.mark.parametrize("asked", [None, 12345])
