@@ -68,7 +68,10 @@ def test_a_spool_takes_no_more_than_it_may(cupti, tmp_path):
     assert trace.process.lost_records == 0
     assert trace.process.complete
     told = summarise(Timeline(0, 1, processes=(trace.process,)))
-    assert no_room_note(trace.process.left_out) in told.notes
+    assert no_room_note([trace.process]) in told.notes
+    finer = trace.process.left_out_calls
+    assert 0 < finer < trace.process.left_out == finer + 60_000 - copies
+    assert f"{finer:,} calls, {60_000 - copies:,} others" in told.notes[0]
 
 
 @needs_injection
@@ -84,7 +87,8 @@ for _ in range(12):
     what = read_one(tmp_path).operations.what
     assert np.count_nonzero(what == What.COPY) == 120
     assert 2000 < np.count_nonzero(what == What.KERNEL) < 12_000
-    assert read_one(tmp_path).process.left_out == 12_000 - np.count_nonzero(what == What.KERNEL)
+    process, left_out = read_one(tmp_path).process, 12_000 - np.count_nonzero(what == What.KERNEL)
+    assert (process.left_out, process.left_out_kernels) == (left_out, left_out)
 
 
 @needs_injection

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -22,7 +22,7 @@ from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import Managed
 from lanescope.watch.sorted_rows import SortedRows
 from lanescope.watch.stored import StoredColumn, pieces_of
-from lanescope.watch.timeline import Counters
+from lanescope.watch.timeline import Counters, Process
 
 __all__ = ["FAR_NS", "Span", "impossible_note"]
 
@@ -175,10 +175,17 @@ def impossible_note(records: int) -> str:
     )
 
 
-def no_room_note(records: int) -> str:
-    """Return a sentence on what was left out of spools."""
+def no_room_note(processes: Sequence[Process]) -> str | None:
+    """Return a sentence on what was left out of spools; None where nothing was."""
+    records = sum(process.left_out for process in processes)
+    if not records:
+        return None
+    kernels = sum(process.left_out_kernels for process in processes)
+    calls = sum(process.left_out_calls for process in processes)
+    counts = {"kernels": kernels, "calls": calls, "others": records - kernels - calls}
+    of = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
     told = "One trace record was" if records == 1 else f"{records:,} trace records were"
     return (
-        f"{told} left out, kernels first and calls next, so that the disk keeps room for the "
-        "program; free some space, or let spools take more by --max-spool."
+        f"{told} left out, kernels first and calls next ({of}), so that the disk keeps room for "
+        "the program; free some space, or let spools take more by --max-spool."
     )
