@@ -12,16 +12,17 @@ from tests.patience import PATIENCE_S
 LONG_RUN = Path(__file__).parents[2] / "benchmarks" / "watch" / "long_run.py"
 #: 120 bytes each with its call: 200 MB, of which little is read at once.
 OPERATIONS = 1_600_000
-#: Columns are written a row group at a time, and the allocator keeps some.
-SPARE_MIB = 40
+#: Columns are written a row group at a time, and the allocator keeps some. As columns in memory,
+#: what is more of them would take 250.
+SPARE_MIB = 100
 
 
-def test_twice_the_records_take_no_more_memory_to_store(tmp_path, trials):
+def test_twice_the_records_take_no_more_memory(tmp_path, trials):
     if trials(1, 0):
         pytest.skip("takes half a minute; make torture runs it")
     once, twice = (finished(tmp_path, count) for count in (OPERATIONS, 2 * OPERATIONS))
-    columns = [told["steps_seconds_mib"]["columns"][1] for told in (once, twice)]
-    assert columns[1] < columns[0] + SPARE_MIB, columns
+    for step, (_, mib) in twice["steps_seconds_mib"].items():
+        assert mib < once["steps_seconds_mib"][step][1] + SPARE_MIB, step
     assert twice["user_seconds"] < 4 * once["user_seconds"]  # four times would be quadratic
 
 

@@ -8,12 +8,14 @@ import pytest
 
 from lanescope._core import native
 from lanescope.machine import Machine, NumaNode
-from lanescope.watch import columns
+from lanescope.watch import columns, counter_spool, possible, sorted_rows
 from lanescope.watch.columns import write_columns
+from lanescope.watch.counter_spool import RECORD, counter_header
 from lanescope.watch.possible import MARGIN_NS, Span, impossible_note
 from lanescope.watch.run import WatchManifest
 from lanescope.watch.splitter import WindowSplitter
 from lanescope.watch.store import WatchFolder, read_watch
+from lanescope.watch.stored import StoredColumn
 from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Counters, MemoryKind, Operations, Process, Timeline, What
 
@@ -94,12 +96,17 @@ def test_what_cannot_be_is_left_out_of_a_stored_watch(wrong, long, tmp_path, mon
     assert not list(folder.glob(".operations*"))
 
 
+def manifest_of(timeline):
+    at = "2026-01-01T00:00:00+00:00"
+    return WatchManifest("w", (), at, "1", MACHINE, timeline.start_ns, timeline.end_ns)
+
+
 def stored(folder, timeline):
     """Write a watch as lanescope did that looked at no times."""
-    manifest = WatchManifest("w", (), "2026-01-01T00:00:00+00:00", "1", MACHINE, timeline.start_ns)
+    manifest = manifest_of(timeline)
     made = WatchFolder(folder, manifest)
     write_columns(folder, timeline)
-    made.update(dataclasses.replace(manifest, end_ns=timeline.end_ns))
+    made.update(manifest)
     made.spool.joinpath("limits").unlink()
     made.spool.rmdir()
     return folder
@@ -128,6 +135,46 @@ def test_a_watch_of_years_is_refused(tmp_path):
     folder = stored(tmp_path / "run", Timeline(START, START + 500 * DAY))
     with pytest.raises(Exception, match="years from 'start_ns'"):
         read_watch(folder)
+
+
+@pytest.mark.parametrize("from_spool", [False, True], ids=["columns", "spool"])
+def test_long_counters_are_filtered_as_short_ones_are(from_spool, tmp_path, monkeypatch):
+    random = np.random.default_rng(1)
+    ends = START + np.arange(3000) * S // 300
+    wrong = random.random(ends.size) < 0.02
+    wrong[[0, 99, 100, 2999]] = True  # also at edges of what is worked on at once
+    ends[wrong] += random.choice([-400 * DAY, -5 * S, 5 * S, 400 * DAY], int(wrong.sum()))
+    ends[wrong] = np.maximum(ends[wrong], 0)
+    told = dataclasses.replace(counted(ends, own=random.random(ends.size) < 0.5), lost_samples=3)
+    seen = Timeline(START, START + 10 * S, (told,))
+    if from_spool:
+        folder = WatchFolder(tmp_path / "run", manifest_of(seen)).folder
+        records = np.zeros(ends.size, RECORD)
+        records["end_ns"] = ends.astype(np.uint64) | (told.own.astype(np.uint64) << np.uint64(63))
+        records["rx_bytes"], records["tx_bytes"] = told.rx_bytes, told.tx_bytes
+        header = counter_header("pm", 0, S, own=True).encode()
+        (folder / "spool" / "pm.g0.bin").write_bytes(header + records.tobytes())
+    else:
+        folder = stored(tmp_path / "run", seen)
+    (short,) = read_watch(folder).timeline.counters
+    for module in (columns, counter_spool):
+        monkeypatch.setattr(module, "MOST_IN_MEMORY", 0)
+    monkeypatch.setattr(possible, "_TIMES", 100)
+    monkeypatch.setattr(sorted_rows, "MOST_ROWS", 70)
+    run = read_watch(folder)
+    (long,) = run.timeline.counters
+    assert isinstance(long.end_ns, StoredColumn)
+    assert run.timeline.impossible == ends.size - len(short) > 0
+    for name in ("end_ns", "rx_bytes", "tx_bytes", "known", "own"):
+        assert np.array_equal(getattr(short, name), np.asarray(getattr(long, name))), name
+    assert np.all(np.diff(short.end_ns) >= 0)
+
+
+def test_long_counters_that_are_right_stay_in_their_file(tmp_path, monkeypatch):
+    folder = stored(tmp_path / "run", Timeline(START, START + 10 * S, (counted([START + S] * 9),)))
+    monkeypatch.setattr(columns, "MOST_IN_MEMORY", 0)
+    monkeypatch.setattr(possible, "SortedRows", None)
+    assert len(read_watch(folder).timeline.counters[0]) == 9
 
 
 def test_a_stored_watch_reports_what_was_left_out(tmp_path):

@@ -5,6 +5,7 @@ import errno
 import fcntl
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -67,7 +68,10 @@ def test_a_spool_takes_no_more_than_it_may(cupti, tmp_path):
     assert trace.process.lost_records == 0
     assert trace.process.complete
     told = summarise(Timeline(0, 1, processes=(trace.process,)))
-    assert no_room_note(trace.process.left_out) in told.notes
+    assert no_room_note([trace.process]) in told.notes
+    finer = trace.process.left_out_calls
+    assert 0 < finer < trace.process.left_out == finer + 60_000 - copies
+    assert f"{finer:,} calls, {60_000 - copies:,} others" in told.notes[0]
 
 
 @needs_injection
@@ -83,7 +87,8 @@ for _ in range(12):
     what = read_one(tmp_path).operations.what
     assert np.count_nonzero(what == What.COPY) == 120
     assert 2000 < np.count_nonzero(what == What.KERNEL) < 12_000
-    assert read_one(tmp_path).process.left_out == 12_000 - np.count_nonzero(what == What.KERNEL)
+    process, left_out = read_one(tmp_path).process, 12_000 - np.count_nonzero(what == What.KERNEL)
+    assert (process.left_out, process.left_out_kernels) == (left_out, left_out)
 
 
 @needs_injection
@@ -144,6 +149,22 @@ def test_counters_end_where_there_is_no_room(tmp_path):
         assert not written[-1]
         assert "--max-spool" in spool.failure()
         assert (tmp_path / "pm.g0.bin").stat().st_size <= 2000
+
+
+def test_many_writers_together_take_little_more_than_they_may(tmp_path):
+    header, batch = counter_header("pm", 0, 1000), [(1, 1, 1)] * 100
+    with limited(tmp_path, MOST, 0):
+        spools = []
+        for number in range(64):
+            spools.append(native.testing.SpoolFile(str(tmp_path / f"pm.g{number}.bin"), header))
+            assert spools[-1].write(batch)
+        time.sleep(0.2 + 0.01 * len(spools))  # what they counted is old then
+        for spool in spools:  # the first takes all the room there is
+            while spool.write(batch):
+                pass
+        assert all("--max-spool" in spool.failure() for spool in spools)
+        sizes = [path.stat().st_size for path in tmp_path.glob("pm.*.bin")]
+    assert 7 / 8 * MOST < sum(sizes) <= MOST * 17 / 16, sum(sizes) / MOST
 
 
 @pytest.mark.parametrize("asked", [None, 12345])

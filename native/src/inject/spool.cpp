@@ -99,8 +99,8 @@ void Spool::encode(std::uint8_t* buffer, std::size_t size) {
   CUptiResult result = CUPTI_ERROR_MAX_LIMIT_REACHED;
   while (size > 0 &&
          (result = cupti_.cuptiActivityGetNextRecord(buffer, size, &record)) == CUPTI_SUCCESS)
-    if (is_too_fine(*record))
-      ++left_out_;
+    if (LeftOut* finer = too_fine(*record))
+      ++finer->untold;
     else
       encoder_.add(*record, cupti_.version);
   if (result == CUPTI_ERROR_MAX_LIMIT_REACHED) return;
@@ -113,16 +113,16 @@ bool Spool::is_over() noexcept {
   return file_.is_over();
 }
 
-bool Spool::is_too_fine(const CUpti_Activity& record) const noexcept {
+Spool::LeftOut* Spool::too_fine(const CUpti_Activity& record) noexcept {
   switch (record.kind) {
     case CUPTI_ACTIVITY_KIND_KERNEL:
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-      return allowed_ >= watch::Fineness::no_kernels;
+      return allowed_ >= watch::Fineness::no_kernels ? &kernels_ : nullptr;
     case CUPTI_ACTIVITY_KIND_DRIVER:
     case CUPTI_ACTIVITY_KIND_RUNTIME:
-      return allowed_ >= watch::Fineness::operations_only;
+      return allowed_ >= watch::Fineness::operations_only ? &calls_ : nullptr;
     default:
-      return false;
+      return nullptr;
   }
 }
 
@@ -130,7 +130,7 @@ void Spool::leave_out_what_has_no_room() noexcept {
   RecordBuffer& records = encoder_.written();
   allowed_ = room_.allowed(records.size());
   if (allowed_ != watch::Fineness::nothing || records.records() == 0) return;
-  left_out_ += records.records();
+  others_.untold += records.records();
   records.clear();
   encoder_.forget_names();
 }
@@ -138,9 +138,13 @@ void Spool::leave_out_what_has_no_room() noexcept {
 void Spool::write_out() noexcept {
   leave_out_what_has_no_room();
   // Told where that takes no room to speak of: when it has doubled.
-  const bool tells = left_out_ > 0 && (ended_ || left_out_ >= told_);
+  std::vector<LeftOut*> telling;
   try {
-    if (tells) encoder_.add_loss(now_ns(), left_out_, kNoRoom);
+    for (LeftOut* each : {&kernels_, &calls_, &others_}) {
+      if (each->untold == 0 || (!ended_ && each->untold < each->told)) continue;
+      telling.push_back(each);
+      encoder_.add_loss(now_ns(), each->untold, each->flags);
+    }
     if (lost_ > 0) encoder_.add_loss(now_ns(), lost_);
     if (error_ != 0) {
       char text[128];
@@ -161,7 +165,7 @@ void Spool::write_out() noexcept {
   if (error == 0) {
     written_ += records.records();
     lost_ = 0;
-    if (tells) told_ += std::exchange(left_out_, 0);
+    for (LeftOut* each : telling) each->told += std::exchange(each->untold, 0);
   } else {
     lost_ += records.records();
     encoder_.forget_names();

@@ -52,7 +52,8 @@ class Spool {
   void encode(std::uint8_t* buffer, std::size_t size);
   template <class Record>
   void add_all(const std::vector<Record>& records, std::uint64_t lost) noexcept;
-  bool is_too_fine(const CUpti_Activity& record) const noexcept;
+  struct LeftOut;
+  LeftOut* too_fine(const CUpti_Activity& record) noexcept;
   void leave_out_what_has_no_room() noexcept;
   void write_out() noexcept;
 
@@ -64,8 +65,15 @@ class Spool {
   std::uint64_t lost_ = 0;
   watch::SpoolRoom room_;
   watch::Fineness allowed_ = watch::Fineness::all;
-  std::uint64_t left_out_ = 0;  ///< for want of room, not told yet
-  std::uint64_t told_ = 0;      ///< of those
+  /// Records for which there was no room.
+  struct LeftOut {
+    std::uint16_t flags;
+    std::uint64_t untold = 0;
+    std::uint64_t told = 0;
+  };
+  LeftOut kernels_{kNoRoom | kLostKernels};
+  LeftOut calls_{kNoRoom | kLostCalls};
+  LeftOut others_{kNoRoom};
   bool ended_ = false;
   int error_ = 0;  ///< errno of the write that failed, until one succeeds
 };

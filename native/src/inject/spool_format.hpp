@@ -25,8 +25,11 @@ enum class RecordKind : std::uint16_t {
 /// Flag of an operation that had not ended, or whose times could not be taken: both are 0.
 constexpr std::uint16_t kTimesUnknown = 1;
 
-/// Flag of a loss: these records were left out so that the disk does not fill up.
+/// Flag of a loss: these records were left out so that the disk does not fill up; and flags of
+/// what they all are.
 constexpr std::uint16_t kNoRoom = 1;
+constexpr std::uint16_t kLostKernels = 2;
+constexpr std::uint16_t kLostCalls = 4;
 
 /// Number of a device that is none: the host.
 constexpr std::uint32_t kHost = 0xFFFFFFFFU;

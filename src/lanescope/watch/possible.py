@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -19,7 +20,9 @@ from lanescope.watch.probe import Probe
 from lanescope.watch.ranges import COLUMNS as RANGE_COLUMNS
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import Managed
-from lanescope.watch.timeline import Counters
+from lanescope.watch.sorted_rows import SortedRows
+from lanescope.watch.stored import StoredColumn, pieces_of
+from lanescope.watch.timeline import Counters, Process
 
 __all__ = ["FAR_NS", "Span", "impossible_note"]
 
@@ -28,6 +31,9 @@ __all__ = ["FAR_NS", "Span", "impossible_note"]
 MARGIN_NS = 60 * 10**9
 #: Of a watch whose end nobody saw, no record is so far from its start.
 FAR_NS = 366 * 86_400 * 10**9
+
+#: Times that are looked at together with as many behind them.
+_TIMES = 1 << 18
 
 _Timed = TypeVar("_Timed", Ranges, Managed)
 
@@ -68,27 +74,44 @@ class Span:
         return dataclasses.replace(rows, call_start_ns=begins, call_end_ns=ends)
 
     def counters(self, one: Counters) -> Counters:
-        """Return the records that can be; long ones, which stay in their file, as they are.
+        """Return the records that can be; raises OSError as `SortedRows` does.
 
         Of the time of what is left out nothing is known, nor of the record behind it, which
         begins there.
         """
-        ends = one.end_ns
-        if not isinstance(ends, np.ndarray) or not ends.size:
+        if all(kept.all() for _, kept in self._growing(one.end_ns)):
             return one
-        kept = _in_order(ends, self.holds(ends, ends))
-        if self._kept(kept).all():
-            return one
-        behind = np.concatenate(([False], ~kept[:-1]))
-        own = None if one.own is None else one.own[kept]
-        return dataclasses.replace(
-            one,
-            end_ns=ends[kept],
-            rx_bytes=one.rx_bytes[kept],
-            tx_bytes=one.tx_bytes[kept],
-            known=(one.known & ~behind)[kept],
-            own=own,
-        )
+        names = [
+            "end_ns",
+            "rx_bytes",
+            "tx_bytes",
+            "known",
+            *(["own"] if one.own is not None else []),
+        ]
+        folder = one.end_ns.folder if isinstance(one.end_ns, StoredColumn) else None
+        rows = SortedRows({name: getattr(one, name).dtype for name in names}, "end_ns", folder)
+        before = True
+        for part, kept in self._growing(one.end_ns):
+            columns = {name: getattr(one, name)[part] for name in names}
+            columns["known"] = columns["known"] & np.concatenate(([before], kept[:-1]))
+            rows.add({name: column[kept] for name, column in columns.items()})
+            before = bool(self._kept(kept)[-1])
+        return dataclasses.replace(one, **rows.columns())
+
+    def _growing(self, times: IntArray) -> Iterator[tuple[slice, BoolArray]]:
+        """Yield parts of some times, and which of each can be and grow: as many as can be.
+
+        Those of a part and of the one behind it are looked at together, so that one late time at
+        the end of a part does not stand against all that follow.
+        """
+        latest = self.start_ns - MARGIN_NS
+        for part in pieces_of(len(times), _TIMES):
+            both = times[part.start : part.stop + _TIMES]
+            kept = _in_order(both, self.holds(both, both) & (both >= latest))
+            kept = kept[: part.stop - part.start]
+            if kept.any():
+                latest = int(both[: kept.size][kept][-1])
+            yield part, kept
 
     def probe(self, one: Probe) -> Probe:
         """Return the records of a probe that can be."""
@@ -152,10 +175,17 @@ def impossible_note(records: int) -> str:
     )
 
 
-def no_room_note(records: int) -> str:
-    """Return a sentence on what was left out of spools."""
+def no_room_note(processes: Sequence[Process]) -> str | None:
+    """Return a sentence on what was left out of spools; None where nothing was."""
+    records = sum(process.left_out for process in processes)
+    if not records:
+        return None
+    kernels = sum(process.left_out_kernels for process in processes)
+    calls = sum(process.left_out_calls for process in processes)
+    counts = {"kernels": kernels, "calls": calls, "others": records - kernels - calls}
+    of = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
     told = "One trace record was" if records == 1 else f"{records:,} trace records were"
     return (
-        f"{told} left out, kernels first and calls next, so that the disk keeps room for the "
-        "program; free some space, or let spools take more by --max-spool."
+        f"{told} left out, kernels first and calls next ({of}), so that the disk keeps room for "
+        "the program; free some space, or let spools take more by --max-spool."
     )

@@ -172,8 +172,8 @@ def _notes(
     timeline: Timeline, ways: tuple[WaySummary, ...], nvlinks: tuple[WaySummary, ...]
 ) -> tuple[str, ...]:
     notes = [impossible_note(timeline.impossible)] if timeline.impossible else []
-    if left_out := sum(process.left_out for process in timeline.processes):
-        notes.append(no_room_note(left_out))
+    if note := no_room_note(timeline.processes):
+        notes.append(note)
     rest = sum(way.unattributed_bytes or 0.0 for way in ways)
     if rest:
         size = binary_text(rest)

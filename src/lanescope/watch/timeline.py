@@ -151,6 +151,8 @@ class Process:
         Operations that the GPU had not done when the process ended; they have no times.
     left_out
         Trace records that were left out for want of room on the disk.
+    left_out_kernels, left_out_calls
+        How many of those were kernels and calls; the others are copies and the like.
     """
 
     pid: _Pid
@@ -161,6 +163,8 @@ class Process:
     lost_records: int = 0
     unfinished: int = 0
     left_out: int = 0
+    left_out_kernels: int = 0
+    left_out_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

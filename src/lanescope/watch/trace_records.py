@@ -33,8 +33,8 @@ class Kind(IntEnum):
 
 #: A flag of operations.
 TIMES_UNKNOWN = 1
-#: A flag of losses: left out so that the disk does not fill up.
-NO_ROOM = 1
+#: Flags of losses: left out so that the disk does not fill up; and what all of them are.
+NO_ROOM, KERNELS, CALLED = 1, 2, 4
 #: A flag of host copies.
 HASH_KNOWN = 1
 

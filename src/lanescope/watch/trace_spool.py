@@ -24,11 +24,13 @@ from lanescope.watch.spool_header import header_of
 from lanescope.watch.timeline import Operations, Process
 from lanescope.watch.trace_ranges import ranges_of
 from lanescope.watch.trace_records import (
+    CALLED,
     CALLS,
     COUNTS,
     EDGES,
     HASH_KNOWN,
     HOST_COPIES,
+    KERNELS,
     MANAGED,
     NO_ROOM,
     OPERATIONS,
@@ -137,13 +139,21 @@ class Losses:
 
     lost: int = 0
     left_out: int = 0
+    kernels: int = 0
+    calls: int = 0
 
     def add(self, records: Records) -> None:
         """Add what some records of a spool say."""
         counts = records.table(Kind.LOSS, COUNTS)
-        for_room = (counts["head"]["flags"] & NO_ROOM) != 0
-        self.left_out += int(counts["records"][for_room].sum())
-        self.lost += int(counts["records"][~for_room].sum())
+        flags = counts["head"]["flags"]
+
+        def of(flag: int) -> int:
+            return int(counts["records"][flags & flag != 0].sum())
+
+        self.lost += int(counts["records"].sum()) - of(NO_ROOM)
+        self.left_out += of(NO_ROOM)
+        self.kernels += of(KERNELS)
+        self.calls += of(CALLED)
 
 
 def process_of(header: TraceHeader, ends: list[int], losses: Losses, unfinished: int) -> Process:
@@ -163,6 +173,8 @@ def process_of(header: TraceHeader, ends: list[int], losses: Losses, unfinished:
         lost_records=losses.lost,
         unfinished=unfinished,
         left_out=losses.left_out,
+        left_out_kernels=losses.kernels,
+        left_out_calls=losses.calls,
     )
 
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +29,8 @@ enum class Fineness { all, no_kernels, operations_only, nothing };
 class SpoolRoom {
  public:
   static constexpr const char* kFile = "/limits";
+  static constexpr std::int64_t kLeastRecountNs = 100'000'000;
+  static constexpr std::int64_t kFileRecountNs = 10'000'000;  ///< more for each file
 
   SpoolRoom() = default;
   explicit SpoolRoom(std::string folder) : folder_(std::move(folder)) {
@@ -45,11 +48,14 @@ class SpoolRoom {
   bool is_locked() const noexcept { return locked_; }
 
   /// @return what may be written, if that is `bytes` more. Cheap enough for every write: the folder
-  /// is looked through only when a part of what was left then has been used up.
+  /// is looked through only when a part of what was left then has been used up, or some time later.
+  ///
+  /// Whoever wrote in the second before the folder was looked through may write as much at the same
+  /// time, so there must be room for all of them.
   Fineness allowed(std::uint64_t bytes) noexcept {
     if (!limited_) return Fineness::all;
-    if (since_ >= until_recount_) recount();
-    const std::uint64_t under_cap = left_of(most_, used_ + since_ + bytes);
+    if (since_ >= until_recount_ || now_ns() >= recount_ns_) recount();
+    const std::uint64_t under_cap = left_of(most_, used_ + since_ + bytes * writers_);
     const std::uint64_t left = std::min(under_cap, left_of(free_bytes(), reserve_ + bytes));
     if (left == 0) return Fineness::nothing;
     const std::uint64_t whole = left + used_ + since_;
@@ -71,20 +77,33 @@ class SpoolRoom {
     return static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
   }
 
+  static std::int64_t now_ns(clockid_t clock = CLOCK_MONOTONIC) noexcept {
+    timespec now{};
+    clock_gettime(clock, &now);
+    return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+  }
+
   void recount() noexcept {
-    std::uint64_t sum = 0;
+    std::uint64_t sum = 0, files = 0, writers = 0;
+    const std::int64_t now_s = now_ns(CLOCK_REALTIME) / 1'000'000'000;
     if (DIR* folder = opendir(folder_.c_str())) {
       while (const dirent* entry = readdir(folder)) {
         struct stat found;
-        if (fstatat(dirfd(folder), entry->d_name, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISREG(found.st_mode))
-          sum += static_cast<std::uint64_t>(found.st_size);
+        if (fstatat(dirfd(folder), entry->d_name, &found, AT_SYMLINK_NOFOLLOW) != 0 ||
+            !S_ISREG(found.st_mode))
+          continue;
+        sum += static_cast<std::uint64_t>(found.st_size);
+        ++files;
+        if (found.st_mtim.tv_sec + 1 >= now_s) ++writers;
       }
       closedir(folder);
     }
     used_ = sum;
     since_ = 0;
-    until_recount_ = std::max<std::uint64_t>(left_of(most_, used_) / 16, 4096);
+    writers_ = std::max<std::uint64_t>(writers, 1);
+    until_recount_ = std::max<std::uint64_t>(left_of(most_, used_) / 16 / writers_, 4096);
+    // a thousand processes with a file each take a tenth of a core for this, all together
+    recount_ns_ = now_ns() + kLeastRecountNs + static_cast<std::int64_t>(files) * kFileRecountNs;
   }
 
   std::string folder_;
@@ -94,7 +113,9 @@ class SpoolRoom {
   std::uint64_t reserve_ = 0;
   std::uint64_t used_ = 0;           ///< by all spools when they were counted
   std::uint64_t since_ = 0;          ///< written here after that
+  std::uint64_t writers_ = 1;        ///< of them, at that time
   std::uint64_t until_recount_ = 0;  ///< counted again after so many bytes
+  std::int64_t recount_ns_ = 0;      ///< and not later than this
 };
 
 }  // namespace lanescope::watch

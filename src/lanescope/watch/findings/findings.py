@@ -32,8 +32,9 @@ def find(
         *pageable_async(operations, limits),
         *synchronous_copies(operations, seconds),
         *tiny_copies(operations, limits),
-        *no_overlap(operations, seconds),
     ]
+    if not any(process.left_out_kernels for process in timeline.processes):
+        found += no_overlap(operations, seconds)
     found += [
         *thrashing(timeline.managed, operations, limits),
         *resent(timeline),
