@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+from lanescope.errors import InputError
 from lanescope.watch import intervals, sorted_rows, stored
 from lanescope.watch import median as medians
 from lanescope.watch.findings.tiny import BATCH_GAP_NS, batches
@@ -76,6 +77,13 @@ def test_the_file_lies_beside_the_columns_as_far_as_that_can_be_written_to(tmp_p
             os.path.dirname(os.readlink(f"/proc/self/fd/{f.fileno()}")) for f in (beside, other)
         ]
     assert folders[0] == str(tmp_path) != folders[1]
+
+
+def test_a_full_disk_is_one_sentence(small, monkeypatch, tmp_path):
+    with open("/dev/full", "r+b", buffering=0) as full:
+        monkeypatch.setattr(sorted_rows, "scratch_file", lambda _: full)
+        with pytest.raises(InputError, match=f"sorted in {tmp_path}: No space left on device"):
+            in_parts(made(np.random.default_rng(1), 500, "any"), np.random.default_rng(1), tmp_path)
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 500, 501, 3000])

@@ -187,7 +187,7 @@ class Operations:
 
         Raises
         ------
-        OSError
+        InputError
             If there are many, and the disk has no room for them.
         """
         names = dict.fromkeys(("start_ns", "end_ns", *columns))

@@ -74,7 +74,7 @@ class Span:
         return dataclasses.replace(rows, call_start_ns=begins, call_end_ns=ends)
 
     def counters(self, one: Counters) -> Counters:
-        """Return the records that can be; raises OSError as `SortedRows` does.
+        """Return the records that can be; raises `InputError` as `SortedRows` does.
 
         Of the time of what is left out nothing is known, nor of the record behind it, which
         begins there.

@@ -7,12 +7,14 @@ order, each as large as what is worked on at once, and a slice is read out of it
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import weakref
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from lanescope.errors import InputError
 from lanescope.watch.stored import Column, StoredColumn
 
 #: So many rows are sorted at once; fewer stay in memory.
@@ -49,6 +52,19 @@ def scratch_file(folder: Path | None) -> BinaryIO:
     return tempfile.TemporaryFile(dir=folder if writable else None)
 
 
+@contextmanager
+def _writing_beside(folder: Path | None) -> Iterator[None]:
+    """Turn the system's errors into one sentence; raises `InputError`."""
+    try:
+        yield
+    except OSError as error:
+        place = folder or tempfile.gettempdir()
+        raise InputError(
+            f"records cannot be sorted in {place}: {os.strerror(error.errno or errno.EIO)}; "
+            "free some space there, and run 'lanescope report' on the run"
+        ) from error
+
+
 class SortedRows:
     """Takes rows in any order, and returns their columns in the order of one of them.
 
@@ -72,7 +88,7 @@ class SortedRows:
         self._runs: list[_Run] = []
 
     def add(self, columns: Mapping[str, Column]) -> None:
-        """Add rows; raises OSError if the disk is full."""
+        """Add rows; raises `InputError` if there is no room for them."""
         rows = np.empty(columns[self._by].size, self._layout)
         for name in self._layout.names or ():
             rows[name] = columns[name]
@@ -88,7 +104,6 @@ class SortedRows:
             rows = self._sorted()
             return {name: np.ascontiguousarray(rows[name]) for name in names}
         self._write()
-        self._file.flush()
         records = _Merged(self._file, self._layout, self._by, self._runs, self._folder)
         return {
             name: StoredColumn(records, name, 0, records.rows, self._layout[name], SLICE)
@@ -105,12 +120,14 @@ class SortedRows:
         rows = self._sorted()
         if not rows.size:
             return
-        if self._file is None:
-            self._file = scratch_file(self._folder)
+        with _writing_beside(self._folder):
+            if self._file is None:
+                self._file = scratch_file(self._folder)
+            self._file.write(rows.data)
+            self._file.flush()
         begin = self._runs[-1].end if self._runs else 0
         keys = np.append(rows[self._by][::_APART], rows[self._by][-1])
         self._runs.append(_Run(begin, begin + rows.size, keys))
-        self._file.write(rows.data)
 
 
 def _in_order(rows: Column, by: str) -> Column:
