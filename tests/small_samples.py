@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from lanescope.backend.fake import FakeBackend, FakeSession
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.experiment import Copy, Experiment, Submission
 from lanescope.experiment.small import COUNTS, small_experiments, stepped_sizes
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
-from lanescope.measurement.sampling import Plan, measure_all
 
 #: Seconds of a call, and of each piece.
 COSTS = {

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from lanescope.backend.fake import FakeBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import (
     Caches,
@@ -21,7 +22,6 @@ from lanescope.experiment import (
 )
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
-from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.run.run import Manifest, Run, State
 from tests.taruc_plan import MIB, PARTS, paper_machine
 

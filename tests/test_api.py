@@ -42,7 +42,7 @@ def test_public_names():
 
 
 def test_measure_stays_a_function_when_its_package_is_imported():
-    importlib.import_module("lanescope.measurement.sampling")
+    importlib.import_module("lanescope.backend.sampling")
     assert callable(lanescope.measure)
 
 

@@ -20,11 +20,11 @@ import lanescope
 from lanescope import InputError, Memory
 from lanescope.calls import CallError, checked, is_checked, kinds_of
 from lanescope.experiment.cases import CaseOptions
-from lanescope.experiment.sizes import Bytes, Size
 from lanescope.experiment.taruc import Sizes
 from lanescope.kinds import StrPath
 from lanescope.machine import machine_named, save_machine
 from lanescope.run.store import read_run
+from lanescope.units.sizes import Bytes, Size
 
 ROOT = Path(__file__).parent.parent
 #: What a class makes by itself; programs only look at it.

@@ -24,8 +24,8 @@ from lanescope.compression.nvcomp import NvcompCodec, load_nvcomp
 from lanescope.compression.stream import describe
 from lanescope.errors import InputError
 from lanescope.examples.torch_linear import load_torch
-from lanescope.experiment.sizes import parse_size
 from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import parse_size
 
 Call = Callable[[], Any]
 _SEED = 1

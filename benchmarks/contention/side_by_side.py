@@ -26,11 +26,11 @@ from pathlib import Path
 
 import lanescope
 from lanescope import Experiment
-from lanescope.experiment.sizes import parse_size
+from lanescope.backend.sampling import Plan
 from lanescope.experiment.taruc.contention_memory import memory_points
 from lanescope.experiment.taruc.parameters import Contention
-from lanescope.measurement.sampling import Plan
 from lanescope.running import backend_for
+from lanescope.units.sizes import parse_size
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from side_by_side import stream

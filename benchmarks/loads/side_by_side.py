@@ -25,8 +25,8 @@ from pathlib import Path
 
 import lanescope
 from lanescope import Copy, Engine, Experiment, Memory, Operation, Place, Timing
+from lanescope.backend.sampling import Plan
 from lanescope.experiment.access import Access
-from lanescope.measurement.sampling import Plan
 from lanescope.running import backend_for
 
 STRIDE_BYTES = 64

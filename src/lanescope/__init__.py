@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lanescope.api import sms as sms
     from lanescope.api import streams as streams
     from lanescope.api import sweep as sweep
+    from lanescope.backend.sampling import Plan as Plan
     from lanescope.compression.channel import Channel as Channel
     from lanescope.compression.codec import compress as compress
     from lanescope.compression.codec import decompress as decompress
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from lanescope.machine import discover as discover
     from lanescope.machine import load_machine as load_machine
     from lanescope.measurement.result import Result as Result
-    from lanescope.measurement.sampling import Plan as Plan
     from lanescope.run.run import Run as Run
     from lanescope.run.store import read_run as read_run
     from lanescope.studies.taruc import taruc as taruc
@@ -75,7 +75,7 @@ _HOME = {
     "Machine": "machine",
     "discover": "machine",
     "load_machine": "machine",
-    "Plan": "measurement.sampling",
+    "Plan": "backend.sampling",
     "Result": "measurement.result",
     "Run": "run.run",
     "read_run": "run.store",

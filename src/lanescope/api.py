@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from lanescope.backend.base import Backend
+from lanescope.backend.sampling import Plan, measure_one
 from lanescope.experiment import Experiment
 from lanescope.experiment.requirements import (
     require_parts,
@@ -12,7 +13,6 @@ from lanescope.experiment.requirements import (
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
-from lanescope.measurement.sampling import Plan, measure_one
 from lanescope.running import (
     backend_for,
     resolve_machine,

@@ -14,13 +14,13 @@ from pathlib import Path
 from lanescope._version import __version__
 from lanescope.backend.base import Backend
 from lanescope.backend.model import ModelBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import InputError
 from lanescope.experiment import Experiment
 from lanescope.experiment.case import Case
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
-from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.run.folders import new_run_folder
 from lanescope.run.resume import finished_names, run_to_resume
 from lanescope.run.run import Manifest, Run, State

@@ -5,10 +5,10 @@ import pytest
 
 from lanescope.backend import allocation as module
 from lanescope.backend.native import NativeBackend
+from lanescope.backend.sampling import Plan, measure_one
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
 from lanescope.machine import Machine, NumaNode, discover
-from lanescope.measurement.sampling import Plan, measure_one
 from tests.native.test_gpu import GPUS
 
 MIB = 1 << 20

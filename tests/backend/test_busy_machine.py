@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import lanescope
 from lanescope._core import native
-from lanescope.measurement.sampling import PATIENCE_SECONDS
+from lanescope.backend.sampling import PATIENCE_SECONDS
 from tests.patience import PATIENCE_S
 
 CPUS = sorted(os.sched_getaffinity(0))

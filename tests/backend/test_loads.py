@@ -3,12 +3,12 @@ import pytest
 
 from lanescope.backend.loads import LoadSession
 from lanescope.backend.native import NativeBackend
+from lanescope.backend.sampling import Plan, measure_one
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
 from lanescope.experiment.access import Access, Caches
 from lanescope.machine import discover
 from lanescope.measurement.result import Status
-from lanescope.measurement.sampling import Plan, measure_one
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,11 @@ import pytest
 
 from lanescope.backend import model
 from lanescope.backend.model import ModelBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Place, Route
 from lanescope.experiment.limit import limits
 from lanescope.machine import Latencies, machine_named
 from lanescope.measurement.result import Source, Status
-from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.run.store import read_run
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 

@@ -12,13 +12,13 @@ from lanescope.backend.base import ReadsClock
 from lanescope.backend.blocks import BlockSession
 from lanescope.backend.host import HostSession
 from lanescope.backend.native import NativeBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
 from lanescope.experiment.access import Access, Caches, Pattern
 from lanescope.experiment.place import BY_DRIVER
 from lanescope.machine import Gpu, Machine, NumaNode
 from lanescope.measurement.result import Status
-from lanescope.measurement.sampling import Plan, measure_all
 
 CPU = min(os.sched_getaffinity(0))
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lanescope.codec.atomic import write_atomically
 from lanescope.model.transfer.stored import named_parameters, save
-from lanescope.run.atomic import write_atomically
 from lanescope.run.run import State
 from lanescope.run.store import RunWriter
 from tests.report import factory

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from lanescope.backend.fake import FakeSession
+from lanescope.backend.sampling import PATIENCE_SECONDS, Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.measurement.deadline import Deadline
 from lanescope.measurement.result import Source, Status
-from lanescope.measurement.sampling import PATIENCE_SECONDS, Plan, measure_all
 from lanescope.measurement.statistics import MIN_SAMPLES
 from tests.conftest import experiment_of, host_to_gpu
 

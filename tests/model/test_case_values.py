@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from lanescope.backend.fake import FakeBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment.case import Cell, Matrix, Unit
 from lanescope.experiment.experiment import experiment_of
 from lanescope.experiment.patterns import chase
 from lanescope.experiment.place import Memory, Place
 from lanescope.measurement.result import Status, Verdict
-from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.model.case_values import cell_values, sum_of, worst_verdict
 from tests.conftest import gpu_to_host, host_to_gpu
 

@@ -3,11 +3,11 @@
 import pytest
 
 from lanescope._core import native
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Submission
 from lanescope.experiment.small import small_experiments
 from lanescope.machine import discover
-from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.studies.small_maps import small_maps
 from tests.native.test_gpu import GPUS
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from lanescope.backend.fake import FakeBackend
 from lanescope.backend.model import ModelBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment
 from lanescope.experiment.cases import CaseOptions, build_cases, choose
 from lanescope.experiment.catalogue import check_experiments, sweep_experiments
 from lanescope.experiment.limit import limits
-from lanescope.experiment.sizes import doubling_sizes
 from lanescope.machine import (
     Gpu,
     Latencies,
@@ -25,8 +25,8 @@ from lanescope.machine import (
     Switch,
 )
 from lanescope.measurement.result import Result
-from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.run.run import Manifest, Run, State
+from lanescope.units.sizes import doubling_sizes
 
 GIB = 1 << 30
 PCIE5 = PcieLink(5, 16, 5, 16, max_payload_bytes=256, max_read_request_bytes=512)

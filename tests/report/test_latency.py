@@ -7,19 +7,19 @@ from rich.console import Console
 
 from lanescope.backend.fake import FakeBackend
 from lanescope.backend.model import ModelBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Operation
 from lanescope.measurement.result import Status
-from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.model.sweep import sweep_series
 from lanescope.report.conclusion import conclusion, headline_rows
+from lanescope.report.export import run_csv
 from lanescope.report.latency_rows import latency_rows
 from lanescope.report.notebook import results_html, run_html
 from lanescope.report.page import page_html
 from lanescope.report.page_plots import run_charts
 from lanescope.report.path_rows import bandwidth_rows, path_rows
 from lanescope.report.tables import run_tables
-from lanescope.run.export import run_csv
 from lanescope.run.rows import rows_of
 from lanescope.run.store import RunWriter, read_run
 from lanescope.studies.latency import latency_experiments

@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 
 from lanescope.measurement.result import Result
+from lanescope.report.export import run_json
 from lanescope.report.notebook import results_html, run_html
 from lanescope.report.page import page_html
-from lanescope.run.export import run_json
 from lanescope.run.run import Run, State
 from tests.diagnosis import simulator
 from tests.report import factory

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from lanescope.backend.model import ModelBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.exit_codes import ExitCode
 from lanescope.experiment.catalogue import check_experiments
 from lanescope.measurement.result import Result, Source, Status, Verdict
-from lanescope.measurement.sampling import Plan, measure_all
+from lanescope.report.export import run_json
 from lanescope.report.outcome import Word, outcome
 from lanescope.report.page import page_html
 from lanescope.report.tables import run_tables
-from lanescope.run.export import run_json
 from lanescope.run.run import Manifest, Run, State
 from lanescope.run.store import read_run
 from tests.conftest import experiment_of, host_to_gpu

@@ -6,15 +6,15 @@ from dataclasses import replace
 from functools import cache
 
 from lanescope.backend.model import ModelBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.measurement.result import Result
-from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.model.taruc.findings import findings
 from lanescope.report.conclusion import conclusion
+from lanescope.report.export import run_json
 from lanescope.report.page import page_html
 from lanescope.report.tables import run_tables
 from lanescope.report.taruc_charts import taruc_charts
 from lanescope.report.taruc_text import nothing_found, taruc_text
-from lanescope.run.export import run_json
 from lanescope.run.run import Run
 from tests.report import factory
 from tests.report.conftest import Document

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from lanescope.backend.fake import FakeBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
 from lanescope.experiment.access import Access
-from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.report.taruc_text import taruc_text
 from lanescope.report.unmeasured import unmeasured
 from lanescope.run.run import Manifest, Run

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lanescope.backend.fake import FakeBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import (
     Access,
@@ -28,9 +29,8 @@ from lanescope.experiment.cases import CaseOptions, build_cases, choose
 from lanescope.experiment.experiment import needs_host_clock
 from lanescope.experiment.place import HOST_MEMORIES
 from lanescope.measurement.result import LinkEvidence
-from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.model.case_values import case_values
-from lanescope.run.export import run_csv, run_json
+from lanescope.report.export import run_csv, run_json
 from lanescope.run.run import Manifest, State
 from lanescope.run.store import RunWriter, read_run
 from tests.diagnosis.simulator import nvswitched

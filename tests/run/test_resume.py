@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from lanescope.backend.fake import FakeBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import InputError
 from lanescope.experiment.taruc import Parameters
 from lanescope.experiment.taruc.text import parameters_text
 from lanescope.measurement.result import Stop
-from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.run import store
 from lanescope.run.resume import finished_names, run_to_resume
 from lanescope.run.run import Manifest, State

@@ -2,7 +2,7 @@ import re
 from pathlib import Path
 
 from lanescope.backend.model import ModelBackend
-from lanescope.measurement.sampling import Plan, measure_all
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.run.rows import rows_of
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 

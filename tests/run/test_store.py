@@ -12,10 +12,10 @@ import pytest
 
 from lanescope.backend.fake import FakeBackend
 from lanescope.backend.model import ModelBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.measurement.sampling import Plan, measure_all
+from lanescope.report.export import run_csv, run_json
 from lanescope.run import store
-from lanescope.run.export import run_csv, run_json
 from lanescope.run.folders import find_run, new_run_folder
 from lanescope.run.run import SCHEMA_VERSION, Manifest, State
 from lanescope.run.store import RunWriter, read_run

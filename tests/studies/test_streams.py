@@ -7,9 +7,9 @@ from rich.console import Console
 
 from lanescope import api
 from lanescope.backend.fake import FakeBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import InputError
 from lanescope.machine import machine_named
-from lanescope.measurement.sampling import Plan, measure_all
 from lanescope.report.blocks_text import renderables
 from lanescope.studies.streams import Streams
 from tests.report.factory import run_of

@@ -6,9 +6,9 @@ import random
 import numpy as np
 import pytest
 
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.experiment import Copy, Engine, Memory, Place
 from lanescope.measurement.result import Status
-from lanescope.measurement.sampling import Plan, measure_all
 from tests.conftest import experiment_of
 from tests.engines import Engines
 from tests.measurement.test_turns import Backend

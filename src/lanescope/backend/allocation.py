@@ -7,11 +7,11 @@ import resource
 import numpy as np
 
 from lanescope._core import native
-from lanescope.backend.memory import free_bytes
 from lanescope.backend.specs import place_spec
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Experiment, Memory, Operation
 from lanescope.machine import Machine
+from lanescope.machine.free_memory import free_bytes
 from lanescope.measurement.result import FloatArray, LinkEvidence
 
 #: A batch aims at this time, so that a signal is answered and a budget is kept.

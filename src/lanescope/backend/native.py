@@ -15,7 +15,6 @@ from lanescope.backend.events import EventCosts
 from lanescope.backend.host import HostSession
 from lanescope.backend.latency import latency_session
 from lanescope.backend.loads import LoadSession
-from lanescope.backend.memory import available_host_bytes, available_node_bytes
 from lanescope.backend.pieces import PieceSession
 from lanescope.backend.reasons import reason_for
 from lanescope.backend.sessions import GpuSession
@@ -35,6 +34,7 @@ from lanescope.experiment.limit import hops
 from lanescope.experiment.place import BY_DRIVER
 from lanescope.experiment.sm import sm_shapes
 from lanescope.machine import Gpu, LinkKind, Machine
+from lanescope.machine.free_memory import available_host_bytes, available_node_bytes
 from lanescope.measurement.deadline import Deadline
 from lanescope.measurement.result import Source
 

@@ -58,8 +58,8 @@ def measured(task: Task, out: Path | None) -> tuple[ArrayResult, ...]:
         If an array does not come back as it was.
     """
     from lanescope.cli.output import progress_bar
+    from lanescope.codec.atomic import write_atomically, writing_to
     from lanescope.report.compress_json import compress_json
-    from lanescope.run.atomic import write_atomically, writing_to
 
     folder = _new_folder(out)
     results: list[ArrayResult] = []
@@ -111,7 +111,7 @@ def _steps(
 
 
 def _new_folder(out: Path | None) -> Path:
-    from lanescope.run.atomic import writing_to
+    from lanescope.codec.atomic import writing_to
     from lanescope.run.folders import new_run_folder, require_new
 
     folder = out or new_run_folder("compress")

@@ -78,10 +78,10 @@ def model_fit(
 
 
 def _draw(parameters: LinkParameters, measured: Sequence[Measured], folder: Path) -> None:
+    from lanescope.codec.atomic import writing_to
     from lanescope.model.transfer.parameters import Way
     from lanescope.report.chart_files import write_chart
     from lanescope.report.fit_chart import fit_chart
-    from lanescope.run.atomic import writing_to
 
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)

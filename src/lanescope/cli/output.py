@@ -156,7 +156,7 @@ def print_run(
 ) -> None:
     """Print a run in the requested format."""
     if json or csv:
-        from lanescope.run.export import run_csv, run_json
+        from lanescope.report.export import run_csv, run_json
 
         print(run_json(run, strict=strict) if json else run_csv(run), end="\n" if json else "")
         return
@@ -175,7 +175,7 @@ def write_text(path: Path, text: str) -> None:
     InputError
         If it cannot be written.
     """
-    from lanescope.run.atomic import write_atomically
+    from lanescope.codec.atomic import write_atomically
 
     try:
         write_atomically(path, text.encode())

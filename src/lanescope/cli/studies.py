@@ -45,7 +45,7 @@ from lanescope.cli.options import (
 from lanescope.studies.registry import STUDIES, study_named
 
 if TYPE_CHECKING:
-    from lanescope.measurement.sampling import Plan
+    from lanescope.backend.sampling import Plan
     from lanescope.run.run import Run
     from lanescope.studies.study import Argument, Option, Study
 

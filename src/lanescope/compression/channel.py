@@ -28,7 +28,7 @@ from lanescope.compression.transfers import (
     require_patience,
 )
 from lanescope.errors import InputError, LanescopeError
-from lanescope.experiment.sizes import Size, size_of
+from lanescope.units.sizes import Size, size_of
 
 HOST = "host"
 AUTO = "auto"

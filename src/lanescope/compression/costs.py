@@ -17,8 +17,8 @@ from math import inf
 
 from lanescope.calls import checked
 from lanescope.errors import InputError
-from lanescope.experiment.sizes import Bytes
 from lanescope.units.bandwidth import bytes_a_second, transfer_seconds
+from lanescope.units.sizes import Bytes
 
 #: Compressing shall save so much time at least that a small error does not make it a loss.
 MARGIN = 0.95

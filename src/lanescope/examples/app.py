@@ -21,7 +21,7 @@ import typer
 from lanescope.errors import InputError, LanescopeError
 from lanescope.examples.grid import grid
 from lanescope.examples.lu import lu
-from lanescope.experiment.sizes import parse_size
+from lanescope.units.sizes import parse_size
 
 if TYPE_CHECKING:
     from lanescope._core import native

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from lanescope.calls import checked
 from lanescope.errors import InputError
-from lanescope.experiment.sizes import Bytes
+from lanescope.units.sizes import Bytes
 
 
 class Pattern(StrEnum):

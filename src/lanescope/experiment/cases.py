@@ -15,8 +15,8 @@ from lanescope.experiment.experiment import Experiment
 from lanescope.experiment.notation import DEFAULT_BYTES
 from lanescope.experiment.patterns import Patterns, usable, why_no_pairs, why_unusable
 from lanescope.experiment.place import HOST_MEMORIES, UNPINNED, Memory
-from lanescope.experiment.sizes import Bytes
 from lanescope.machine import Machine
+from lanescope.units.sizes import Bytes
 
 Build = Callable[[Patterns], tuple[Matrix, ...]]
 

@@ -13,8 +13,8 @@ from lanescope.experiment.operation import ARRAYS
 from lanescope.experiment.operation import Operation as Operation
 from lanescope.experiment.place import UNPINNED, Place
 from lanescope.experiment.route import Route
-from lanescope.experiment.sizes import Bytes
 from lanescope.experiment.submission import Submission
+from lanescope.units.sizes import Bytes
 
 #: Three chunks must fit into the shared memory of an SM.
 LARGEST_CHUNK_BYTES = 64 << 10

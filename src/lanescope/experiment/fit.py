@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lanescope.experiment.experiment import Experiment
-from lanescope.experiment.sizes import binary_text, size_text
+from lanescope.units.sizes import binary_text, size_text
 
 #: Buffers of this size always fit.
 _SMALLEST_BYTES = 1 << 20

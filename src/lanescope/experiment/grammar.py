@@ -28,8 +28,8 @@ from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine
 from lanescope.experiment.notation import AUTOMATIC, DEFAULT_BYTES, usual_memory
 from lanescope.experiment.place import HOST_MEMORIES, Memory, Place
-from lanescope.experiment.sizes import parse_size
 from lanescope.machine import Machine
+from lanescope.units.sizes import parse_size
 
 #: Of a long text a sentence shows so many characters, those around what is wrong.
 _SHOWN = 160

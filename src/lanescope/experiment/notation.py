@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from lanescope.experiment.copy import Copy, Engine, Operation
 from lanescope.experiment.place import Memory, Place
-from lanescope.experiment.sizes import exact_size_text
+from lanescope.units.sizes import exact_size_text
 
 #: Of a copy that names no size: enough to fill any link.
 DEFAULT_BYTES = 512 << 20

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from lanescope.errors import InputError, MissingPartError
 from lanescope.experiment.experiment import Experiment
 from lanescope.experiment.fit import needed_bytes
-from lanescope.experiment.sizes import binary_text, size_text
 from lanescope.machine import Gpu, Machine
+from lanescope.units.sizes import binary_text, size_text
 
 
 def require_parts(machine: Machine, experiment: Experiment) -> None:
@@ -56,7 +56,7 @@ def largest_sweep_bytes(machine: Machine, gpus: Sequence[Gpu]) -> int:
     if machine.described:
         sizes += [node.memory_bytes // 4 for node in machine.nodes if node.memory_bytes]
     else:
-        from lanescope.backend.memory import available_host_bytes
+        from lanescope.machine.free_memory import available_host_bytes
 
         sizes += [(available_host_bytes() or sizes[0] * 4) // 4]
     return min(sizes)

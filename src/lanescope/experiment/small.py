@@ -8,9 +8,9 @@ from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine
 from lanescope.experiment.experiment import Experiment, Timing
 from lanescope.experiment.place import Memory, Place
-from lanescope.experiment.sizes import size_text
 from lanescope.experiment.submission import Submission
 from lanescope.machine import Gpu, Machine
+from lanescope.units.sizes import size_text
 
 #: What the experiments of a map are called, in front.
 PREFIX = "small/"

@@ -12,13 +12,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from lanescope.codec.atomic import write_atomically
 from lanescope.codec.fields import FieldError, build, shown
 from lanescope.codec.files import parse_toml, read_text
 from lanescope.codec.lines import line_of
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine.machine import Link, LinkKind, Machine
-from lanescope.run.atomic import write_atomically
 
 _HEADER = """\
 # A lanescope machine file. Units stand in the names: _bytes, _gbs (1e9 bytes a

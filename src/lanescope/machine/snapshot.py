@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lanescope.codec.atomic import write_atomically
 from lanescope.codec.fields import build
 from lanescope.codec.files import fields_of, read_json, read_text
 from lanescope.machine import sysfs
 from lanescope.machine.nvml import Nvml
 from lanescope.machine.recorded import require_sound
-from lanescope.run.atomic import write_atomically
 
 _XML = "hwloc.xml"
 _JSON = "snapshot.json"

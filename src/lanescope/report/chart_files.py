@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lanescope.codec.atomic import write_atomically
 from lanescope.document.chart import AnyChart, subtitle
 from lanescope.errors import InputError
 from lanescope.report.html import text
 from lanescope.report.taruc_charts import taruc_charts
 from lanescope.report.vega import specification, theme
-from lanescope.run.atomic import write_atomically
 from lanescope.run.run import Run
 
 FORMATS = ("png", "svg")

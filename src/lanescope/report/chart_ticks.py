@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from math import ceil, floor, isfinite, log2, log10
 
 from lanescope.document.chart import Axis, Chart
-from lanescope.experiment.sizes import is_decimal
 from lanescope.report.format import bytes_text, seconds_text
+from lanescope.units.sizes import is_decimal
 
 _MOST_TICKS = 10
 _FEW_DECADES = 2

@@ -6,7 +6,7 @@ missing number never looks like a zero.
 
 from __future__ import annotations
 
-from lanescope.experiment.sizes import binary_text, size_text
+from lanescope.units.sizes import binary_text, size_text
 
 #: What stands in place of a number that is not known.
 MISSING = "–"

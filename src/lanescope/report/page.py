@@ -13,6 +13,7 @@ from lanescope.model.sweep import sweep_series
 from lanescope.model.taruc import plain_results
 from lanescope.report.blocks_html import blocks_html, charts_of
 from lanescope.report.conclusion import headline_rows, state_sentence
+from lanescope.report.export import run_csv
 from lanescope.report.format import count_text
 from lanescope.report.html import section, text
 from lanescope.report.machine_blocks import machine_blocks
@@ -38,7 +39,6 @@ from lanescope.report.run_blocks import (
 from lanescope.report.small_chart import small_chart
 from lanescope.report.topology_svg import topology_svg
 from lanescope.report.unmeasured import unmeasured
-from lanescope.run.export import run_csv
 from lanescope.run.run import Run
 from lanescope.studies.registry import study_named
 from lanescope.studies.small_maps import small_maps

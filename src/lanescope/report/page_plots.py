@@ -11,6 +11,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from lanescope.codec.atomic import write_atomically
 from lanescope.codec.opening import open_file
 from lanescope.document.chart import AnyChart, subtitle
 from lanescope.errors import InputError
@@ -21,7 +22,6 @@ from lanescope.report.page_frame import page_file
 from lanescope.report.path_rows import PathRow
 from lanescope.report.sweep_chart import bandwidth_chart, time_chart
 from lanescope.report.vega import height, specification, theme
-from lanescope.run.atomic import write_atomically
 
 MISSING_VEGA = (
     "Plots are left out because vl-convert-python is not installed (pip install vl-convert-python)."

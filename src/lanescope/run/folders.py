@@ -7,8 +7,8 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
+from lanescope.codec.atomic import writing_to
 from lanescope.errors import InputError
-from lanescope.run.atomic import writing_to
 
 #: Files of runs that are no table of results, and what reads them.
 _READ_BY = {

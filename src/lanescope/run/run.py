@@ -100,7 +100,7 @@ class Run:
 
     def to_json(self) -> str:
         """Return everything of the run as JSON; docs/run-folder.md says what is in it."""
-        from lanescope.run.export import run_json
+        from lanescope.report.export import run_json
 
         return run_json(self)
 
@@ -141,8 +141,8 @@ class Run:
         InputError
             If it cannot be written, or the run has no folder and no path is given.
         """
+        from lanescope.codec.atomic import write_atomically
         from lanescope.report.page import page_html
-        from lanescope.run.atomic import write_atomically
 
         if path is None and self.folder is None:
             raise InputError("this run is not stored; give a path for its page")

@@ -27,18 +27,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from lanescope.codec.files import fields_of
-from lanescope.experiment.taruc.suite import SUITE
-from lanescope.kinds import StrPath
-from lanescope.machine.files import dumps_machine
-from lanescope.measurement.result import Result, Source
-from lanescope.run.atomic import (
+from lanescope.codec.atomic import (
     PART,
     replace_when_written,
     sync_folder,
     write_atomically,
     writing_to,
 )
+from lanescope.codec.files import fields_of
+from lanescope.experiment.taruc.suite import SUITE
+from lanescope.kinds import StrPath
+from lanescope.machine.files import dumps_machine
+from lanescope.measurement.result import Result, Source
 from lanescope.run.decode import read_results, require_whole_cases
 from lanescope.run.folders import require_new
 from lanescope.run.lock import lock_folder

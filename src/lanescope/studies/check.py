@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from lanescope.backend.sampling import Plan
 from lanescope.calls import checked
 from lanescope.errors import InputError
 from lanescope.experiment.catalogue import CHECK_BYTES, select_cases
 from lanescope.experiment.requirements import require_fits
-from lanescope.experiment.sizes import Size, size_of
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
-from lanescope.measurement.sampling import Plan
 from lanescope.running import machine_differences
 from lanescope.studies.options import MOST_PARTS, size_option
 from lanescope.studies.study import Argument, Option, Study, Work
+from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Value, Whole
 
 

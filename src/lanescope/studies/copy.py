@@ -17,11 +17,11 @@ from lanescope.experiment.experiment import experiment_of
 from lanescope.experiment.grammar import parse_copies
 from lanescope.experiment.notation import DEFAULT_BYTES
 from lanescope.experiment.requirements import require_room
-from lanescope.experiment.sizes import Size, size_of
 from lanescope.experiment.sm import sm_shapes
 from lanescope.machine import Machine
 from lanescope.studies.options import size_option
 from lanescope.studies.study import Argument, Study, Work
+from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import quoted
 
 

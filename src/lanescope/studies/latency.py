@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from lanescope.backend.sampling import Plan
 from lanescope.calls import checked
 from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine, Operation
@@ -14,7 +15,6 @@ from lanescope.experiment.patterns import CHASE_BYTES, reach_each_other
 from lanescope.experiment.place import Memory, Place
 from lanescope.experiment.requirements import chosen_gpus, missing_part
 from lanescope.machine import Gpu, Machine, NumaNode
-from lanescope.measurement.sampling import Plan
 from lanescope.studies.options import gpu_option
 from lanescope.studies.study import Study, Work
 

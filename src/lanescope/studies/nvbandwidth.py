@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from lanescope.backend.memory import free_bytes
+from lanescope.backend.sampling import Plan
 from lanescope.calls import checked
 from lanescope.experiment.cases import CaseOptions, build_cases, choose
 from lanescope.experiment.fit import fitting_size
 from lanescope.experiment.notation import DEFAULT_BYTES
 from lanescope.experiment.requirements import missing_part, require_fits
 from lanescope.machine import Machine
-from lanescope.measurement.sampling import Plan
+from lanescope.machine.free_memory import free_bytes
 from lanescope.studies.study import Study, Work
 
 

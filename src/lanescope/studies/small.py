@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from lanescope.backend.sampling import Plan
 from lanescope.calls import checked
 from lanescope.document.blocks import (
     Bullets,
@@ -21,7 +22,6 @@ from lanescope.document.blocks import (
 )
 from lanescope.experiment import Submission
 from lanescope.experiment.requirements import chosen_gpus, missing_part
-from lanescope.experiment.sizes import Size, size_of
 from lanescope.experiment.small import (
     COUNTS,
     LARGEST_BYTES,
@@ -31,13 +31,13 @@ from lanescope.experiment.small import (
     stepped_sizes,
 )
 from lanescope.machine import Machine
-from lanescope.measurement.sampling import Plan
 from lanescope.report.format import count_text
 from lanescope.run.run import Run
 from lanescope.studies.options import gpu_option, size_option
 from lanescope.studies.small_maps import SmallMap, small_maps
 from lanescope.studies.small_text import EXPLANATION, cell_lines, map_sentences, small_conclusion
 from lanescope.studies.study import Option, Study, Work
+from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Numbers, OneOf
 
 

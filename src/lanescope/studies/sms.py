@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from lanescope.backend.sampling import Plan
 from lanescope.calls import checked
 from lanescope.document.blocks import (
     Bullets,
@@ -28,16 +29,15 @@ from lanescope.experiment.operation import Operation
 from lanescope.experiment.patterns import reach_each_other
 from lanescope.experiment.place import Memory, Place
 from lanescope.experiment.requirements import chosen_gpus, missing_part
-from lanescope.experiment.sizes import Size, size_of
 from lanescope.experiment.sm import KIB, LOADS, has_bulk_copies
 from lanescope.machine import Gpu, Machine
 from lanescope.measurement.result import CopyResult, Result, Source
-from lanescope.measurement.sampling import Plan
 from lanescope.report.format import bytes_text, count_text, gbs_text, percent_text
 from lanescope.run.run import Run
 from lanescope.studies.options import gpu_option, size_option
 from lanescope.studies.study import Study, Work
 from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import Size, size_of
 
 #: Few SMs fill a PCIe link, so that these lie close together at the lower end.
 _HOST_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 32)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from lanescope.backend.sampling import Plan
 from lanescope.calls import checked
 from lanescope.document.blocks import Cell, Column, Group, Kind, Section, Table
 from lanescope.errors import InputError
@@ -14,14 +15,13 @@ from lanescope.experiment.copy import Copy, Engine
 from lanescope.experiment.experiment import Experiment, experiment_of
 from lanescope.experiment.place import Memory, Place
 from lanescope.experiment.requirements import chosen_gpus, require_fits
-from lanescope.experiment.sizes import Size, size_of
 from lanescope.machine import Gpu, Machine
 from lanescope.measurement.result import Result
-from lanescope.measurement.sampling import Plan
 from lanescope.report.format import count_text
 from lanescope.run.run import Run
 from lanescope.studies.options import MOST_PARTS, gpu_option, size_option
 from lanescope.studies.study import Option, Study, Work
+from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Numbers
 
 #: Share of the best that counts as all of it.

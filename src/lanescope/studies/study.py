@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Protocol
 
+from lanescope.backend.sampling import Plan
 from lanescope.document.blocks import Section
 from lanescope.experiment import Experiment
 from lanescope.experiment.case import Case
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
-from lanescope.measurement.sampling import Plan
 from lanescope.run.run import Run
 from lanescope.running import Progress, Setup, Stage, resolve_machine, run_stages
 from lanescope.units.values import Value

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from lanescope.backend.sampling import Plan
 from lanescope.calls import checked
 from lanescope.errors import InputError
 from lanescope.experiment.catalogue import sweep_experiments
 from lanescope.experiment.place import Memory
 from lanescope.experiment.requirements import chosen_gpus, largest_sweep_bytes, require_fits
-from lanescope.experiment.sizes import Size, doubling_sizes, size_of, size_text
 from lanescope.machine import Machine
-from lanescope.measurement.sampling import Plan
 from lanescope.studies.options import gpu_option, size_option
 from lanescope.studies.study import Option, Study, Work
+from lanescope.units.sizes import Size, doubling_sizes, size_of, size_text
 from lanescope.units.values import OneOf
 
 _MEMORIES = (Memory.PINNED, Memory.PAGEABLE)

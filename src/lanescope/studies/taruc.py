@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
-from lanescope.backend.memory import free_bytes
+from lanescope.backend.sampling import Plan
 from lanescope.calls import checked, shown
 from lanescope.codec.fields import FieldError
 from lanescope.errors import InputError
 from lanescope.experiment import Caches, Memory, Pattern
 from lanescope.experiment.requirements import missing_part
-from lanescope.experiment.sizes import Size, size_of, size_text
 from lanescope.experiment.taruc import (
     Benchmark,
     Only,
@@ -30,11 +29,12 @@ from lanescope.experiment.taruc.suite import SUITE, machine_notes
 from lanescope.experiment.taruc.text import parameters_text
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
-from lanescope.measurement.sampling import Plan
+from lanescope.machine.free_memory import free_bytes
 from lanescope.run.run import Run
 from lanescope.running import Progress
 from lanescope.studies.options import MOST_PARTS, size_option
 from lanescope.studies.study import Option, Study, Work, run_study
+from lanescope.units.sizes import Size, size_of, size_text
 from lanescope.units.values import OneOf, Whole
 
 #: Points are many, and each is known well enough soon.

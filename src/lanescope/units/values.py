@@ -126,7 +126,7 @@ class Size(Value):
 
     def read(self, text: str) -> int:
         """Return the bytes."""
-        from lanescope.experiment.sizes import parse_size, size_text
+        from lanescope.units.sizes import parse_size, size_text
 
         if self.zero and re.fullmatch(r"\s*0\s*([KMGT]?i?B)?\s*", text, re.IGNORECASE):
             return 0
@@ -164,7 +164,7 @@ class Duration(Value):
 
     def read(self, text: str) -> int:
         """Return them."""
-        from lanescope.measurement.durations import parse_ns
+        from lanescope.units.durations import parse_ns
 
         if self.zero and re.fullmatch(r"\s*0\s*(ns|us|µs|ms|s)?\s*", text):
             return 0

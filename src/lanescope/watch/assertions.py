@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lanescope.errors import InputError
-from lanescope.experiment.sizes import parse_size
 from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import parse_size
 from lanescope.watch.limits import WAYS
 from lanescope.watch.nvlink import NVLINK_WAYS
 from lanescope.watch.summary import Summary, WaySummary

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.experiment.sizes import binary_text
+from lanescope.units.sizes import binary_text
 from lanescope.watch.codes import BoolArray, FloatArray, IntArray
 from lanescope.watch.timeline import Counters
 

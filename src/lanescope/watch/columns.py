@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 
+from lanescope.codec.atomic import replace_when_written, write_atomically
 from lanescope.codec.fields import PositiveInt, decode
 from lanescope.codec.files import fields_of, read_json, reading
 from lanescope.codec.tables import metadata_of, open_table, require_short
 from lanescope.errors import InputError
-from lanescope.run.atomic import replace_when_written, write_atomically
 from lanescope.watch.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
 from lanescope.watch.operations import COLUMNS, Operations, impossible
 from lanescope.watch.operations import RANGES as OPERATION_RANGES

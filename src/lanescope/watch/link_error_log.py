@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import build
 from lanescope.codec.files import fields_of, read_json, require_version
 from lanescope.machine import Machine
 from lanescope.machine.nvml import Nvml
-from lanescope.run.atomic import write_atomically, writing_to
 from lanescope.watch.link_errors import LinkErrors, risen
 from lanescope.watch.nvlink import nvlinked
 

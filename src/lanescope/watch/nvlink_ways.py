@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lanescope.experiment.sizes import binary_text
 from lanescope.machine import Machine
+from lanescope.units.sizes import binary_text
 from lanescope.watch.best import best_counters
 from lanescope.watch.codes import BoolArray, Direction
 from lanescope.watch.limits import Ceilings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lanescope.experiment.sizes import binary_text
+from lanescope.units.sizes import binary_text
 from lanescope.watch.probed_way import ProbedWay
 
 

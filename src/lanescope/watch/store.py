@@ -27,11 +27,11 @@ import json
 import shutil
 from pathlib import Path
 
+from lanescope.codec.atomic import sync_folder, write_atomically, writing_to
 from lanescope.codec.fields import shown
 from lanescope.codec.files import reading
 from lanescope.errors import InputError
 from lanescope.machine.files import dumps_machine
-from lanescope.run.atomic import sync_folder, write_atomically, writing_to
 from lanescope.run.folders import require_new
 from lanescope.run.lock import lock_folder
 from lanescope.run.manifest import MACHINE, MANIFEST, read_manifest, verb_of

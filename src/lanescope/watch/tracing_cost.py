@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import FieldError, Signed, build
 from lanescope.codec.files import read_json
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.run.atomic import write_atomically, writing_to
 from lanescope.run.folders import default_runs_folder
 from lanescope.watch.sources.trace import DEFAULT_KINDS, TraceSource
 

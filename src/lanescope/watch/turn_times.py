@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import FieldError, Positive, build
 from lanescope.codec.files import fields_of, read_json
 from lanescope.measurement.statistics import median_interval
-from lanescope.run.atomic import write_atomically, writing_to
 
 TURNS = "turns.json"
 #: With fewer turns their whole range is no 95 % interval of the median.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.experiment.sizes import binary_text
+from lanescope.units.sizes import binary_text
 from lanescope.watch.codes import LATEST_NS, Direction, FloatArray, IntArray
 from lanescope.watch.intervals import union
 from lanescope.watch.operations import Operations

@@ -13,11 +13,11 @@ from lanescope.codec.fields import FieldError, build
 from lanescope.codec.files import parse_toml, read_text
 from lanescope.codec.lines import line_of
 from lanescope.errors import InputError
-from lanescope.experiment.sizes import parse_size
 from lanescope.experiment.taruc.infile import parse_in_file
 from lanescope.experiment.taruc.names import SECTIONS, named, normalised
 from lanescope.experiment.taruc.parameters import Parameters, require_sound
 from lanescope.experiment.taruc.text import parameters_text
+from lanescope.units.sizes import parse_size
 
 #: The suite that runs when nobody names a file.
 DEFAULT = "default"

@@ -8,12 +8,12 @@ from lanescope.experiment.access import Access
 from lanescope.experiment.copy import Copy, Engine, Operation
 from lanescope.experiment.experiment import Experiment, Timing
 from lanescope.experiment.place import Memory, Place
-from lanescope.experiment.sizes import size_text
 from lanescope.experiment.taruc import axes
 from lanescope.experiment.taruc.axes import EVERYTHING, Only
 from lanescope.experiment.taruc.parameters import WORD_BYTES, Nurma, Parameters
 from lanescope.experiment.taruc.room import Planned, fitting, memory_of
 from lanescope.machine import Machine, NumaNode
+from lanescope.units.sizes import size_text
 
 PREFIX = "nurma"
 _OPERATIONS = (Operation.CHASE, Operation.CHASE_RANDOM, Operation.GATHER)

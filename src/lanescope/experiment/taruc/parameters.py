@@ -11,7 +11,7 @@ from typing import Any
 
 from lanescope.calls import checked
 from lanescope.codec.fields import FieldError
-from lanescope.experiment.sizes import Bytes
+from lanescope.units.sizes import Bytes
 
 WORD_BYTES = 8
 #: Beyond, neighbouring sizes differ by a few per cent.

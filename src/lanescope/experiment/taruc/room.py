@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lanescope.experiment.experiment import Experiment
 from lanescope.experiment.footprint import taken_bytes
-from lanescope.experiment.sizes import binary_text
 from lanescope.machine import Machine
+from lanescope.units.sizes import binary_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lanescope.experiment.sizes import size_text
 from lanescope.measurement.words import time_text
 from lanescope.model.overlap.errors import error_share
 from lanescope.model.overlap.forms import second_engine_helps
@@ -11,6 +10,7 @@ from lanescope.model.overlap.predictor import Prediction
 from lanescope.model.overlap.rank import Ranking
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.parameters import LinkParameters, Origin
+from lanescope.units.sizes import size_text
 
 #: What more streams have to gain to be worth it.
 _NEARLY = 0.01

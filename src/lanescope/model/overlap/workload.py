@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lanescope.calls import checked
-from lanescope.experiment.sizes import Bytes
+from lanescope.units.sizes import Bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from lanescope.document.finding import Finding
 from lanescope.experiment import Memory, Route
-from lanescope.experiment.sizes import size_text
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.measurement.words import rate_text
 from lanescope.model.taruc.compare import Comparison, comparisons
@@ -16,6 +15,7 @@ from lanescope.model.taruc.finding import finding, how_many, worst
 from lanescope.model.taruc.points import Series, Setting
 from lanescope.model.taruc.suite import Suite
 from lanescope.model.taruc.words import field_text, percent
+from lanescope.units.sizes import size_text
 
 #: Waiting for each copy is compared at this size: a small one is all call, a large one none.
 _CALL_BYTES = 128 << 10

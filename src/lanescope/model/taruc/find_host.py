@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from lanescope.document.finding import Finding
 from lanescope.experiment import Memory, Pattern
-from lanescope.experiment.sizes import size_text
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.measurement.words import rate_text
 from lanescope.model.taruc.compare import Comparison, comparisons, points_differ
@@ -17,6 +16,7 @@ from lanescope.model.taruc.finding import finding, how_many, listed, worst
 from lanescope.model.taruc.points import Point, Series
 from lanescope.model.taruc.suite import Suite
 from lanescope.model.taruc.words import field_text, percent
+from lanescope.units.sizes import size_text
 
 #: A fall of the bandwidth by less than this is no step out of a cache.
 _STEP = 0.15

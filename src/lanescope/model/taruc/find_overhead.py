@@ -7,7 +7,6 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from lanescope.document.finding import Finding
 from lanescope.experiment import Memory, Operation
-from lanescope.experiment.sizes import size_text
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.measurement.words import time_text
 from lanescope.model.taruc.compare import Comparison, comparisons, points_differ
@@ -15,6 +14,7 @@ from lanescope.model.taruc.finding import finding, how_many, worst
 from lanescope.model.taruc.points import Series
 from lanescope.model.taruc.suite import Suite
 from lanescope.model.taruc.words import percent, times_text
+from lanescope.units.sizes import size_text
 
 #: Kinds of memory are compared at this size: large enough that pages count.
 _COMPARED_BYTES = 128 << 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from lanescope.experiment import Operation
-from lanescope.experiment.sizes import size_text
 from lanescope.measurement.words import three_digits
+from lanescope.units.sizes import size_text
 
 _OPERATIONS = {
     Operation.ALLOCATE: "allocation",

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 
+from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import build
 from lanescope.codec.files import fields_of, read_json
 from lanescope.errors import InputError
@@ -26,7 +27,6 @@ from lanescope.model.transfer.parameters import LinkParameters
 from lanescope.model.transfer.samples import FILE as SAMPLES
 from lanescope.model.transfer.samples import Measured, read_measured, write_measured
 from lanescope.model.transfer.stored import dumps, link_text, machine_key, parse
-from lanescope.run.atomic import write_atomically, writing_to
 from lanescope.run.folders import require_new
 
 FACTS = "fit.json"

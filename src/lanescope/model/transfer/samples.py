@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from lanescope.codec.atomic import replace_when_written
 from lanescope.codec.fields import FieldError, Positive, build
 from lanescope.codec.files import fields_of
 from lanescope.codec.tables import read_rows
@@ -17,7 +18,6 @@ from lanescope.measurement.result import FloatArray
 from lanescope.measurement.statistics import median_interval
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.points import Point
-from lanescope.run.atomic import replace_when_written
 
 if TYPE_CHECKING:
     import pyarrow as pa

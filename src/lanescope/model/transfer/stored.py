@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from lanescope.calls import checked
+from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import FieldError, build
 from lanescope.codec.files import fields_of, parse_json, read_text, require_version
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine.machine import LinkKind, Machine
 from lanescope.model.transfer.parameters import LinkParameters
-from lanescope.run.atomic import write_atomically, writing_to
 from lanescope.run.folders import default_runs_folder
 
 #: The name of such a file in a run folder, and of the one that is kept among the runs.

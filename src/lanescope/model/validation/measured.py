@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import FieldError, build, shown
 from lanescope.codec.files import fields_of, read_json, require_version
 from lanescope.errors import InputError
@@ -25,7 +26,6 @@ from lanescope.model.transfer.parameters import LinkParameters
 from lanescope.model.transfer.samples import median_of
 from lanescope.model.transfer.settling import SETTLED
 from lanescope.model.validation.cases import case_name
-from lanescope.run.atomic import write_atomically, writing_to
 from lanescope.run.folders import default_runs_folder
 
 #: The file's name in a run folder.

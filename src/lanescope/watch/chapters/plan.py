@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lanescope.errors import InputError
-from lanescope.experiment.sizes import parse_size, size_text
+from lanescope.units.sizes import parse_size, size_text
 
 #: Of each vector, as in chapter 4.4.1.
 SIZES = ("25MB", "50MB", "100MB", "200MB", "400MB")

@@ -20,11 +20,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import FieldError, Moment, build
 from lanescope.codec.files import fields_of, read_json
 from lanescope.machine import Machine
 from lanescope.machine.files import dumps_machine
-from lanescope.run.atomic import write_atomically, writing_to
 from lanescope.run.folders import require_new
 from lanescope.run.manifest import MACHINE, MANIFEST, read_manifest, verb_of
 from lanescope.run.run import SCHEMA_VERSION, State

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lanescope.experiment.sizes import binary_text
 from lanescope.measurement.words import rate_text, time_text
+from lanescope.units.sizes import binary_text
 from lanescope.watch.chapters.plan import Way
 from lanescope.watch.chapters.quantity import Quantity
 from lanescope.watch.chapters.told import ProgramTold, Sentences, SourceTold, StepTold, Told

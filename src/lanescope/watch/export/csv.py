@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from lanescope.codec.atomic import replace_when_written, writing_to
 from lanescope.codec.cells import safe_cells
-from lanescope.run.atomic import replace_when_written, writing_to
 from lanescope.units.bandwidth import bandwidths_gbs
 from lanescope.watch.codes import (
     HOST_DEVICE,

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from lanescope.run.atomic import replace_when_written
+from lanescope.codec.atomic import replace_when_written
 from lanescope.watch.codes import UNKNOWN_THREAD, IntArray
 from lanescope.watch.export.packets import Writer, builder_class
 from lanescope.watch.export.range_slices import write_ranges

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from lanescope._core import native
+from lanescope.codec.atomic import write_atomically
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
-from lanescope.run.atomic import write_atomically
 from lanescope.watch.counter_spool import sidecar_of
 from lanescope.watch.sources.base import Availability, SourceReport
 from lanescope.watch.sources.refusals import refusal

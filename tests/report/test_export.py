@@ -7,8 +7,8 @@ import pytest
 
 from lanescope.diagnosis import diagnose
 from lanescope.model.case_values import cell_values
+from lanescope.report.export import run_csv, run_json
 from lanescope.report.page import page_html
-from lanescope.run.export import run_csv, run_json
 from tests.diagnosis import simulator
 from tests.report import factory
 from tests.run.test_rows import DOCUMENT

@@ -3,8 +3,8 @@ import doctest
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.experiment import sizes
-from lanescope.experiment.sizes import doubling_sizes, is_decimal, parse_size, size_text
+from lanescope.units import sizes
+from lanescope.units.sizes import doubling_sizes, is_decimal, parse_size, size_text
 
 
 @pytest.mark.parametrize(

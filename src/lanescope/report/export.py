@@ -11,8 +11,8 @@ from typing import Any
 from lanescope.codec.cells import safe_cells
 from lanescope.diagnosis import diagnose
 from lanescope.model.taruc.findings import findings
+from lanescope.report.case_json import cases_json
 from lanescope.report.outcome import outcome
-from lanescope.run.case_json import cases_json
 from lanescope.run.rows import rows_of
 from lanescope.run.run import Run
 

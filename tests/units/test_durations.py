@@ -1,7 +1,7 @@
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.measurement.durations import parse_ns, parse_seconds
+from lanescope.units.durations import parse_ns, parse_seconds
 
 
 @pytest.mark.parametrize(

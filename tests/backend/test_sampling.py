@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from lanescope.backend.fake import FakeBackend
+from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.measurement.result import LinkEvidence, Status
-from lanescope.measurement.sampling import Plan, measure_all
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 
 TEN_MS = 512 * 2**20 / 55e9
