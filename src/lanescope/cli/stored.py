@@ -121,7 +121,7 @@ def rm(
     older: Annotated[
         int | None,
         option(
-            Duration("--older-than", 0, 36_500 * _DAY_NS, "up to 100 years"),
+            Duration("--older-than", 0, 3_650 * _DAY_NS, "up to 10 years"),
             metavar="TIME",
             help="Only runs that began longer ago, such as 30d.",
         ),

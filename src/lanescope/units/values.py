@@ -50,8 +50,9 @@ class Value:
 
     def read(self, text: str) -> Any:
         """Return the value of a text."""
-        if not text or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(text).parts):
-            self.refuse(text, f"a name of at most {LONGEST_NAME} bytes")
+        too_long = any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(text).parts)
+        if not text or min(text) < " " or too_long:
+            self.refuse(text, f"a name of at most {LONGEST_NAME} bytes, with no control character")
         return text
 
     def refuse(self, text: str, wanted: str) -> NoReturn:
