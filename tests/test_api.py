@@ -111,7 +111,7 @@ def test_bad_arguments():
     with pytest.raises(InputError, match="no GPU 7"):
         lanescope.sweep("h200-x2", gpus=[7])
     bare = lanescope.Machine("bare", nodes=lanescope.discover().nodes, described=True)
-    with pytest.raises(InputError, match="no GPU to sweep"):
+    with pytest.raises(InputError, match="no GPU to measure"):
         lanescope.sweep(bare)
     with pytest.raises(InputError, match="1 B or more"):
         Copy(Place("h0", Memory.PINNED), Place("g0", Memory.DEVICE), 0, Engine.CE)
@@ -161,7 +161,7 @@ def test_experiments_that_no_clock_can_time():
         Experiment("x", "x", (Copy(host, gpu, 64, Engine.CE),))
 
 
-def test_a_run_is_told_in_two_lines_and_gives_its_rows(tmp_path):
+def test_a_run_has_a_repr_of_two_lines_and_gives_its_rows(tmp_path):
     run = lanescope.check("h200-x2", cases=["h2d/*"])
     first, second = repr(run).splitlines()
     assert first.startswith("<Run: check of h200-x2, complete, 2 results, in ")

@@ -107,18 +107,12 @@ class Stage:
     plan: Plan
 
 
-def run_experiments(
-    machine: Machine, experiments: Sequence[Experiment], plan: Plan, setup: Setup
-) -> Run:
+def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
     """Measure experiments one after the other and store each result at once.
 
-    When interrupted, the run is closed as such before the interruption goes its way.
+    What comes `then` takes the last plan. When interrupted, the run is closed as such before the
+    interruption goes its way.
     """
-    return run_stages(machine, [Stage(experiments, plan)], setup)
-
-
-def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
-    """Do the same for several sets of experiments; what comes `then` takes the last plan."""
     manifest = Manifest(
         verb=setup.verb,
         command=_command(setup.verb),
@@ -185,7 +179,6 @@ def _writer(manifest: Manifest, setup: Setup, names: Sequence[str]) -> tuple[Run
         if stored is not None:
             left = set(names) - finished_names(stored)
             if not left and stored.manifest.state is State.COMPLETE:
-                print(f"nothing is left to measure: {out} holds all points", file=sys.stderr)
                 return None, stored
             return RunWriter.resumed(stored), stored
     if out is None:

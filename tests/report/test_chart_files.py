@@ -99,7 +99,7 @@ def test_names_with_markup_stay_text(tmp_path: Path):
     assert texts.count("alert(1)") == 4
 
 
-def test_panels_stand_beside_each_other():
+def test_panels_share_a_row():
     axis = Axis("x")
     chart = Chart("k", "s", "panel", "", axis, axis, (Curve("a", (1, 2), (1, 2)),))
     places = re.findall(

@@ -31,7 +31,7 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return calls
 
 
-def kept(tmp_path: Path) -> Path:
+def cached(tmp_path: Path) -> Path:
     return tmp_path / "cache" / "lanescope" / "vega-1.2.3.js"
 
 
@@ -39,7 +39,7 @@ def test_it_is_made_once_for_each_version(made, tmp_path: Path):
     first = page_plots.vega_script()
     assert first == page_plots.vega_script()
     assert len(made) == 1
-    assert kept(tmp_path).exists()
+    assert cached(tmp_path).exists()
     assert "BSD-3-Clause" in first
     assert first.count("</script>") == 1
 
@@ -47,16 +47,16 @@ def test_it_is_made_once_for_each_version(made, tmp_path: Path):
 @pytest.mark.parametrize("content", [b"", b"\xff\n\xfe", b"0" * 64 + b"\nalert(1)"])
 def test_a_file_that_is_not_whole_is_made_anew(made, tmp_path: Path, content: bytes):
     page_plots.vega_script()
-    whole = kept(tmp_path).read_bytes()
-    kept(tmp_path).write_bytes(content)
+    whole = cached(tmp_path).read_bytes()
+    cached(tmp_path).write_bytes(content)
     assert "alert" not in page_plots.vega_script()
     assert len(made) == 2
-    assert kept(tmp_path).read_bytes() == whole
+    assert cached(tmp_path).read_bytes() == whole
 
 
 def test_a_file_that_anybody_can_write_is_not_used(made, tmp_path: Path):
     page_plots.vega_script()
-    os.chmod(kept(tmp_path), 0o666)
+    os.chmod(cached(tmp_path), 0o666)
     page_plots.vega_script()
     assert len(made) == 2
 
@@ -69,8 +69,8 @@ def test_without_a_cache_the_page_has_its_script(made, tmp_path: Path):
 
 
 def test_a_pipe_in_its_place_holds_nobody(made, tmp_path: Path):
-    kept(tmp_path).parent.mkdir(parents=True)
-    os.mkfifo(kept(tmp_path))
+    cached(tmp_path).parent.mkdir(parents=True)
+    os.mkfifo(cached(tmp_path))
     assert page_plots.vega_script() is not None
 
 

@@ -56,6 +56,12 @@ def test_what_only_one_has_is_said():
     assert headline([], 0.02) == "The runs have no measured path in common."
 
 
+def test_a_prediction_is_never_compared_in_silence():
+    predicted = factory.predicted_run()
+    assert text(predicted, predicted).startswith("PREDICTED, not measured: A and B.")
+    assert "PREDICTED" not in text(factory.check_run(), factory.check_run())
+
+
 def test_other_machines_and_versions_are_said():
     before, after = factory.check_run(), factory.check_run(factory.eight_gpus())
     later = replace(after, manifest=replace(after.manifest, tool_version="9.9"))

@@ -50,7 +50,7 @@ def test_the_table_has_a_row_for_each_number():
     assert [row[:3] for row in rows] == [["1", "50.0", "90.6"], ["4", "55.2", "100.0"]] * 2
 
 
-def test_all_copies_together_have_the_bytes_that_were_asked_for():
+def test_all_copies_together_have_the_requested_bytes():
     for experiment in Streams(size_bytes="1MiB").work(H200S).experiments:
         assert sum(copy.bytes for copy in experiment.copies) == 1 << 20
 
@@ -60,4 +60,6 @@ def test_a_gpu_that_is_not_there_and_a_run_without_results():
         api.streams("taruc-2017", gpus=[9])
     with pytest.raises(InputError, match="0 copies at once cannot be"):
         api.streams("h200-x2", counts=[0])
+    predicted = api.streams("h200-x2", counts=[1])
+    assert "predicted bandwidth" in Streams.report(predicted)[0].blocks[0].title
     assert Streams.conclusion(run_of([], H200S, verb="streams")) is None

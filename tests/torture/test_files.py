@@ -39,7 +39,7 @@ _OF_WHAT_IS_ASKED = (
     "--export is for watches",
     "does not fit",
     "give smaller sizes",
-    "has no GPU to sweep",
+    "has no GPU to measure",
     "no copies between the host and a GPU",
     "no fit of this machine",
     "cannot be drawn",

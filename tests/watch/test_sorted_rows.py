@@ -71,7 +71,7 @@ def test_rows_are_those_of_a_stable_sort(small, tmp_path, keys, count, by):
     assert list(tmp_path.iterdir()) == []  # the file has no name
 
 
-def test_the_file_lies_beside_the_columns_as_far_as_that_can_be_written_to(tmp_path):
+def test_the_file_is_in_the_folder_of_the_columns_if_that_can_be_written(tmp_path):
     with sorted_rows.scratch_file(tmp_path) as beside, sorted_rows.scratch_file(None) as other:
         folders = [
             os.path.dirname(os.readlink(f"/proc/self/fd/{f.fileno()}")) for f in (beside, other)

@@ -70,7 +70,7 @@ def test_a_program_without_cuda_is_told(tmp_path: Path) -> None:
     assert "none has used CUDA" in (report.reason or "")
 
 
-def test_a_program_that_takes_other_rights_is_told(
+def test_a_program_that_takes_other_rights_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "other-rights"

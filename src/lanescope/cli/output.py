@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lanescope.errors import InputError
@@ -118,6 +117,7 @@ def show_run(
 
 def write_page(run: Run, *, strict: bool) -> None:
     """Write a new run's page and say on standard error where it is."""
+    from lanescope.codec.atomic import write_text
     from lanescope.report.page import page_html
     from lanescope.run.store import PAGE
 
@@ -165,22 +165,6 @@ def print_run(
     out = console()
     for part in run_tables(run, mean=mean, verbose=verbose, strict=strict):
         out.print(part)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file that the user asked for, whole or not at all.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written.
-    """
-    from lanescope.codec.atomic import write_atomically
-
-    try:
-        write_atomically(path, text.encode())
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; name another place") from error
 
 
 def exit_code(run: Run, *, strict: bool) -> int:

@@ -29,7 +29,7 @@ def params(
     Checks them on the way: what is wrong is named by line. Every parameter is written, with
     what it means, so that this also makes a file to begin with.
     """
-    from lanescope.cli.output import write_text
+    from lanescope.codec.atomic import write_text
     from lanescope.experiment.taruc.file import parameters_named
     from lanescope.experiment.taruc.text import parameters_text
 

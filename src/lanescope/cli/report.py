@@ -135,7 +135,8 @@ def _watch(name: str, out: Path | None, *, page: bool) -> tuple[WatchRun, Path |
 
 
 def _report_run(name: str, out: Path | None, plots: Path | None, *, json: bool, csv: bool) -> None:
-    from lanescope.cli.output import print_run, write_text
+    from lanescope.cli.output import print_run
+    from lanescope.codec.atomic import write_text
     from lanescope.run.folders import find_run
     from lanescope.run.store import PAGE, read_run
 

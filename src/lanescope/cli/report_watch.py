@@ -37,7 +37,7 @@ def report_watch(run: WatchRun, page: Path | None, *, json: bool, others: bool) 
     """
     import json as encoder
 
-    from lanescope.cli.output import write_text
+    from lanescope.codec.atomic import write_text
     from lanescope.report.page_watch import watch_page_html
     from lanescope.report.summary_html import summary_html
     from lanescope.report.summary_json import summary_json

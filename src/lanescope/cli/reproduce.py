@@ -118,7 +118,7 @@ def write_page(
     """
     import json
 
-    from lanescope.cli.output import write_text
+    from lanescope.codec.atomic import write_text
     from lanescope.report.page_chapters import chapters_page_html
     from lanescope.run.store import PAGE
     from lanescope.watch.chapters.evaluate import evaluate

@@ -35,8 +35,12 @@ class Stored:
     started: str
     state: str
     machine: str
-    bytes: int
     folder: Path
+
+    @property
+    def bytes(self) -> int:
+        """What its files take on the disk."""
+        return sum(path.lstat().st_size for path in self.folder.rglob("*"))
 
 
 def runs(json: JsonOption = False) -> None:
@@ -172,6 +176,7 @@ def compare(
         content = {
             "summary": headline(found, threshold),
             "threshold": threshold,
+            "predicted": [run.predicted for run in runs],
             "changes": [
                 {
                     "experiment": one.after.result.experiment.name,
@@ -209,8 +214,7 @@ def stored_runs() -> Iterator[Stored]:
         content = content if isinstance(content, dict) else {"state": "damaged"}
         verb, started, state = (str(content.get(k, "")) for k in ("verb", "started", "state"))
         machine = _machine_name(path.parent)
-        size = sum(p.lstat().st_size for p in path.parent.rglob("*"))
-        yield Stored(path.parent.name, verb, started, state, machine, size, path.parent)
+        yield Stored(path.parent.name, verb, started, state, machine, path.parent)
 
 
 def _fields(one: Stored) -> dict[str, Any]:

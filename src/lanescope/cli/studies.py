@@ -46,6 +46,7 @@ from lanescope.studies.registry import STUDIES, study_named
 
 if TYPE_CHECKING:
     from lanescope.backend.sampling import Plan
+    from lanescope.experiment import Experiment
     from lanescope.run.run import Run
     from lanescope.studies.study import Argument, Option, Study
 
@@ -213,13 +214,23 @@ def carry_out(
     from lanescope.studies.study import run_study
 
     if list_them:
-        for line in study.listing(resolve_machine(machine), plan):
+        listing = study.listing(resolve_machine(machine), plan)
+        for line in listing.lines:
             print(line)
+        for note in listing.notes:
+            print(note, file=sys.stderr)
         return
     with contextlib.ExitStack() as stack:
         if no_store:
             out = Path(stack.enter_context(tempfile.TemporaryDirectory())) / study.verb
-        with progress_on_terminal() as progress:
+        begun: list[Experiment] = []
+        with progress_on_terminal() as show:
+
+            def progress(experiment: Experiment, number: int, total: int) -> None:
+                begun.append(experiment)
+                if show is not None:
+                    show(experiment, number, total)
+
             run = run_study(
                 study,
                 machine,
@@ -229,6 +240,8 @@ def carry_out(
                 progress=progress,
                 resume=resume,
             )
+        if resume and not begun:
+            print(f"nothing is left to measure: {out} holds all points", file=sys.stderr)
         if no_store:
             run = replace(run, folder=None)
         elif study.estimates:

@@ -315,7 +315,8 @@ def _shown(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> bool
 
 def _show(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> None:
     """Write the page and the JSON, and the summary to standard error."""
-    from lanescope.cli.output import console, write_text
+    from lanescope.cli.output import console
+    from lanescope.codec.atomic import write_text
     from lanescope.report.summary_json import summary_json
     from lanescope.report.summary_text import summary_text
 
@@ -337,7 +338,7 @@ def _show(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> None:
 
 
 def _write_page(run: WatchRun, told: Told) -> Path:
-    from lanescope.cli.output import write_text
+    from lanescope.codec.atomic import write_text
     from lanescope.report.page_watch import watch_page_html
     from lanescope.report.summary_html import summary_html
     from lanescope.run.store import PAGE

@@ -23,6 +23,20 @@ def write_atomically(path: Path, content: bytes, inner: int = 1) -> None:
     replace_when_written(path, lambda file: file.write(content), inner)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a file that a user named, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    try:
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; name another place") from error
+
+
 def replace_when_written(path: Path, write: Callable[[BinaryIO], object], inner: int = 1) -> None:
     """Let `write` fill a file beside `path`, and move it there when it is on the disk.
 

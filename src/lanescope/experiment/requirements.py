@@ -72,7 +72,7 @@ def chosen_gpus(machine: Machine, indices: int | Sequence[int] | None) -> list[G
     if not machine.gpus:
         raise missing_part(
             machine,
-            f"machine {machine.name!r} has no GPU to sweep; "
+            f"machine {machine.name!r} has no GPU to measure; "
             "'lanescope check' measures host memory, --machine works on a described machine",
         )
     known = {gpu.index: gpu for gpu in machine.gpus}

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from lanescope.document.blocks import Bullets, Section
-from lanescope.experiment.taruc.benchmark import TITLES
 from lanescope.model.sweep import sweep_series
 from lanescope.model.taruc import plain_results
 from lanescope.report.blocks_html import blocks_html, charts_of
@@ -101,13 +100,8 @@ def page_html(run: Run, *, strict: bool = False) -> str:
 
 
 def _heading(verb: str) -> str:
-    words: dict[str, str] = {
-        "small": "Small copies",
-        "taruc": "Topology, NUMA and contention",
-        **{str(benchmark): title for benchmark, title in TITLES.items()},
-    }
     study = study_named(verb)
-    return study.title if study is not None else words.get(verb, verb.capitalize())
+    return verb.capitalize() if study is None else study.title
 
 
 def _header(run: Run) -> str:

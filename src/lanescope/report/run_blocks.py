@@ -13,7 +13,7 @@ from lanescope.report.conclusion import headline_rows
 from lanescope.report.finding_blocks import finding_blocks
 from lanescope.report.format import count_text
 from lanescope.report.latency_rows import latency_rows
-from lanescope.report.path_rows import PathRow, bandwidth_rows, swept_results
+from lanescope.report.path_rows import bandwidth_rows, swept_results
 from lanescope.report.result_blocks import latency_table, paths_table, sweep_table
 from lanescope.report.set_total import total_sentences
 from lanescope.run.run import Run
@@ -54,13 +54,10 @@ def result_sections(run: Run, *, mean: bool = False, verbose: bool = False) -> l
     ]
 
 
-def path_rows_of(run: Run) -> list[PathRow]:
-    """Return the rows of the paths that a run is about: those of suites have charts instead."""
-    return [r for r in headline_rows(run) if not r.is_latency and not is_suite(r.result)]
-
-
 def _paths(run: Run, *, verbose: bool) -> Sequence[Block]:
-    paths = list(bandwidth_rows(run.results)) if verbose else path_rows_of(run)
+    # those of suites have charts instead
+    headline = [r for r in headline_rows(run) if not r.is_latency and not is_suite(r.result)]
+    paths = bandwidth_rows(run.results) if verbose else headline
     totals = total_sentences(run.results) if run.manifest.verb == "copy" else ()
     if not paths:
         return ()

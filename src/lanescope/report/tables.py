@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import RenderableType
 from rich.text import Text
 
-from lanescope.measurement.result import Result
 from lanescope.report.blocks_text import renderables
-from lanescope.report.conclusion import state_sentence
+from lanescope.report.conclusion import headline_rows, state_sentence
 from lanescope.report.outcome import outcome
 from lanescope.report.run_blocks import diagnosis_section, result_sections
 from lanescope.report.status_style import outcome_text, verdict_text
@@ -38,8 +35,7 @@ def run_tables(
     shown = list(renderables(result_sections(run, mean=mean, verbose=verbose)))
     suite = taruc_text(run)
     parts += [*shown, suite or ""]
-    if run.manifest.verb in ("sweep", "small", "sms"):
-        parts += _not_measured_lines(run.results)
+    parts += _other_reasons(run)
     parts += renderables([diagnosis_section(run)])
     if unfinished := state_sentence(run.manifest.state):
         parts.append(Text(unfinished, "bold yellow"))
@@ -49,6 +45,8 @@ def run_tables(
     return parts
 
 
-def _not_measured_lines(results: Sequence[Result]) -> list[RenderableType]:
-    verdicts = {r.not_measured for r in results if r.not_measured is not None}
-    return [verdict_text(v) for v in sorted(verdicts, key=lambda v: v.reason)]
+def _other_reasons(run: Run) -> list[RenderableType]:
+    """Why something was not measured that no table has a row for, such as some sizes of a sweep."""
+    shown = {row.verdict for row in headline_rows(run)}
+    others = {r.not_measured for r in run.results if r.not_measured is not None} - shown
+    return [verdict_text(v) for v in sorted(others, key=lambda v: v.reason)]

@@ -141,17 +141,14 @@ class Run:
         InputError
             If it cannot be written, or the run has no folder and no path is given.
         """
-        from lanescope.codec.atomic import write_atomically
+        from lanescope.codec.atomic import write_text
         from lanescope.report.page import page_html
+        from lanescope.run.store import PAGE
 
         if path is None and self.folder is None:
             raise InputError("this run is not stored; give a path for its page")
-        page = Path(path) if path is not None else Path(self.folder or "") / "report.html"
-        try:
-            write_atomically(page, page_html(self).encode())
-        except OSError as error:
-            why = f"cannot write {page}: {error.strerror}; name another place"
-            raise InputError(why) from error
+        page = Path(path) if path is not None else Path(self.folder or "") / PAGE
+        write_text(page, page_html(self))
         return page
 
     def _repr_html_(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -15,7 +15,7 @@ from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.running import machine_differences
 from lanescope.studies.options import MOST_PARTS, size_option
-from lanescope.studies.study import Argument, Option, Study, Work
+from lanescope.studies.study import Argument, Listing, Option, Study, Work
 from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Value, Whole
 
@@ -84,16 +84,16 @@ class Check(Study):
             experiments,
             missing=machine_differences(machine, self.expected, self.expected_gpus),
             unmeasured=() if complete else machine.notes[:1],
-            remarks=(
-                ("--size has no effect: it is that of copies of GPUs",)
+            notes=(
+                ("The size has no effect: it is that of copies of GPUs, and there are none.",)
                 if size != CHECK_BYTES and not machine.gpus
                 else ()
             ),
         )
 
-    def listing(self, machine: Machine, plan: Plan) -> Iterator[str]:
-        """Yield a line for each case."""
+    def listing(self, machine: Machine, plan: Plan) -> Listing:
+        """Return a line for each case."""
         size = size_of(self.size_bytes)
         require_fits(machine, size)
-        for experiment in select_cases(machine, size, self.cases):
-            yield f"{experiment.name:32} {experiment.title}"
+        cases = select_cases(machine, size, self.cases)
+        return Listing([f"{one.name:32} {one.title}" for one in cases])

@@ -102,6 +102,9 @@ def comparison(before: Run, after: Run, threshold: float) -> list[Block]:
     """Return what changed between two runs as blocks; what got slower comes first."""
     found = sorted(changes(before, after), key=lambda c: c.effect)
     blocks: list[Block] = [Text(headline(found, threshold), Style.STRONG)]
+    if before.predicted or after.predicted:
+        which = " and ".join(n for n, r in (("A", before), ("B", after)) if r.predicted)
+        blocks.insert(0, Text(f"PREDICTED, not measured: {which}.", Style.WARNING))
     if found:
         columns = (
             Column("path"),
@@ -179,8 +182,6 @@ def _other_machine(before: Run, after: Run) -> list[str]:
     versions = [run.manifest.tool_version for run in (before, after)]
     if versions[0] != versions[1]:
         said.append(f"A was measured by lanescope {versions[0]}, B by {versions[1]}.")
-    if before.predicted or after.predicted:
-        said.append("At least one of the runs is predicted, not measured.")
     return said
 
 

@@ -68,22 +68,26 @@ STUDIES = {
         None,
     ),
     "overhead": Entry(
-        "taruc.Overhead", "Measure what allocating, first touching and releasing memory costs."
+        "micro_benchmarks.Overhead",
+        "Measure what allocating, first touching and releasing memory costs.",
     ),
-    "host": Entry("taruc.Host", "Measure copies of blocks by one thread between NUMA nodes."),
+    "host": Entry(
+        "micro_benchmarks.Host", "Measure copies of blocks by one thread between NUMA nodes."
+    ),
     "hostdev": Entry(
-        "taruc.HostDev", "Measure copies of blocks between host memory and GPUs, each way."
+        "micro_benchmarks.HostDev",
+        "Measure copies of blocks between host memory and GPUs, each way.",
     ),
     "peer": Entry(
-        "taruc.Peer",
+        "micro_benchmarks.Peer",
         "Measure copies from GPU to GPU: peer, by unified addresses, staged through the host.",
     ),
     "nurma": Entry(
-        "taruc.Nurma",
+        "micro_benchmarks.Nurma",
         "Measure single loads of memory: strided and in random order, dependent and independent.",
     ),
     "contention": Entry(
-        "taruc.Contention",
+        "micro_benchmarks.Contention",
         "Measure what many cost each other: at memory channels, between sockets, over PCIe.",
     ),
 }

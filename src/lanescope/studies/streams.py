@@ -18,6 +18,7 @@ from lanescope.experiment.requirements import chosen_gpus, require_fits
 from lanescope.machine import Gpu, Machine
 from lanescope.measurement.result import Result
 from lanescope.report.format import count_text
+from lanescope.report.path_rows import source_word
 from lanescope.run.run import Run
 from lanescope.studies.options import MOST_PARTS, gpu_option, size_option
 from lanescope.studies.study import Option, Study, Work
@@ -114,6 +115,7 @@ def _fewest(found: dict[int, Result]) -> str:
 
 
 def _table(path: str, found: dict[int, Result]) -> Table:
+    word = source_word(found.values())
     best = max(result.total_gbs or 0.0 for result in found.values())
     columns = (
         Column("copies at once", Kind.COUNT),
@@ -126,4 +128,4 @@ def _table(path: str, found: dict[int, Result]) -> Table:
         for n, r in found.items()
         if (share := (r.total_gbs or 0.0) / best) > 0
     ]
-    return Table(f"{path}: bandwidth by number of copies at once", columns, [Group(rows)])
+    return Table(f"{path}: {word} bandwidth by number of copies at once", columns, [Group(rows)])

@@ -10,11 +10,10 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 from lanescope.backend.sampling import Plan
 from lanescope.document.blocks import Section
@@ -74,8 +73,6 @@ class Work:
         Instead of `experiments`, some with a number of samples of their own.
     notes, cases, missing, unmeasured, parameters
         See `lanescope.run.run.Manifest`.
-    remarks
-        What a user should know of the options that were given; not stored.
     affinity
         Whether submitting threads are bound to the CPUs next to the memory.
     """
@@ -87,8 +84,14 @@ class Work:
     cases: tuple[Case, ...] = ()
     missing: tuple[str, ...] = ()
     unmeasured: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
     affinity: bool = True
+
+
+class Listing(NamedTuple):
+    """What a study would measure, a line each, and what to know of it."""
+
+    lines: Sequence[str]
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +145,8 @@ class Study:
         """Return what to measure next, once there are results; nothing as a rule."""
         return ()
 
-    def listing(self, machine: Machine, plan: Plan) -> Iterator[str]:
-        """Yield a line for each of what it would measure."""
+    def listing(self, machine: Machine, plan: Plan) -> Listing:
+        """Return a line for each of what it would measure."""
         raise NotImplementedError
 
     @classmethod
@@ -180,8 +183,6 @@ def run_study(
     plan = (plan or study.sampling).begun()
     resolved = resolve_machine(machine)
     work = study.work(resolved)
-    for remark in work.remarks:
-        print(f"note: {remark}", file=sys.stderr)
 
     def then(results: Sequence[Result]) -> Sequence[Experiment]:
         return study.further(resolved, results)

@@ -1,18 +1,15 @@
-"""The micro-benchmarks of TARUC: each as a study, and a suite of them by a parameter file."""
+"""A suite of the micro-benchmarks of TARUC, by a parameter file."""
 
 from __future__ import annotations
 
-import dataclasses
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from lanescope.backend.sampling import Plan
-from lanescope.calls import checked, shown
+from lanescope.calls import shown
 from lanescope.codec.fields import FieldError
 from lanescope.errors import InputError
-from lanescope.experiment import Caches, Memory, Pattern
 from lanescope.experiment.requirements import missing_part
 from lanescope.experiment.taruc import (
     Benchmark,
@@ -22,7 +19,6 @@ from lanescope.experiment.taruc import (
     plan_suite,
     require_sound,
 )
-from lanescope.experiment.taruc.benchmark import TITLES
 from lanescope.experiment.taruc.estimate import point_seconds, seconds_text, suite_seconds
 from lanescope.experiment.taruc.file import DEFAULT, ParameterFile, parameters_named
 from lanescope.experiment.taruc.suite import SUITE, machine_notes
@@ -32,10 +28,7 @@ from lanescope.machine import Machine
 from lanescope.machine.free_memory import free_bytes
 from lanescope.run.run import Run
 from lanescope.running import Progress
-from lanescope.studies.options import MOST_PARTS, size_option
-from lanescope.studies.study import Option, Study, Work, run_study
-from lanescope.units.sizes import Size, size_of, size_text
-from lanescope.units.values import OneOf, Whole
+from lanescope.studies.study import Listing, Study, Work, run_study
 
 #: Points are many, and each is known well enough soon.
 PLAN = Plan(target=0.01, budget_seconds=0.03)
@@ -73,296 +66,20 @@ class Suite(Study):
             parameters=self.file.text,
         )
 
-    def listing(self, machine: Machine, plan: Plan) -> Iterator[str]:
-        """Yield a line for each point, with what it may take."""
-        sections = self._sections(machine)
-        for section in sections:
-            for experiment in section.experiments:
-                seconds = point_seconds(machine, experiment, plan.budget_seconds, section.samples)
-                yield f"{experiment.name:56} {seconds:7.2f} s  {experiment.title}"
-        for note in suite_notes(machine, sections):
-            print(f"note: {note}", file=sys.stderr)
-        count = sum(len(section.experiments) for section in sections)
-        seconds = suite_seconds(machine, sections, plan.budget_seconds)
-        print(f"{count} points, {seconds_text(seconds)} by rule of thumb", file=sys.stderr)
+    def listing(self, machine: Machine, plan: Plan) -> Listing:
+        """Return a line for each point, with what it may take."""
+        sections, budget = self._sections(machine), plan.budget_seconds
+        lines = [
+            f"{one.name:56} {point_seconds(machine, one, budget, s.samples):7.2f} s  {one.title}"
+            for s in sections
+            for one in s.experiments
+        ]
+        notes = [f"note: {note}" for note in suite_notes(machine, sections)]
+        seconds = seconds_text(suite_seconds(machine, sections, budget))
+        return Listing(lines, [*notes, f"{len(lines)} points, {seconds} by rule of thumb"])
 
     def _sections(self, machine: Machine) -> tuple[Section, ...]:
         return suite_sections(machine, self.file.parameters, self.benchmarks, self.only)
-
-
-def _caches() -> Iterable[str]:
-    return Caches
-
-
-def _memory() -> Iterable[str]:
-    return Memory
-
-
-def _pattern() -> Iterable[str]:
-    return Pattern
-
-
-_Smallest = Annotated[Size | None, size_option("Smallest size.", None, "--min")]
-_Largest = Annotated[Size | None, size_option("Largest size.", None, "--max")]
-_Steps = Annotated[
-    int,
-    Option(
-        Whole("--steps-per-decade", 1, 100, "more sizes are hardly different"),
-        "N",
-        "Sizes for each power of ten.",
-        "1",
-    ),
-]
-_Memories = Annotated[
-    Sequence[Memory] | None,
-    Option(
-        OneOf("--memory", _memory),
-        "KIND",
-        "Kind of memory, such as pageable, pinned or huge; may be repeated; default: those that "
-        "the machine has.",
-        repeated=True,
-    ),
-]
-_Patterns = Annotated[
-    Sequence[Pattern] | None,
-    Option(
-        OneOf("--pattern", _pattern),
-        "NAME",
-        "repeated, ascending, descending or random blocks; may be repeated; default: all, up to "
-        "the size of the caches.",
-        repeated=True,
-    ),
-]
-_Nodes = Annotated[
-    Sequence[int] | None,
-    Option(
-        Whole("--node", 0, MOST_PARTS, "more are in no machine"),
-        "N",
-        "NUMA node of the memory; may be repeated; default: all.",
-        repeated=True,
-    ),
-]
-_Gpus = Annotated[
-    Sequence[int] | None,
-    Option(
-        Whole("--gpu", 0, MOST_PARTS, "more are in no machine"),
-        "N",
-        "GPU; may be repeated; default: all.",
-        repeated=True,
-    ),
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MicroBenchmark(Study):
-    """One of them, with options instead of a parameter file."""
-
-    sampling: ClassVar[Plan] = PLAN
-    of_what: ClassVar[str] = "one point"
-    listable: ClassVar[bool] = True
-    estimates: ClassVar[bool] = True
-
-    def work(self, machine: Machine) -> Work:
-        """Return the points of the micro-benchmark."""
-        return self._suite().work(machine)
-
-    def listing(self, machine: Machine, plan: Plan) -> Iterator[str]:
-        """Yield a line for each point, with what it may take."""
-        return self._suite().listing(machine, plan)
-
-    def _suite(self) -> Suite:
-        return Suite(parameter_file(self._parameters()), (Benchmark(self.verb),), self._only())
-
-    def _parameters(self, **more: Any) -> Parameters:
-        """Return the parameters of the suite with the range of this micro-benchmark."""
-        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        default = Parameters()
-        section = getattr(default, self.verb)
-        first = size_of(given["smallest"]) if given["smallest"] else section.min_bytes
-        last = size_of(given["largest"]) if given["largest"] else section.max_bytes
-        if first > last:
-            raise InputError(
-                f"sizes go from --min {size_text(first)} to --max {size_text(last)}, which is "
-                "less; give both, the smaller one as --min"
-            )
-        ranged = replace(section, min_bytes=first, max_bytes=last, **more)
-        steps = given["steps"]
-        return replace(default, tag=self.verb, steps_per_decade=steps, **{self.verb: ranged})
-
-    def _only(self) -> Only:
-        names = {"memories", "patterns", "caches", "nodes", "gpus"}
-        mine = names & {field.name for field in dataclasses.fields(self)}
-        given = {name: getattr(self, name) for name in mine}
-        return Only(**{n: tuple(dict.fromkeys(v)) if v else None for n, v in given.items()})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-@checked
-class Overhead(MicroBenchmark):
-    """Measure what allocating, first touching and releasing memory costs.
-
-    By kind of memory, the memory's NUMA node or GPU, the node of the thread, and size: 100 B
-    to 1.5 GB unless told otherwise.
-    """
-
-    verb: ClassVar[str] = Benchmark.OVERHEAD
-    title: ClassVar[str] = TITLES[Benchmark.OVERHEAD]
-
-    smallest: _Smallest = None
-    largest: _Largest = None
-    steps: _Steps = 1
-    memories: _Memories = None
-    nodes: _Nodes = None
-    gpus: _Gpus = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-@checked
-class Host(MicroBenchmark):
-    """Measure copies of blocks by one thread between NUMA nodes.
-
-    By source, destination and the thread's node, kind of memory, access pattern and state of
-    the caches, and size: 10 B to 1.5 GB unless told otherwise.
-    """
-
-    verb: ClassVar[str] = Benchmark.HOST
-    title: ClassVar[str] = TITLES[Benchmark.HOST]
-
-    smallest: _Smallest = None
-    largest: _Largest = None
-    steps: _Steps = 1
-    memories: _Memories = None
-    patterns: _Patterns = None
-    caches: Annotated[
-        Sequence[Caches] | None,
-        Option(
-            OneOf("--caches", _caches),
-            "STATE",
-            "warm or flushed; default both where it matters.",
-            repeated=True,
-        ),
-    ] = None
-    nodes: _Nodes = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-@checked
-class HostDev(MicroBenchmark):
-    """Measure copies of blocks between host memory and GPUs, each way.
-
-    By GPU, the memory's and the thread's node, kind of memory, access pattern and size, by a
-    thread that waits (sync) and by events on the GPU (async).
-    """
-
-    verb: ClassVar[str] = Benchmark.HOSTDEV
-    title: ClassVar[str] = TITLES[Benchmark.HOSTDEV]
-
-    smallest: _Smallest = None
-    largest: _Largest = None
-    steps: _Steps = 1
-    memories: _Memories = None
-    patterns: _Patterns = None
-    nodes: _Nodes = None
-    gpus: _Gpus = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-@checked
-class Peer(MicroBenchmark):
-    """Measure copies from GPU to GPU: peer, by unified addresses, staged through the host.
-
-    Both directions of each pair, inside each GPU, and by size.
-    """
-
-    verb: ClassVar[str] = Benchmark.PEER
-    title: ClassVar[str] = TITLES[Benchmark.PEER]
-
-    smallest: _Smallest = None
-    largest: _Largest = None
-    steps: _Steps = 1
-    gpus: _Gpus = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-@checked
-class Nurma(MicroBenchmark):
-    """Measure single loads of memory: strided and in random order, dependent and independent.
-
-    By the memory's and the thread's NUMA node, kind of memory (huge pages apart), stride, and
-    number of loads: --min and --max are 8 bytes for each, 80 B to 80 MB unless told otherwise.
-    """
-
-    verb: ClassVar[str] = Benchmark.NURMA
-    title: ClassVar[str] = TITLES[Benchmark.NURMA]
-
-    smallest: Annotated[Size | None, size_option("Smallest size.", None, "--min", least=8)] = None
-    largest: Annotated[Size | None, size_option("Largest size.", None, "--max", least=8)] = None
-    steps: _Steps = 1
-    gap: Annotated[
-        Size | None,
-        size_option(
-            "From load to load, beside 8B, 64B, 4KiB and 64KiB; default 5256B.",
-            None,
-            "--gap",
-            least=8,
-            multiple=8,
-        ),
-    ] = None
-    block: Annotated[
-        Size | None,
-        size_option(
-            "Memory that loads stay in; default: twice the last-level cache.",
-            None,
-            "--block",
-            least=8,
-        ),
-    ] = None
-    memories: _Memories = None
-    nodes: _Nodes = None
-
-    def _parameters(self, **more: Any) -> Parameters:
-        gap = size_of(self.gap) if self.gap else Parameters().nurma.gap_bytes
-        block = size_of(self.block) if self.block else None
-        return MicroBenchmark._parameters(self, gap_bytes=gap, block_bytes=block)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-@checked
-class Contention(MicroBenchmark):
-    """Measure what many cost each other: at memory channels, between sockets, over PCIe.
-
-    Threads from 1 to twice the cores on one node and all; threads on another node's memory,
-    each way and both; GPUs alone, in pairs and all, from near and far memory, 1 to 4 streams.
-    """
-
-    verb: ClassVar[str] = Benchmark.CONTENTION
-    title: ClassVar[str] = TITLES[Benchmark.CONTENTION]
-
-    array: Annotated[
-        Size | None,
-        size_option(
-            "Array of each thread; default: all together four times the caches.",
-            None,
-            "--array",
-            least=8,
-        ),
-    ] = None
-    copy: Annotated[
-        Size | None, size_option("Copy of each stream; default 64MB.", None, "--copy")
-    ] = None
-    nodes: _Nodes = None
-    gpus: _Gpus = None
-
-    def _parameters(self, **more: Any) -> Parameters:
-        default = Parameters()
-        array = size_of(self.array) if self.array else None
-        section = replace(
-            default.contention,
-            memory_bytes=array,
-            socket_bytes=array,
-            pcie_bytes=size_of(self.copy) if self.copy else default.contention.pcie_bytes,
-        )
-        return replace(default, tag=self.verb, contention=section)
 
 
 def taruc(

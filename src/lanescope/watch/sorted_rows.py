@@ -53,7 +53,7 @@ def scratch_file(folder: Path | None) -> BinaryIO:
 
 
 @contextmanager
-def _writing_beside(folder: Path | None) -> Iterator[None]:
+def _sorting_in(folder: Path | None) -> Iterator[None]:
     """Turn the system's errors into one sentence; raises `InputError`."""
     try:
         yield
@@ -120,7 +120,7 @@ class SortedRows:
         rows = self._sorted()
         if not rows.size:
             return
-        with _writing_beside(self._folder):
+        with _sorting_in(self._folder):
             if self._file is None:
                 self._file = scratch_file(self._folder)
             self._file.write(rows.data)

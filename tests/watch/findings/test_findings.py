@@ -112,7 +112,7 @@ def test_what_overlaps_already_is_fine() -> None:
     assert "no-overlap" not in found(timeline(copies(100, 25_000_000), kernels(100 * US)))
 
 
-def test_kernels_that_were_left_out_are_not_missed_beside_copies():
+def test_no_finding_follows_from_kernels_that_were_left_out():
     seen = timeline(copies(100, 25_000_000), kernels(500 * US))
     process = dataclasses.replace(seen.processes[0], left_out=3, left_out_kernels=3)
     assert "no-overlap" not in found(dataclasses.replace(seen, processes=(process,)))
