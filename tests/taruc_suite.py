@@ -22,7 +22,8 @@ from lanescope.experiment import (
 )
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
-from lanescope.run.run import Manifest, Run, State
+from lanescope.run.folder import State
+from lanescope.run.run import Manifest, Run
 from tests.taruc_plan import MIB, PARTS, paper_machine
 
 

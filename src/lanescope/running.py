@@ -21,9 +21,10 @@ from lanescope.experiment.case import Case
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
+from lanescope.run.folder import State
 from lanescope.run.folders import new_run_folder
 from lanescope.run.resume import finished_names, run_to_resume
-from lanescope.run.run import Manifest, Run, State
+from lanescope.run.run import Manifest, Run
 from lanescope.run.store import RunWriter
 
 #: Told before each experiment: the experiment, its number from 1, and how many there are.

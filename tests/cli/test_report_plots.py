@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lanescope.report.taruc_charts import taruc_charts
-from lanescope.run.run import State
+from lanescope.run.folder import State
 from lanescope.run.store import RunWriter
 from tests.report import factory
 from tests.taruc_plan import contention, paper_machine

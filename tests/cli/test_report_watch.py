@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.run.run import State
+from lanescope.run.folder import State
 from lanescope.run.store import RunWriter
 from tests.report import factory
 from tests.watch.nsys_captures import TABLES, capture

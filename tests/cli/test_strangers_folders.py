@@ -10,7 +10,7 @@ import pytest
 
 from lanescope.codec.atomic import write_atomically
 from lanescope.model.transfer.stored import named_parameters, save
-from lanescope.run.run import State
+from lanescope.run.folder import State
 from lanescope.run.store import RunWriter
 from tests.report import factory
 from tests.watch.reproductions import reproduction

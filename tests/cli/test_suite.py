@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from lanescope.experiment.taruc.file import parameters_named
-from lanescope.run.run import State
+from lanescope.run.folder import State
 from lanescope.run.store import read_run
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S, until

@@ -21,7 +21,8 @@ from lanescope.model.case_values import cell_values
 from lanescope.report.export import run_csv, run_json
 from lanescope.report.page import page_html
 from lanescope.report.tables import run_tables
-from lanescope.run.run import Manifest, State
+from lanescope.run.folder import State
+from lanescope.run.run import Manifest
 from lanescope.run.store import RunWriter, read_run
 from tests.conftest import experiment_of, gpu_to_gpu, gpu_to_host, host_to_gpu
 from tests.engines import Engines

@@ -25,7 +25,8 @@ from lanescope.machine import (
     Switch,
 )
 from lanescope.measurement.result import Result
-from lanescope.run.run import Manifest, Run, State
+from lanescope.run.folder import State
+from lanescope.run.run import Manifest, Run
 from lanescope.units.sizes import doubling_sizes
 
 GIB = 1 << 30

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from lanescope.measurement.result import Status, Verdict
 from lanescope.report.conclusion import conclusion, state_sentence
-from lanescope.run.run import Run, State
+from lanescope.run.folder import State
+from lanescope.run.run import Run
 from tests.report import factory
 
 

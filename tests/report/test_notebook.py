@@ -7,7 +7,8 @@ from lanescope.measurement.result import Result
 from lanescope.report.export import run_json
 from lanescope.report.notebook import results_html, run_html
 from lanescope.report.page import page_html
-from lanescope.run.run import Run, State
+from lanescope.run.folder import State
+from lanescope.run.run import Run
 from tests.diagnosis import simulator
 from tests.report import factory
 from tests.report.conftest import Document

@@ -15,7 +15,8 @@ from lanescope.report.export import run_json
 from lanescope.report.outcome import Word, outcome
 from lanescope.report.page import page_html
 from lanescope.report.tables import run_tables
-from lanescope.run.run import Manifest, Run, State
+from lanescope.run.folder import State
+from lanescope.run.run import Manifest, Run
 from lanescope.run.store import read_run
 from tests.conftest import experiment_of, host_to_gpu
 from tests.diagnosis import simulator

@@ -14,7 +14,8 @@ import pytest
 
 from lanescope.report import page, page_plots
 from lanescope.report.page import page_html
-from lanescope.run.run import Run, State
+from lanescope.run.folder import State
+from lanescope.run.run import Run
 from tests.report import factory
 from tests.report.conftest import Document
 from tests.report.factory import NASTY

@@ -17,7 +17,7 @@ from lanescope.report.page_watch import watch_page_html
 from lanescope.report.timeline_lanes import lanes_of
 from lanescope.report.timeline_pack import UNKNOWN_CODE, Pack, rounded_codes
 from lanescope.report.timeline_rates import rate_series
-from lanescope.run.run import State
+from lanescope.run.folder import State
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.run import WatchRun
 from lanescope.watch.timeline import Counters, Operations, Timeline

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lanescope.machine import Machine
-from lanescope.run.run import State
+from lanescope.run.folder import State
 from lanescope.watch.codes import MemoryKind, What
 from lanescope.watch.run import SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.timeline import Counters, Operations, Process, Timeline

@@ -31,7 +31,8 @@ from lanescope.experiment.place import HOST_MEMORIES
 from lanescope.measurement.result import LinkEvidence
 from lanescope.model.case_values import case_values
 from lanescope.report.export import run_csv, run_json
-from lanescope.run.run import Manifest, State
+from lanescope.run.folder import State
+from lanescope.run.run import Manifest
 from lanescope.run.store import RunWriter, read_run
 from tests.diagnosis.simulator import nvswitched
 

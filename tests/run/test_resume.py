@@ -14,9 +14,11 @@ from lanescope.errors import InputError
 from lanescope.experiment.taruc import Parameters
 from lanescope.experiment.taruc.text import parameters_text
 from lanescope.measurement.result import Stop
+from lanescope.run import folder as run_folder
 from lanescope.run import store
+from lanescope.run.folder import State
 from lanescope.run.resume import finished_names, run_to_resume
-from lanescope.run.run import Manifest, State
+from lanescope.run.run import Manifest
 from lanescope.run.store import RunWriter, read_run
 from tests.conftest import experiment_of, host_to_gpu
 
@@ -140,8 +142,8 @@ def test_a_run_that_is_killed_while_it_is_put_together_loses_nothing(
                 raise Killed
         path.rmdir()
 
-    for name in ("_write_table", "write_atomically", "sync_folder"):
-        monkeypatch.setattr(store, name, until(getattr(store, name)))
+    for module, name in ((run_folder, "replace_when_written"), (store, "sync_folder")):
+        monkeypatch.setattr(module, name, until(getattr(module, name)))
     monkeypatch.setattr(shutil, "rmtree", until(remove))
     with contextlib.suppress(Killed):  # the last numbers are more than there are steps
         writer.finish(State.COMPLETE)
@@ -152,12 +154,13 @@ def test_a_run_that_is_killed_while_it_is_put_together_loses_nothing(
 
 
 def test_a_run_that_is_killed_at_its_very_start_begins_anew(folder, manifest, monkeypatch):
-    def killed(path, content):
+    def killed(path, write, inner):
         if path.name == "manifest.json":
             raise Killed
-        path.write_bytes(content)
+        with path.open("wb") as file:
+            write(file)
 
-    monkeypatch.setattr(store, "write_atomically", killed)
+    monkeypatch.setattr(run_folder, "replace_when_written", killed)
     with pytest.raises(Killed):
         RunWriter(folder, manifest)
     monkeypatch.undo()

@@ -49,7 +49,8 @@ from lanescope.model.overlap.replay import Replay
 from lanescope.model.overlap.tasks import TaskGraph
 from lanescope.model.overlap.workload import Workload
 from lanescope.model.transfer.stored import named_parameters
-from lanescope.run.run import Manifest, State
+from lanescope.run.folder import State
+from lanescope.run.run import Manifest
 from tests.compression.gpu_stand_ins import stand_in
 
 H200S = machine_named("h200-x2")

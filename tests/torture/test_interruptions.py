@@ -19,7 +19,8 @@ import pytest
 from lanescope.cli.compress_task import FILE as COMPRESS
 from lanescope.report.compress_reading import read_compress
 from lanescope.report.page import page_html
-from lanescope.run.store import MANIFEST, read_run
+from lanescope.run.folder import MANIFEST
+from lanescope.run.store import read_run
 from lanescope.watch.store import is_watch, read_watch
 from tests.patience import PATIENCE_S
 

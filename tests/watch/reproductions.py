@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lanescope.run.run import State
+from lanescope.run.folder import State
 from lanescope.watch.chapters.plan import Program, Turn, Way, programs_for, turns
 from lanescope.watch.chapters.steps import Step
 from lanescope.watch.chapters.store import Asked, Done, ReproductionFolder

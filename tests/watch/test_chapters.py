@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.run.run import State
+from lanescope.run.folder import State
 from lanescope.watch.chapters.counted import counted_steps, payload_of, windows
 from lanescope.watch.chapters.evaluate import evaluate
 from lanescope.watch.chapters.plan import Way

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from lanescope.run.run import State
+from lanescope.run.folder import State
 from lanescope.watch.captured import Captured, Stopped
 from lanescope.watch.chapters import carry_out as carrying
 from lanescope.watch.chapters.plan import Way, programs_for, turns

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lanescope.run.run import State
+from lanescope.run.folder import State
 from lanescope.watch.chapters.plan import Way, programs_for
 from lanescope.watch.chapters.quantity import Quantity
 from lanescope.watch.chapters.store import Asked, Reproduction

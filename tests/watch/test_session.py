@@ -14,7 +14,7 @@ import pytest
 
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine, NumaNode
-from lanescope.run.run import State
+from lanescope.run.folder import State
 from lanescope.watch import store
 from lanescope.watch.counter_spool import counter_header
 from lanescope.watch.session import NotStoredError, Watch, watch

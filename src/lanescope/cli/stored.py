@@ -202,8 +202,8 @@ def compare(
 def stored_runs() -> Iterator[Stored]:
     """Yield the runs of the runs folder; what cannot be read is shown as damaged."""
     from lanescope.codec.files import read_json
+    from lanescope.run.folder import MANIFEST
     from lanescope.run.folders import default_runs_folder
-    from lanescope.run.manifest import MANIFEST
 
     folder = default_runs_folder()
     for path in sorted(folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else ():
@@ -223,7 +223,7 @@ def _fields(one: Stored) -> dict[str, Any]:
 
 def _machine_name(folder: Path) -> str:
     """The name in a run's machine file, without reading all of it."""
-    from lanescope.run.manifest import MACHINE
+    from lanescope.run.folder import MACHINE
 
     try:
         with (folder / MACHINE).open(encoding="utf-8") as file:
@@ -257,7 +257,7 @@ def _chosen(names: list[str], keep: int | None, older_ns: int | None) -> Iterato
 
 
 def _remove(folder: Path) -> None:
-    from lanescope.run.lock import lock_folder
+    from lanescope.run.folder import lock_folder
 
     if folder.is_symlink():
         raise InputError(f"{folder} is a link; remove it yourself")

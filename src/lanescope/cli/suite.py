@@ -29,7 +29,7 @@ def run_suite(
 
 def _note_new(folder: Path | None) -> None:
     """Say where --resume finds no run, as it may be a slip of the pen."""
-    from lanescope.run.store import MANIFEST
+    from lanescope.run.folder import MANIFEST
 
     if folder is not None and not (folder / MANIFEST).is_file():
         print(f"note: there is no run in {folder} to go on with: it is begun", file=sys.stderr)

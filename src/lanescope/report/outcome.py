@@ -14,7 +14,8 @@ from lanescope.document.finding import Finding
 from lanescope.exit_codes import ExitCode
 from lanescope.measurement.result import Status
 from lanescope.report.conclusion import conclusion, judged_results
-from lanescope.run.run import Run, State
+from lanescope.run.folder import State
+from lanescope.run.run import Run
 
 
 class Word(StrEnum):

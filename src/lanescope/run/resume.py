@@ -8,8 +8,9 @@ from typing import Any
 
 from lanescope.errors import InputError
 from lanescope.machine import Machine
-from lanescope.run.run import SCHEMA_VERSION, Manifest, Run
-from lanescope.run.store import MANIFEST, read_run
+from lanescope.run.folder import MANIFEST, SCHEMA_VERSION
+from lanescope.run.run import Manifest, Run
+from lanescope.run.store import read_run
 
 _REMEDY = "name another folder with --out"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,7 @@ from lanescope.experiment.case import Case
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result, Source
-
-#: Version of the layout of a run folder. History:
-#: 1 (lanescope 0.1): manifest.json, results/*.parquet, samples/*.parquet.
-#: 2 (lanescope 0.2): executor, SMs, pieces, mean, deviation and links of each result.
-#: 3 (lanescope 0.3): access, route and clock of each result; the parameters of a suite.
-#: 4: which copies took turns on an engine, and so have no rate of their own.
-SCHEMA_VERSION = 4
-
-
-class State(StrEnum):
-    """How far a run came."""
-
-    RUNNING = "running"  # also what a killed run leaves behind
-    COMPLETE = "complete"
-    INTERRUPTED = "interrupted"
+from lanescope.run.folder import SCHEMA_VERSION, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,14 @@
-"""Run folders: written piece by piece, so that nothing measured is ever lost.
+"""Runs of copies: written piece by piece, so that nothing measured is ever lost.
 
-Layout::
+Layout, beside what each run folder has (folder.py)::
 
-    manifest.json     verb, command, start, state, versions
-    machine.toml      the machine, as a machine file
     results.parquet   a row for each copy of each experiment
     samples.parquet   the raw samples
     report.html       the page, when it was written
     plots/            charts as PNG and SVG, of the micro-benchmarks of TARUC
 
 While a run goes on, ``results/`` and ``samples/`` hold a file for each experiment;
-its end puts them together. Every file is written beside its place and moved there
-when whole: a run that is killed leaves whole files only, and reads back.
+its end puts them together.
 
 A run that goes on after its end (`RunWriter.resumed`) has both: what was put together,
 and a file for each experiment since. Where both hold an experiment, the file counts.
@@ -20,34 +17,23 @@ and a file for each experiment since. Where both hold an experiment, the file co
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from lanescope.codec.atomic import (
-    PART,
-    replace_when_written,
-    sync_folder,
-    write_atomically,
-    writing_to,
-)
+from lanescope.codec.atomic import sync_folder, writing_to
 from lanescope.codec.files import fields_of
 from lanescope.experiment.taruc.suite import SUITE
 from lanescope.kinds import StrPath
-from lanescope.machine.files import dumps_machine
 from lanescope.measurement.result import Result, Source
 from lanescope.run.decode import read_results, require_whole_cases
-from lanescope.run.folders import require_new
-from lanescope.run.lock import lock_folder
-from lanescope.run.manifest import MACHINE as MACHINE
-from lanescope.run.manifest import MANIFEST as MANIFEST
-from lanescope.run.manifest import read_manifest
+from lanescope.run.folder import MANIFEST as MANIFEST
+from lanescope.run.folder import SCHEMA_VERSION, RunFolder, State, read_manifest
 from lanescope.run.older import put_right
 from lanescope.run.rows import rows_of
-from lanescope.run.run import SCHEMA_VERSION, Manifest, Run, State
+from lanescope.run.run import Manifest, Run
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,13 +56,9 @@ class RunWriter:
     """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        with writing_to(folder):
-            if not (folder.is_dir() and _is_bare(folder)):
-                require_new(folder, resumable=manifest.verb == SUITE)
-        self._begin(folder, manifest, {})
-        with writing_to(folder):
-            write_atomically(folder / MACHINE, dumps_machine(manifest.machine).encode())
-        self._write_manifest()
+        resumable = manifest.verb == SUITE
+        opened = RunFolder.begin(folder, manifest.verb, manifest, resumable=resumable)
+        self._begin(opened, manifest, {})
 
     @classmethod
     def resumed(cls, run: Run) -> RunWriter:
@@ -84,22 +66,22 @@ class RunWriter:
         assert run.folder is not None, "only a stored run goes on"
         writer = cls.__new__(cls)
         manifest = dataclasses.replace(run.manifest, state=State.RUNNING)
-        writer._begin(run.folder, manifest, {r.experiment.name: r for r in run.results})
-        writer._write_manifest()
+        opened = RunFolder(run.folder, manifest.verb)
+        writer._begin(opened, manifest, {r.experiment.name: r for r in run.results})
+        opened.update(manifest)
         return writer
 
-    def _begin(self, folder: Path, manifest: Manifest, results: dict[str, Result]) -> None:
-        self.folder = folder
+    def _begin(self, opened: RunFolder, manifest: Manifest, results: dict[str, Result]) -> None:
+        self._opened, self.folder = opened, opened.path
         self._manifest = manifest
         self._results = results
         self._pending: dict[str, Result] = {}
         self._stored = time.monotonic()
-        with writing_to(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = lock_folder(folder)
+        with writing_to(self.folder):
             for part in PARTS:
-                (folder / part).mkdir(exist_ok=True)
-            taken = [int(path.stem) for path in folder.glob("*/*.parquet") if path.stem.isdigit()]
+                (self.folder / part).mkdir(exist_ok=True)
+            numbers = (path.stem for path in self.folder.glob("*/*.parquet"))
+            taken = [int(number) for number in numbers if number.isdigit()]
         self._number = max(taken, default=0)
 
     def add(self, result: Result) -> None:
@@ -123,54 +105,34 @@ class RunWriter:
         self._number += 1
         number = f"{self._number:04d}.parquet"
         pending = list(self._pending.values())
-        with writing_to(self.folder):
-            for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
-                _write_table(self.folder / part / number, make(pending), inner=2)
+        for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
+            self._opened.write(f"{part}/{number}", _parquet(make(pending)))
         self._pending.clear()
         self._stored = time.monotonic()
 
     def finish(self, state: State) -> Run:
         """Put the parts together, set the final state and return the run."""
         results = list(self._results.values())
-        with writing_to(self.folder):
+        if results:
             for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
-                if results:
-                    _write_table(_whole(self.folder, part), make(results))
+                self._opened.write(f"{part}.parquet", _parquet(make(results)))
+        with writing_to(self.folder):
             sync_folder(self.folder)
             for part in reversed(PARTS):  # not before both are whole; no results without samples
                 shutil.rmtree(self.folder / part)
         self._manifest = dataclasses.replace(self._manifest, state=state)
-        self._write_manifest()
+        self._opened.update(self._manifest)
         self.close()
         return self.run
 
     def close(self) -> None:
         """Let others write to the folder; what was added is there, put together or not."""
-        self._lock.release()
+        self._opened.close()
 
     @property
     def run(self) -> Run:
         """The run so far."""
         return Run(self._manifest, tuple(self._results.values()), self.folder)
-
-    def _write_manifest(self) -> None:
-        m = self._manifest
-        content = {
-            "schema_version": m.schema_version,
-            "tool_version": m.tool_version,
-            "verb": m.verb,
-            "command": m.command,
-            "started": m.started,
-            "state": str(m.state),
-            "described": m.machine.described,
-            "notes": m.notes,
-            "cases": [dataclasses.asdict(case) for case in m.cases],
-            "parameters": m.parameters,
-            "missing": m.missing,
-            "unmeasured": m.unmeasured,
-        }
-        with writing_to(self.folder):
-            write_atomically(self.folder / MANIFEST, json.dumps(content, indent=2).encode())
 
 
 def read_run(folder: StrPath) -> Run:
@@ -226,23 +188,11 @@ def _number(path: Path) -> tuple[int, str]:
     return len(path.stem), path.stem  # 10000 comes after 9999
 
 
-def _is_bare(folder: Path) -> bool:
-    """Whether a folder is empty, but for what a run leaves that was killed at its very start."""
-    left = {MACHINE, *PARTS}
-    inside = list(folder.iterdir())
-    begun = all(p.name in left or p.match(f".*{PART}") for p in inside)
-    linked = any(p.is_symlink() for p in inside)
-    return begun and not linked and not any(any(p.iterdir()) for p in inside if p.is_dir())
-
-
 def _whole(folder: Path, part: str) -> Path:
     return folder / f"{part}.parquet"
 
 
-def _write_table(path: Path, table: pa.Table, inner: int = 1) -> None:
+def _parquet(table: pa.Table) -> Callable[[BinaryIO], object]:
     import pyarrow.parquet as pq
 
-    def write(file: BinaryIO) -> None:
-        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
-
-    replace_when_written(path, write, inner)
+    return lambda file: pq.write_table(table, file, compression="zstd", write_page_checksum=True)

@@ -10,9 +10,10 @@ from lanescope.errors import InputError
 from lanescope.experiment import Copy, Engine, Memory, Route
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result, Source
+from lanescope.run.folder import MANIFEST
 from lanescope.run.folders import default_runs_folder
 from lanescope.run.run import Run
-from lanescope.run.store import MANIFEST, read_run
+from lanescope.run.store import read_run
 from lanescope.watch.limits import WAYS
 from lanescope.watch.nvlink import NVLINK_WAYS, fills_all, joined
 

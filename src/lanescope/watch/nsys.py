@@ -13,7 +13,7 @@ import numpy as np
 
 from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
-from lanescope.run.run import State
+from lanescope.run.folder import State
 from lanescope.watch.codes import LATEST_NS
 from lanescope.watch.nsys_operations import read_operations
 from lanescope.watch.nsys_ranges import read_ranges

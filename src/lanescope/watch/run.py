@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lanescope.codec.fields import Moment
 from lanescope.machine import Machine
-from lanescope.run.run import SCHEMA_VERSION, State
+from lanescope.run.folder import SCHEMA_VERSION, State
 from lanescope.watch.link_errors import LinkErrors
 from lanescope.watch.timeline import Timeline
 from lanescope.watch.turn_times import Turns

@@ -16,8 +16,8 @@ from lanescope._version import __version__
 from lanescope.errors import InputError, LanescopeError, NotMeasuredError
 from lanescope.exit_codes import ExitCode
 from lanescope.machine import Machine
+from lanescope.run.folder import State
 from lanescope.run.folders import new_run_folder
-from lanescope.run.run import State
 from lanescope.watch.interrupting import Interrupted, deferred
 from lanescope.watch.launcher import Outcome
 from lanescope.watch.link_error_log import LinkErrorLog

@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 
 from lanescope.codec.opening import opened_folder
-from lanescope.run.lock import FolderLock, lock_opened
+from lanescope.run.folder import FolderLock, lock_opened
 
 #: As in native/include/lanescope/watch/spool_room.hpp.
 LIMITS = "limits"

@@ -23,18 +23,14 @@ columns made of them are on the disk.
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 from pathlib import Path
 
-from lanescope.codec.atomic import sync_folder, write_atomically, writing_to
+from lanescope.codec.atomic import sync_folder, writing_to
 from lanescope.codec.fields import shown
 from lanescope.codec.files import reading
 from lanescope.errors import InputError
-from lanescope.machine.files import dumps_machine
-from lanescope.run.folders import require_new
-from lanescope.run.lock import lock_folder
-from lanescope.run.manifest import MACHINE, MANIFEST, read_manifest, verb_of
+from lanescope.run.folder import MANIFEST, RunFolder, read_manifest, verb_of
 from lanescope.watch.columns import read_columns, write_columns
 from lanescope.watch.interrupting import Interrupted
 from lanescope.watch.link_error_log import read_link_errors
@@ -67,18 +63,15 @@ class WatchFolder:
     def __init__(
         self, folder: Path, manifest: WatchManifest, max_spool_bytes: int | None = None
     ) -> None:
-        with writing_to(folder):
-            require_new(folder)
-            self.folder = folder
-            try:
-                (folder / SPOOL).mkdir(parents=True)
-                self._lock = lock_folder(folder)
+        self.folder = folder
+        try:
+            self._opened = RunFolder.begin(folder, WATCH, manifest)
+            with writing_to(folder):
+                (folder / SPOOL).mkdir()
                 self._limits = write_limits(folder / SPOOL, max_spool_bytes)
-                write_atomically(folder / MACHINE, dumps_machine(manifest.machine).encode())
-                self.update(manifest)
-            except Interrupted:  # whoever makes a folder has none to discard yet
-                shutil.rmtree(folder, ignore_errors=True)
-                raise
+        except Interrupted:  # whoever makes a folder has none to discard yet
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     @property
     def spool(self) -> Path:
@@ -87,20 +80,12 @@ class WatchFolder:
 
     def update(self, manifest: WatchManifest) -> None:
         """Store what is known of the watch by now."""
-        content = {"verb": WATCH, **dataclasses.asdict(manifest)}
-        content["described"] = manifest.machine.described
-        del content["machine"]  # has a file of its own
-        with writing_to(self.folder):
-            write_atomically(self.folder / MANIFEST, json.dumps(content, indent=2).encode())
+        self._opened.update(manifest)
 
     def discard(self) -> None:
         """Remove the folder: nothing was watched."""
-        self._release()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _release(self) -> None:
         self._limits.release()
-        self._lock.release()
+        self._opened.discard()
 
     def finish(self, manifest: WatchManifest) -> WatchRun:
         """Make columns of the spools, remove these, and return the whole watch.
@@ -118,7 +103,8 @@ class WatchFolder:
             timeline = _read_back(self.folder, timeline)
             self.spool.rename(self.folder / _REMOVED)
             shutil.rmtree(self.folder / _REMOVED)
-        self._release()
+        self._limits.release()
+        self._opened.close()
         return WatchRun(manifest, timeline, self.folder, read_link_errors(self.folder))
 
 

@@ -12,7 +12,7 @@ from lanescope.model.overlap.predictors import predictor_named
 from lanescope.model.transfer.estimate import Estimate
 from lanescope.report.advice_json import advice_json
 from lanescope.report.advice_text import advice_text, phase_lines
-from lanescope.run.run import State
+from lanescope.run.folder import State
 from lanescope.watch.limits import Ceilings
 from lanescope.watch.run import SourceRecord
 from lanescope.watch.side_tables import HostCopies

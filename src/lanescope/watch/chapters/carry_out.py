@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lanescope.errors import InputError
 from lanescope.machine import Gpu
-from lanescope.run.run import State
+from lanescope.run.folder import State
 from lanescope.watch.captured import Captured, Stopped
 from lanescope.watch.chapters.plan import IDLE_SECONDS, Turn, Way, turns
 from lanescope.watch.chapters.program import Idle, command_of

@@ -14,20 +14,15 @@ Layout::
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from lanescope.codec.atomic import write_atomically, writing_to
-from lanescope.codec.fields import FieldError, Moment, build
-from lanescope.codec.files import fields_of, read_json
+from lanescope.codec.atomic import writing_to
+from lanescope.codec.fields import FieldError, Moment
+from lanescope.codec.files import fields_of
 from lanescope.machine import Machine
-from lanescope.machine.files import dumps_machine
-from lanescope.run.folders import require_new
-from lanescope.run.manifest import MACHINE, MANIFEST, read_manifest, verb_of
-from lanescope.run.run import SCHEMA_VERSION, State
+from lanescope.run.folder import MANIFEST, RunFolder, State, read_manifest, read_stored, verb_of
 from lanescope.watch.chapters.plan import Program, Turn, turns
 from lanescope.watch.chapters.steps import Step, steps_json
 from lanescope.watch.run import WatchRun
@@ -36,7 +31,6 @@ from lanescope.watch.stored import in_memory
 
 #: The verb of such runs.
 REPRODUCE = "reproduce"
-THESIS = "pcie-thesis"
 STEPS = "steps.json"
 _MOST_REPETITIONS = 10_000
 CHAPTERS = "chapters.json"
@@ -122,22 +116,13 @@ class ReproductionFolder:
     """
 
     def __init__(self, folder: Path, asked: Asked) -> None:
-        with writing_to(folder):
-            require_new(folder)
-            folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(folder / MACHINE, dumps_machine(asked.machine).encode())
-        self.folder = folder
-        self.asked = asked
-        self.update(asked)
+        self.folder, self.asked = folder, asked
+        self._opened = RunFolder.begin(folder, REPRODUCE, asked)
 
     def update(self, asked: Asked) -> None:
         """Store how far it came."""
         self.asked = asked
-        content: dict[str, Any] = {"verb": REPRODUCE, "what": THESIS}
-        content |= {"schema_version": SCHEMA_VERSION, **asdict(replace(asked, programs=()))}
-        content["programs"] = [asdict(program) for program in asked.programs]
-        del content["machine"]  # has a file of its own
-        self.write(MANIFEST, json.dumps(content, indent=2))
+        self._opened.update(asked)
 
     def place(self, turn: Turn) -> Path:
         """Return where a turn goes; nothing is there yet."""
@@ -148,16 +133,14 @@ class ReproductionFolder:
 
     def finish(self, done: Done) -> None:
         """Store what a program told of a turn."""
-        told = {"steps": steps_json(done.steps), "error": done.error}
         with writing_to(done.folder):
             done.folder.mkdir(exist_ok=True)
-            levels = len(Path(done.turn.folder).parts) + 1
-            write_atomically(done.folder / STEPS, json.dumps(told, indent=1).encode(), levels)
+        content = {"steps": steps_json(done.steps), "error": done.error}
+        self._opened.write_json(f"{done.turn.folder}/{STEPS}", content)
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the folder."""
-        with writing_to(self.folder):
-            write_atomically(self.folder / name, text.encode())
+        self._opened.write(name, text.encode())
 
 
 def is_reproduction(folder: Path) -> bool:
@@ -203,8 +186,6 @@ def _done(folder: Path, planned: Sequence[Turn]) -> tuple[Done, ...]:
     for turn in planned:
         place = folder / turn.folder
         if (place / STEPS).is_file():
-            levels = len(Path(turn.folder).parts) + 1
-            with fields_of(place / STEPS, "name another run"):
-                told = build(_Told, read_json(place / STEPS, inner=levels))
+            told = read_stored(_Told, folder, f"{turn.folder}/{STEPS}")
             found.append(Done(turn, place, told.steps, told.error))
     return tuple(found)
