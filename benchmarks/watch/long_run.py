@@ -137,6 +137,7 @@ def finish(folder: Path, gpus: int, records: int) -> None:
     """Print what finishing takes."""
     from lanescope.cli.watch import _write_page
     from lanescope.report.summary_json import summary_json
+    from lanescope.run.folder import RunFolder
     from lanescope.watch.store import WatchFolder
     from lanescope.watch.told import tell
 
@@ -150,7 +151,7 @@ def finish(folder: Path, gpus: int, records: int) -> None:
 
     if (folder / "spool").is_dir():
         held = WatchFolder.__new__(WatchFolder)
-        held.folder, held._lock, held._limits = folder, NoLock(), NoLock()
+        held.folder, held._opened, held._limits = folder, RunFolder(folder, "watch"), NoLock()
         end_ns = START_NS + records // gpus * INTERVAL_NS
         run = held.finish(manifest(gpus, end_ns))
         step("columns")
