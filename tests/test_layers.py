@@ -19,7 +19,6 @@ EXCEPTIONS = {
     ("report/page.py", "studies"),
     ("report/conclusion.py", "studies"),
     ("report/run_blocks.py", "studies"),
-    ("report/small_chart.py", "studies"),
     ("compression/advice.py", "model"),
     ("compression/crossings.py", "model"),
     ("compression/link_costs.py", "model"),

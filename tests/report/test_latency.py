@@ -17,8 +17,8 @@ from lanescope.report.export import run_csv
 from lanescope.report.latency_rows import latency_rows
 from lanescope.report.notebook import results_html, run_html
 from lanescope.report.page import page_html
-from lanescope.report.page_plots import run_charts
 from lanescope.report.path_rows import bandwidth_rows, path_rows
+from lanescope.report.run_charts import run_charts
 from lanescope.report.tables import run_tables
 from lanescope.run.rows import rows_of
 from lanescope.run.store import RunWriter, read_run

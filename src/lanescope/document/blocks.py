@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from lanescope.document.chart import Chart
+from lanescope.document.chart import AnyChart, Bars, Chart, HeatMap
+from lanescope.document.finding import Finding
 
 
 class Style(StrEnum):
@@ -175,6 +176,7 @@ class Bullets:
     """Sentences that stand for themselves."""
 
     items: Sequence[Words]
+    style: Style = Style.PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +196,14 @@ class Details:
         What a page shows of them first; without one it shows them like others.
     on_terminal
         Whether a terminal shows them all the same.
+    opened
+        Whether a page begins with them unfolded.
     """
 
     blocks: Sequence[Block]
     summary: str = ""
     on_terminal: bool = False
+    opened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +233,49 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True)
+class Findings:
+    """Findings, the most important first.
+
+    Attributes
+    ----------
+    brief
+        Whether evidence is folded; it is for findings of which there are many.
+    """
+
+    found: Sequence[Finding]
+    brief: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A picture that is SVG already, such as that of a machine's topology.
+
+    Attributes
+    ----------
+    wide
+        Whether it must not shrink to a phone's width.
+    """
+
+    svg: str
+    wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file that a page holds and saves on request.
+
+    Attributes
+    ----------
+    about
+        What is in it, in a few words.
+    """
+
+    name: str
+    content: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """Blocks under a heading; `key` is unique in a document."""
 
@@ -236,4 +284,68 @@ class Section:
     blocks: Sequence[Block] = field(default=())
 
 
-Block: TypeAlias = Text | Bullets | Facts | Table | Matrix | Chart | Details | Part | Section
+Block: TypeAlias = (
+    Text
+    | Bullets
+    | Facts
+    | Table
+    | Matrix
+    | AnyChart
+    | Findings
+    | Drawing
+    | Download
+    | Details
+    | Part
+    | Section
+)
+#: Those of them that are drawn as plots.
+CHARTS = (Chart, Bars, HeatMap)
+
+
+@dataclass(frozen=True, slots=True)
+class Banner:
+    """What nobody may overlook; `more` is said in the same breath, less loudly."""
+
+    words: str
+    more: str = ""
+    tone: Tone = Tone.BAD
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What a document comes to, in words, and what asks for something to be done."""
+
+    words: str
+    tone: Tone
+    blocks: Sequence[Block] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A whole report.
+
+    Attributes
+    ----------
+    title
+        As a window shows it.
+    heading
+        What it is about.
+    started
+        When that was; ISO 8601 with the offset from UTC.
+    facts
+        A few words each: state, versions.
+    commands
+        Command lines that made it.
+    tool_version
+        Of the lanescope that measured.
+    """
+
+    title: str
+    heading: str
+    started: str
+    facts: Sequence[str]
+    commands: Sequence[str]
+    headline: Headline | None
+    sections: Sequence[Section]
+    tool_version: str
+    banners: Sequence[Banner] = ()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+import gzip
+from collections.abc import Callable, Iterable
 from itertools import groupby
+from typing import TypeAlias
+from urllib.parse import quote
 
 from lanescope.document.blocks import (
+    CHARTS,
     Badge,
     Block,
     Bullets,
@@ -13,7 +18,10 @@ from lanescope.document.blocks import (
     Code,
     Column,
     Details,
+    Download,
+    Drawing,
     Facts,
+    Findings,
     Judgement,
     Kind,
     Link,
@@ -25,44 +33,56 @@ from lanescope.document.blocks import (
     Text,
     Words,
 )
-from lanescope.document.chart import Chart
+from lanescope.document.chart import AnyChart
+from lanescope.document.finding import Finding
 from lanescope.report import html
+from lanescope.report.finding_blocks import finding_blocks
 from lanescope.report.html import Markup, text
 from lanescope.report.values import cell_of, is_number, pieces, value_text
 
 #: Blocks that stand beside each other where there is room.
 _SIDE_BY_SIDE = {Part: "parts", Matrix: "matrices"}
+#: More of a file that a page holds than this is compressed.
+_MOST_PLAIN_BYTES = 256 * 1024
+_MOST_EVIDENCE = 6
 _CLASSES = {Style.PLAIN: "", Style.QUIET: ' class="quiet"', Style.WARNING: ' class="banner"'}
 
 
-def blocks_html(blocks: Iterable[Block]) -> str:
-    """Return blocks as HTML; charts are left to the page, which numbers them."""
+#: Draws a chart as HTML.
+DrawChart: TypeAlias = Callable[[AnyChart], str]
+
+
+def blocks_html(blocks: Iterable[Block], draw: DrawChart | None = None) -> str:
+    """Return blocks as HTML.
+
+    Parameters
+    ----------
+    draw
+        How charts are drawn; None leaves them out.
+    """
     shown = ""
     for kind, several in groupby(blocks, type):
-        drawn = "".join(map(_block, several))
+        drawn = "".join(_block(block, draw) for block in several)
         place = _SIDE_BY_SIDE.get(kind)
         shown += f'<div class="{place}">{drawn}</div>' if place else drawn
     return shown
 
 
-def charts_of(blocks: Iterable[Block]) -> list[Chart]:
-    """Return the charts among some blocks, in order."""
-    found: list[Chart] = []
-    for block in blocks:
-        if isinstance(block, Chart):
-            found.append(block)
-        elif isinstance(block, Details | Part | Section):
-            found += charts_of(block.blocks)
-    return found
-
-
-def _block(block: Block) -> str:
+def _block(block: Block, draw: DrawChart | None) -> str:
+    if isinstance(block, CHARTS):
+        return "" if draw is None else draw(block)
     if isinstance(block, Text):
         if block.style is Style.STRONG:
             return f"<p><strong>{_words(block.words)}</strong></p>"
         return f"<p{_CLASSES[block.style]}>{_words(block.words)}</p>"
     if isinstance(block, Bullets):
-        return html.items(Markup(_words(words)) for words in block.items) if block.items else ""
+        return _bullets(block)
+    if isinstance(block, Findings):
+        return _findings(block)
+    if isinstance(block, Drawing):
+        return f'<div class="picture{" wide" if block.wide else ""}">{block.svg}</div>'
+    if isinstance(block, Download):
+        return _download(block)
     if isinstance(block, Facts):
         return html.definitions((term, Markup(_words(words))) for term, words in block.pairs)
     if isinstance(block, Table):
@@ -70,19 +90,56 @@ def _block(block: Block) -> str:
     if isinstance(block, Matrix):
         return _table(block.table)
     if isinstance(block, Details):
-        inner = blocks_html(block.blocks)
+        inner = blocks_html(block.blocks, draw)
         if not block.summary or not inner:
             return inner
-        return f"<details><summary>{text(block.summary)}</summary>{inner}</details>"
+        state = " open" if block.opened else ""
+        return f"<details{state}><summary>{text(block.summary)}</summary>{inner}</details>"
     if isinstance(block, Part):
         wide = " wide" if block.wide else ""
         return (
             f'<article class="part{wide}" id="{text(block.key)}"><h3>{text(block.title)}</h3>'
-            f"<p>{text(block.about)}</p>{blocks_html(block.blocks)}</article>"
+            f"<p>{text(block.about)}</p>{blocks_html(block.blocks, draw)}</article>"
         )
     if isinstance(block, Section):
-        return html.section(block.key, block.title, blocks_html(block.blocks))
+        return html.section(block.key, block.title, blocks_html(block.blocks, draw))
     return ""
+
+
+def _bullets(block: Bullets) -> str:
+    if not block.items:
+        return ""
+    listed = html.items(Markup(_words(words)) for words in block.items)
+    return f'<div class="quiet">{listed}</div>' if block.style is Style.QUIET else listed
+
+
+def _findings(block: Findings) -> str:
+    if not block.brief:
+        return blocks_html(finding_blocks(block.found))
+    return html.items(map(_brief, block.found)) if block.found else ""
+
+
+def _brief(found: Finding) -> Markup:
+    names = ", ".join(found.evidence[:_MOST_EVIDENCE])
+    if len(found.evidence) > _MOST_EVIDENCE:
+        names += f" and {len(found.evidence) - _MOST_EVIDENCE} more"
+    return Markup(
+        f"{text(found.sentence)}<details><summary>Evidence</summary>Seen in "
+        f"<code>{text(names)}</code>. To measure it again: <code>{text(found.confirm)}</code>"
+        "</details>"
+    )
+
+
+def _download(block: Download) -> str:
+    """A link to a file in the page; a long one is compressed."""
+    words, name = "Download CSV", block.name
+    uri = "data:text/csv;charset=utf-8," + quote(block.content)
+    if len(uri) > _MOST_PLAIN_BYTES:
+        packed = base64.b64encode(gzip.compress(block.content.encode(), mtime=0)).decode()
+        words, name = "Download CSV.gz", f"{name}.gz"
+        uri = f"data:application/gzip;base64,{packed}"
+    link = f'<a download="{text(name)}" href="{uri}">{words}</a>'
+    return f'<p class="no-print">{link} <span class="quiet">{text(block.about)}</span></p>'
 
 
 def _table(block: Table) -> str:

@@ -19,6 +19,7 @@ from lanescope.document.blocks import (
     Column,
     Details,
     Facts,
+    Findings,
     Judgement,
     Kind,
     Matrix,
@@ -30,6 +31,7 @@ from lanescope.document.blocks import (
     Tone,
     Words,
 )
+from lanescope.report.finding_blocks import finding_blocks
 from lanescope.report.values import cell_of, is_number, pieces, value_text
 
 _STYLES = {
@@ -66,6 +68,8 @@ def renderables(blocks: Sequence[Block]) -> Iterator[RenderableType]:
         elif isinstance(block, Table):
             yield TableOrLines(block)
             yield from (RichText(note, "dim italic") for note in block.notes)
+        elif isinstance(block, Findings):
+            yield from renderables(finding_blocks(block.found))
         elif isinstance(block, Details):
             yield from renderables(block.blocks) if block.on_terminal else ()
         elif isinstance(block, Part):

@@ -14,6 +14,7 @@ from lanescope.codec.atomic import write_atomically
 from lanescope.document.chart import AnyChart, subtitle
 from lanescope.errors import InputError
 from lanescope.report.html import text
+from lanescope.report.page_plots import figure
 from lanescope.report.taruc_charts import taruc_charts
 from lanescope.report.vega import specification, theme
 from lanescope.run.run import Run
@@ -138,6 +139,20 @@ def picture_svg(
         f'<svg xmlns="http://www.w3.org/2000/svg" version="1.1" {size}>'
         f'<rect width="100%" height="100%" fill="white"/>'
         f"{_moved(picture.elements, 0, _MARGIN)}</svg>\n"
+    )
+
+
+def chart_picture(chart: AnyChart) -> str:
+    """Return a chart as a figure of a page, an SVG on white; a sentence without vl-convert."""
+    try:
+        drawn = _drawing(chart, _WIDTH, 0, titled=False)
+    except InputError as error:
+        return figure(chart, f"<p>{text(error)}</p>")
+    return figure(
+        chart,
+        f'<svg class="plot" role="img" aria-label="{text(chart.title)}" '
+        f'viewBox="0 0 {_WIDTH} {drawn.height:.0f}">'
+        f'<rect width="100%" height="100%" fill="white"/>{drawn.elements}</svg>',
     )
 
 

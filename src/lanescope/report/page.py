@@ -1,33 +1,36 @@
-"""One HTML page that holds everything of a run and asks for nothing from outside."""
+"""The document of a run of copies, and its page."""
 
 from __future__ import annotations
 
-import base64
-import gzip
 from collections.abc import Sequence
-from urllib.parse import quote
 
-from lanescope.document.blocks import Bullets, Section
+from lanescope.document.blocks import (
+    Banner,
+    Block,
+    Bullets,
+    Code,
+    Details,
+    Document,
+    Download,
+    Drawing,
+    Facts,
+    Headline,
+    Section,
+    Text,
+    Tone,
+)
+from lanescope.document.chart import AnyChart
 from lanescope.model.sweep import sweep_series
 from lanescope.model.taruc import plain_results
-from lanescope.report.blocks_html import blocks_html, charts_of
 from lanescope.report.conclusion import headline_rows, state_sentence
+from lanescope.report.document_page import document_page
 from lanescope.report.export import run_csv
 from lanescope.report.format import count_text
-from lanescope.report.html import section, text
 from lanescope.report.machine_blocks import machine_blocks
 from lanescope.report.open_points import open_points
 from lanescope.report.outcome import Word, outcome
-from lanescope.report.page_frame import (
-    alert,
-    facts_line,
-    page_footer,
-    page_frame,
-    time_element,
-)
-from lanescope.report.page_plots import plots_html, plots_script, run_charts
-from lanescope.report.page_taruc import taruc_page
-from lanescope.report.page_text import definition_list, method_list
+from lanescope.report.page_taruc import taruc_findings, taruc_sections
+from lanescope.report.page_text import DEFINITIONS, method_bullets
 from lanescope.report.path_rows import PathRow, swept_results
 from lanescope.report.result_blocks import raw_table
 from lanescope.report.run_blocks import (
@@ -35,133 +38,118 @@ from lanescope.report.run_blocks import (
     diagnosis_section,
     result_sections,
 )
-from lanescope.report.small_chart import small_chart
+from lanescope.report.run_charts import run_charts
 from lanescope.report.topology_svg import topology_svg
 from lanescope.report.unmeasured import unmeasured
 from lanescope.run.run import Run
 from lanescope.studies.registry import study_named
-from lanescope.studies.small_maps import small_maps
 
-#: Classes of the banner.
-_KINDS = {
-    Word.MISSING: "bad",
-    Word.SLOW: "bad",
-    Word.PREDICTED: "guess",
-    Word.HEALTHY: "good",
+_TONES = {
+    Word.MISSING: Tone.BAD,
+    Word.SLOW: Tone.BAD,
+    Word.PREDICTED: Tone.PREDICTED,
+    Word.HEALTHY: Tone.GOOD,
 }
 #: Longer tables of raw numbers start folded.
 _MOST_OPEN_ROWS = 40
 #: More rows than this make a page of tens of megabytes.
 _MOST_RAW_ROWS = 10_000
-#: More of the CSV than this is compressed.
-_MOST_PLAIN_BYTES = 256 * 1024
 #: More GPUs or nodes than this make a picture that must not shrink to a phone's width.
 _NARROW_PARTS = 3
 
 
-def page_html(run: Run, *, strict: bool = False) -> str:
+def page_html(run: Run, *, strict: bool = False, static: bool = False) -> str:
     """Return the report of a run as one self-contained HTML page.
-
-    Works offline; without vl-convert installed it has all tables and the picture,
-    but no plots.
 
     Parameters
     ----------
     strict
         Whether what could not be measured counts; see `outcome`.
+    static
+        See `document_page`.
     """
+    return document_page(run_document(run, strict=strict), static=static)
+
+
+def run_document(run: Run, *, strict: bool = False) -> Document:
+    """Return all that is known of a run: what it comes to first, how it was timed last."""
     manifest, machine = run.manifest, run.manifest.machine
+    study = study_named(manifest.verb)
+    verb = manifest.verb.capitalize() if study is None else study.title
     rows = headline_rows(run)
-    sections = result_sections(run)
-    crowded = bool(manifest.cases) and len(rows) > MOST_PATHS_BESIDE_CASES
-    series = sweep_series(swept_results(plain_results(run.results)))
-    charts = run_charts(() if crowded else rows, series)
-    charts += [*map(small_chart, small_maps(run.results)), *charts_of(sections)]
-    found, suite_sections, suite_charts = taruc_page(run, len(charts))
-    wide = max(len(machine.gpus), len(machine.nodes)) > _NARROW_PARTS
-    picture = f'<div class="picture{" wide" if wide else ""}">{topology_svg(machine)}</div>'
-    body = (
-        blocks_html([diagnosis_section(run)]),
-        section("findings", "Findings", found),
-        section("topology", "Topology", picture),
-        blocks_html(sections),
-        section("plots", "Plots", plots_html(charts)),
-        suite_sections,
-        blocks_html([Section("machine", "Machine", machine_blocks(machine))]),
-        _raw_section(run),
-        section("method", "How each was timed", method_list(run.results)),
-        section("definitions", "What the numbers mean", definition_list()),
+    sections = (
+        diagnosis_section(run),
+        Section("findings", "Findings", taruc_findings(run)),
+        Section("topology", "Topology", _topology(run)),
+        *result_sections(run),
+        Section("plots", "Plots", _charts(run, rows)),
+        *taruc_sections(run),
+        Section("machine", "Machine", machine_blocks(machine)),
+        Section("raw", "Raw numbers, predicted" if run.predicted else "Raw numbers", _raw(run)),
+        Section("method", "How each was timed", _methods(run)),
+        Section("definitions", "What the numbers mean", [Facts(DEFINITIONS)]),
     )
-    return page_frame(
-        f"lanescope {manifest.verb}: {machine.name}{' (predicted)' if run.predicted else ''}",
-        f"{_header(run)}<main>{_conclusion(run, rows, strict)}{''.join(body)}</main>"
-        f"{page_footer(manifest.tool_version)}{plots_script([*charts, *suite_charts])}",
+    return Document(
+        title=f"lanescope {manifest.verb}: {machine.name}{' (predicted)' if run.predicted else ''}",
+        heading=f"{verb} of {machine.name}",
+        started=manifest.started,
+        facts=(f"lanescope {manifest.tool_version}", manifest.state),
+        commands=(manifest.command,),
+        headline=_headline(run, rows, strict),
+        sections=sections,
+        tool_version=manifest.tool_version,
+        banners=_banners(run),
     )
 
 
-def _heading(verb: str) -> str:
-    study = study_named(verb)
-    return verb.capitalize() if study is None else study.title
-
-
-def _header(run: Run) -> str:
-    manifest = run.manifest
-    facts = facts_line(
-        time_element(manifest.started),
-        f"lanescope {text(manifest.tool_version)}",
-        text(manifest.state),
-    )
-    banners = ""
+def _banners(run: Run) -> list[Banner]:
+    found = []
     if run.predicted:
-        banners += (
-            '<p class="banner guess" role="note">Predicted, not measured <span>– computed from '
-            "the limits and latencies of the machine's description; every predicted number is an "
-            "upper bound.</span></p>"
+        more = (
+            "computed from the limits and latencies of the machine's description; every predicted "
+            "number is an upper bound."
         )
-    banners += alert(state_sentence(manifest.state))
-    return (
-        f"<header><h1>{text(_heading(manifest.verb))} of {text(manifest.machine.name)}</h1>"
-        f'<p class="facts">{facts}<br><code>{text(manifest.command)}</code></p>{banners}</header>'
-    )
+        found.append(Banner("Predicted, not measured", more, Tone.PREDICTED))
+    if (unfinished := state_sentence(run.manifest.state)) is not None:
+        found.append(Banner(unfinished))
+    return found
 
 
-def _conclusion(run: Run, rows: Sequence[PathRow], strict: bool) -> str:
+def _headline(run: Run, rows: Sequence[PathRow], strict: bool) -> Headline:
     """The outcome, and below it every path that asks for something to be done."""
     out = outcome(run, strict=strict)
-    kind = _KINDS.get(out.word, "open")
-    points = open_points(rows)
     notes = [f"Note: {note}" for note in run.manifest.notes]
     notes += [f"Not measured: {line}" for line in unmeasured(run)]
-    return (
-        f'<div class="conclusion {kind}"><p>{text(out)}</p>'
-        f"{blocks_html([Bullets(points), Bullets(notes)])}</div>"
-    )
+    blocks = (Bullets(open_points(rows)), Bullets(notes))
+    return Headline(str(out), _TONES.get(out.word, Tone.OPEN), blocks)
 
 
-def _raw_section(run: Run) -> str:
+def _topology(run: Run) -> list[Block]:
+    machine = run.manifest.machine
+    wide = max(len(machine.gpus), len(machine.nodes)) > _NARROW_PARTS
+    return [Drawing(topology_svg(machine), wide)]
+
+
+def _charts(run: Run, rows: Sequence[PathRow]) -> list[AnyChart]:
+    """The charts of paths; those of suites and of the run's study stand in their sections."""
+    crowded = bool(run.manifest.cases) and len(rows) > MOST_PATHS_BESIDE_CASES
+    series = sweep_series(swept_results(plain_results(run.results)))
+    return run_charts(() if crowded else rows, series)
+
+
+def _raw(run: Run) -> list[Block]:
     if not run.results:
-        return ""
+        return []
     count = sum(max(len(r.copies), 1) for r in run.results)
-    state = " open" if count <= _MOST_OPEN_ROWS else ""
-    title = "Raw numbers, predicted" if run.predicted else "Raw numbers"
+    rows = count_text(count, "row")
     if count > _MOST_RAW_ROWS:
-        words = f"{count_text(count, 'row')}, too many for a page:"
-        told = f"<p>{text(words)} <code>lanescope report RUN --csv</code> prints them.</p>"
-        return section("raw", title, told)
-    return section(
-        "raw",
-        title,
-        f'<p class="no-print">{_csv_link(run)} <span class="quiet">with every column</span></p>',
-        f"<details{state}><summary>{count_text(count, 'row')}</summary>"
-        f"{blocks_html([raw_table(run.results)])}</details>",
-    )
+        command = Code("lanescope report RUN --csv")
+        return [Text((f"{rows}, too many for a page: ", command, " prints them."))]
+    name = f"lanescope-{run.manifest.verb}.csv"
+    table = Details([raw_table(run.results)], rows, opened=count <= _MOST_OPEN_ROWS)
+    return [Download(name, run_csv(run), "with every column"), table]
 
 
-def _csv_link(run: Run) -> str:
-    """A link to every number; many are compressed, so that the page does not hold them twice."""
-    rows, name = run_csv(run), f"lanescope-{run.manifest.verb}.csv"
-    words, uri = "Download CSV", "data:text/csv;charset=utf-8," + quote(rows)
-    if len(uri) > _MOST_PLAIN_BYTES:
-        packed = base64.b64encode(gzip.compress(rows.encode(), mtime=0)).decode()
-        words, uri, name = "Download CSV.gz", f"data:application/gzip;base64,{packed}", f"{name}.gz"
-    return f'<a download="{text(name)}" href="{uri}">{words}</a>'
+def _methods(run: Run) -> list[Block]:
+    methods = method_bullets(run.results)
+    return [Details([methods], count_text(len(methods.items), "method"))] if methods.items else []

@@ -11,7 +11,7 @@ from lanescope.report.conclusion import state_sentence
 from lanescope.report.format import count_text
 from lanescope.report.html import definitions, items, section, text
 from lanescope.report.page_frame import alert, facts_line, page_footer, page_frame, time_element
-from lanescope.report.page_plots import plots_html, plots_script
+from lanescope.report.page_plots import InteractivePlots
 from lanescope.watch.chapters.told import ProgramTold, Told
 
 _WORDS = (
@@ -57,7 +57,7 @@ def chapters_page_html(told: Told) -> str:
     )
     shown = f"{_header(told)}<main>{''.join(body)}</main>"
     footer = page_footer(told.reproduction.asked.tool_version)
-    scripts = plots_script(page.charts)
+    scripts = page.plots.script()
     return page_frame("lanescope reproduce pcie-thesis", f"{shown}{footer}{scripts}")
 
 
@@ -65,7 +65,7 @@ class _Page:
     """Sections, and the charts that they show, numbered through the page."""
 
     def __init__(self) -> None:
-        self.charts: list[AnyChart] = []
+        self.plots = InteractivePlots()
 
     def sources(self, identifier: str, title: str, programs: Sequence[ProgramTold]) -> str:
         parts = [self._sources(one, folded=not _is_open(one, programs)) for one in programs]
@@ -94,8 +94,7 @@ class _Page:
         return f"{heading}{step_table(one)}{words}{self._plots(probe_charts(one), folded)}"
 
     def _plots(self, charts: Sequence[AnyChart], folded: bool) -> str:
-        shown = plots_html(charts, len(self.charts))
-        self.charts += charts
+        shown = "".join(map(self.plots.draw, charts))
         if not folded or not charts:
             return shown
         return f"<details><summary>{count_text(len(charts), 'chart')}</summary>{shown}</details>"

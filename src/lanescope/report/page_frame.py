@@ -9,23 +9,29 @@ from lanescope.report.html import text
 #: The page may use what is inside it and nothing else, and makes no code of text: Vega's own
 #: interpreter reads its expressions. Browsers see to that.
 _POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "default-src 'none'; {}style-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
+_SCRIPTS = "script-src 'unsafe-inline'; "
 
 
-def page_frame(title: str, body: str, styles: tuple[str, ...] = ("style.css",)) -> str:
+def page_frame(
+    title: str, body: str, styles: tuple[str, ...] = ("style.css",), *, scripts: bool = True
+) -> str:
     """Return a whole page around the HTML of its body.
 
     Parameters
     ----------
     styles
         Names of style sheets beside this file, which the page takes in.
+    scripts
+        Whether the page may run what it holds.
     """
+    policy = _POLICY.format(_SCRIPTS if scripts else "")
     style = "".join(page_file(name) for name in styles)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{text(_POLICY)}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{text(policy)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{text(title)}</title><style>{style}</style></head>"
         f"<body>{body}</body></html>\n"

@@ -1,12 +1,10 @@
-"""The plots of a page: their places, their data, and the scripts that draw them."""
+"""The plots of a page that a browser draws: their places, their data, and the scripts."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import os
-from collections import defaultdict
-from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,12 +13,8 @@ from lanescope.codec.atomic import write_atomically
 from lanescope.codec.opening import open_file
 from lanescope.document.chart import AnyChart, subtitle
 from lanescope.errors import InputError
-from lanescope.model.sweep import Series
-from lanescope.report.check_chart import check_charts
 from lanescope.report.html import json_data, script, text
 from lanescope.report.page_frame import page_file
-from lanescope.report.path_rows import PathRow
-from lanescope.report.sweep_chart import bandwidth_chart, time_chart
 from lanescope.report.vega import height, specification, theme
 
 MISSING_VEGA = (
@@ -35,57 +29,45 @@ _THEMES = {
 }
 
 
-def run_charts(rows: Sequence[PathRow], series: Sequence[Series]) -> list[AnyChart]:
-    """Return the charts of a run: curves where sizes were swept, bars otherwise.
+class InteractivePlots:
+    """Charts that a browser draws: where each goes, and the scripts that draw them at the end."""
 
-    Curves get a pair of charts for each pair of parts, such as a node and a GPU.
-    """
-    pairs: dict[tuple[str, ...], list[Series]] = defaultdict(list)
-    for curve in series:
-        pairs[tuple(sorted(curve.path.split(" → ")))].append(curve)
-    paths = {s.path for s in series}
-    bars = [r for r in rows if r.measured is not None and r.copy.path not in paths]
-    bars = [r for r in bars if not r.is_latency]
-    checked = check_charts(list({id(r.result): r.result for r in bars}.values()))
-    return [
-        *checked,
-        *(f(curves) for curves in pairs.values() for f in (bandwidth_chart, time_chart)),
-    ]
+    def __init__(self) -> None:
+        self._charts: list[AnyChart] = []
+        self._explained = False
+
+    def draw(self, chart: AnyChart) -> str:
+        """Return the place of a chart, or once the sentence that says why there is none."""
+        if vega_script() is None:
+            return self._once(f"<p>{text(MISSING_VEGA)}</p>")
+        note = self._once(f"<noscript><p>{text(_NO_SCRIPT)}</p></noscript>")
+        title, number = text(chart.title), len(self._charts)
+        self._charts.append(chart)
+        plot = (
+            f'<div class="plot" id="plot-{number}" role="img" aria-label="{title}" '
+            f'style="min-height:{height(chart)}px"></div>'
+        )
+        return note + figure(chart, plot)
+
+    def script(self) -> str:
+        """Return the scripts that draw the charts; empty when there is nothing to draw."""
+        source = vega_script()
+        if not self._charts or source is None:
+            return ""
+        data = {"themes": _THEMES, "charts": [specification(chart) for chart in self._charts]}
+        return json_data("charts", data) + source + script(page_file("page.js"))
+
+    def _once(self, sentence: str) -> str:
+        explained, self._explained = self._explained, True
+        return "" if explained else sentence
 
 
-def plots_html(charts: Sequence[AnyChart], first: int = 0) -> str:
-    """Return the places of charts, or the sentence that says why there are none.
-
-    Parameters
-    ----------
-    first
-        Number of the first of them among all charts of the page.
-    """
-    if not charts:
-        return ""
-    if vega_script() is None:
-        return f"<p>{text(MISSING_VEGA)}</p>"
-    places = "".join(_place(chart, number) for number, chart in enumerate(charts, first))
-    return f"<noscript><p>{text(_NO_SCRIPT)}</p></noscript>{places}"
-
-
-def _place(chart: AnyChart, number: int) -> str:
-    title = text(chart.title)
+def figure(chart: AnyChart, plot: str) -> str:
+    """Return a chart's plot, HTML already, below its title."""
     return (
-        f'<figure class="chart"><figcaption>{title}<br><span class="quiet">'
-        f'{text(subtitle(chart))}</span></figcaption><div class="plot" id="plot-{number}" '
-        f'role="img" aria-label="{title}" '
-        f'style="min-height:{height(chart)}px"></div></figure>'
+        f'<figure class="chart"><figcaption>{text(chart.title)}<br><span class="quiet">'
+        f"{text(subtitle(chart))}</span></figcaption>{plot}</figure>"
     )
-
-
-def plots_script(charts: Sequence[AnyChart]) -> str:
-    """Return the scripts that draw the charts; empty when there is nothing to draw."""
-    source = vega_script()
-    if not charts or source is None:
-        return ""
-    data = {"themes": _THEMES, "charts": [specification(chart) for chart in charts]}
-    return json_data("charts", data) + source + script(page_file("page.js"))
 
 
 @functools.cache

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from lanescope.document.blocks import (
+    Block,
+    Bullets,
+    Column,
+    Details,
+    Findings,
+    Group,
+    Section,
+    Style,
+    Table,
+    Text,
+)
 from lanescope.document.chart import Chart
-from lanescope.document.finding import Finding
 from lanescope.experiment.taruc.benchmark import TITLES, Benchmark
-from lanescope.model.taruc import suite_of
+from lanescope.model.taruc import is_suite, suite_of
 from lanescope.model.taruc.findings import findings
 from lanescope.report.format import count_text
-from lanescope.report.html import Column, Group, Markup, items, section, table, text
-from lanescope.report.page_plots import plots_html
 from lanescope.report.taruc_charts import taruc_charts
 from lanescope.report.taruc_rows import SuiteTable, suite_tables
 from lanescope.report.taruc_text import MOST_FINDINGS, nothing_found
@@ -19,82 +28,46 @@ from lanescope.run.run import Run
 
 #: Longer tables start folded.
 _MOST_OPEN_ROWS = 12
-_MOST_EVIDENCE = 6
 
 
-def taruc_page(run: Run, first_chart: int) -> tuple[str, str, list[Chart]]:
-    """Return a suite's findings, its sections, and the charts that they show.
-
-    All three are empty for a run without micro-benchmarks.
-
-    Parameters
-    ----------
-    first_chart
-        Number of its first chart among all charts of the page.
-    """
-    tables = {t.bench: t for t in suite_tables(suite_of(run.manifest.machine, run.results))}
-    charts = taruc_charts(run)
-    sections: list[str] = []
-    placed: list[Chart] = []
-    for bench in Benchmark:
-        mine = sorted((c for c in charts if c.section == bench), key=lambda c: not c.main)
-        rows = _table(tables.get(bench), run.predicted)
-        sections.append(_section(bench, rows, mine, first_chart + len(placed)))
-        placed += mine
-    told = bool(tables) and not run.predicted
-    found = findings_section(findings(run.manifest.machine, run.results), run) if told else ""
-    return found, "".join(sections), placed
-
-
-def findings_section(found: Sequence[Finding], run: Run) -> str:
-    """Return the first findings as a list, the others folded."""
+def taruc_findings(run: Run) -> list[Block]:
+    """Return what a suite found, the first in the open; nothing of a run without one."""
+    measured = any(is_suite(result) and result.copies for result in run.results)
+    if run.predicted or not measured:
+        return []
+    found = findings(run.manifest.machine, run.results)
     if not found:
-        return f"<p>{text(nothing_found(run))}</p>"
+        return [Text(nothing_found(run))]
     first, more = found[:MOST_FINDINGS], found[MOST_FINDINGS:]
-    listed = items(map(_finding, first))
-    if not more:
-        return listed
     words = count_text(len(more), "more finding")
-    return f"{listed}<details><summary>{words}</summary>{items(map(_finding, more))}</details>"
+    folded = [Details([Findings(more, brief=True)], words)] if more else []
+    return [Findings(first, brief=True), *folded]
 
 
-def _finding(found: Finding) -> Markup:
-    names = ", ".join(found.evidence[:_MOST_EVIDENCE])
-    if len(found.evidence) > _MOST_EVIDENCE:
-        names += f" and {len(found.evidence) - _MOST_EVIDENCE} more"
-    return Markup(
-        f"{text(found.sentence)}<details><summary>Evidence</summary>Seen in "
-        f"<code>{text(names)}</code>. To measure it again: <code>{text(found.confirm)}</code>"
-        "</details>"
-    )
+def taruc_sections(run: Run) -> Iterator[Section]:
+    """Yield a section for each micro-benchmark: its table and its charts."""
+    suite = suite_of(run.manifest.machine, run.results)
+    tables = {table.bench: table for table in suite_tables(suite)}
+    charts = taruc_charts(run)
+    for bench in Benchmark:
+        mine = [chart for chart in charts if chart.section == bench]
+        rows = _table(tables[bench], run.predicted) if bench in tables else ()
+        main = _charts([chart for chart in mine if chart.main])
+        rest = [chart for chart in mine if not chart.main]
+        more = [Details(_charts(rest), count_text(len(rest), "more chart"))] if rest else []
+        yield Section(bench, TITLES[bench], [*rows, *main, *more])
 
 
-def _section(bench: Benchmark, rows: str, charts: Sequence[Chart], first: int) -> str:
-    """The main charts in the open, the others and a long table folded."""
-    main = sum(chart.main for chart in charts)
-    shown = plots_html(charts[:main], first) + _notes(charts[:main])
-    rest = ""
-    if len(charts) > main:
-        words = count_text(len(charts) - main, "more chart")
-        plots = plots_html(charts[main:], first + main) + _notes(charts[main:])
-        rest = f"<details><summary>{words}</summary>{plots}</details>"
-    return section(bench, TITLES[bench], rows, shown, rest)
-
-
-def _notes(charts: Sequence[Chart]) -> str:
-    """The notes of some charts, each once."""
+def _charts(charts: Sequence[Chart]) -> list[Block]:
+    """Charts, and the notes of all of them, each once."""
     notes = list(dict.fromkeys(note for chart in charts for note in chart.notes))
-    return f'<div class="quiet">{items(notes)}</div>' if notes else ""
+    return [*charts, Bullets(notes, Style.QUIET)]
 
 
-def _table(rows: SuiteTable | None, predicted: bool) -> str:
-    if rows is None:
-        return ""
+def _table(rows: SuiteTable, predicted: bool) -> list[Block]:
     word = "predicted" if predicted else "measured"
     columns = [Column(title[:1].upper() + title[1:]) for title in rows.columns]
-    made = table(columns, [Group(rows.rows)], f"{rows.title}, {word}")
-    note = f'<div class="quiet">{items(rows.notes)}</div>' if rows.notes else ""
+    table = Table(f"{rows.title}, {word}", columns, [Group(rows.rows)], rows.notes)
     if len(rows.rows) <= _MOST_OPEN_ROWS:
-        return made + note
-    words = f"Table of {count_text(len(rows.rows), 'row')}"
-    return f"<details><summary>{words}</summary>{made}{note}</details>"
+        return [table]
+    return [Details([table], f"Table of {count_text(len(rows.rows), 'row')}")]

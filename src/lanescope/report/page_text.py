@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lanescope.document.blocks import Bullets
 from lanescope.measurement.result import Result
-from lanescope.report.html import Cell, Markup, definitions, items, text
 
 #: What every number on the page means.
 DEFINITIONS: tuple[tuple[str, str], ...] = (
@@ -42,21 +42,15 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
 )
 
 
-def method_list(results: Sequence[Result]) -> str:
-    """Return each way of timing once, with the experiments that used it."""
+def method_bullets(results: Sequence[Result]) -> Bullets:
+    """Return each method of timing once, with the experiments that used it."""
     users: dict[str, list[str]] = {}
     for result in results:
         if result.copies:
             users.setdefault(result.method, []).append(result.experiment.name)
-    return items(Markup(_method(method, names)) for method, names in users.items())
-
-
-def definition_list() -> str:
-    """Return `DEFINITIONS` as HTML."""
-    pairs: list[tuple[str, Cell]] = [(term, words) for term, words in DEFINITIONS]
-    return definitions(pairs)
+    return Bullets([_method(method, names) for method, names in users.items()])
 
 
 def _method(method: str, names: Sequence[str]) -> str:
     few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f'{text(method)} <span class="quiet">({text(few)})</span>'
+    return f"{method} ({few})"

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 from lanescope.backend.sampling import Plan
 from lanescope.calls import checked
 from lanescope.document.blocks import (
+    Block,
     Bullets,
     Cell,
     Column,
@@ -34,6 +35,7 @@ from lanescope.machine import Machine
 from lanescope.report.format import count_text
 from lanescope.run.run import Run
 from lanescope.studies.options import gpu_option, size_option
+from lanescope.studies.small_chart import small_chart
 from lanescope.studies.small_maps import SmallMap, small_maps
 from lanescope.studies.small_text import EXPLANATION, cell_lines, map_sentences, small_conclusion
 from lanescope.studies.study import Option, Study, Work
@@ -132,7 +134,9 @@ class Small(Study):
         maps = small_maps(run.results)
         if not maps:
             return ()
-        blocks = [b for one in maps for b in (_table(one), Bullets(map_sentences(one)))]
+        blocks: list[Block] = []
+        for one in maps:
+            blocks += [_table(one), Bullets(map_sentences(one)), small_chart(one)]
         legend = Text(EXPLANATION, Style.QUIET)
         return (Section("small", "Maps of small copies", [*blocks, legend]),)
 
