@@ -55,10 +55,12 @@ def test_one_sentence_says_what_is_wrong(suite, tmp_path: Path):
     taken = tmp_path / "file"
     taken.write_text("mine")
     check = stored(factory.check_run(), tmp_path / "check")
+    nothing = stored(factory.run_of([], factory.eight_gpus()), tmp_path / "nothing")
     for arguments, words in (
         ((folder, "--plots", str(taken)), "is not a folder"),
         ((folder, "--plots", str(tmp_path), "--json"), "--plots writes pictures alone"),
-        ((check, "--plots", str(tmp_path / "none")), "no charts for --plots"),
+        ((nothing, "--plots", str(tmp_path / "none")), "nothing to plot"),
+        ((check, "--static", "--json"), "--static is for the page"),
     ):
         done = report(*arguments)
         assert done.returncode == 2

@@ -11,7 +11,7 @@ import pytest
 from lanescope.document.chart import Axis, Chart, Curve
 from lanescope.errors import InputError
 from lanescope.report.chart_files import picture_svg, write_chart, write_charts
-from lanescope.report.taruc_charts import taruc_charts
+from lanescope.report.page import page_html, run_plots
 from tests.report import factory
 from tests.taruc_plan import contention, host, nurma, overhead, paper_machine
 from tests.taruc_suite import PLANTED, suite_run, unresolved
@@ -27,8 +27,8 @@ def run():
 
 
 def test_every_chart_is_a_png_and_an_svg(run, tmp_path: Path):
-    paths = write_charts(run, tmp_path / "new" / "plots")
-    keys = [c.key for c in taruc_charts(run)]
+    paths = write_charts(run_plots(run), tmp_path / "new" / "plots")
+    keys = [c.key for c in run_plots(run)]
     assert [p.name for p in paths] == [f"{k}.{f}" for k in keys for f in ("png", "svg")]
     for path in paths:
         content = path.read_bytes()
@@ -44,12 +44,12 @@ def test_every_chart_is_a_png_and_an_svg(run, tmp_path: Path):
 
 
 def test_the_same_numbers_make_the_same_picture(run, tmp_path: Path):
-    one, other = (write_charts(run, tmp_path / name, ["svg"])[0] for name in "ab")
+    one, other = (write_charts(run_plots(run), tmp_path / name, ["svg"])[0] for name in "ab")
     assert one.read_bytes() == other.read_bytes()
 
 
 def test_notes_stand_below(run, tmp_path: Path):
-    paths = {p.stem: p for p in write_charts(run, tmp_path, ["svg"])}
+    paths = {p.stem: p for p in write_charts(run_plots(run), tmp_path, ["svg"])}
     shown = paths["host-binding-pageable-time"].read_text()
     assert "points of up to 4 KiB are hollow" in shown
 
@@ -58,16 +58,29 @@ def test_a_folder_that_is_none_is_refused(run, tmp_path: Path):
     taken = tmp_path / "file"
     taken.write_text("mine")
     with pytest.raises(InputError, match="is not a folder; name one for the plots"):
-        write_charts(run, taken)
+        write_charts(run_plots(run), taken)
     with pytest.raises(InputError, match="name another folder"):
-        write_charts(run, taken / "below")
+        write_charts(run_plots(run), taken / "below")
     with pytest.raises(InputError, match="png and svg"):
-        write_charts(run, tmp_path, ["pdf"])
+        write_charts(run_plots(run), tmp_path, ["pdf"])
     assert taken.read_text() == "mine"
 
 
-def test_a_run_without_micro_benchmarks_has_no_files(tmp_path: Path):
-    assert write_charts(factory.check_run(), tmp_path) == []
+def test_no_charts_are_no_files(tmp_path: Path):
+    assert write_charts([], tmp_path / "new") == []
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_static_page_is_small_and_has_no_scripts():
+    pytest.importorskip("vl_convert")
+    run = factory.check_run()
+    page = page_html(run, static=True)
+    assert len(page.encode()) < 300_000
+    assert "<script" not in page
+    assert "script-src" not in page
+    root = ElementTree.fromstring(re.search(r'<svg class="plot".*?</svg>', page, re.S)[0])
+    texts = {text.text for text in root.iter() if text.text}
+    assert any("h0" in one for one in texts)
 
 
 def test_vl_convert_is_imported_only_when_used():
@@ -84,7 +97,7 @@ def test_vl_convert_is_imported_only_when_used():
 def test_without_vl_convert_a_sentence_says_so(run, tmp_path: Path, monkeypatch):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(InputError, match="pip install vl-convert-python"):
-        write_charts(run, tmp_path / "plots")
+        write_charts(run_plots(run), tmp_path / "plots")
     assert not (tmp_path / "plots").exists()
 
 

@@ -133,11 +133,12 @@ def write_plots(run: Run) -> None:
     The run is stored and its page written: a picture that cannot be is no failure.
     """
     from lanescope.report.chart_files import write_charts
+    from lanescope.report.page import run_plots
     from lanescope.run.store import PLOTS
 
     assert run.folder is not None, "a run of the command line is always stored"
     try:
-        paths = write_charts(run, run.folder / PLOTS)
+        paths = write_charts(run_plots(run), run.folder / PLOTS)
     except InputError as error:
         print(f"no plots: {error}", file=sys.stderr)
         return

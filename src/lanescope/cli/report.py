@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     ONE_FORMAT,
     Excludes("--export", ("--json", "--csv", "--plots"), "writes files alone"),
     Excludes("--plots", ("--out", "--json", "--csv"), "writes pictures alone"),
+    Excludes("--static", ("--json", "--csv", "--plots", "--export"), "is for the page"),
     Excludes("--out", ("--json", "--csv"), "is for files, and the others print: use > for them"),
     Needs(("--export",), ("--out",), "writes a file, or for csv a folder"),
 )
@@ -62,26 +63,30 @@ def report(
         option(
             Folder("--plots"),
             metavar="DIR",
-            help="Write each chart of a suite there as PNG and SVG instead of the page.",
+            help="Write each chart there as PNG and SVG instead of the page.",
         ),
     ] = None,
+    static: Annotated[
+        bool,
+        typer.Option("--static", help="A small page without scripts, to mail: plots as pictures."),
+    ] = False,
     json: JsonOption = False,
     csv: CsvOption = False,
 ) -> None:
     """Write a stored run as one self-contained HTML page, or print it as JSON or CSV."""
     if out is not None and export != "csv":
         File("--out", TRACES if export else PAGES)(str(out))
-    if _report_reproduction(run, out, others=json or csv or bool(export or plots)):
+    if _report_reproduction(run, out, others=json or csv or static or bool(export or plots)):
         return
     watch = _watch(run, out, page=not (json or csv or plots or export))
     if watch is None:
         if export is not None:
             raise InputError("--export is for watches; other runs have --json and --csv")
-        _report_run(run, out, plots, json=json, csv=csv)
+        _report_run(run, out, plots, json=json, csv=csv, static=static)
     elif export is not None and out is not None:
         export_watch(watch[0], export, out)
     else:
-        others = csv or plots is not None
+        others = csv or static or plots is not None
         report_watch(watch[0], watch[1], json=json, others=others)
 
 
@@ -134,7 +139,9 @@ def _watch(name: str, out: Path | None, *, page: bool) -> tuple[WatchRun, Path |
     return run, out or (result_path(folder, PAGE) if page else None)
 
 
-def _report_run(name: str, out: Path | None, plots: Path | None, *, json: bool, csv: bool) -> None:
+def _report_run(
+    name: str, out: Path | None, plots: Path | None, *, json: bool, csv: bool, static: bool
+) -> None:
     from lanescope.cli.output import print_run
     from lanescope.codec.atomic import write_text
     from lanescope.run.folders import find_run
@@ -151,17 +158,15 @@ def _report_run(name: str, out: Path | None, plots: Path | None, *, json: bool, 
 
     assert stored.folder is not None, "it was just read from there"
     path = out or result_path(stored.folder, PAGE)
-    write_text(path, page_html(stored))
+    write_text(path, page_html(stored, static=static))
     print(path)
 
 
 def _write_plots(run: Run, folder: Path) -> None:
     from lanescope.report.chart_files import write_charts
+    from lanescope.report.page import run_plots
 
-    paths = write_charts(run, folder)
+    paths = write_charts(run_plots(run), folder)
     if not paths:
-        raise InputError(
-            "this run has no charts for --plots; runs of overhead, host, hostdev, peer, nurma, "
-            "contention and of a whole suite have"
-        )
+        raise InputError("this run has nothing to plot: none of its numbers has a chart")
     print(f"{len(paths)} files in {folder}")

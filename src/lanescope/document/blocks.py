@@ -6,7 +6,7 @@ numbers until they are drawn: a column says what they are, and so how they are w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -300,6 +300,15 @@ Block: TypeAlias = (
 )
 #: Those of them that are drawn as plots.
 CHARTS = (Chart, Bars, HeatMap)
+
+
+def charts_of(blocks: Iterable[Block]) -> Iterator[AnyChart]:
+    """Yield the charts among some blocks, also of those inside others, in order."""
+    for block in blocks:
+        if isinstance(block, CHARTS):
+            yield block
+        elif isinstance(block, Details | Part | Section):
+            yield from charts_of(block.blocks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,7 @@ from lanescope.document.chart import AnyChart, subtitle
 from lanescope.errors import InputError
 from lanescope.report.html import text
 from lanescope.report.page_plots import figure
-from lanescope.report.taruc_charts import taruc_charts
 from lanescope.report.vega import specification, theme
-from lanescope.run.run import Run
 
 FORMATS = ("png", "svg")
 _WIDTH, _MARGIN = 800, 12
@@ -43,11 +41,12 @@ class _Drawing:
     height: float
 
 
-def write_charts(run: Run, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Write every chart of a suite's run, a file for each format, and return the files.
+def write_charts(
+    charts: Sequence[AnyChart], folder: Path, formats: Sequence[str] = FORMATS
+) -> list[Path]:
+    """Write charts, a file for each format with the chart's key as its name; return the files.
 
-    The folder is made where it is missing; a run without micro-benchmarks gives
-    neither files nor a folder.
+    The folder is made where it is missing; without charts there are neither files nor a folder.
 
     Raises
     ------
@@ -57,7 +56,6 @@ def write_charts(run: Run, folder: Path, formats: Sequence[str] = FORMATS) -> li
     """
     if unknown := set(formats) - set(FORMATS):
         raise InputError(f"charts are not written as {sorted(unknown)[0]}; png and svg are known")
-    charts = taruc_charts(run)
     if not charts:
         return []
     converter()

@@ -18,6 +18,7 @@ from lanescope.document.blocks import (
     Section,
     Text,
     Tone,
+    charts_of,
 )
 from lanescope.document.chart import AnyChart
 from lanescope.model.sweep import sweep_series
@@ -69,6 +70,11 @@ def page_html(run: Run, *, strict: bool = False, static: bool = False) -> str:
         See `document_page`.
     """
     return document_page(run_document(run, strict=strict), static=static)
+
+
+def run_plots(run: Run) -> list[AnyChart]:
+    """Return all charts of a run's document."""
+    return list(charts_of(run_document(run).sections))
 
 
 def run_document(run: Run, *, strict: bool = False) -> Document:
