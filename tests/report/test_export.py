@@ -5,13 +5,17 @@ from urllib.parse import unquote
 
 import pytest
 
+from lanescope.codec.schema import schema_of
 from lanescope.diagnosis import diagnose
 from lanescope.model.case_values import cell_values
-from lanescope.report.export import run_csv, run_json
+from lanescope.report.export import ExportedRun, run_csv, run_json
 from lanescope.report.page import page_html
 from tests.diagnosis import simulator
 from tests.report import factory
 from tests.run.test_rows import DOCUMENT
+from tests.taruc_suite import suite_run
+
+SCHEMA = DOCUMENT.parent / "schema" / "run.json"
 
 CASES = ("host_to_device_memcpy_ce", "device_to_device_bidirectional_memcpy_read_ce")
 
@@ -101,3 +105,60 @@ def test_every_key_is_documented(key: str):
     entry = {"case": case, "matrix": matrix, "cell": matrix["cells"][0], "diagnosis": found[0]}[key]
     section = DOCUMENT.read_text().partition("## Cases and diagnoses")[2]
     assert set(entry) <= set(re.findall(r"`(\w+)`", section))
+
+
+@pytest.mark.parametrize("verb", ["check", "bench", "suite", "predicted"])
+def test_json_is_what_its_schema_says(verb: str):
+    run = {
+        "check": lambda: factory.check_run(missing="g1"),
+        "bench": lambda: factory.bench_run(slow="g0"),
+        "suite": suite_run,
+        "predicted": lambda: factory.predicted_run("sweep"),
+    }[verb]()
+    content = json.loads(run_json(run))
+    schema = json.loads(SCHEMA.read_text())
+    assert wrong(content, schema, schema["$defs"]) == []
+    assert list(content) == schema["required"]
+
+
+def test_the_published_schema_is_that_of_the_dataclasses():
+    made = schema_of(ExportedRun, "lanescope run")
+    assert json.loads(SCHEMA.read_text()) == made, "write it again: python tools/schema.py"
+    row = made["$defs"]["ResultRow"]["properties"]
+    assert row["bytes"] == {"type": "integer"}
+    assert row["gbs"] == {"anyOf": [{"type": "number"}, {"type": "null"}]}
+    assert "median" in row["half_width"]["description"]
+
+
+def wrong(value: object, schema: dict, definitions: dict, where: str = "") -> list[str]:
+    """Return where a value is not as a schema says; of the keywords that ours use."""
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]]
+    if "anyOf" in schema:
+        found = [wrong(value, one, definitions, where) for one in schema["anyOf"]]
+        return min(found, key=len)
+    if "enum" in schema:
+        return [] if value in schema["enum"] else [f"{where}: {value!r}"]
+    kinds = {
+        "object": dict,
+        "array": list,
+        "string": str,
+        "boolean": bool,
+        "integer": int,
+        "number": int | float,
+        "null": type(None),
+    }
+    if not isinstance(value, kinds[schema["type"]]):
+        return [f"{where}: {value!r:.60} is no {schema['type']}"]
+    if isinstance(value, list):
+        items = schema.get("items")
+        kind = schema.get("prefixItems") or [items] * len(value)
+        assert len(kind) == len(value), where
+        pairs = enumerate(zip(value, kind, strict=True))
+        return [w for n, (v, k) in pairs for w in wrong(v, k, definitions, f"{where}[{n}]")]
+    if isinstance(value, dict) and "properties" in schema:
+        missing = [f"{where} lacks {name}" for name in schema["required"] if name not in value]
+        known = schema["properties"].items()
+        inside = [(name, value[name], k) for name, k in known if name in value]
+        return missing + [w for n, v, k in inside for w in wrong(v, k, definitions, f"{where}.{n}")]
+    return []

@@ -106,7 +106,7 @@ def test_a_run_folder_keeps_them(run, tmp_path):
     stored = writer.finish(run.manifest.state)
     assert read_run(tmp_path / "run") == stored
     for row in rows_of(stored.results):
-        assert (row["gbs"] is None) == (row["operation"] != "copy" or row["n"] is None)
+        assert (row.gbs is None) == (row.operation != "copy" or row.n is None)
     assert "random-chase" in run_csv(stored)
 
 

@@ -133,7 +133,7 @@ def test_a_run_keeps_the_hosts_share(results, tmp_path):
     writer.finish(State.COMPLETE)
     read = read_run(tmp_path / "run").results
     assert read == tuple(few)
-    assert all(row["submit_seconds"] > 0 for row in rows_of(read))
+    assert all(row.submit_seconds > 0 for row in rows_of(read))
 
 
 def test_pieces_that_the_calling_thread_moves_are_explained():

@@ -22,4 +22,4 @@ def test_every_column_is_documented(two_gpus):
         if line.startswith("| `")
         for name in re.findall(r"`(\w+)`", line.split("|")[1])
     }
-    assert documented == set(rows[0])
+    assert documented == set(rows[0].to_table())

@@ -4,43 +4,32 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from lanescope.codec.fields import FieldError, Positive, PositiveInt, build, shown
+from lanescope.codec.fields import FieldError, build, shown
 from lanescope.codec.files import fields_of
 from lanescope.codec.tables import Holds, read_columns, read_rows
 from lanescope.errors import InputError
 from lanescope.experiment import (
     Access,
-    Caches,
     Copy,
-    Engine,
     Experiment,
-    Memory,
-    Operation,
-    Pattern,
     Place,
-    Route,
-    Submission,
-    Timing,
 )
 from lanescope.experiment.access import PLAIN
 from lanescope.experiment.case import Cell, Matrix
 from lanescope.machine import Machine
 from lanescope.measurement.result import (
     CopyResult,
-    LinkEvidence,
     Result,
-    Source,
-    Status,
     Stop,
     Verdict,
 )
 from lanescope.measurement.statistics import summarise
+from lanescope.run.rows import ResultRow
 from lanescope.run.run import Manifest
 
 #: Samples by experiment and number of the copy.
@@ -51,58 +40,6 @@ _SAMPLES = {"experiment": Holds.TEXT, "copy": Holds.WHOLE, "seconds": Holds.NUMB
 _SHORTEST, _LONGEST = 1e-15, 1e9
 #: Rows and columns of the largest matrix: pairs of GPUs.
 _MOST_PARTS = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRow:
-    """What is read of a row of results: that of a copy; see `lanescope.run.rows`.
-
-    What is computed from the samples stands in a row, too, and is computed anew.
-    """
-
-    experiment: str
-    title: str
-    timing: Timing
-    copy: int
-    provenance: Source
-    source: str
-    source_memory: Memory
-    destination: str
-    destination_memory: Memory
-    engine: Engine
-    operation: Operation
-    cpus: tuple[int, ...]
-    bytes: PositiveInt
-    verdict: Status
-    reason: str
-    method: str
-    n: PositiveInt | None
-    limit_gbs: Positive | None
-    limit_reason: str | None
-    remedy: str | None
-    stop_reason: str | None
-    stop_target: float | None
-    spent_seconds: float | None
-    budget_seconds: float | None
-    # from here on not in version 1
-    executor: str | None = None
-    sms: int | None = None
-    chunk_bytes: int | None = None
-    pace_gbs: Positive | None = None
-    pieces: PositiveInt = 1
-    submission: Submission = Submission.SINGLE
-    submit_seconds: float | None = None
-    links_seen: tuple[LinkEvidence, ...] | None = None
-    # from here on not in version 2
-    pattern: Pattern | None = None
-    span_bytes: PositiveInt | None = None
-    stride_bytes: PositiveInt | None = None
-    caches: Caches = Caches.WARM
-    route: Route | None = None
-    clock_seconds: float | None = None
-    # from here on not in version 3
-    own_rate: bool | None = None
-    in_turns_with: tuple[int, ...] | None = None
 
 
 def read_results(
@@ -124,7 +61,7 @@ def read_results(
     """
     with fields_of(path, _REMEDY):
         rows = [
-            build(StoredRow, row, "rows", number, others=True)
+            build(ResultRow, row, "rows", number, others=True)
             for number, row in enumerate(read_rows(path, inner))
         ]
         rows = [row for row in rows if row.experiment not in without]
@@ -210,7 +147,7 @@ def _by_copy(path: Path, inner: int) -> Seconds:
     return found
 
 
-def _experiment(rows: list[StoredRow], machine: Machine) -> Experiment:
+def _experiment(rows: list[ResultRow], machine: Machine) -> Experiment:
     first = rows[0]
     if [row.copy for row in rows] != list(range(len(rows))):
         raise FieldError(f"the copies of {shown(first.experiment)} are not numbered from 0", "")
@@ -234,7 +171,7 @@ def _experiment(rows: list[StoredRow], machine: Machine) -> Experiment:
         raise FieldError(f"{shown(first.experiment)}: {error}", "") from error
 
 
-def _result(experiment: Experiment, rows: list[StoredRow], samples: Seconds, path: Path) -> Result:
+def _result(experiment: Experiment, rows: list[ResultRow], samples: Seconds, path: Path) -> Result:
     first = rows[0]
     if len({row.n is None for row in rows}) > 1:
         raise FieldError(f"only some copies of {shown(first.experiment)} were measured", "")
@@ -255,7 +192,7 @@ def _result(experiment: Experiment, rows: list[StoredRow], samples: Seconds, pat
     return Result(experiment, first.provenance, copies, first.method, _stop(first), links=links)
 
 
-def _copy(row: StoredRow) -> Copy:
+def _copy(row: ResultRow) -> Copy:
     return Copy(
         source=Place(row.source, row.source_memory),
         destination=Place(row.destination, row.destination_memory),
@@ -274,14 +211,14 @@ def _copy(row: StoredRow) -> Copy:
     )
 
 
-def _access(row: StoredRow) -> Access | None:
+def _access(row: ResultRow) -> Access | None:
     if row.pattern is None:
         return None
     access = Access(row.pattern, row.span_bytes, row.stride_bytes, row.caches)
     return None if access == PLAIN else access
 
 
-def _copy_result(copy: Copy, row: StoredRow, samples: Seconds, path: Path) -> CopyResult:
+def _copy_result(copy: Copy, row: ResultRow, samples: Seconds, path: Path) -> CopyResult:
     seconds = samples.get((row.experiment, row.copy), np.empty(0))
     if seconds.size != row.n:
         raise FieldError(
@@ -305,11 +242,11 @@ def _copy_result(copy: Copy, row: StoredRow, samples: Seconds, path: Path) -> Co
     )
 
 
-def _verdict(row: StoredRow) -> Verdict:
+def _verdict(row: ResultRow) -> Verdict:
     return Verdict(row.verdict, row.reason, row.remedy)
 
 
-def _stop(row: StoredRow) -> Stop:
+def _stop(row: ResultRow) -> Stop:
     told = (row.stop_reason, row.stop_target, row.spent_seconds, row.budget_seconds)
     reason, target, spent, budget = told
     if reason is None or target is None or spent is None or budget is None:

@@ -99,7 +99,7 @@ class Run:
 
         from lanescope.run.rows import rows_of
 
-        return pa.Table.from_pylist(rows_of(self.results))
+        return pa.Table.from_pylist([row.to_table() for row in rows_of(self.results)])
 
     def to_pandas(self) -> Any:
         """Return the rows of `to_arrow` as a `pandas.DataFrame`.

@@ -169,7 +169,7 @@ def read_run(folder: StrPath) -> Run:
 def _results_table(results: Sequence[Result]) -> pa.Table:
     import pyarrow as pa
 
-    return pa.Table.from_pylist(rows_of(results))
+    return pa.Table.from_pylist([row.to_table() for row in rows_of(results)])
 
 
 def _samples_table(results: Sequence[Result]) -> pa.Table:
