@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from lanescope.measurement.result import Result
 from lanescope.report.export import run_json
 from lanescope.report.notebook import results_html, run_html
@@ -62,3 +64,20 @@ def _in_a_suite(result: Result) -> Result:
 
 def test_no_results():
     assert "no results" in Document(results_html([])).text
+
+
+def test_a_notebook_shows_plots_and_writes_them(tmp_path):
+    pytest.importorskip("vl_convert")
+    plots = factory.sweep_run().plot()
+    assert len(plots.charts) > 1
+    assert plots.charts[0].key in repr(plots)
+    assert plots._repr_html_().count('<svg class="plot"') == len(plots.charts)
+    files = plots.save(str(tmp_path / "plots"))
+    assert len(files) == 2 * len(plots.charts)
+    assert all(file.stat().st_size for file in files)
+
+
+def test_a_run_without_numbers_has_no_plots():
+    plots = factory.run_of([], factory.eight_gpus()).plot()
+    assert plots.charts == ()
+    assert "nothing to plot" in plots._repr_html_()

@@ -1,11 +1,15 @@
-"""Small tables for notebooks; the same table code as the page."""
+"""What notebooks show: the tables and the plots of the page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+from lanescope.document.chart import AnyChart
+from lanescope.kinds import StrPath
 from lanescope.measurement.result import Result
 from lanescope.report.blocks_html import blocks_html
+from lanescope.report.chart_files import chart_picture, write_charts
 from lanescope.report.conclusion import state_sentence
 from lanescope.report.html import text
 from lanescope.report.latency_rows import latency_rows
@@ -50,6 +54,29 @@ def run_html(run: Run) -> str:
         blocks_html([diagnosis_section(run), *result_sections(run)]),
     ]
     return _wrapped("".join(parts))
+
+
+class Plots:
+    """Charts that a notebook shows, and that can be written as files."""
+
+    def __init__(self, charts: Sequence[AnyChart]) -> None:
+        self.charts = tuple(charts)
+
+    def __repr__(self) -> str:
+        return f"<Plots: {', '.join(chart.key for chart in self.charts) or 'none'}>"
+
+    def _repr_html_(self) -> str:
+        return _wrapped("".join(map(chart_picture, self.charts)) or "<p>nothing to plot</p>")
+
+    def save(self, folder: StrPath) -> list[Path]:
+        """Write each chart as PNG and SVG, and return the files.
+
+        Raises
+        ------
+        InputError
+            If the folder cannot be written to, or vl-convert-python is not installed.
+        """
+        return write_charts(self.charts, Path(folder))
 
 
 def _wrapped(html: str) -> str:

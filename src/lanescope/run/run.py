@@ -136,6 +136,13 @@ class Run:
         write_text(page, page_html(self))
         return page
 
+    def plot(self) -> Any:
+        """Return the charts of the page as `Plots`: a notebook shows them, and `save` writes files."""
+        from lanescope.report.notebook import Plots
+        from lanescope.report.page import run_plots
+
+        return Plots(run_plots(self))
+
     def _repr_html_(self) -> str:
         from lanescope.report.notebook import run_html
 
