@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from lanescope.experiment import Purpose
 from lanescope.measurement.result import Result
 from lanescope.report.export import run_json
 from lanescope.report.notebook import results_html, run_html
@@ -58,8 +59,7 @@ def test_a_suite_is_not_diagnosed_as_the_page_and_the_export_do_not():
 
 
 def _in_a_suite(result: Result) -> Result:
-    name = f"contention/{result.experiment.name}"
-    return replace(result, experiment=replace(result.experiment, name=name))
+    return replace(result, experiment=replace(result.experiment, purpose=Purpose.CONTENTION))
 
 
 def test_no_results():

@@ -5,7 +5,7 @@ from dataclasses import replace
 from lanescope.backend.fake import FakeBackend
 from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
-from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
+from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
 from lanescope.experiment.access import Access
 from lanescope.report.taruc_text import taruc_text
 from lanescope.report.unmeasured import unmeasured
@@ -21,7 +21,7 @@ def points(memory, sizes):
         access = Access(span_bytes=size * 8, stride_bytes=64)
         copy = Copy(place, place, size, Engine.CPU, Operation.CHASE, (0,), access=access)
         name = f"nurma/h0/by-h0/{memory}/chase/64/{size}"
-        yield Experiment(name, name, (copy,), Timing.HOST)
+        yield Experiment(name, name, (copy,), Timing.HOST, Purpose.NURMA)
 
 
 def seconds(copy, batch):

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from lanescope.experiment import Copy, Engine, Experiment, Memory, Timing
+from lanescope.experiment import Copy, Engine, Experiment, Memory, Purpose, Timing
 from lanescope.experiment.experiment import set_title
-from lanescope.experiment.small import is_small
 from lanescope.measurement.result import CopyResult, Result, Source, Status, Verdict
 from lanescope.report.format import bytes_text, count_text
 from lanescope.units.bandwidth import bandwidth_gbs
@@ -111,7 +110,7 @@ def headline_results(results: Sequence[Result]) -> tuple[Result, ...]:
     return tuple(
         r
         for r in results
-        if (id(r) not in swept or id(r) in largest) and not (is_small(r.experiment) and r.copies)
+        if (id(r) not in swept or id(r) in largest) and not (_is_cell(r) and r.copies)
     )
 
 
@@ -142,7 +141,7 @@ def clock_text(timing: Timing) -> str:
 def _curves(results: Sequence[Result]) -> list[list[Result]]:
     groups: dict[object, list[Result]] = defaultdict(list)
     for result in results:
-        special = result.experiment.has_latency or is_small(result.experiment)
+        special = result.experiment.has_latency or _is_cell(result)
         if len(result.experiment.copies) == 1 and not special:
             copy = result.experiment.copies[0]
             groups[
@@ -194,6 +193,11 @@ def _own_texts(experiment: Experiment) -> list[str] | None:
     ]
 
 
+def _is_cell(result: Result) -> bool:
+    """Whether it is a cell of a map of small copies, which has tables of its own."""
+    return result.experiment.purpose is Purpose.SMALL
+
+
 def _gbs_at(entry: CopyResult, seconds: float) -> float | None:
     if entry.copy.operation.is_latency or not entry.own_rate:
         return None
@@ -202,7 +206,7 @@ def _gbs_at(entry: CopyResult, seconds: float) -> float | None:
 
 def _label(experiment: Experiment, copy: Copy | None) -> str:
     first = experiment.copies[0]
-    if experiment.name.startswith("sweep/") and len(experiment.copies) == 1:
+    if experiment.purpose is Purpose.SWEEP and len(experiment.copies) == 1:
         return f"{first.path}, {_host_memory(first)}, {clock_text(experiment.timing)}"
     if copy is None or len(experiment.copies) == 1:
         return experiment.title

@@ -137,7 +137,7 @@ class Run:
         return page
 
     def plot(self) -> Any:
-        """Return the charts of the page as `Plots`: a notebook shows them, and `save` writes files."""
+        """Return the charts of the page: a notebook shows them, `save` writes files."""
         from lanescope.report.notebook import Plots
         from lanescope.report.page import run_plots
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from lanescope.experiment.copy import Copy, Engine, Operation
-from lanescope.experiment.experiment import Experiment, Timing
+from lanescope.experiment.experiment import Experiment, Purpose, Timing
 from lanescope.experiment.place import Memory, Place
 from lanescope.experiment.taruc.axes import cache_bytes, joined
 from lanescope.experiment.taruc.parameters import WORD_BYTES, Contention
@@ -107,4 +107,5 @@ def _point(name: str, taken: Sequence[Seat], size: int, operation: Operation) ->
     kind, where, _, _ = name.split("/")
     words = "1 thread" if len(taken) == 1 else f"{len(taken)} threads"
     beside = f"memory of {where}" if kind == "memory" else f"from {where.replace('-', ' to ', 1)}"
-    return Experiment(f"contention/{name}", f"{words}, {beside}: {operation}", copies, Timing.HOST)
+    title = f"{words}, {beside}: {operation}"
+    return Experiment(f"contention/{name}", title, copies, Timing.HOST, Purpose.CONTENTION)

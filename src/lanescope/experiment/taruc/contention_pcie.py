@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from lanescope.experiment.access import Access
 from lanescope.experiment.copy import Copy, Engine
-from lanescope.experiment.experiment import Experiment
+from lanescope.experiment.experiment import Experiment, Purpose
 from lanescope.experiment.place import Memory, Place
 from lanescope.experiment.taruc.axes import joined
 from lanescope.experiment.taruc.parameters import Contention
@@ -39,6 +39,7 @@ def pcie_points(
                         f"contention/pcie/{names}/{way}/{where}/{streams}",
                         f"{names}, {way}, {where} memory, {streams} to each",
                         copies,
+                        purpose=Purpose.CONTENTION,
                     )
 
 

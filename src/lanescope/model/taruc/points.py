@@ -149,9 +149,8 @@ class Series:
 
 def bench_of(experiment: Experiment) -> Benchmark | None:
     """Return the micro-benchmark of an experiment; None when it is part of none."""
-    first, _, rest = experiment.name.partition("/")
-    bench = _BENCHMARKS.get(first)
-    if not rest or bench is None:
+    bench = _BENCHMARKS.get(experiment.purpose)
+    if bench is None:
         return None
     return bench if all(_fits(bench, copy) for copy in experiment.copies) else None
 
