@@ -69,7 +69,9 @@ def cpu_of(machine: Machine, part: str, thread: int = 0) -> tuple[int, ...]:
 
 def point(name: str, copies: tuple[Copy, ...], timing: Timing = Timing.GATE) -> Experiment:
     """A point of the micro-benchmark that its name begins with."""
-    return Experiment(name, name, copies, timing, Purpose(name.partition("/")[0]))
+    first, second, *_ = name.split("/")
+    purpose = Purpose.SOCKETS if second == "sockets" else Purpose(first)
+    return Experiment(name, name, copies, timing, purpose)
 
 
 def overhead(machine: Machine) -> Iterator[Experiment]:

@@ -19,11 +19,7 @@ EXCEPTIONS = {
     ("report/page.py", "studies"),
     ("report/conclusion.py", "studies"),
     ("report/run_blocks.py", "studies"),
-    ("compression/advice.py", "model"),
-    ("compression/crossings.py", "model"),
     ("compression/link_costs.py", "model"),
-    ("compression/results.py", "model"),
-    ("compression/speeds.py", "model"),
     ("grid/mapped_traffic.py", "model"),
     ("grid/running.py", "model"),
 }

@@ -47,7 +47,8 @@ def test_json_is_a_file_of_parameters(lanescope, stored, tmp_path):
     file = tmp_path / "mine.json"
     file.write_text(done.stdout)
     told = lanescope(
-        *["model", "predict", "--h2d", "1GB", "--kernel", "1ms", "--json", "--machine"], str(file)
+        *["model", "predict", "--h2d", "1GB", "--kernel", "1ms", "--json", "--parameters"],
+        str(file),
     )
     assert json.loads(told.stdout)["predicted"] is True
 

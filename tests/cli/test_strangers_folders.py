@@ -113,7 +113,7 @@ def test_a_folder_of_results_that_is_a_link_is_refused(lanescope, tmp_path):
 @pytest.mark.parametrize(
     ("results", "command"),
     [
-        ("link-parameters.json", ("model", "predict", "--h2d=1MB", "--kernel=0", "--machine")),
+        ("link-parameters.json", ("model", "predict", "--h2d=1MB", "--kernel=0", "--parameters")),
         ("model/validate/validation.json", ("model", "validate")),
         ("compress/bench/compress.json", ("bench", "compress", "--from")),
     ],

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from lanescope.document.chart import EXTREMES, INTERVAL, PERCENTILES, Chart
-from lanescope.model.taruc.panels import MOST_CURVES
+from lanescope.model.taruc.views import MOST_CURVES
 from lanescope.report.palette import COLOURS, DASHES, MARKERS
 from lanescope.report.taruc_charts import taruc_charts
 from lanescope.report.vega import specification

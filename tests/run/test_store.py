@@ -234,7 +234,7 @@ def test_a_described_machine_stays_described(tmp_path, manifest):
     ("file", "remedy"),
     [
         ("validation.json", "'lanescope model validate {}'"),
-        ("link-parameters.json", "'lanescope model predict --machine {}'"),
+        ("link-parameters.json", "'lanescope model predict --parameters {}'"),
     ],
 )
 def test_runs_that_another_verb_shows_are_named(tmp_path, file, remedy):

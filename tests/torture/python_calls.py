@@ -52,10 +52,9 @@ from lanescope.measurement.result import (
 )
 from lanescope.model.overlap.equations import Equations
 from lanescope.model.overlap.graphs import graph_for
-from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.rates import Rules
 from lanescope.model.overlap.replay import Replay
-from lanescope.model.overlap.workload import Workload
+from lanescope.model.overlap.workload import Method, Workload
 from lanescope.model.transfer.stored import named_parameters
 from lanescope.run.run import Manifest
 from tests.compression.gpu_stand_ins import Core

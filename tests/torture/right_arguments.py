@@ -42,12 +42,10 @@ from lanescope.measurement.result import (
     Verdict,
 )
 from lanescope.model.overlap.equations import Equations
-from lanescope.model.overlap.graphs import Order
-from lanescope.model.overlap.methods import Method
+from lanescope.model.overlap.graphs import Order, TaskGraph
 from lanescope.model.overlap.rates import Level, Rules
 from lanescope.model.overlap.replay import Replay
-from lanescope.model.overlap.tasks import TaskGraph
-from lanescope.model.overlap.workload import Workload
+from lanescope.model.overlap.workload import Method, Workload
 from lanescope.model.transfer.stored import named_parameters
 from lanescope.run.folder import State
 from lanescope.run.run import Manifest

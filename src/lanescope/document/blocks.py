@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from lanescope.document.chart import AnyChart, Bars, Chart, HeatMap
 from lanescope.document.finding import Finding
+from lanescope.units.estimate import Estimate
 
 
 class Style(StrEnum):
@@ -44,6 +45,10 @@ class Kind(StrEnum):
     SECONDS = "seconds"  # with the unit that suits each
     BYTES = "bytes"
     SHARE = "share"  # of 1, written in percent
+    FINE_SHARE = "fine share"  # the same with two decimals
+    ERROR = "error"  # the same with its sign
+    FACTOR = "factor"  # a number with two decimals
+    FIGURES = "figures"  # text, but right-aligned and in one line as numbers are
     HALF_WIDTH = "half-width"  # a share, written with ±
     BAR = "bar"  # a share of 1, drawn
 
@@ -121,7 +126,7 @@ class Cell:
     badge: Badge | None = None
 
 
-Value: TypeAlias = "str | int | float | Span | Badge | Judgement | Code | Link | None"
+Value: TypeAlias = "str | int | float | Span | Estimate | Badge | Judgement | Code | Link | None"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ class Purpose(StrEnum):
     """What an experiment is for, and so which analysis it belongs to.
 
     ``path`` says how fast a path is, ``sweep`` is a size of a curve, ``small`` a cell of a map of
-    small copies; the others are points of TARUC's micro-benchmarks of that name.
+    small copies; the others are points of TARUC's micro-benchmarks of that name, ``sockets`` those
+    of contention whose threads use the memory of another node.
     """
 
     PATH = "path"
@@ -41,6 +42,7 @@ class Purpose(StrEnum):
     PEER = "peer"
     NURMA = "nurma"
     CONTENTION = "contention"
+    SOCKETS = "sockets"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from lanescope.model.taruc.points import bench_of
 from lanescope.report.format import count_text
 from lanescope.report.latency_rows import latency_rows, latency_sentence
 from lanescope.report.path_rows import PathRow, headline_results, path_rows
-from lanescope.report.taruc_text import taruc_conclusion
+from lanescope.report.taruc_blocks import taruc_conclusion
 from lanescope.run.folder import State
 from lanescope.run.run import Run
 from lanescope.studies.registry import study_named

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from lanescope.document.blocks import Block
 from lanescope.document.chart import AnyChart
 from lanescope.kinds import StrPath
 from lanescope.measurement.result import Result
@@ -77,6 +78,11 @@ class Plots:
             If the folder cannot be written to, or vl-convert-python is not installed.
         """
         return write_charts(self.charts, Path(folder))
+
+
+def blocks_fragment(blocks: Iterable[Block]) -> str:
+    """Return blocks as an HTML fragment."""
+    return _wrapped(blocks_html(blocks))
 
 
 def _wrapped(html: str) -> str:

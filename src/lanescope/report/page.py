@@ -30,7 +30,6 @@ from lanescope.report.format import count_text
 from lanescope.report.machine_blocks import machine_blocks
 from lanescope.report.open_points import open_points
 from lanescope.report.outcome import Word, outcome
-from lanescope.report.page_taruc import taruc_findings, taruc_sections
 from lanescope.report.page_text import DEFINITIONS, method_bullets
 from lanescope.report.path_rows import PathRow, swept_results
 from lanescope.report.result_blocks import raw_table
@@ -40,6 +39,7 @@ from lanescope.report.run_blocks import (
     result_sections,
 )
 from lanescope.report.run_charts import run_charts
+from lanescope.report.taruc_blocks import taruc_findings, taruc_sections
 from lanescope.report.topology_svg import topology_svg
 from lanescope.report.unmeasured import unmeasured
 from lanescope.run.run import Run

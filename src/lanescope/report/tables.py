@@ -10,7 +10,7 @@ from lanescope.report.conclusion import headline_rows, state_sentence
 from lanescope.report.outcome import outcome
 from lanescope.report.run_blocks import diagnosis_section, result_sections
 from lanescope.report.status_style import outcome_text, verdict_text
-from lanescope.report.taruc_text import taruc_text
+from lanescope.report.taruc_blocks import taruc_overview
 from lanescope.report.tree import machine_tree
 from lanescope.run.run import Run
 
@@ -33,8 +33,8 @@ def run_tables(
         banner = "PREDICTED from the described machine's limits and latencies, not measured."
         parts.append(Text(banner, "bold cyan"))
     shown = list(renderables(result_sections(run, mean=mean, verbose=verbose)))
-    suite = taruc_text(run)
-    parts += [*shown, suite or ""]
+    suite = list(renderables(taruc_overview(run)))
+    parts += [*shown, *suite]
     parts += _other_reasons(run)
     parts += renderables([diagnosis_section(run)])
     if unfinished := state_sentence(run.manifest.state):

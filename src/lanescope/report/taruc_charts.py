@@ -10,12 +10,10 @@ from lanescope.experiment import Operation
 from lanescope.experiment.taruc.benchmark import TITLES, Benchmark
 from lanescope.machine import Machine
 from lanescope.model.taruc import Point, Series, suite_of
-from lanescope.model.taruc.panels import Panel, panels
-from lanescope.model.taruc.views import LOAD, RATE, VIEWS, View
+from lanescope.model.taruc.views import LOAD, RATE, VIEWS, Panel, View, panels
 from lanescope.model.taruc.words import fields_text
-from lanescope.report.chart_notes import point_notes
-from lanescope.report.chart_panels import common_text, lowered, slugs, styled
-from lanescope.report.contention_charts import contention_charts
+from lanescope.report.taruc_contention_charts import contention_charts
+from lanescope.report.taruc_panels import common_text, lowered, point_notes, slugs, styled
 from lanescope.run.run import Run
 
 _SIZE = Axis("Size", "B", log=True)

@@ -28,8 +28,10 @@ def put_right(machine: Machine, result: Result, version: int) -> Result:
 def _version_4(result: Result) -> Result:
     """What a result was for stood in the beginning of its name, and that it was staged in words."""
     first, slash, _ = result.experiment.name.partition("/")
-    known = bool(slash) and first in set(Purpose) - {Purpose.PATH}
+    known = bool(slash) and first in set(Purpose) - {Purpose.PATH, Purpose.SOCKETS}
     experiment = replace(result.experiment, purpose=Purpose(first) if known else Purpose.PATH)
+    if result.experiment.name.startswith("contention/sockets/"):
+        experiment = replace(experiment, purpose=Purpose.SOCKETS)
     return replace(result, experiment=experiment, staged=_STAGED in result.method)
 
 

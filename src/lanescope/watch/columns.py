@@ -342,7 +342,7 @@ def _read_side(kind: type[_OneSide], path: Path) -> _OneSide:
 def _whole(path: Path, wanted: Mapping[str, Range]) -> dict[str, IntArray]:
     """Return the columns of a file that is short."""
     records = ParquetRecords(path, wanted)
-    require_short(path, records.file)
+    require_short(path, records.rows * len(wanted))
     return {name: records.read(name, 0, records.rows) for name in wanted}
 
 

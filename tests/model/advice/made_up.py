@@ -8,10 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lanescope.errors import NotMeasuredError
-from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.predictor import Prediction
-from lanescope.model.overlap.workload import Workload
-from lanescope.model.transfer.estimate import Estimate
+from lanescope.model.overlap.workload import Method, Workload
 from lanescope.model.transfer.parameters import (
     Direction,
     Duplex,
@@ -22,6 +20,7 @@ from lanescope.model.transfer.parameters import (
     Origin,
 )
 from lanescope.model.transfer.seconds import transfer_seconds
+from lanescope.units.estimate import Estimate
 
 
 def about(value: float, share: float = 0.01) -> Estimate:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lanescope.model.advice.phases import find_phases
-from lanescope.model.overlap.methods import Method
+from lanescope.model.overlap.workload import Method
 from lanescope.model.transfer.parameters import Way
 from lanescope.watch.codes import MemoryKind
 from lanescope.watch.operations import COLUMNS, Operations

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from lanescope.errors import NotMeasuredError
 from lanescope.model.overlap.equations import Equations
-from lanescope.model.overlap.methods import STREAMED, Method
 from lanescope.model.overlap.predictor import Prediction, Predictor
 from lanescope.model.overlap.replay import Replay
-from lanescope.model.overlap.workload import Workload
+from lanescope.model.overlap.workload import STREAMED, Method, Workload
 from lanescope.model.transfer.parameters import LinkParameters
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lanescope.model.overlap.replay import replay
-from lanescope.model.transfer.estimate import Curve, Estimate, Surface
+from lanescope.model.transfer.curves import Curve, Surface
 from lanescope.model.transfer.parameters import (
     Direction,
     Duplex,
@@ -12,6 +12,7 @@ from lanescope.model.transfer.parameters import (
     Mapped,
     Origin,
 )
+from lanescope.units.estimate import Estimate
 
 exactly = Estimate.exactly
 

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from lanescope.errors import NotMeasuredError
 from lanescope.model.overlap.equations import Equations
-from lanescope.model.overlap.errors import PUBLISHED_ERRORS
-from lanescope.model.overlap.methods import Method
+from lanescope.model.overlap.predictor import PUBLISHED_ERRORS
 from lanescope.model.overlap.rank import rank
 from lanescope.model.overlap.replay import Replay
 from lanescope.model.overlap.roofline import bounds_of
-from lanescope.model.overlap.workload import Workload
+from lanescope.model.overlap.workload import Method, Workload
 from lanescope.model.transfer.parameters import Origin
 from lanescope.model.transfer.stored import named_parameters
 from tests.model.link_parameters import fitted

@@ -1,10 +1,8 @@
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.model.overlap.graphs import MOST_TASKS, Order, graph_for, on_gpus
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.tasks import TaskKind
-from lanescope.model.overlap.workload import Workload
+from lanescope.model.overlap.graphs import MOST_TASKS, Order, TaskKind, graph_for, on_gpus
+from lanescope.model.overlap.workload import Method, Workload
 
 STATE = Workload(2 * 42 * 80, 3 * 42 * 80, 4.2, h2d_arrays=2, d2h_arrays=3, most_streams=42)
 BUOYDIFF = Workload(

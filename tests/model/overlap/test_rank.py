@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
+import lanescope
 from lanescope.errors import InputError
 from lanescope.model.overlap.equations import Equations
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.predictor import Prediction
-from lanescope.model.overlap.predictors import NAMES, predictor_named
-from lanescope.model.overlap.question import ask, parse_streams
+from lanescope.model.overlap.explanation import why
+from lanescope.model.overlap.predictor import NAMES, Prediction, predictor_named
 from lanescope.model.overlap.rank import closed_form, rank
 from lanescope.model.overlap.replay import Replay
-from lanescope.model.overlap.words import why
-from lanescope.model.overlap.workload import Workload
-from lanescope.model.transfer.estimate import Estimate
+from lanescope.model.overlap.roofline import peaks_of
+from lanescope.model.overlap.workload import Method, Workload
 from lanescope.model.transfer.stored import named_parameters
+from lanescope.studies.predict import stream_counts
+from lanescope.units.estimate import Estimate
 from tests.model.link_parameters import fitted
 
 WORK = Workload(700_000_000, 350_000_000, 0.012)
@@ -182,25 +182,33 @@ def test_words_by_category():
 
 
 def test_ask_for_other_links():
-    answer = ask(WORK, fitted(), Equations(), ALL, on=["pcie3", "pcie6"])
+    answer = lanescope.predict(
+        h2d_bytes=WORK.h2d_bytes,
+        d2h_bytes=WORK.d2h_bytes,
+        kernel_seconds=WORK.kernel_seconds,
+        streams=ALL,
+        parameters=fitted(),
+        predictor="equations",
+        on=["pcie3", "pcie6"],
+    )
     times = [r.winner.seconds.value for r in (answer.on[0], answer.ranking, answer.on[1])]
     assert times == sorted(times, reverse=True)
     assert [r.parameters.link for r in answer.on] == ["PCIe 3.0 x16", "PCIe 6.0 x16"]
     with pytest.raises(InputError, match="--peak-flops -1 is not above zero"):
-        ask(WORK, fitted(), Equations(), ALL, peak_flops=-1.0)
+        peaks_of(-1.0, None)
 
 
 @pytest.mark.parametrize(
     ("text", "found"), [("16", (16,)), ("1..4", (1, 2, 3, 4)), ("8, 2,1..2", (1, 2, 8))]
 )
 def test_numbers_of_streams(text, found):
-    assert parse_streams(text) == found
+    assert stream_counts(text) == found
 
 
 @pytest.mark.parametrize("text", ["", "0", "4..1", "1..5000", "-3", "many", "1...4", "1,,2"])
 def test_what_is_no_number_of_streams(text):
     with pytest.raises(InputError, match="is no number of streams from 1 to 4096; write"):
-        parse_streams(text)
+        stream_counts(text)
 
 
 def test_predictors_by_name():

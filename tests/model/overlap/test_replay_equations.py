@@ -7,16 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.errors import NotMeasuredError
-from lanescope.model.overlap.errors import PUBLISHED_ERRORS
-from lanescope.model.overlap.graphs import Order, graph_for
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.predictor import Prediction
+from lanescope.model.overlap.graphs import Order, TaskKind, graph_for
+from lanescope.model.overlap.predictor import PUBLISHED_ERRORS, Prediction
 from lanescope.model.overlap.rates import Rules
 from lanescope.model.overlap.replay import Replay, replay
-from lanescope.model.overlap.tasks import TaskKind
-from lanescope.model.overlap.workload import Workload
-from lanescope.model.transfer.estimate import Estimate
+from lanescope.model.overlap.workload import Method, Workload
 from lanescope.model.transfer.parameters import Duplex, Errors
+from lanescope.units.estimate import Estimate
 from tests.model.overlap.comparing import compare
 from tests.model.overlap.machines import (
     direction,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lanescope.model.overlap.graphs import Task, TaskGraph, TaskKind
 from lanescope.model.overlap.rates import Rules
 from lanescope.model.overlap.replay import replay
-from lanescope.model.overlap.tasks import Task, TaskGraph, TaskKind
 from lanescope.model.transfer.parameters import Mixture
 from tests.model.overlap.machines import direction, duplex, exactly, launching, link, mapped
 

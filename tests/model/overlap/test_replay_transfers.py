@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from lanescope.errors import NotMeasuredError
-from lanescope.model.overlap.graphs import on_gpus
+from lanescope.model.overlap.graphs import Task, TaskGraph, TaskKind, on_gpus
 from lanescope.model.overlap.replay import replay
 from lanescope.model.overlap.shared_links import SharedLinks, shared_links
-from lanescope.model.overlap.tasks import Task, TaskGraph, TaskKind
 from lanescope.model.transfer.parameters import Duplex, Mixture, Paced, Way
 from lanescope.model.transfer.seconds import single_seconds, transfer_seconds
 from tests.model.overlap.machines import (

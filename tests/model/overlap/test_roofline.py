@@ -6,9 +6,8 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.model.overlap.equations import Equations
-from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.roofline import Peaks, bounds_as_printed, bounds_of, paper_bounds
-from lanescope.model.overlap.workload import Workload
+from lanescope.model.overlap.workload import Method, Workload
 from lanescope.model.transfer.stored import named_parameters
 from tests.model.link_parameters import fitted
 

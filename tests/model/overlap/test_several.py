@@ -5,11 +5,9 @@ from dataclasses import replace
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.model.overlap.methods import Method
 from lanescope.model.overlap.rank import rank
-from lanescope.model.overlap.replay import Replay
-from lanescope.model.overlap.several import on_several
-from lanescope.model.overlap.workload import Workload
+from lanescope.model.overlap.replay import Replay, on_several
+from lanescope.model.overlap.workload import Method, Workload
 from tests.model.link_parameters import fitted
 
 WORK = Workload(400_000_000, 200_000_000, 0.001)

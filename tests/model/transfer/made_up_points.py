@@ -2,11 +2,10 @@
 
 import numpy as np
 
+from lanescope.model.overlap.graphs import Task, TaskGraph, TaskKind
 from lanescope.model.overlap.replay import replay
-from lanescope.model.overlap.tasks import Task, TaskGraph, TaskKind
 from lanescope.model.transfer.fit import LinkFacts
-from lanescope.model.transfer.patterns import pattern_of
-from lanescope.model.transfer.points import Kind, plan
+from lanescope.model.transfer.points import Kind, pattern_of, plan
 from lanescope.model.transfer.samples import Measured
 from lanescope.model.transfer.seconds import transfer_seconds
 

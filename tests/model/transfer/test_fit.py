@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.fit import fit, is_usable, residuals
 from lanescope.model.transfer.fit_run import FACTS as FACTS_FILE
 from lanescope.model.transfer.fit_run import fit_folder
@@ -26,6 +25,7 @@ from lanescope.model.transfer.points import _PACES, MOST_BYTES, Kind, plan
 from lanescope.model.transfer.samples import read_measured, write_measured
 from lanescope.model.transfer.seconds import mapped_seconds, transfer_seconds
 from lanescope.model.transfer.stored import dumps, named_parameters
+from lanescope.units.estimate import Estimate
 from tests.model.transfer.made_up_points import FACTS, measured
 
 RECORDED = Path(__file__).parents[3] / "benchmarks" / "results" / "h200-x1" / "model" / "fit"
@@ -225,7 +225,8 @@ def _numbers(value):
 
 def test_samples_are_stored_and_read_back(tmp_path):
     samples = measured(TRUE, noise=0.01)[:40]
-    write_measured(tmp_path / "transfers.parquet", samples)
+    with (tmp_path / "transfers.parquet").open("wb") as file:
+        write_measured(samples, file)
     back = read_measured(tmp_path / "transfers.parquet")
     assert [one.point for one in back] == [one.point for one in samples]
     for one, other in zip(back, samples, strict=True):

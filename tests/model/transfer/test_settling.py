@@ -6,8 +6,7 @@ from lanescope.model.transfer import measuring
 from lanescope.model.transfer.measuring import measure_all
 from lanescope.model.transfer.parameters import Way
 from lanescope.model.transfer.points import one_way
-from lanescope.model.transfer.samples import Measured
-from lanescope.model.transfer.settling import disturbed, is_settled, settle, unsettled
+from lanescope.model.transfer.samples import Measured, disturbed, is_settled, settle, unsettled
 
 POINT, OTHER = one_way(Way.H2D, 1 << 20, 1), one_way(Way.D2H, 1 << 20, 4)
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from lanescope.errors import InputError
 from lanescope.model.advice.advice import Advice, PhaseAdvice
 from lanescope.model.advice.judge import calibrate, changes_of, in_order, placed
+from lanescope.model.advice.lanes import MOST_OPERATIONS
 from lanescope.model.advice.phase import Phase
 from lanescope.model.advice.phases import find_phases
-from lanescope.model.advice.sample import MOST_OPERATIONS
 from lanescope.model.advice.state import Predict, predicting
 from lanescope.model.overlap.predictor import Predictor
 from lanescope.model.transfer.parameters import LinkParameters, Way
@@ -208,5 +208,5 @@ def _other_machine(
     return [
         f"The run is of {' and '.join(watched)}, the parameters ({parameters.name}) are of "
         f"{theirs}: what is predicted holds for the latter, with kernel times of the run. Name "
-        "the parameters of the run's own machine with --machine."
+        "the parameters of the run's own machine with --parameters."
     ]

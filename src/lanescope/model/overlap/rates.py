@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from lanescope.calls import checked
 from lanescope.errors import NotMeasuredError
-from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.parameters import Direction, Duplex, LinkParameters, Mapped, Way
 from lanescope.model.transfer.seconds import mapped_seconds, next_seconds, single_seconds
+from lanescope.units.estimate import Estimate
 
 
 class Level(StrEnum):

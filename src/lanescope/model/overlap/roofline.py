@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lanescope.errors import InputError
-from lanescope.model.overlap.cut import PICKS, Pick
+from lanescope.model.overlap.equations import PICKS, Pick
 from lanescope.model.overlap.workload import Workload
-from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.parameters import LinkParameters
+from lanescope.units.bandwidth import bytes_a_second
+from lanescope.units.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,24 @@ class Peaks:
 
     flops: float
     memory_bandwidth: float
+
+
+def peaks_of(flops: float | None, memory_gbs: float | None) -> Peaks | None:
+    """Return the peaks of a GPU, FLOP/s and GB/s; None without.
+
+    Raises
+    ------
+    InputError
+        If one alone is given, or one is not above zero.
+    """
+    for name, peak in (("--peak-flops", flops), ("--memory-bandwidth", memory_gbs)):
+        if peak is not None and not 0 < peak < float("inf"):
+            raise InputError(f"{name} {peak:g} is not above zero; give what the GPU can do")
+    if flops is None and memory_gbs is None:
+        return None
+    if flops is None or memory_gbs is None:
+        raise InputError("--peak-flops and --memory-bandwidth belong together; give both or none")
+    return Peaks(flops, bytes_a_second(memory_gbs))
 
 
 def paper_bounds(

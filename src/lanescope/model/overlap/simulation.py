@@ -11,13 +11,11 @@ import heapq
 from enum import IntEnum
 from math import inf
 
-from lanescope.model.overlap.critical import Cause, critical_path
-from lanescope.model.overlap.flows import Flows, Going
+from lanescope.model.overlap.flows import Flows, Going, Server
+from lanescope.model.overlap.graphs import Task, TaskGraph, TaskKind
 from lanescope.model.overlap.rates import Cost, Flow, Rates
-from lanescope.model.overlap.replayed import Replayed
-from lanescope.model.overlap.servers import Server
+from lanescope.model.overlap.replayed import Cause, Replayed, critical_path
 from lanescope.model.overlap.shared_links import SharedLinks
-from lanescope.model.overlap.tasks import Task, TaskGraph, TaskKind
 from lanescope.model.transfer.parameters import Way
 
 #: Ends that differ by no larger share are the same, but for rounding.

@@ -1,11 +1,31 @@
-"""What a program moves and computes again and again, whatever the method by which it does."""
+"""A workload, and the methods by which a program can move its data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from lanescope.calls import checked
 from lanescope.units.sizes import Bytes
+
+
+class Method(StrEnum):
+    """As van Werkhoven et al. (2014), section VII, name them; and with pageable memory."""
+
+    EXPLICIT = "Explicit"
+    """All copies in, the kernel, all copies back; pinned memory, one stream."""
+    STREAMS = "Streams"
+    """Cut into parts, each on its own stream: copies and kernels overlap."""
+    IMPLICIT = "Implicit"
+    """The kernel reads and writes mapped host memory; nothing is copied."""
+    HYBRID = "Hybrid"
+    """As Streams, but the kernels write mapped host memory."""
+    PAGEABLE = "Pageable"
+    """As Explicit, but memory is not pinned."""
+
+
+#: Methods that are cut into parts, each on a stream of its own.
+STREAMED = (Method.STREAMS, Method.HYBRID)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
+from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
 from lanescope.experiment.access import PLAIN
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.experiment.taruc.parameters import WORD_BYTES
@@ -15,7 +15,10 @@ from lanescope.measurement.result import CopyResult, Result, Status, Verdict
 from lanescope.units.bandwidth import bandwidth_gbs
 
 #: By name: a suite asks for them a million times.
-_BENCHMARKS = {str(bench): bench for bench in Benchmark}
+_BENCHMARKS = {
+    **{Purpose(bench): bench for bench in Benchmark},
+    Purpose.SOCKETS: Benchmark.CONTENTION,
+}
 
 
 @dataclass(frozen=True, slots=True)

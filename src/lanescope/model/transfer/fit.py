@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lanescope.errors import InputError
-from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.fit_direction import fit_direction, fit_pageable
-from lanescope.model.transfer.fit_paced import fit_paced
 from lanescope.model.transfer.fit_together import (
     fit_duplex,
     fit_explicit_mapped,
     fit_mixture,
+    fit_paced,
 )
 from lanescope.model.transfer.parameters import (
     Errors,
@@ -26,9 +25,9 @@ from lanescope.model.transfer.parameters import (
     Way,
 )
 from lanescope.model.transfer.points import Kind, Point
-from lanescope.model.transfer.samples import Measured, median_of
+from lanescope.model.transfer.samples import Measured, median_of, settle
 from lanescope.model.transfer.seconds import transfer_seconds
-from lanescope.model.transfer.settling import settle
+from lanescope.units.estimate import Estimate
 
 #: A fit is of use while 95 % of the transfers that it did not see lie within this share.
 USABLE = 0.1

@@ -8,10 +8,11 @@ import numpy as np
 
 from lanescope.errors import InputError
 from lanescope.measurement.result import FloatArray
-from lanescope.model.transfer.estimate import Curve, Estimate, Surface
+from lanescope.model.transfer.curves import Curve, Surface
 from lanescope.model.transfer.parameters import Direction, Way
 from lanescope.model.transfer.points import Kind
 from lanescope.model.transfer.samples import Measured, median_of
+from lanescope.units.estimate import Estimate
 
 #: From there on a copy's time is its bytes', to a per cent or so.
 _LONG_BYTES = 8 << 20

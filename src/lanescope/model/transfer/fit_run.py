@@ -10,13 +10,12 @@ Layout::
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Iterable
 from datetime import date
+from functools import partial
 from pathlib import Path
 
-from lanescope.codec.atomic import write_atomically, writing_to
+from lanescope.codec.atomic import writing_to
 from lanescope.codec.fields import build
 from lanescope.codec.files import fields_of, read_json
 from lanescope.errors import InputError
@@ -27,10 +26,10 @@ from lanescope.model.transfer.parameters import LinkParameters
 from lanescope.model.transfer.samples import FILE as SAMPLES
 from lanescope.model.transfer.samples import Measured, read_measured, write_measured
 from lanescope.model.transfer.stored import dumps, link_text, machine_key, parse
+from lanescope.run.folder import MACHINE, RunFolder
 from lanescope.run.folders import require_new
 
 FACTS = "fit.json"
-MACHINE = "machine.toml"
 #: After so many points the samples are written, so that a kill leaves most of them.
 _POINTS_A_WRITE = 60
 
@@ -61,19 +60,18 @@ def store_samples(
     """
     with writing_to(folder):
         require_new(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / MACHINE, dumps_machine(machine).encode())
-        told = json.dumps(dataclasses.asdict(facts), indent=1) + "\n"
-        write_atomically(folder / FACTS, told.encode())
     measured: list[Measured] = []
-    try:
-        for one in points:
-            measured.append(one)
-            if len(measured) % _POINTS_A_WRITE == 0:
-                _write(folder, measured)
-    finally:
-        if measured:
-            _write(folder, measured)
+    with RunFolder(folder, "fit") as run:
+        run.write(MACHINE, dumps_machine(machine).encode())
+        run.write_json(FACTS, facts)
+        try:
+            for one in points:
+                measured.append(one)
+                if len(measured) % _POINTS_A_WRITE == 0:
+                    run.write(SAMPLES, partial(write_measured, measured))
+        finally:
+            if measured:
+                run.write(SAMPLES, partial(write_measured, measured))
     return measured
 
 
@@ -104,8 +102,3 @@ def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[Measured, ...]]:
 def _facts(path: Path) -> LinkFacts:
     with fields_of(path, "name another run, or run 'lanescope model fit' again"):
         return build(LinkFacts, read_json(path, inner=1))
-
-
-def _write(folder: Path, measured: list[Measured]) -> None:
-    with writing_to(folder):
-        write_measured(folder / SAMPLES, measured)

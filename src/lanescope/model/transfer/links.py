@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lanescope.errors import InputError
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, PcieLink, for_kernels, payload_gbs
-from lanescope.model.transfer.estimate import Curve, Estimate, Surface
+from lanescope.model.transfer.curves import Curve, Surface
 from lanescope.model.transfer.parameters import (
     Direction,
     Duplex,
@@ -17,6 +17,7 @@ from lanescope.model.transfer.parameters import (
     Origin,
 )
 from lanescope.units.bandwidth import transfer_seconds
+from lanescope.units.estimate import Estimate
 
 _WIDTHS = (1, 2, 4, 8, 12, 16)
 

@@ -18,12 +18,18 @@ from lanescope.backend.task_graph import (
 )
 from lanescope.machine import Machine
 from lanescope.measurement.result import FloatArray
-from lanescope.model.overlap.tasks import TaskKind
+from lanescope.model.overlap.graphs import TaskKind
 from lanescope.model.transfer.parameters import Way
-from lanescope.model.transfer.patterns import pattern_of
-from lanescope.model.transfer.points import LONG_BYTES, MOST_BYTES, Kind, Point, one_way, pieces
-from lanescope.model.transfer.samples import Measured
-from lanescope.model.transfer.settling import is_settled
+from lanescope.model.transfer.points import (
+    LONG_BYTES,
+    MOST_BYTES,
+    Kind,
+    Point,
+    one_way,
+    pattern_of,
+    pieces,
+)
+from lanescope.model.transfer.samples import Measured, is_settled
 
 _DOUBLE = 8
 _BLOCK = 1 << 20  # doubles
@@ -105,6 +111,10 @@ def _fill(values: FloatArray) -> None:
         values[begin : begin + _BLOCK] = some[: len(values) - begin]
 
 
+# The fit samples graphs of copies and kernels, whose calls and engine times count beside their
+# own: no `Experiment` is one of them, and so `backend.sampling` does not measure them. Its stop
+# rule would not do either: one point's samples, taken in a row, agree with each other while
+# something disturbs all of them. So points are timed in rounds, and rounds are compared.
 def measure_all(
     bench: TransferBench, points: Sequence[Point], budget_seconds: float
 ) -> Iterator[Measured]:

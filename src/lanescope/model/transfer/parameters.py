@@ -13,7 +13,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lanescope.model.transfer.estimate import Curve, Estimate, Surface, between
+from lanescope.model.transfer.curves import Curve, Surface, between
+from lanescope.units.estimate import Estimate
 
 
 class Way(StrEnum):

@@ -1,4 +1,4 @@
-"""What is measured to learn what transfers cost, and what is measured to check it."""
+"""What is measured to learn what transfers cost, and to check it; graphs of those points."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lanescope.codec.fields import PositiveInt
+from lanescope.model.overlap.graphs import Task, TaskGraph, TaskKind, graph_for
+from lanescope.model.overlap.workload import Method, Workload
 from lanescope.model.transfer.parameters import Way
 
 LEAST_BYTES = 8
@@ -200,3 +202,29 @@ def pieces(size: int, count: int) -> Sequence[tuple[int, int]]:
     for one in sizes:
         begins.append(begins[-1] + one)
     return list(zip(begins, sizes, strict=False))
+
+
+def pattern_of(point: Point) -> TaskGraph:
+    """Return the tasks of a point of both directions.
+
+    One stream of each direction: long transfers that begin together. More: the bytes are cut
+    into parts, and each goes there and back, by a copy or by a kernel that writes mapped memory,
+    while others go the other way.
+    """
+    mapped = point.kind is Kind.EXPLICIT_MAPPED
+    if point.streams > 1:
+        workload = Workload(
+            point.h2d_bytes,
+            point.d2h_bytes,
+            0.0,
+            h2d_arrays=max(point.reads, 1),
+            d2h_arrays=max(point.writes, 1),
+        )
+        return graph_for(workload, Method.HYBRID if mapped else Method.STREAMS, point.streams)
+    back = Task(TaskKind.D2H, 1, bytes=point.d2h_bytes)
+    if not mapped:
+        return TaskGraph((Task(TaskKind.H2D, 0, bytes=point.h2d_bytes), back))
+    arrays = max(point.reads, 1)
+    one = point.h2d_bytes // arrays
+    there = (Task(TaskKind.H2D, 0, bytes=one, array=array) for array in range(arrays))
+    return TaskGraph((*there, Task(TaskKind.KERNEL, 1, writes=point.d2h_bytes)))

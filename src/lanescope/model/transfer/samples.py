@@ -1,23 +1,22 @@
-"""Times of the points of a fit, and the table in which they are stored."""
+"""Times of the points of a fit, the rounds that count, and the table that stores them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from lanescope.codec.atomic import replace_when_written
 from lanescope.codec.fields import FieldError, Positive, build
 from lanescope.codec.files import fields_of
 from lanescope.codec.tables import read_rows
 from lanescope.measurement.result import FloatArray
 from lanescope.measurement.statistics import median_interval
-from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.points import Point
+from lanescope.units.estimate import Estimate
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +64,7 @@ def median_of(seconds: FloatArray) -> Estimate:
     return Estimate(middle, min(low, middle), max(high, middle))
 
 
-def write_measured(path: Path, measured: Sequence[Measured]) -> None:
+def write_measured(measured: Sequence[Measured], file: BinaryIO) -> None:
     """Write all samples: a row for each point, its samples as lists of seconds."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -80,10 +79,7 @@ def write_measured(path: Path, measured: Sequence[Measured]) -> None:
     ]
     table = pa.Table.from_pylist(rows, schema=_schema())
 
-    def write(file: BinaryIO) -> None:
-        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
-
-    replace_when_written(path, write)
+    pq.write_table(table, file, compression="zstd", write_page_checksum=True)
 
 
 def read_measured(path: Path) -> tuple[Measured, ...]:
@@ -134,3 +130,64 @@ def _schema() -> pa.Schema:
     times = {name: pa.list_(pa.float32()) for name in _TIMES}
     of_point = {"kind": pa.string(), **whole, **arrays, "held_out": pa.bool_()}
     return pa.schema({**of_point, "round": pa.int32(), **times})
+
+
+#: Rounds whose medians differ by no more agree.
+SETTLED = 0.03
+_ENOUGH = 2
+
+
+def is_settled(rounds: Sequence[Measured]) -> bool:
+    """Whether two rounds of a point agree with the fastest."""
+    return len(_agreeing(rounds)) >= _ENOUGH
+
+
+def settle(measured: Iterable[Measured]) -> tuple[Measured, ...]:
+    """Return one entry for each point, with the samples of the rounds that agree.
+
+    A round counts if its median is within `SETTLED` of the fastest round's: whatever happens
+    besides takes time, and none gives any.
+    """
+    return tuple(_joined(_agreeing(rounds)) for rounds in _by_point(measured).values())
+
+
+def unsettled(measured: Iterable[Measured]) -> tuple[Point, ...]:
+    """Return the points of several rounds no two of which agree."""
+    return tuple(
+        point
+        for point, rounds in _by_point(measured).items()
+        if len(rounds) >= _ENOUGH and not is_settled(rounds)
+    )
+
+
+def disturbed(measured: Iterable[Measured]) -> int:
+    """Return how many rounds do not count, of all points together."""
+    return sum(len(r) - len(_agreeing(r)) for r in _by_point(measured).values())
+
+
+def _by_point(measured: Iterable[Measured]) -> dict[Point, list[Measured]]:
+    found: dict[Point, list[Measured]] = {}
+    for one in measured:
+        found.setdefault(one.point, []).append(one)
+    return found
+
+
+def _agreeing(rounds: Sequence[Measured]) -> list[Measured]:
+    medians = [float(np.median(one.seconds)) for one in rounds]
+    most = min(medians) * (1 + SETTLED)
+    return [one for one, median in zip(rounds, medians, strict=True) if median <= most]
+
+
+def _joined(rounds: Sequence[Measured]) -> Measured:
+    held = [one.held for one in rounds if one.held is not None]
+    return Measured(
+        rounds[0].point,
+        _all(one.calls for one in rounds),
+        _all(one.seconds for one in rounds),
+        _all(held) if held else None,
+        rounds[0].round,
+    )
+
+
+def _all(parts: Iterable[FloatArray]) -> FloatArray:
+    return np.concatenate(list(parts))

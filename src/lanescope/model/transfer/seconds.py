@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
-from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.transfer.parameters import Direction, Mapped
+from lanescope.units.estimate import Estimate
 
 
 def single_seconds(direction: Direction, size: float) -> Estimate:

@@ -154,7 +154,7 @@ def kept(machine: Machine, runs: Path | None = None) -> LinkParameters:
     if not files:
         raise InputError(
             f"no fit of this machine is under {folder}; run {_FIT}, or name parameters with "
-            f"--machine: {', '.join(shipped_names())}, a file or a run"
+            f"--parameters: {', '.join(shipped_names())}, a file or a run"
         )
     key = machine_key(machine)
     others = []
@@ -167,7 +167,7 @@ def kept(machine: Machine, runs: Path | None = None) -> LinkParameters:
     here = "a machine without a GPU" if key is None else key
     raise InputError(
         f"the newest fit, {file}, is of another machine ({other.machine_key or other.name}), not "
-        f"of this one ({here}); name it with --machine to use it all the same, or run {_FIT}"
+        f"of this one ({here}); name it with --parameters to use it all the same, or run {_FIT}"
     )
 
 
@@ -208,6 +208,12 @@ def named_parameters(name: StrPath | None = None, runs: StrPath | None = None) -
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}, files and runs"
     raise InputError(f"no link parameters are named {name!r}; {hint}")
+
+
+def names_parameters(name: str) -> bool:
+    """Whether a name stands for link parameters and for nothing else, such as a machine file."""
+    path = Path(name)
+    return name in shipped_names() or path.suffix == ".json" or (path / FILE).is_file()
 
 
 def shipped_names() -> list[str]:

@@ -10,11 +10,9 @@ from lanescope.document.chart import EXTREMES, INTERVAL, Axis, Chart, Curve
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.machine import Machine
 from lanescope.model.taruc.contended import Scaling, Step
-from lanescope.model.taruc.panels import Panel, panels
-from lanescope.model.taruc.views import SCALING_VIEWS, ScalingView
+from lanescope.model.taruc.views import SCALING_VIEWS, Panel, ScalingView, panels
 from lanescope.model.taruc.words import fields_text
-from lanescope.report.chart_notes import step_notes
-from lanescope.report.chart_panels import common_text, slugs, styled
+from lanescope.report.taruc_panels import common_text, slugs, step_notes, styled
 
 _TITLES = {
     "memory": "Contention for memory",

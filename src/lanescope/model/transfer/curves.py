@@ -1,36 +1,12 @@
-"""A number with its interval, and a curve of such numbers over sizes."""
+"""Seconds over sizes, and over sizes and numbers of streams: estimates at some of them."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import log
 
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A number and the 95 % interval in which it lies; the unit is told by its name.
-
-    A published number without an interval has all three the same.
-    """
-
-    value: float
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        if not self.low <= self.value <= self.high:
-            raise ValueError(f"{self.value:g} is not within {self.low:g} to {self.high:g}")
-
-    @classmethod
-    def exactly(cls, value: float) -> Estimate:
-        """Return a number that nothing is known of besides it."""
-        return cls(value, value, value)
-
-    def map(self, change: Callable[[float], float]) -> Estimate:
-        """Return the estimate of a rising function of this number."""
-        return Estimate(change(self.value), change(self.low), change(self.high))
+from lanescope.units.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)

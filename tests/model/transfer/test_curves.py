@@ -2,7 +2,8 @@
 
 import pytest
 
-from lanescope.model.transfer.estimate import Curve, Estimate, Surface, between
+from lanescope.model.transfer.curves import Curve, Surface, between
+from lanescope.units.estimate import Estimate
 
 
 def about(value):

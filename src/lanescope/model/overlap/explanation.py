@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from lanescope.measurement.words import time_text
-from lanescope.model.overlap.errors import error_share
 from lanescope.model.overlap.forms import second_engine_helps
-from lanescope.model.overlap.methods import STREAMED, Method
-from lanescope.model.overlap.predictor import Prediction
+from lanescope.model.overlap.predictor import Prediction, error_share
 from lanescope.model.overlap.rank import Ranking
-from lanescope.model.overlap.workload import Workload
+from lanescope.model.overlap.workload import STREAMED, Method, Workload
 from lanescope.model.transfer.parameters import LinkParameters, Origin
 from lanescope.units.sizes import size_text
 
