@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from lanescope.document.chart import AnyChart
 from lanescope.report.chapters_charts import probe_charts, source_charts
 from lanescope.report.chapters_tables import link_table, overview_table, source_table, step_table
-from lanescope.report.conclusion import state_sentence
 from lanescope.report.format import count_text
 from lanescope.report.html import definitions, items, section, text
 from lanescope.report.page_frame import alert, facts_line, page_footer, page_frame, time_element
 from lanescope.report.page_plots import InteractivePlots
+from lanescope.run.folder import state_sentence
 from lanescope.watch.chapters.told import ProgramTold, Told
 
 _WORDS = (

@@ -6,7 +6,6 @@ import shlex
 import signal
 from pathlib import PurePath
 
-from lanescope.report.conclusion import state_sentence
 from lanescope.report.format import MISSING, seconds_text
 from lanescope.report.html import (
     Cell,
@@ -21,6 +20,7 @@ from lanescope.report.html import (
 )
 from lanescope.report.page_frame import alert, facts_line, page_footer, page_frame, time_element
 from lanescope.report.timeline_html import timeline_html
+from lanescope.run.folder import state_sentence
 from lanescope.watch.run import SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.timeline import Process
 

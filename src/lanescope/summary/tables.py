@@ -19,9 +19,9 @@ from lanescope.document.blocks import (
 from lanescope.measurement.result import Result, Source, Status, Verdict
 from lanescope.model.sweep import Series
 from lanescope.report.format import microseconds_text
-from lanescope.report.latency_rows import LatencyRow
 from lanescope.report.palette import STATUS_SIGNS
-from lanescope.report.path_rows import GROUPS, PathRow, path_rows, source_word
+from lanescope.summary.latencies import LatencyRow
+from lanescope.summary.paths import GROUPS, PathRow, path_rows, source_word
 
 _SPREAD = "p5 to p95"
 _SPREAD_HINT = "Bandwidth at the 95th and at the 5th percentile of the time"

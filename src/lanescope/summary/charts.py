@@ -1,11 +1,13 @@
-"""Bars of a check: every path beside its limit."""
+"""The charts of paths: bars for a check, curves where sizes were swept."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
-from lanescope.document.chart import Axis, Bar, BarRow, Bars
+from lanescope.document.chart import AnyChart, Axis, Bar, BarRow, Bars
 from lanescope.measurement.result import Result, Status
+from lanescope.model.sweep import Series
 from lanescope.report.format import (
     bytes_text,
     gbs_text,
@@ -15,7 +17,8 @@ from lanescope.report.format import (
     spread_text,
 )
 from lanescope.report.palette import STATUS_COLOURS
-from lanescope.report.path_rows import GROUPS, PathRow, bandwidth_rows, source_word
+from lanescope.summary.paths import GROUPS, PathRow, bandwidth_rows, source_word
+from lanescope.summary.sweep_chart import bandwidth_chart, time_chart
 
 
 def check_charts(results: Sequence[Result]) -> list[Bars]:
@@ -84,3 +87,21 @@ def _hint(row: PathRow) -> str:
         f"verdict: {row.verdict.status}, {row.verdict.reason}",
     ]
     return "\n".join(lines)
+
+
+def run_charts(rows: Sequence[PathRow], series: Sequence[Series]) -> list[AnyChart]:
+    """Return the charts of a run: curves where sizes were swept, bars otherwise.
+
+    Curves get a pair of charts for each pair of parts, such as a node and a GPU.
+    """
+    pairs: dict[tuple[str, ...], list[Series]] = defaultdict(list)
+    for curve in series:
+        pairs[tuple(sorted(curve.path.split(" → ")))].append(curve)
+    paths = {s.path for s in series}
+    bars = [r for r in rows if r.measured is not None and r.copy.path not in paths]
+    bars = [r for r in bars if not r.is_latency]
+    checked = check_charts(list({id(r.result): r.result for r in bars}.values()))
+    return [
+        *checked,
+        *(f(curves) for curves in pairs.values() for f in (bandwidth_chart, time_chart)),
+    ]

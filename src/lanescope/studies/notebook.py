@@ -11,14 +11,14 @@ from lanescope.kinds import StrPath
 from lanescope.measurement.result import Result
 from lanescope.report.blocks_html import blocks_html
 from lanescope.report.chart_files import chart_picture, write_charts
-from lanescope.report.conclusion import state_sentence
 from lanescope.report.html import text
-from lanescope.report.latency_rows import latency_rows
-from lanescope.report.outcome import outcome
-from lanescope.report.path_rows import bandwidth_rows
-from lanescope.report.result_blocks import latency_table, paths_table
-from lanescope.report.run_blocks import diagnosis_section, result_sections
+from lanescope.run.folder import state_sentence
 from lanescope.run.run import Run
+from lanescope.studies.outcome import outcome
+from lanescope.studies.run_document import diagnosis_section, result_sections
+from lanescope.summary.latencies import latency_rows
+from lanescope.summary.paths import bandwidth_rows
+from lanescope.summary.tables import latency_table, paths_table
 
 #: Confined to the class, because a notebook shares one document among all cells.
 #: Colours are mixed from the notebook's own text colour, so that they suit its theme.

@@ -1,9 +1,10 @@
-"""The document of a run of copies, and its page."""
+"""The document of a run of copies, whose parts every report shows, and its page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lanescope.diagnosis import diagnose
 from lanescope.document.blocks import (
     Banner,
     Block,
@@ -21,29 +22,125 @@ from lanescope.document.blocks import (
     charts_of,
 )
 from lanescope.document.chart import AnyChart
+from lanescope.measurement.result import Result
 from lanescope.model.sweep import sweep_series
-from lanescope.model.taruc import plain_results
-from lanescope.report.conclusion import headline_rows, state_sentence
+from lanescope.model.taruc import is_suite, plain_results
 from lanescope.report.document_page import document_page
-from lanescope.report.export import run_csv
+from lanescope.report.finding_blocks import finding_blocks
 from lanescope.report.format import count_text
-from lanescope.report.machine_blocks import machine_blocks
-from lanescope.report.open_points import open_points
-from lanescope.report.outcome import Word, outcome
-from lanescope.report.page_text import DEFINITIONS, method_bullets
-from lanescope.report.path_rows import PathRow, swept_results
-from lanescope.report.result_blocks import raw_table
-from lanescope.report.run_blocks import (
-    MOST_PATHS_BESIDE_CASES,
-    diagnosis_section,
-    result_sections,
-)
-from lanescope.report.run_charts import run_charts
-from lanescope.report.taruc_blocks import taruc_findings, taruc_sections
 from lanescope.report.topology_svg import topology_svg
-from lanescope.report.unmeasured import unmeasured
+from lanescope.run.folder import state_sentence
 from lanescope.run.run import Run
+from lanescope.studies.export import run_csv
+from lanescope.studies.outcome import Word, headline_rows, outcome
 from lanescope.studies.registry import study_named
+from lanescope.studies.taruc_blocks import taruc_findings, taruc_sections
+from lanescope.summary.cases import case_blocks
+from lanescope.summary.charts import run_charts
+from lanescope.summary.latencies import latency_rows
+from lanescope.summary.machine import machine_blocks
+from lanescope.summary.paths import PathRow, bandwidth_rows, swept_results
+from lanescope.summary.sentences import open_points, total_sentences, unmeasured
+from lanescope.summary.tables import latency_table, paths_table, raw_table, sweep_table
+
+#: What every number on the page means.
+DEFINITIONS: tuple[tuple[str, str], ...] = (
+    ("GB/s", "1e9 bytes a second. Sizes are binary: 1 MiB is 1,048,576 bytes."),
+    (
+        "Counted bytes",
+        "Payload only, never what the wire carries around it. A copy to, from or between GPUs "
+        "counts its bytes once. Host threads count what they read and what they write: twice "
+        "the array for a copy, three times for a triad.",
+    ),
+    ("Bandwidth", "Counted bytes over the median time of one repetition."),
+    (
+        "5th–95th percentile",
+        "Bandwidth at the 95th and at the 5th percentile of the time: nine in ten repetitions "
+        "lie between.",
+    ),
+    (
+        "95 % half-width",
+        "Half of the 95 % confidence interval of the median, as a share of it. It says how well "
+        "the median is known, not how much single repetitions differ.",
+    ),
+    (
+        "Limit",
+        "The payload that the narrowest link on the way can carry when it is trained up fully, "
+        "packet headers taken off; copies that run at once share it. It is a ceiling, not a goal: "
+        "acknowledgements and flow control keep every real link a little below it.",
+    ),
+    ("% of limit", "Bandwidth over limit."),
+    (
+        "Delay",
+        "The median time of the smallest copies. The fitted line is delay + bytes / plateau; its "
+        "worst distance tells how far the truth is from a straight line.",
+    ),
+)
+
+
+def method_bullets(results: Sequence[Result]) -> Bullets:
+    """Return each method of timing once, with the experiments that used it."""
+    users: dict[str, list[str]] = {}
+    for result in results:
+        if result.copies:
+            users.setdefault(result.method, []).append(result.experiment.name)
+    return Bullets([_method(method, names) for method, names in users.items()])
+
+
+def _method(method: str, names: Sequence[str]) -> str:
+    few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"{method} ({few})"
+
+
+#: More paths than this, all in the cells of cases, start folded and are not plotted: the
+#: plots of a thousand paths keep a browser busy for minutes.
+MOST_PATHS_BESIDE_CASES = 100
+
+
+def diagnosis_section(run: Run) -> Section:
+    """Return what is wrong with the machine, from all results."""
+    found = diagnose(run.manifest.machine, run.results)
+    return Section("diagnoses", "Diagnoses", finding_blocks(found))
+
+
+def result_sections(run: Run, *, mean: bool = False, verbose: bool = False) -> list[Section]:
+    """Return the results of a run; sections without any hold no blocks.
+
+    Parameters
+    ----------
+    mean
+        Matrices of cases hold means and not medians.
+    verbose
+        Show every copy behind the matrices, those that interfere, too.
+    """
+    plain = plain_results(run.results)
+    series = sweep_series(swept_results(plain))
+    latencies = latency_rows(plain)
+    study = study_named(run.manifest.verb)
+    word = "Predicted" if run.predicted else "Measured"
+    return [
+        Section("cases", "Cases", case_blocks(run.manifest.cases, run.results, mean=mean)),
+        Section("verdicts", "Paths and verdicts", _paths(run, verbose=verbose)),
+        Section("latencies", "Latencies", [latency_table(latencies)] if latencies else ()),
+        Section("sweep", f"{word} curves", [sweep_table(series)] if series else ()),
+        *(study.report(run) if study is not None else ()),
+    ]
+
+
+def _paths(run: Run, *, verbose: bool) -> Sequence[Block]:
+    # those of suites have charts instead
+    headline = [r for r in headline_rows(run) if not r.is_latency and not is_suite(r.result)]
+    paths = bandwidth_rows(run.results) if verbose else headline
+    totals = total_sentences(run.results) if run.manifest.verb == "copy" else ()
+    if not paths:
+        return ()
+    blocks = [paths_table(paths), *([Bullets(totals)] if totals else ())]
+    if not run.manifest.cases:
+        return blocks
+    crowded = len(paths) > MOST_PATHS_BESIDE_CASES
+    summary = count_text(len(paths), "path") if crowded else ""
+    return [Details(blocks, summary, on_terminal=verbose)]
+
 
 _TONES = {
     Word.MISSING: Tone.BAD,

@@ -18,10 +18,10 @@ from lanescope.machine import Machine
 from lanescope.measurement.result import Result, Status
 from lanescope.model.case_values import CellValue, cell_values
 from lanescope.model.taruc.findings import findings
-from lanescope.report.outcome import Word, outcome
 from lanescope.run.folder import State
 from lanescope.run.rows import COLUMNS, ResultRow, rows_of
 from lanescope.run.run import Run
+from lanescope.studies.outcome import Word, outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def run_json(run: Run, *, strict: bool = False) -> str:
     Parameters
     ----------
     strict
-        Whether what could not be measured counts; see `lanescope.report.outcome`.
+        Whether what could not be measured counts; see `lanescope.studies.outcome`.
     """
     content = exported(run, strict=strict)
     return json.dumps(content, indent=2, allow_nan=False, default=dataclasses.asdict)

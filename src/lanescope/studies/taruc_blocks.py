@@ -36,9 +36,9 @@ from lanescope.report.format import (
     percent_text,
     seconds_text,
 )
-from lanescope.report.taruc_charts import taruc_charts
-from lanescope.report.unmeasured import unmeasured
 from lanescope.run.run import Run
+from lanescope.studies.taruc_charts import taruc_charts
+from lanescope.summary.sentences import unmeasured
 
 #: So many findings are on the first screen.
 MOST_FINDINGS = 12

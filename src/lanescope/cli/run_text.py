@@ -1,18 +1,56 @@
-"""A run for a terminal, as rich renderables: built here, printed by the command line."""
+"""What a terminal shows of a run."""
 
 from __future__ import annotations
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from lanescope.measurement.result import Status, Verdict
 from lanescope.report.blocks_text import renderables
-from lanescope.report.conclusion import headline_rows, state_sentence
-from lanescope.report.outcome import outcome
-from lanescope.report.run_blocks import diagnosis_section, result_sections
-from lanescope.report.status_style import outcome_text, verdict_text
-from lanescope.report.taruc_blocks import taruc_overview
 from lanescope.report.tree import machine_tree
+from lanescope.run.folder import state_sentence
 from lanescope.run.run import Run
+from lanescope.studies.outcome import Outcome, Word, headline_rows, outcome
+from lanescope.studies.run_document import diagnosis_section, result_sections
+from lanescope.studies.taruc_blocks import taruc_overview
+
+_STYLE = {
+    Status.HEALTHY: "green",
+    Status.SLOW: "bold red",
+    Status.IMPOSSIBLE: "bold red",
+    Status.UNJUDGED: "dim",
+    Status.UNRESOLVED: "yellow",
+    Status.PREDICTED: "cyan",
+    Status.NOT_MEASURED: "yellow",
+    Status.BUSY: "yellow",
+    Status.NOT_APPLICABLE: "dim",
+}
+
+
+_OUTCOME_STYLE = {
+    Word.MISSING: "bold red",
+    Word.SLOW: "bold red",
+    Word.HEALTHY: "bold green",
+    Word.PREDICTED: "bold cyan",
+}
+
+
+def outcome_text(outcome: Outcome) -> Text:
+    """Return what a run comes to, its word coloured."""
+    word, rest = str(outcome).split(":", 1)
+    return Text.assemble(
+        (word, _OUTCOME_STYLE.get(outcome.word, "bold yellow")), (f":{rest}", "bold")
+    )
+
+
+def verdict_text(verdict: Verdict) -> Text:
+    """Return a verdict as a coloured word, with its reason and remedy."""
+    text = Text(style="default")
+    text.append(f"{verdict.status}: ", _STYLE[verdict.status])
+    text.append(verdict.reason)
+    if verdict.remedy:
+        text.append(f" → {verdict.remedy}", "default")
+    return text
 
 
 def run_tables(

@@ -12,7 +12,7 @@ from lanescope.machine import Machine
 from lanescope.model.taruc.contended import Scaling, Step
 from lanescope.model.taruc.views import SCALING_VIEWS, Panel, ScalingView, panels
 from lanescope.model.taruc.words import fields_text
-from lanescope.report.taruc_panels import common_text, slugs, step_notes, styled
+from lanescope.studies.taruc_panels import common_text, slugs, step_notes, styled
 
 _TITLES = {
     "memory": "Contention for memory",

@@ -12,9 +12,9 @@ from lanescope.machine import Machine
 from lanescope.model.taruc import Point, Series, suite_of
 from lanescope.model.taruc.views import LOAD, RATE, VIEWS, Panel, View, panels
 from lanescope.model.taruc.words import fields_text
-from lanescope.report.taruc_contention_charts import contention_charts
-from lanescope.report.taruc_panels import common_text, lowered, point_notes, slugs, styled
 from lanescope.run.run import Run
+from lanescope.studies.taruc_contention_charts import contention_charts
+from lanescope.studies.taruc_panels import common_text, lowered, point_notes, slugs, styled
 
 _SIZE = Axis("Size", "B", log=True)
 _ACCESSED = Axis("Bytes accessed", "B", log=True)
