@@ -50,12 +50,12 @@ from lanescope.measurement.result import (
     Status,
     Verdict,
 )
-from lanescope.model.overlap.equations import Equations
-from lanescope.model.overlap.graphs import graph_for
-from lanescope.model.overlap.rates import Rules
-from lanescope.model.overlap.replay import Replay
-from lanescope.model.overlap.workload import Method, Workload
-from lanescope.model.transfer.stored import named_parameters
+from lanescope.prediction.equations import Equations
+from lanescope.prediction.graphs import graph_for
+from lanescope.prediction.rates import Rules
+from lanescope.prediction.replay import Replay
+from lanescope.prediction.stored import named_parameters
+from lanescope.prediction.workload import Method, Workload
 from lanescope.run.run import Manifest
 from tests.compression.gpu_stand_ins import Core
 from tests.torture.right_arguments import K20, Tensor, right_at

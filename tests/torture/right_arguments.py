@@ -41,12 +41,12 @@ from lanescope.measurement.result import (
     Stop,
     Verdict,
 )
-from lanescope.model.overlap.equations import Equations
-from lanescope.model.overlap.graphs import Order, TaskGraph
-from lanescope.model.overlap.rates import Level, Rules
-from lanescope.model.overlap.replay import Replay
-from lanescope.model.overlap.workload import Method, Workload
-from lanescope.model.transfer.stored import named_parameters
+from lanescope.prediction.equations import Equations
+from lanescope.prediction.graphs import Order, TaskGraph
+from lanescope.prediction.rates import Level, Rules
+from lanescope.prediction.replay import Replay
+from lanescope.prediction.stored import named_parameters
+from lanescope.prediction.workload import Method, Workload
 from lanescope.run.folder import State
 from lanescope.run.run import Manifest
 from tests.compression.gpu_stand_ins import stand_in
