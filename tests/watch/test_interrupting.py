@@ -43,8 +43,8 @@ SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 SOURCE = "tests.watch.test_session"
 EARLY = [
     ("lanescope.machine", "discover"),
-    ("lanescope.watch.store", "lock_folder"),
-    ("lanescope.watch.store", "write_atomically"),
+    ("lanescope.run.folder", "lock_folder"),
+    ("lanescope.run.folder", "replace_when_written"),
     (SOURCE, "prepare"),
     (SOURCE, "start"),
     ("lanescope.watch.session", "_environment"),
@@ -57,7 +57,7 @@ LATE = [
     ("lanescope.watch.store", "read_columns"),
     ("lanescope.watch.told", "summarise"),
     ("lanescope.watch.told", "find"),
-    ("lanescope.report.page_watch", "watch_page_html"),
+    ("lanescope.report.watch_document", "watch_page_html"),
 ]
 
 

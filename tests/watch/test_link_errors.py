@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lanescope.machine import Machine
-from lanescope.report.summary_json import summary_json
+from lanescope.report.watch_json import summary_json
 from lanescope.watch import link_error_log
 from lanescope.watch.link_error_log import LINK_ERRORS, LinkErrorLog, read_link_errors, read_now
 from lanescope.watch.link_errors import COUNTS, LinkErrors, error_notes, risen

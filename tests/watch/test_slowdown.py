@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.report.summary_text import end_lines
+from lanescope.report.watch_blocks import end_lines
 from lanescope.watch import tracing_cost
 from lanescope.watch.slowdown import slowdown
 from lanescope.watch.store import read_watch

@@ -14,8 +14,8 @@ import threading
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.report.summary_json import turns_json
-from lanescope.report.summary_text import turns_text
+from lanescope.report.watch_blocks import turns_text
+from lanescope.report.watch_json import turns_json
 from lanescope.watch import turns as taking
 from lanescope.watch.session import Watch
 from lanescope.watch.turn_times import Turns, read_turns, store_turns

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lanescope.document.blocks import Timeline
 from lanescope.report.html import items, json_data, script, text
 from lanescope.report.page_frame import page_file
 from lanescope.report.palette import FROM_GPU, TO_GPU
@@ -43,22 +44,28 @@ _BUTTONS = (
 )
 
 
-def timeline_html(run: WatchRun) -> str:
-    """Return the timeline's place in the page with its data and scripts; empty without data."""
+def timeline_of(run: WatchRun) -> Timeline | None:
+    """Return the timeline of a watch; None without data."""
     timeline = run.timeline
     if not any(len(c) for c in timeline.counters) and not len(timeline.operations):
-        return ""
+        return None
     series = rate_series(tuple(c for c in timeline.counters if len(c)), MOST_RECORDS)
     lanes = lanes_of(timeline.operations, MOST_OPERATIONS)
-    reductions = _reductions(run, series, lanes)
+    notes = _reductions(run, series, lanes)
     if len(timeline.ranges):
         lanes = with_ranges(lanes, timeline)
     pack = Pack()
-    told = _told(run, series, lanes, pack)
+    data = _data(run, series, lanes, pack)
+    return Timeline(data, pack.base64(), notes)
+
+
+def timeline_html(shown: Timeline) -> str:
+    """Return a timeline's place in a page with its data and scripts."""
     scripts = "".join(page_file(name) for name in _SCRIPTS)
+    notes = items(shown.notes) if shown.notes else ""
     return (
-        f"{_place()}{reductions}{json_data('timeline-told', told)}"
-        f'<script type="text/plain" id="timeline-columns">{pack.base64()}</script>'
+        f"{_place()}{notes}{json_data('timeline-told', shown.data)}"
+        f'<script type="text/plain" id="timeline-columns">{shown.columns}</script>'
         + script(f'(() => {{\n"use strict";\n{scripts}\n}})();')
     )
 
@@ -86,13 +93,13 @@ def _place() -> str:
     )
 
 
-def _told(run: WatchRun, series: list[RateSeries], lanes: Lanes, pack: Pack) -> dict[str, Any]:
+def _data(run: WatchRun, series: list[RateSeries], lanes: Lanes, pack: Pack) -> dict[str, Any]:
     """Everything but the columns, which are told by their numbers in the pack."""
     start = run.timeline.start_ns
     names = {gpu.index: gpu.name for gpu in run.manifest.machine.gpus}
     used = {s.gpu for s in series} | {lane.gpu for lane in lanes.lanes}
-    rates = [_series_told(one, start, pack) for one in series]
-    operations = _operations_told(lanes, start, pack)
+    rates = [_series_data(one, start, pack) for one in series]
+    operations = _operations_data(lanes, start, pack)
     return {
         "end": max(run.timeline.end_ns - start, 1),
         "gpus": [
@@ -120,7 +127,7 @@ def _told(run: WatchRun, series: list[RateSeries], lanes: Lanes, pack: Pack) -> 
     }
 
 
-def _series_told(one: RateSeries, start: int, pack: Pack) -> dict[str, Any]:
+def _series_data(one: RateSeries, start: int, pack: Pack) -> dict[str, Any]:
     peaks = {
         key: None if column is None else pack.add_rounded(column)
         for key, column in (("rxPeak", one.rx_peak), ("txPeak", one.tx_peak))
@@ -137,7 +144,7 @@ def _series_told(one: RateSeries, start: int, pack: Pack) -> dict[str, Any]:
     }
 
 
-def _operations_told(lanes: Lanes, start: int, pack: Pack) -> dict[str, Any]:
+def _operations_data(lanes: Lanes, start: int, pack: Pack) -> dict[str, Any]:
     rows = lanes.operations
     used, name = _used(rows.name, rows.names)
     columns: dict[str, IntArray] = {
@@ -173,7 +180,7 @@ def _shortened(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
 
 
-def _reductions(run: WatchRun, series: list[RateSeries], lanes: Lanes) -> str:
+def _reductions(run: WatchRun, series: list[RateSeries], lanes: Lanes) -> tuple[str, ...]:
     """What the page does not show as it was recorded, and where that is."""
     where = "the run's folder" if run.folder is None else str(run.folder)
     told = []
@@ -190,4 +197,4 @@ def _reductions(run: WatchRun, series: list[RateSeries], lanes: Lanes) -> str:
             f"largest one by one and merges short neighbours of a row, {len(lanes.operations):,} "
             f"rectangles together. All are in {where}, operations.parquet."
         )
-    return items(told) if told else ""
+    return tuple(told)

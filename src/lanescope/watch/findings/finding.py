@@ -1,4 +1,4 @@
-"""The type of a finding, and what findings measure in common."""
+"""How findings of a watch are made, and what findings measure in common."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lanescope.document.finding import Finding
 from lanescope.units.bandwidth import bandwidths_gbs
+from lanescope.units.estimate import Estimate
 from lanescope.watch.codes import BoolArray, Direction, FloatArray, among
 from lanescope.watch.limits import WAYS, LinkLimit
 from lanescope.watch.median import median
@@ -22,33 +24,45 @@ _LEAST_LARGE = 3
 Limits = dict[int, tuple[LinkLimit, LinkLimit]]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that costs time, and what a change would probably gain.
+#: By kind of finding, the options of ``lanescope watch`` that show it again, and what to do.
+_REMEDIES = {
+    "far-node": ("--addresses", "allocate host memory on the node of the GPU that it is for"),
+    "managed-thrashing": ("--managed", "prefetch managed memory, or let one side alone change it"),
+    "no-overlap": ("--kernels", "copy one piece while another is computed, on another stream"),
+    "pageable-async": ("", "use pinned host memory for asynchronous copies"),
+    "synchronous-copies": ("", "copy asynchronously, from and to pinned host memory"),
+    "tiny-copies": ("", "put what is copied in a row into one buffer, or one batch"),
+    "trained-down": ("", "look at the slot, the riser and the firmware's PCIe settings"),
+    "unchanged-data": ("--addresses --hash", "keep on the GPU what has not changed"),
+}
 
-    Attributes
+
+def finding(
+    kind: str,
+    sentence: str,
+    gain_seconds: float | None,
+    basis: str,
+    conditions: tuple[str, ...],
+    evidence: tuple[str, ...],
+) -> Finding:
+    """Return a finding of a watch.
+
+    Parameters
     ----------
-    kind
-        A word that stays the same, such as ``pageable-async``, for each module of findings.
-    sentence
-        What was seen, with numbers.
     gain_seconds
-        Predicted, never measured: what the watched time would shrink by at best. None
-        where the numbers allow no prediction.
-    basis
-        How the gain was predicted, or why it was not.
-    preconditions
-        What must hold for the change to be right and to gain this.
-    evidence
-        The numbers behind it, a line each.
+        What the watched time would shrink by at best; None where nothing predicts it.
     """
-
-    kind: str
-    sentence: str
-    gain_seconds: float | None
-    basis: str
-    preconditions: tuple[str, ...]
-    evidence: tuple[str, ...]
+    options, remedy = _REMEDIES[kind]
+    return Finding(
+        kind,
+        sentence,
+        evidence,
+        " ".join(filter(None, ("lanescope watch", options, "-- PROGRAM"))),
+        remedy,
+        gain_seconds=None if gain_seconds is None else Estimate(gain_seconds, 0.0, gain_seconds),
+        basis=basis,
+        conditions=conditions,
+    )
 
 
 @dataclass(frozen=True, slots=True)
