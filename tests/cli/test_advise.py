@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.model.transfer.stored import save
+from lanescope.prediction.stored import save
 from lanescope.run.folder import State
 from lanescope.run.store import RunWriter
 from tests.model.advice.made_up import LINK

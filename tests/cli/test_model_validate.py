@@ -10,9 +10,9 @@ import pytest
 from lanescope.cli.app import app
 from lanescope.errors import InputError
 from lanescope.machine.discovery import discover
-from lanescope.model.overlap.workload import Method
-from lanescope.model.transfer.stored import save as save_parameters
 from lanescope.model.validation.measured import save
+from lanescope.prediction.stored import save as save_parameters
+from lanescope.prediction.workload import Method
 from tests.model.link_parameters import fitted
 from tests.model.validation.stored import FOLDER, case, check, h200, timed, validation
 

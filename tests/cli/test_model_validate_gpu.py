@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from lanescope.model.overlap.workload import Method
-from lanescope.model.transfer.stored import save
+from lanescope.prediction.stored import save
+from lanescope.prediction.workload import Method
 from tests.model.link_parameters import fitted
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S

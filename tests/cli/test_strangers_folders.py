@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lanescope.codec.atomic import write_atomically
-from lanescope.model.transfer.stored import named_parameters, save
+from lanescope.prediction.stored import named_parameters, save
 from lanescope.run.folder import State
 from lanescope.run.store import RunWriter
 from tests.report import factory

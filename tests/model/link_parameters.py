@@ -3,8 +3,8 @@
 The numbers are of no machine; they are near those of a GPU on PCIe 5.0.
 """
 
-from lanescope.model.transfer.curves import Curve, Surface
-from lanescope.model.transfer.parameters import (
+from lanescope.prediction.curves import Curve, Surface
+from lanescope.prediction.parameters import (
     Direction,
     Duplex,
     Errors,

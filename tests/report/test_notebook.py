@@ -7,11 +7,11 @@ import pytest
 
 from lanescope.experiment import Purpose
 from lanescope.measurement.result import Result
-from lanescope.report.export import run_json
-from lanescope.report.notebook import results_html, run_html
-from lanescope.report.page import page_html
 from lanescope.run.folder import State
 from lanescope.run.run import Run
+from lanescope.studies.export import run_json
+from lanescope.studies.notebook import results_html, run_html
+from lanescope.studies.run_document import page_html
 from tests.diagnosis import simulator
 from tests.report import factory
 from tests.report.conftest import Document

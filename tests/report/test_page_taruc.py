@@ -7,15 +7,15 @@ from functools import cache
 
 from lanescope.backend.model import ModelBackend
 from lanescope.backend.sampling import Plan, measure_all
+from lanescope.cli.run_text import run_tables
 from lanescope.measurement.result import Result
 from lanescope.model.taruc.findings import findings
-from lanescope.report.conclusion import conclusion
-from lanescope.report.export import run_json
-from lanescope.report.page import page_html
-from lanescope.report.tables import run_tables
-from lanescope.report.taruc_blocks import nothing_found, taruc_overview
-from lanescope.report.taruc_charts import taruc_charts
 from lanescope.run.run import Run
+from lanescope.studies.export import run_json
+from lanescope.studies.outcome import conclusion
+from lanescope.studies.run_document import page_html
+from lanescope.studies.taruc_blocks import nothing_found, taruc_overview
+from lanescope.studies.taruc_charts import taruc_charts
 from tests.printed import printed
 from tests.report import factory
 from tests.report.conftest import Document

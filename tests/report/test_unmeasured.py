@@ -7,9 +7,9 @@ from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
 from lanescope.experiment.access import Access
-from lanescope.report.taruc_blocks import taruc_overview
-from lanescope.report.unmeasured import unmeasured
 from lanescope.run.run import Manifest, Run
+from lanescope.studies.taruc_blocks import taruc_overview
+from lanescope.summary.sentences import unmeasured
 from tests.diagnosis.simulator import nvswitched
 from tests.printed import printed
 

@@ -14,12 +14,12 @@ from lanescope.backend.fake import FakeBackend
 from lanescope.backend.model import ModelBackend
 from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.report.export import run_csv, run_json
 from lanescope.run import store
 from lanescope.run.folder import SCHEMA_VERSION, State
 from lanescope.run.folders import find_run, new_run_folder
 from lanescope.run.run import Manifest
 from lanescope.run.store import RunWriter, read_run
+from lanescope.studies.export import run_csv, run_json
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 from tests.patience import PATIENCE_S
 

@@ -13,11 +13,11 @@ from lanescope.experiment.taruc import Parameters
 from lanescope.experiment.taruc.names import NAMES
 from lanescope.experiment.taruc.text import parameters_text
 from lanescope.machine import machine_named, save_machine
-from lanescope.model.overlap.workload import Method
-from lanescope.model.transfer.points import Kind
-from lanescope.model.transfer.samples import read_measured, write_measured
-from lanescope.model.transfer.stored import dumps
 from lanescope.model.validation.measured import save
+from lanescope.prediction.points import Kind
+from lanescope.prediction.samples import read_measured, write_measured
+from lanescope.prediction.stored import dumps
+from lanescope.prediction.workload import Method
 from lanescope.report.compress_json import Asked, compress_json
 from lanescope.run.store import RunWriter
 from lanescope.watch.link_errors import LinkErrors

@@ -18,9 +18,9 @@ import pytest
 
 from lanescope.cli.compress_task import FILE as COMPRESS
 from lanescope.report.compress_reading import read_compress
-from lanescope.report.page import page_html
 from lanescope.run.folder import MANIFEST
 from lanescope.run.store import read_run
+from lanescope.studies.run_document import page_html
 from lanescope.watch.store import is_watch, read_watch
 from tests.patience import PATIENCE_S
 

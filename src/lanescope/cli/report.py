@@ -154,7 +154,7 @@ def _report_run(
     if json or csv:
         print_run(stored, json=json, csv=csv)
         return
-    from lanescope.report.page import page_html
+    from lanescope.studies.run_document import page_html
 
     assert stored.folder is not None, "it was just read from there"
     path = out or result_path(stored.folder, PAGE)
@@ -164,7 +164,7 @@ def _report_run(
 
 def _write_plots(run: Run, folder: Path) -> None:
     from lanescope.report.chart_files import write_charts
-    from lanescope.report.page import run_plots
+    from lanescope.studies.run_document import run_plots
 
     paths = write_charts(run_plots(run), folder)
     if not paths:

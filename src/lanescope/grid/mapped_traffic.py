@@ -21,7 +21,7 @@ from lanescope.grid.profiles import OceanGrid
 from lanescope.grid.reference import FILTER_REACH, Kernel
 from lanescope.grid.running import GridMemory, run_case
 from lanescope.machine import Machine
-from lanescope.model.overlap.workload import Method
+from lanescope.prediction.workload import Method
 from lanescope.watch.counter_spool import read_all_counters
 from lanescope.watch.fit import default_of
 from lanescope.watch.limits import pcie_links

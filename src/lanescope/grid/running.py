@@ -20,8 +20,8 @@ from lanescope.grid.profiles import FloatArray, OceanGrid
 from lanescope.grid.reference import Kernel
 from lanescope.machine import Machine
 from lanescope.measurement.result import FloatArray as Seconds
-from lanescope.model.overlap.graphs import TaskGraph, TaskKind, graph_for
-from lanescope.model.overlap.workload import Method, Workload
+from lanescope.prediction.graphs import TaskGraph, TaskKind, graph_for
+from lanescope.prediction.workload import Method, Workload
 
 _DOUBLE = 8
 _MOST_INPUTS, _MOST_OUTPUTS = 2, 3

@@ -283,7 +283,7 @@ class Result:
         return _sum(c.limit_gbs for c in self.copies)
 
     def _repr_html_(self) -> str:
-        from lanescope.report.notebook import results_html
+        from lanescope.studies.notebook import results_html
 
         return results_html([self])
 

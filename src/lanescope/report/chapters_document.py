@@ -27,7 +27,6 @@ from lanescope.document.blocks import (
 )
 from lanescope.document.chart import AnyChart
 from lanescope.report.chapters_charts import probe_charts, source_charts
-from lanescope.report.conclusion import state_sentence
 from lanescope.report.document_page import document_page
 from lanescope.report.format import (
     bytes_text,
@@ -37,6 +36,7 @@ from lanescope.report.format import (
     signed_percent_text,
     sum_text,
 )
+from lanescope.run.folder import state_sentence
 from lanescope.watch.chapters.plan import Way
 from lanescope.watch.chapters.quantity import Quantity
 from lanescope.watch.chapters.sources import SOURCES

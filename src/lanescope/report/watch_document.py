@@ -25,12 +25,12 @@ from lanescope.document.blocks import (
     Text,
     Tone,
 )
-from lanescope.report.conclusion import state_sentence
 from lanescope.report.document_page import document_page
 from lanescope.report.finding_blocks import finding_text
 from lanescope.report.format import seconds_text, sum_text
 from lanescope.report.timeline_html import timeline_of
 from lanescope.report.watch_blocks import NOTHING, PAGE, TERMINAL, direction_text, summary_sections
+from lanescope.run.folder import state_sentence
 from lanescope.watch.run import SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.timeline import Process
 from lanescope.watch.told import Told

@@ -55,6 +55,18 @@ class State(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+def state_sentence(state: State) -> str | None:
+    """Return what to know about a run that did not finish, or None."""
+    if state is State.COMPLETE:
+        return None
+    how = (
+        "it was interrupted"
+        if state is State.INTERRUPTED
+        else "it was still running when this was written, or it was killed"
+    )
+    return f"This run did not finish: {how}. What follows is what it had until then."
+
+
 class Head(Protocol):
     """A dataclass of what a run's manifest says, with the machine, which has its own file."""
 

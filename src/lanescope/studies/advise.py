@@ -23,8 +23,8 @@ from lanescope.kinds import StrPath
 from lanescope.model.advice.advice import Advice, Change, PhaseAdvice
 from lanescope.model.advice.advise import advise
 from lanescope.model.advice.phase import CopyKind, Phase
-from lanescope.model.overlap.predictor import predictor_named
-from lanescope.model.overlap.workload import Method
+from lanescope.prediction.predictor import predictor_named
+from lanescope.prediction.workload import Method
 from lanescope.report import format as fmt
 from lanescope.studies.analysis import (
     PARAMETERS,

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol
 from lanescope.document.blocks import Block
 from lanescope.document.chart import AnyChart, subtitle
 from lanescope.kinds import StrPath
-from lanescope.model.transfer.parameters import LinkParameters
+from lanescope.prediction.parameters import LinkParameters
 from lanescope.studies.options import Option, fields_of, parameter_of
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Value
@@ -94,12 +94,12 @@ class AnalysisResult:
 
     def plot(self) -> Any:
         """Return the charts: a notebook shows them, `save` writes files."""
-        from lanescope.report.notebook import Plots
+        from lanescope.studies.notebook import Plots
 
         return Plots(self.charts())
 
     def _repr_html_(self) -> str:
-        from lanescope.report.notebook import blocks_fragment
+        from lanescope.studies.notebook import blocks_fragment
 
         return blocks_fragment(self.blocks())
 
@@ -173,7 +173,7 @@ def link_parameters(given: Parameters) -> LinkParameters:
     InputError
         If there are none of that name.
     """
-    from lanescope.model.transfer.stored import named_parameters
+    from lanescope.prediction.stored import named_parameters
 
     return given if isinstance(given, LinkParameters) else named_parameters(given)
 

@@ -14,12 +14,12 @@ from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
 from lanescope.errors import InputError, MissingPartError, NotMeasuredError
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine, discover
-from lanescope.model.transfer.fit import USABLE, Residual, is_usable, residuals
-from lanescope.model.transfer.fit_run import FACTS, facts_of, fit_folder, store_samples
-from lanescope.model.transfer.parameters import Direction, Duplex, LinkParameters, Way
-from lanescope.model.transfer.points import plan
-from lanescope.model.transfer.samples import SETTLED, Measured, disturbed, unsettled
-from lanescope.model.transfer.stored import FILE, dumps, keep, save
+from lanescope.prediction.fit import USABLE, Residual, is_usable, residuals
+from lanescope.prediction.fit_run import FACTS, facts_of, fit_folder, store_samples
+from lanescope.prediction.parameters import Direction, Duplex, LinkParameters, Way
+from lanescope.prediction.points import plan
+from lanescope.prediction.samples import SETTLED, Measured, disturbed, unsettled
+from lanescope.prediction.stored import FILE, dumps, keep, save
 from lanescope.report.format import (
     bytes_text,
     gbs_text,
@@ -115,7 +115,7 @@ class Fit(Analysis):
         return folder
 
     def _points(self, machine: Machine, observer: Observer) -> Iterator[Measured]:
-        from lanescope.model.transfer.measuring import ROUNDS, TransferBench, measure_all
+        from lanescope.prediction.measuring import ROUNDS, TransferBench, measure_all
 
         points = plan()
         observer.progress("allocating", 0, ROUNDS * len(points))

@@ -15,12 +15,12 @@ from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine.machine import Machine
-from lanescope.model.overlap.explanation import bound_text, method_text, why
-from lanescope.model.overlap.predictor import Prediction, predictor_for, predictor_named
-from lanescope.model.overlap.rank import Ranking, rank, require_possible
-from lanescope.model.overlap.replay import Several, on_several
-from lanescope.model.overlap.roofline import Bounds, bounds_as_printed, bounds_of, peaks_of
-from lanescope.model.overlap.workload import STREAMED, Method, Workload
+from lanescope.prediction.explanation import bound_text, method_text, why
+from lanescope.prediction.predictor import Prediction, predictor_for, predictor_named
+from lanescope.prediction.rank import Ranking, rank, require_possible
+from lanescope.prediction.replay import Several, on_several
+from lanescope.prediction.roofline import Bounds, bounds_as_printed, bounds_of, peaks_of
+from lanescope.prediction.workload import STREAMED, Method, Workload
 from lanescope.report.format import (
     bytes_text,
     estimate_text,
@@ -201,7 +201,7 @@ class Predict(Analysis):
         peaks = peaks_of(self.peak_flops, self.memory_gbs)
         others = []
         if self.on:
-            from lanescope.model.transfer.links import with_link
+            from lanescope.prediction.links import with_link
 
             others = [with_link(known, link) for link in self.on]
         ranking = rank(work, known, by, counts)

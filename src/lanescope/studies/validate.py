@@ -15,11 +15,11 @@ from lanescope.errors import InputError
 from lanescope.grid.sides import parse_sides
 from lanescope.kinds import StrPath
 from lanescope.machine import discover
-from lanescope.model.overlap.predictor import PUBLISHED_ERRORS, predictor_named
-from lanescope.model.overlap.workload import STREAMED, Method
-from lanescope.model.transfer.parameters import LinkParameters, Origin
 from lanescope.model.validation.compare import Choice, Compared, ComparedCase, Row, compare
 from lanescope.model.validation.measured import GRID, MeasuredCase, Validation, find, load
+from lanescope.prediction.parameters import LinkParameters, Origin
+from lanescope.prediction.predictor import PUBLISHED_ERRORS, predictor_named
+from lanescope.prediction.workload import STREAMED, Method
 from lanescope.report.format import (
     count_text,
     fine_percent_text,

@@ -7,8 +7,8 @@ import pytest
 from lanescope.errors import InputError
 from lanescope.model.advice.advice import Step
 from lanescope.model.advice.advise import advise
-from lanescope.model.overlap.predictor import predictor_named
-from lanescope.model.overlap.workload import Method
+from lanescope.prediction.predictor import predictor_named
+from lanescope.prediction.workload import Method
 from lanescope.run.folder import State
 from lanescope.studies.advise import Advised, phase_section
 from lanescope.units.estimate import Estimate

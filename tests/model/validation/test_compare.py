@@ -6,9 +6,9 @@ import pytest
 
 from lanescope.errors import NotMeasuredError
 from lanescope.grid.running import workload_of
-from lanescope.model.overlap.predictor import Prediction, predictor_named
-from lanescope.model.overlap.workload import Method
 from lanescope.model.validation.compare import Choice, compare
+from lanescope.prediction.predictor import Prediction, predictor_named
+from lanescope.prediction.workload import Method
 from lanescope.studies.validate import held_out
 from lanescope.units.estimate import Estimate
 from tests.model.link_parameters import fitted, within

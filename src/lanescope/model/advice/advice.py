@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from lanescope.document.finding import Finding
 from lanescope.model.advice.phase import Phase
-from lanescope.model.overlap.workload import Method
+from lanescope.prediction.workload import Method
 from lanescope.units.estimate import Estimate
 
 

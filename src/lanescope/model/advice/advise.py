@@ -11,9 +11,9 @@ from lanescope.model.advice.lanes import MOST_OPERATIONS
 from lanescope.model.advice.phase import Phase
 from lanescope.model.advice.phases import find_phases
 from lanescope.model.advice.state import Predict, predicting
-from lanescope.model.overlap.predictor import Predictor
-from lanescope.model.transfer.parameters import LinkParameters, Way
-from lanescope.model.transfer.stored import machine_key
+from lanescope.prediction.parameters import LinkParameters, Way
+from lanescope.prediction.predictor import Predictor
+from lanescope.prediction.stored import machine_key
 from lanescope.watch.codes import Direction, What
 from lanescope.watch.findings.far_node import far_by_way
 from lanescope.watch.limits import Ceilings

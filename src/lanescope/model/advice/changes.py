@@ -9,8 +9,8 @@ from lanescope.errors import NotMeasuredError
 from lanescope.model.advice.advice import Candidate, Step
 from lanescope.model.advice.phase import Phase
 from lanescope.model.advice.state import Predict, State, best_streams
-from lanescope.model.overlap.workload import Method, Workload
-from lanescope.model.transfer.parameters import Way
+from lanescope.prediction.parameters import Way
+from lanescope.prediction.workload import Method, Workload
 
 #: Copies are worth to be gathered where there are so many of a direction, each below a MiB:
 #: from there on the bytes take most of the time.

@@ -10,8 +10,8 @@ from lanescope.model.advice.advice import Candidate, Change, Step
 from lanescope.model.advice.changes import candidates, present
 from lanescope.model.advice.phase import Phase
 from lanescope.model.advice.state import Predict, State
-from lanescope.model.overlap.workload import Method
-from lanescope.model.transfer.parameters import Way
+from lanescope.prediction.parameters import Way
+from lanescope.prediction.workload import Method
 from lanescope.units.estimate import Estimate
 
 #: A model whose prediction of the phase as it is differs from the measured time by more does

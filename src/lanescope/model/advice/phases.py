@@ -23,8 +23,8 @@ from lanescope.model.advice.lanes import (
 from lanescope.model.advice.phase import CopyKind, Phase
 from lanescope.model.advice.round_times import RoundTimes, round_times
 from lanescope.model.advice.rounds import Rounds, like_rounds, rounds
-from lanescope.model.overlap.workload import Method, Workload
-from lanescope.model.transfer.parameters import Way
+from lanescope.prediction.parameters import Way
+from lanescope.prediction.workload import Method, Workload
 from lanescope.units.estimate import Estimate
 from lanescope.watch.codes import IntArray, MemoryKind
 from lanescope.watch.operations import Operations

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lanescope.model.overlap.predictor import Predictor
-from lanescope.model.overlap.workload import Method, Workload
-from lanescope.model.transfer.parameters import Direction, LinkParameters, Way
-from lanescope.model.transfer.seconds import next_seconds, single_seconds
+from lanescope.prediction.parameters import Direction, LinkParameters, Way
+from lanescope.prediction.predictor import Predictor
+from lanescope.prediction.seconds import next_seconds, single_seconds
+from lanescope.prediction.workload import Method, Workload
 from lanescope.units.estimate import Estimate
 
 #: Counts of streams that are tried; each is 1.5 times the one before or less.

@@ -18,10 +18,10 @@ from lanescope.grid.case import GridCase
 from lanescope.grid.equations import Equation
 from lanescope.grid.reference import Kernel
 from lanescope.grid.sides import MOST_POINTS
-from lanescope.model.overlap.workload import STREAMED, Method
-from lanescope.model.transfer import stored
-from lanescope.model.transfer.parameters import LinkParameters
-from lanescope.model.transfer.samples import SETTLED, median_of
+from lanescope.prediction import stored
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.samples import SETTLED, median_of
+from lanescope.prediction.workload import STREAMED, Method
 from lanescope.run.folder import RunFolder
 from lanescope.run.folders import default_runs_folder
 from lanescope.units.estimate import Estimate

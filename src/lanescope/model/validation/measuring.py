@@ -17,9 +17,6 @@ from lanescope.grid.profiles import OceanGrid, ocean
 from lanescope.grid.reference import Kernel
 from lanescope.grid.running import GridMemory, kernel_seconds, run_case
 from lanescope.machine import Machine
-from lanescope.model.overlap.workload import Method
-from lanescope.model.transfer.parameters import LinkParameters
-from lanescope.model.transfer.stored import machine_key
 from lanescope.model.validation.measured import (
     CASES,
     Check,
@@ -30,6 +27,9 @@ from lanescope.model.validation.measured import (
     save,
     stream_counts,
 )
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.stored import machine_key
+from lanescope.prediction.workload import Method
 from lanescope.run.folders import require_new
 
 #: Seconds for each method with each number of streams in each round, and for each version of a
