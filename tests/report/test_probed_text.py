@@ -4,7 +4,7 @@ import json
 
 from lanescope.report.watch_blocks import PROBED
 from lanescope.report.watch_json import summary_json
-from lanescope.watch.probed_way import probed_ways
+from lanescope.watch.probed import probed_ways
 from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Timeline
 from tests.report.watch_factory import summary_text

@@ -119,7 +119,7 @@ def test_the_parts_that_counters_come_in_do_not_matter(monkeypatch: pytest.Monke
     )
     seen = timeline(copied, kernels, counters=(even_counters(20.0),))
     whole = summarise(seen, MACHINE).ways[0].unexplained
-    monkeypatch.setattr("lanescope.watch.payload._CHUNK", 1009)
+    monkeypatch.setattr("lanescope.watch.wire._CHUNK", 1009)
     parts = summarise(seen, MACHINE).ways[0].unexplained
     assert whole is not None
     assert parts is not None

@@ -13,7 +13,6 @@ from lanescope.report.live_text import live_text
 from lanescope.report.watch_json import summary_json
 from lanescope.watch.align import align
 from lanescope.watch.assertions import evaluate, parse
-from lanescope.watch.best import best_counters
 from lanescope.watch.columns import COUNTERS, read_columns, write_columns
 from lanescope.watch.counter_spool import RECORD, counter_header, read_all_counters
 from lanescope.watch.fit import model_of
@@ -21,7 +20,7 @@ from lanescope.watch.limits import Ceilings
 from lanescope.watch.live_watch import LiveWatch
 from lanescope.watch.nvlink import fills_all, joined, nvlink_limits, nvlinked
 from lanescope.watch.summarise import summarise
-from lanescope.watch.timeline import Counters, Operations
+from lanescope.watch.timeline import Counters, Operations, best_counters
 from tests.report.watch_factory import summary_text
 from tests.watch.timelines import DEVICE, MS, S, copies, even_counters, timeline
 

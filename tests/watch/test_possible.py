@@ -13,11 +13,11 @@ from lanescope.watch.columns import write_columns
 from lanescope.watch.counter_spool import RECORD, counter_header
 from lanescope.watch.possible import MARGIN_NS, Span, impossible_note
 from lanescope.watch.run import WatchManifest
-from lanescope.watch.splitter import WindowSplitter
 from lanescope.watch.store import WatchFolder, read_watch
 from lanescope.watch.stored import StoredColumn
 from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Counters, MemoryKind, Operations, Process, Timeline, What
+from lanescope.watch.windows import WindowSplitter
 
 S = 10**9
 DAY = 86_400 * S

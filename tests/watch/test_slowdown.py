@@ -13,11 +13,10 @@ import pytest
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.report.watch_blocks import end_lines
 from lanescope.watch import tracing_cost
-from lanescope.watch.slowdown import slowdown
 from lanescope.watch.store import read_watch
 from lanescope.watch.timeline import Operations, Process, Timeline
 from lanescope.watch.told import tell
-from lanescope.watch.tracing_cost import TracingCost, keep, kept, measure_tracing_cost
+from lanescope.watch.tracing_cost import TracingCost, keep, kept, measure_tracing_cost, slowdown
 
 COST = TracingCost(2e-6, 1e-6, 3e-6, 5e-7, 4e-7, 6e-7, "NVIDIA H200", "580.1", "2026-11-21")
 

@@ -17,8 +17,8 @@ from lanescope.errors import InputError
 from lanescope.report.watch_blocks import turns_text
 from lanescope.report.watch_json import turns_json
 from lanescope.watch import turns as taking
+from lanescope.watch.run import Turns, read_turns, store_turns
 from lanescope.watch.session import Watch
-from lanescope.watch.turn_times import Turns, read_turns, store_turns
 from lanescope.watch.turns import take_turns
 from lanescope.watch.waiting import Launched
 from tests.patience import PATIENCE_S

@@ -125,7 +125,7 @@ def write_page(
     from lanescope.run.store import PAGE
     from lanescope.watch.chapters.evaluate import evaluate
     from lanescope.watch.chapters.store import CHAPTERS, read_reproduction
-    from lanescope.watch.chapters.told_json import told_json
+    from lanescope.watch.chapters.told import told_json
 
     told = evaluate(read_reproduction(folder))
     if numbers:

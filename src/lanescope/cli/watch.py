@@ -289,7 +289,7 @@ def _in_turns(what: Watch, count: int, run: WatchRun) -> WatchRun:
     """Return the run with what watching costs its program; what stands in the way is told."""
     import dataclasses
 
-    from lanescope.watch.turn_times import read_turns
+    from lanescope.watch.run import read_turns
     from lanescope.watch.turns import take_turns
 
     assert run.folder is not None, "a watch is always stored"

@@ -290,7 +290,7 @@ class Timeline:
     data
         Plain values, which say by numbers where their columns are.
     columns
-        The columns, packed: see `lanescope.report.timeline_pack`.
+        The columns, packed: see `lanescope.report.timeline_html`.
     notes
         What it does not show as it was recorded; sentences.
     """

@@ -24,11 +24,10 @@ from lanescope.watch.align import Alignment
 from lanescope.watch.attribution import WAYS_TO_ASK, CopyGroup
 from lanescope.watch.managed import ManagedWay
 from lanescope.watch.nvlink import NVLINK_WAYS
-from lanescope.watch.probed import Sign
-from lanescope.watch.probed_way import ProbedWay
-from lanescope.watch.slowdown import Slowdown
+from lanescope.watch.probed import ProbedWay, Sign
+from lanescope.watch.run import FEWEST_FOR_INTERVAL, Turns
 from lanescope.watch.summary import Summary, WaySummary
-from lanescope.watch.turn_times import FEWEST_FOR_INTERVAL, Turns
+from lanescope.watch.tracing_cost import Slowdown
 from lanescope.watch.windows import WindowStatistics, window_text
 
 

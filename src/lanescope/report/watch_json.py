@@ -8,10 +8,9 @@ from typing import Any
 
 from lanescope.document.finding import Finding
 from lanescope.watch.attribution import WAYS_TO_ASK
-from lanescope.watch.probed import Episode, Sign
-from lanescope.watch.probed_way import ProbedWay
+from lanescope.watch.probed import Episode, ProbedWay, Sign
+from lanescope.watch.run import Turns
 from lanescope.watch.summary import Summary, WaySummary
-from lanescope.watch.turn_times import Turns
 
 #: Of the values below; it changes when a key changes its meaning or goes.
 SUMMARY_VERSION = 1

@@ -1,4 +1,4 @@
-"""Which sources watch: those that were asked for, else the best that work here."""
+"""Which sources watch: those that are named, else the best that work here; and a check of all."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pathlib import Path
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.watch.nvlink import nvlinked
-from lanescope.watch.preparing import prepare_all
-from lanescope.watch.sources.base import Source
-from lanescope.watch.sources.counters import DEFAULT_PERIOD_NS, CountersSource
+from lanescope.watch.sources.base import Source, prepare_all
+from lanescope.watch.sources.counters import DEFAULT_PERIOD_NS, CountersSource, counts_nvlink
 from lanescope.watch.sources.pm import DEFAULT_INTERVAL_NS, PmSource
 from lanescope.watch.sources.probe import DEFAULT_CHUNK_BYTES, ProbeSource, require_chunk
 from lanescope.watch.sources.throughput import ThroughputSource
@@ -157,3 +156,41 @@ def _named(name: str, machine: Machine, asked: Asked, folder: Path) -> list[Sour
         one = CountersSource(gpus, folder, period_ns=asked.period_ns, nvlinked=linked)
         return [one] if gpus else []
     return [ThroughputSource(gpu, folder) for gpu in gpus]
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What was found of one source; a sentence each for what is wrong and what to do."""
+
+    name: str
+    works: bool
+    reason: str | None
+    remedy: str | None
+
+
+def nvlink_text(machine: Machine) -> str:
+    """Return on which NVLinks the driver counts bytes, as half a sentence."""
+    linked = nvlinked(machine)
+    if not linked:
+        return "none"
+    gpus = [gpu for gpu in machine.gpus if gpu.index in linked]
+    counted = [gpu.id for gpu in gpus if counts_nvlink(gpu)]
+    others = [gpu.id for gpu in gpus if gpu.id not in counted]
+    told = [f"bytes of {', '.join(counted)} are counted by source counters"] if counted else []
+    told += [f"the driver does not count bytes of {', '.join(others)}"] if others else []
+    return "; ".join(told)
+
+
+def examine(machine: Machine, folder: Path) -> tuple[Examined, ...]:
+    """Try every source for a moment.
+
+    Parameters
+    ----------
+    folder
+        For what they write meanwhile.
+    """
+    found = []
+    for source in every_source(machine, folder):
+        answer = source.available(machine, thorough=True)
+        found.append(Examined(source.name, answer.ok, answer.reason, answer.remedy))
+    return tuple(found)

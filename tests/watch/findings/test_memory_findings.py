@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.machine import Machine, NumaNode, machine_named
-from lanescope.watch.called_copies import with_addresses
 from lanescope.watch.findings import Finding, find
 from lanescope.watch.findings.resent import sent_again
 from lanescope.watch.findings.thrashing import BLOCK_BYTES, again_and_again
 from lanescope.watch.limits import Ceilings
-from lanescope.watch.side_tables import HostCopies, Managed, ManagedKind
+from lanescope.watch.side_tables import HostCopies, Managed, ManagedKind, with_addresses
 from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Operations, Timeline
 from tests.watch.timelines import MS, PAGEABLE, US, copies, timeline

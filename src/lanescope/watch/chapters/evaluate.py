@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from lanescope.machine import Machine
 from lanescope.watch.chapters.plan import Program, Way, turns
 from lanescope.watch.chapters.probing import Noticed, Probed, noticed, probed
-from lanescope.watch.chapters.quantity import Quantity, quantity
 from lanescope.watch.chapters.sources import (
     LEAST_BYTES,
     SOURCES,
@@ -23,10 +22,12 @@ from lanescope.watch.chapters.told import (
     NoticedTold,
     Pair,
     ProgramTold,
+    Quantity,
     Shown,
     StepTold,
     Told,
     pair_of,
+    quantity,
 )
 from lanescope.watch.chapters.words import program_sentences
 from lanescope.watch.limits import link_limits

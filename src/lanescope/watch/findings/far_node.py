@@ -9,12 +9,11 @@ import numpy as np
 from lanescope.document.finding import Finding
 from lanescope.machine import Machine
 from lanescope.units.bandwidth import transfer_seconds
-from lanescope.watch.called_copies import with_addresses
 from lanescope.watch.codes import Direction, MemoryKind
 from lanescope.watch.findings.finding import copies_text, finding
 from lanescope.watch.limits import WAYS, Ceilings
 from lanescope.watch.operations import Operations
-from lanescope.watch.side_tables import HostCopies
+from lanescope.watch.side_tables import HostCopies, with_addresses
 from lanescope.watch.timeline import Timeline
 
 #: Less than this, or than this share of what is known, is not worth a change.

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from lanescope.document.finding import Finding
-from lanescope.watch.called_copies import with_addresses
 from lanescope.watch.codes import Direction, IntArray
 from lanescope.watch.findings.finding import copies_text, finding
 from lanescope.watch.intervals import covered_ns
 from lanescope.watch.operations import Operations
-from lanescope.watch.side_tables import HostCopies
+from lanescope.watch.side_tables import HostCopies, with_addresses
 from lanescope.watch.timeline import Timeline
 
 #: Gains below this are not worth a change.

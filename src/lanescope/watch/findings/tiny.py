@@ -10,9 +10,8 @@ import numpy as np
 from lanescope.document.finding import Finding
 from lanescope.units.bandwidth import transfer_seconds
 from lanescope.watch.codes import BoolArray, Direction, MemoryKind
-from lanescope.watch.findings.finding import Limits, finding, path_rate
+from lanescope.watch.findings.finding import Limits, finding, median, path_rate
 from lanescope.watch.limits import WAYS
-from lanescope.watch.median import median
 from lanescope.watch.operations import Operations
 
 #: 64 KiB take 1.2 µs at 55 GB/s: as long as what a copy costs beyond its bytes.
