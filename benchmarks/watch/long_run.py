@@ -138,8 +138,8 @@ def finish(folder: Path, gpus: int, records: int) -> None:
     from lanescope.report.watch_document import watch_page_html
     from lanescope.report.watch_json import summary_json
     from lanescope.run.folder import RunFolder
+    from lanescope.watch.evaluation import tell
     from lanescope.watch.store import WatchFolder
-    from lanescope.watch.told import tell
 
     import_all()
     before, took, clock = peak_mib(), {}, time.perf_counter()
@@ -175,7 +175,7 @@ def import_all() -> None:
     import pyarrow.parquet  # noqa: F401
 
     import lanescope.report.watch_document
-    import lanescope.watch.findings.findings  # noqa: F401
+    import lanescope.watch.findings.find_all  # noqa: F401
 
 
 class NoLock:

@@ -19,10 +19,10 @@ from lanescope.report.watch_blocks import summary_sections
 from lanescope.report.watch_document import watch_page_html
 from lanescope.run.folder import State
 from lanescope.watch.codes import MemoryKind, What
+from lanescope.watch.evaluation import tell
 from lanescope.watch.run import SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.summary import Summary
 from lanescope.watch.timeline import Counters, Operations, Process, Timeline
-from lanescope.watch.told import tell
 from tests.report import factory
 
 START = 1_795_000_000_123_456_789

@@ -6,8 +6,8 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.watch.chapters.plan import NAMES, SIZES, Way, programs_for, turns
+from lanescope.watch.chapters.results import quantity
 from lanescope.watch.chapters.steps import Step, moving, parse_steps, steps_json, work_seconds
-from lanescope.watch.chapters.told import quantity
 
 
 def test_all_programs_of_the_thesis_and_its_outlook_are_run():

@@ -6,8 +6,7 @@ import pytest
 
 from lanescope.run.folder import State
 from lanescope.watch.chapters.plan import Way, programs_for
-from lanescope.watch.chapters.store import Asked, Reproduction
-from lanescope.watch.chapters.told import (
+from lanescope.watch.chapters.results import (
     NoticedTold,
     ProgramTold,
     Quantity,
@@ -15,6 +14,7 @@ from lanescope.watch.chapters.told import (
     StepTold,
     Told,
 )
+from lanescope.watch.chapters.store import Asked, Reproduction
 from lanescope.watch.chapters.words import program_sentences
 from lanescope.watch.limits import LinkLimit
 from tests.watch.reproductions import MACHINE

@@ -14,6 +14,7 @@ import pytest
 from lanescope.machine import Machine
 from lanescope.report.watch_json import summary_json
 from lanescope.watch import link_error_log
+from lanescope.watch.evaluation import tell
 from lanescope.watch.link_error_log import (
     COUNTS,
     LINK_ERRORS,
@@ -25,7 +26,6 @@ from lanescope.watch.link_error_log import (
     risen,
 )
 from lanescope.watch.run import WatchManifest, WatchRun
-from lanescope.watch.told import tell
 from tests.watch.timelines import timeline
 
 _ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from lanescope.watch import attribution, intervals, rectangles, sorted_rows
 from lanescope.watch.codes import MemoryKind
 from lanescope.watch.columns import operations_in_file
 from lanescope.watch.export.perfetto import write_perfetto
-from lanescope.watch.findings.findings import find
+from lanescope.watch.findings.find_all import find
 from lanescope.watch.operations import Operations
 from lanescope.watch.run import WatchManifest, WatchRun
 from lanescope.watch.summarise import summarise

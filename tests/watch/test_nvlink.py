@@ -17,7 +17,7 @@ from lanescope.watch.columns import COUNTERS, read_columns, write_columns
 from lanescope.watch.counter_spool import RECORD, counter_header, read_all_counters
 from lanescope.watch.fit import model_of
 from lanescope.watch.limits import Ceilings
-from lanescope.watch.live_watch import LiveWatch
+from lanescope.watch.live import LiveWatch
 from lanescope.watch.nvlink import fills_all, joined, nvlink_limits, nvlinked
 from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Counters, Operations, best_counters

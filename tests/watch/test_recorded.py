@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from lanescope.watch.codes import Direction
+from lanescope.watch.evaluation import tell
 from lanescope.watch.fit import model_of
 from lanescope.watch.limits import pcie_links
 from lanescope.watch.rectangles import between
 from lanescope.watch.store import read_watch
-from lanescope.watch.told import tell
 
 RECORDED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x1" / "watch"
 #: Samples are 100 µs apart, and no other copy is nearer.

@@ -12,9 +12,9 @@ import pytest
 
 from lanescope._core import native
 from lanescope.watch.counter_spool import counter_header
-from lanescope.watch.possible import no_room_note
 from lanescope.watch.spool import LIMITS, write_limits
 from lanescope.watch.summarise import summarise
+from lanescope.watch.time_checks import no_room_note
 from lanescope.watch.timeline import Timeline, What
 from lanescope.watch.trace_records import CALLS, Kind, Records
 from tests.patience import PATIENCE_S

@@ -24,7 +24,7 @@ from lanescope.watch.columns import read_columns, write_columns
 from lanescope.watch.counter_spool import RECORD, counter_header
 from lanescope.watch.export.tracks import counter_track, unknown_spans
 from lanescope.watch.findings import finding
-from lanescope.watch.findings.findings import find
+from lanescope.watch.findings.find_all import find
 from lanescope.watch.operations import COLUMNS, Operations
 from lanescope.watch.spool import read_spools
 from lanescope.watch.stored import StoredColumn, in_memory, search

@@ -133,9 +133,9 @@ def test_damaged_turns_do_not_read(tmp_path):
 
 
 def test_a_run_has_its_turns_and_its_page_tells_them(tmp_path):
+    from lanescope.watch.evaluation import tell
     from lanescope.watch.session import watch
     from lanescope.watch.store import read_watch
-    from lanescope.watch.told import tell
 
     run = watch(dataclasses.replace(asked(""), out=tmp_path / "run"))
     take_turns(asked(""), 1, tmp_path / "run")

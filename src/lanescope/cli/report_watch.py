@@ -42,7 +42,7 @@ def report_watch(
     from lanescope.codec.atomic import write_text
     from lanescope.report.watch_document import watch_page_html
     from lanescope.report.watch_json import summary_json
-    from lanescope.watch.told import tell
+    from lanescope.watch.evaluation import tell
 
     if others:
         raise InputError(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from lanescope.machine import Machine
     from lanescope.watch.chapters.carry_out import Progress
     from lanescope.watch.chapters.plan import Program, Turn
+    from lanescope.watch.chapters.results import Told
     from lanescope.watch.chapters.store import ReproductionFolder
-    from lanescope.watch.chapters.told import Told
 
 STUDIES = ("pcie-thesis",)
 
@@ -124,8 +124,8 @@ def write_page(
     from lanescope.report.chapters_document import chapters_page_html
     from lanescope.run.store import PAGE
     from lanescope.watch.chapters.evaluate import evaluate
+    from lanescope.watch.chapters.results import told_json
     from lanescope.watch.chapters.store import CHAPTERS, read_reproduction
-    from lanescope.watch.chapters.told import told_json
 
     told = evaluate(read_reproduction(folder))
     if numbers:

@@ -85,7 +85,7 @@ def show(
     if is_watch(folder):
         from lanescope.report.blocks_text import renderables
         from lanescope.report.watch_document import watch_terminal
-        from lanescope.watch.told import tell
+        from lanescope.watch.evaluation import tell
 
         if json or csv:
             raise InputError(f"'lanescope report {run}' has the exports of a watch")

@@ -21,14 +21,14 @@ from lanescope.units.values import Duration, File, Folder, OneOf, Real, Whole
 
 if TYPE_CHECKING:
     from lanescope.watch.assertions import Assertion
-    from lanescope.watch.ladder import Asked
+    from lanescope.watch.evaluation import Told
     from lanescope.watch.run import WatchRun
     from lanescope.watch.session import Watch
-    from lanescope.watch.told import Told
+    from lanescope.watch.source_choice import Asked
 
 
 def _source_names() -> Sequence[str]:
-    from lanescope.watch.ladder import NAMES
+    from lanescope.watch.source_choice import NAMES
 
     return NAMES
 
@@ -169,11 +169,11 @@ def watch(
         from lanescope.cli.live import check_terminal, live_view
         from lanescope.machine import discover
         from lanescope.watch.assertions import parse
+        from lanescope.watch.evaluation import tell
         from lanescope.watch.interrupting import Interrupted
-        from lanescope.watch.ladder import Asked, require_usable, sources_for
         from lanescope.watch.session import NotStoredError, Watch, summary_interrupted
         from lanescope.watch.session import watch as run_watch
-        from lanescope.watch.told import tell
+        from lanescope.watch.source_choice import Asked, require_usable, sources_for
         from lanescope.watch.waiting import waited_for
 
         conditions = [parse(text) for text in assertions or ()]
@@ -239,7 +239,7 @@ def _require_effect(names: Sequence[str] | None, asked: Asked) -> None:
     InputError
         If there is one.
     """
-    from lanescope.watch.ladder import Asked
+    from lanescope.watch.source_choice import Asked
 
     default = Asked()
     of_trace = ("kernels", "managed", "addresses", "hashes")

@@ -38,8 +38,8 @@ from lanescope.report.format import (
 )
 from lanescope.run.folder import state_sentence
 from lanescope.watch.chapters.plan import Way
+from lanescope.watch.chapters.results import Pair, ProgramTold, Quantity, SourceTold, StepTold, Told
 from lanescope.watch.chapters.sources import SOURCES
-from lanescope.watch.chapters.told import Pair, ProgramTold, Quantity, SourceTold, StepTold, Told
 
 Format = Callable[[float], str]
 Row: TypeAlias = "list[Value | Cell]"

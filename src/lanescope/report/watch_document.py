@@ -31,9 +31,9 @@ from lanescope.report.format import seconds_text, sum_text
 from lanescope.report.timeline_html import timeline_of
 from lanescope.report.watch_blocks import NOTHING, PAGE, TERMINAL, direction_text, summary_sections
 from lanescope.run.folder import state_sentence
+from lanescope.watch.evaluation import Told
 from lanescope.watch.run import SourceRecord, WatchManifest, WatchRun
 from lanescope.watch.timeline import Process
-from lanescope.watch.told import Told
 
 #: A longer command line stands below the heading only.
 _LONGEST_HEADING = 60

@@ -18,9 +18,9 @@ from lanescope.watch.codes import LATEST_NS, IntArray
 from lanescope.watch.nsys_operations import read_operations
 from lanescope.watch.nsys_tables import Tables, is_database
 from lanescope.watch.operations import Operations
-from lanescope.watch.possible import FAR_NS, Span
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.run import SourceRecord, WatchManifest, WatchRun
+from lanescope.watch.time_checks import FAR_NS, Span
 from lanescope.watch.timeline import Process, Timeline
 
 EVENTS = "NVTX_EVENTS"

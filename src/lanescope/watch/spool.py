@@ -18,11 +18,11 @@ from lanescope.run.folder import FolderLock, lock_opened
 from lanescope.watch.codes import HOST_DEVICE, IntArray
 from lanescope.watch.counter_spool import read_all_counters
 from lanescope.watch.operations import Operations
-from lanescope.watch.possible import Span
 from lanescope.watch.probe_spool import read_all_probes
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed
 from lanescope.watch.spool_header import CutOffError
+from lanescope.watch.time_checks import Span
 from lanescope.watch.timeline import Timeline
 from lanescope.watch.trace_spool import Trace, read_trace_spool
 from lanescope.watch.trace_stream import Traced, stream_traces

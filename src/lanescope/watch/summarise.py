@@ -14,12 +14,12 @@ from lanescope.watch.codes import BoolArray, Direction, FloatArray, IntArray
 from lanescope.watch.fit import model_of
 from lanescope.watch.limits import WAYS, Ceilings, link_limits, pcie_links
 from lanescope.watch.managed import managed_ways
-from lanescope.watch.nvlink_ways import nvlink_notes, nvlink_ways
-from lanescope.watch.possible import impossible_note, no_room_note
+from lanescope.watch.nvlink_rates import nvlink_notes, nvlink_ways
 from lanescope.watch.probed import probe_notes, probed_ways
 from lanescope.watch.rates import Rates, counter_rates, operation_rates
 from lanescope.watch.rectangles import bytes_in_known
 from lanescope.watch.summary import Cost, Losses, Summary, WaySummary
+from lanescope.watch.time_checks import impossible_note, no_room_note
 from lanescope.watch.timeline import NVLINK, PCIE, Counters, Timeline, best_counters
 from lanescope.watch.unexplained import split_text, unexplained
 from lanescope.watch.windows import window_text

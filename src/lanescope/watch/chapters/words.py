@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lanescope.measurement.words import rate_text, time_text
 from lanescope.units.sizes import binary_text
 from lanescope.watch.chapters.plan import Way
-from lanescope.watch.chapters.told import (
+from lanescope.watch.chapters.results import (
     ProgramTold,
     Quantity,
     Sentences,

@@ -5,7 +5,7 @@ import pytest
 
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
-from lanescope.watch.ladder import Asked, examine, nvlink_text, sources_for
+from lanescope.watch.source_choice import Asked, examine, nvlink_text, sources_for
 from lanescope.watch.sources.base import Availability
 from lanescope.watch.sources.counters import CountersSource
 from lanescope.watch.sources.pm import PmSource
@@ -64,7 +64,7 @@ def test_those_that_are_named_watch_whether_or_not_they_say_they_work(tmp_path, 
 
 def test_doctor_says_whose_nvlinks_are_counted(two_gpus, monkeypatch):
     assert nvlink_text(MACHINE) == "none"
-    monkeypatch.setattr("lanescope.watch.ladder.counts_nvlink", lambda gpu: gpu.index == 1)
+    monkeypatch.setattr("lanescope.watch.source_choice.counts_nvlink", lambda gpu: gpu.index == 1)
     assert nvlink_text(two_gpus) == (
         "bytes of g1 are counted by source counters; the driver does not count bytes of g0"
     )

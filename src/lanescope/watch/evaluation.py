@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lanescope.machine import Machine
 from lanescope.watch.findings import Finding
-from lanescope.watch.findings.findings import find
+from lanescope.watch.findings.find_all import find
 from lanescope.watch.limits import Ceilings
 from lanescope.watch.link_error_log import error_notes
 from lanescope.watch.links import measured_links, measured_nodes

@@ -15,7 +15,7 @@ from lanescope.watch.codes import FloatArray, IntArray
 from lanescope.watch.counter_spool import HALVES
 from lanescope.watch.limits import WAYS, Ceilings, LinkLimit, link_limits, pcie_links
 from lanescope.watch.nvlink import NVLINK_WAYS, nvlink_limits
-from lanescope.watch.nvlink_ways import PAYLOAD
+from lanescope.watch.nvlink_rates import PAYLOAD
 from lanescope.watch.spool_tail import HalvesTail, SpoolTail, Tail
 from lanescope.watch.timeline import LINKS, NVLINK, PREFERRED, Counters
 from lanescope.watch.windows import LEAST_KNOWN, WindowSplitter

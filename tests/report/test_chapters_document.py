@@ -18,8 +18,8 @@ from lanescope.watch.chapters.counted import payload_of
 from lanescope.watch.chapters.evaluate import evaluate
 from lanescope.watch.chapters.plan import programs_for
 from lanescope.watch.chapters.probing import probed
+from lanescope.watch.chapters.results import Told
 from lanescope.watch.chapters.store import read_reproduction
-from lanescope.watch.chapters.told import Told
 from lanescope.watch.store import read_watch
 from tests.report import test_browser, watch_factory
 from tests.report.conftest import Document
