@@ -96,3 +96,25 @@ def test_what_is_traced_is_what_was_asked_for(tmp_path):
     for one in ("managed", "addresses", "hashes"):
         with pytest.raises(InputError, match="--managed, --addresses and --hash"):
             Asked(traceable=False, **{one: True})
+
+
+def test_a_new_source_is_a_line_of_the_registry(tmp_path, working, monkeypatch):
+    from lanescope.cli.watch import _source_names
+    from lanescope.watch import source_choice
+
+    class Packets:
+        name = "packets"
+
+        def available(self, machine, *, thorough=False):
+            return Availability(ok=True)
+
+        def prepare(self):
+            pass
+
+    kind = source_choice.SourceKind(lambda machine, asked, folder: [Packets()], counts=True)
+    monkeypatch.setitem(source_choice.SOURCES, "packets", kind)
+    working.clear()
+    assert names(tmp_path) == ["packets", "trace"]
+    assert names(tmp_path, Asked(("packets",))) == ["packets"]
+    assert "packets" in _source_names()
+    assert ("packets", True) in [(one.name, one.works) for one in examine(MACHINE, tmp_path)]

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def _source_names() -> Sequence[str]:
-    from lanescope.watch.source_choice import NAMES
+    from lanescope.watch.source_choice import SOURCES
 
-    return NAMES
+    return tuple(SOURCES)
 
 
 @combines(
