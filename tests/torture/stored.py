@@ -20,8 +20,8 @@ from lanescope.prediction.stored import dumps
 from lanescope.prediction.workload import Method
 from lanescope.report.compress_json import Asked, compress_json
 from lanescope.run.store import RunWriter
-from lanescope.watch.link_errors import LinkErrors
-from lanescope.watch.turn_times import Turns, store_turns
+from lanescope.watch.link_error_log import LinkErrors
+from lanescope.watch.run import Turns, store_turns
 from tests.model.link_parameters import fitted
 from tests.model.validation.stored import case, check, timed, validation
 from tests.report import factory

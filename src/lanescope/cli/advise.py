@@ -115,8 +115,8 @@ def _watched(program: tuple[str, ...], out: Path | None) -> WatchRun:
     """Run a program and trace its copies and kernels."""
     with reporting_interruptions():
         from lanescope.machine import discover
-        from lanescope.watch.ladder import Asked, sources_for
         from lanescope.watch.session import Watch, watch
+        from lanescope.watch.source_choice import Asked, sources_for
         from lanescope.watch.waiting import Launched
 
         waited, machine = Launched(program), discover()

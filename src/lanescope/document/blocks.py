@@ -6,10 +6,10 @@ numbers until they are drawn: a column says what they are, and so how they are w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from lanescope.document.chart import AnyChart, Bars, Chart, HeatMap
 from lanescope.document.finding import Finding
@@ -44,6 +44,7 @@ class Kind(StrEnum):
     GBS = "GB/s"
     SECONDS = "seconds"  # with the unit that suits each
     BYTES = "bytes"
+    SUM = "sum"  # of bytes, always in binary units, so that sums can be compared
     SHARE = "share"  # of 1, written in percent
     FINE_SHARE = "fine share"  # the same with two decimals
     ERROR = "error"  # the same with its sign
@@ -280,6 +281,25 @@ class Download:
     about: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """What happened when, as a page draws it; a terminal has none.
+
+    Attributes
+    ----------
+    data
+        Plain values, which say by numbers where their columns are.
+    columns
+        The columns, packed: see `lanescope.report.timeline_html`.
+    notes
+        What it does not show as it was recorded; sentences.
+    """
+
+    data: Mapping[str, Any]
+    columns: str
+    notes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """Blocks under a heading; `key` is unique in a document."""
@@ -299,6 +319,7 @@ Block: TypeAlias = (
     | Findings
     | Drawing
     | Download
+    | Timeline
     | Details
     | Part
     | Section

@@ -34,6 +34,8 @@ class Finding:
     gain_seconds
         Predicted: by how much what was watched would shrink, with its interval; None where nothing
         predicts it.
+    basis
+        How the gain was predicted, or why it was not.
     conditions
         What must hold for the remedy to be right, and to gain this.
     """
@@ -47,4 +49,5 @@ class Finding:
     fault: bool = False
     effect: float = 0.0
     gain_seconds: Estimate | None = None
+    basis: str = ""
     conditions: tuple[str, ...] = ()

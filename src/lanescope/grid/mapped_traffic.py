@@ -25,10 +25,10 @@ from lanescope.prediction.workload import Method
 from lanescope.watch.counter_spool import read_all_counters
 from lanescope.watch.fit import default_of
 from lanescope.watch.limits import pcie_links
-from lanescope.watch.payload import payload_records
-from lanescope.watch.preparing import prepare_all
+from lanescope.watch.sources.base import prepare_all
 from lanescope.watch.sources.pm import PmSource
 from lanescope.watch.timeline import PCIE, Timeline
+from lanescope.watch.wire import payload_records
 
 #: Doubles in what a GPU reads at least from the host.
 _SECTOR = 32 // 8

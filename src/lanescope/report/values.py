@@ -25,6 +25,7 @@ from lanescope.report.format import (
     seconds_text,
     signed_percent_text,
     spread_text,
+    sum_text,
     time_spread_text,
 )
 from lanescope.units.estimate import Estimate
@@ -33,6 +34,7 @@ _WRITTEN = {
     Kind.GBS: gbs_text,
     Kind.SECONDS: seconds_text,
     Kind.BYTES: bytes_text,
+    Kind.SUM: sum_text,
     Kind.SHARE: percent_text,
     Kind.FINE_SHARE: fine_percent_text,
     Kind.ERROR: signed_percent_text,

@@ -82,7 +82,7 @@ class Advise(Analysis):
 
     def advisor(self) -> Callable[[WatchRun], Advised]:
         """Return what advises on a watch, once its parameters and its predictor are there."""
-        from lanescope.watch.told import measured_ceilings
+        from lanescope.watch.evaluation import measured_ceilings
 
         parameters, predictor = link_parameters(self.parameters), predictor_named(self.predictor)
 

@@ -135,13 +135,13 @@ def _with_places(
                 note = f"{finding.sentence} {finding.basis[0].upper()}{finding.basis[1:]}."
                 found[i] = replace(one, notes=(*one.notes, note))
                 continue
-            each = finding.gain_seconds * bytes_ / total / one.phase.rounds_in_run
+            each = finding.gain_seconds.high * bytes_ / total / one.phase.rounds_in_run
             change = placed(
                 one.phase,
                 Way(way),
                 each,
                 f"allocate the host memory of {way} copies on the GPU's own NUMA node",
-                finding.preconditions,
+                finding.conditions,
                 finding.basis,
             )
             found[i] = replace(one, changes=in_order([*one.changes, change]))

@@ -8,15 +8,14 @@ from pathlib import Path
 
 from lanescope.machine import Machine
 from lanescope.watch.findings import Finding
-from lanescope.watch.findings.findings import find
+from lanescope.watch.findings.find_all import find
 from lanescope.watch.limits import Ceilings
-from lanescope.watch.link_errors import error_notes
+from lanescope.watch.link_error_log import error_notes
 from lanescope.watch.links import measured_links, measured_nodes
 from lanescope.watch.run import WatchRun
-from lanescope.watch.slowdown import slowdown
 from lanescope.watch.summarise import summarise
 from lanescope.watch.summary import Summary
-from lanescope.watch.tracing_cost import kept
+from lanescope.watch.tracing_cost import kept, slowdown
 
 _NO_SLOWDOWN = (
     "What tracing cost the program is not known: 'lanescope doctor --cost' measures what it costs "

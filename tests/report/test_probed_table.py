@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import json
 
-from lanescope.report.probed_text import PROBED, probed_rows
-from lanescope.report.summary_json import summary_json
-from lanescope.report.summary_text import summary_text
-from lanescope.watch.probed_way import probed_ways
+from lanescope.report.watch_blocks import PROBED
+from lanescope.report.watch_json import summary_json
+from lanescope.watch.probed import probed_ways
 from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Timeline
+from tests.report.watch_factory import summary_text
 from tests.watch.probes import probe_of, quiet
 
 
@@ -18,10 +18,11 @@ def watched() -> Timeline:
 
 
 def test_the_screen_holds_a_line_for_each_way() -> None:
-    screen = summary_text(summarise(watched())).plain
-    block = next(b for b in screen.split("\n\n") if b.startswith(PROBED))
-    head, down, up = block.splitlines()[1:]
-    assert head.split("  ")[0] == "way"
+    screen = summary_text(summarise(watched()))
+    lines = screen[screen.index(PROBED) :].splitlines()
+    block = "\n".join(lines[:6])
+    head, _, down, up = (line.strip() for line in lines[2:6])
+    assert head.split("  ")[0] == "direction"
     assert down.startswith("g0 h2d")
     assert up.startswith("g0 d2h")
     for word in ("1000", "20.5", "5.00 µs", "1 × (", "never"):
@@ -33,9 +34,8 @@ def test_the_screen_holds_a_line_for_each_way() -> None:
 
 def test_without_a_probe_nothing_is_said() -> None:
     summary = summarise(Timeline(0, 1))
-    assert PROBED not in summary_text(summary).plain
+    assert PROBED not in summary_text(summary)
     assert summary_json(summary)["probed"] == []
-    assert probed_rows(()) == []
 
 
 def test_json_holds_plain_values_and_episodes() -> None:

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from lanescope.report.probed_text import probed_json
+from lanescope.document.finding import Finding
 from lanescope.watch.attribution import WAYS_TO_ASK
-from lanescope.watch.findings import Finding
+from lanescope.watch.probed import Episode, ProbedWay, Sign
+from lanescope.watch.run import Turns
 from lanescope.watch.summary import Summary, WaySummary
-from lanescope.watch.turn_times import Turns
 
 #: Of the values below; it changes when a key changes its meaning or goes.
 SUMMARY_VERSION = 1
 _MOST_GROUPS = 100
+_MOST_EPISODES = 100
 
 
 def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
         "managed": [asdict(way) for way in summary.managed],
         "slowdown": None if summary.slowdown is None else asdict(summary.slowdown),
         "turns": None if summary.turns is None else turns_json(summary.turns),
-        "probed": [probed_json(way) for way in summary.probed],
+        "probed": [_probed(way) for way in summary.probed],
         "notes": list(summary.notes),
         "findings": [_finding(finding) for finding in findings],
     }
@@ -66,14 +67,17 @@ def _way(way: WaySummary) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    values = asdict(finding)
-    gain = values.pop("gain_seconds")
+def _finding(found: Finding) -> dict[str, Any]:
+    gain = found.gain_seconds
     return {
-        **values,
-        "predicted_gain_seconds": gain,
-        "preconditions": list(finding.preconditions),
-        "evidence": list(finding.evidence),
+        "kind": found.kind,
+        "sentence": found.sentence,
+        "basis": found.basis,
+        "preconditions": list(found.conditions),
+        "evidence": list(found.evidence),
+        "predicted_gain_seconds": None if gain is None else gain.high,
+        "remedy": found.remedy,
+        "confirm": found.confirm,
     }
 
 
@@ -85,3 +89,19 @@ def turns_json(turns: Turns) -> dict[str, Any]:
 
 def _without(values: dict[str, Any], key: str) -> dict[str, Any]:
     return {k: v for k, v in values.items() if k != key}
+
+
+def _probed(way: ProbedWay) -> dict[str, Any]:
+    """A direction that was probed; of very many episodes the longest."""
+    longest = sorted(way.episodes, key=lambda e: e.start_ns - e.end_ns)[:_MOST_EPISODES]
+    values = {
+        "link_used_episodes": way.count_of(Sign.LINK),
+        "link_used_seconds": way.seconds_of(Sign.LINK),
+        "delay_raised_episodes": way.count_of(Sign.DELAY),
+        "delay_raised_seconds": way.seconds_of(Sign.DELAY),
+    }
+    return {**asdict(way), **values, "episodes": [_episode(e) for e in longest]}
+
+
+def _episode(episode: Episode) -> dict[str, Any]:
+    return {**asdict(episode), "sign": episode.sign.value}

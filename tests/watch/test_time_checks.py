@@ -8,16 +8,16 @@ import pytest
 
 from lanescope._core import native
 from lanescope.machine import Machine, NumaNode
-from lanescope.watch import columns, counter_spool, possible, sorted_rows
+from lanescope.watch import columns, counter_spool, sorted_rows, time_checks
 from lanescope.watch.columns import write_columns
 from lanescope.watch.counter_spool import RECORD, counter_header
-from lanescope.watch.possible import MARGIN_NS, Span, impossible_note
 from lanescope.watch.run import WatchManifest
-from lanescope.watch.splitter import WindowSplitter
 from lanescope.watch.store import WatchFolder, read_watch
 from lanescope.watch.stored import StoredColumn
 from lanescope.watch.summarise import summarise
+from lanescope.watch.time_checks import MARGIN_NS, Span, impossible_note
 from lanescope.watch.timeline import Counters, MemoryKind, Operations, Process, Timeline, What
+from lanescope.watch.windows import WindowSplitter
 
 S = 10**9
 DAY = 86_400 * S
@@ -159,7 +159,7 @@ def test_long_counters_are_filtered_as_short_ones_are(from_spool, tmp_path, monk
     (short,) = read_watch(folder).timeline.counters
     for module in (columns, counter_spool):
         monkeypatch.setattr(module, "MOST_IN_MEMORY", 0)
-    monkeypatch.setattr(possible, "_TIMES", 100)
+    monkeypatch.setattr(time_checks, "_TIMES", 100)
     monkeypatch.setattr(sorted_rows, "MOST_ROWS", 70)
     run = read_watch(folder)
     (long,) = run.timeline.counters
@@ -173,7 +173,7 @@ def test_long_counters_are_filtered_as_short_ones_are(from_spool, tmp_path, monk
 def test_long_counters_that_are_right_stay_in_their_file(tmp_path, monkeypatch):
     folder = stored(tmp_path / "run", Timeline(START, START + 10 * S, (counted([START + S] * 9),)))
     monkeypatch.setattr(columns, "MOST_IN_MEMORY", 0)
-    monkeypatch.setattr(possible, "SortedRows", None)
+    monkeypatch.setattr(time_checks, "SortedRows", None)
     assert len(read_watch(folder).timeline.counters[0]) == 9
 
 

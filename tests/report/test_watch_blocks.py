@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from lanescope.machine import machine_named
-from lanescope.report.summary_json import summary_json
-from lanescope.report.summary_text import summary_text
+from lanescope.report.watch_json import summary_json
 from lanescope.watch.findings import find
 from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Timeline
+from tests.report.watch_factory import summary_text
 from tests.watch.timelines import MS, PAGEABLE, copies, even_counters, timeline
 
 MIB = 1 << 20
@@ -23,7 +23,7 @@ BUSY = timeline(
 @pytest.fixture(scope="module")
 def screen() -> str:
     summary = summarise(BUSY, machine_named("h200-x2"))
-    return summary_text(summary, find(BUSY, summary, machine_named("h200-x2"))).plain
+    return summary_text(summary, find(BUSY, summary, machine_named("h200-x2")))
 
 
 def test_the_first_screen_is_short_and_holds_what_matters(screen: str) -> None:
@@ -35,19 +35,20 @@ def test_the_first_screen_is_short_and_holds_what_matters(screen: str) -> None:
 
 
 def test_columns_fit_a_wide_terminal(screen: str) -> None:
-    table = screen.split("\n\n")[1].splitlines()[:3]
+    lines = screen.splitlines()
+    table = lines[lines.index("Rates by GPU and direction") + 2 :][:4]
     assert max(len(line) for line in table) <= 130
 
 
 def test_unknown_numbers_are_dashes_and_reasons_are_told() -> None:
     seen = Timeline(0, 1_000_000, (even_counters(20.0, seconds=0.001),))
-    screen = summary_text(summarise(seen)).plain
+    screen = summary_text(summarise(seen))
     assert "the link of g0 is not known" in screen
     assert "1 s: not half of any 1 s is known" in screen
 
 
 def test_nothing_is_said_in_words() -> None:
-    assert "Nothing was counted" in summary_text(summarise(Timeline(0, 1))).plain
+    assert "Nothing was counted" in summary_text(summarise(Timeline(0, 1)))
 
 
 def test_json_names_gains_as_predicted() -> None:

@@ -1,16 +1,20 @@
 import dataclasses
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
-from lanescope.watch.doctor import examine, nvlink_text
-from lanescope.watch.ladder import Asked, sources_for
+from lanescope.watch.counter_spool import RECORD, counter_header, read_all_counters
+from lanescope.watch.live import LiveWatch
+from lanescope.watch.source_choice import Asked, examine, nvlink_text, sources_for
 from lanescope.watch.sources.base import Availability
 from lanescope.watch.sources.counters import CountersSource
 from lanescope.watch.sources.pm import PmSource
 from lanescope.watch.sources.throughput import ThroughputSource
+from lanescope.watch.summarise import summarise
+from lanescope.watch.timeline import Timeline
 
 MACHINE = Machine(
     name="two",
@@ -65,7 +69,7 @@ def test_those_that_are_named_watch_whether_or_not_they_say_they_work(tmp_path, 
 
 def test_doctor_says_whose_nvlinks_are_counted(two_gpus, monkeypatch):
     assert nvlink_text(MACHINE) == "none"
-    monkeypatch.setattr("lanescope.watch.doctor.counts_nvlink", lambda gpu: gpu.index == 1)
+    monkeypatch.setattr("lanescope.watch.source_choice.counts_nvlink", lambda gpu: gpu.index == 1)
     assert nvlink_text(two_gpus) == (
         "bytes of g1 are counted by source counters; the driver does not count bytes of g0"
     )
@@ -97,3 +101,41 @@ def test_what_is_traced_is_what_was_asked_for(tmp_path):
     for one in ("managed", "addresses", "hashes"):
         with pytest.raises(InputError, match="--managed, --addresses and --hash"):
             Asked(traceable=False, **{one: True})
+
+
+def test_a_new_source_is_a_line_of_the_registry(tmp_path, working, monkeypatch):
+    from lanescope.cli.watch import _source_names
+    from lanescope.watch import source_choice
+
+    class Packets:
+        name = "packets"
+
+        def available(self, machine, *, thorough=False):
+            return Availability(ok=True)
+
+        def prepare(self):
+            pass
+
+    kind = source_choice.SourceKind(lambda machine, asked, folder: [Packets()], counts=True)
+    monkeypatch.setitem(source_choice.SOURCES, "packets", kind)
+    working.clear()
+    assert names(tmp_path) == ["packets", "trace"]
+    assert names(tmp_path, Asked(("packets",))) == ["packets"]
+    assert "packets" in _source_names()
+    assert ("packets", True) in [(one.name, one.works) for one in examine(MACHINE, tmp_path)]
+
+
+def test_what_a_new_source_counts_is_read_drawn_live_and_summed(tmp_path):
+    second, now = 10**9, 1_795_281_230 * 10**9
+    found = np.zeros(2000, RECORD)
+    found["end_ns"] = now + np.arange(1, 2001) * 10**6
+    found["rx_bytes"] = 10**7
+    header = counter_header("packets", 0, 10**6).encode()
+    (tmp_path / "packets.g0.bin").write_bytes(header + found.tobytes())
+    (counters,) = read_all_counters(tmp_path)
+    assert (counters.source, int(counters.rx_bytes.sum())) == ("packets", 2000 * 10**7)
+    summary = summarise(Timeline(now, now + 2 * second, (counters,)))
+    assert [way.label for way in summary.ways] == ["g0.h2d", "g0.d2h"]
+    assert summary.ways[0].source.startswith("packets")
+    frame = LiveWatch(tmp_path, MACHINE).look(now + 2 * second)
+    assert frame.ways[0].source == "packets"

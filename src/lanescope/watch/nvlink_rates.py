@@ -6,7 +6,6 @@ import numpy as np
 
 from lanescope.machine import Machine
 from lanescope.units.sizes import binary_text
-from lanescope.watch.best import best_counters
 from lanescope.watch.codes import BoolArray, Direction
 from lanescope.watch.limits import Ceilings
 from lanescope.watch.nvlink import NVLINK_WAYS, joined, nvlink_limits
@@ -14,7 +13,7 @@ from lanescope.watch.operations import Operations
 from lanescope.watch.rates import RateMeter, Rates
 from lanescope.watch.rectangles import bytes_in_known, rectangle_pieces
 from lanescope.watch.summary import WaySummary
-from lanescope.watch.timeline import NVLINK, Counters, Timeline
+from lanescope.watch.timeline import NVLINK, Counters, Timeline, best_counters
 from lanescope.watch.windows import NVLINK_WINDOWS_NS, window_text
 from lanescope.watch.wire import RESOLUTION, WireModel
 

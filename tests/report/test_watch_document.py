@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from lanescope.report import timeline_html
-from lanescope.report.page_watch import watch_page_html
+from lanescope.report.timeline_html import UNKNOWN_CODE, Pack, rounded_codes
 from lanescope.report.timeline_lanes import lanes_of
-from lanescope.report.timeline_pack import UNKNOWN_CODE, Pack, rounded_codes
 from lanescope.report.timeline_rates import rate_series
 from lanescope.run.folder import State
 from lanescope.watch.ranges import Ranges
@@ -25,6 +24,7 @@ from tests.report import watch_factory
 from tests.report.conftest import Document
 from tests.report.factory import NASTY
 from tests.report.watch_factory import START
+from tests.report.watch_factory import page as watch_page_html
 
 
 def told(source: str) -> dict[str, Any]:
@@ -73,14 +73,15 @@ def any_watch(request: pytest.FixtureRequest) -> WatchRun:
 
 
 def test_pages_are_well_formed_and_load_nothing(any_watch: WatchRun):
-    source = watch_page_html(any_watch, "<p>one</p>")
+    source = watch_page_html(any_watch)
     document = Document(source)
     tags = [tag for tag, _ in document.tags]
     assert tags.count("h1") == 1
     identifiers = [a["id"] for _, a in document.tags if "id" in a]
     assert len(identifiers) == len(set(identifiers))
     for _, attributes in document.tags:
-        assert not {"src", "href", "srcset", "action"} & set(attributes)
+        assert not {"src", "srcset", "action"} & set(attributes)
+        assert attributes.get("href", "#").startswith("#")
     assert "default-src &#x27;none&#x27;" in source
     assert "url(" not in source
 
@@ -92,13 +93,13 @@ def test_names_stay_text():
 
 
 def test_pages_tell_what_was_watched():
-    document = Document(watch_page_html(watch_factory.watch_run(exit_code=139), "<p>GB moved</p>"))
+    document = Document(watch_page_html(watch_factory.watch_run(exit_code=139)))
     for words in (
         "Watch of ./matmul --size 3200",
         "2026-11-20 14:03:11 +01:00",
         "lasted 1.00 s",
         "exit code 139 (SIGSEGV)",
-        "GB moved",
+        "What moved",
         "not used: NVML has no byte counters here",
         "→ update the driver to 550 or newer",
         "10,000",
@@ -254,7 +255,7 @@ def test_ranges_are_lanes_below_those_of_gpus() -> None:
         name=[0, 1, 0],
     )
     run = dataclasses.replace(run, timeline=dataclasses.replace(run.timeline, ranges=ranges))
-    found = told(timeline_html.timeline_html(run))
+    found = told(watch_page_html(run))
     lanes = [lane for lane in found["lanes"] if lane["kind"] == "range"]
     assert [lane["label"] for lane in lanes] == [
         "ranges, process 4711",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lanescope.document.finding import Finding
 from lanescope.machine import Machine
 from lanescope.watch.findings.far_node import far_node
-from lanescope.watch.findings.finding import Finding
 from lanescope.watch.findings.overlap import no_overlap
 from lanescope.watch.findings.pageable import pageable_async
 from lanescope.watch.findings.resent import resent
@@ -42,4 +42,4 @@ def find(
     if machine is not None:
         found += far_node(timeline, machine, ceilings)
         found += trained_down(machine, summary.ways)
-    return tuple(sorted(found, key=lambda f: -(f.gain_seconds or 0.0)))
+    return tuple(sorted(found, key=lambda f: -(f.gain_seconds.high if f.gain_seconds else 0.0)))

@@ -1,25 +1,21 @@
-"""Which sources watch: those that were asked for, else the best that work here."""
+"""Which sources watch: those that are named, else the best that work here; and a check of all."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from lanescope.errors import InputError
-from lanescope.machine import Machine
+from lanescope.machine import Gpu, Machine
 from lanescope.watch.nvlink import nvlinked
-from lanescope.watch.preparing import prepare_all
-from lanescope.watch.sources.base import Source
-from lanescope.watch.sources.counters import DEFAULT_PERIOD_NS, CountersSource
+from lanescope.watch.sources.base import Source, prepare_all
+from lanescope.watch.sources.counters import DEFAULT_PERIOD_NS, CountersSource, counts_nvlink
 from lanescope.watch.sources.pm import DEFAULT_INTERVAL_NS, PmSource
 from lanescope.watch.sources.probe import DEFAULT_CHUNK_BYTES, ProbeSource, require_chunk
 from lanescope.watch.sources.throughput import ThroughputSource
 from lanescope.watch.sources.trace import DEFAULT_KINDS, TraceSource
-
-#: Names of sources, the best counters first.
-NAMES = ("pm", "counters", "throughput", "trace", "probe")
-_COUNTERS = NAMES[:3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +25,7 @@ class Asked:
     Attributes
     ----------
     names
-        Some of `NAMES`; None is the best that work here.
+        Some of `SOURCES`; None is the best that work here.
     interval_ns
         From sample to sample of pm.
     period_ns
@@ -70,8 +66,8 @@ class Asked:
     def __post_init__(self) -> None:
         require_chunk(self.chunk_bytes)
         for name in self.names or ():
-            if name not in NAMES:
-                raise InputError(f"there is no source {name!r}; use {', '.join(NAMES)}")
+            if name not in SOURCES:
+                raise InputError(f"there is no source {name!r}; use {', '.join(SOURCES)}")
         tracing = self.kernels or self.managed or self.addresses or self.hashes
         if not self.traceable and (tracing or "trace" in (self.names or ())):
             raise InputError(
@@ -91,7 +87,7 @@ def sources_for(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
     if asked.names is not None:
         return [s for name in asked.names for s in _named(name, machine, asked, folder)]
     chosen: list[Source] = []
-    for name in _COUNTERS:
+    for name in [name for name, kind in SOURCES.items() if kind.counts]:
         found = _named(name, machine, asked, folder)
         if found and all(_works(source, machine) for source in found):
             chosen += found
@@ -126,7 +122,7 @@ def require_usable(machine: Machine, asked: Asked) -> None:
 
 def every_source(machine: Machine, folder: Path) -> list[Source]:
     """Return each source of each GPU, the best first."""
-    return [s for name in NAMES for s in _named(name, machine, Asked(), folder)]
+    return [s for name in SOURCES for s in _named(name, machine, Asked(), folder)]
 
 
 def _works(source: Source, machine: Machine) -> bool:
@@ -134,26 +130,105 @@ def _works(source: Source, machine: Machine) -> bool:
 
 
 def _named(name: str, machine: Machine, asked: Asked, folder: Path) -> list[Source]:
-    gpus = [gpu for gpu in machine.gpus if gpu.unavailable is None]
-    if name == "trace":
-        more = {
-            "kernel": asked.kernels,
-            "migration": asked.managed,
-            "address": asked.addresses or asked.hashes,
-            "hash": asked.hashes,
-        }
-        kinds = (*DEFAULT_KINDS, *(kind for kind, on in more.items() if on))
-        return [TraceSource(folder, kinds, program=asked.program)]
-    if name == "pm":
-        joined = nvlinked(machine)
-        return [
-            PmSource(gpu, folder, interval_ns=asked.interval_ns, nvlink=gpu.index in joined)
-            for gpu in gpus
-        ]
-    if name == "probe":
-        return [ProbeSource(gpu, folder, asked.chunk_bytes, asked.gentle) for gpu in gpus]
-    if name == "counters":
-        linked = nvlinked(machine)
-        one = CountersSource(gpus, folder, period_ns=asked.period_ns, nvlinked=linked)
-        return [one] if gpus else []
-    return [ThroughputSource(gpu, folder) for gpu in gpus]
+    return SOURCES[name].make(machine, asked, folder)
+
+
+def _usable(machine: Machine) -> list[Gpu]:
+    return [gpu for gpu in machine.gpus if gpu.unavailable is None]
+
+
+def _pm(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+    joined = nvlinked(machine)
+    return [
+        PmSource(gpu, folder, interval_ns=asked.interval_ns, nvlink=gpu.index in joined)
+        for gpu in _usable(machine)
+    ]
+
+
+def _counters(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+    gpus, linked = _usable(machine), nvlinked(machine)
+    one = CountersSource(gpus, folder, period_ns=asked.period_ns, nvlinked=linked)
+    return [one] if gpus else []
+
+
+def _throughput(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+    return [ThroughputSource(gpu, folder) for gpu in _usable(machine)]
+
+
+def _trace(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+    more = {
+        "kernel": asked.kernels,
+        "migration": asked.managed,
+        "address": asked.addresses or asked.hashes,
+        "hash": asked.hashes,
+    }
+    kinds = (*DEFAULT_KINDS, *(kind for kind, on in more.items() if on))
+    return [TraceSource(folder, kinds, program=asked.program)]
+
+
+def _probe(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+    return [ProbeSource(gpu, folder, asked.chunk_bytes, asked.gentle) for gpu in _usable(machine)]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceKind:
+    """A kind of source.
+
+    Attributes
+    ----------
+    make
+        Makes its sources: of a machine, as asked for, which append to files in a folder.
+    counts
+        Whether it counts bytes of links; the first of these that works watches by default.
+    """
+
+    make: Callable[[Machine, Asked, Path], list[Source]]
+    counts: bool = False
+
+
+#: Every kind of source by its name, the best counters first. A new one is a line here.
+SOURCES: dict[str, SourceKind] = {
+    "pm": SourceKind(_pm, counts=True),
+    "counters": SourceKind(_counters, counts=True),
+    "throughput": SourceKind(_throughput, counts=True),
+    "trace": SourceKind(_trace),
+    "probe": SourceKind(_probe),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What was found of one source; a sentence each for what is wrong and what to do."""
+
+    name: str
+    works: bool
+    reason: str | None
+    remedy: str | None
+
+
+def nvlink_text(machine: Machine) -> str:
+    """Return on which NVLinks the driver counts bytes, as half a sentence."""
+    linked = nvlinked(machine)
+    if not linked:
+        return "none"
+    gpus = [gpu for gpu in machine.gpus if gpu.index in linked]
+    counted = [gpu.id for gpu in gpus if counts_nvlink(gpu)]
+    others = [gpu.id for gpu in gpus if gpu.id not in counted]
+    told = [f"bytes of {', '.join(counted)} are counted by source counters"] if counted else []
+    told += [f"the driver does not count bytes of {', '.join(others)}"] if others else []
+    return "; ".join(told)
+
+
+def examine(machine: Machine, folder: Path) -> tuple[Examined, ...]:
+    """Try every source for a moment.
+
+    Parameters
+    ----------
+    folder
+        For what they write meanwhile.
+    """
+    found = []
+    for source in every_source(machine, folder):
+        answer = source.available(machine, thorough=True)
+        found.append(Examined(source.name, answer.ok, answer.reason, answer.remedy))
+    return tuple(found)

@@ -9,21 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from lanescope.report.chapters_charts import probe_charts, source_charts
+from lanescope.report.chapters_document import chapters_page_html, overview
 from lanescope.report.chapters_reduce import MOST_POINTS, counted_line, probed_line, traced_line
-from lanescope.report.chapters_text import chapters_table
-from lanescope.report.page_chapters import chapters_page_html
 from lanescope.report.vega import specification
 from lanescope.watch.chapters.counted import payload_of
 from lanescope.watch.chapters.evaluate import evaluate
 from lanescope.watch.chapters.plan import programs_for
 from lanescope.watch.chapters.probing import probed
+from lanescope.watch.chapters.results import Told
 from lanescope.watch.chapters.store import read_reproduction
-from lanescope.watch.chapters.told import Told
 from lanescope.watch.store import read_watch
-from tests.report import test_browser
+from tests.report import test_browser, watch_factory
 from tests.report.conftest import Document
 from tests.report.specifications import accepted
 from tests.watch.reproductions import MACHINE, coarser, reproduction
@@ -154,9 +152,7 @@ def test_copies_that_took_no_time_have_no_bandwidth(told: Told):
 
 
 def test_the_terminal_has_a_row_for_each_program(told: Told):
-    console = Console(width=180, record=True)
-    console.print(chapters_table(told))
-    text = console.export_text()
+    text = watch_factory.shown(overview(told), width=180)
     rows = [line for line in text.splitlines() if re.match(r" +(vector-add|matmul)", line)]
     assert len(rows) == 2
     assert "+2.00 %" in rows[0]
