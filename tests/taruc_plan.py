@@ -19,6 +19,7 @@ from lanescope.experiment import (
     Operation,
     Pattern,
     Place,
+    Purpose,
     Route,
     Timing,
 )
@@ -66,6 +67,13 @@ def cpu_of(machine: Machine, part: str, thread: int = 0) -> tuple[int, ...]:
     return machine.node(int(part[1:])).cores[thread % 8]
 
 
+def point(name: str, copies: tuple[Copy, ...], timing: Timing = Timing.GATE) -> Experiment:
+    """A point of the micro-benchmark that its name begins with."""
+    first, second, *_ = name.split("/")
+    purpose = Purpose.SOCKETS if second == "sockets" else Purpose(first)
+    return Experiment(name, name, copies, timing, purpose)
+
+
 def overhead(machine: Machine) -> Iterator[Experiment]:
     nodes = [n.id for n in machine.nodes]
     kinds = (*HOST_KINDS, Memory.HUGE)
@@ -78,7 +86,7 @@ def overhead(machine: Machine) -> Iterator[Experiment]:
         cpus = cpu_of(machine, thread)
         copies = tuple(Copy(place, place, size, Engine.CPU, o, cpus) for o in stages)
         name = f"overhead/{place.part}/{place.memory}/by-{thread}/{size}"
-        yield Experiment(name, name, copies, Timing.HOST)
+        yield point(name, copies, Timing.HOST)
 
 
 def host(machine: Machine, patterns: tuple[Pattern, ...] = tuple(Pattern)) -> Iterator[Experiment]:
@@ -94,7 +102,7 @@ def host(machine: Machine, patterns: tuple[Pattern, ...] = tuple(Pattern)) -> It
                 access=Access(pattern, max(size, MIB), caches=caches),
             )
             name = f"host/{a}-{b}/by-{thread}/{memory}/{pattern}/{caches}/{size}"
-            yield Experiment(name, name, (copy,), Timing.HOST)
+            yield point(name, (copy,), Timing.HOST)
 
 
 def hostdev(machine: Machine) -> Iterator[Experiment]:
@@ -109,7 +117,7 @@ def hostdev(machine: Machine) -> Iterator[Experiment]:
             ends = ends if way == "h2d" else ends[::-1]
             copy = Copy(*ends, size, Engine.CE, cpus=cpus, access=access)
             name = f"hostdev/{way}/{gpu.id}/{n}/by-{thread}/{memory}/repeated/{timing}/{size}"
-            yield Experiment(name, name, (copy,), Timing.HOST if timing == "sync" else Timing.GATE)
+            yield point(name, (copy,), Timing.HOST if timing == "sync" else Timing.GATE)
 
 
 def peer(machine: Machine) -> Iterator[Experiment]:
@@ -118,7 +126,7 @@ def peer(machine: Machine) -> Iterator[Experiment]:
         if a == b and route is Route.STAGED:
             continue
         name = f"peer/{a.part}-{b.part}/{route}/{size}"
-        yield Experiment(name, name, (Copy(a, b, size, Engine.CE, route=route),))
+        yield point(name, (Copy(a, b, size, Engine.CE, route=route),))
 
 
 def nurma(machine: Machine) -> Iterator[Experiment]:
@@ -132,7 +140,7 @@ def nurma(machine: Machine) -> Iterator[Experiment]:
             cpus = cpu_of(machine, thread)
             copy = Copy(place, place, size, Engine.CPU, operation, cpus, access=access)
             name = f"nurma/{n}/by-{thread}/{memory}/{operation}/{stride}/{size}"
-            yield Experiment(name, name, (copy,), Timing.HOST)
+            yield point(name, (copy,), Timing.HOST)
 
 
 STREAM = (Operation.COPY, Operation.SCALE, Operation.ADD, Operation.TRIAD)
@@ -147,16 +155,16 @@ def contention(machine: Machine) -> Iterator[Experiment]:
             for i, part in zip(range(threads), itertools.cycle(group), strict=False)
         )
         name = f"contention/memory/{'+'.join(group)}/{operation}/{threads}"
-        yield Experiment(name, name, copies, Timing.HOST)
+        yield point(name, copies, Timing.HOST)
     for a, b in itertools.permutations(nodes, 2):
         for operation, threads in itertools.product(STREAM, THREADS):
             copies = tuple(stream(machine, a, a, b, operation, i) for i in range(threads))
             name = f"contention/sockets/{a}-{b}/{operation}/{threads}"
-            yield Experiment(name, name, copies, Timing.HOST)
+            yield point(name, copies, Timing.HOST)
             if a < b:
                 back = tuple(stream(machine, b, b, a, operation, i) for i in range(threads))
                 name = f"contention/sockets/{a}-{b}-both/{operation}/{threads}"
-                yield Experiment(name, name, copies + back, Timing.HOST)
+                yield point(name, copies + back, Timing.HOST)
     yield from pcie(machine)
 
 
@@ -176,7 +184,7 @@ def pcie(machine: Machine) -> Iterator[Experiment]:
                 copies += [Copy(*e, LARGEST, Engine.CE) for e in ends for _ in range(streams)]
             who = "+".join(g.id for g in chosen)
             name = f"contention/pcie/{who}/{way}/{where}/{streams}"
-            yield Experiment(name, name, tuple(copies))
+            yield point(name, tuple(copies))
 
 
 def stream(

@@ -22,17 +22,20 @@ def test_public_names():
     assert lanescope.__all__ == [
         *("Channel", "Copy", "Engine", "Experiment", "InputError", "LanescopeError", "Machine"),
         *("Memory", "NotMeasuredError", "Operation", "Place", "Plan", "Result", "Run", "Timing"),
-        *("__version__", "bench", "check", "compress", "copy", "decompress", "discover"),
+        *("__version__", "advise", "bench", "check", "compress", "copy", "decompress", "discover"),
         *(
+            "fit",
             "latency",
             "load_machine",
             "measure",
+            "predict",
             "read_run",
             "small",
             "sms",
             "streams",
             "sweep",
             "taruc",
+            "validate",
         ),
     ]
     for name in lanescope.__all__:

@@ -27,7 +27,7 @@ from pathlib import Path
 import lanescope
 from lanescope import Experiment
 from lanescope.backend.sampling import Plan
-from lanescope.experiment.taruc.contention_memory import memory_points
+from lanescope.experiment.taruc.contention import memory_points
 from lanescope.experiment.taruc.parameters import Contention
 from lanescope.running import backend_for
 from lanescope.units.sizes import parse_size

@@ -25,12 +25,11 @@ import numpy as np
 from lanescope.watch.codes import Direction, FloatArray, IntArray
 from lanescope.watch.fit import model_of
 from lanescope.watch.limits import pcie_links
-from lanescope.watch.payload import payload_records
 from lanescope.watch.rectangles import between
 from lanescope.watch.run import WatchRun
 from lanescope.watch.store import read_watch
 from lanescope.watch.timeline import Counters
-from lanescope.watch.wire import WireModel, settle
+from lanescope.watch.wire import WireModel, payload_records, settle
 
 SIZES = ("1MiB", "4MiB", "16MiB", "64MiB", "256MiB", "1GiB")
 #: Counters and copies agree in time to some microseconds, and a record may reach over an edge:

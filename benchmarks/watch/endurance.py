@@ -26,10 +26,10 @@ import numpy as np
 
 from lanescope.watch.fit import default_of
 from lanescope.watch.limits import pcie_links
-from lanescope.watch.payload import payload_records
 from lanescope.watch.run import WatchRun
 from lanescope.watch.store import read_watch
 from lanescope.watch.timeline import PCIE, Counters
+from lanescope.watch.wire import payload_records
 
 WAYS = ("h2d", "d2h")
 _PROBED_REPEATS = 300

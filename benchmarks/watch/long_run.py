@@ -135,11 +135,11 @@ def manifest(gpus: int, end_ns: int | None):
 
 def finish(folder: Path, gpus: int, records: int) -> None:
     """Print what finishing takes."""
-    from lanescope.cli.watch import _write_page
-    from lanescope.report.summary_json import summary_json
+    from lanescope.report.watch_document import watch_page_html
+    from lanescope.report.watch_json import summary_json
     from lanescope.run.folder import RunFolder
+    from lanescope.watch.evaluation import tell
     from lanescope.watch.store import WatchFolder
-    from lanescope.watch.told import tell
 
     import_all()
     before, took, clock = peak_mib(), {}, time.perf_counter()
@@ -163,7 +163,8 @@ def finish(folder: Path, gpus: int, records: int) -> None:
     told = tell(run, runs=folder / "none")
     step("summary and findings")
     json.dumps(summary_json(told.summary, told.findings))
-    page = _write_page(run, told)
+    page = folder / "report.html"
+    page.write_text(watch_page_html(run, told))
     step("JSON and page")
     found = {"mib_imported": round(before, 1), "mib_grown": round(peak_mib() - before, 1)}
     found |= {"user_seconds": round(os.times().user, 2), "page_bytes": page.stat().st_size}
@@ -173,9 +174,8 @@ def finish(folder: Path, gpus: int, records: int) -> None:
 def import_all() -> None:
     import pyarrow.parquet  # noqa: F401
 
-    import lanescope.report.page_watch
-    import lanescope.report.summary_html
-    import lanescope.watch.findings.findings  # noqa: F401
+    import lanescope.report.watch_document
+    import lanescope.watch.findings.find_all  # noqa: F401
 
 
 class NoLock:

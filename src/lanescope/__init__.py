@@ -17,15 +17,19 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lanescope._version import __version__ as __version__
+    from lanescope.api import advise as advise
     from lanescope.api import bench as bench
     from lanescope.api import check as check
     from lanescope.api import copy as copy
+    from lanescope.api import fit as fit
     from lanescope.api import latency as latency
     from lanescope.api import measure as measure
+    from lanescope.api import predict as predict
     from lanescope.api import small as small
     from lanescope.api import sms as sms
     from lanescope.api import streams as streams
     from lanescope.api import sweep as sweep
+    from lanescope.api import validate as validate
     from lanescope.backend.sampling import Plan as Plan
     from lanescope.compression.channel import Channel as Channel
     from lanescope.compression.codec import compress as compress
@@ -50,15 +54,19 @@ if TYPE_CHECKING:
 
 _HOME = {
     "__version__": "_version",
+    "advise": "api",
     "bench": "api",
     "check": "api",
     "copy": "api",
+    "fit": "api",
     "latency": "api",
     "measure": "api",
+    "predict": "api",
     "small": "api",
     "sms": "api",
     "streams": "api",
     "sweep": "api",
+    "validate": "api",
     "Channel": "compression.channel",
     "compress": "compression.codec",
     "decompress": "compression.codec",

@@ -17,19 +17,24 @@ from lanescope.running import (
     backend_for,
     resolve_machine,
 )
-from lanescope.studies.registry import study_named
+from lanescope.studies.analysis import AnalysisFunction, analysis_function
+from lanescope.studies.registry import analysis_named, study_named
 from lanescope.studies.study import StudyFunction, study_function
 
 #: Measurements at the same time would share cores and links, and each would be too slow.
 _measuring = threading.RLock()
 
 
-def __getattr__(name: str) -> StudyFunction:
-    """Return a study as a function."""
-    study = study_named(name)
-    if study is None:
+def __getattr__(name: str) -> StudyFunction | AnalysisFunction:
+    """Return a study or an analysis as a function."""
+    made: StudyFunction | AnalysisFunction
+    if (study := study_named(name)) is not None:
+        made = study_function(study)
+    elif (analysis := analysis_named(name)) is not None:
+        made = analysis_function(analysis)
+    else:
         raise AttributeError(f"module 'lanescope.api' has no attribute {name!r}")
-    globals()[name] = made = study_function(study)
+    globals()[name] = made
     return made
 
 

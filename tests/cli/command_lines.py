@@ -16,8 +16,7 @@ import typer
 
 from lanescope.cli.app import VERBS, bench_app, main, model_app
 from lanescope.cli.bench import bench
-from lanescope.cli.studies import command_of
-from lanescope.studies.registry import study_named
+from lanescope.cli.studies import command_named
 from lanescope.units.values import Value
 
 
@@ -60,8 +59,7 @@ def verbs() -> tuple[Verb, ...]:
     """Return every verb of the command line."""
     groups = {id(bench_app): ("bench",), id(model_app): ("model",)}
     found = [
-        ((*groups.get(id(to), ()), name), verb or command_of(study_named(name)))
-        for to, name, verb in VERBS
+        ((*groups.get(id(to), ()), name), verb or command_named(name)) for to, name, verb in VERBS
     ]
     return tuple(
         Verb(words, tuple(_options(verb)), getattr(verb, "rules", ()))

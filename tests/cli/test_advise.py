@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.model.transfer.stored import save
+from lanescope.prediction.stored import save
 from lanescope.run.folder import State
 from lanescope.run.store import RunWriter
 from tests.model.advice.made_up import LINK
@@ -27,10 +27,11 @@ no_gpu = pytest.mark.skipif(GPUS > 0, reason="there is a GPU here")
 #: Runs the command line with what the tests have made up in place of a machine's fit.
 _WITH_MADE_UP = """
 import sys
-from lanescope.cli import advise, main
+from lanescope.cli import main
+from lanescope.studies import advise
 from tests.model.advice.made_up import LINK, Simple
-advise._parameters = lambda name: LINK
-advise._predictor = lambda name: Simple()
+advise.link_parameters = lambda name: LINK
+advise.predictor_named = lambda name: Simple()
 main()
 """
 
@@ -120,7 +121,7 @@ def test_a_program_that_is_not_there_is_told_as_watch_does(told):
 def test_each_predictor_advises_the_vector_addition_to_pin(lanescope, tmp_path, predictor):
     save(LINK, tmp_path / "link.json")
     done = lanescope(
-        *("advise", WATCHES / "vector-add", "--machine", tmp_path / "link.json"),
+        *("advise", WATCHES / "vector-add", "--parameters", tmp_path / "link.json"),
         *("--predictor", predictor, "--json"),
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -140,15 +141,18 @@ def test_parameters_that_are_not_there_and_of_another_machine(lanescope, tmp_pat
     for words, part in (
         ((WATCHES / "matmul",), "no fit of this machine"),
         (("--", "touch", marker), "no fit of this machine"),
-        ((WATCHES / "matmul", "--machine", tmp_path / "none.json"), "none.json"),
-        ((WATCHES / "matmul", "--machine", "k20", "--predictor", "tea"), "no predictor is named"),
+        ((WATCHES / "matmul", "--parameters", tmp_path / "none.json"), "none.json"),
+        (
+            (WATCHES / "matmul", "--parameters", "k20", "--predictor", "tea"),
+            "no predictor is named",
+        ),
     ):
         done = lanescope("advise", *words)
         assert (done.returncode, done.stdout) == (2, ""), words
         assert part in done.stderr
         assert len(done.stderr.splitlines()) == 1
     assert not marker.exists()  # a program is not run for nothing
-    done = lanescope("advise", WATCHES / "matmul", "--machine", "k20")
+    done = lanescope("advise", WATCHES / "matmul", "--parameters", "k20")
     assert done.returncode == 0
     assert "The run is of NVIDIA H200, the parameters (k20) are of" in done.stdout
     assert "The model does not describe this phase" in done.stdout
@@ -160,7 +164,7 @@ def test_the_document_shows_what_is_printed(lanescope):
     ((command, answer),) = re.findall(
         r"^```\n\$ lanescope (.+?)\n(.+?)\n```$", DOCUMENT, re.M | re.S
     )
-    assert "--machine h200" in command
+    assert "--parameters h200" in command
     done = lanescope(*shlex.split(command), cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.rstrip() for line in done.stdout.splitlines()] == answer.splitlines()
@@ -169,5 +173,5 @@ def test_the_document_shows_what_is_printed(lanescope):
 def test_the_document_has_every_option(lanescope):
     told = lanescope("advise", "--help").stdout
     options = set(re.findall(r"--[a-z]+", told)) - {"--help", "--kernels"}  # the latter of watch
-    assert options == {"--machine", "--predictor", "--json", "--out"}
+    assert options == {"--parameters", "--predictor", "--json", "--out"}
     assert options <= set(re.findall(r"--[a-z]+", DOCUMENT))

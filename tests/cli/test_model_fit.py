@@ -6,12 +6,12 @@ import shutil
 
 import pytest
 
-from lanescope.model.transfer import fit_run
-from lanescope.model.transfer.fit_run import facts_of, store_samples
-from lanescope.model.transfer.samples import read_measured
-from lanescope.model.transfer.stored import FILE, kept, save
-from tests.model.transfer.made_up_points import measured
-from tests.model.transfer.test_fit import RECORDED, TRUE
+from lanescope.prediction import fit_run
+from lanescope.prediction.fit_run import facts_of, store_samples
+from lanescope.prediction.samples import read_measured
+from lanescope.prediction.stored import FILE, kept, save
+from tests.prediction.made_up_points import measured
+from tests.prediction.test_fit import RECORDED, TRUE
 
 
 @pytest.fixture
@@ -47,7 +47,8 @@ def test_json_is_a_file_of_parameters(lanescope, stored, tmp_path):
     file = tmp_path / "mine.json"
     file.write_text(done.stdout)
     told = lanescope(
-        *["model", "predict", "--h2d", "1GB", "--kernel", "1ms", "--json", "--machine"], str(file)
+        *["model", "predict", "--h2d", "1GB", "--kernel", "1ms", "--json", "--parameters"],
+        str(file),
     )
     assert json.loads(told.stdout)["predicted"] is True
 

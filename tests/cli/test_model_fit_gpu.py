@@ -11,7 +11,7 @@ from lanescope.grid.profiles import ocean
 from lanescope.grid.reference import Kernel
 from lanescope.grid.running import GridMemory
 from lanescope.machine import discover
-from lanescope.model.transfer.stored import load
+from lanescope.prediction.stored import load
 from lanescope.watch.sources.pm import PmSource
 from tests.native.test_gpu import GPUS
 

@@ -10,9 +10,9 @@ import pytest
 from lanescope.cli.app import app
 from lanescope.errors import InputError
 from lanescope.machine.discovery import discover
-from lanescope.model.overlap.methods import Method
-from lanescope.model.transfer.stored import save as save_parameters
 from lanescope.model.validation.measured import save
+from lanescope.prediction.stored import save as save_parameters
+from lanescope.prediction.workload import Method
 from tests.model.link_parameters import fitted
 from tests.model.validation.stored import FOLDER, case, check, h200, timed, validation
 
@@ -31,7 +31,7 @@ def shown(capsys, parameters):
     """Returns what is printed, and the exit code."""
 
     def show(*arguments, machine=parameters):
-        named = () if machine is None else ("--machine", str(machine))
+        named = () if machine is None else ("--parameters", str(machine))
         code = app(["model", "validate", *map(str, arguments), *named], standalone_mode=False)
         return capsys.readouterr().out, code
 
@@ -51,7 +51,7 @@ def test_every_case_has_a_table_of_measured_and_predicted_times(shown):
     stored = h200()
     for one in stored.cases:
         assert f"\n{one.name}: kernel alone " in text
-    row = r"^│ (\w+) +│ +(\d+|–) │ +(.+?) │ +(.+?) │ +(.+?) │ +(.+?) │ +([+-]\d+\.\d\d %) │"
+    row = r"^ (\w+) +(\d+|–) {3,}(.+?) {3,}(.+?) {3,}(.+?) {3,}(.+?) {3,}([+-]\d+\.\d\d %) "
     rows = re.findall(row, text, re.M)
     assert len(rows) == len(stored.cases) * len(Method)
     for method, streams, _, measured, _, predicted, _ in rows:
@@ -181,7 +181,7 @@ def measured_on_the_host(monkeypatch, two_gpus):
     monkeypatch.setattr(measuring, "GridMemory", Memory)
     monkeypatch.setattr(measuring, "run_case", run_case)
     monkeypatch.setattr(measuring, "kernel_seconds", lambda *_: _seconds(3, 1e-4))
-    monkeypatch.setattr("lanescope.machine.discover", lambda: two_gpus)
+    monkeypatch.setattr("lanescope.studies.validate.discover", lambda: two_gpus)
 
 
 def _seconds(count, value):
@@ -196,7 +196,7 @@ def test_a_measured_run_is_stored_and_shown_again(
     measured_on_the_host(monkeypatch, two_gpus)
     run = tmp_path / "run"
     arguments = ["model", "validate", "--grid", "16x12x5", "--gpu", "1", "--out", str(run)]
-    code = app([*arguments, "--machine", str(parameters)], standalone_mode=False)
+    code = app([*arguments, "--parameters", str(parameters)], standalone_mode=False)
     first = capsys.readouterr()
     assert code == 0
     assert str(run) in first.err
@@ -205,7 +205,7 @@ def test_a_measured_run_is_stored_and_shown_again(
     app(["model", "validate", str(run)], standalone_mode=False)
     assert capsys.readouterr().out == first.out
     with pytest.raises(InputError, match="an empty folder"):
-        app([*arguments, "--machine", str(parameters)], standalone_mode=False)
+        app([*arguments, "--parameters", str(parameters)], standalone_mode=False)
 
 
 @pytest.mark.parametrize("grid", ["10x10", "axbxc", "10x0x10"])

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from lanescope.model.overlap.methods import Method
-from lanescope.model.transfer.stored import save
+from lanescope.prediction.stored import save
+from lanescope.prediction.workload import Method
 from tests.model.link_parameters import fitted
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
@@ -20,7 +20,7 @@ def test_all_cases_of_a_small_grid_are_measured_and_right(lanescope, tmp_path):
     run = tmp_path / "run"
     done = lanescope(
         *("model", "validate", "--grid", "64x48x10", "--out", run),
-        *("--machine", tmp_path / "fit.json", "--json"),
+        *("--parameters", tmp_path / "fit.json", "--json"),
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)

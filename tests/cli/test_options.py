@@ -122,7 +122,7 @@ def test_messages_of_a_verb_name_its_own_options():
         ("bench compress --from y.json --threads 2", "leave out --threads, or --from"),
         ("model predict --kernel 1ms --h2d 1MB --arrays-out 2", "give --d2h, too"),
         ("bench compress --codec delta --dimensionality 3", "give --codec gfc, too"),
-        ("model validate --grid 99999x99999x9 --machine h200", "points at most"),
+        ("model validate --grid 99999x99999x9 --parameters h200", "points at most"),
         ("model fit run --gpu 0", "RUN was measured already; leave out --gpu, or RUN"),
         ("model predict --budget 3", "'lanescope model predict --help' shows what it takes"),
         ("bench small --budget", "'lanescope bench small --help' shows what it takes"),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.report.taruc_charts import taruc_charts
 from lanescope.run.folder import State
 from lanescope.run.store import RunWriter
+from lanescope.studies.taruc_charts import taruc_charts
 from tests.report import factory
 from tests.taruc_plan import contention, paper_machine
 from tests.taruc_suite import PLANTED, suite_run

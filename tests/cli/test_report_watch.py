@@ -87,3 +87,16 @@ def test_one_sentence_says_what_is_wrong(lanescope, captured, tmp_path):
     done = lanescope("report", WATCH, "--export", "perfetto", "--out", nowhere)
     assert done.returncode == 2
     assert "cannot write" in done.stderr
+
+
+def test_show_prints_the_report_again_and_a_static_page_has_no_script(lanescope, tmp_path):
+    done = lanescope("show", WATCH)
+    assert (done.returncode, done.stderr) == (0, "")
+    for words in ("Watched 1.59 s", "g0 h2d", "Predicted gain: at most", "trace: watched"):
+        assert words in done.stdout
+    page = tmp_path / "page.html"
+    assert lanescope("report", WATCH, "--static", "--out", page).returncode == 0
+    source = page.read_text()
+    assert "<script" not in source
+    assert "<h1>Watch of" in source
+    assert source.index("Predicted gain") < source.index("Rates by GPU and direction")

@@ -58,6 +58,13 @@ def test_report_writes_the_page_and_numbers_that_are_missing(lanescope, tmp_path
     assert (single.returncode, single.stderr) == (0, "")
 
 
+def test_show_prints_the_table_again(lanescope, tmp_path):
+    done = lanescope("show", reproduction(tmp_path / "run"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "vector-add, 400 MB" in done.stdout
+    assert "+2.00 %" in done.stdout
+
+
 @pytest.mark.parametrize("option", [("--json",), ("--csv",), ("--plots", "p")])
 def test_other_outputs_of_a_reproduction_are_refused(lanescope, tmp_path, option):
     folder = reproduction(tmp_path / "run", most=1)

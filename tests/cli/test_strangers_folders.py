@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lanescope.codec.atomic import write_atomically
-from lanescope.model.transfer.stored import named_parameters, save
+from lanescope.prediction.stored import named_parameters, save
 from lanescope.run.folder import State
 from lanescope.run.store import RunWriter
 from tests.report import factory
@@ -113,7 +113,7 @@ def test_a_folder_of_results_that_is_a_link_is_refused(lanescope, tmp_path):
 @pytest.mark.parametrize(
     ("results", "command"),
     [
-        ("link-parameters.json", ("model", "predict", "--h2d=1MB", "--kernel=0", "--machine")),
+        ("link-parameters.json", ("model", "predict", "--h2d=1MB", "--kernel=0", "--parameters")),
         ("model/validate/validation.json", ("model", "validate")),
         ("compress/bench/compress.json", ("bench", "compress", "--from")),
     ],

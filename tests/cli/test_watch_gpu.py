@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from lanescope.watch.bursts import bursts
 from lanescope.watch.store import read_watch
+from lanescope.watch.summarise import bursts
 from tests.cli.test_live_cli import at_a_terminal
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S

@@ -13,7 +13,7 @@ from lanescope.compression.advice import (
     predict,
     recommendation,
 )
-from lanescope.model.transfer.estimate import Estimate
+from lanescope.units.estimate import Estimate
 from tests.compression.made_up import array_result, measured
 
 MIB = 1 << 20

@@ -4,7 +4,7 @@ import pytest
 
 from lanescope.compression.costs import raw_seconds
 from lanescope.compression.link_costs import HostLinks, RawTimes, links_of_this_machine
-from lanescope.model.transfer.stored import named_parameters, shipped_names
+from lanescope.prediction.stored import named_parameters, shipped_names
 from tests.compression.simulated import MIB, NVLINK, PCIE
 
 

@@ -170,8 +170,9 @@ def simulate(
             gbs *= 1 + noise * random.uniform(-1, 1)
             copies.append(copy_result(copy, gbs, 1 + 0.002 * random.uniform(-1, 1, 9)))
         peers = not any(c.source.is_host or c.destination.is_host for c in case.copies)
-        way = "; no peer access, staged through host memory" if staged and peers else ""
-        results.append(Result(case, Source.MEASURED, tuple(copies), f"GPU events{way}"))
+        results.append(
+            Result(case, Source.MEASURED, tuple(copies), "GPU events", staged=staged and peers)
+        )
     return results
 
 

@@ -1,8 +1,8 @@
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.experiment import Copy, Engine, Memory, Operation, Place, Submission, Timing
-from lanescope.experiment.small import MOST_BYTES, is_small, small_experiments, stepped_sizes
+from lanescope.experiment import Copy, Engine, Memory, Operation, Place, Purpose, Submission, Timing
+from lanescope.experiment.small import MOST_BYTES, small_experiments, stepped_sizes
 
 HOST, OTHER = Place("h0", Memory.PINNED), Place("h0", Memory.PAGEABLE)
 GPU, PEER = Place("g0", Memory.DEVICE), Place("g1", Memory.DEVICE)
@@ -20,7 +20,7 @@ def test_every_cell_each_way_by_every_method(two_gpus):
     names = [e.name for e in cells]
     assert len(set(names)) == len(names) == 50 * 2 * 5
     assert "small/h2d/g0/batch/4096x64" in names
-    assert all(map(is_small, cells))
+    assert all(cell.purpose is Purpose.SMALL for cell in cells)
     for e in cells:
         (copy,) = e.copies
         assert e.timing is Timing.HOST

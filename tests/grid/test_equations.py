@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from lanescope._core import native
 from lanescope.grid.case import GridCase
-from lanescope.grid.check_values import PUBLISHED
 from lanescope.grid.equations import RANGES, Equation, density, pressure_bar
+from lanescope.grid.expected import PUBLISHED
 from lanescope.grid.reference import Kernel
 from tests.grid.runs import water
 

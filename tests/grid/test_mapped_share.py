@@ -8,7 +8,7 @@ import pytest
 
 from lanescope.grid.case import GridCase
 from lanescope.grid.equations import Equation
-from lanescope.grid.mapped_share import mapped_reads
+from lanescope.grid.mapped_traffic import mapped_reads
 from lanescope.grid.profiles import ocean
 from lanescope.grid.reference import Kernel
 

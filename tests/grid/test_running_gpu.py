@@ -6,7 +6,7 @@ import pytest
 from lanescope.grid.profiles import ocean
 from lanescope.grid.running import GridMemory, kernel_seconds, run_case
 from lanescope.machine import discover
-from lanescope.model.overlap.methods import STREAMED, Method
+from lanescope.prediction.workload import STREAMED, Method
 from tests.grid.test_kernels import every_case
 from tests.native.test_gpu import GPUS
 

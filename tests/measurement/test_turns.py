@@ -14,16 +14,16 @@ from lanescope.backend.fake import FakeBackend
 from lanescope.backend.sampling import Plan, measure_all
 from lanescope.backend.sessions import GpuSession, _lane
 from lanescope.cli.output import exit_code
+from lanescope.cli.run_text import run_tables
 from lanescope.experiment.grammar import parse_copies
 from lanescope.measurement.result import Source, Status
 from lanescope.measurement.turns import Turns, groups_in_turns, seconds_in_turns
 from lanescope.model.case_values import cell_values
-from lanescope.report.export import run_csv, run_json
-from lanescope.report.page import page_html
-from lanescope.report.tables import run_tables
 from lanescope.run.folder import State
 from lanescope.run.run import Manifest
 from lanescope.run.store import RunWriter, read_run
+from lanescope.studies.export import run_csv, run_json
+from lanescope.studies.run_document import page_html
 from tests.conftest import experiment_of, gpu_to_gpu, gpu_to_host, host_to_gpu
 from tests.engines import Engines
 

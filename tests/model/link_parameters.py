@@ -3,8 +3,8 @@
 The numbers are of no machine; they are near those of a GPU on PCIe 5.0.
 """
 
-from lanescope.model.transfer.estimate import Curve, Estimate, Surface
-from lanescope.model.transfer.parameters import (
+from lanescope.prediction.curves import Curve, Surface
+from lanescope.prediction.parameters import (
     Direction,
     Duplex,
     Errors,
@@ -15,6 +15,7 @@ from lanescope.model.transfer.parameters import (
     Origin,
     Range,
 )
+from lanescope.units.estimate import Estimate
 
 SIZES = (8, 4096, 65536, 1 << 20, 1 << 26, 1 << 30)
 

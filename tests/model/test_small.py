@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from lanescope.experiment import Submission
+from lanescope.experiment import Purpose, Submission
 from lanescope.model.sweep import sweep_series
 from lanescope.studies.small_maps import (
     Regime,
@@ -126,10 +126,8 @@ def test_pieces_are_no_points_of_a_sweep(two_gpus):
 
 
 def test_results_of_other_runs_make_no_map(two_gpus):
-    other = replace(
-        small_results(two_gpus, (4,), (1,))[0],
-        experiment=replace(small_results(two_gpus, (4,), (1,))[0].experiment, name="h2d/g0"),
-    )
+    (cell, *_) = small_results(two_gpus, (4,), (1,))
+    other = replace(cell, experiment=replace(cell.experiment, purpose=Purpose.PATH))
     assert small_maps([other]) == ()
 
 

@@ -8,7 +8,7 @@ from lanescope._core import native
 from lanescope.machine import discover
 from lanescope.watch.counter_spool import read_all_counters
 from lanescope.watch.nvlink import joined
-from lanescope.watch.preparing import prepare_all
+from lanescope.watch.sources.base import prepare_all
 from lanescope.watch.sources.counters import CountersSource, counts_nvlink
 from lanescope.watch.sources.pm import PmSource
 from tests.native.test_gpu import DEVICE, GPUS, copies, spec

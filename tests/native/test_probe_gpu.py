@@ -11,8 +11,7 @@ from lanescope._core import native
 from lanescope.machine import discover
 from lanescope.watch.counter_spool import sidecar_of
 from lanescope.watch.probe_spool import read_probe
-from lanescope.watch.probed import Sign
-from lanescope.watch.probed_way import probed_ways
+from lanescope.watch.probed import Sign, probed_ways
 from lanescope.watch.sources.probe import ProbeSource
 from tests.native.test_gpu import DEVICE, GPUS, PINNED, copies, spec
 

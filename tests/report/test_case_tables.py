@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from lanescope.cli.run_text import run_tables
 from lanescope.experiment.case import Case
 from lanescope.report.blocks_text import renderables
-from lanescope.report.case_blocks import case_blocks
-from lanescope.report.tables import run_tables
 from lanescope.run.run import Run
+from lanescope.summary.cases import case_blocks
 from tests.diagnosis.simulator import nvswitched
 from tests.report import factory
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lanescope.measurement.result import Status, Verdict
-from lanescope.report.conclusion import conclusion, state_sentence
-from lanescope.run.folder import State
+from lanescope.run.folder import State, state_sentence
 from lanescope.run.run import Run
+from lanescope.studies.outcome import conclusion
 from tests.report import factory
 
 

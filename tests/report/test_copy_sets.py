@@ -5,10 +5,10 @@ import json
 import pytest
 
 from lanescope import api
-from lanescope.report.export import run_json
-from lanescope.report.page import page_html
-from lanescope.report.path_rows import path_rows
-from lanescope.report.set_total import total_sentences
+from lanescope.studies.export import run_json
+from lanescope.studies.run_document import page_html
+from lanescope.summary.paths import path_rows
+from lanescope.summary.sentences import total_sentences
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from lanescope.codec.schema import schema_of
 from lanescope.diagnosis import diagnose
 from lanescope.model.case_values import cell_values
-from lanescope.report.export import ExportedRun, run_csv, run_json
-from lanescope.report.page import page_html
+from lanescope.studies.export import ExportedRun, run_csv, run_json
+from lanescope.studies.run_document import page_html
 from tests.diagnosis import simulator
 from tests.report import factory
 from tests.run.test_rows import DOCUMENT

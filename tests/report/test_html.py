@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 
-from lanescope.report.html import Column, Group, Markup, json_data, script, table, text
+from lanescope.document.blocks import Cell, Column, Group, Kind, Table
+from lanescope.report.blocks_html import blocks_html
+from lanescope.report.html import json_data, script, text
 from tests.report.conftest import Document
 from tests.report.factory import NASTY
 
@@ -25,11 +27,12 @@ def test_code_cannot_end_its_element():
 
 
 def test_a_table_has_headers_for_rows_and_columns():
-    columns = (Column("Path"), Column("GB/s", number=True, hint="how fast"))
-    source = table(columns, [Group([["a < b", Markup("<b>1</b>")]], "All")], "What it shows")
+    columns = (Column("Path"), Column("GB/s", Kind.GBS, hint="how fast"))
+    shown = Table("What it shows", columns, [Group([["a < b", Cell(1.0, strong=True)]], "All")])
+    source = blocks_html([shown])
     tags = Document(source).tags
     scopes = [attributes["scope"] for tag, attributes in tags if tag == "th"]
     assert scopes == ["col", "col", "rowgroup", "row"]
     assert "caption" in [tag for tag, _ in tags]
     assert "a &lt; b" in source
-    assert "<b>1</b>" in source
+    assert "<strong>1.00</strong>" in source

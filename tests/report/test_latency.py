@@ -8,21 +8,21 @@ from rich.console import Console
 from lanescope.backend.fake import FakeBackend
 from lanescope.backend.model import ModelBackend
 from lanescope.backend.sampling import Plan, measure_all
+from lanescope.cli.run_text import run_tables
 from lanescope.errors import NotMeasuredError
 from lanescope.experiment import Operation
 from lanescope.measurement.result import Status
 from lanescope.model.sweep import sweep_series
-from lanescope.report.conclusion import conclusion, headline_rows
-from lanescope.report.export import run_csv
-from lanescope.report.latency_rows import latency_rows
-from lanescope.report.notebook import results_html, run_html
-from lanescope.report.page import page_html
-from lanescope.report.path_rows import bandwidth_rows, path_rows
-from lanescope.report.run_charts import run_charts
-from lanescope.report.tables import run_tables
 from lanescope.run.rows import rows_of
 from lanescope.run.store import RunWriter, read_run
+from lanescope.studies.export import run_csv
 from lanescope.studies.latency import latency_experiments
+from lanescope.studies.notebook import results_html, run_html
+from lanescope.studies.outcome import conclusion, headline_rows
+from lanescope.studies.run_document import page_html
+from lanescope.summary.charts import run_charts
+from lanescope.summary.latencies import latency_rows
+from lanescope.summary.paths import bandwidth_rows, path_rows
 from tests.report.factory import check_run, run_of, two_gpus
 
 

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from lanescope.experiment import Purpose
 from lanescope.measurement.result import Result
-from lanescope.report.export import run_json
-from lanescope.report.notebook import results_html, run_html
-from lanescope.report.page import page_html
 from lanescope.run.folder import State
 from lanescope.run.run import Run
+from lanescope.studies.export import run_json
+from lanescope.studies.notebook import results_html, run_html
+from lanescope.studies.run_document import page_html
 from tests.diagnosis import simulator
 from tests.report import factory
 from tests.report.conftest import Document
@@ -58,8 +59,7 @@ def test_a_suite_is_not_diagnosed_as_the_page_and_the_export_do_not():
 
 
 def _in_a_suite(result: Result) -> Result:
-    name = f"contention/{result.experiment.name}"
-    return replace(result, experiment=replace(result.experiment, name=name))
+    return replace(result, experiment=replace(result.experiment, purpose=Purpose.CONTENTION))
 
 
 def test_no_results():

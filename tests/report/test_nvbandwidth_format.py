@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from lanescope.model.case_values import cell_values
-from lanescope.report.nvbandwidth_format import nvbandwidth_json, nvbandwidth_text
 from lanescope.run.run import Run
+from lanescope.studies.nvbandwidth_format import nvbandwidth_json, nvbandwidth_text
 from tests.diagnosis.simulator import nvswitched
 from tests.report import factory
 

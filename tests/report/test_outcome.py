@@ -8,16 +8,16 @@ import pytest
 
 from lanescope.backend.model import ModelBackend
 from lanescope.backend.sampling import Plan, measure_all
+from lanescope.cli.run_text import run_tables
 from lanescope.exit_codes import ExitCode
 from lanescope.experiment.catalogue import check_experiments
 from lanescope.measurement.result import Result, Source, Status, Verdict
-from lanescope.report.export import run_json
-from lanescope.report.outcome import Word, outcome
-from lanescope.report.page import page_html
-from lanescope.report.tables import run_tables
 from lanescope.run.folder import State
 from lanescope.run.run import Manifest, Run
 from lanescope.run.store import read_run
+from lanescope.studies.export import run_json
+from lanescope.studies.outcome import Word, outcome
+from lanescope.studies.run_document import page_html
 from tests.conftest import experiment_of, host_to_gpu
 from tests.diagnosis import simulator
 from tests.report import factory

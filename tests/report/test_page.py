@@ -12,10 +12,11 @@ from urllib.parse import unquote
 
 import pytest
 
-from lanescope.report import blocks_html, page, page_plots
-from lanescope.report.page import page_html
+from lanescope.report import blocks_html, page_plots
 from lanescope.run.folder import State
 from lanescope.run.run import Run
+from lanescope.studies import run_document as page
+from lanescope.studies.run_document import page_html
 from tests.report import factory
 from tests.report.conftest import Document
 from tests.report.factory import NASTY

@@ -14,11 +14,10 @@ from lanescope.measurement.result import Status
 from lanescope.model.case_values import CellValue, cell_values
 from lanescope.report import page_plots
 from lanescope.report.blocks_html import blocks_html
-from lanescope.report.case_blocks import case_blocks
-from lanescope.report.case_text import number_text
 from lanescope.report.format import percent_text
-from lanescope.report.page import page_html
 from lanescope.run.run import Run
+from lanescope.studies.run_document import page_html
+from lanescope.summary.cases import case_blocks, number_text
 from tests.diagnosis import simulator
 from tests.report import factory
 from tests.report.conftest import Document

@@ -7,15 +7,16 @@ from functools import cache
 
 from lanescope.backend.model import ModelBackend
 from lanescope.backend.sampling import Plan, measure_all
+from lanescope.cli.run_text import run_tables
 from lanescope.measurement.result import Result
 from lanescope.model.taruc.findings import findings
-from lanescope.report.conclusion import conclusion
-from lanescope.report.export import run_json
-from lanescope.report.page import page_html
-from lanescope.report.tables import run_tables
-from lanescope.report.taruc_charts import taruc_charts
-from lanescope.report.taruc_text import nothing_found, taruc_text
 from lanescope.run.run import Run
+from lanescope.studies.export import run_json
+from lanescope.studies.outcome import conclusion
+from lanescope.studies.run_document import page_html
+from lanescope.studies.taruc_blocks import nothing_found, taruc_overview
+from lanescope.studies.taruc_charts import taruc_charts
+from tests.printed import printed
 from tests.report import factory
 from tests.report.conftest import Document
 from tests.run.test_rows import DOCUMENT
@@ -70,7 +71,7 @@ def test_what_is_missing_is_an_open_point():
 def test_a_flat_machine_says_that_nothing_was_found():
     run = suite_run(paper_machine(1, 0), FLAT, (host, contention))
     assert nothing_found(run) in page_html(run)
-    assert taruc_text(run).plain.endswith(nothing_found(run))
+    assert printed(taruc_overview(run)).rstrip().endswith(nothing_found(run))
 
 
 def test_names_are_not_read_as_markup():
@@ -86,9 +87,9 @@ def test_names_are_not_read_as_markup():
 
 def test_the_terminal_has_a_table_for_each_and_findings():
     run = small_suite()
-    shown = taruc_text(run).plain
+    shown = printed(taruc_overview(run), width=180)
     for title in ("Memory overhead", "Host to host copies", "Contention"):
-        assert title in shown.splitlines()
+        assert title in [line.strip() for line in shown.splitlines()]
     assert shown.partition("Findings")[2].count("\n- ") == 12
     assert "1 more finding on the page and in --json" in shown
     assert max(map(len, shown.partition("Findings")[0].splitlines())) <= 180
@@ -112,7 +113,7 @@ def test_a_prediction_is_called_one_and_has_no_findings():
 
 
 def test_other_runs_say_nothing():
-    assert taruc_text(factory.check_run()).plain == ""
+    assert printed(taruc_overview(factory.check_run())) == ""
     assert "findings" not in sections(page_html(factory.check_run()))
 
 

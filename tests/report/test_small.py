@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from lanescope.cli.run_text import run_tables
 from lanescope.experiment import Submission
 from lanescope.measurement.result import Status
-from lanescope.report.conclusion import conclusion
-from lanescope.report.page import page_html
-from lanescope.report.tables import run_tables
 from lanescope.report.vega import specification
 from lanescope.run.folder import State
 from lanescope.run.rows import rows_of
 from lanescope.run.run import Manifest
 from lanescope.run.store import RunWriter, read_run
+from lanescope.studies.outcome import conclusion
+from lanescope.studies.run_document import page_html
 from lanescope.studies.small_chart import METHOD_COLOURS, small_chart
 from lanescope.studies.small_maps import small_maps
 from lanescope.studies.small_text import TIE, cell_lines, map_sentences

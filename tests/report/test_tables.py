@@ -6,8 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from lanescope.report.path_rows import bandwidth_rows
-from lanescope.report.tables import run_tables
+from lanescope.cli.run_text import run_tables
+from lanescope.summary.paths import bandwidth_rows
 from tests.report import factory
 
 

@@ -5,12 +5,13 @@ from dataclasses import replace
 from lanescope.backend.fake import FakeBackend
 from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
-from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
+from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
 from lanescope.experiment.access import Access
-from lanescope.report.taruc_text import taruc_text
-from lanescope.report.unmeasured import unmeasured
 from lanescope.run.run import Manifest, Run
+from lanescope.studies.taruc_blocks import taruc_overview
+from lanescope.summary.sentences import unmeasured
 from tests.diagnosis.simulator import nvswitched
+from tests.printed import printed
 
 MACHINE = nvswitched(1)
 
@@ -21,7 +22,7 @@ def points(memory, sizes):
         access = Access(span_bytes=size * 8, stride_bytes=64)
         copy = Copy(place, place, size, Engine.CPU, Operation.CHASE, (0,), access=access)
         name = f"nurma/h0/by-h0/{memory}/chase/64/{size}"
-        yield Experiment(name, name, (copy,), Timing.HOST)
+        yield Experiment(name, name, (copy,), Timing.HOST, Purpose.NURMA)
 
 
 def seconds(copy, batch):
@@ -47,7 +48,7 @@ def test_the_most_frequent_reason_comes_first():
         "Ask for them.",
         "nurma/h0/by-h0/pageable/chase/64/8000: 8000 bytes are too many.",
     ]
-    assert "Not measured\n- 2 points such as" in taruc_text(run).plain
+    assert "Not measured\n- 2 points such as" in printed(taruc_overview(run))
 
 
 def test_many_reasons_are_cut():
@@ -60,5 +61,5 @@ def test_many_reasons_are_cut():
 def test_what_was_measured_needs_no_reason():
     run = run_of(*points(Memory.PAGEABLE, [80]))
     assert unmeasured(run) == []
-    assert "Not measured" not in taruc_text(run).plain
+    assert "Not measured" not in printed(taruc_overview(run))
     assert unmeasured(replace(run, results=())) == []

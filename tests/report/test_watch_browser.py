@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from lanescope.report import timeline_html
-from lanescope.report.page_watch import watch_page_html
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.run import WatchRun
 from tests.report import watch_factory
 from tests.report.test_browser import opened, pytestmark
 from tests.report.watch_factory import START
+from tests.report.watch_factory import page as watch_page_html
 
 __all__ = ["pytestmark"]
 

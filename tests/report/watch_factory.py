@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
+from lanescope.document.blocks import Block
+from lanescope.document.finding import Finding
 from lanescope.machine import Machine
+from lanescope.report.blocks_text import renderables
+from lanescope.report.watch_blocks import summary_sections
+from lanescope.report.watch_document import watch_page_html
 from lanescope.run.folder import State
 from lanescope.watch.codes import MemoryKind, What
+from lanescope.watch.evaluation import tell
 from lanescope.watch.run import SourceRecord, WatchManifest, WatchRun
+from lanescope.watch.summary import Summary
 from lanescope.watch.timeline import Counters, Operations, Process, Timeline
 from tests.report import factory
 
@@ -138,3 +148,21 @@ def nasty_run() -> WatchRun:
         notes=(factory.NASTY,),
         sources=(SourceRecord(factory.NASTY, False, factory.NASTY, factory.NASTY),),
     )
+
+
+def shown(sections: Sequence[Block], width: int = 160) -> str:
+    """What a terminal shows of blocks."""
+    console = Console(width=width, record=True, file=StringIO())
+    for part in renderables(sections):
+        console.print(part, soft_wrap=True)
+    return "\n".join(line.rstrip() for line in console.export_text().splitlines())
+
+
+def summary_text(summary: Summary, findings: Sequence[Finding] = ()) -> str:
+    """What a terminal shows of a summary."""
+    return shown(summary_sections(summary, findings))
+
+
+def page(run: WatchRun, **options: Any) -> str:
+    """The page of a watch, whatever earlier runs have measured."""
+    return watch_page_html(run, tell(run, Path("/nowhere")), **options)

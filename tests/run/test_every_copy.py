@@ -30,10 +30,10 @@ from lanescope.experiment.experiment import needs_host_clock
 from lanescope.experiment.place import HOST_MEMORIES
 from lanescope.measurement.result import LinkEvidence
 from lanescope.model.case_values import case_values
-from lanescope.report.export import run_csv, run_json
 from lanescope.run.folder import State
 from lanescope.run.run import Manifest
 from lanescope.run.store import RunWriter, read_run
+from lanescope.studies.export import run_csv, run_json
 from tests.diagnosis.simulator import nvswitched
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

@@ -14,12 +14,12 @@ from lanescope.backend.fake import FakeBackend
 from lanescope.backend.model import ModelBackend
 from lanescope.backend.sampling import Plan, measure_all
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.report.export import run_csv, run_json
 from lanescope.run import store
 from lanescope.run.folder import SCHEMA_VERSION, State
 from lanescope.run.folders import find_run, new_run_folder
 from lanescope.run.run import Manifest
 from lanescope.run.store import RunWriter, read_run
+from lanescope.studies.export import run_csv, run_json
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 from tests.patience import PATIENCE_S
 
@@ -234,7 +234,7 @@ def test_a_described_machine_stays_described(tmp_path, manifest):
     ("file", "remedy"),
     [
         ("validation.json", "'lanescope model validate {}'"),
-        ("link-parameters.json", "'lanescope model predict --machine {}'"),
+        ("link-parameters.json", "'lanescope model predict --parameters {}'"),
     ],
 )
 def test_runs_that_another_verb_shows_are_named(tmp_path, file, remedy):

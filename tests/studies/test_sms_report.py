@@ -13,8 +13,8 @@ from lanescope.experiment import Copy, Engine, Memory, Place
 from lanescope.experiment.experiment import experiment_of
 from lanescope.measurement.result import Result, Source
 from lanescope.report.blocks_text import renderables
-from lanescope.report.conclusion import conclusion
 from lanescope.run.run import Run
+from lanescope.studies.outcome import conclusion
 from lanescope.studies.sms import SmCurve, SmPoint, Sms, curve_sentence, kernel_text, sm_curves
 from tests.diagnosis.simulator import copy_result
 from tests.report import factory

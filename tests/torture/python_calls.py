@@ -50,13 +50,12 @@ from lanescope.measurement.result import (
     Status,
     Verdict,
 )
-from lanescope.model.overlap.equations import Equations
-from lanescope.model.overlap.graphs import graph_for
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.rates import Rules
-from lanescope.model.overlap.replay import Replay
-from lanescope.model.overlap.workload import Workload
-from lanescope.model.transfer.stored import named_parameters
+from lanescope.prediction.equations import Equations
+from lanescope.prediction.graphs import graph_for
+from lanescope.prediction.rates import Rules
+from lanescope.prediction.replay import Replay
+from lanescope.prediction.stored import named_parameters
+from lanescope.prediction.workload import Method, Workload
 from lanescope.run.run import Manifest
 from tests.compression.gpu_stand_ins import Core
 from tests.torture.right_arguments import K20, Tensor, right_at
@@ -75,6 +74,8 @@ COPY_RESULT = CopyResult(COPY, np.ones(6), STATISTICS, 58.0, "PCIe", VERDICT)
 MANIFEST = Manifest("check", "x", "2026-11-22T10:00:00+00:00", "0", H200S)
 CELL, MATRIX = Cell(0, 0, "mine", (0,)), Matrix("", "x", 1, 1, ())
 STREAM = lanescope.compress(np.arange(9.0))
+ROOT = Path(__file__).resolve().parents[2]
+STORED, WATCHED = ROOT / "benchmarks/results/h200-x1/model", ROOT / "tests/data/h200-watch/idle"
 SMALL = Parameters(overhead=Sizes(min_bytes=100, max_bytes=100))
 LINK = LinkCost(50.0)
 CODEC = CodecCost(400.0, 500.0)
@@ -88,8 +89,8 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     deep = {
         name: getattr(importlib.import_module(f"lanescope.{module}"), name)
         for module, name in (
-            ("model.overlap.rank", "rank"),
-            ("model.overlap.replay", "replay"),
+            ("prediction.rank", "rank"),
+            ("prediction.replay", "replay"),
             ("grid.profiles", "ocean"),
             ("compression.costs", "break_even"),
             ("compression.codec", "most_bytes"),
@@ -108,6 +109,16 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "taruc": one | {"parameters": SMALL, "benchmarks": ["overhead"], "only": Only(gpus=(0,))},
         "compress": {"values": np.arange(9.0), "codec": "delta", "threads": 1},
         "decompress": {"stream": STREAM},
+        "predict": {
+            "h2d_bytes": 1 << 20,
+            "d2h_bytes": 64,
+            "kernel_seconds": 1e-3,
+            "streams": [1, 2],
+        }
+        | {"parameters": K20},
+        "fit": {"run": str(STORED / "fit")},
+        "validate": {"run": str(STORED / "validate"), "predictor": "equations"},
+        "advise": {"run": str(WATCHED), "parameters": K20},
         "read_run": {"folder": "stored"},
         "load_machine": {"path": "machine.toml"},
         "discover": {},

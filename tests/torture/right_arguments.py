@@ -16,7 +16,7 @@ from lanescope import Engine, Memory, Operation, Timing
 from lanescope.backend.fake import FakeBackend
 from lanescope.compression.costs import CodecCost, LinkCost
 from lanescope.compression.parcel import Parcel
-from lanescope.experiment import Access, Caches, Pattern, Route, Submission
+from lanescope.experiment import Access, Caches, Pattern, Purpose, Route, Submission
 from lanescope.experiment.case import Case, Cell, Matrix, Unit
 from lanescope.experiment.cases import CaseOptions
 from lanescope.experiment.taruc import Benchmark, Contention, Nurma, Only, Parameters, Sizes
@@ -41,14 +41,12 @@ from lanescope.measurement.result import (
     Stop,
     Verdict,
 )
-from lanescope.model.overlap.equations import Equations
-from lanescope.model.overlap.graphs import Order
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.rates import Level, Rules
-from lanescope.model.overlap.replay import Replay
-from lanescope.model.overlap.tasks import TaskGraph
-from lanescope.model.overlap.workload import Workload
-from lanescope.model.transfer.stored import named_parameters
+from lanescope.prediction.equations import Equations
+from lanescope.prediction.graphs import Order, TaskGraph
+from lanescope.prediction.rates import Level, Rules
+from lanescope.prediction.replay import Replay
+from lanescope.prediction.stored import named_parameters
+from lanescope.prediction.workload import Method, Workload
 from lanescope.run.folder import State
 from lanescope.run.run import Manifest
 from tests.compression.gpu_stand_ins import stand_in
@@ -223,6 +221,8 @@ RIGHT: dict[str, Right] = {
     "title": text,
     "Experiment.copies": several(a(lanescope.Copy)),
     "timing": member(Timing),
+    "purpose": member(Purpose),
+    "staged": flag,
     "pattern": member(Pattern),
     "span_bytes": maybe(size),
     "stride_bytes": maybe(size),
@@ -309,6 +309,21 @@ RIGHT: dict[str, Right] = {
     "streams": several(whole()),  # what cannot be is left out
     "rank.parameters": lambda value: value is K20,
     "rank.methods": several(member(Method)),
+    **dict.fromkeys(
+        ("predict.parameters", "validate.parameters", "advise.parameters"),
+        maybe(lambda value: value is K20 or path(value)),
+    ),
+    "predict.streams": lambda value: isinstance(value, str) or several(whole(1))(value),
+    "predict.kernel_seconds": maybe(number),
+    "on": several(text, empty=True),
+    "peak_flops": maybe(number),
+    "predict.gpus": maybe(whole(1)),
+    **dict.fromkeys(("predict.predictor", "validate.predictor", "grid"), maybe(text)),
+    **dict.fromkeys(("fit.run", "validate.run"), maybe(path)),
+    "advise.run": path,
+    "advise.predictor": text,
+    "fit.gpu": whole(),
+    "validate.gpu": maybe(whole()),
     "replay.parameters": lambda value: value is K20,
     "named_parameters.name": maybe(path),
     "runs": maybe(path),

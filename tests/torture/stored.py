@@ -13,15 +13,15 @@ from lanescope.experiment.taruc import Parameters
 from lanescope.experiment.taruc.names import NAMES
 from lanescope.experiment.taruc.text import parameters_text
 from lanescope.machine import machine_named, save_machine
-from lanescope.model.overlap.methods import Method
-from lanescope.model.transfer.points import Kind
-from lanescope.model.transfer.samples import read_measured, write_measured
-from lanescope.model.transfer.stored import dumps
 from lanescope.model.validation.measured import save
+from lanescope.prediction.points import Kind
+from lanescope.prediction.samples import read_measured, write_measured
+from lanescope.prediction.stored import dumps
+from lanescope.prediction.workload import Method
 from lanescope.report.compress_json import Asked, compress_json
 from lanescope.run.store import RunWriter
-from lanescope.watch.link_errors import LinkErrors
-from lanescope.watch.turn_times import Turns, store_turns
+from lanescope.watch.link_error_log import LinkErrors
+from lanescope.watch.run import Turns, store_turns
 from tests.model.link_parameters import fitted
 from tests.model.validation.stored import case, check, timed, validation
 from tests.report import factory
@@ -66,8 +66,8 @@ def originals(folder: Path) -> list[Original]:
         lambda path, out: ["report", str(path), "--out", str(out / "page.html")],
         lambda path, out: ["report", str(path), "--export", "csv", "--out", str(out / "csv")],
         lambda path, out: ["report", str(path), "--export", "perfetto", "--out", str(out / "t.pb")],
-        lambda path, out: ["advise", str(path), "--machine", "h200"],
-        lambda path, out: ["advise", str(path), "--machine", "h200", "--json"],
+        lambda path, out: ["advise", str(path), "--parameters", "h200"],
+        lambda path, out: ["advise", str(path), "--parameters", "h200", "--json"],
     )
     pages = (lambda path, out: ["report", str(path), "--out", str(out / "page.html")],)
     return [
@@ -94,14 +94,15 @@ def _models(folder: Path) -> list[Original]:
     measured = read_measured(fit / "transfers.parquet")
     kept = [one for one in measured if one.point.kind is not Kind.COPIES]
     kept += [one for one in measured if one.point.kind is Kind.COPIES][:_POINTS]
-    write_measured(fit / "transfers.parquet", kept)
+    with (fit / "transfers.parquet").open("wb") as file:
+        write_measured(kept, file)
     parameters = folder / "link.json"
     parameters.write_text(dumps(fitted()))
     one = case(timed(Method.EXPLICIT, 1, 10.0, 0.1), checks=[check(), check(None)])
     two = case(timed(Method.STREAMS, 4, 9.0), timed(Method.HYBRID, 4, 8.0))
     validated = save(validation(one, two, parameters=fitted()), folder / "validation")
     work = ("--h2d", "700MB", "--d2h", "350MB", "--kernel", "12ms", "--streams", "1..8")
-    predict = ("model", "predict", *work, "--machine")
+    predict = ("model", "predict", *work, "--parameters")
     return [
         Original(
             "fit",

@@ -27,7 +27,7 @@ sys.path.insert(0, ".")
 from lanescope.watch.session import Watch, watch
 from lanescope.watch.sources import trace
 from lanescope.watch.store import read_watch
-from lanescope.watch.told import tell
+from lanescope.watch.evaluation import tell
 from lanescope.watch.waiting import Launched
 from tests.watch.test_session import MACHINE
 

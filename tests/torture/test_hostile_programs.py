@@ -21,7 +21,7 @@ _WATCH = "import sys; from lanescope.cli import main; main()"
 _LAUNCH = """
 import sys
 from lanescope.watch.launcher import launch
-from lanescope.watch.program_environment import program_environment
+from lanescope.watch.launcher import program_environment
 sys.exit(launch(sys.argv[1:], program_environment()).exit_code)
 """
 Outcome = tuple[int, bytes, bytes]

@@ -18,9 +18,9 @@ import pytest
 
 from lanescope.cli.compress_task import FILE as COMPRESS
 from lanescope.report.compress_reading import read_compress
-from lanescope.report.page import page_html
 from lanescope.run.folder import MANIFEST
 from lanescope.run.store import read_run
+from lanescope.studies.run_document import page_html
 from lanescope.watch.store import is_watch, read_watch
 from tests.patience import PATIENCE_S
 
@@ -72,8 +72,10 @@ VERBS = {
     "report-json": Verb("report {results}/h200-x2/check --json", 1.0),
     "watch": Verb("watch --out {out} -- sleep 0.6", 1.8, tells=True),
     "watch-all": Verb("watch --all --seconds 0.5 --out {out}", 1.8, tells=True),
-    "advise": Verb("advise --machine k20 --out {out} -- sleep 0.5", 1.8, codes=(0, 2), tells=True),
-    "predict": Verb("model predict --h2d 100MB --d2h 100MB --kernel 5ms --machine k20", 1.2),
+    "advise": Verb(
+        "advise --parameters k20 --out {out} -- sleep 0.5", 1.8, codes=(0, 2), tells=True
+    ),
+    "predict": Verb("model predict --h2d 100MB --d2h 100MB --kernel 5ms --parameters k20", 1.2),
     "validate": Verb("model validate {results}/h200-x1/model/validate", 1.5),
     "examples": Verb("grid state --cpu --size 512x512x42", 2.0, "lanescope.examples"),
 }

@@ -41,7 +41,7 @@ BASES = {
     "bench sweep": ("--machine", "h200-x2"),
     "bench params": ("default",),
     "topo": ("--machine", "h200-x2"),
-    "model predict": ("--h2d", "1MB", "--kernel", "1ms", "--machine", "k20"),
+    "model predict": ("--h2d", "1MB", "--kernel", "1ms", "--parameters", "k20"),
     "reproduce": ("pcie-thesis",),
     "watch": ("--", "true"),
     **{
@@ -335,7 +335,7 @@ HARMLESS = {
     "bench nurma": ("--machine", "h200-x2", "--list"),
     "bench contention": ("--machine", "h200-x2", "--list"),
     "bench peer": ("--machine", "h200-x2", "--max", "1KB"),
-    "model predict": ("--h2d", "1MB", "--kernel", "1ms", "--machine", "k20"),
+    "model predict": ("--h2d", "1MB", "--kernel", "1ms", "--parameters", "k20"),
     "report": (),
 }
 

@@ -8,9 +8,8 @@ import json
 import numpy as np
 import pytest
 
-from lanescope.watch.bursts import bursts
 from lanescope.watch.counter_spool import read_counters
-from lanescope.watch.summarise import summarise
+from lanescope.watch.summarise import bursts, summarise
 from lanescope.watch.timeline import Counters, Timeline
 from tests.watch.captures import H200
 

@@ -11,9 +11,9 @@ from lanescope.run.folder import State
 from lanescope.watch.chapters.counted import counted_steps, payload_of, windows
 from lanescope.watch.chapters.evaluate import evaluate
 from lanescope.watch.chapters.plan import Way
+from lanescope.watch.chapters.results import told_json
 from lanescope.watch.chapters.steps import Step, moving
 from lanescope.watch.chapters.store import is_reproduction, read_reproduction
-from lanescope.watch.chapters.told_json import told_json
 from lanescope.watch.store import is_watch, read_watch
 from tests.watch.reproductions import CAPTURES, MACHINE, coarser, reproduction, steps_of
 

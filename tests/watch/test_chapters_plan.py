@@ -6,7 +6,7 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.watch.chapters.plan import NAMES, SIZES, Way, programs_for, turns
-from lanescope.watch.chapters.quantity import quantity
+from lanescope.watch.chapters.results import quantity
 from lanescope.watch.chapters.steps import Step, moving, parse_steps, steps_json, work_seconds
 
 

@@ -6,9 +6,15 @@ import pytest
 
 from lanescope.run.folder import State
 from lanescope.watch.chapters.plan import Way, programs_for
-from lanescope.watch.chapters.quantity import Quantity
+from lanescope.watch.chapters.results import (
+    NoticedTold,
+    ProgramTold,
+    Quantity,
+    SourceTold,
+    StepTold,
+    Told,
+)
 from lanescope.watch.chapters.store import Asked, Reproduction
-from lanescope.watch.chapters.told import NoticedTold, ProgramTold, SourceTold, StepTold, Told
 from lanescope.watch.chapters.words import program_sentences
 from lanescope.watch.limits import LinkLimit
 from tests.watch.reproductions import MACHINE

@@ -17,7 +17,7 @@ from lanescope.watch.counter_spool import (
     read_counters,
     sidecar_of,
 )
-from lanescope.watch.halves import merge_directions
+from lanescope.watch.spool_header import merge_directions
 from lanescope.watch.timeline import Counters
 
 UNKNOWN = 0xFFFFFFFF

@@ -16,8 +16,8 @@ import importlib, os, signal, sys, time
 sys.path.insert(0, ".")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us may ignore it
 from tests.watch.test_session import Pretended
-import lanescope.watch.ladder
-lanescope.watch.ladder.sources_for = lambda machine, asked, folder: [Pretended(folder)]
+import lanescope.watch.source_choice
+lanescope.watch.source_choice.sources_for = lambda machine, asked, folder: [Pretended(folder)]
 number, module, name, again = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4] == "again"
 place = importlib.import_module(module)
 if module == "tests.watch.test_session":
@@ -43,8 +43,8 @@ SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 SOURCE = "tests.watch.test_session"
 EARLY = [
     ("lanescope.machine", "discover"),
-    ("lanescope.watch.store", "lock_folder"),
-    ("lanescope.watch.store", "write_atomically"),
+    ("lanescope.run.folder", "lock_folder"),
+    ("lanescope.run.folder", "replace_when_written"),
     (SOURCE, "prepare"),
     (SOURCE, "start"),
     ("lanescope.watch.session", "_environment"),
@@ -55,9 +55,9 @@ LATE = [
     ("lanescope.watch.store", "write_columns"),
     ("lanescope.watch.store", "sync_folder"),
     ("lanescope.watch.store", "read_columns"),
-    ("lanescope.watch.told", "summarise"),
-    ("lanescope.watch.told", "find"),
-    ("lanescope.report.page_watch", "watch_page_html"),
+    ("lanescope.watch.evaluation", "summarise"),
+    ("lanescope.watch.evaluation", "find"),
+    ("lanescope.report.watch_document", "watch_page_html"),
 ]
 
 

@@ -12,12 +12,20 @@ from pathlib import Path
 import pytest
 
 from lanescope.machine import Machine
-from lanescope.report.summary_json import summary_json
+from lanescope.report.watch_json import summary_json
 from lanescope.watch import link_error_log
-from lanescope.watch.link_error_log import LINK_ERRORS, LinkErrorLog, read_link_errors, read_now
-from lanescope.watch.link_errors import COUNTS, LinkErrors, error_notes, risen
+from lanescope.watch.evaluation import tell
+from lanescope.watch.link_error_log import (
+    COUNTS,
+    LINK_ERRORS,
+    LinkErrorLog,
+    LinkErrors,
+    error_notes,
+    read_link_errors,
+    read_now,
+    risen,
+)
 from lanescope.watch.run import WatchManifest, WatchRun
-from lanescope.watch.told import tell
 from tests.watch.timelines import timeline
 
 _ROOT = Path(__file__).parents[2]
@@ -158,7 +166,7 @@ from pathlib import Path
 from functools import partial
 from lanescope.machine import Machine, NumaNode
 from lanescope.watch import session
-from lanescope.watch.link_errors import LinkErrors
+from lanescope.watch.link_error_log import LinkErrors
 from lanescope.watch.session import Watch, watch
 from lanescope.watch.waiting import Launched
 told = lambda machine: (LinkErrors(0, pcie_replays=4),)

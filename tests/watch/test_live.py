@@ -9,9 +9,8 @@ import pytest
 from lanescope.errors import InputError
 from lanescope.report.live_text import live_text, sparkline
 from lanescope.watch.counter_spool import RECORD, RX, TX, counter_header, read_counters
-from lanescope.watch.halves import merge_directions
-from lanescope.watch.live import HISTORY_SECONDS, LiveLink
-from lanescope.watch.live_watch import LiveWatch
+from lanescope.watch.live import HISTORY_SECONDS, LiveLink, LiveWatch
+from lanescope.watch.spool_header import merge_directions
 from lanescope.watch.spool_tail import HalvesTail, SpoolTail
 from lanescope.watch.timeline import Counters
 from lanescope.watch.wire import WireModel

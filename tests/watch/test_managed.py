@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from lanescope.machine import machine_named
-from lanescope.report.summary_html import summary_html
-from lanescope.report.summary_json import summary_json
-from lanescope.report.summary_text import summary_text
+from lanescope.report.watch_json import summary_json
 from lanescope.watch.probe import Probe
 from lanescope.watch.side_tables import Managed, ManagedKind
 from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Operations, What
+from tests.report.watch_factory import summary_text
 from tests.watch.timelines import MS, copies, even_counters, timeline
 
 MIB = 1 << 20
@@ -44,17 +43,17 @@ def test_migrations_have_rows_by_gpu_and_direction() -> None:
     assert (up.direction, up.mean_bytes, up.faults) == ("d2h", 4096, None)
     told = summarise(dataclasses.replace(seen, managed=faults(12, 3)))
     assert [way.faults for way in told.managed] == [12, 3]
-    shown = summary_text(told).plain
-    assert "Managed memory\nmigrated" in shown
+    shown = summary_text(told)
+    assert "Managed memory" in shown
     assert "12 of the GPU" in shown
-    assert "3 of CPUs" in summary_html(told)
+    assert "3 of CPUs" in shown
     assert summary_json(told)["managed"][0]["mean_bytes"] == MIB
 
 
 def test_without_managed_memory_nothing_is_said_of_it() -> None:
     told = summarise(timeline(copies(1, 8)))
     assert told.managed == ()
-    assert "Managed" not in summary_text(told).plain
+    assert "Managed" not in summary_text(told)
 
 
 def test_migrations_explain_what_was_counted() -> None:
@@ -120,7 +119,7 @@ def test_the_parts_that_counters_come_in_do_not_matter(monkeypatch: pytest.Monke
     )
     seen = timeline(copied, kernels, counters=(even_counters(20.0),))
     whole = summarise(seen, MACHINE).ways[0].unexplained
-    monkeypatch.setattr("lanescope.watch.payload._CHUNK", 1009)
+    monkeypatch.setattr("lanescope.watch.wire._CHUNK", 1009)
     parts = summarise(seen, MACHINE).ways[0].unexplained
     assert whole is not None
     assert parts is not None

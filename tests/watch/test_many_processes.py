@@ -32,10 +32,10 @@ WATCH = """
 import json, os, re, sys
 from pathlib import Path
 sys.path.insert(0, ".")
-from lanescope.report.page_watch import watch_page_html
+from tests.report.watch_factory import page as watch_page_html
 from lanescope.watch.session import Watch, watch
 from lanescope.watch.sources import trace
-from lanescope.watch.told import tell
+from lanescope.watch.evaluation import tell
 from lanescope.watch.waiting import Launched
 from tests.watch.test_session import MACHINE
 import pyarrow.parquet

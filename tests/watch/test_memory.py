@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from lanescope.machine import Machine
-from lanescope.watch import intervals, rectangles, sorted_rows, tally
+from lanescope.watch import attribution, intervals, rectangles, sorted_rows
 from lanescope.watch.codes import MemoryKind
 from lanescope.watch.columns import operations_in_file
 from lanescope.watch.export.perfetto import write_perfetto
-from lanescope.watch.findings.findings import find
+from lanescope.watch.findings.find_all import find
 from lanescope.watch.operations import Operations
 from lanescope.watch.run import WatchManifest, WatchRun
 from lanescope.watch.summarise import summarise
@@ -70,7 +70,7 @@ def timeline(count: int) -> Timeline:
 def main(what: str, count: int) -> None:
     # what is worked on at once, so that few operations tell what many take
     rectangles._CHUNK = sorted_rows.MOST_ROWS = intervals._CHUNK = 1 << 14
-    sorted_rows.SLICE = tally._MOST_PENDING = 1 << 12
+    sorted_rows.SLICE = attribution._MOST_PENDING = 1 << 12
     Operations.pieces.__defaults__ = (1 << 13,)
     told = timeline(count)
     if what == "summary":

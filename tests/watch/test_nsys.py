@@ -5,9 +5,9 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.watch.codes import Direction, MemoryKind, What
+from lanescope.watch.evaluation import tell
 from lanescope.watch.nsys import read_nsys
 from lanescope.watch.ranges import OpenRanges
-from lanescope.watch.told import tell
 from tests.watch.nsys_captures import EPOCH, MS, PID, TABLES, TID, US, capture, copy, thread
 
 MEMCPY, RUNTIME = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_RUNTIME"

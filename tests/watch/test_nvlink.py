@@ -10,19 +10,18 @@ import pytest
 
 from lanescope.machine import Gpu, Link, Machine, NvLink
 from lanescope.report.live_text import live_text
-from lanescope.report.summary_json import summary_json
-from lanescope.report.summary_text import summary_text
+from lanescope.report.watch_json import summary_json
 from lanescope.watch.align import align
 from lanescope.watch.assertions import evaluate, parse
-from lanescope.watch.best import best_counters
 from lanescope.watch.columns import COUNTERS, read_columns, write_columns
 from lanescope.watch.counter_spool import RECORD, counter_header, read_all_counters
 from lanescope.watch.fit import model_of
 from lanescope.watch.limits import Ceilings
-from lanescope.watch.live_watch import LiveWatch
+from lanescope.watch.live import LiveWatch
 from lanescope.watch.nvlink import fills_all, joined, nvlink_limits, nvlinked
 from lanescope.watch.summarise import summarise
-from lanescope.watch.timeline import Counters, Operations
+from lanescope.watch.timeline import Counters, Operations, best_counters
+from tests.report.watch_factory import summary_text
 from tests.watch.timelines import DEVICE, MS, S, copies, even_counters, timeline
 
 MB = 1_000_000
@@ -229,16 +228,16 @@ def test_the_live_view_has_rows_of_their_own(tmp_path, two_gpus):
 def test_text_and_json_have_nvlink_beside_pcie(two_gpus):
     counters = (even_counters(1.0), over_nvlink(0, 20.0), over_nvlink(1, 0.0, 20.0))
     summary = summarise(timeline(between(1000, 20 * MB, 1, 0), counters=counters), two_gpus)
-    lines = summary_text(summary).plain.splitlines()
+    lines = summary_text(summary).splitlines()
     head = lines.index("Over NVLink, all links of a GPU together")
-    assert "10 ms: p50 p99 peak" in lines[head + 1]
-    assert "10 µs" not in lines[head + 1]  # nothing is known of so short a time
-    assert lines[head + 2].split()[:6] == ["g0", "nvlink", "rx", "18.6", "GiB", "18.6"]
+    assert "10 ms: p50 p99 peak" in lines[head + 2]
+    assert "10 µs" not in lines[head + 2]  # nothing is known of so short a time
+    assert lines[head + 4].split()[:6] == ["g0", "nvlink", "rx", "18.6", "GiB", "18.6"]
     assert any("of NVLink 0 samples" in line for line in lines)
     told = json.loads(json.dumps(summary_json(summary)))
     assert [w["direction"] for w in told["nvlinks"][:2]] == ["nvlink-rx", "nvlink-tx"]
     assert {w["direction"] for w in told["ways"]} == {"h2d", "d2h"}
     assert told["nvlinks"][0]["unattributed_bytes"] == 0.0
     idle = summarise(timeline(counters=(even_counters(1.0), over_nvlink(0))), two_gpus)
-    assert "Over NVLink, all links of a GPU together: nothing." in summary_text(idle).plain
-    assert "Over NVLink" not in summary_text(summarise(timeline(copies(3, MB)))).plain
+    assert "Over NVLink, all links of a GPU together: nothing." in summary_text(idle)
+    assert "Over NVLink" not in summary_text(summarise(timeline(copies(3, MB))))

@@ -6,9 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.watch.probe import Probe
-from lanescope.watch.probed import Sign, episodes, undisturbed, used_by_others
-from lanescope.watch.probed_notes import probe_notes
-from lanescope.watch.probed_way import probed_ways
+from lanescope.watch.probed import (
+    Sign,
+    episodes,
+    probe_notes,
+    probed_ways,
+    undisturbed,
+    used_by_others,
+)
 from tests.watch.probes import CHUNK, COPY_NS, DELAY_NS, probe_of, quiet
 
 MS = 1_000_000

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from lanescope.machine import device_order
-from lanescope.watch.program_environment import program_environment, without_ours
+from lanescope.watch.launcher import program_environment, without_ours
 from tests.watch.test_launcher import python
 
 

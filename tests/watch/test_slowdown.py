@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.report.summary_text import end_lines
+from lanescope.report.watch_blocks import end_lines
 from lanescope.watch import tracing_cost
-from lanescope.watch.slowdown import slowdown
+from lanescope.watch.evaluation import tell
 from lanescope.watch.store import read_watch
 from lanescope.watch.timeline import Operations, Process, Timeline
-from lanescope.watch.told import tell
-from lanescope.watch.tracing_cost import TracingCost, keep, kept, measure_tracing_cost
+from lanescope.watch.tracing_cost import TracingCost, keep, kept, measure_tracing_cost, slowdown
 
 COST = TracingCost(2e-6, 1e-6, 3e-6, 5e-7, 4e-7, 6e-7, "NVIDIA H200", "580.1", "2026-11-21")
 
@@ -102,7 +101,7 @@ def test_the_summary_says_it_or_how_to_know_it(tmp_path, monkeypatch):
     run = read_watch(Path("benchmarks/results/h200-x1/watch/vector-add").resolve())
     unknown = tell(run, tmp_path / "runs").summary
     assert any("lanescope doctor --cost" in note for note in unknown.notes)
-    monkeypatch.setattr("lanescope.watch.told.kept", lambda machine, runs: COST)
+    monkeypatch.setattr("lanescope.watch.evaluation.kept", lambda machine, runs: COST)
     known = tell(run, tmp_path / "runs").summary
     assert not any("lanescope doctor --cost" in note for note in known.notes)
     (line,) = [line for line in end_lines(known) if "Slowdown" in line]

@@ -7,10 +7,10 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.watch import intervals, sorted_rows, stored
-from lanescope.watch import median as medians
+from lanescope.watch.findings import finding as medians
+from lanescope.watch.findings.finding import median
 from lanescope.watch.findings.tiny import BATCH_GAP_NS, batches
 from lanescope.watch.intervals import covered_ns
-from lanescope.watch.median import median
 from lanescope.watch.operations import Operations
 from lanescope.watch.sorted_rows import SortedRows
 from lanescope.watch.stored import StoredColumn, search, search_all

@@ -1,13 +1,13 @@
 import pytest
 
 from lanescope.machine import Gpu, Machine
-from lanescope.report.summary_text import summary_text
 from lanescope.watch import spool
 from lanescope.watch.operations import Operations
 from lanescope.watch.spool import gpu_numbers, numbers_by_address, read_spools
 from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Process
 from lanescope.watch.trace_spool import Trace
+from tests.report.watch_factory import summary_text
 from tests.watch.test_trace_spool import operation, text
 
 UUIDS = ("GPU-11aa", "GPU-11bb", "GPU-2222")
@@ -90,4 +90,4 @@ def test_what_a_process_left_unfinished_is_told(tmp_path, monkeypatch):
     assert timeline.processes[0].unfinished == 3
     summary = summarise(timeline)
     assert summary.losses.unfinished == 3
-    assert "3 operations had not ended with the process" in summary_text(summary).plain
+    assert "3 operations had not ended with the process" in summary_text(summary)

@@ -12,9 +12,9 @@ import pytest
 
 from lanescope._core import native
 from lanescope.watch.counter_spool import counter_header
-from lanescope.watch.possible import no_room_note
-from lanescope.watch.spool_limits import LIMITS, write_limits
+from lanescope.watch.spool import LIMITS, write_limits
 from lanescope.watch.summarise import summarise
+from lanescope.watch.time_checks import no_room_note
 from lanescope.watch.timeline import Timeline, What
 from lanescope.watch.trace_records import CALLS, Kind, Records
 from tests.patience import PATIENCE_S
@@ -170,7 +170,7 @@ def test_many_writers_together_take_little_more_than_they_may(tmp_path):
 @pytest.mark.parametrize("asked", [None, 12345])
 def test_limits_follow_what_is_free(asked, tmp_path, monkeypatch):
     free = type("Usage", (), {"free": 8000})
-    monkeypatch.setattr("lanescope.watch.spool_limits.shutil.disk_usage", lambda _: free)
+    monkeypatch.setattr("lanescope.watch.spool.shutil.disk_usage", lambda _: free)
     with limited(tmp_path, asked):
         told = [int(word) for word in (tmp_path / LIMITS).read_text().split()]
     assert told == [asked or 2000, 4000, 1]

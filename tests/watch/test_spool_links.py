@@ -10,7 +10,7 @@ from lanescope._core import native
 from lanescope.errors import InputError
 from lanescope.watch.counter_spool import counter_header, sidecar_of
 from lanescope.watch.sources.common import write_sidecar
-from lanescope.watch.spool_limits import LIMITS, write_limits
+from lanescope.watch.spool import LIMITS, write_limits
 from lanescope.watch.spool_tail import SpoolTail
 from tests.patience import PATIENCE_S
 from tests.watch import test_trace_injection as injection

@@ -13,7 +13,6 @@ from lanescope.watch import (
     counter_spool,
     fit,
     intervals,
-    median,
     operations,
     rectangles,
     sorted_rows,
@@ -24,7 +23,8 @@ from lanescope.watch import trace_stream as stream
 from lanescope.watch.columns import read_columns, write_columns
 from lanescope.watch.counter_spool import RECORD, counter_header
 from lanescope.watch.export.tracks import counter_track, unknown_spans
-from lanescope.watch.findings.findings import find
+from lanescope.watch.findings import finding
+from lanescope.watch.findings.find_all import find
 from lanescope.watch.operations import COLUMNS, Operations
 from lanescope.watch.spool import read_spools
 from lanescope.watch.stored import StoredColumn, in_memory, search
@@ -81,7 +81,7 @@ def all_on_disk(monkeypatch):
     monkeypatch.setattr(sorted_rows, "SLICE", 16)
     monkeypatch.setattr(sorted_rows, "_APART", 4)
     monkeypatch.setattr(intervals, "_CHUNK", 30)
-    monkeypatch.setattr(median, "_MOST_SORTED", 10)
+    monkeypatch.setattr(finding, "_MOST_SORTED", 10)
     monkeypatch.setattr(stored, "_SEARCHED", 20)
     monkeypatch.setattr(stream, "_BLOCK", 1 << 14)
     monkeypatch.setattr(Operations.pieces, "__defaults__", (100,))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lanescope.machine import machine_named
-from lanescope.report.summary_json import summary_json
+from lanescope.report.watch_json import summary_json
 from lanescope.watch.limits import Ceilings
 from lanescope.watch.summarise import summarise
 from lanescope.watch.timeline import Timeline

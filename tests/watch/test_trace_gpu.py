@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from lanescope._core import native
-from lanescope.watch.called_copies import with_addresses
 from lanescope.watch.findings.resent import sent_again
 from lanescope.watch.launcher import launch
 from lanescope.watch.ranges import OpenRanges
-from lanescope.watch.side_tables import ManagedKind
+from lanescope.watch.side_tables import ManagedKind, with_addresses
 from lanescope.watch.sources.trace import TraceSource
 from lanescope.watch.timeline import Direction, MemoryKind, What
 from lanescope.watch.trace_spool import Trace, read_trace_spool

@@ -14,11 +14,11 @@ import threading
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.report.summary_json import turns_json
-from lanescope.report.summary_text import turns_text
+from lanescope.report.watch_blocks import turns_text
+from lanescope.report.watch_json import turns_json
 from lanescope.watch import turns as taking
+from lanescope.watch.run import Turns, read_turns, store_turns
 from lanescope.watch.session import Watch
-from lanescope.watch.turn_times import Turns, read_turns, store_turns
 from lanescope.watch.turns import take_turns
 from lanescope.watch.waiting import Launched
 from tests.patience import PATIENCE_S
@@ -133,9 +133,9 @@ def test_damaged_turns_do_not_read(tmp_path):
 
 
 def test_a_run_has_its_turns_and_its_page_tells_them(tmp_path):
+    from lanescope.watch.evaluation import tell
     from lanescope.watch.session import watch
     from lanescope.watch.store import read_watch
-    from lanescope.watch.told import tell
 
     run = watch(dataclasses.replace(asked(""), out=tmp_path / "run"))
     take_turns(asked(""), 1, tmp_path / "run")

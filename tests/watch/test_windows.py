@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.watch.histogram import RateHistogram
-from lanescope.watch.splitter import WindowSplitter
-from lanescope.watch.windows import WindowSums
+from lanescope.watch.windows import RateHistogram, WindowSplitter, WindowSums
 
 
 def sums_of(

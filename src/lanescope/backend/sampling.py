@@ -325,7 +325,8 @@ def _result(
         copies = tuple(replace(c, submit_seconds=session.submit_seconds()) for c in copies)
     if isinstance(session, ReadsClock):
         copies = tuple(_resolved(c, session.clock_seconds()) for c in copies)
-    return Result(experiment, source, copies, session.method, stop, links=tuple(evidence))
+    links, staged = tuple(evidence), session.staged
+    return Result(experiment, source, copies, session.method, stop, links=links, staged=staged)
 
 
 def _copy_result(

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lanescope.cli.analyses import print_result
 from lanescope.cli.ended import ProgramEnded
 from lanescope.cli.options import JsonOption, option
-from lanescope.cli.report_watch import is_capture
+from lanescope.cli.studies import note, renamed
 from lanescope.cli.watch import reporting_interruptions
 from lanescope.errors import InputError
 from lanescope.units.values import Folder, Value
 
 if TYPE_CHECKING:
-    from lanescope.model.overlap.predictor import Predictor
-    from lanescope.model.transfer.parameters import LinkParameters
     from lanescope.watch.run import WatchRun
 
 
@@ -31,13 +30,16 @@ def advise(
             "to run and watch.",
         ),
     ] = None,
-    machine: Annotated[
+    parameters: Annotated[
         str | None,
         option(
-            Value("--machine"),
+            Value("--parameters"),
             metavar="NAME|FILE|RUN",
-            help="Whose parameters predict; default: the fit that is kept for this machine.",
+            help="Whose link parameters predict; default: the fit that is kept for this machine.",
         ),
+    ] = None,
+    machine: Annotated[
+        str | None, typer.Option("--machine", parser=Value("--machine"), hidden=True)
     ] = None,
     predictor: Annotated[
         str,
@@ -63,15 +65,22 @@ def advise(
     program = _program(named)
     if not program and out is not None:
         raise InputError("--out is where a program's watch goes; name a program after --")
-    stored = None if program else _stored(named)  # a wrong name is told first
-    parameters, by = _parameters(machine), _predictor(predictor)
+    renaming = None if machine is None else renamed("--machine", "--parameters", parameters)
+    from lanescope.studies.advise import Advise, stored_watch
+
+    stored = None if program else stored_watch(named[0] if named else "latest")
+    advised = Advise(parameters=parameters or machine, predictor=predictor).advisor()
+    if renaming is not None:
+        note(renaming)
     if stored is not None:
-        _show(stored, parameters, by, json=json, error=False)
+        print_result(advised(stored), json=json)
         return
     run = _watched(tuple(program), out)
     own = 0
     try:
-        _show(run, parameters, by, json=json, error=True)
+        print_result(advised(run), json=json, error=True)
+        if not json:
+            print(f"run:  {run.folder}", file=sys.stderr)
     except InputError as error:
         print(f"lanescope: {error}", file=sys.stderr)
         own = 2
@@ -102,22 +111,12 @@ def _program(named: list[str]) -> list[str]:
     return named
 
 
-def _stored(named: list[str]) -> WatchRun:
-    """Return the watch that is named, the latest run where none is."""
-    from lanescope.run.folders import find_run
-    from lanescope.watch.nsys import read_nsys
-    from lanescope.watch.store import read_watch
-
-    name = named[0] if named else "latest"
-    return read_nsys(Path(name)) if is_capture(name) else read_watch(find_run(name))
-
-
 def _watched(program: tuple[str, ...], out: Path | None) -> WatchRun:
     """Run a program and trace its copies and kernels."""
     with reporting_interruptions():
         from lanescope.machine import discover
-        from lanescope.watch.ladder import Asked, sources_for
         from lanescope.watch.session import Watch, watch
+        from lanescope.watch.source_choice import Asked, sources_for
         from lanescope.watch.waiting import Launched
 
         waited, machine = Launched(program), discover()
@@ -126,44 +125,3 @@ def _watched(program: tuple[str, ...], out: Path | None) -> WatchRun:
         return watch(
             Watch(machine, waited, command, lambda folder: sources_for(machine, asked, folder), out)
         )
-
-
-def _parameters(name: str | None) -> LinkParameters:
-    from lanescope.model.transfer.stored import named_parameters
-
-    return named_parameters(name)
-
-
-def _predictor(name: str) -> Predictor:
-    from lanescope.model.overlap.predictors import predictor_named
-
-    return predictor_named(name)
-
-
-def _show(
-    run: WatchRun,
-    parameters: LinkParameters,
-    predictor: Predictor,
-    *,
-    json: bool,
-    error: bool,
-) -> None:
-    """Print the advice; of a program that was run to standard error."""
-    import json as encoder
-
-    from lanescope.cli.output import console
-    from lanescope.model.advice.advise import advise as advise_of
-    from lanescope.report.advice_json import advice_json
-    from lanescope.report.advice_text import advice_text
-    from lanescope.watch.told import measured_ceilings
-
-    ceilings = measured_ceilings(run.manifest.machine)
-    advice = advise_of(run, parameters, predictor, ceilings)
-    if json:
-        told = encoder.dumps(advice_json(advice), indent=2)
-        print(told, file=sys.stderr if error else sys.stdout)
-        return
-    out = console(error=error)
-    out.print(advice_text(advice), soft_wrap=True)
-    if error:
-        out.print(f"run:  {run.folder}", markup=False)

@@ -20,9 +20,6 @@ from lanescope.cli import (
     bench,
     compress,
     doctor,
-    model,
-    model_fit,
-    model_validate,
     params,
     report,
     reproduce,
@@ -39,7 +36,7 @@ from lanescope.cli.terminal_text import tolerant_streams, visible
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
 from lanescope.machine.device_order import number_by_address
-from lanescope.studies.registry import STUDIES
+from lanescope.studies.registry import ANALYSES, STUDIES
 
 app = typer.Typer(
     name="lanescope",
@@ -73,15 +70,13 @@ _PANELS = {
 bench_app.callback(help=_help(bench.bench), epilog=epilog("bench"))(bench.bench)
 app.add_typer(bench_app, name="bench", rich_help_panel=_MEASURE)
 app.add_typer(model_app, name="model", rich_help_panel=_PREDICT)
-_GROUPS = {"": app, "bench": bench_app}
+_GROUPS = {"": app, "bench": bench_app, "model": model_app}
 #: Verbs in the order of the help; those without a function are studies.
 VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
     *((_GROUPS[e.group], name, None) for name, e in STUDIES.items() if e.group is not None),
     (bench_app, "compress", compress.compress),
     (bench_app, "params", params.params),
-    (model_app, "predict", model.predict),
-    (model_app, "fit", model_fit.model_fit),
-    (model_app, "validate", model_validate.validate),
+    *((_GROUPS[e.group], name, None) for name, e in ANALYSES.items() if e.group is not None),
     (app, "topo", topo.topo),
     (app, "watch", watch.watch),
     (app, "advise", advise.advise),

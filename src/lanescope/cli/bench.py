@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,12 +38,39 @@ from lanescope.cli.options import (
     size_option,
     target_option,
 )
+from lanescope.cli.studies import carry_out
 from lanescope.errors import InputError
 from lanescope.units.values import OneOf, Value, Whole
 
 if TYPE_CHECKING:
     from lanescope.experiment.cases import CaseOptions
     from lanescope.run.run import Run
+
+
+def run_suite(
+    parameters: str,
+    budget: float | None,
+    target: float | None,
+    within: int | None,
+    **common: Any,
+) -> None:
+    """Run a suite, or list its points; ends with an exit code. `common` as of `carry_out`."""
+    from lanescope.studies.taruc import PLAN, Suite, parameter_file
+
+    plan = plan_of(target or PLAN.target, budget or PLAN.budget_seconds, within)
+    out: Path | None = common["out"]
+    if common["resume"] and not common["list_them"]:
+        _note_new(out)
+    carry_out(Suite(parameter_file(parameters)), plan, **common)
+
+
+def _note_new(folder: Path | None) -> None:
+    """Say where --resume finds no run, as it may be a slip of the pen."""
+    from lanescope.run.folder import MANIFEST
+
+    if folder is not None and not (folder / MANIFEST).is_file():
+        print(f"note: there is no run in {folder} to go on with: it is begun", file=sys.stderr)
+
 
 #: Options that take every word up to the next option, as they do in nvbandwidth.
 _MANY = ("-t", "--testcase", "-p", "--testcasePrefixes")
@@ -219,8 +248,6 @@ def bench(
             )
         return
     if params is not None:
-        from lanescope.cli.suite import run_suite
-
         given = given_options(ctx)
         # not ctx.params: some versions of typer keep texts there
         run_suite(
@@ -296,7 +323,7 @@ def _show(
 
     if form == "lanescope" or csv:
         return show_run(run, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
-    from lanescope.report.nvbandwidth_format import nvbandwidth_json, nvbandwidth_text
+    from lanescope.studies.nvbandwidth_format import nvbandwidth_json, nvbandwidth_text
 
     write_page(run, strict=strict)
     make = nvbandwidth_json if json else nvbandwidth_text

@@ -260,7 +260,7 @@ def _link(speed: float | None, machine: str | None) -> Link | None:
         return Link(f"a link of {speed:g} GB/s", speed)
     if machine is None:
         return None
-    from lanescope.model.transfer.stored import named_parameters
+    from lanescope.prediction.stored import named_parameters
     from lanescope.units.bandwidth import bandwidth_gbs
 
     found = named_parameters(machine)

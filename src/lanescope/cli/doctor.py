@@ -13,7 +13,7 @@ from lanescope.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from lanescope.machine import Machine
-    from lanescope.watch.doctor import Examined
+    from lanescope.watch.source_choice import Examined
 
 
 def doctor(
@@ -30,7 +30,7 @@ def doctor(
     import tempfile
 
     from lanescope.machine import discover
-    from lanescope.watch.doctor import examine
+    from lanescope.watch.source_choice import examine
 
     machine = discover()
     with tempfile.TemporaryDirectory() as folder:
@@ -48,7 +48,7 @@ def doctor(
 
 
 def _print(machine: Machine, found: Sequence[Examined]) -> None:
-    from lanescope.watch.doctor import nvlink_text
+    from lanescope.watch.source_choice import nvlink_text
 
     width = max((len(one.name) for one in found), default=0)
     for one in found:

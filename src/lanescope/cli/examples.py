@@ -32,7 +32,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "bench compress": ("lanescope bench compress weights.safetensors field.npy",),
     "bench params": ("lanescope bench params default --out suite.toml",),
     "model predict": (
-        "lanescope model predict --h2d 700MB --d2h 350MB --kernel 12ms --machine k20",
+        "lanescope model predict --h2d 700MB --d2h 350MB --kernel 12ms --parameters k20",
     ),
     "model fit": ("lanescope model fit --out fit",),
     "model validate": ("lanescope model validate --grid 512x512x40",),

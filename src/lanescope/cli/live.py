@@ -15,7 +15,7 @@ from lanescope.errors import InputError
 
 if TYPE_CHECKING:
     from lanescope.machine import Machine
-    from lanescope.watch.live_watch import LiveWatch
+    from lanescope.watch.live import LiveWatch
 
 _PERIOD_SECONDS = 0.1
 _NO_DRAWING = ("", "dumb", "unknown")
@@ -52,8 +52,8 @@ def live_view(folder: Path, machine: Machine) -> Iterator[None]:
 
     Whatever becomes of the terminal, the block goes on.
     """
-    from lanescope.watch.live_watch import LiveWatch
-    from lanescope.watch.told import measured_ceilings
+    from lanescope.watch.evaluation import measured_ceilings
+    from lanescope.watch.live import LiveWatch
 
     watch = LiveWatch(folder, machine, measured_ceilings(machine))
     ended = threading.Event()

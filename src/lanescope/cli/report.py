@@ -76,7 +76,7 @@ def report(
     """Write a stored run as one self-contained HTML page, or print it as JSON or CSV."""
     if out is not None and export != "csv":
         File("--out", TRACES if export else PAGES)(str(out))
-    if _report_reproduction(run, out, others=json or csv or static or bool(export or plots)):
+    if _report_reproduction(run, out, others=json or csv or bool(export or plots), static=static):
         return
     watch = _watch(run, out, page=not (json or csv or plots or export))
     if watch is None:
@@ -86,11 +86,11 @@ def report(
     elif export is not None and out is not None:
         export_watch(watch[0], export, out)
     else:
-        others = csv or static or plots is not None
-        report_watch(watch[0], watch[1], json=json, others=others)
+        others = csv or plots is not None
+        report_watch(watch[0], watch[1], json=json, static=static, others=others)
 
 
-def _report_reproduction(name: str, out: Path | None, *, others: bool) -> bool:
+def _report_reproduction(name: str, out: Path | None, *, others: bool, static: bool) -> bool:
     """Write the page of a reproduction; False where the run is none."""
     from lanescope.cli.reproduce import write_page
     from lanescope.run.folders import find_run
@@ -106,7 +106,7 @@ def _report_reproduction(name: str, out: Path | None, *, others: bool) -> bool:
         )
     page = out or result_path(folder, PAGE)
     numbers = page == folder / PAGE and not (folder / CHAPTERS).exists()  # it was killed
-    print(write_page(folder, page, numbers=numbers)[1])
+    print(write_page(folder, page, numbers=numbers, static=static)[1])
     return True
 
 
@@ -154,7 +154,7 @@ def _report_run(
     if json or csv:
         print_run(stored, json=json, csv=csv)
         return
-    from lanescope.report.page import page_html
+    from lanescope.studies.run_document import page_html
 
     assert stored.folder is not None, "it was just read from there"
     path = out or result_path(stored.folder, PAGE)
@@ -164,7 +164,7 @@ def _report_run(
 
 def _write_plots(run: Run, folder: Path) -> None:
     from lanescope.report.chart_files import write_charts
-    from lanescope.report.page import run_plots
+    from lanescope.studies.run_document import run_plots
 
     paths = write_charts(run_plots(run), folder)
     if not paths:

@@ -27,7 +27,9 @@ def is_capture(name: str) -> bool:
     return path.is_file() and (path.suffix in _REPORTS or is_database(path))
 
 
-def report_watch(run: WatchRun, page: Path | None, *, json: bool, others: bool) -> None:
+def report_watch(
+    run: WatchRun, page: Path | None, *, json: bool, static: bool, others: bool
+) -> None:
     """Write a watch's page, or print its summary as JSON.
 
     Raises
@@ -38,10 +40,9 @@ def report_watch(run: WatchRun, page: Path | None, *, json: bool, others: bool) 
     import json as encoder
 
     from lanescope.codec.atomic import write_text
-    from lanescope.report.page_watch import watch_page_html
-    from lanescope.report.summary_html import summary_html
-    from lanescope.report.summary_json import summary_json
-    from lanescope.watch.told import tell
+    from lanescope.report.watch_document import watch_page_html
+    from lanescope.report.watch_json import summary_json
+    from lanescope.watch.evaluation import tell
 
     if others:
         raise InputError(
@@ -52,7 +53,7 @@ def report_watch(run: WatchRun, page: Path | None, *, json: bool, others: bool) 
         print(encoder.dumps(summary_json(told.summary, told.findings), indent=2))
         return
     assert page is not None, "without --json there is a page"
-    write_text(page, watch_page_html(run, summary_html(told.summary, told.findings)))
+    write_text(page, watch_page_html(run, told, static=static))
     print(page)
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from lanescope.machine import Machine
     from lanescope.watch.chapters.carry_out import Progress
     from lanescope.watch.chapters.plan import Program, Turn
+    from lanescope.watch.chapters.results import Told
     from lanescope.watch.chapters.store import ReproductionFolder
-    from lanescope.watch.chapters.told import Told
 
 STUDIES = ("pcie-thesis",)
 
@@ -100,7 +100,7 @@ def reproduce(
 
 
 def write_page(
-    folder: Path, page: Path | None = None, *, numbers: bool = False
+    folder: Path, page: Path | None = None, *, numbers: bool = False, static: bool = False
 ) -> tuple[Told, Path]:
     """Write the page of a stored reproduction.
 
@@ -110,6 +110,8 @@ def write_page(
         Where the page goes; None is into the folder.
     numbers
         Whether to write its numbers into the folder, too.
+    static
+        Whether the page has no script, so that it can be mailed.
 
     Raises
     ------
@@ -119,17 +121,17 @@ def write_page(
     import json
 
     from lanescope.codec.atomic import write_text
-    from lanescope.report.page_chapters import chapters_page_html
+    from lanescope.report.chapters_document import chapters_page_html
     from lanescope.run.store import PAGE
     from lanescope.watch.chapters.evaluate import evaluate
+    from lanescope.watch.chapters.results import told_json
     from lanescope.watch.chapters.store import CHAPTERS, read_reproduction
-    from lanescope.watch.chapters.told_json import told_json
 
     told = evaluate(read_reproduction(folder))
     if numbers:
         write_text(folder / CHAPTERS, json.dumps(told_json(told), indent=1) + "\n")
     page = page or folder / PAGE
-    write_text(page, chapters_page_html(told))
+    write_text(page, chapters_page_html(told, static=static))
     return told, page
 
 
@@ -169,10 +171,11 @@ def _folder(
 
 def _print(told: Told, page: Path) -> None:
     from lanescope.cli.output import console
-    from lanescope.report.chapters_text import chapters_table
+    from lanescope.report.blocks_text import renderables
+    from lanescope.report.chapters_document import overview
 
-    if told.programs:
-        console().print(chapters_table(told))
+    for part in renderables(overview(told)):
+        console().print(part)
     for note in told.reproduction.asked.notes:
         print(note, file=sys.stderr)
     print(f"page: {page}\nrun:  {told.reproduction.folder}", file=sys.stderr)

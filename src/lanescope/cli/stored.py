@@ -78,17 +78,30 @@ def show(
     from lanescope.cli.output import console, exit_code, print_run
     from lanescope.run.folders import find_run
     from lanescope.run.store import read_run
+    from lanescope.watch.chapters.store import CHAPTERS, is_reproduction, read_reproduction
     from lanescope.watch.store import is_watch, read_watch
 
     folder = find_run(run)
     if is_watch(folder):
-        from lanescope.report.summary_text import summary_text
-        from lanescope.watch.told import tell
+        from lanescope.report.blocks_text import renderables
+        from lanescope.report.watch_document import watch_terminal
+        from lanescope.watch.evaluation import tell
 
         if json or csv:
             raise InputError(f"'lanescope report {run}' has the exports of a watch")
-        told = tell(read_watch(folder))
-        console().print(summary_text(told.summary, told.findings))
+        watched = read_watch(folder)
+        for part in renderables(watch_terminal(watched, tell(watched))):
+            console().print(part)
+        return
+    if is_reproduction(folder):
+        from lanescope.report.blocks_text import renderables
+        from lanescope.report.chapters_document import overview
+        from lanescope.watch.chapters.evaluate import evaluate
+
+        if json or csv:
+            raise InputError(f"{folder / CHAPTERS} holds the numbers of a reproduction as JSON")
+        for part in renderables(overview(evaluate(read_reproduction(folder)))):
+            console().print(part)
         return
     stored = read_run(folder)
     print_run(stored, json=json, csv=csv, strict=strict)

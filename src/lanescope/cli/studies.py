@@ -8,7 +8,7 @@ import functools
 import inspect
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,7 +42,9 @@ from lanescope.cli.options import (
     samples_option,
     target_option,
 )
-from lanescope.studies.registry import STUDIES, study_named
+from lanescope.errors import InputError
+from lanescope.studies.registry import ANALYSES, STUDIES, analysis_named, study_named
+from lanescope.units.values import Value
 
 if TYPE_CHECKING:
     from lanescope.backend.sampling import Plan
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from lanescope.studies.study import Argument, Option, Study
 
 
+_ENTRIES = STUDIES | ANALYSES
 _NOT_STORED = Excludes("--no-store", ("--out", "--no-page"), "stores nothing, and so has no page")
 
 
@@ -59,11 +62,12 @@ class StudyCommand(TyperCommand):
 
     @functools.cached_property
     def _made(self) -> Any:
-        study = study_named(str(self.name))
+        verb = str(self.name)
+        study = study_named(verb) or analysis_named(verb)
         assert study is not None, "registered by the table of studies"
         alone = typer.Typer(add_completion=False)
-        command = command_of(study)
-        group = STUDIES[study.verb].group
+        command = command_named(verb)
+        group = _ENTRIES[verb].group
         examples = epilog(f"{group} {self.name}".strip())
         alone.command(self.name, cls=Combined, help=_help(study), epilog=examples)(command)
         return typer.main.get_command(alone)
@@ -87,20 +91,111 @@ def place_holder(verb: str) -> Callable[[], None]:
 
     def study() -> None: ...
 
-    study.__doc__ = STUDIES[verb].summary
+    study.__doc__ = _ENTRIES[verb].summary
     return study
+
+
+def command_named(verb: str) -> Callable[..., None]:
+    """Return a study or an analysis as a function that Typer makes a command of."""
+    if (study := study_named(verb)) is not None:
+        return command_of(study)
+    from lanescope.cli.analyses import analysis_command
+
+    analysis = analysis_named(verb)
+    assert analysis is not None, verb
+    return analysis_command(analysis)
 
 
 ListOption = Annotated[bool, typer.Option("--list", help="List the cases and end.")]
 
 
 @dataclass(frozen=True, slots=True)
-class _Parameter:
+class Parameter:
     """A parameter of a command: what Typer wants to know of it."""
 
     name: str
     hint: Any
     default: Any = None
+
+
+def with_parameters(command: Callable[..., None], parameters: Sequence[Parameter]) -> None:
+    """Give a function the parameters that Typer reads from it."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    made = [inspect.Parameter(p.name, keyword, default=p.default, annotation=p.hint)
+            for p in parameters]  # fmt: skip
+    command.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.hint for p in parameters}
+
+
+def own_parameters(options: type[Any]) -> Iterator[Parameter]:
+    """Yield the fields of a dataclass as parameters, and old names of options as hidden ones."""
+    from lanescope.studies.options import Argument, options_of
+
+    for name, default, about in options_of(options):
+        needed = default is dataclasses.MISSING
+        if isinstance(about, Argument):
+            made = typer.Argument(metavar=about.metavar, help=about.help)
+            hint: Any = list[str] if needed else list[str] | None
+            yield Parameter(name, Annotated[hint, made], ... if needed else None)
+            continue
+        if isinstance(default, bool):
+            flag = typer.Option(about.value.option, help=about.help)
+            yield Parameter(name, Annotated[bool, flag], default)
+            continue
+        made = option(about.value, metavar=about.metavar, help=about.help, shown=about.default)
+        hint = list[str] if about.repeated else str
+        yield Parameter(name, Annotated[hint | None, made], None if default == () else default)
+        for old in about.old:
+            hidden = typer.Option(old, parser=Value(old), hidden=True, show_default=False)
+            yield Parameter(_old_name(old), Annotated[str | None, hidden])
+
+
+def own_values(options: type[Any], given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Take the values of a dataclass' fields from those of a command line.
+
+    Also return notes on old names, for when the command was not refused.
+
+    Raises
+    ------
+    InputError
+        If an option is given by its old and its new name.
+    """
+    from lanescope.studies.options import Argument, options_of
+
+    own, notes = {}, []
+    for name, default, about in options_of(options):
+        value = given.pop(name)
+        if isinstance(about, Argument):
+            own[name] = about.value(value or ())
+            continue
+        for old in about.old:
+            if (other := given.pop(_old_name(old))) is not None:
+                notes.append(renamed(old, about.value.option, value))
+                value = other
+        own[name] = default if value is None else value
+    return own, notes
+
+
+def _old_name(option: str) -> str:
+    return f"old_{option.strip('-')}"
+
+
+def renamed(old: str, new: str, value: Any) -> str:
+    """Return a note on an option that is there by its old name; `value` is that of the new one.
+
+    Raises
+    ------
+    InputError
+        If the new one is there, too.
+    """
+    if value is not None:
+        raise InputError(f"{old} is the old name of {new}; leave out {old}")
+    return f"{old} is now {new}; the old name goes with the next version"
+
+
+def note(words: str) -> None:
+    """Say something beside the output."""
+    print(f"note: {words}", file=sys.stderr)
 
 
 def command_of(study: type[Study]) -> Callable[..., None]:
@@ -110,16 +205,7 @@ def command_of(study: type[Study]) -> Callable[..., None]:
     def command(**given: Any) -> None:
         _run(study, given)
 
-    parameters = [_own(*each) for each in options_of(study)] + _shared(study)
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # Typer reads it
-        [
-            inspect.Parameter(
-                p.name, inspect.Parameter.KEYWORD_ONLY, default=p.default, annotation=p.hint
-            )
-            for p in parameters
-        ]
-    )
-    command.__annotations__ = {p.name: p.hint for p in parameters}
+    with_parameters(command, [*own_parameters(study), *_shared(study)])
     rules = [ONE_FORMAT, _NOT_STORED, *((PREDICTED,) if study.predicted else ())]
     if study.listable:
         names = [_name(about) for _, _, about in options_of(study)]
@@ -134,60 +220,42 @@ def _name(about: Option | Argument) -> str:
     return about.metavar.strip("[].") if isinstance(about, Argument) else about.value.option
 
 
-def _own(name: str, default: Any, about: Option | Argument) -> _Parameter:
-    from lanescope.studies.study import Argument
-
-    hint: Any
-    if isinstance(about, Argument):
-        made = typer.Argument(metavar=about.metavar, help=about.help)
-        hint, default = (
-            (list[str], ...) if default is dataclasses.MISSING else (list[str] | None, None)
-        )
-        return _Parameter(name, Annotated[hint, made], default)
-    made = option(about.value, metavar=about.metavar, help=about.help, shown=about.default)
-    hint = list[str] if about.repeated else str
-    return _Parameter(name, Annotated[hint | None, made], default)
-
-
-def _shared(study: type[Study]) -> list[_Parameter]:
+def _shared(study: type[Study]) -> list[Parameter]:
     plan = study.sampling
     of_what = f" for {study.of_what}" if study.of_what else ""
     budget = budget_option(f"Sampling time{of_what}, at most.", str(plan.budget_seconds))
     target = target_option(f"{plan.target:.1%}".replace(".0", ""))
     return [
         *(
-            (_Parameter("samples", Annotated[int | None, samples_option()]),)
+            (Parameter("samples", Annotated[int | None, samples_option()]),)
             if study.takes_samples
             else ()
         ),
-        _Parameter("budget", Annotated[float, budget], plan.budget_seconds),
-        _Parameter("target", Annotated[float, target], plan.target),
-        _Parameter("within", WithinOption),
-        *((_Parameter("machine", MachineOption),) if study.predicted else ()),
-        *((_Parameter("list_them", ListOption, False),) if study.listable else ()),
-        _Parameter("out", OutOption),
-        _Parameter("no_page", NoPageOption, False),
-        _Parameter("no_store", NoStoreOption, False),
-        _Parameter("json", JsonOption, False),
-        _Parameter("csv", CsvOption, False),
-        _Parameter("strict", StrictOption, False),
-        _Parameter("allow_busy", BusyOption, False),
+        Parameter("budget", Annotated[float, budget], plan.budget_seconds),
+        Parameter("target", Annotated[float, target], plan.target),
+        Parameter("within", WithinOption),
+        *((Parameter("machine", MachineOption),) if study.predicted else ()),
+        *((Parameter("list_them", ListOption, False),) if study.listable else ()),
+        Parameter("out", OutOption),
+        Parameter("no_page", NoPageOption, False),
+        Parameter("no_store", NoStoreOption, False),
+        Parameter("json", JsonOption, False),
+        Parameter("csv", CsvOption, False),
+        Parameter("strict", StrictOption, False),
+        Parameter("allow_busy", BusyOption, False),
     ]
 
 
-def _help(study: type[Study]) -> str:
+def _help(study: type[Any]) -> str:
     """Return a study's docstring up to its attributes, a paragraph a line."""
     about = (inspect.getdoc(study) or "").partition("\nAttributes\n")[0]
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in about.split("\n\n"))
 
 
 def _run(study: type[Study], given: dict[str, Any]) -> None:
-    from lanescope.studies.study import Argument, options_of
-
-    own = {
-        name: about.value(given.pop(name) or ()) if isinstance(about, Argument) else given.pop(name)
-        for name, _, about in options_of(study)
-    }
+    own, notes = own_values(study, given)
+    for each in notes:
+        note(each)
     samples = given.pop("samples", None)
     plan = plan_of(given.pop("target"), given.pop("budget"), given.pop("within"), samples=samples)
     carry_out(study(**own), plan, **given)

@@ -21,18 +21,16 @@ from lanescope.units.values import Duration, File, Folder, OneOf, Real, Whole
 
 if TYPE_CHECKING:
     from lanescope.watch.assertions import Assertion
-    from lanescope.watch.ladder import Asked
-    from lanescope.watch.run import SourceRecord, WatchRun
+    from lanescope.watch.evaluation import Told
+    from lanescope.watch.run import WatchRun
     from lanescope.watch.session import Watch
-    from lanescope.watch.told import Told
-
-_NO_SOURCE = "No counters work here; 'lanescope doctor' says why, and what to do."
+    from lanescope.watch.source_choice import Asked
 
 
 def _source_names() -> Sequence[str]:
-    from lanescope.watch.ladder import NAMES
+    from lanescope.watch.source_choice import SOURCES
 
-    return NAMES
+    return tuple(SOURCES)
 
 
 @combines(
@@ -171,11 +169,11 @@ def watch(
         from lanescope.cli.live import check_terminal, live_view
         from lanescope.machine import discover
         from lanescope.watch.assertions import parse
+        from lanescope.watch.evaluation import tell
         from lanescope.watch.interrupting import Interrupted
-        from lanescope.watch.ladder import Asked, require_usable, sources_for
         from lanescope.watch.session import NotStoredError, Watch, summary_interrupted
         from lanescope.watch.session import watch as run_watch
-        from lanescope.watch.told import tell
+        from lanescope.watch.source_choice import Asked, require_usable, sources_for
         from lanescope.watch.waiting import waited_for
 
         conditions = [parse(text) for text in assertions or ()]
@@ -241,7 +239,7 @@ def _require_effect(names: Sequence[str] | None, asked: Asked) -> None:
     InputError
         If there is one.
     """
-    from lanescope.watch.ladder import Asked
+    from lanescope.watch.source_choice import Asked
 
     default = Asked()
     of_trace = ("kernels", "managed", "addresses", "hashes")
@@ -291,7 +289,7 @@ def _in_turns(what: Watch, count: int, run: WatchRun) -> WatchRun:
     """Return the run with what watching costs its program; what stands in the way is told."""
     import dataclasses
 
-    from lanescope.watch.turn_times import read_turns
+    from lanescope.watch.run import read_turns
     from lanescope.watch.turns import take_turns
 
     assert run.folder is not None, "a watch is always stored"
@@ -317,42 +315,25 @@ def _show(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> None:
     """Write the page and the JSON, and the summary to standard error."""
     from lanescope.cli.output import console
     from lanescope.codec.atomic import write_text
-    from lanescope.report.summary_json import summary_json
-    from lanescope.report.summary_text import summary_text
+    from lanescope.report.blocks_text import renderables
+    from lanescope.report.watch_document import watch_page_html, watch_terminal
+    from lanescope.report.watch_json import summary_json
+    from lanescope.run.store import PAGE
 
+    assert run.folder is not None, "a watch is always stored"
     if json is not None:
         import json as encoder
 
         content = summary_json(told.summary, told.findings)
         write_text(json, encoder.dumps(content, indent=2) + "\n")
-    page = _write_page(run, told)
+    page = run.folder / PAGE
+    write_text(page, watch_page_html(run, told))
     if quiet:
         return
     out = console(error=True, soft_wrap=True)
-    out.print(summary_text(told.summary, told.findings))
-    sources = run.manifest.sources
-    lines = [_source_line(source) for source in sources] if sources else [_NO_SOURCE]
-    for line in (*run.manifest.notes, *lines):
-        out.print(line, markup=False)
-    out.print(f"page: {page}\nrun:  {run.folder}", markup=False)
-
-
-def _write_page(run: WatchRun, told: Told) -> Path:
-    from lanescope.codec.atomic import write_text
-    from lanescope.report.page_watch import watch_page_html
-    from lanescope.report.summary_html import summary_html
-    from lanescope.run.store import PAGE
-
-    assert run.folder is not None, "a watch is always stored"
-    page = run.folder / PAGE
-    write_text(page, watch_page_html(run, summary_html(told.summary, told.findings)))
-    return page
-
-
-def _source_line(record: SourceRecord) -> str:
-    state = "watched" if record.used else "did not watch"
-    why = " ".join(filter(None, (record.reason, record.remedy)))
-    return f"{record.name}: {state}" + (f". {why}" if why else "")
+    for part in renderables(watch_terminal(run, told)):
+        out.print(part)
+    out.print(f"page: {page}\nrun:  {run.folder}")
 
 
 def _hold(conditions: Sequence[Assertion], told: Told) -> bool:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from lanescope.codec.fields import decode
 from lanescope.codec.files import fields_of, parse_json
 from lanescope.codec.opening import open_file
+from lanescope.codec.parquet_footer import column_values
 from lanescope.errors import InputError
 
 if TYPE_CHECKING:
@@ -110,27 +111,25 @@ def read_columns(
     with open_table(path, inner) as file:
         require_columns(file.schema_arrow, path, wanted, optional)
         names = [name for name in wanted if name in file.schema_arrow.names]
-        require_short(path, file)
+        require_short(path, file.metadata.num_rows * len(names))
         with table_errors(path):
             table = file.read(columns=names)
         return {name: values_of(table.column(name), path, name) for name in names}
 
 
-def require_short(path: Path, file: pq.ParquetFile, most: int = _MOST_VALUES) -> None:
+def require_short(path: Path, values: int, most: int = _MOST_VALUES) -> None:
     """Refuse a table of more values, those in lists included; raises `InputError`."""
-    told = file.metadata
-    groups = (told.row_group(group) for group in range(told.num_row_groups))
-    places = range(told.num_columns)
-    values = sum(one.column(place).num_values for one in groups for place in places)
-    if max(values, told.num_rows) > most:
+    if values > most:
         raise InputError(f"{path} has {values} values, more than any run has; name another run")
 
 
 def read_rows(path: Path, inner: int = 1) -> list[dict[str, Any]]:
     """Return the rows of a table as plain values; raises `InputError` as `open_table` does."""
+    with table_errors(path), open_file(path, inner) as footer:
+        values = sum(column_values(footer))
     with open_table(path, inner) as file, table_errors(path):
         names = file.schema_arrow.names
-        require_short(path, file, _MOST_ROW_VALUES)
+        require_short(path, max(values, file.metadata.num_rows), _MOST_ROW_VALUES)
         if twice := [name for name in names if names.count(name) > 1]:
             raise InputError(f"{path} has two columns {twice[0]!r}; name another run")
         rows: list[dict[str, Any]] = file.read().to_pylist()

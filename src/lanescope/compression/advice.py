@@ -20,8 +20,8 @@ from lanescope.compression.costs import (
     raw_seconds,
 )
 from lanescope.compression.results import ArrayResult, Kernels, Measured
-from lanescope.model.transfer.estimate import Estimate
 from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)

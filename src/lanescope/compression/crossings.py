@@ -11,7 +11,7 @@ from lanescope.compression.costs import MARGIN
 from lanescope.compression.device import Choice
 from lanescope.compression.speeds import speed
 from lanescope.compression.stream import Codec
-from lanescope.model.transfer.estimate import Estimate
+from lanescope.units.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lanescope.compression.costs import LinkCost
-from lanescope.model.transfer.parameters import LinkParameters, Way
+from lanescope.prediction.parameters import LinkParameters, Way
 from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
 
 #: The newest time counts so much, all before it the rest.
@@ -44,7 +44,7 @@ class HostLinks:
 def links_of_this_machine() -> LinkModel | None:
     """Return its stored link parameters, or None where it has none."""
     from lanescope.errors import LanescopeError
-    from lanescope.model.transfer.stored import named_parameters
+    from lanescope.prediction.stored import named_parameters
 
     try:
         return HostLinks(named_parameters())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lanescope.compression.crossings import Crossing
 from lanescope.compression.device import Choice
 from lanescope.compression.speeds import speed
-from lanescope.model.transfer.estimate import Estimate
+from lanescope.units.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from lanescope.measurement.statistics import median_interval
-from lanescope.model.transfer.estimate import Estimate
 from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.estimate import Estimate
 
 
 def speed(size: int, seconds: Sequence[float]) -> Estimate:

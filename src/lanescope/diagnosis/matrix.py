@@ -14,10 +14,6 @@ from lanescope.measurement.result import CopyResult, Result, Source
 from lanescope.measurement.verdict import JUDGED_BYTES
 from lanescope.units.bandwidth import bandwidth_gbs
 
-#: What `lanescope.backend.sessions` writes into the method of such a copy.
-_STAGED = "staged through host memory"
-
-
 Run = tuple[Seen, ...]
 
 
@@ -96,9 +92,9 @@ def matrix_of(machine: Machine, results: Sequence[Result]) -> Matrix:
 
 
 def _run(machine: Machine, result: Result) -> Run:
-    staged, bounds = _STAGED in result.method, limits(machine, result.experiment)
+    bounds = limits(machine, result.experiment)
     return tuple(
-        Seen(result.experiment, c.copy, _gbs(c), limit, staged, result.links)
+        Seen(result.experiment, c.copy, _gbs(c), limit, result.staged, result.links)
         for c, limit in zip(result.copies, bounds, strict=True)
     )
 

@@ -6,13 +6,14 @@ numbers until they are drawn: a column says what they are, and so how they are w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from lanescope.document.chart import AnyChart, Bars, Chart, HeatMap
 from lanescope.document.finding import Finding
+from lanescope.units.estimate import Estimate
 
 
 class Style(StrEnum):
@@ -43,7 +44,12 @@ class Kind(StrEnum):
     GBS = "GB/s"
     SECONDS = "seconds"  # with the unit that suits each
     BYTES = "bytes"
+    SUM = "sum"  # of bytes, always in binary units, so that sums can be compared
     SHARE = "share"  # of 1, written in percent
+    FINE_SHARE = "fine share"  # the same with two decimals
+    ERROR = "error"  # the same with its sign
+    FACTOR = "factor"  # a number with two decimals
+    FIGURES = "figures"  # text, but right-aligned and in one line as numbers are
     HALF_WIDTH = "half-width"  # a share, written with ±
     BAR = "bar"  # a share of 1, drawn
 
@@ -121,7 +127,7 @@ class Cell:
     badge: Badge | None = None
 
 
-Value: TypeAlias = "str | int | float | Span | Badge | Judgement | Code | Link | None"
+Value: TypeAlias = "str | int | float | Span | Estimate | Badge | Judgement | Code | Link | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +281,25 @@ class Download:
     about: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """What happened when, as a page draws it; a terminal has none.
+
+    Attributes
+    ----------
+    data
+        Plain values, which say by numbers where their columns are.
+    columns
+        The columns, packed: see `lanescope.report.timeline_html`.
+    notes
+        What it does not show as it was recorded; sentences.
+    """
+
+    data: Mapping[str, Any]
+    columns: str
+    notes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """Blocks under a heading; `key` is unique in a document."""
@@ -294,6 +319,7 @@ Block: TypeAlias = (
     | Findings
     | Drawing
     | Download
+    | Timeline
     | Details
     | Part
     | Section

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lanescope.units.estimate import Estimate
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -29,6 +31,13 @@ class Finding:
         it is how this machine is built, and to be counted on.
     effect
         How large the difference is, as a share: of findings of one kind the largest comes first.
+    gain_seconds
+        Predicted: by how much what was watched would shrink, with its interval; None where nothing
+        predicts it.
+    basis
+        How the gain was predicted, or why it was not.
+    conditions
+        What must hold for the remedy to be right, and to gain this.
     """
 
     kind: str
@@ -39,3 +48,6 @@ class Finding:
     parts: tuple[str, ...] = ()
     fault: bool = False
     effect: float = 0.0
+    gain_seconds: Estimate | None = None
+    basis: str = ""
+    conditions: tuple[str, ...] = ()

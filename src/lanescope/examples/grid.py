@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lanescope.grid.case import GridCase
     from lanescope.grid.equations import Array
     from lanescope.grid.profiles import OceanGrid
-    from lanescope.model.overlap.methods import Method
+    from lanescope.prediction.workload import Method
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -131,7 +131,7 @@ def _run_on_gpu(
     from lanescope.grid.profiles import ocean
     from lanescope.grid.running import GridMemory, run_case
     from lanescope.machine import discover
-    from lanescope.model.overlap.methods import STREAMED, Method
+    from lanescope.prediction.workload import STREAMED, Method
     from lanescope.report.format import seconds_text, time_spread_text
 
     machine = discover()
@@ -167,13 +167,13 @@ def _compare(case: GridCase, water: OceanGrid, made: Sequence[Array]) -> None:
 
 
 def _versions() -> tuple[str, ...]:
-    from lanescope.model.overlap.methods import Method
+    from lanescope.prediction.workload import Method
 
     return tuple(method.value.lower() for method in Method)
 
 
 def _method(version: str, streams: int | None) -> Method:
-    from lanescope.model.overlap.methods import STREAMED, Method
+    from lanescope.prediction.workload import STREAMED, Method
 
     if version.lower() not in _versions():
         raise InputError(f"'{version}' is none of {', '.join(_versions())}; give one of them")

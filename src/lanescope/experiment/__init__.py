@@ -2,7 +2,7 @@
 
 from lanescope.experiment.access import Access, Caches, Pattern
 from lanescope.experiment.copy import Copy, Engine, Operation
-from lanescope.experiment.experiment import Experiment, Timing
+from lanescope.experiment.experiment import Experiment, Purpose, Timing
 from lanescope.experiment.place import Memory, Place
 from lanescope.experiment.route import Route
 from lanescope.experiment.submission import Submission
@@ -17,6 +17,7 @@ __all__ = [
     "Operation",
     "Pattern",
     "Place",
+    "Purpose",
     "Route",
     "Submission",
     "Timing",

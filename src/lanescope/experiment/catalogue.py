@@ -11,7 +11,7 @@ from dataclasses import replace
 from lanescope.calls import shown
 from lanescope.errors import InputError, MissingPartError
 from lanescope.experiment.copy import Copy, Engine, Operation
-from lanescope.experiment.experiment import Experiment, Timing
+from lanescope.experiment.experiment import Experiment, Purpose, Timing
 from lanescope.experiment.place import Memory, Place
 from lanescope.machine import Gpu, Machine, NumaNode
 
@@ -225,4 +225,5 @@ def _sweep_point(
         title=f"{copy.path}, {memory}, {clock}, {size} B",
         copies=(copy,),
         timing=timing,
+        purpose=Purpose.SWEEP,
     )

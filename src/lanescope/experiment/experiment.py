@@ -25,6 +25,26 @@ class Timing(StrEnum):
     HOST = "host"
 
 
+class Purpose(StrEnum):
+    """What an experiment is for, and so which analysis it belongs to.
+
+    ``path`` says how fast a path is, ``sweep`` is a size of a curve, ``small`` a cell of a map of
+    small copies; the others are points of TARUC's micro-benchmarks of that name, ``sockets`` those
+    of contention whose threads use the memory of another node.
+    """
+
+    PATH = "path"
+    SWEEP = "sweep"
+    SMALL = "small"
+    OVERHEAD = "overhead"
+    HOST = "host"
+    HOSTDEV = "hostdev"
+    PEER = "peer"
+    NURMA = "nurma"
+    CONTENTION = "contention"
+    SOCKETS = "sockets"
+
+
 @dataclass(frozen=True, slots=True)
 @checked
 class Experiment:
@@ -40,12 +60,15 @@ class Experiment:
         All of them are measured.
     timing
         See `Timing`.
+    purpose
+        See `Purpose`.
     """
 
     name: str
     title: str
     copies: tuple[Copy, ...]
     timing: Timing = Timing.GATE
+    purpose: Purpose = Purpose.PATH
 
     def __post_init__(self) -> None:
         if not self.copies:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from lanescope.errors import InputError
 from lanescope.experiment.copy import Copy, Engine
-from lanescope.experiment.experiment import Experiment, Timing
+from lanescope.experiment.experiment import Experiment, Purpose, Timing
 from lanescope.experiment.place import Memory, Place
 from lanescope.experiment.submission import Submission
 from lanescope.machine import Gpu, Machine
@@ -92,11 +92,6 @@ def small_experiments(
     )
 
 
-def is_small(experiment: Experiment) -> bool:
-    """Whether an experiment is a cell of a map of small copies."""
-    return experiment.name.startswith(PREFIX)
-
-
 def _cell(
     machine: Machine, gpu: Gpu, down: bool, count: int, size: int, method: Submission
 ) -> Experiment:
@@ -110,6 +105,7 @@ def _cell(
         title=f"{copy.path}, {count} x {size} B, {method}",
         copies=(copy,),
         timing=Timing.HOST,
+        purpose=Purpose.SMALL,
     )
 
 

@@ -1,8 +1,7 @@
 """How many bytes a kernel that works on mapped memory moves over the link, as its counters say.
 
 A kernel that reads an element again moves it again where no cache holds it. How often it does is
-its own affair and not the link's, as its computing time is; PM sampling counts it.
-"""
+its own affair and not the link's, as its computing time is; PM sampling counts it."""
 
 from __future__ import annotations
 
@@ -11,20 +10,77 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from lanescope.backend.task_graph import UNCOUNTED_RUNS
+from lanescope.calls import checked
 from lanescope.errors import NotMeasuredError
 from lanescope.grid.case import GridCase
-from lanescope.grid.reference import Kernel
+from lanescope.grid.equations import MASKED
+from lanescope.grid.profiles import OceanGrid
+from lanescope.grid.reference import FILTER_REACH, Kernel
 from lanescope.grid.running import GridMemory, run_case
 from lanescope.machine import Machine
-from lanescope.model.overlap.methods import Method
+from lanescope.prediction.workload import Method
 from lanescope.watch.counter_spool import read_all_counters
 from lanescope.watch.fit import default_of
 from lanescope.watch.limits import pcie_links
-from lanescope.watch.payload import payload_records
-from lanescope.watch.preparing import prepare_all
+from lanescope.watch.sources.base import prepare_all
 from lanescope.watch.sources.pm import PmSource
 from lanescope.watch.timeline import PCIE, Timeline
+from lanescope.watch.wire import payload_records
+
+#: Doubles in what a GPU reads at least from the host.
+_SECTOR = 32 // 8
+#: Points that a block of the convolution makes, as native/src/workload/grid_kernels.cu has them.
+_TILE_X, _TILE_Y = 32, 16
+#: Loads of `buoydiff` for each point below the first level: surface, above and here, twice.
+_BUOYDIFF_LOADS = 6
+
+
+@checked
+def mapped_reads(case: GridCase, grid: OceanGrid) -> float:
+    """Return bytes read over the link for each byte of input.
+
+    Below 1 where points are skipped: `state` by an equation that knows no density in rock reads
+    nothing there. `buoydiff` reads each level below the first with the one above it and the
+    surface, so that 42 levels are read 246 times in place of 84. A block of the convolution reads
+    its tile with all that the filter reaches from there.
+    """
+    if case.kernel is Kernel.STATE and case.equation in MASKED:
+        return _wet_share(grid)
+    if case.kernel is Kernel.BUOYDIFF:
+        nz = len(grid.pressure)
+        return max(_BUOYDIFF_LOADS * (nz - 1) / (case.input_arrays * nz), 1.0)
+    if case.kernel is Kernel.CONVOLUTION:
+        return _tiled_reads(grid)
+    return 1.0
+
+
+def _wet_share(grid: OceanGrid) -> float:
+    """Share of all sectors that hold a point with water."""
+    levels = np.arange(len(grid.pressure))[:, None, None]
+    wet = (levels < grid.deepest).ravel()
+    sectors = np.pad(wet, (0, -wet.size % _SECTOR)).reshape(-1, _SECTOR)
+    return float(sectors.any(axis=1).mean())
+
+
+def _tiled_reads(grid: OceanGrid) -> float:
+    """Doubles that all tiles read, in whole sectors of a row, over those of a level."""
+    _, ny, nx = grid.temperature.shape
+    # Beyond an edge the value at the edge is read once more: that is no other sector.
+    across = sum(
+        min(left + _TILE_X + FILTER_REACH - 1, nx - 1) // _SECTOR
+        - max(left - FILTER_REACH, 0) // _SECTOR
+        + 1
+        for left in range(0, nx, _TILE_X)
+    )
+    down = sum(
+        min(top + _TILE_Y + FILTER_REACH, ny) - max(top - FILTER_REACH, 0)
+        for top in range(0, ny, _TILE_Y)
+    )
+    return float(across * _SECTOR * down / (nx * ny))
+
 
 #: Idle time on both sides, so that the kernel's traffic lies inside of what is sampled.
 _MARGIN_SECONDS = 0.05

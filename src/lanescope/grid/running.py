@@ -20,10 +20,8 @@ from lanescope.grid.profiles import FloatArray, OceanGrid
 from lanescope.grid.reference import Kernel
 from lanescope.machine import Machine
 from lanescope.measurement.result import FloatArray as Seconds
-from lanescope.model.overlap.graphs import graph_for
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.tasks import TaskGraph, TaskKind
-from lanescope.model.overlap.workload import Workload
+from lanescope.prediction.graphs import TaskGraph, TaskKind, graph_for
+from lanescope.prediction.workload import Method, Workload
 
 _DOUBLE = 8
 _MOST_INPUTS, _MOST_OUTPUTS = 2, 3

@@ -238,6 +238,8 @@ class Result:
         The verdict that explains why there are no numbers; None otherwise.
     links
         What was seen of the GPUs' PCIe links under this load.
+    staged
+        Whether a copy between GPUs went through host memory.
     """
 
     experiment: Experiment
@@ -247,6 +249,7 @@ class Result:
     stop: Stop | None = None
     not_measured: Verdict | None = None
     links: tuple[LinkEvidence, ...] = ()
+    staged: bool = False
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -280,7 +283,7 @@ class Result:
         return _sum(c.limit_gbs for c in self.copies)
 
     def _repr_html_(self) -> str:
-        from lanescope.report.notebook import results_html
+        from lanescope.studies.notebook import results_html
 
         return results_html([self])
 

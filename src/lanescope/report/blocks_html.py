@@ -22,6 +22,7 @@ from lanescope.document.blocks import (
     Drawing,
     Facts,
     Findings,
+    Group,
     Judgement,
     Kind,
     Link,
@@ -31,13 +32,16 @@ from lanescope.document.blocks import (
     Style,
     Table,
     Text,
+    Timeline,
+    Value,
     Words,
 )
 from lanescope.document.chart import AnyChart
 from lanescope.document.finding import Finding
 from lanescope.report import html
-from lanescope.report.finding_blocks import finding_blocks
+from lanescope.report.finding_blocks import finding_blocks, finding_text
 from lanescope.report.html import Markup, text
+from lanescope.report.timeline_html import timeline_html
 from lanescope.report.values import cell_of, is_number, pieces, value_text
 
 #: Blocks that stand beside each other where there is room.
@@ -45,6 +49,8 @@ _SIDE_BY_SIDE = {Part: "parts", Matrix: "matrices"}
 #: More of a file that a page holds than this is compressed.
 _MOST_PLAIN_BYTES = 256 * 1024
 _MOST_EVIDENCE = 6
+#: In longer tables cells do not say the name of their column: nobody reads so many as cards.
+_MOST_NAMED_ROWS = 500
 _CLASSES = {Style.PLAIN: "", Style.QUIET: ' class="quiet"', Style.WARNING: ' class="banner"'}
 
 
@@ -83,6 +89,8 @@ def _block(block: Block, draw: DrawChart | None) -> str:
         return f'<div class="picture{" wide" if block.wide else ""}">{block.svg}</div>'
     if isinstance(block, Download):
         return _download(block)
+    if isinstance(block, Timeline):
+        return "" if draw is None else timeline_html(block)
     if isinstance(block, Facts):
         return html.definitions((term, Markup(_words(words))) for term, words in block.pairs)
     if isinstance(block, Table):
@@ -120,6 +128,8 @@ def _findings(block: Findings) -> str:
 
 
 def _brief(found: Finding) -> Markup:
+    if found.conditions:
+        return _opportunity(found)
     names = ", ".join(found.evidence[:_MOST_EVIDENCE])
     if len(found.evidence) > _MOST_EVIDENCE:
         names += f" and {len(found.evidence) - _MOST_EVIDENCE} more"
@@ -127,6 +137,21 @@ def _brief(found: Finding) -> Markup:
         f"{text(found.sentence)}<details><summary>Evidence</summary>Seen in "
         f"<code>{text(names)}</code>. To measure it again: <code>{text(found.confirm)}</code>"
         "</details>"
+    )
+
+
+def _opportunity(found: Finding) -> Markup:
+    """What a change would gain, and folded, why it is thought so and when it is right."""
+    folded = blocks_html(
+        [
+            Bullets(found.evidence),
+            Text(f"Gain: {found.basis}. What to do, and only if:"),
+            Bullets(found.conditions),
+            Text(("To confirm: ", Code(found.confirm))),
+        ]
+    )
+    return Markup(
+        f"{text(finding_text(found))}<details><summary>Only if</summary>{folded}</details>"
     )
 
 
@@ -143,21 +168,50 @@ def _download(block: Download) -> str:
 
 
 def _table(block: Table) -> str:
+    """The first column names the row; the caption is what screen readers announce first."""
     drawn = [at for at, column in enumerate(block.columns) if column.kind is not Kind.BAR]
-    columns = [
-        html.Column(column.title, is_number(column), column.hint)
-        for column in (block.columns[at] for at in drawn)
-    ]
-    groups = (
-        html.Group(
-            [[_cell(block.columns[at], cell_of(row[at])) for at in drawn] for row in group.rows],
-            group.heading,
-        )
-        for group in block.groups
-    )
+    columns = [block.columns[at] for at in drawn]
+    named = sum(len(group.rows) for group in block.groups) <= _MOST_NAMED_ROWS
+    head = "".join(map(_column_head, columns))
+    bodies = "".join(_group(columns, drawn, group, named=named) for group in block.groups)
+    caption = text(block.title)
     notes = html.items(block.notes) if block.notes else ""
-    quiet = f'<div class="quiet">{notes}</div>' if notes else ""
-    return html.table(columns, groups, block.title) + quiet
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{caption}">'
+        f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>{bodies}"
+        "</table></div>"
+    ) + (f'<div class="quiet">{notes}</div>' if notes else "")
+
+
+def _column_head(column: Column) -> str:
+    hint = f' title="{text(column.hint)}"' if column.hint else ""
+    return f'<th scope="col"{_number(column)}{hint}>{text(column.title)}</th>'
+
+
+def _number(column: Column) -> str:
+    return ' class="number"' if is_number(column) else ""
+
+
+def _group(columns: list[Column], drawn: list[int], group: Group, *, named: bool) -> str:
+    heading = ""
+    if group.heading:
+        heading = (
+            f'<tr class="group"><th scope="rowgroup" colspan="{len(columns)}">'
+            f"<span>{text(group.heading)}</span></th></tr>"
+        )
+    rows = "".join(_row(columns, [row[at] for at in drawn], named=named) for row in group.rows)
+    return f"<tbody>{heading}{rows}</tbody>"
+
+
+def _row(columns: list[Column], row: list[Value | Cell], *, named: bool) -> str:
+    first, *rest = (
+        _cell(column, cell_of(value)).html for column, value in zip(columns, row, strict=True)
+    )
+    cells = [f'<th scope="row"{_number(columns[0])}>{first}</th>']
+    for column, shown in zip(columns[1:], rest, strict=True):
+        name = f' data-label="{text(column.title)}"' if named else ""
+        cells.append(f"<td{_number(column)}{name}>{shown}</td>")
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _cell(column: Column, cell: Cell) -> Markup:

@@ -31,7 +31,7 @@ from lanescope.document.blocks import (
     Tone,
     Words,
 )
-from lanescope.report.finding_blocks import finding_blocks
+from lanescope.report.finding_blocks import finding_blocks, finding_text
 from lanescope.report.values import cell_of, is_number, pieces, value_text
 
 _STYLES = {
@@ -69,7 +69,10 @@ def renderables(blocks: Sequence[Block]) -> Iterator[RenderableType]:
             yield TableOrLines(block)
             yield from (RichText(note, "dim italic") for note in block.notes)
         elif isinstance(block, Findings):
-            yield from renderables(finding_blocks(block.found))
+            if block.brief:
+                yield from (RichText(f"- {finding_text(found)}") for found in block.found)
+            else:
+                yield from renderables(finding_blocks(block.found))
         elif isinstance(block, Details):
             yield from renderables(block.blocks) if block.on_terminal else ()
         elif isinstance(block, Part):

@@ -9,8 +9,8 @@ from lanescope.document.chart import PERCENTILES, Axis, Chart, Curve, Span
 from lanescope.report.chapters_reduce import Line, counted_line, probed_line, traced_line
 from lanescope.report.format import bytes_text, seconds_text
 from lanescope.report.palette import FROM_GPU, TO_GPU
+from lanescope.watch.chapters.results import ProgramTold
 from lanescope.watch.chapters.steps import Step
-from lanescope.watch.chapters.told import ProgramTold
 
 _WORDS = ("to the GPU", "from the GPU")
 _SHADED = (

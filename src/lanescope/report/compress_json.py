@@ -23,7 +23,7 @@ from lanescope.compression.sums import Sum, sums_by_dtype
 from lanescope.compression.verdicts import Verdict, sentences, verdicts
 from lanescope.compression.verdicts import break_even_bytes as measured_break_even
 from lanescope.machine.sysfs import cpu_model
-from lanescope.model.transfer.estimate import Estimate
+from lanescope.units.estimate import Estimate
 
 #: 2: what GPUs did, in ``gpus``, ``gpu``, ``crossings``, ``measured`` and ``gpu_notes``; a codec
 #: may have no timings, and then has nothing that is predicted from them.

@@ -9,7 +9,7 @@ from lanescope.compression.crossings import Crossing
 from lanescope.compression.speeds import speed
 from lanescope.compression.verdicts import path_text
 from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
-from lanescope.model.transfer.estimate import Estimate
+from lanescope.units.estimate import Estimate
 
 RAW = "as it is"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from lanescope.model.transfer.estimate import Estimate
 from lanescope.report.format import gbs_text
+from lanescope.units.estimate import Estimate
 
 
 def estimate_text(one: Estimate) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lanescope.document.blocks import Banner, Block, Document, Headline, Section, Tone
+from dataclasses import replace
+
+from lanescope.document.blocks import Banner, Block, Document, Headline, Section, Timeline, Tone
 from lanescope.report.blocks_html import DrawChart, blocks_html
 from lanescope.report.chart_files import chart_picture
 from lanescope.report.html import text
@@ -27,11 +29,22 @@ def document_page(document: Document, *, static: bool = False) -> str:
         mailed.
     """
     if static:
-        body = _body(document, chart_picture)
+        body = _body(_without_timelines(document), chart_picture)
         return page_frame(document.title, body, scripts=False)
     plots = InteractivePlots()
     body = _body(document, plots.draw)
-    return page_frame(document.title, body + plots.script())
+    timed = any(isinstance(block, Timeline) for one in document.sections for block in one.blocks)
+    styles = ("style.css", "timeline.css") if timed else ("style.css",)
+    return page_frame(document.title, body + plots.script(), styles)
+
+
+def _without_timelines(document: Document) -> Document:
+    """Return a document for pages without scripts, which draw timelines."""
+    sections = [
+        replace(one, blocks=[b for b in one.blocks if not isinstance(b, Timeline)])
+        for one in document.sections
+    ]
+    return replace(document, sections=sections)
 
 
 def _body(document: Document, draw: DrawChart) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lanescope.document.blocks import Badge, Block, Bullets, Code, Facts, Text, Tone
 from lanescope.document.finding import Finding
+from lanescope.report.format import estimate_text, seconds_text
 
 
 def finding_blocks(findings: Sequence[Finding]) -> list[Block]:
@@ -18,3 +19,12 @@ def finding_blocks(findings: Sequence[Finding]) -> list[Block]:
             Facts([("To confirm", (Code(found.confirm),)), ("What to do", found.remedy)]),
         ]
     return blocks
+
+
+def finding_text(found: Finding) -> str:
+    """Return a finding with what its remedy would bring."""
+    gain = found.gain_seconds
+    if gain is None:
+        return found.sentence
+    most = f"at most {seconds_text(gain.high)}" if gain.low == 0 else estimate_text(gain)
+    return f"{found.sentence} Predicted gain: {most}."

@@ -6,6 +6,7 @@ missing number never looks like a zero.
 
 from __future__ import annotations
 
+from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import binary_text, size_text
 
 #: What stands in place of a number that is not known.
@@ -76,6 +77,20 @@ def percent_text(share: float | None) -> str:
     return MISSING if share is None else f"{share * 100:.1f} %"
 
 
+def fine_percent_text(share: float) -> str:
+    """Return a share as percent with two decimals."""
+    return f"{share * 100:.2f} %"
+
+
+def signed_percent_text(share: float) -> str:
+    """Return a signed share as percent.
+
+    >>> signed_percent_text(-0.0123)
+    '-1.23 %'
+    """
+    return f"{share * 100:+.2f} %"
+
+
 def half_width_text(share: float | None) -> str:
     """Return the 95 % half-width of a median, as a share of it.
 
@@ -113,6 +128,24 @@ def time_spread_text(low: float | None, high: float | None) -> str:
     scale, unit = next((u for u in _SECONDS if high >= u[0] * 0.9995), _SECONDS[-1])
     decimals = _decimals(high / scale)
     return f"{low / scale:.{decimals}f} to {high / scale:.{decimals}f} {unit}"
+
+
+def estimate_text(one: Estimate) -> str:
+    """Return seconds with their interval, if there is one; gains may be below zero.
+
+    >>> estimate_text(Estimate(5.54e-6, 5.54e-6, 5.55e-6))
+    '5.54 µs (5.54 to 5.55 µs)'
+    """
+    if one.is_exact:
+        return seconds_text(one.value)
+    if one.low < 0:
+        value, low, high = map(_signed_seconds, (one.value, one.low, one.high))
+        return f"{value} ({low} to {high})"
+    return f"{seconds_text(one.value)} ({time_spread_text(one.low, one.high)})"
+
+
+def _signed_seconds(seconds: float) -> str:
+    return f"{'-' if seconds < 0 else ''}{seconds_text(abs(seconds))}"
 
 
 def count_text(count: int, singular: str, plural: str | None = None) -> str:

@@ -1,10 +1,10 @@
-"""Small helpers that write HTML: escaping, tables, data inside a page."""
+"""Small helpers that write HTML: escaping, lists, data inside a page."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -25,29 +25,6 @@ def plain(value: str) -> str:
     return _CONTROL.sub("\ufffd", value)
 
 
-#: In longer tables cells do not say the name of their column: nobody reads so many as cards.
-_MOST_NAMED_ROWS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table.
-
-    Attributes
-    ----------
-    title
-        Plain text.
-    number
-        Whether it holds numbers, which stand right-aligned.
-    hint
-        What the column means, shown on hover.
-    """
-
-    title: str
-    number: bool = False
-    hint: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Markup:
     """A string that is HTML already."""
@@ -56,30 +33,6 @@ class Markup:
 
 
 Cell = str | Markup
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Rows of a table under a heading; an empty heading shows none."""
-
-    rows: Sequence[Sequence[Cell]]
-    heading: str = ""
-
-
-def table(columns: Sequence[Column], groups: Iterable[Group], caption: str) -> str:
-    """Return a table; the first column names the row.
-
-    The caption is text for everyone: screen readers announce it first.
-    """
-    drawn = list(groups)
-    named = sum(len(group.rows) for group in drawn) <= _MOST_NAMED_ROWS
-    head = "".join(_header(c) for c in columns)
-    bodies = "".join(_body(columns, g, named=named) for g in drawn)
-    return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{text(caption)}">'
-        f"<table><caption>{text(caption)}</caption><thead><tr>{head}</tr></thead>{bodies}"
-        "</table></div>"
-    )
 
 
 def definitions(pairs: Iterable[tuple[str, Cell]]) -> str:
@@ -125,35 +78,6 @@ def script(source: str) -> str:
     for ending in ("</script", "</SCRIPT"):
         source = source.replace(ending, f"<\\/{ending[2:]}")
     return f"<script>{source.replace('<!--', '<' + chr(92) + '!--')}</script>"
-
-
-def _header(column: Column) -> str:
-    kind = ' class="number"' if column.number else ""
-    hint = f' title="{text(column.hint)}"' if column.hint else ""
-    return f'<th scope="col"{kind}{hint}>{text(column.title)}</th>'
-
-
-def _body(columns: Sequence[Column], group: Group, *, named: bool) -> str:
-    heading = ""
-    if group.heading:
-        heading = (
-            f'<tr class="group"><th scope="rowgroup" colspan="{len(columns)}">'
-            f"<span>{text(group.heading)}</span></th></tr>"
-        )
-    rows = "".join(_row(columns, row, named=named) for row in group.rows)
-    return f"<tbody>{heading}{rows}</tbody>"
-
-
-def _row(columns: Sequence[Column], row: Sequence[Cell], *, named: bool) -> str:
-    cells = []
-    for index, (column, cell) in enumerate(zip(columns, row, strict=True)):
-        kind = ' class="number"' if column.number else ""
-        if index == 0:
-            cells.append(f'<th scope="row"{kind}>{_inner(cell)}</th>')
-        else:
-            name = f' data-label="{text(column.title)}"' if named else ""
-            cells.append(f"<td{kind}{name}>{_inner(cell)}</td>")
-    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _inner(cell: Cell) -> str:

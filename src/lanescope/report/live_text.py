@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from lanescope.watch.codes import FloatArray
-    from lanescope.watch.live_watch import LiveFrame, LiveWay
+    from lanescope.watch.live import LiveFrame, LiveWay
 
 _BARS = "▁▂▃▄▅▆▇█"
 _COLUMNS = f"{'now':>7}{'peak 1 s':>10}{'peak':>7}{'of link':>9}{'lost':>7}  "

@@ -9,9 +9,9 @@ import numpy as np
 from lanescope.report.format import count_text
 from lanescope.report.palette import BETWEEN_GPUS, FROM_GPU, TO_GPU, WITHIN_HOST
 from lanescope.report.timeline_merge import rows_of
+from lanescope.watch.attribution import groups_of
 from lanescope.watch.codes import BoolArray, Direction, IntArray, What
 from lanescope.watch.operations import Operations
-from lanescope.watch.tally import groups_of
 
 #: With more streams of one kind on one GPU they share a lane.
 _MOST_STREAMS = 6

@@ -16,7 +16,6 @@ from lanescope.report.topology_boxes import (
     nvswitch_boxes,
     payload_text,
 )
-from lanescope.report.topology_draw import draw_box, draw_bracket, draw_label, draw_text
 from lanescope.report.topology_layout import (
     LANE_PIXELS,
     THIN_LANE_PIXELS,
@@ -24,7 +23,84 @@ from lanescope.report.topology_layout import (
     lanes,
     place,
 )
-from lanescope.report.topology_style import STYLE
+
+_LIGHT = """
+.ls-topology{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;
+--ground:#fff;--ink:#1f2933;--quiet:#5b6672;--line:#8b96a3;--box:#f4f6f8;--edge:#c3cbd4;
+--gpu:#edf6f1;--gpu-edge:#7db89c;--fabric:#f1edf8;--fabric-edge:#9d86cc;--warn:#b34700}"""
+_DARK = """
+.ls-topology{--ground:#161b22;--ink:#e3e8ee;--quiet:#9aa6b2;--line:#6f7b88;--box:#1f262e;
+--edge:#414c58;--gpu:#16281f;--gpu-edge:#3f7a5f;--fabric:#241f33;--fabric-edge:#6f5aa0;
+--warn:#ff9a57}"""
+_RULES = """
+.ls-topology .ground,.ls-topology .patch{fill:var(--ground)}
+.ls-topology text{fill:var(--ink)}
+.ls-topology text.quiet{fill:var(--quiet)}
+.ls-topology text.title{font-size:15px;font-weight:600}
+.ls-topology text.name{font-weight:600}
+.ls-topology text.warn,.ls-topology text.notice{fill:var(--warn);font-weight:600}
+.ls-topology .box{fill:var(--box);stroke:var(--edge)}
+.ls-topology .gpu .box{fill:var(--gpu);stroke:var(--gpu-edge)}
+.ls-topology .nvswitch .box{fill:var(--fabric);stroke:var(--fabric-edge)}
+.ls-topology .gone .box{fill:var(--box);stroke:var(--edge);stroke-dasharray:4 3}
+.ls-topology .gone text{fill:var(--quiet)}
+.ls-topology .link{fill:none;stroke:var(--line);stroke-width:1.6}
+.ls-topology .thin{stroke-width:1}
+.ls-topology .nvlink{stroke:var(--fabric-edge)}
+.ls-topology .down{stroke:var(--warn);stroke-width:2.4}
+.ls-topology .unknown{stroke-dasharray:3 4}"""
+
+STYLE = f"{_LIGHT}{_RULES}@media screen and (prefers-color-scheme:dark){{{_DARK}}}"
+
+
+def draw_box(box: Box, width: float | None = None) -> str:
+    """Return a box with its lines; `width` replaces its own width."""
+    wide = box.width if width is None else width
+    gone = box.kind == "gpu" and box.hint is not None
+    hint = "" if box.hint is None else f"<title>{escape(box.hint)}</title>"
+    lines = "".join(
+        draw_text(box.x, box.y + 8 + LINE_PIXELS * (i + 0.75), line, "middle")
+        for i, line in enumerate(box.lines)
+    )
+    return (
+        f'<g class="{box.kind}{" gone" if gone else ""}">{hint}<rect class="box" '
+        f'x="{box.x - wide / 2:.1f}" y="{box.y:.1f}" width="{wide:.1f}" '
+        f'height="{box.height:.1f}" rx="7"/>{lines}</g>'
+    )
+
+
+def draw_bracket(left: float, right: float, boxes_y: float, level: float, style: str) -> str:
+    """Return a line from a box out to a lane and back to another box."""
+    return (
+        f'<path class="{style}" d="M{left:.1f} {boxes_y:.1f}V{level:.1f}'
+        f'H{right:.1f}V{boxes_y:.1f}"/>'
+    )
+
+
+def draw_label(x: float, middle: float, lines: Sequence[Line]) -> list[str]:
+    """Return text on a link, on a patch of the background so that the line does not cross it."""
+    if not lines:
+        return []
+    wide = max(line.width for line in lines) + 8
+    height = len(lines) * LINE_PIXELS
+    top = middle - height / 2
+    patch = (
+        f'<rect class="patch" x="{x - wide / 2:.1f}" y="{top:.1f}" width="{wide:.1f}" '
+        f'height="{height:.1f}"/>'
+    )
+    texts = [
+        draw_text(x, top + LINE_PIXELS * (i + 0.75), ln, "middle") for i, ln in enumerate(lines)
+    ]
+    return [patch, *texts]
+
+
+def draw_text(x: float, y: float, line: Line, anchor: str) -> str:
+    """Return a line of text, its base line at `y`."""
+    return (
+        f'<text class="{line.style}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
+        f"{escape(line.text)}</text>"
+    )
+
 
 _MARGIN = 20.0
 #: With this many nodes or more, a full mesh is drawn as one line that all share.

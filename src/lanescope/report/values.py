@@ -17,19 +17,28 @@ from lanescope.document.blocks import (
 from lanescope.report.format import (
     MISSING,
     bytes_text,
+    estimate_text,
+    fine_percent_text,
     gbs_text,
     half_width_text,
     percent_text,
     seconds_text,
+    signed_percent_text,
     spread_text,
+    sum_text,
     time_spread_text,
 )
+from lanescope.units.estimate import Estimate
 
 _WRITTEN = {
     Kind.GBS: gbs_text,
     Kind.SECONDS: seconds_text,
     Kind.BYTES: bytes_text,
+    Kind.SUM: sum_text,
     Kind.SHARE: percent_text,
+    Kind.FINE_SHARE: fine_percent_text,
+    Kind.ERROR: signed_percent_text,
+    Kind.FACTOR: "{:.2f}".format,
     Kind.HALF_WIDTH: half_width_text,
 }
 
@@ -38,6 +47,8 @@ def value_text(column: Column, value: Value) -> str:
     """Return a value as its column writes it; `MISSING` for None."""
     if value is None:
         return MISSING
+    if isinstance(value, Estimate):
+        return estimate_text(value)
     if isinstance(value, Span):
         spread = time_spread_text if column.kind is Kind.SECONDS else spread_text
         return spread(value.low, value.high)

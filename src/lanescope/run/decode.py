@@ -166,6 +166,7 @@ def _experiment(rows: list[ResultRow], machine: Machine) -> Experiment:
             title=first.title,
             copies=tuple(_copy(row) for row in rows),
             timing=first.timing,
+            purpose=first.purpose,
         )
     except (InputError, ValueError) as error:
         raise FieldError(f"{shown(first.experiment)}: {error}", "") from error
@@ -189,7 +190,10 @@ def _result(experiment: Experiment, rows: list[ResultRow], samples: Seconds, pat
         for copy, row in zip(experiment.copies, rows, strict=True)
     )
     links = first.links_seen or ()
-    return Result(experiment, first.provenance, copies, first.method, _stop(first), links=links)
+    stop = _stop(first)
+    return Result(
+        experiment, first.provenance, copies, first.method, stop, None, links, first.staged
+    )
 
 
 def _copy(row: ResultRow) -> Copy:

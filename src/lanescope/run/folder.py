@@ -40,7 +40,8 @@ MACHINE = "machine.toml"
 #: 2 (lanescope 0.2): executor, SMs, pieces, mean, deviation and links of each result.
 #: 3 (lanescope 0.3): access, route and clock of each result; the parameters of a suite.
 #: 4: which copies took turns on an engine, and so have no rate of their own.
-SCHEMA_VERSION = 4
+#: 5: what each experiment is for, and whether copies were staged.
+SCHEMA_VERSION = 5
 _REMEDY = "name another run"
 #: Fields of every manifest that not every dataclass of one has.
 _ALL = ("verb", "what", "schema_version", "described")
@@ -52,6 +53,18 @@ class State(StrEnum):
     RUNNING = "running"  # also what a killed run leaves behind
     COMPLETE = "complete"
     INTERRUPTED = "interrupted"
+
+
+def state_sentence(state: State) -> str | None:
+    """Return what to know about a run that did not finish, or None."""
+    if state is State.COMPLETE:
+        return None
+    how = (
+        "it was interrupted"
+        if state is State.INTERRUPTED
+        else "it was still running when this was written, or it was killed"
+    )
+    return f"This run did not finish: {how}. What follows is what it had until then."
 
 
 class Head(Protocol):

@@ -13,7 +13,7 @@ from lanescope.errors import InputError
 #: Files of runs that are no table of results, and what reads them.
 _READ_BY = {
     "validation.json": "'lanescope model validate {}'",
-    "link-parameters.json": "'lanescope model predict --machine {}'",
+    "link-parameters.json": "'lanescope model predict --parameters {}'",
     "fit.json": "'lanescope model fit {}'",
     "compress.json": "'lanescope bench compress --from {}'",
 }

@@ -14,6 +14,7 @@ from lanescope.experiment import (
     Memory,
     Operation,
     Pattern,
+    Purpose,
     Route,
     Submission,
     Timing,
@@ -45,6 +46,8 @@ class ResultRow:
 
     Attributes
     ----------
+    purpose
+        What the experiment is for; see `Purpose`.
     copy
         Its number in the experiment.
     path
@@ -61,6 +64,8 @@ class ResultRow:
         The least that the clock tells apart.
     method
         How it was timed.
+    staged
+        Whether a copy between GPUs went through host memory.
     own_rate, in_turns_with, joint_gbs
         Whether it has a rate of its own, or an engine took it in turns with other copies, and
         then what they carried together.
@@ -69,6 +74,7 @@ class ResultRow:
     experiment: str
     title: str
     timing: Timing
+    purpose: Purpose = Purpose.PATH
     copy: int
     path: str | None = None
     provenance: Source
@@ -114,6 +120,7 @@ class ResultRow:
     reason: str
     remedy: str | None
     method: str
+    staged: bool = False
     stop_reason: str | None
     stop_target: float | None
     spent_seconds: float | None
@@ -145,6 +152,7 @@ def _row(result: Result, number: int) -> ResultRow:
         experiment=experiment.name,
         title=experiment.title,
         timing=experiment.timing,
+        purpose=experiment.purpose,
         copy=number,
         path=copy.path,
         provenance=result.source,
@@ -173,6 +181,7 @@ def _row(result: Result, number: int) -> ResultRow:
         reason=verdict.reason,
         remedy=verdict.remedy,
         method=result.method,
+        staged=result.staged,
         stop_reason=stop.reason if stop else None,
         stop_target=stop.target if stop else None,
         spent_seconds=stop.spent_seconds if stop else None,

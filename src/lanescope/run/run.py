@@ -77,7 +77,7 @@ class Run:
         return any(r.source is Source.PREDICTED for r in self.results)
 
     def __repr__(self) -> str:
-        from lanescope.report.outcome import outcome
+        from lanescope.studies.outcome import outcome
 
         about = f"{self.manifest.verb} of {self.manifest.machine.name}, {self.manifest.state}"
         where = f", in {self.folder}" if self.folder else ""
@@ -85,7 +85,7 @@ class Run:
 
     def to_json(self) -> str:
         """Return everything of the run as JSON; docs/run-folder.md says what is in it."""
-        from lanescope.report.export import run_json
+        from lanescope.studies.export import run_json
 
         return run_json(self)
 
@@ -127,8 +127,8 @@ class Run:
             If it cannot be written, or the run has no folder and no path is given.
         """
         from lanescope.codec.atomic import write_text
-        from lanescope.report.page import page_html
         from lanescope.run.store import PAGE
+        from lanescope.studies.run_document import page_html
 
         if path is None and self.folder is None:
             raise InputError("this run is not stored; give a path for its page")
@@ -137,13 +137,13 @@ class Run:
         return page
 
     def plot(self) -> Any:
-        """Return the charts of the page as `Plots`: a notebook shows them, and `save` writes files."""
-        from lanescope.report.notebook import Plots
-        from lanescope.report.page import run_plots
+        """Return the charts of the page: a notebook shows them, `save` writes files."""
+        from lanescope.studies.notebook import Plots
+        from lanescope.studies.run_document import run_plots
 
         return Plots(run_plots(self))
 
     def _repr_html_(self) -> str:
-        from lanescope.report.notebook import run_html
+        from lanescope.studies.notebook import run_html
 
         return run_html(self)

@@ -159,7 +159,7 @@ def read_run(folder: StrPath) -> Run:
         results = {result.experiment.name: result for result in before} | since
     read = tuple(results.values())
     if manifest.schema_version < SCHEMA_VERSION:
-        read = tuple(put_right(machine, result) for result in read)
+        read = tuple(put_right(machine, result, manifest.schema_version) for result in read)
     run = Run(manifest, read, folder)
     with fields_of(folder / MANIFEST, "name another run"):
         require_whole_cases(manifest, run.results)

@@ -22,8 +22,8 @@ from lanescope.document.blocks import (
 )
 from lanescope.measurement.result import Result
 from lanescope.report.format import count_text, gbs_text, percent_text, seconds_text
-from lanescope.report.path_rows import PathRow, path_rows
 from lanescope.run.run import Run
+from lanescope.summary.paths import PathRow, path_rows
 
 _NOTE = (
     "Effect: of B on A; above 0 is faster. The interval is that of the ratio of both medians, from "

@@ -1,14 +1,88 @@
-"""Options that several studies have."""
+"""How the fields of a dataclass become a command line and a Python call; options that many have."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from lanescope.studies.study import Option
-from lanescope.units.values import Size, Whole
+from lanescope.errors import InputError
+from lanescope.units.values import Size, Value, Whole
 
 #: No machine that is known has more of one kind.
 MOST_PARTS = 1023
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How an option of a study stands on the command line.
+
+    Attributes
+    ----------
+    value
+        Its name, and what its text may be.
+    default
+        The default as a user would write it; None where the help says it.
+    repeated
+        Whether it may be given several times.
+    old
+        Names that it had before: they are taken for one more version, with a note.
+    """
+
+    value: Value
+    metavar: str
+    help: str
+    default: str | None = None
+    repeated: bool = False
+    old: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """How a field of a study stands on the command line without the name of an option.
+
+    Attributes
+    ----------
+    value
+        Makes the field's value of all words.
+    """
+
+    metavar: str
+    help: str
+    value: Callable[[Sequence[str]], Any]
+
+
+def parameter_of(name: str, default: Any, hint: Any) -> inspect.Parameter:
+    """Return a field as a parameter of a Python function: by name only, if it has a default."""
+    if default is dataclasses.MISSING:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return inspect.Parameter(name, kind, annotation=hint)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def options_of(options: type[Any]) -> Iterator[tuple[str, Any, Option | Argument]]:
+    """Yield the name, the default and the option of each field that the command line has.
+
+    `options` is a dataclass whose fields are annotated with `Option` or `Argument`.
+    """
+    yield from ((name, default, about) for name, default, _, about in fields_of(options) if about)
+
+
+def fields_of(options: type[Any]) -> Iterator[tuple[str, Any, Any, Option | Argument | None]]:
+    """Yield each field with its default, its type, and how it stands on the command line."""
+    hints = typing.get_type_hints(options, include_extras=True)
+    for field in dataclasses.fields(options):
+        plain, *extras = typing.get_args(hints[field.name]) or (hints[field.name],)
+        about = next((one for one in extras if isinstance(one, Option | Argument)), None)
+        if about is None:
+            yield field.name, field.default, hints[field.name], None
+        else:
+            kept = tuple(one for one in extras if one is not about)
+            hint = Annotated[(plain, *kept)] if kept else plain
+            yield field.name, field.default, hint, about
 
 
 def gpu_option(help: str) -> Option:
@@ -20,3 +94,17 @@ def gpu_option(help: str) -> Option:
 def size_option(help: str, default: str | None, name: str = "--size", **bounds: Any) -> Option:
     """Return an option for the size of copies, in bytes; `bounds` as of `Size`."""
     return Option(Size(name, **bounds), "SIZE", help, default)
+
+
+def one_run(words: Sequence[str]) -> str | None:
+    """Return the run that an argument names; None without.
+
+    Raises
+    ------
+    InputError
+        If there are several.
+    """
+    if len(words) > 1:
+        raise InputError(f"one run is taken, not {len(words)}: {words[1]!r} is one too many")
+    run: str | None = Value("RUN")(words[0]) if words else None
+    return run

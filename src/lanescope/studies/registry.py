@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from lanescope.studies.analysis import Analysis
     from lanescope.studies.study import Study
 
 
@@ -93,10 +94,45 @@ STUDIES = {
 }
 
 
+#: Questions about transfers that no run of experiments answers; see `lanescope.studies.analysis`.
+ANALYSES = {
+    "predict": Entry(
+        "predict.Predict",
+        "Predict what each method of moving a workload's data takes, and rank them.",
+        "model",
+    ),
+    "fit": Entry(
+        "fit.Fit",
+        "Measure L + o, G and g of a GPU's link, and all else that predictions take.",
+        "model",
+    ),
+    "validate": Entry(
+        "validate.Validate",
+        "Run kernels by every method, predict each, and say how far off that is.",
+        "model",
+    ),
+    "advise": Entry(
+        "advise.Advise",
+        "Say what pinned memory, streams, mapped memory or batches would gain, and when not.",
+        None,
+    ),
+}
+
+
 def study_named(verb: str) -> type[Study] | None:
     """Return the study of a verb; None where it is none."""
-    if verb not in STUDIES:
-        return None
-    module, _, name = STUDIES[verb].place.partition(".")
-    found: type[Study] = getattr(importlib.import_module(f"lanescope.studies.{module}"), name)
+    found: type[Study] | None = _named(STUDIES, verb)
     return found
+
+
+def analysis_named(verb: str) -> type[Analysis] | None:
+    """Return the analysis of a verb; None where it is none."""
+    found: type[Analysis] | None = _named(ANALYSES, verb)
+    return found
+
+
+def _named(known: dict[str, Entry], verb: str) -> Any:
+    if verb not in known:
+        return None
+    module, _, name = known[verb].place.partition(".")
+    return getattr(importlib.import_module(f"lanescope.studies.{module}"), name)

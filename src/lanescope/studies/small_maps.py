@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from lanescope.experiment.small import is_small
+from lanescope.experiment import Purpose
 from lanescope.experiment.submission import Submission
 from lanescope.measurement.result import CopyResult, Result
 
@@ -141,7 +141,7 @@ def small_maps(results: Iterable[Result]) -> tuple[SmallMap, ...]:
     """Return a map for each path of which cells were measured."""
     found: dict[str, dict[tuple[int, int], dict[Submission, CopyResult]]] = defaultdict(dict)
     for result in results:
-        if is_small(result.experiment) and result.copies:
+        if result.experiment.purpose is Purpose.SMALL and result.copies:
             copy = result.copies[0].copy
             cell = found[copy.path].setdefault((copy.pieces, copy.bytes // copy.pieces), {})
             cell[copy.submission] = result.copies[0]

@@ -18,10 +18,10 @@ from lanescope.experiment.requirements import chosen_gpus, require_fits
 from lanescope.machine import Gpu, Machine
 from lanescope.measurement.result import Result
 from lanescope.report.format import count_text
-from lanescope.report.path_rows import source_word
 from lanescope.run.run import Run
 from lanescope.studies.options import MOST_PARTS, gpu_option, size_option
 from lanescope.studies.study import Option, Study, Work
+from lanescope.summary.paths import source_word
 from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Numbers
 

@@ -7,13 +7,11 @@ once these are measured, and says what the results mean: in one sentence, and as
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
-import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from lanescope.backend.sampling import Plan
 from lanescope.document.blocks import Section
@@ -24,43 +22,10 @@ from lanescope.machine import Machine
 from lanescope.measurement.result import Result
 from lanescope.run.run import Run
 from lanescope.running import Progress, Setup, Stage, resolve_machine, run_stages
-from lanescope.units.values import Value
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """How an option of a study stands on the command line.
-
-    Attributes
-    ----------
-    value
-        Its name, and what its text may be.
-    default
-        The default as a user would write it; None where the help says it.
-    repeated
-        Whether it may be given several times.
-    """
-
-    value: Value
-    metavar: str
-    help: str
-    default: str | None = None
-    repeated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """How a field of a study stands on the command line without the name of an option.
-
-    Attributes
-    ----------
-    value
-        Makes the field's value of all words.
-    """
-
-    metavar: str
-    help: str
-    value: Callable[[Sequence[str]], Any]
+from lanescope.studies.options import Argument as Argument
+from lanescope.studies.options import Option as Option
+from lanescope.studies.options import fields_of, parameter_of
+from lanescope.studies.options import options_of as options_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +210,7 @@ def study_function(study: type[Study]) -> StudyFunction:
     """Return a study as a function, with its options and those of every study as parameters."""
     shared = inspect.signature(run_study, eval_str=True).parameters
     _, machine, *others = (p for name, p in shared.items() if name not in ("resume", "verb"))
-    own = [_parameter(*one[:3]) for one in _fields(study)]
+    own = [parameter_of(*one[:3]) for one in fields_of(study)]
     first = [one for one in own if one.default is inspect.Parameter.empty]
     parameters = [*first, machine, *(one for one in own if one not in first), *others]
 
@@ -262,29 +227,3 @@ def study_function(study: type[Study]) -> StudyFunction:
     call.__signature__ = signature  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": Run}
     return call
-
-
-def _parameter(name: str, default: Any, hint: Any) -> inspect.Parameter:
-    if default is dataclasses.MISSING:
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        return inspect.Parameter(name, kind, annotation=hint)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-
-
-def options_of(study: type[Study]) -> Iterator[tuple[str, Any, Option | Argument]]:
-    """Yield the name, the default and the option of each field that the command line has."""
-    yield from ((name, default, about) for name, default, _, about in _fields(study) if about)
-
-
-def _fields(study: type[Study]) -> Iterator[tuple[str, Any, Any, Option | Argument | None]]:
-    """Each field with its default, its type, and how it stands on the command line."""
-    hints = typing.get_type_hints(study, include_extras=True)
-    for field in dataclasses.fields(study):
-        plain, *extras = typing.get_args(hints[field.name]) or (hints[field.name],)
-        about = next((one for one in extras if isinstance(one, Option | Argument)), None)
-        if about is None:
-            yield field.name, field.default, hints[field.name], None
-        else:
-            kept = tuple(one for one in extras if one is not about)
-            hint = Annotated[(plain, *kept)] if kept else plain
-            yield field.name, field.default, hint, about

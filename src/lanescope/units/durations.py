@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
 from lanescope.errors import InputError
+from lanescope.kinds import Kind, kind_of
 
 _SECOND = 1_000_000_000
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": _SECOND}
@@ -39,3 +41,18 @@ def parse_seconds(text: str, option: str) -> float:
     90.0
     """
     return parse_ns(text, option) / _SECOND
+
+
+def _taken(time: object) -> float:
+    if isinstance(time, str):
+        return (
+            0.0
+            if re.fullmatch(r"\s*0\s*(ns|us|µs|ms|s)?\s*", time)
+            else parse_seconds(time, "time")
+        )
+    seconds: float = kind_of(float).take(time)
+    return seconds
+
+
+#: Seconds as Python programs give them, a number or text such as ``"12ms"``; fields hold a float.
+Seconds = Annotated[float, Kind("seconds, such as 0.012 or '12ms'", _taken, "seconds")]

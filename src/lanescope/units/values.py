@@ -179,6 +179,15 @@ class Duration(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class Seconds(Duration):
+    """The same in seconds."""
+
+    def read(self, text: str) -> float:  # type: ignore[override]  # of another unit
+        """Return them."""
+        return Duration.read(self, text) * 1e-9
+
+
+@dataclass(frozen=True, slots=True)
 class Numbers(Value):
     """Whole numbers with commas between, and where `spans` ranges such as ``1-8``."""
 

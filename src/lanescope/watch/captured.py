@@ -13,8 +13,8 @@ from types import FrameType
 from lanescope._core import native
 from lanescope.errors import InputError
 from lanescope.interruption import ENDING
+from lanescope.watch.interrupting import handling
 from lanescope.watch.launcher import Outcome
-from lanescope.watch.signals import handling
 
 _KILLED = 128
 

@@ -20,7 +20,6 @@ from lanescope.errors import InputError
 from lanescope.watch.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
 from lanescope.watch.operations import COLUMNS, Operations, impossible
 from lanescope.watch.operations import RANGES as OPERATION_RANGES
-from lanescope.watch.possible import FAR_NS, Span
 from lanescope.watch.probe import Probe
 from lanescope.watch.ranges import COLUMNS as RANGE_COLUMNS
 from lanescope.watch.ranges import Ranges
@@ -28,6 +27,7 @@ from lanescope.watch.side_tables import HostCopies, Managed, ManagedKind
 from lanescope.watch.sorted_rows import scratch_file
 from lanescope.watch.stored import MOST_IN_MEMORY, in_memory, pieces_of, with_stored
 from lanescope.watch.stored_records import ParquetRecords
+from lanescope.watch.time_checks import FAR_NS, Span
 from lanescope.watch.timeline import PCIE, CountedLink, Counters, Process, Timeline
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ def _read_side(kind: type[_OneSide], path: Path) -> _OneSide:
 def _whole(path: Path, wanted: Mapping[str, Range]) -> dict[str, IntArray]:
     """Return the columns of a file that is short."""
     records = ParquetRecords(path, wanted)
-    require_short(path, records.file)
+    require_short(path, records.rows * len(wanted))
     return {name: records.read(name, 0, records.rows) for name in wanted}
 
 

@@ -23,8 +23,7 @@ from lanescope.codec.files import fields_of, reading
 from lanescope.codec.opening import open_file
 from lanescope.errors import InputError
 from lanescope.watch.codes import LATEST_NS, BoolArray, IntArray
-from lanescope.watch.halves import merge_directions
-from lanescope.watch.spool_header import LONGEST_HEADER, CutOffError, header_of
+from lanescope.watch.spool_header import LONGEST_HEADER, CutOffError, header_of, merge_directions
 from lanescope.watch.stored import MOST_IN_MEMORY, in_memory, with_stored
 from lanescope.watch.stored_records import SpoolRecords
 from lanescope.watch.timeline import LINKS, PCIE, CountedLink, Counters

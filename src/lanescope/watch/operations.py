@@ -299,7 +299,7 @@ COLUMNS = tuple(field.name for field in fields(Operations) if field.name != "nam
 #: Between which numbers the values of each column lie, both included.
 RANGES: dict[str, Range] = {
     **dict.fromkeys(COLUMNS, TIMES),
-    # those that cannot be are left out, see `lanescope.watch.possible`
+    # those that cannot be are left out, see `lanescope.watch.time_checks`
     **dict.fromkeys((name for name in COLUMNS if name.endswith("_ns")), ANY),
     **dict.fromkeys(("source_device", "destination_device", "device", "thread"), NUMBERS),
     **dict.fromkeys(("source_kind", "destination_kind"), (0, max(MemoryKind))),

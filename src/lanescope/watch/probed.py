@@ -1,4 +1,4 @@
-"""What a probe tells: when the link was used by others, and when the GPU was busy.
+"""What a probe shows of each direction: when others used the link, and when the GPU was busy.
 
 Nothing here is known of who was busy, only how much longer copies took than they take
 undisturbed. A round's copies are timed by the host, whose own interruptions look the same: so a
@@ -12,8 +12,10 @@ from enum import Enum
 
 import numpy as np
 
+from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import binary_text
 from lanescope.watch.codes import FloatArray, IntArray
-from lanescope.watch.probe import PROBE_WAYS, Probe
+from lanescope.watch.probe import DELAY_BYTES, PROBE_WAYS, Probe
 
 #: Undisturbed is the median of the fastest quarter: somewhere the program rests.
 _FASTEST = 0.25
@@ -163,3 +165,99 @@ def _episodes(
         )
         for i in told
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedWay:
+    """One direction of one GPU's link as a probe has seen it; None is unknown.
+
+    Attributes
+    ----------
+    direction
+        ``h2d`` or ``d2h``.
+    period_ns
+        From round to round, as asked for; 0 is without a pause.
+    undisturbed_gbs, undisturbed_delay_seconds
+        Bandwidth of a chunk, and time of 4 bytes, while nobody else uses the link.
+    used_by_others
+        Estimated share of the link that others used, over all of the probe.
+    episodes
+        When copies were held up.
+    probe_bytes
+        What the probe itself moved.
+    probe_busy_share
+        Share of the probe's time in which its own copies occupied the link.
+    """
+
+    gpu: int
+    direction: str
+    chunk_bytes: int
+    period_ns: int
+    records: int
+    undisturbed_gbs: float | None
+    undisturbed_delay_seconds: float | None
+    used_by_others: float | None
+    episodes: tuple[Episode, ...]
+    probe_bytes: int
+    probe_busy_share: float | None
+
+    def seconds_of(self, sign: Sign) -> float:
+        """Return how long the episodes with a sign lasted, in seconds."""
+        return sum(e.end_ns - e.start_ns for e in self.episodes if e.sign is sign) * 1e-9
+
+    def count_of(self, sign: Sign) -> int:
+        """Return how many episodes have a sign."""
+        return sum(e.sign is sign for e in self.episodes)
+
+
+def probed_ways(probes: tuple[Probe, ...]) -> tuple[ProbedWay, ...]:
+    """Return what each probe has seen of each direction that it has copied in."""
+    ways = (_way(probe, i) for probe in probes for i in range(len(PROBE_WAYS)))
+    return tuple(way for way in ways if way.records)
+
+
+def _way(probe: Probe, direction: int) -> ProbedWay:
+    own = probe.one_way(direction)
+    rest = undisturbed(own)
+    usual, delay = rest.copy_ns, rest.delay_ns
+    shares, weights = shares_and_weights(own)
+    span = int(own.end_ns[-1] - own.begin_ns[0]) if len(own) else 0
+    return ProbedWay(
+        gpu=probe.gpu,
+        direction=PROBE_WAYS[direction],
+        chunk_bytes=probe.chunk_bytes,
+        period_ns=probe.period_ns,
+        records=len(own),
+        undisturbed_gbs=None if usual is None else bandwidth_gbs(own.chunk_bytes, usual * 1e-9),
+        undisturbed_delay_seconds=None if delay is None else delay * 1e-9,
+        used_by_others=None if usual is None else float(np.average(shares, weights=weights)),
+        episodes=episodes(probe, direction),
+        probe_bytes=len(own) * (own.chunk_bytes + DELAY_BYTES),
+        probe_busy_share=None if usual is None else min(len(own) * usual / span, 1.0),
+    )
+
+
+def probe_notes(ways: tuple[ProbedWay, ...], *, counted: bool) -> tuple[str, ...]:
+    """Return sentences on what probing cost, and on what its numbers are.
+
+    Parameters
+    ----------
+    counted
+        Whether counters watched, too: they count the probe's own bytes.
+    """
+    notes = []
+    for gpu in dict.fromkeys(way.gpu for way in ways):
+        own = [way for way in ways if way.gpu == gpu]
+        moved = " and ".join(f"{binary_text(w.probe_bytes)} {w.direction}" for w in own)
+        busy = max((w.probe_busy_share or 0.0 for w in own), default=0.0)
+        notes.append(
+            f"The probe of g{gpu} itself moved {moved}, which occupied the link for "
+            f"{100 * busy:.2g} % of the time in a direction"
+            + ("; counters count that, too." if counted else ".")
+        )
+    if ways:
+        notes.append(
+            "What a probe says of others is an estimate from how much longer its copies took "
+            "than the fastest quarter of them: a program that never rests looks idle."
+        )
+    return tuple(notes)

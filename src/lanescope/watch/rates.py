@@ -9,11 +9,10 @@ import numpy as np
 from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.watch.codes import Direction, FloatArray, IntArray
 from lanescope.watch.operations import Operations
-from lanescope.watch.payload import payload_records
 from lanescope.watch.rectangles import moved, rectangle_pieces
 from lanescope.watch.timeline import Counters
 from lanescope.watch.windows import WINDOWS_NS, WindowStatistics, WindowSums, window_text
-from lanescope.watch.wire import RESOLUTION, TRACED_RESOLUTION, WireModel, settle
+from lanescope.watch.wire import RESOLUTION, TRACED_RESOLUTION, WireModel, payload_records, settle
 
 #: A link is busy from this share of its limit on: below are commands, completions and what
 #: watching causes, 0.2 % on an H200. Where no limit is known, so many GB/s.

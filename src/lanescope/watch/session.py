@@ -19,12 +19,10 @@ from lanescope.machine import Machine
 from lanescope.run.folder import State
 from lanescope.run.folders import new_run_folder
 from lanescope.watch.interrupting import Interrupted, deferred
-from lanescope.watch.launcher import Outcome
+from lanescope.watch.launcher import Outcome, program_environment
 from lanescope.watch.link_error_log import LinkErrorLog
-from lanescope.watch.preparing import prepare_all
-from lanescope.watch.program_environment import program_environment
 from lanescope.watch.run import WATCH, SourceRecord, WatchManifest, WatchRun
-from lanescope.watch.sources.base import Source
+from lanescope.watch.sources.base import Source, prepare_all
 from lanescope.watch.store import WatchFolder
 from lanescope.watch.waiting import Waited
 

@@ -4,24 +4,61 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from lanescope.codec.opening import opened_folder
 from lanescope.machine import Machine
+from lanescope.run.folder import FolderLock, lock_opened
 from lanescope.watch.codes import HOST_DEVICE, IntArray
 from lanescope.watch.counter_spool import read_all_counters
 from lanescope.watch.operations import Operations
-from lanescope.watch.possible import Span
 from lanescope.watch.probe_spool import read_all_probes
 from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed
 from lanescope.watch.spool_header import CutOffError
+from lanescope.watch.time_checks import Span
 from lanescope.watch.timeline import Timeline
 from lanescope.watch.trace_spool import Trace, read_trace_spool
 from lanescope.watch.trace_stream import Traced, stream_traces
+
+#: As in native/include/lanescope/watch/spool_room.hpp.
+LIMITS = "limits"
+#: Spools take no more than this share of what is free, and leave at least that half of it.
+_SHARE, _RESERVED_SHARE = 4, 2
+#: So much is enough for what a program writes while it is watched.
+_MOST_RESERVED_BYTES = 4 << 30
+
+
+def write_limits(folder: Path, most_bytes: int | None = None) -> FolderLock:
+    """Write the limits of the spools in a folder, and hold them until they are released.
+
+    Parameters
+    ----------
+    most_bytes
+        That spools may take together; None: a quarter of what is free now.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    free = shutil.disk_usage(folder).free
+    most = free // _SHARE if most_bytes is None else most_bytes
+    reserve = min(free // _RESERVED_SHARE, _MOST_RESERVED_BYTES)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with opened_folder(folder, inner=1) as spools:
+        descriptor = os.open(LIMITS, flags, 0o644, dir_fd=spools)
+    with os.fdopen(descriptor, "w") as file:
+        lock = lock_opened(os.dup(descriptor), folder / LIMITS)
+        file.write(f"{most} {reserve} {int(lock.held)}\n")
+    return lock
+
 
 #: Spools of traces that are longer together are read piece by piece.
 MOST_BYTES_IN_MEMORY = 32 << 20

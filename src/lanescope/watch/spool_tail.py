@@ -12,8 +12,7 @@ import numpy as np
 from lanescope.codec.opening import open_file
 from lanescope.watch.codes import IntArray
 from lanescope.watch.counter_spool import RECORD, VERSION, CounterHeader, counters_of
-from lanescope.watch.halves import merge_directions
-from lanescope.watch.spool_header import LONGEST_HEADER, header_of
+from lanescope.watch.spool_header import LONGEST_HEADER, header_of, merge_directions
 from lanescope.watch.timeline import Counters
 
 #: Records that are read at once: 1 MiB.

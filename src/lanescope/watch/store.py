@@ -34,12 +34,10 @@ from lanescope.run.folder import MANIFEST, RunFolder, read_manifest, verb_of
 from lanescope.watch.columns import read_columns, write_columns
 from lanescope.watch.interrupting import Interrupted
 from lanescope.watch.link_error_log import read_link_errors
-from lanescope.watch.possible import FAR_NS
-from lanescope.watch.run import WATCH, WatchManifest, WatchRun
-from lanescope.watch.spool import read_spools
-from lanescope.watch.spool_limits import write_limits
+from lanescope.watch.run import WATCH, WatchManifest, WatchRun, read_turns
+from lanescope.watch.spool import read_spools, write_limits
+from lanescope.watch.time_checks import FAR_NS
 from lanescope.watch.timeline import Timeline
-from lanescope.watch.turn_times import read_turns
 
 SPOOL = "spool"
 #: What a spool is called while it is removed.

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from lanescope.watch.align import Alignment
 from lanescope.watch.attribution import CopyGroup, Share
 from lanescope.watch.limits import LinkLimit
-from lanescope.watch.link_errors import LinkErrors
+from lanescope.watch.link_error_log import LinkErrors
 from lanescope.watch.managed import ManagedWay
-from lanescope.watch.probed_way import ProbedWay
+from lanescope.watch.probed import ProbedWay
 from lanescope.watch.rates import Rates
-from lanescope.watch.slowdown import Slowdown
-from lanescope.watch.turn_times import Turns
+from lanescope.watch.run import Turns
+from lanescope.watch.tracing_cost import Slowdown
 from lanescope.watch.unexplained import Unexplained
 
 

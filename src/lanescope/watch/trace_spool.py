@@ -22,7 +22,6 @@ from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed
 from lanescope.watch.spool_header import header_of
 from lanescope.watch.timeline import Operations, Process
-from lanescope.watch.trace_ranges import ranges_of
 from lanescope.watch.trace_records import (
     CALLED,
     CALLS,
@@ -38,6 +37,7 @@ from lanescope.watch.trace_records import (
     Kind,
     Records,
     Table,
+    ranges_of,
 )
 
 #: Notes that matter stand at the beginning: that is when tracing succeeds or fails.

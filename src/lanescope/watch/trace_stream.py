@@ -23,7 +23,6 @@ from lanescope.watch.ranges import Ranges
 from lanescope.watch.side_tables import HostCopies, Managed
 from lanescope.watch.spool_header import CutOffError
 from lanescope.watch.timeline import Process
-from lanescope.watch.trace_ranges import ranges_of
 from lanescope.watch.trace_records import (
     CALLS,
     COUNTS,
@@ -35,6 +34,7 @@ from lanescope.watch.trace_records import (
     Kind,
     Records,
     Table,
+    ranges_of,
 )
 from lanescope.watch.trace_spool import (
     Losses,

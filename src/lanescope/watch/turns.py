@@ -12,9 +12,9 @@ from pathlib import Path
 from lanescope.errors import InputError
 from lanescope.watch.captured import Captured, Stopped
 from lanescope.watch.interrupting import Interrupted
-from lanescope.watch.program_environment import program_environment
+from lanescope.watch.launcher import program_environment
+from lanescope.watch.run import Turns, store_turns
 from lanescope.watch.session import NotStoredError, Watch, watch
-from lanescope.watch.turn_times import Turns, store_turns
 
 
 def take_turns(asked: Watch, count: int, folder: Path) -> Turns | None:

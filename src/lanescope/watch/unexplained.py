@@ -11,11 +11,10 @@ from lanescope.units.sizes import binary_text
 from lanescope.watch.codes import LATEST_NS, Direction, FloatArray, IntArray
 from lanescope.watch.intervals import union
 from lanescope.watch.operations import Operations
-from lanescope.watch.payload import payload_records
 from lanescope.watch.rates import ends_of_copies
 from lanescope.watch.rectangles import MovedBetween, between, moved, running
 from lanescope.watch.timeline import Counters
-from lanescope.watch.wire import WireModel
+from lanescope.watch.wire import WireModel, payload_records
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import pytest
 
 from lanescope.experiment import Memory, Timing
 from lanescope.experiment.taruc import Benchmark, Parameters, plan_suite
-from lanescope.experiment.taruc.contention_memory import ladder, seats
+from lanescope.experiment.taruc.contention import ladder, seats
 from tests.experiment.taruc import machines
 
 

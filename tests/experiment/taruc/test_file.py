@@ -8,8 +8,12 @@ from hypothesis import strategies as st
 
 from lanescope.errors import InputError
 from lanescope.experiment.taruc import Contention, Nurma, Parameters, Sizes
-from lanescope.experiment.taruc.file import parameters_named, parse_parameters, suite_names
-from lanescope.experiment.taruc.infile import parse_in_file
+from lanescope.experiment.taruc.file import (
+    parameters_named,
+    parse_in_file,
+    parse_parameters,
+    suite_names,
+)
 from lanescope.experiment.taruc.names import NAMES
 from lanescope.experiment.taruc.text import parameters_text
 

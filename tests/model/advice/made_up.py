@@ -8,11 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lanescope.errors import NotMeasuredError
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.predictor import Prediction
-from lanescope.model.overlap.workload import Workload
-from lanescope.model.transfer.estimate import Estimate
-from lanescope.model.transfer.parameters import (
+from lanescope.prediction.parameters import (
     Direction,
     Duplex,
     Launching,
@@ -21,7 +17,10 @@ from lanescope.model.transfer.parameters import (
     Mixture,
     Origin,
 )
-from lanescope.model.transfer.seconds import transfer_seconds
+from lanescope.prediction.predictor import Prediction
+from lanescope.prediction.seconds import transfer_seconds
+from lanescope.prediction.workload import Method, Workload
+from lanescope.units.estimate import Estimate
 
 
 def about(value: float, share: float = 0.01) -> Estimate:

@@ -5,14 +5,13 @@ from dataclasses import replace
 import pytest
 
 from lanescope.errors import InputError
+from lanescope.model.advice.advice import Step
 from lanescope.model.advice.advise import advise
-from lanescope.model.advice.change import Step
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.predictors import predictor_named
-from lanescope.model.transfer.estimate import Estimate
-from lanescope.report.advice_json import advice_json
-from lanescope.report.advice_text import advice_text, phase_lines
+from lanescope.prediction.predictor import predictor_named
+from lanescope.prediction.workload import Method
 from lanescope.run.folder import State
+from lanescope.studies.advise import Advised, phase_section
+from lanescope.units.estimate import Estimate
 from lanescope.watch.limits import Ceilings
 from lanescope.watch.run import SourceRecord
 from lanescope.watch.side_tables import HostCopies
@@ -21,6 +20,7 @@ from lanescope.watch.timeline import Operations, Timeline
 from tests.model.advice.made_up import LINK, PINNED_ONLY, UNMAPPED, Simple
 from tests.model.advice.programs import MANAGED, PAGEABLE, Program, looped, overlapped, run_of
 from tests.model.advice.test_phases import H200, MB
+from tests.printed import printed
 
 
 def advice_of(*programs: Program, parameters=LINK, **columns):
@@ -31,6 +31,14 @@ def advice_of(*programs: Program, parameters=LINK, **columns):
 def only(program: Program, **columns):
     (phase,) = advice_of(program, **columns).phases
     return phase
+
+
+def text_of(advice):
+    return printed(Advised(advice).blocks())
+
+
+def lines_of(phase):
+    return printed([phase_section(phase, "")]).splitlines()
 
 
 def change(phase, kind):
@@ -45,14 +53,14 @@ def test_pageable_memory_that_is_waited_for_is_pinned_and_overlapped():
     pin = change(phase, "pin")
     # of 22 ms, 10 ms each way become 1.8 ms
     assert pin.seconds.value == pytest.approx(2e-3 + 2 * 1.8e-3, rel=0.01)
-    assert pin.gain_seconds.value == pytest.approx(22e-3 - 5.6e-3, rel=0.01)
-    assert pin.run_gain_seconds.value == pytest.approx(50 * pin.gain_seconds.value)
+    assert pin.round_gain_seconds.value == pytest.approx(22e-3 - 5.6e-3, rel=0.01)
+    assert pin.gain_seconds.value == pytest.approx(50 * pin.round_gain_seconds.value)
     assert pin.seconds.low < pin.seconds.value < pin.seconds.high
-    assert pin.gain_seconds.low < pin.gain_seconds.value < pin.gain_seconds.high
+    assert pin.round_gain_seconds.low < pin.round_gain_seconds.value < pin.round_gain_seconds.high
     best = phase.advised[0]
     assert best.kind == "pin+async+streams"
     assert best.seconds.value == pytest.approx(2e-3, rel=0.1)
-    gains = [c.gain_seconds.value for c in phase.advised]
+    gains = [c.round_gain_seconds.value for c in phase.advised]
     assert gains == sorted(gains, reverse=True)
     assert any("pinning takes longer" in condition for condition in pin.conditions)
 
@@ -97,9 +105,9 @@ def test_small_copies_are_gathered():
     phase = only(program)
     batch = change(phase, "batch")
     assert batch.worth
-    assert "1000 h2d copies of a round into 1" in batch.sentence
+    assert "1000 h2d copies of a round into 1" in batch.remedy
     # 1000 waits of 8 µs become one copy of 75 µs
-    assert batch.gain_seconds.value > 0.8 * phase.phase.seconds.value
+    assert batch.round_gain_seconds.value > 0.8 * phase.phase.seconds.value
     assert any("one buffer" in condition for condition in batch.conditions)
 
 
@@ -114,7 +122,7 @@ def test_small_copies_that_follow_each_other_without_waiting_gain_less():
         return made
 
     waiting, queued = (change(only(program(wait)), "batch") for wait in (True, False))
-    assert waiting.gain_seconds.value > 2 * queued.gain_seconds.value > 0
+    assert waiting.round_gain_seconds.value > 2 * queued.round_gain_seconds.value > 0
 
 
 def test_kernels_that_take_nearly_all_leave_nothing_worth_it():
@@ -122,7 +130,7 @@ def test_kernels_that_take_nearly_all_leave_nothing_worth_it():
     assert phase.described
     assert phase.advised == ()
     assert all("less than 1%" in c.why for c in phase.not_worth)
-    assert "1 kernel or memset" in str(advice_text(advice_of(looped(20, 1 * MB, 50_000.0))))
+    assert "1 kernel or memset" in text_of(advice_of(looped(20, 1 * MB, 50_000.0)))
 
 
 @pytest.mark.parametrize("jitter", [0.02, 0.1])
@@ -134,7 +142,9 @@ def test_jitter_widens_intervals_and_keeps_the_advice(jitter):
     def width(one: Estimate) -> float:
         return one.high - one.low
 
-    assert width(change(shaky, "pin").gain_seconds) > width(change(calm, "pin").gain_seconds)
+    assert width(change(shaky, "pin").round_gain_seconds) > width(
+        change(calm, "pin").round_gain_seconds
+    )
 
 
 def test_what_the_model_is_wrong_about_scales_and_bounds_what_it_predicts():
@@ -173,7 +183,7 @@ def test_a_phase_that_the_model_does_not_describe_is_told_and_not_advised_on():
     assert phase.changes == ()
     assert phase.error == pytest.approx(-0.65, abs=0.02)
     assert "less than it took, more than the 25%" in phase.reason
-    assert "The model does not describe this phase" in str(advice_text(advice))
+    assert "The model does not describe this phase" in text_of(advice)
 
 
 def test_memory_that_was_not_measured_or_is_not_known():
@@ -193,7 +203,7 @@ def test_without_kernels_only_copies_are_advised_on_and_what_to_run_is_told():
     (phase,) = advise(run, LINK, Simple()).phases
     assert phase.described
     assert [c.kind for c in phase.advised] == ["pin"]
-    assert phase.advised[0].gain_seconds.value == pytest.approx(16.4e-3, rel=0.02)
+    assert phase.advised[0].round_gain_seconds.value == pytest.approx(16.4e-3, rel=0.02)
     assert "lanescope advise -- PROGRAM" in phase.notes[0]
     run = run_of(rows.rows(~rows.is_kernel), command="lanescope report it's.sqlite")
     assert advise(run, LINK, Simple()).phases[0].phase.kernel_seconds is None
@@ -205,8 +215,10 @@ def test_without_kernels_only_copies_are_advised_on_and_what_to_run_is_told():
 def test_copies_in_turns_gain_by_going_both_ways_at_once():
     phase = only(looped(40, 64 * MB, 0.0, wait=False))
     best = phase.advised[0]
-    assert "both ways at once" in " ".join(c.sentence for c in phase.advised)
-    assert best.gain_seconds.value / phase.phase.seconds.value == pytest.approx(0.48, abs=0.05)
+    assert "both ways at once" in " ".join(c.remedy for c in phase.advised)
+    assert best.round_gain_seconds.value / phase.phase.seconds.value == pytest.approx(
+        0.48, abs=0.05
+    )
 
 
 def test_copies_of_one_direction_alone_have_nothing_to_overlap_with():
@@ -244,7 +256,7 @@ def test_several_processes_and_gpus_are_told_to_be_predicted_apart():
     )
     assert [(p.phase.pid, p.phase.gpu) for p in advice.phases] == [(1, 0), (1, 1), (2, 0)]
     assert any("3 pairs of process and GPU" in note for note in advice.notes)
-    text = str(advice_text(advice))
+    text = text_of(advice)
     assert "Process 1 (./app) on g1, phase 1" in text
 
 
@@ -264,16 +276,16 @@ def test_memory_of_a_far_node_holds_without_the_model():
     (phase,) = advise(run, replace(LINK, h2d=replace(LINK.h2d, per_byte=Estimate.exactly(1e-12))),
                       Simple(), ceilings).phases  # fmt: skip
     place = change(phase, "place")
-    assert place.gain_seconds.value == pytest.approx(0.1 / 40.0 - 0.1 / 55.0, rel=1e-6)
+    assert place.round_gain_seconds.value == pytest.approx(0.1 / 40.0 - 0.1 / 55.0, rel=1e-6)
     assert place.worth
-    assert "NUMA node" in place.sentence
-    assert "as measured here before" in place.basis
+    assert "NUMA node" in place.remedy
+    assert "as measured here before" in place.evidence[0]
     assert not phase.described
     # no more than the copies take, whatever other rates are
     slow = Ceilings({(0, "h2d"): 55.0}, "measured in a run", {**rates, (0, "h2d", 1): 1.0})
     (phase,) = advise(run, LINK, Simple(), slow).phases
     place = change(phase, "place")
-    assert place.gain_seconds.value == pytest.approx(phase.phase.h2d_seconds.value)
+    assert place.round_gain_seconds.value == pytest.approx(phase.phase.h2d_seconds.value)
     assert place.seconds.low > 0
     (phase,) = advise(run, LINK, Simple()).phases
     assert any("no gain is told" in note.lower() for note in phase.notes)
@@ -298,10 +310,10 @@ def placed(*programs):
 def test_nearer_memory_of_copies_that_are_hidden_may_gain_nothing():
     (phase,) = placed(overlapped(40, 16, 100 * MB, 8000.0))
     place = change(phase, "place")
-    assert place.gain_seconds.low == 0
+    assert place.round_gain_seconds.low == 0
     assert not place.worth
     assert place.seconds.low <= place.seconds.value <= place.seconds.high
-    (text,) = (line for line in phase_lines(phase, "") if line.startswith("  place:"))
+    (text,) = (line for line in lines_of(phase) if line.startswith("place:"))
     assert "is within the error" in text
 
 
@@ -312,7 +324,7 @@ def test_phases_that_are_not_told_take_their_part_of_what_nearer_memory_gains():
     both = Program(rows=[*often.rows, *({**row, "correlation": 9999} for row in once.rows)])
     (phase,) = placed(both)
     place = change(phase, "place")
-    assert place.gain_seconds.value == pytest.approx(0.1 / 40.0 - 0.1 / 55.0, rel=1e-6)
+    assert place.round_gain_seconds.value == pytest.approx(0.1 / 40.0 - 0.1 / 55.0, rel=1e-6)
 
 
 def test_kernels_too_short_to_have_moved_what_was_copied_are_not_told_to():
@@ -334,8 +346,8 @@ def test_conditions_on_kernels_are_told_where_there_are_some():
 
 def test_negative_ends_of_intervals_are_told_with_their_sign():
     (phase,) = advice_of(looped(20, 100 * MB, 2000.0, host=PAGEABLE)).phases
-    loss = replace(phase.changes[0], gain_seconds=Estimate(-3e-3, -5e-3, -1e-3))
-    lines = phase_lines(replace(phase, changes=(loss,)), "")
+    loss = replace(phase.changes[0], round_gain_seconds=Estimate(-3e-3, -5e-3, -1e-3))
+    lines = lines_of(replace(phase, changes=(loss,)))
     assert any("-3.00 ms (-5.00 ms to -1.00 ms)" in line for line in lines)
 
 
@@ -389,7 +401,7 @@ def test_copies_in_turns_of_an_h200_are_told_to_go_both_ways():
 
 
 def test_json_has_every_number_with_its_interval_and_its_kind():
-    told = advice_json(advice_of(looped(20, 100 * MB, 2000.0, host=PAGEABLE)))
+    told = Advised(advice_of(looped(20, 100 * MB, 2000.0, host=PAGEABLE))).as_dict()
     (phase,) = told["phases"]
     assert set(phase["measured"]["seconds"]) == {"value", "low", "high"}
     assert phase["method"] == "Pageable"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from lanescope.model.advice.phases import find_phases
-from lanescope.model.overlap.methods import Method
-from lanescope.model.transfer.parameters import Way
+from lanescope.prediction.parameters import Way
+from lanescope.prediction.workload import Method
 from lanescope.watch.codes import MemoryKind
 from lanescope.watch.operations import COLUMNS, Operations
 from lanescope.watch.store import read_watch

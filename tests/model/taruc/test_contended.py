@@ -1,6 +1,6 @@
 import pytest
 
-from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
+from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.model.taruc import bench_of, suite_of
 from lanescope.model.taruc.contended import Contention, Scaling, Step
@@ -74,10 +74,14 @@ def test_what_was_not_measured_has_no_numbers():
     assert gone.steps[0].not_measured is not None
 
 
-def test_benches_are_known_by_name_and_copies():
+def test_benches_are_known_by_purpose_and_copies():
     machine = paper_machine(1, 0)
     assert {bench_of(e) for e in host(machine)} == {Benchmark.HOST}
     place = Place("h0", Memory.PAGEABLE)
     copy = Copy(place, place, 64, Engine.CPU, Operation.COPY)
-    for name, bench in (("host-copy/h0", None), ("nurma/h0", None), ("host/h0", Benchmark.HOST)):
-        assert bench_of(Experiment(name, name, (copy,), Timing.HOST)) is bench
+    for purpose, bench in (
+        (Purpose.PATH, None),
+        (Purpose.NURMA, None),  # of another kind of copy
+        (Purpose.HOST, Benchmark.HOST),
+    ):
+        assert bench_of(Experiment("a", "a", (copy,), Timing.HOST, purpose)) is bench

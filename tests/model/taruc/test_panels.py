@@ -1,7 +1,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lanescope.model.taruc.panels import MOST_CURVES, panels
+from lanescope.model.taruc.views import MOST_CURVES, panels
 
 FIELDS = ("node", "thread", "memory", "pattern")
 points = st.lists(st.tuples(*(st.integers(0, 4) for _ in FIELDS)), max_size=40, unique=True)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from lanescope.grid.case import GridCase
 from lanescope.grid.reference import Kernel
-from lanescope.model.overlap.methods import Method
 from lanescope.model.validation.measured import Check, MeasuredCase, Timed, Validation, load
+from lanescope.prediction.workload import Method
 
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "results" / "h200-x1" / "model" / "validate"
 

@@ -6,12 +6,11 @@ import pytest
 
 from lanescope.errors import NotMeasuredError
 from lanescope.grid.running import workload_of
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.predictor import Prediction
-from lanescope.model.overlap.predictors import predictor_named
-from lanescope.model.transfer.estimate import Estimate
 from lanescope.model.validation.compare import Choice, compare
-from lanescope.report.validate_tables import held_out
+from lanescope.prediction.predictor import Prediction, predictor_named
+from lanescope.prediction.workload import Method
+from lanescope.studies.validate import held_out
+from lanescope.units.estimate import Estimate
 from tests.model.link_parameters import fitted, within
 from tests.model.validation.stored import case, h200, timed, validation
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.model.overlap.methods import Method
 from lanescope.model.validation.measured import FILE, find, load, save
+from lanescope.prediction.workload import Method
 from tests.model.link_parameters import fitted
 from tests.model.validation.stored import FOLDER, case, check, h200, timed, validation
 

@@ -8,11 +8,10 @@ import pytest
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.grid.mapped_traffic import MappedTraffic
 from lanescope.grid.reference import Kernel
-from lanescope.model.overlap.methods import Method
 from lanescope.model.validation import measuring
-from lanescope.model.validation.cases import CASES, STREAMS, case_name, stream_counts
-from lanescope.model.validation.measured import load
-from lanescope.model.validation.recording import record
+from lanescope.model.validation.measured import CASES, STREAMS, case_name, load, stream_counts
+from lanescope.model.validation.measuring import record
+from lanescope.prediction.workload import Method
 from tests.model.link_parameters import fitted
 
 SIDES = (16, 12, 5)

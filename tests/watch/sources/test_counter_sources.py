@@ -11,8 +11,7 @@ from lanescope.errors import NotMeasuredError
 from lanescope.watch.counter_spool import read_all_counters, read_counters, sidecar_of
 from lanescope.watch.sources import pm
 from lanescope.watch.sources.counters import CountersSource
-from lanescope.watch.sources.pm import PmSource
-from lanescope.watch.sources.privileges import may_profile
+from lanescope.watch.sources.pm import PmSource, may_profile
 from lanescope.watch.sources.throughput import ThroughputSource
 from tests.native.mock_gpu import use_mock
 from tests.native.programs import program

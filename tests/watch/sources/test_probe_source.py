@@ -8,12 +8,12 @@ import pytest
 
 from lanescope._core import native
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.watch import possible
+from lanescope.watch import time_checks
 from lanescope.watch.codes import LATEST_NS
 from lanescope.watch.counter_spool import sidecar_of
-from lanescope.watch.ladder import Asked, every_source, sources_for
 from lanescope.watch.probe_spool import read_probe
 from lanescope.watch.session import Watch, watch
+from lanescope.watch.source_choice import Asked, every_source, sources_for
 from lanescope.watch.sources.base import Availability
 from lanescope.watch.sources.counters import CountersSource
 from lanescope.watch.sources.pm import PmSource
@@ -161,7 +161,7 @@ def test_a_probe_that_is_asked_for_fills_the_link(two_gpus, tmp_path):
 
 def test_a_watch_keeps_and_tells_what_was_probed(opened, two_gpus, tmp_path, monkeypatch):
     # the clock of a programmed probe begins at 0
-    monkeypatch.setattr(possible, "MARGIN_NS", LATEST_NS)
+    monkeypatch.setattr(time_checks, "MARGIN_NS", LATEST_NS)
 
     def sources(folder):
         return sources_for(two_gpus, Asked(("probe",)), folder)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lanescope.experiment.access import Access, Caches, Pattern
 from lanescope.experiment.copy import Copy, Engine
-from lanescope.experiment.experiment import Experiment, Timing
+from lanescope.experiment.experiment import Experiment, Purpose, Timing
 from lanescope.experiment.place import Memory, Place
 from lanescope.experiment.taruc import axes
 from lanescope.experiment.taruc.axes import EVERYTHING, Only
@@ -93,4 +93,5 @@ def _point(
         f"{access.pattern}, caches {access.caches}, {size} B",
         copies=(Copy(source, destination, size, Engine.CPU, cpus=(cpu,), access=access),),
         timing=Timing.HOST,
+        purpose=Purpose.HOST,
     )

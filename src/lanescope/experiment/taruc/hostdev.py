@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lanescope.experiment.access import Access, Pattern
 from lanescope.experiment.copy import Copy, Engine
-from lanescope.experiment.experiment import Experiment, Timing
+from lanescope.experiment.experiment import Experiment, Purpose, Timing
 from lanescope.experiment.place import HOST_TIMED, Memory, Place
 from lanescope.experiment.taruc import axes
 from lanescope.experiment.taruc.axes import EVERYTHING, Only
@@ -74,4 +74,5 @@ def _point(
         title=f"{copy.path}, thread on {node.id}, {host.memory}, {pattern}, {word}, {copy.bytes} B",
         copies=(copy,),
         timing=clock,
+        purpose=Purpose.HOSTDEV,
     )

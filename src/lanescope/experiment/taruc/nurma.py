@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lanescope.experiment.access import Access
 from lanescope.experiment.copy import Copy, Engine, Operation
-from lanescope.experiment.experiment import Experiment, Timing
+from lanescope.experiment.experiment import Experiment, Purpose, Timing
 from lanescope.experiment.place import Memory, Place
 from lanescope.experiment.taruc import axes
 from lanescope.experiment.taruc.axes import EVERYTHING, Only
@@ -104,4 +104,5 @@ def _point(
         f"{stride} B apart, {size // WORD_BYTES} loads",
         copies=(Copy(place, place, size, Engine.CPU, operation, (cpu,), access=access),),
         timing=Timing.HOST,
+        purpose=Purpose.NURMA,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from lanescope.experiment.copy import Copy, Engine, Operation
-from lanescope.experiment.experiment import Experiment, Timing
+from lanescope.experiment.experiment import Experiment, Purpose, Timing
 from lanescope.experiment.place import GPU_MEMORIES, HOST_MEMORIES, Memory, Place
 from lanescope.experiment.taruc import axes
 from lanescope.experiment.taruc.axes import EVERYTHING, Only
@@ -84,4 +84,5 @@ def _point(place: Place, by: str, cpu: int, size: int) -> Experiment:
         title=f"{place.memory} memory of {place.part}, thread on {by}, {size} B",
         copies=tuple(Copy(place, place, size, Engine.CPU, stage, (cpu,)) for stage in stages),
         timing=Timing.HOST,
+        purpose=Purpose.OVERHEAD,
     )

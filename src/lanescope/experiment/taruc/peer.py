@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from lanescope.experiment.copy import Copy, Engine
-from lanescope.experiment.experiment import Experiment
+from lanescope.experiment.experiment import Experiment, Purpose
 from lanescope.experiment.patterns import reach_each_other
 from lanescope.experiment.place import Memory, Place
 from lanescope.experiment.route import Route
@@ -63,4 +63,5 @@ def _point(source: Gpu, destination: Gpu, route: Route, size: int) -> Experiment
         name=f"{PREFIX}/{source.id}-{destination.id}/{route}/{size}",
         title=f"{source.id} → {destination.id}, {route}, {size} B",
         copies=(Copy(*ends, size, Engine.CE, route=route),),
+        purpose=Purpose.PEER,
     )

@@ -3,10 +3,77 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-from lanescope.model.advice.change import Change
+from lanescope.document.finding import Finding
 from lanescope.model.advice.phase import Phase
-from lanescope.model.transfer.estimate import Estimate
+from lanescope.prediction.workload import Method
+from lanescope.units.estimate import Estimate
+
+
+class Step(StrEnum):
+    """What is done to the program; a change takes one or several."""
+
+    PIN = "pin"
+    ASYNC = "async"
+    BATCH = "batch"
+    STREAMS = "streams"
+    ROUNDS = "rounds"
+    MAPPED = "mapped"
+    HYBRID = "hybrid"
+    PLACE = "place"
+
+
+#: Of these a program can take one: they are different ways to move the same data.
+EXCLUSIVE = (Step.STREAMS, Step.ROUNDS, Step.MAPPED, Step.HYBRID)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change(Finding):
+    """A finding about a phase: one way to change it, all of whose times are predicted.
+
+    The remedy is the change in words, the evidence how it was predicted, and `gain_seconds` that
+    of all rounds of the run.
+
+    Attributes
+    ----------
+    steps
+        What is done, together.
+    method, streams
+        What the round is afterwards; None where that stays as it is.
+    seconds
+        Predicted time of a round, with its interval; by the phase's own error at least.
+    round_gain_seconds
+        Of a round: measured before less predicted after; its interval is of both.
+    why
+        Why it is not worth it; None where it is.
+    """
+
+    steps: tuple[Step, ...]
+    method: Method | None
+    streams: int
+    seconds: Estimate
+    round_gain_seconds: Estimate
+    why: str | None
+
+    @property
+    def worth(self) -> bool:
+        """Whether it is advised."""
+        return self.why is None
+
+    def excludes(self, other: Change) -> bool:
+        """Whether the program can take this one or the other, and not both."""
+        mine, theirs = (next((s for s in c.steps if s in EXCLUSIVE), None) for c in (self, other))
+        return mine is not None and theirs is not None and self is not other
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A change before its gain is known."""
+
+    steps: tuple[Step, ...]
+    remedy: str
+    conditions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

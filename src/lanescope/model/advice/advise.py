@@ -7,13 +7,13 @@ from dataclasses import replace
 from lanescope.errors import InputError
 from lanescope.model.advice.advice import Advice, PhaseAdvice
 from lanescope.model.advice.judge import calibrate, changes_of, in_order, placed
+from lanescope.model.advice.lanes import MOST_OPERATIONS
 from lanescope.model.advice.phase import Phase
 from lanescope.model.advice.phases import find_phases
-from lanescope.model.advice.sample import MOST_OPERATIONS
 from lanescope.model.advice.state import Predict, predicting
-from lanescope.model.overlap.predictor import Predictor
-from lanescope.model.transfer.parameters import LinkParameters, Way
-from lanescope.model.transfer.stored import machine_key
+from lanescope.prediction.parameters import LinkParameters, Way
+from lanescope.prediction.predictor import Predictor
+from lanescope.prediction.stored import machine_key
 from lanescope.watch.codes import Direction, What
 from lanescope.watch.findings.far_node import far_by_way
 from lanescope.watch.limits import Ceilings
@@ -135,13 +135,13 @@ def _with_places(
                 note = f"{finding.sentence} {finding.basis[0].upper()}{finding.basis[1:]}."
                 found[i] = replace(one, notes=(*one.notes, note))
                 continue
-            each = finding.gain_seconds * bytes_ / total / one.phase.rounds_in_run
+            each = finding.gain_seconds.high * bytes_ / total / one.phase.rounds_in_run
             change = placed(
                 one.phase,
                 Way(way),
                 each,
                 f"allocate the host memory of {way} copies on the GPU's own NUMA node",
-                finding.preconditions,
+                finding.conditions,
                 finding.basis,
             )
             found[i] = replace(one, changes=in_order([*one.changes, change]))
@@ -208,5 +208,5 @@ def _other_machine(
     return [
         f"The run is of {' and '.join(watched)}, the parameters ({parameters.name}) are of "
         f"{theirs}: what is predicted holds for the latter, with kernel times of the run. Name "
-        "the parameters of the run's own machine with --machine."
+        "the parameters of the run's own machine with --parameters."
     ]

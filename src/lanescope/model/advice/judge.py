@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lanescope.errors import NotMeasuredError
-from lanescope.model.advice.change import Candidate, Change, Step
+from lanescope.measurement.words import time_text
+from lanescope.model.advice.advice import Candidate, Change, Step
 from lanescope.model.advice.changes import candidates, present
 from lanescope.model.advice.phase import Phase
 from lanescope.model.advice.state import Predict, State
-from lanescope.model.transfer.estimate import Estimate
-from lanescope.model.transfer.parameters import Way
+from lanescope.prediction.parameters import Way
+from lanescope.prediction.workload import Method
+from lanescope.units.estimate import Estimate
 
 #: A model whose prediction of the phase as it is differs from the measured time by more does
 #: not describe the phase.
@@ -82,48 +84,68 @@ def simplest(changes: list[Change], before: float) -> list[Change]:
 
 def _against(change: Change, others: list[Change], before: float) -> Change:
     fewer = [one for one in others if one.worth and set(one.steps) < set(change.steps)]
-    best = max(fewer, key=lambda one: one.gain_seconds.value, default=None)
+    best = max(fewer, key=lambda one: one.round_gain_seconds.value, default=None)
     if not change.worth or best is None:
         return change
-    more = change.gain_seconds.value - best.gain_seconds.value
+    more = change.round_gain_seconds.value - best.round_gain_seconds.value
     if more >= LEAST_GAIN * before:
         return change
-    return replace(change, worth=False, why=f"{best.kind} alone gains as much within 1% of a round")
+    return replace(change, why=f"{best.kind} alone gains as much within 1% of a round")
 
 
 def in_order(changes: list[Change]) -> tuple[Change, ...]:
-    """Return changes as they are told."""
-    return tuple(sorted(changes, key=lambda c: (not c.worth, -c.gain_seconds.value)))
+    """Return changes as they are predicted."""
+    return tuple(sorted(changes, key=lambda c: (not c.worth, -c.round_gain_seconds.value)))
 
 
 def _judged(
-    phase: Phase, error: float, candidate: Candidate, state: State, told: Estimate
+    phase: Phase, error: float, candidate: Candidate, state: State, predicted: Estimate
 ) -> Change:
     # What was measured over what was predicted of the phase as it is holds after it, too.
     scale, bound = 1 / (1 + error), abs(error)
-    scaled = told.map(lambda seconds: seconds * scale)
+    scaled = predicted.map(lambda seconds: seconds * scale)
     host = phase.host_seconds.value  # a change leaves it as it is
     after = Estimate(
         host + scaled.value,
-        host + min(told.low, scaled.low, scaled.value * (1 - bound)),
-        host + max(told.high, scaled.high, scaled.value * (1 + bound)),
+        host + min(predicted.low, scaled.low, scaled.value * (1 - bound)),
+        host + max(predicted.high, scaled.high, scaled.value * (1 + bound)),
     )
-    gain = gained(phase.seconds, after)
-    worth, why = worth_it(gain, phase.seconds.value)
-    return Change(
-        candidate.steps,
-        candidate.sentence,
-        state.method,
-        state.streams,
-        after,
-        gain,
-        gain.map(lambda seconds: seconds * phase.rounds_in_run),
-        worth,
-        why,
-        candidate.conditions,
+    basis = (
         f"predicted as {state.method}"
         + (f" in {state.streams} streams" if state.streams > 1 else "")
-        + f", times {scale:.3g}, by which the round measured differs from that predicted",
+        + f", times {scale:.3g}, by which the round measured differs from that predicted"
+    )
+    gain = gained(phase.seconds, after)
+    return _change(phase, candidate, (state.method, state.streams), after, gain, basis)
+
+
+def _change(
+    phase: Phase,
+    candidate: Candidate,
+    becomes: tuple[Method | None, int],
+    after: Estimate,
+    gain: Estimate,
+    basis: str,
+) -> Change:
+    """Return a candidate as a finding; `after` and `gain` are of a round, `becomes` its method."""
+    before = phase.seconds.value
+    return Change(
+        kind="+".join(candidate.steps),
+        sentence=f"Process {phase.pid} on g{phase.gpu}, phase {phase.number}: a round takes "
+        f"{time_text(before)}, and is predicted to take {time_text(max(after.value, 0.0))}",
+        evidence=(basis,),
+        confirm="lanescope advise -- PROGRAM",
+        remedy=candidate.remedy,
+        parts=(f"g{phase.gpu}",),
+        effect=gain.value / before if before else 0.0,
+        gain_seconds=gain.map(lambda seconds: seconds * phase.rounds_in_run),
+        conditions=candidate.conditions,
+        steps=candidate.steps,
+        method=becomes[0],
+        streams=becomes[1],
+        seconds=after,
+        round_gain_seconds=gain,
+        why=why_not(gain, before),
     )
 
 
@@ -132,18 +154,16 @@ def gained(before: Estimate, after: Estimate) -> Estimate:
     return Estimate(before.value - after.value, before.low - after.high, before.high - after.low)
 
 
-def worth_it(gain: Estimate, before: float) -> tuple[bool, str | None]:
-    """Return whether a gain is worth a change, and else why not."""
+def why_not(gain: Estimate, before: float) -> str | None:
+    """Return why a gain is not worth a change; None where it is."""
     if gain.value < LEAST_GAIN * before:
         gains = "it would take longer" if gain.value < 0 else f"it gains {gain.value / before:.1%}"
-        return False, f"{gains}; less than {LEAST_GAIN:.0%} is not worth a change"
-    if gain.low <= 0:
-        return False, f"its gain of {gain.value / before:.1%} is within the error"
-    return True, None
+        return f"{gains}; less than {LEAST_GAIN:.0%} is not worth a change"
+    return f"its gain of {gain.value / before:.1%} is within the error" if gain.low <= 0 else None
 
 
 def placed(
-    phase: Phase, way: Way, seconds: float, sentence: str, why: tuple[str, ...], basis: str
+    phase: Phase, way: Way, seconds: float, remedy: str, conditions: tuple[str, ...], basis: str
 ) -> Change:
     """Return what nearer memory gains of a round, by rates that were measured.
 
@@ -157,17 +177,5 @@ def placed(
     after = Estimate(
         before.value - gain.value, max(before.low - gain.high, 0.0), before.high - gain.low
     )
-    worth, not_worth = worth_it(gain, phase.seconds.value)
-    return Change(
-        (Step.PLACE,),
-        sentence,
-        phase.method,
-        phase.parts,
-        after,
-        gain,
-        gain.map(lambda one: one * phase.rounds_in_run),
-        worth,
-        not_worth,
-        why,
-        basis,
-    )
+    candidate = Candidate((Step.PLACE,), remedy, conditions)
+    return _change(phase, candidate, (phase.method, phase.parts), after, gain, basis)

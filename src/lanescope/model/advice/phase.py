@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.workload import Workload
-from lanescope.model.transfer.estimate import Estimate
-from lanescope.model.transfer.parameters import Way
+from lanescope.prediction.parameters import Way
+from lanescope.prediction.workload import Method, Workload
+from lanescope.units.estimate import Estimate
 from lanescope.watch.codes import MemoryKind
 
 

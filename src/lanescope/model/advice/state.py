@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lanescope.model.overlap.methods import Method
-from lanescope.model.overlap.predictor import Predictor
-from lanescope.model.overlap.workload import Workload
-from lanescope.model.transfer.estimate import Estimate
-from lanescope.model.transfer.parameters import Direction, LinkParameters, Way
-from lanescope.model.transfer.seconds import next_seconds, single_seconds
+from lanescope.prediction.parameters import Direction, LinkParameters, Way
+from lanescope.prediction.predictor import Predictor
+from lanescope.prediction.seconds import next_seconds, single_seconds
+from lanescope.prediction.workload import Method, Workload
+from lanescope.units.estimate import Estimate
 
 #: Counts of streams that are tried; each is 1.5 times the one before or less.
 STREAM_COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)

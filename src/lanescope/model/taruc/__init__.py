@@ -4,8 +4,8 @@ Pure functions over stored results. Which micro-benchmark an experiment belongs 
 is the first part of its name; everything else is read from its copies.
 """
 
+from lanescope.model.taruc.contended import Suite, suite_of
 from lanescope.model.taruc.points import Point, Series, Setting, bench_of, is_suite, plain_results
-from lanescope.model.taruc.suite import Suite, suite_of
 
 __all__ = [
     "Point",

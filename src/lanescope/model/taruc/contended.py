@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lanescope.experiment import Copy, Engine, Experiment
+from lanescope.experiment import Copy, Engine, Experiment, Purpose
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.machine import Machine
-from lanescope.measurement.result import CopyResult, Result, Verdict
-from lanescope.model.taruc.points import bench_of, node_of_cpus
+from lanescope.measurement.result import CopyResult, Result, Source, Verdict
+from lanescope.model.taruc.points import Series, bench_of, node_of_cpus, series_of
 
 #: A count of threads that is within this of the best counts as the best.
 ENOUGH_SHARE = 0.98
@@ -192,9 +192,9 @@ def _contention(
     if copies[0].engine is not Engine.CPU:
         return _pcie(machine, experiment), _streams(copies)
     operation = str(copies[0].operation)
-    # Only the name tells threads that stay at home from those that would have to leave,
-    # where the machine does not say on which node a CPU is.
-    if experiment.name.split("/")[1] == "sockets" or any(_leaves(c, nodes) for c in copies):
+    # Where the machine does not say on which node a CPU is, only the purpose tells threads that
+    # stay at home from those that leave.
+    if experiment.purpose is Purpose.SOCKETS or any(_leaves(c, nodes) for c in copies):
         ways = {_crossing(c, nodes) for c in copies}
         first = min(ways)
         way = "both" if len(ways) > 1 else "one way"
@@ -245,3 +245,29 @@ def _streams(copies: Sequence[Copy]) -> int:
 
 def _joined(parts: Iterable[str]) -> str:
     return "+".join(sorted(set(parts), key=lambda part: (len(part), part)))
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """What a run holds of the micro-benchmarks; empty tuples where it has none.
+
+    Attributes
+    ----------
+    predicted
+        Whether its numbers are predictions; those lead to no findings.
+    """
+
+    machine: Machine
+    predicted: bool
+    series: tuple[Series, ...]
+    scalings: tuple[Scaling, ...]
+
+    def of(self, bench: Benchmark) -> tuple[Series, ...]:
+        """Return the series of one micro-benchmark."""
+        return tuple(s for s in self.series if s.setting.bench is bench)
+
+
+def suite_of(machine: Machine, results: Sequence[Result]) -> Suite:
+    """Return the micro-benchmarks of a run, which is measured or predicted as a whole."""
+    predicted = any(r.source is Source.PREDICTED for r in results)
+    return Suite(machine, predicted, series_of(machine, results), scalings_of(machine, results))

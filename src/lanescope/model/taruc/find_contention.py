@@ -9,10 +9,15 @@ from lanescope.document.finding import Finding
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.measurement.result import CopyResult
 from lanescope.measurement.words import rate_text
-from lanescope.model.taruc.compare import LEAST, steps_differ, sums_differ, total_gbs
-from lanescope.model.taruc.contended import Contention, Scaling, Step
-from lanescope.model.taruc.finding import finding, listed
-from lanescope.model.taruc.suite import Suite
+from lanescope.model.taruc.compare import (
+    LEAST,
+    finding,
+    listed,
+    steps_differ,
+    sums_differ,
+    total_gbs,
+)
+from lanescope.model.taruc.contended import Contention, Scaling, Step, Suite
 from lanescope.model.taruc.words import field_text, percent
 
 #: Below this index the participants are told to share unfairly.

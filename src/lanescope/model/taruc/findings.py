@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from lanescope.document.finding import Finding
 from lanescope.machine import Machine
 from lanescope.measurement.result import Result
+from lanescope.model.taruc.contended import suite_of
 from lanescope.model.taruc.find_contention import contention_findings
-from lanescope.model.taruc.find_device import device_findings
-from lanescope.model.taruc.find_host import host_findings
-from lanescope.model.taruc.find_loads import load_findings
-from lanescope.model.taruc.find_overhead import overhead_findings
-from lanescope.model.taruc.suite import suite_of
+from lanescope.model.taruc.find_copies import device_findings, host_findings
+from lanescope.model.taruc.find_memory import load_findings, overhead_findings
 
 #: What comes first among findings of different kinds; all others follow.
 _FIRST = (

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Timing
+from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
 from lanescope.experiment.access import PLAIN
 from lanescope.experiment.taruc.benchmark import Benchmark
 from lanescope.experiment.taruc.parameters import WORD_BYTES
@@ -15,7 +15,10 @@ from lanescope.measurement.result import CopyResult, Result, Status, Verdict
 from lanescope.units.bandwidth import bandwidth_gbs
 
 #: By name: a suite asks for them a million times.
-_BENCHMARKS = {str(bench): bench for bench in Benchmark}
+_BENCHMARKS = {
+    **{Purpose(bench): bench for bench in Benchmark},
+    Purpose.SOCKETS: Benchmark.CONTENTION,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +152,8 @@ class Series:
 
 def bench_of(experiment: Experiment) -> Benchmark | None:
     """Return the micro-benchmark of an experiment; None when it is part of none."""
-    first, _, rest = experiment.name.partition("/")
-    bench = _BENCHMARKS.get(first)
-    if not rest or bench is None:
+    bench = _BENCHMARKS.get(experiment.purpose)
+    if bench is None:
         return None
     return bench if all(_fits(bench, copy) for copy in experiment.copies) else None
 

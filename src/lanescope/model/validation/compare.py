@@ -12,12 +12,12 @@ from enum import StrEnum
 
 from lanescope.errors import NotMeasuredError
 from lanescope.grid.running import workload_of
-from lanescope.model.overlap.methods import STREAMED, Method
-from lanescope.model.overlap.predictor import Prediction, Predictor
-from lanescope.model.overlap.rank import Skipped
-from lanescope.model.transfer.estimate import Estimate
-from lanescope.model.transfer.parameters import LinkParameters
 from lanescope.model.validation.measured import MeasuredCase, Timed, Validation
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.predictor import Prediction, Predictor
+from lanescope.prediction.rank import Skipped
+from lanescope.prediction.workload import STREAMED, Method
+from lanescope.units.estimate import Estimate
 
 
 class Choice(StrEnum):

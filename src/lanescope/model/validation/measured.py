@@ -1,4 +1,4 @@
-"""Measured cases, and the file in which they are stored with what they were predicted from."""
+"""The cases, what was measured of them, and the file in which that is stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import FieldError, build, shown
 from lanescope.codec.files import fields_of, read_json, require_version
 from lanescope.errors import InputError
@@ -19,14 +18,46 @@ from lanescope.grid.case import GridCase
 from lanescope.grid.equations import Equation
 from lanescope.grid.reference import Kernel
 from lanescope.grid.sides import MOST_POINTS
-from lanescope.model.overlap.methods import Method
-from lanescope.model.transfer import stored
-from lanescope.model.transfer.estimate import Estimate
-from lanescope.model.transfer.parameters import LinkParameters
-from lanescope.model.transfer.samples import median_of
-from lanescope.model.transfer.settling import SETTLED
-from lanescope.model.validation.cases import case_name
+from lanescope.prediction import stored
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.samples import SETTLED, median_of
+from lanescope.prediction.workload import STREAMED, Method
+from lanescope.run.folder import RunFolder
 from lanescope.run.folders import default_runs_folder
+from lanescope.units.estimate import Estimate
+
+#: `state` with one and three outputs and `buoydiff` are the paper's.
+CASES = (
+    GridCase(Kernel.STATE),
+    GridCase(Kernel.STATE, outputs=3),
+    GridCase(Kernel.STATE, Equation.JMCD),
+    GridCase(Kernel.STATE, Equation.JMCD, outputs=3),
+    GridCase(Kernel.BUOYDIFF),
+    GridCase(Kernel.AXPY),
+    GridCase(Kernel.CONVOLUTION),
+)
+#: Points from west to east, to north, and levels: the paper's grid.
+GRID = (1024, 1024, 42)
+#: Numbers of streams that are tried, as far as a grid has levels.
+STREAMS = (1, 2, 3, 4, 6, 8, 14, 21, 42)
+
+
+def case_name(case: GridCase) -> str:
+    """Return a case in words, such as ``state mwjf, 3 outputs``."""
+    if not case.has_equation:
+        return str(case.kernel)
+    name = f"{case.kernel} {case.equation}"
+    if case.kernel is not Kernel.STATE:
+        return name
+    return f"{name}, {case.outputs} output{'s' if case.outputs > 1 else ''}"
+
+
+def stream_counts(method: Method, levels: int) -> tuple[int, ...]:
+    """Return the numbers of streams to try of a grid with so many levels, its own among them."""
+    if method not in STREAMED:
+        return (1,)
+    return tuple(sorted({*(n for n in STREAMS if n <= levels), min(levels, STREAMS[-1])}))
+
 
 #: The file's name in a run folder.
 FILE = "validation.json"
@@ -114,7 +145,7 @@ class MeasuredCase:
         As `GridCase` has them.
     mapped_reads
         How often each byte is read over the link in mapped memory, as computed; see
-        `lanescope.grid.mapped_share`.
+        `lanescope.grid.mapped_traffic`.
     counted_reads
         The same as PM sampling counted it; None where it could not.
     columns, points
@@ -215,11 +246,9 @@ def save(validation: Validation, folder: Path) -> Path:
     told = {"schema": SCHEMA} | dataclasses.asdict(dataclasses.replace(validation, parameters=None))
     if known is not None:
         told["parameters"] = json.loads(stored.dumps(known))
-    path = folder / FILE
-    with writing_to(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, (json.dumps(told, ensure_ascii=False, indent=1) + "\n").encode())
-    return path
+    with RunFolder(folder, "validate") as run:
+        run.write_json(FILE, told)
+    return folder / FILE
 
 
 def find(name: str) -> Path:

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from math import isnan
+from pathlib import Path
 
+from lanescope._version import __version__
 from lanescope.errors import MissingPartError, NotMeasuredError
 from lanescope.grid.case import Difference, GridCase
 from lanescope.grid.expected import Expected
-from lanescope.grid.mapped_share import mapped_reads
-from lanescope.grid.mapped_traffic import MappedTraffic, counted_reads, mapped_traffic
-from lanescope.grid.profiles import OceanGrid
+from lanescope.grid.mapped_traffic import MappedTraffic, counted_reads, mapped_reads, mapped_traffic
+from lanescope.grid.profiles import OceanGrid, ocean
 from lanescope.grid.reference import Kernel
 from lanescope.grid.running import GridMemory, kernel_seconds, run_case
 from lanescope.machine import Machine
-from lanescope.model.overlap.methods import Method
-from lanescope.model.validation.cases import stream_counts
-from lanescope.model.validation.measured import Check, MeasuredCase, Timed, joined
+from lanescope.model.validation.measured import (
+    CASES,
+    Check,
+    MeasuredCase,
+    Timed,
+    Validation,
+    joined,
+    save,
+    stream_counts,
+)
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.stored import machine_key
+from lanescope.prediction.workload import Method
+from lanescope.run.folders import require_new
 
 #: Seconds for each method with each number of streams in each round, and for each version of a
 #: kernel alone.
@@ -188,3 +201,64 @@ def _check(method: Method, streams: int, levels: int, found: Difference) -> Chec
         levels,
         None if isnan(found.largest) else found.largest,
     )
+
+
+#: Told what is measured next, how much is done, and how much there is.
+Progress = Callable[[str, int, int], None]
+
+_SEED = 0
+
+
+def record(
+    machine: Machine,
+    gpu: int,
+    sides: tuple[int, int, int],
+    parameters: LinkParameters,
+    folder: Path,
+    *,
+    budget_seconds: float = BUDGET,
+    progress: Progress | None = None,
+) -> Validation:
+    """Measure all cases, and write the run's file again with every method that is done.
+
+    When interrupted, what was measured stays in the folder before the interruption goes its way.
+
+    Raises
+    ------
+    InputError
+        If the GPU is not there, or the folder cannot be written.
+    NotMeasuredError
+        If there is no room for the grid, or the GPU does not do it.
+    """
+    require_gpu(machine, gpu)
+    require_new(folder)
+    tell = progress or (lambda *_: None)
+    found = Validation(
+        gpu=machine.gpu(gpu).name,
+        grid=sides,
+        seed=_SEED,
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        tool_version=__version__,
+        finished=False,
+        cases=(),
+        machine_key=machine_key(machine, gpu),
+        parameters=parameters,
+    )
+    total = 2 * len(CASES) * len(Method)
+    tell("an ocean", 0, total)
+    bench = GridBench.made(machine, gpu, ocean(*sides, seed=_SEED))
+    done: dict[str, MeasuredCase] = {}
+    for number, case in enumerate(_measured(bench, done, budget_seconds), start=1):
+        done[case.name] = case
+        found = replace(found, cases=tuple(done.values()), finished=number == total)
+        save(found, folder)
+        tell(case.name, number, total)
+    return found
+
+
+def _measured(
+    bench: GridBench, done: dict[str, MeasuredCase], budget_seconds: float
+) -> Iterator[MeasuredCase]:
+    """Measure all cases, and once all are in `done`, time them again."""
+    yield from measure_cases(bench, CASES, budget_seconds)
+    yield from measure_again(bench, tuple(done.values()), budget_seconds)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lanescope.errors import InputError
 from lanescope.machine import Gpu
 from lanescope.run.folder import State
 from lanescope.watch.captured import Captured, Stopped
-from lanescope.watch.chapters.plan import IDLE_SECONDS, Turn, Way, turns
-from lanescope.watch.chapters.program import Idle, command_of
+from lanescope.watch.chapters.plan import IDLE_SECONDS, Program, Turn, Way, turns
 from lanescope.watch.chapters.steps import parse_steps
 from lanescope.watch.chapters.store import Asked, Done, ReproductionFolder
 from lanescope.watch.interrupting import Interrupted
@@ -23,6 +26,44 @@ from lanescope.watch.sources.pm import PmSource
 from lanescope.watch.sources.probe import ProbeSource
 from lanescope.watch.sources.throughput import ThroughputSource
 from lanescope.watch.sources.trace import DEFAULT_KINDS, TraceSource
+
+_KILLED = 128
+_LOOK_SECONDS = 0.05
+
+
+def command_of(program: Program, gpu: int) -> tuple[str, ...]:
+    """Return the command line of a program on a GPU."""
+    return (
+        *(_python(), "-m", "lanescope.examples"),
+        *program.arguments,
+        *("--gpu", str(gpu), "--json"),
+    )
+
+
+def _python() -> str:
+    """Return this interpreter: by its short name where the shell finds the same."""
+    found = shutil.which("python3")
+    same = found is not None and Path(found).parent == Path(sys.executable).parent
+    return "python3" if same else sys.executable
+
+
+@dataclass
+class Idle:
+    """Some time in which no program runs, or until the end is asked for."""
+
+    seconds: float
+    stopped: Stopped
+    program: tuple[str, ...] = field(default=(), init=False)
+    traceable: bool = field(default=False, init=False)
+    notes: tuple[str, ...] = field(default=("No program ran: the link was idle.",), init=False)
+
+    def wait(self, environment: Mapping[str, str] | None = None) -> None:
+        """Wait for the end of the time."""
+        end = time.monotonic() + self.seconds
+        with self.stopped.listening():
+            while self.stopped.signal is None and (left := end - time.monotonic()) > 0:
+                time.sleep(min(_LOOK_SECONDS, left))
+
 
 Progress = Callable[[Turn, int, int], None]
 

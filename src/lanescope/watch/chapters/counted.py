@@ -13,11 +13,11 @@ from lanescope.watch.chapters.steps import Step
 from lanescope.watch.codes import FloatArray, IntArray
 from lanescope.watch.fit import default_of
 from lanescope.watch.limits import pcie_links
-from lanescope.watch.payload import payload_records
 from lanescope.watch.rectangles import between
 from lanescope.watch.timeline import Counters, Timeline
 from lanescope.watch.wire import (
     RESOLUTION,
+    payload_records,
     settle,
 )
 

@@ -8,7 +8,17 @@ from dataclasses import dataclass, replace
 from lanescope.machine import Machine
 from lanescope.watch.chapters.plan import Program, Way, turns
 from lanescope.watch.chapters.probing import Noticed, Probed, noticed, probed
-from lanescope.watch.chapters.quantity import Quantity, quantity
+from lanescope.watch.chapters.results import (
+    NoticedTold,
+    Pair,
+    ProgramTold,
+    Quantity,
+    Shown,
+    StepTold,
+    Told,
+    pair_of,
+    quantity,
+)
 from lanescope.watch.chapters.sources import (
     LEAST_BYTES,
     SOURCES,
@@ -19,15 +29,6 @@ from lanescope.watch.chapters.sources import (
 )
 from lanescope.watch.chapters.steps import Step, moved, moving, work_seconds
 from lanescope.watch.chapters.store import Done, Reproduction
-from lanescope.watch.chapters.told import (
-    NoticedTold,
-    Pair,
-    ProgramTold,
-    Shown,
-    StepTold,
-    Told,
-    pair_of,
-)
 from lanescope.watch.chapters.words import program_sentences
 from lanescope.watch.limits import link_limits
 from lanescope.watch.probe import PROBE_WAYS, Probe

@@ -10,9 +10,8 @@ import numpy as np
 from lanescope.machine import Machine
 from lanescope.units.bandwidth import bandwidths_gbs
 from lanescope.watch.chapters.counted import CountedSteps, Payload, counted_steps, payload_of
-from lanescope.watch.chapters.quantity import quantity
+from lanescope.watch.chapters.results import Pair, SourceTold, pair_of, quantity
 from lanescope.watch.chapters.steps import Step, moved, moving
-from lanescope.watch.chapters.told import Pair, SourceTold, pair_of
 from lanescope.watch.codes import Direction
 from lanescope.watch.operations import Operations
 from lanescope.watch.run import SourceRecord, WatchRun

@@ -7,8 +7,14 @@ from collections.abc import Iterator
 from lanescope.measurement.words import rate_text, time_text
 from lanescope.units.sizes import binary_text
 from lanescope.watch.chapters.plan import Way
-from lanescope.watch.chapters.quantity import Quantity
-from lanescope.watch.chapters.told import ProgramTold, Sentences, SourceTold, StepTold, Told
+from lanescope.watch.chapters.results import (
+    ProgramTold,
+    Quantity,
+    Sentences,
+    SourceTold,
+    StepTold,
+    Told,
+)
 
 _WAY_WORDS = ("to the GPU", "from it")
 #: Below this, a source's rates are no longer those of the copies.

@@ -1,6 +1,6 @@
 """What could be faster, told from a timeline: one file for each kind of finding."""
 
-from lanescope.watch.findings.finding import Finding
-from lanescope.watch.findings.findings import find
+from lanescope.document.finding import Finding
+from lanescope.watch.findings.find_all import find
 
 __all__ = ["Finding", "find"]

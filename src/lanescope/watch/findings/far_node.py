@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from lanescope.document.finding import Finding
 from lanescope.machine import Machine
 from lanescope.units.bandwidth import transfer_seconds
-from lanescope.watch.called_copies import with_addresses
 from lanescope.watch.codes import Direction, MemoryKind
-from lanescope.watch.findings.finding import Finding, copies_text
+from lanescope.watch.findings.finding import copies_text, finding
 from lanescope.watch.limits import WAYS, Ceilings
 from lanescope.watch.operations import Operations
-from lanescope.watch.side_tables import HostCopies
+from lanescope.watch.side_tables import HostCopies, with_addresses
 from lanescope.watch.timeline import Timeline
 
 #: Less than this, or than this share of what is known, is not worth a change.
@@ -25,8 +25,8 @@ def far_node(
     timeline: Timeline, machine: Machine, ceilings: Ceilings | None = None
 ) -> Iterator[Finding]:
     """Yield a finding for each GPU and direction with much traffic of a far node's memory."""
-    for _, _, finding in far_by_way(timeline, machine, ceilings):
-        yield finding
+    for _, _, found in far_by_way(timeline, machine, ceilings):
+        yield found
 
 
 def far_by_way(
@@ -64,7 +64,7 @@ def _finding(
     total, (of, unknown) = int(far.bytes.sum()), others
     gain, basis = _gain(far, called, gpu, way, home, ceilings)
     nodes = ", ".join(f"h{node}" for node in np.unique(called.node).tolist())
-    return Finding(
+    return finding(
         "far-node",
         f"{total / 2**20:.4g} MiB in {copies_text(len(far), WAYS[way])} of g{gpu} "
         f"({total / of * 100:.3g} % of those whose node is known) use host memory on {nodes}; "

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from lanescope.document.finding import Finding
 from lanescope.watch.codes import BoolArray, Direction, among
-from lanescope.watch.findings.finding import Finding
+from lanescope.watch.findings.finding import finding
 from lanescope.watch.intervals import covered_ns
 from lanescope.watch.operations import Operations
 
@@ -18,9 +19,9 @@ MOST_HIDDEN = 0.5
 def no_overlap(operations: Operations, watched_seconds: float) -> Iterator[Finding]:
     """Yield a finding for each GPU whose copies and kernels take turns; needs traced kernels."""
     for gpu in sorted(operations.values("device", lambda o: o.is_kernel)):
-        finding = _finding(operations, gpu, watched_seconds)
-        if finding is not None:
-            yield finding
+        found = _finding(operations, gpu, watched_seconds)
+        if found is not None:
+            yield found
 
 
 def _crosses(o: Operations) -> BoolArray:
@@ -44,7 +45,7 @@ def _finding(operations: Operations, gpu: int, watched: float) -> Finding | None
     hidden, least = copied + worked - either, min(copied, worked)
     if watched <= 0 or least < LEAST_SHARE * watched or hidden > MOST_HIDDEN * least:
         return None
-    return Finding(
+    return finding(
         "no-overlap",
         f"On g{gpu} copies take {copied:.3g} s and kernels {worked:.3g} s of {watched:.3g} s, and "
         f"only {hidden:.3g} s of that at the same time.",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from lanescope.document.finding import Finding
 from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
 from lanescope.watch.codes import BoolArray, Direction, MemoryKind
-from lanescope.watch.findings.finding import Finding, Limits, copies_text, path_rate
+from lanescope.watch.findings.finding import Limits, copies_text, finding, path_rate
 from lanescope.watch.intervals import covered_ns
 from lanescope.watch.limits import WAYS
 from lanescope.watch.operations import Operations
@@ -48,7 +49,7 @@ def _finding(
         gain = max(seconds - transfer_seconds(total, rate.gbs), 0.0)
         basis = f"the same bytes at {rate.gbs:.3g} GB/s ({rate.source})"
         evidence.append(f"pinned: {rate.gbs:.3g} GB/s, {rate.source}")
-    return Finding(
+    return finding(
         "pageable-async",
         f"{copies_text(len(rows), f'asynchronous {WAYS[way]}')} of g{gpu} "
         f"({total / 2**20:.4g} MiB) {'uses' if len(rows) == 1 else 'use'} pageable memory and took "

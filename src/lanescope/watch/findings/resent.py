@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lanescope.watch.called_copies import with_addresses
+from lanescope.document.finding import Finding
 from lanescope.watch.codes import Direction, IntArray
-from lanescope.watch.findings.finding import Finding, copies_text
+from lanescope.watch.findings.finding import copies_text, finding
 from lanescope.watch.intervals import covered_ns
 from lanescope.watch.operations import Operations
-from lanescope.watch.side_tables import HostCopies
+from lanescope.watch.side_tables import HostCopies, with_addresses
 from lanescope.watch.timeline import Timeline
 
 #: Gains below this are not worth a change.
@@ -27,9 +27,9 @@ def resent(timeline: Timeline) -> Iterator[Finding]:
     for gpu in np.unique(rows.device).tolist():
         mine = np.flatnonzero((rows.device == gpu) & (rows.direction == Direction.H2D))
         sent, told = rows.rows(mine), called.rows(mine)
-        finding = _finding(sent, sent.rows(sent_again(told)), told, gpu)
-        if finding is not None:
-            yield finding
+        found = _finding(sent, sent.rows(sent_again(told)), told, gpu)
+        if found is not None:
+            yield found
 
 
 def sent_again(called: HostCopies) -> IntArray:
@@ -83,7 +83,7 @@ def _finding(sent: Operations, again: Operations, called: HostCopies, gpu: int) 
         return None
     total, of = int(again.bytes.sum()), int(sent.bytes.sum())
     hashed = int(called.bytes[called.hashed > 0].sum())
-    return Finding(
+    return finding(
         "unchanged-data",
         f"{copies_text(len(again), 'h2d')} of g{gpu} ({total / 2**20:.4g} MiB, "
         f"{total / of * 100:.3g} % of the bytes sent) brought what the copy before had brought to "

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lanescope.document.finding import Finding
 from lanescope.watch.codes import BoolArray
-from lanescope.watch.findings.finding import Finding, copies_text
+from lanescope.watch.findings.finding import copies_text, finding
 from lanescope.watch.intervals import covered_ns
 from lanescope.watch.operations import Operations
 
@@ -23,9 +24,9 @@ def synchronous_copies(operations: Operations, watched_seconds: float) -> Iterat
         called = all(_called(piece).all() for piece in rows.pieces())
         if not called:
             rows = operations.where(_waits, *_COLUMNS, pid=pid)
-        finding = _finding(rows, pid, called, watched_seconds)
-        if finding is not None:
-            yield finding
+        found = _finding(rows, pid, called, watched_seconds)
+        if found is not None:
+            yield found
 
 
 def _called(o: Operations) -> BoolArray:
@@ -45,7 +46,7 @@ def _finding(rows: Operations, pid: int, called: bool, watched: float) -> Findin
     word = "waited" if called else "waited, by the times of the GPU, at least"
     gain = max(waited - len(rows) * SUBMIT_SECONDS, 0.0)
     known = "call times are known" if called else "call times are not known: flags and GPU times"
-    return Finding(
+    return finding(
         "synchronous-copies",
         f"Process {pid} {word} {waited:.3g} s ({waited / watched * 100:.1f} % of the watch) in "
         f"{copies_text(len(rows), 'synchronous')} of {total:.4g} MiB in sum.",

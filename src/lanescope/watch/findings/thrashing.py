@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from lanescope.document.finding import Finding
 from lanescope.units.bandwidth import transfer_seconds
 from lanescope.watch.codes import IntArray, MemoryKind
-from lanescope.watch.findings.finding import Finding, Limits, path_rate
+from lanescope.watch.findings.finding import Limits, finding, path_rate
 from lanescope.watch.intervals import covered_ns
 from lanescope.watch.operations import Operations
 from lanescope.watch.side_tables import Managed, ManagedKind
@@ -27,9 +28,9 @@ def thrashing(managed: Managed, operations: Operations, limits: Limits) -> Itera
     moved = managed.rows(np.isin(managed.kind, ways))
     for gpu in np.unique(moved.device).tolist():
         own = moved.rows(moved.device == gpu)
-        finding = _finding(own.rows(again_and_again(own)), managed, operations, gpu, limits)
-        if finding is not None:
-            yield finding
+        found = _finding(own.rows(again_and_again(own)), managed, operations, gpu, limits)
+        if found is not None:
+            yield found
 
 
 def again_and_again(moved: Managed) -> IntArray:
@@ -79,7 +80,7 @@ def _finding(
         managed.value[(managed.kind == ManagedKind.GPU_FAULT) & (managed.device == gpu)].sum()
     )
     total, noun = sum(sizes), "block" if blocks == 1 else "blocks"
-    return Finding(
+    return finding(
         "managed-thrashing",
         f"Managed memory of g{gpu} goes to and fro: {blocks} {noun} of 2 MiB migrated "
         f"both ways again and again, {total / 2**20:.4g} MiB in {len(rows)} migrations of "

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from lanescope.document.finding import Finding
 from lanescope.units.bandwidth import transfer_seconds
 from lanescope.watch.codes import BoolArray, Direction, MemoryKind
-from lanescope.watch.findings.finding import Finding, Limits, path_rate
+from lanescope.watch.findings.finding import Limits, finding, median, path_rate
 from lanescope.watch.limits import WAYS
-from lanescope.watch.median import median
 from lanescope.watch.operations import Operations
 
 #: 64 KiB take 1.2 µs at 55 GB/s: as long as what a copy costs beyond its bytes.
@@ -41,9 +41,9 @@ def tiny_copies(operations: Operations, limits: Limits) -> Iterator[Finding]:
                 continue
             rows = _of_way(operations, gpu, code)
             rate = path_rate(operations, gpu, way, limits, _HOST)
-            finding = _finding(rows, gpu, way, None if rate is None else rate.gbs)
-            if finding is not None:
-                yield finding
+            found = _finding(rows, gpu, way, None if rate is None else rate.gbs)
+            if found is not None:
+                yield found
 
 
 def _of_way(operations: Operations, gpu: int, code: int) -> Operations:
@@ -88,7 +88,7 @@ def _finding(rows: Operations, gpu: int, way: int, gbs: float | None) -> Finding
         return None
     total = rows.total("bytes")
     lasted = sum(float(piece.seconds.sum()) for piece in rows.pieces())
-    return Finding(
+    return finding(
         "tiny-copies",
         f"{len(rows)} {WAYS[way]} copies of g{gpu} are at most {MOST_BYTES >> 10} KiB (median "
         f"{int(size)} B); each takes {typical * 1e6:.3g} µs, of which {fixed * 1e6:.3g} µs are "

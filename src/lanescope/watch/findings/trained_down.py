@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lanescope.document.finding import Finding
 from lanescope.machine import Link, Machine, PcieLink
 from lanescope.machine.pcie import payload_gbs
 from lanescope.units.bandwidth import transfer_seconds
-from lanescope.watch.findings.finding import Finding
+from lanescope.watch.findings.finding import finding
 from lanescope.watch.limits import WAYS, pcie_links
 from lanescope.watch.summary import WaySummary
 
@@ -49,7 +50,7 @@ def _finding(gpu: int, link: Link, pcie: PcieLink, ways: tuple[WaySummary, ...])
         for way in ways
         if (peak := _peak_gbs(way)) is not None
     ]
-    return Finding(
+    return finding(
         "trained-down",
         f"The link of {link.b} to {link.a} runs at PCIe {pcie.generation}.0 x{pcie.width}, where "
         f"both ends can do {best.generation}.0 x{best.width}: {now[0]:.3g} instead of "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
+from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
 
 
@@ -93,3 +95,22 @@ class Source(Protocol):
 
     def environment(self) -> Mapping[str, str]:
         """Return the variables that the watched program has to be started with."""
+
+
+def prepare_all(sources: Sequence[Source]) -> list[NotMeasuredError | None]:
+    """Prepare sources and return for each what stands in its way; None when nothing does.
+
+    One that is prepared already takes no time.
+    """
+    if not sources:
+        return []
+    with ThreadPoolExecutor(len(sources)) as threads:
+        return list(threads.map(_prepared, sources))
+
+
+def _prepared(source: Source) -> NotMeasuredError | None:
+    try:
+        source.prepare()
+    except NotMeasuredError as error:
+        return error
+    return None

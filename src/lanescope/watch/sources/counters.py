@@ -11,8 +11,7 @@ from lanescope.errors import NotMeasuredError
 from lanescope.machine import Gpu, Machine
 from lanescope.watch.counter_spool import counter_header
 from lanescope.watch.sources.base import Availability, SourceReport
-from lanescope.watch.sources.common import finish, together, tried, unusable, uuid_of
-from lanescope.watch.sources.refusals import refusal
+from lanescope.watch.sources.common import finish, refusal, together, tried, unusable, uuid_of
 from lanescope.watch.timeline import NVLINK
 
 #: What is tried; a read costs 160 to 500 us of processor time, so that one GPU takes 16 to

@@ -12,10 +12,45 @@ from lanescope.machine import Gpu, Machine
 from lanescope.watch.counter_spool import counter_header
 from lanescope.watch.cupti import find_cupti
 from lanescope.watch.sources.base import Availability, SourceReport
-from lanescope.watch.sources.common import finish, tried, unusable
-from lanescope.watch.sources.privileges import may_profile
-from lanescope.watch.sources.refusals import COUNTERS_INSTEAD, NO_CUPTI, NO_PRIVILEGES, refusal
+from lanescope.watch.sources.common import (
+    COUNTERS_INSTEAD,
+    NO_CUPTI,
+    NO_PRIVILEGES,
+    finish,
+    refusal,
+    tried,
+    unusable,
+)
 from lanescope.watch.timeline import NVLINK
+
+_ADMIN_ONLY = "RmProfilingAdminOnly"
+#: Bits of the capability set; either is enough.
+_SYS_ADMIN, _PERFMON = 21, 38
+
+
+def may_profile(proc: Path = Path("/proc")) -> bool:
+    """Return False where the driver asks for an administrator and this process is none.
+
+    What cannot be read stands in nobody's way: CUPTI has the last word.
+    """
+    told = _fields(proc / "driver/nvidia/params")
+    if told.get(_ADMIN_ONLY) != "1":
+        return True
+    try:
+        held = int(_fields(proc / "self/status").get("CapEff", ""), 16)
+    except ValueError:
+        return True
+    return bool(held >> _SYS_ADMIN & 1 or held >> _PERFMON & 1)
+
+
+def _fields(path: Path) -> dict[str, str]:
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in lines)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
 
 #: 10 kHz.
 DEFAULT_INTERVAL_NS = 100_000

@@ -16,8 +16,7 @@ from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
 from lanescope.watch.probe_spool import probe_header
 from lanescope.watch.sources.base import Availability, SourceReport
-from lanescope.watch.sources.common import tried, unusable, write_sidecar
-from lanescope.watch.sources.refusals import refusal
+from lanescope.watch.sources.common import refusal, tried, unusable, write_sidecar
 
 #: 200 KiB, as in the thesis, whose figures call it 200 KB: more than the 128 KiB from which
 #: on a copy fills a link.

@@ -13,8 +13,7 @@ from lanescope._core import native
 from lanescope.machine import Gpu, Machine
 from lanescope.watch.counter_spool import RX, TX, counter_header
 from lanescope.watch.sources.base import Availability, SourceReport
-from lanescope.watch.sources.common import finish, together, tried, unusable, uuid_of
-from lanescope.watch.sources.refusals import refusal
+from lanescope.watch.sources.common import finish, refusal, together, tried, unusable, uuid_of
 
 #: The driver's window, which each call waits for.
 WINDOW_NS = 20_000_000

@@ -1,1 +1,0 @@
-"""What copies and kernels that overlap take: equations, replay, and the choice of a method."""

@@ -1,1 +1,0 @@
-"""What a copy between a host and its GPU takes: parameters, their files, their fit."""

@@ -1,0 +1,187 @@
+"""Why a method is predicted to be the fastest, and how far that is to be believed."""
+
+from __future__ import annotations
+
+from lanescope.measurement.words import time_text
+from lanescope.prediction.forms import second_engine_helps
+from lanescope.prediction.parameters import LinkParameters, Origin
+from lanescope.prediction.predictor import Prediction, error_share
+from lanescope.prediction.rank import Ranking
+from lanescope.prediction.workload import STREAMED, Method, Workload
+from lanescope.units.sizes import size_text
+
+#: What more streams have to gain to be worth it.
+_NEARLY = 0.01
+_PARTS = {
+    "h2d": "the bytes to the GPU",
+    "d2h": "the bytes to the host",
+    "kernel": "the kernel",
+    "calls": "the calls of the host's thread",
+}
+_OVERLAP = {
+    Method.EXPLICIT: "nothing overlaps",
+    Method.PAGEABLE: "nothing overlaps",
+    Method.IMPLICIT: "the kernel and its reads and writes over the link overlap",
+    Method.HYBRID: "copies to the GPU overlap with kernels, which write the host's memory",
+}
+
+
+def method_text(prediction: Prediction) -> str:
+    """Return a method with its number of streams, such as ``Streams (14)``."""
+    if prediction.method in STREAMED:
+        return f"{prediction.method} ({prediction.streams})"
+    return str(prediction.method)
+
+
+def bound_text(prediction: Prediction) -> str:
+    """Return what a method's time goes to most."""
+    return _PARTS.get(prediction.busiest, prediction.busiest)
+
+
+def why(ranking: Ranking) -> str:
+    """Return one paragraph: what is fastest, why, and what speaks against it."""
+    sentences = [_winner(ranking), _against(ranking), _interval(ranking)]
+    sentences += _fewer(ranking) + _closed_form(ranking) + _second_engine(ranking)
+    sentences += caveats(ranking)
+    return " ".join(sentences)
+
+
+def _winner(ranking: Ranking) -> str:
+    best, known = ranking.winner, ranking.parameters
+    overlap = _OVERLAP.get(best.method) or _streams_overlap(known)
+    told = (
+        f"{method_text(best)} is predicted to take {time_text(best.seconds.value)} on {known.name}"
+    )
+    return f"{told}: {overlap}, and most of the time goes to {bound_text(best)}."
+
+
+def _streams_overlap(known: LinkParameters) -> str:
+    if known.copy_engines > 1:
+        return "copies in both directions and kernels overlap, by two copy engines"
+    if known.implicit_synchronisation:
+        return (
+            "copies to the GPU overlap with kernels, and copies back wait for all kernels "
+            "(one copy engine, implicit synchronisation)"
+        )
+    return "copies overlap with kernels, but not with copies the other way (one copy engine)"
+
+
+def _against(ranking: Ranking) -> str:
+    if len(ranking.best) < 2:
+        return "No other method could be predicted."
+    best, second = ranking.best[:2]
+    ratio = second.seconds.value / best.seconds.value
+    told = f"{method_text(second)} takes {time_text(second.seconds.value)}, {ratio:.2f} times that"
+    explicit = next((p for p in ranking.best if p.method is Method.EXPLICIT), None)
+    if explicit is not None and explicit not in (best, second):
+        times = explicit.seconds.value / best.seconds.value
+        told += f", and doing one thing after the other {times:.2f} times"
+    return f"{told}."
+
+
+def _interval(ranking: Ranking) -> str:
+    low, high = ranking.winner.seconds.low, ranking.winner.seconds.high
+    name = method_text(ranking.winner)
+    told = f"{name} lies between {time_text(low)} and {time_text(high)} with 95 % confidence"
+    if ranking.parameters.errors is None:
+        share = error_share(ranking.parameters, ranking.winner.method)
+        told = (
+            f"The interval of {name}, {time_text(low)} to {time_text(high)}, has the "
+            f"{share * 100:.2f} % in it by which the paper's own predictions erred at most, "
+            "as nobody has compared these parameters with transfers"
+        )
+    if ranking.decided:
+        return f"{told}; it lies below that of every other method."
+    names = " and ".join(method_text(p) for p in ranking.level)
+    return f"{told}; it overlaps that of {names}, so it is not decided which is fastest."
+
+
+def _fewer(ranking: Ranking) -> list[str]:
+    """Return how few streams are nearly as good: each costs memory and calls."""
+    best = ranking.winner
+    most = best.seconds.value * (1 + _NEARLY)
+    enough = ranking.curves[best.method].fewest_streams(most)
+    if enough == best.streams:
+        return []
+    return [f"{enough} streams are within {_NEARLY * 100:.0f} % of that."]
+
+
+def _closed_form(ranking: Ranking) -> list[str]:
+    found = ranking.closed_form
+    curve = ranking.curves.get(Method.STREAMS)
+    if found is None or curve is None:
+        return []
+    best = next(p for p in ranking.best if p.method is Method.STREAMS)
+    return [
+        f"For Streams the search takes {best.streams} of up to {curve.most_streams}; the paper's "
+        f"closed form gives {found:.3g}."
+    ]
+
+
+def _second_engine(ranking: Ranking) -> list[str]:
+    known, work = ranking.parameters, ranking.workload
+    streams = next((p for p in ranking.best if p.method is Method.STREAMS), None)
+    if streams is None or known.copy_engines > 1 or known.implicit_synchronisation:
+        return []
+    helps = second_engine_helps(
+        work.h2d_bytes * known.h2d.per_byte.value,
+        work.kernel_seconds,
+        work.d2h_bytes * known.d2h.per_byte.value,
+        streams.streams,
+    )
+    return [f"A second copy engine would {'' if helps else 'not '}make Streams faster."]
+
+
+def caveats(ranking: Ranking) -> list[str]:
+    """Return what the prediction leaves out or extrapolates, and what to measure next."""
+    known, work = ranking.parameters, ranking.workload
+    told = []
+    if known.origin is Origin.PUBLISHED:
+        told.append("The parameters are published ones, none was measured here.")
+    elif known.origin is Origin.DERIVED:
+        told.append(
+            "Some of the parameters are computed from those of another link: measure there "
+            "with 'lanescope model fit' before you rely on it."
+        )
+    if extrapolated := _extrapolated(ranking.winner, work, known):
+        told.append(extrapolated)
+    if work.needs_previous and ranking.winner.predictor.startswith("equations"):
+        told.append(
+            "The equations take parts for independent; that each needs the one before it delays "
+            "streams by about one part more."
+        )
+    told += [
+        f"{s.method} is left out: {s.reason[:1].lower()}{s.reason[1:]}" for s in ranking.skipped
+    ]
+    return told
+
+
+def _extrapolated(best: Prediction, work: Workload, known: LinkParameters) -> str | None:
+    if known.measured is None:
+        return None
+    least, most = known.measured.least_bytes, known.measured.most_bytes
+    parts = best.streams if best.method in STREAMED else 1
+    copies = []
+    if best.method is not Method.IMPLICIT:
+        copies.append(work.h2d_bytes / (parts * work.h2d_arrays))
+    if best.method not in (Method.IMPLICIT, Method.HYBRID):
+        copies.append(work.d2h_bytes / (parts * work.d2h_arrays))
+    else:
+        copies += [work.d2h_bytes * work.mapped_writes / parts]
+        if best.method is Method.IMPLICIT:
+            copies += [work.h2d_bytes * work.mapped_reads]
+    outside = [c for c in copies if c and not least <= c <= most]
+    reasons = []
+    if outside:
+        reasons.append(
+            f"transfers of {size_text(round(max(outside)))} lie outside of the "
+            f"{size_text(least)} to {size_text(most)} that were measured"
+        )
+    if parts > known.measured.most_streams:
+        reasons.append(f"more than {known.measured.most_streams} streams were not measured")
+    if not reasons:
+        return None
+    return (
+        f"This is extrapolated: {' and '.join(reasons)}; run 'lanescope model fit' with such "
+        "transfers next."
+    )

@@ -1,0 +1,104 @@
+"""The folder of a fit: its samples, what they were fitted to, and the machine.
+
+Layout::
+
+    fit.json               what is known of the link without timing it
+    machine.toml           the machine, as a machine file
+    transfers.parquet      all samples, also of what the fit does not use
+    link-parameters.json   the parameters
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+from lanescope.codec.atomic import writing_to
+from lanescope.codec.fields import build
+from lanescope.codec.files import fields_of, read_json
+from lanescope.errors import InputError
+from lanescope.machine import Machine
+from lanescope.machine.files import dumps_machine
+from lanescope.prediction.fit import LinkFacts, fit
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.samples import FILE as SAMPLES
+from lanescope.prediction.samples import Measured, read_measured, write_measured
+from lanescope.prediction.stored import dumps, link_text, machine_key, parse
+from lanescope.run.folder import MACHINE, RunFolder
+from lanescope.run.folders import require_new
+
+FACTS = "fit.json"
+#: After so many points the samples are written, so that a kill leaves most of them.
+_POINTS_A_WRITE = 60
+
+
+def facts_of(machine: Machine, gpu: int, command: str) -> LinkFacts:
+    """Return what is known of a GPU's link without timing it."""
+    found = machine.gpu(gpu)
+    return LinkFacts(
+        name=f"{found.name} {found.id}",
+        gpu=found.name,
+        link=link_text(machine, gpu),
+        source=f"{command} on {date.today():%Y-%m-%d}",
+        copy_engines=found.copy_engines or 1,
+        machine_key=machine_key(machine, gpu),
+        day=f"{date.today():%Y-%m-%d}",
+    )
+
+
+def store_samples(
+    folder: Path, machine: Machine, facts: LinkFacts, points: Iterable[Measured]
+) -> list[Measured]:
+    """Write samples as they come, and what is known besides; return them all.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written, or holds something.
+    """
+    with writing_to(folder):
+        require_new(folder)
+    measured: list[Measured] = []
+    with RunFolder(folder, "fit") as run:
+        run.write(MACHINE, dumps_machine(machine).encode())
+        run.write_json(FACTS, facts)
+        try:
+            for one in points:
+                measured.append(one)
+                if len(measured) % _POINTS_A_WRITE == 0:
+                    run.write(SAMPLES, partial(write_measured, measured))
+        finally:
+            if measured:
+                run.write(SAMPLES, partial(write_measured, measured))
+    return measured
+
+
+def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[Measured, ...]]:
+    """Fit the samples of a folder, again if that was done before.
+
+    Raises
+    ------
+    InputError
+        If the folder has no samples, or too few of them, or they contradict each other.
+    """
+    if not (folder / SAMPLES).is_file() or not (folder / FACTS).is_file():
+        raise InputError(
+            f"{folder} holds no fit: it has no {SAMPLES} and {FACTS}; name a run of 'lanescope "
+            "model fit'"
+        )
+    measured, facts = read_measured(folder / SAMPLES), _facts(folder / FACTS)
+    try:
+        parameters = fit(measured, facts)
+        parse(dumps(parameters), "the fit")  # numbers that no link has are none
+    except (ArithmeticError, LookupError, ValueError, InputError) as error:
+        own = isinstance(error, InputError)
+        why = str(error) if own else "its points are too few, or contradict each other"
+        raise InputError(f"{folder / SAMPLES} cannot be fitted: {why}") from error
+    return parameters, measured
+
+
+def _facts(path: Path) -> LinkFacts:
+    with fields_of(path, "name another run, or run 'lanescope model fit' again"):
+        return build(LinkFacts, read_json(path, inner=1))

@@ -1,0 +1,223 @@
+"""Bytes that move and kernels that compute, each at some rate; servers with their queues."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from math import inf
+
+from lanescope.prediction.parameters import Way
+from lanescope.prediction.rates import Flow, Rates
+from lanescope.prediction.shared_links import SharedLinks, share
+
+_WAYS = (Way.H2D, Way.D2H, Way.H2D, Way.D2H)  # by flow, but for computing
+
+
+@dataclass(slots=True, eq=False)
+class Going:
+    """A flow that goes on.
+
+    Attributes
+    ----------
+    task
+        Position in the graph.
+    gpu
+        On which.
+    kind
+        What flows.
+    left
+        Seconds that it would take from now on if nothing else flowed.
+    speed
+        Bytes a second then; 0 for a kernel that computes.
+    most
+        Share of that pace that it never exceeds: below 1 for what a kernel reads and writes that
+        computes longer, as it spreads that over the time.
+    rate
+        Share of that pace at which it goes now.
+    """
+
+    task: int
+    gpu: int
+    kind: Flow
+    left: float
+    speed: float
+    most: float = 1.0
+    rate: float = 0.0
+
+
+class Flows:
+    """All flows that go on at the same time."""
+
+    def __init__(self, rates: Rates, links: SharedLinks | None) -> None:
+        self._rates, self._links = rates, links
+        self._going: dict[int, list[Going]] = {}
+        self._settled = 0.0
+        self._changed = False
+        self._first: Going | None = None
+        self._next_end = inf
+
+    def next_end(self) -> float:
+        """Return when the next one ends; infinite where nothing flows."""
+        if self._changed:
+            self._set_rates()
+        return self._next_end
+
+    def writing(self, gpu: int) -> float:
+        """Return the share of their pace at which kernels want to write mapped memory now."""
+        flows = self._going.get(gpu, ())
+        return min(1.0, sum(flow.most for flow in flows if flow.kind is Flow.WRITING))
+
+    def add(self, flows: list[Going], now: float) -> None:
+        """Let flows of one task begin."""
+        self._settle(now)
+        self._going.setdefault(flows[0].gpu, []).extend(flows)
+        self._changed = True
+
+    def end_next(self) -> Going:
+        """End the one that ends next, at `next_end`."""
+        first = self._first
+        if first is None:
+            raise RuntimeError("nothing flows that could end")
+        self._settle(self._next_end)
+        self._going[first.gpu].remove(first)
+        self._changed = True
+        return first
+
+    def _settle(self, now: float) -> None:
+        """Let all go on until now."""
+        passed = now - self._settled
+        if passed > 0:
+            if self._changed:
+                self._set_rates()
+            for flows in self._going.values():
+                for flow in flows:
+                    flow.left -= passed * flow.rate
+        self._settled = now
+
+    def _set_rates(self) -> None:
+        """Find the rate of each among those that go on, and which ends first."""
+        for flows in self._going.values():
+            if flows:
+                self._set_rates_of(flows)
+        if self._links is not None:
+            self._share_links(self._links)
+        self._first, least = None, inf
+        for flows in self._going.values():
+            for flow in flows:
+                left = flow.left / flow.rate
+                if left < least:
+                    self._first, least = flow, left
+        self._next_end = self._settled + max(0.0, least)
+        self._changed = False
+
+    def _set_rates_of(self, flows: list[Going]) -> None:
+        """Set the rates of one GPU's flows; those the same way share its link, kernels its SMs."""
+        if len(flows) == 1:
+            flows[0].rate = flows[0].most
+            return
+        wanted: list[list[float]] = [[], [], [], [], []]
+        for flow in flows:
+            wanted[flow.kind].append(flow.most)
+        copy_in, copy_back, reading, writing, computing = wanted
+        slowed = self._rates.slowdowns(
+            bool(copy_in), bool(copy_back), min(1.0, sum(reading)), min(1.0, sum(writing))
+        )
+        into, back = _fair([*copy_in, *reading]), _fair([*copy_back, *writing])
+        paces = [level / slow for level, slow in zip((into, back) * 2, slowed, strict=True)]
+        paces.append(1 / max(len(computing), 1))
+        for flow in flows:
+            flow.rate = min(flow.most, paces[flow.kind])
+
+    def _share_links(self, links: SharedLinks) -> None:
+        moving = [
+            flow
+            for flows in self._going.values()
+            for flow in flows
+            if flow.kind is not Flow.COMPUTING
+        ]
+        wanted = [(flow.gpu, _WAYS[flow.kind], flow.speed * flow.rate) for flow in moving]
+        for flow, got in zip(moving, share(links, wanted), strict=True):
+            flow.rate = got / flow.speed
+
+
+def _fair(wanted: list[float]) -> float:
+    """Return the most that any of some flows gets of a link: the same for all that want more."""
+    if len(wanted) < 2:
+        return 1.0
+    left, rest = 1.0, len(wanted)
+    for one in sorted(wanted):
+        if one * rest >= left:
+            return left / rest
+        left -= one
+        rest -= 1
+    return 1.0
+
+
+@dataclass(slots=True)
+class Server:
+    """A queue of tasks, and how many of them are served at the same time.
+
+    Attributes
+    ----------
+    name
+        Such as ``g0 h2d``.
+    slots
+        Tasks that it serves at once.
+    by_call
+        True: in the order of the calls, which `expect` tells; False: as they become ready.
+    queue
+        Positions of tasks in their graph, the next one to be served first.
+    ready
+        Of those in `queue` the ones that need not wait any longer; kept by call order only.
+    active
+        How many it serves now.
+    busy
+        Seconds during which it served one or more.
+    released_by
+        The task that last made room here, or last went in; None: none did.
+    released_at
+        When.
+    """
+
+    name: str
+    slots: int
+    by_call: bool
+    queue: deque[int] = field(default_factory=deque)
+    ready: set[int] = field(default_factory=set)
+    active: int = 0
+    busy: float = 0.0
+    busy_since: float = 0.0
+    released_by: int | None = None
+    released_at: float = 0.0
+
+    def expect(self, task: int) -> None:
+        """Note a task in the order of the calls."""
+        if self.by_call:
+            self.queue.append(task)
+
+    def arrive(self, task: int) -> None:
+        """Note that a task is ready to be served."""
+        if self.by_call:
+            self.ready.add(task)
+        else:
+            self.queue.append(task)
+
+    def take(self, now: float) -> int | None:
+        """Return the task to begin with now; None: there is none, or no room."""
+        if self.active == self.slots or not self.queue:
+            return None
+        if self.by_call:
+            if self.queue[0] not in self.ready:
+                return None
+            self.ready.remove(self.queue[0])
+        if self.active == 0:
+            self.busy_since = now
+        self.active += 1
+        return self.queue.popleft()
+
+    def release(self, task: int, now: float) -> None:
+        """Note that a task is no longer served."""
+        self.active -= 1
+        if self.active == 0:
+            self.busy += now - self.busy_since
+        self.released_by, self.released_at = task, now

@@ -1,0 +1,275 @@
+"""The graph of tasks of a workload, for each of the ways in which it can move its data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from lanescope.calls import checked
+from lanescope.errors import InputError
+from lanescope.prediction.workload import STREAMED, Method, Workload
+
+
+class TaskKind(StrEnum):
+    """What keeps which part of the machine busy."""
+
+    H2D = "h2d"
+    D2H = "d2h"
+    KERNEL = "kernel"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One call of the host: a copy or a kernel.
+
+    Attributes
+    ----------
+    kind
+        A copy in one of the directions, or a kernel.
+    stream
+        Tasks of the same GPU and stream run one after the other, in the order of the graph.
+    bytes
+        That are copied; of a kernel 0.
+    seconds
+        That the kernel computes with its data in the GPU's memory; of a copy 0.
+    reads, writes
+        Bytes of mapped host memory that the kernel reads and writes over the link.
+    after
+        Positions in the graph of tasks on other streams that must have ended before; each is
+        an event and a wait for it.
+    gpu
+        Which GPU.
+    pageable
+        True for copies whose host memory is not pinned: the calling thread waits for them.
+    first, count
+        Which of the workload's parts it is about: from ``first`` on ``count`` of them.
+    array
+        Which of the arrays of its direction is copied.
+    """
+
+    kind: TaskKind
+    stream: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    reads: int = 0
+    writes: int = 0
+    after: tuple[int, ...] = ()
+    gpu: int = 0
+    pageable: bool = False
+    first: int = 0
+    count: int = 1
+    array: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGraph:
+    """Tasks in the order in which one host thread hands them over.
+
+    A task waits for the one before it on its stream, and for those in `Task.after`, which
+    stand before it in the graph.
+    """
+
+    tasks: tuple[Task, ...]
+
+    def __post_init__(self) -> None:
+        for place, task in enumerate(self.tasks):
+            if any(not 0 <= before < place for before in task.after):
+                raise ValueError(f"task {place} waits for one that does not stand before it")
+
+
+#: More calls than a program hands over in a round, and than are replayed in a few seconds.
+MOST_TASKS = 20_000
+
+
+class Order(StrEnum):
+    """In which order the host hands over the parts of a round."""
+
+    DEPTH = "depth-first"
+    """All of one part, then all of the next."""
+    BREADTH = "breadth-first"
+    """All copies in, then all kernels, then all copies back."""
+
+
+@checked
+def graph_for(
+    workload: Workload,
+    method: Method,
+    streams: int = 1,
+    *,
+    parts: int | None = None,
+    order: Order = Order.DEPTH,
+) -> TaskGraph:
+    """Return the tasks of one round.
+
+    Parameters
+    ----------
+    streams
+        Of methods that have streams; the others take one.
+    parts
+        Units that `Task.first` and `Task.count` count in, such as the levels of a grid; bytes
+        are in proportion. By default as many as the workload can be cut into, or else as
+        there are streams.
+    order
+        Of independent parts. Parts that need one another are handed over breadth-first.
+
+    Raises
+    ------
+    InputError
+        If the workload is impossible, cannot be cut into so many parts, or takes more than
+        `MOST_TASKS`.
+    """
+    _check(workload)
+    _require_few(workload, streams if method in STREAMED else 1)
+    if parts is not None and parts < 1:
+        raise InputError(f"a workload is not cut into {parts} parts; give 1 or more")
+    if method not in STREAMED:
+        return _whole(workload, method, parts or workload.most_streams or 1)
+    units = parts or workload.most_streams or streams
+    most = min(units, workload.most_streams or units)
+    if not 1 <= streams <= most:
+        raise InputError(f"{streams} streams: this workload can be cut into 1 to {most} parts")
+    make = _Parts(workload, _cut(units, streams), units, mapped=method is Method.HYBRID)
+    if workload.needs_previous or workload.returns_later:
+        order = Order.BREADTH
+    return make.breadth_first() if order is Order.BREADTH else make.depth_first()
+
+
+def on_gpus(graph: TaskGraph, gpus: int) -> TaskGraph:
+    """Return the same tasks for each of so many GPUs, handed over in turn by one thread."""
+    tasks: list[Task] = []
+    for task in graph.tasks:
+        for gpu in range(gpus):
+            after = tuple(before * gpus + gpu for before in task.after)
+            tasks.append(replace(task, gpu=gpu, after=after))
+    return TaskGraph(tuple(tasks))
+
+
+def _check(workload: Workload) -> None:
+    if workload.h2d_arrays < 1 or workload.d2h_arrays < 1:
+        raise InputError("the bytes of a direction lie in one array or more")
+    if not 0 <= workload.returns_later <= workload.d2h_arrays:
+        raise InputError("no more arrays can return later than there are arrays that go back")
+
+
+def _require_few(workload: Workload, streams: int) -> None:
+    tasks = streams * (workload.h2d_arrays + workload.d2h_arrays + 1)
+    if tasks > MOST_TASKS:
+        raise InputError(
+            f"{tasks} copies and kernels in each round are too many to be replayed one by one; "
+            f"give fewer arrays or streams, {MOST_TASKS} in all, or predict by the equations "
+            "(--predictor equations)"
+        )
+
+
+def _cut(units: int, streams: int) -> list[tuple[int, int]]:
+    """First unit and count of units of each part; the first parts have one more."""
+    each, more = divmod(units, streams)
+    cut, first = [], 0
+    for part in range(streams):
+        count = each + (part < more)
+        cut.append((first, count))
+        first += count
+    return cut
+
+
+def _slice(total: int, first: int, count: int, units: int) -> int:
+    """Bytes of some units of a total; all of them together are the total."""
+    return total * (first + count) // units - total * first // units
+
+
+def _copies(
+    workload: Workload, kind: TaskKind, part: tuple[int, int], units: int, stream: int = 0
+) -> Iterator[Task]:
+    """One copy for each array of a direction."""
+    first, count = part
+    to_gpu = kind is TaskKind.H2D
+    total = workload.h2d_bytes if to_gpu else workload.d2h_bytes
+    arrays = workload.h2d_arrays if to_gpu else workload.d2h_arrays
+    if total == 0:
+        return
+    for array in range(arrays):
+        size = _slice(_slice(total, array, 1, arrays), first, count, units)
+        yield Task(kind, stream, size, first=first, count=count, array=array)
+
+
+def _whole(workload: Workload, method: Method, units: int) -> TaskGraph:
+    kernel = Task(TaskKind.KERNEL, seconds=workload.kernel_seconds, count=units)
+    if method is Method.IMPLICIT:
+        reads = round(workload.h2d_bytes * workload.mapped_reads)
+        writes = round(workload.d2h_bytes * workload.mapped_writes)
+        return TaskGraph((replace(kernel, reads=reads, writes=writes),))
+    tasks = (
+        *_copies(workload, TaskKind.H2D, (0, units), units),
+        kernel,
+        *_copies(workload, TaskKind.D2H, (0, units), units),
+    )
+    if method is Method.PAGEABLE:
+        tasks = tuple(replace(t, pageable=t.kind is not TaskKind.KERNEL) for t in tasks)
+    return TaskGraph(tasks)
+
+
+@dataclass
+class _Parts:
+    """Makes the tasks of a round that is cut into parts, part i on stream i."""
+
+    workload: Workload
+    cut: list[tuple[int, int]]
+    units: int
+    mapped: bool
+    tasks: list[Task] = field(default_factory=list)
+    last_copy: dict[int, int] = field(default_factory=dict)
+    kernel: dict[int, int] = field(default_factory=dict)
+
+    def depth_first(self) -> TaskGraph:
+        for part in range(len(self.cut)):
+            self._copy_in(part)
+            self._compute(part)
+            self._copy_back(part)
+        return TaskGraph(tuple(self.tasks))
+
+    def breadth_first(self) -> TaskGraph:
+        for step in (self._copy_in, self._compute, self._copy_back):
+            for part in range(len(self.cut)):
+                step(part)
+        return TaskGraph(tuple(self.tasks))
+
+    def _copy_in(self, part: int) -> None:
+        # A GPU takes copies of different streams in an order of its own (so an H200 did). Where a
+        # part needs the one before, waiting for that one's copies keeps them in order.
+        after: tuple[int, ...] = ()
+        if self.workload.needs_previous and part - 1 in self.last_copy:
+            after = (self.last_copy[part - 1],)
+        for task in _copies(self.workload, TaskKind.H2D, self.cut[part], self.units, part):
+            self.last_copy[part] = len(self.tasks)
+            self.tasks.append(replace(task, after=after) if after else task)
+            after = ()
+
+    def _compute(self, part: int) -> None:
+        first, count = self.cut[part]
+        writes = 0
+        if self.mapped:
+            total = round(self.workload.d2h_bytes * self.workload.mapped_writes)
+            writes = _slice(total, first, count, self.units)
+        self.kernel[part] = len(self.tasks)
+        seconds = self.workload.kernel_seconds * count / self.units
+        self.tasks.append(
+            Task(
+                TaskKind.KERNEL,
+                part,
+                seconds=seconds,
+                writes=writes,
+                first=first,
+                count=count,
+            )
+        )
+
+    def _copy_back(self, part: int) -> None:
+        if self.mapped:
+            return
+        copies = list(_copies(self.workload, TaskKind.D2H, self.cut[part], self.units, part))
+        later = self.workload.returns_later
+        # What is complete goes first: on one stream it would wait behind what is not.
+        self.tasks += copies[later:]
+        after = (self.kernel[part + 1],) if later and part + 1 < len(self.cut) else ()
+        self.tasks += [replace(task, after=after) if after else task for task in copies[:later]]

@@ -1,0 +1,208 @@
+"""Times the points of a fit on a GPU of this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from lanescope._core import native
+from lanescope.backend.task_graph import (
+    TaskTimes,
+    copy_task,
+    kernel_task,
+    measure_graph,
+    native_errors,
+    near_cpu,
+)
+from lanescope.machine import Machine
+from lanescope.measurement.result import FloatArray
+from lanescope.prediction.graphs import TaskKind
+from lanescope.prediction.parameters import Way
+from lanescope.prediction.points import (
+    LONG_BYTES,
+    MOST_BYTES,
+    Kind,
+    Point,
+    one_way,
+    pattern_of,
+    pieces,
+)
+from lanescope.prediction.samples import Measured, is_settled
+
+_DOUBLE = 8
+_BLOCK = 1 << 20  # doubles
+#: Over all points; with short ones, of which a moment's disturbance takes all samples of a round;
+#: and with those on which these do not agree.
+ROUNDS, _SHORT_ROUNDS, _MOST_ROUNDS = 2, 6, 12
+_SHORT_SECONDS = 2e-3
+#: After so long no further round takes place, and the one that goes on ends.
+_ENOUGH_SECONDS = 42.0
+#: Copied before the first point: the CPU writes the bytes of such copies itself, and one that was
+#: idle is slow at first.
+_WARMING = one_way(Way.H2D, 20 << 10, 1)
+_WARMING_SECONDS = 1.0
+_HELD = (Kind.COPIES, Kind.LAUNCHES, Kind.EVENTS)
+
+
+class TransferBench:
+    """The memory and the streams by which points are timed.
+
+    Raises
+    ------
+    NotMeasuredError
+        If the GPU or the host has no room for two arrays of 1 GiB, or does not answer.
+    """
+
+    def __init__(self, machine: Machine, gpu: int) -> None:
+        self._topology = native.Topology()
+        self._cpus = near_cpu(machine, gpu)
+        with native_errors():
+            self._pinned = self._memory(gpu, [MOST_BYTES, *[LONG_BYTES] * 2], pageable=False)
+            self._pageable = self._memory(gpu, [LONG_BYTES], pageable=True)
+
+    def _memory(self, gpu: int, sizes: list[int], *, pageable: bool) -> native.TaskMemory:
+        memory = native.TaskMemory(
+            self._topology, gpu, sizes, sizes, pageable=pageable, cpus=self._cpus
+        )
+        for index in range(len(sizes)):
+            _fill(memory.host_in(index))
+        return memory
+
+    def measure(self, point: Point, budget_seconds: float) -> TaskTimes:
+        """Time a point for about so long.
+
+        Raises
+        ------
+        NotMeasuredError
+            If the GPU does not do it.
+        """
+        with native_errors():
+            return measure_graph(self._graph(point), budget_seconds, held=_is_held(point))
+
+    def warm_up(self) -> None:
+        """Copy for a second, so that the CPU and the link are as they are in use."""
+        began = time.monotonic()
+        while time.monotonic() - began < _WARMING_SECONDS:
+            self.measure(_WARMING, _WARMING_SECONDS)
+
+    def _graph(self, point: Point) -> native.TaskGraph:
+        tasks = list(_TASKS[point.kind](point))
+        if point.kind in (Kind.EXPLICIT_MAPPED, Kind.PACED, Kind.MAPPED):
+            return native.moving_graph(
+                self._topology,
+                self._pinned,
+                tasks,
+                point.reads,
+                point.writes,
+                reads_copies=point.kind is Kind.EXPLICIT_MAPPED,
+                work=point.work,
+                cpus=self._cpus,
+            )
+        memory = self._pageable if point.kind is Kind.PAGEABLE else self._pinned
+        return native.busy_graph(self._topology, memory, tasks, cpus=self._cpus)
+
+
+def _fill(values: FloatArray) -> None:
+    """Fill an array with numbers as programs have them, of which no two neighbours agree."""
+    some = np.random.default_rng(0).standard_normal(_BLOCK)
+    for begin in range(0, len(values), _BLOCK):
+        values[begin : begin + _BLOCK] = some[: len(values) - begin]
+
+
+# The fit samples graphs of copies and kernels, whose calls and engine times count beside their
+# own: no `Experiment` is one of them, and so `backend.sampling` does not measure them. Its stop
+# rule would not do either: one point's samples, taken in a row, agree with each other while
+# something disturbs all of them. So points are timed in rounds, and rounds are compared.
+def measure_all(
+    bench: TransferBench, points: Sequence[Point], budget_seconds: float
+) -> Iterator[Measured]:
+    """Time points in rounds, each for about so long in all.
+
+    What others do to the host's cores and memory comes and goes by seconds. So each round has its
+    own order, the same in every fit, short transfers are timed in more rounds, and points whose
+    rounds differ by more than `SETTLED` in some more, as far as `_ENOUGH_SECONDS` go.
+    """
+    began = time.monotonic()
+    bench.warm_up()
+    rounds: dict[Point, list[Measured]] = {point: [] for point in points}
+
+    for round_ in range(_MOST_ROUNDS):
+        some = [point for point, known in rounds.items() if _is_due(known, round_)]
+        for place in np.random.default_rng(round_).permutation(len(some)):
+            if round_ >= ROUNDS and time.monotonic() - began > _ENOUGH_SECONDS:
+                return
+            point = some[place]
+            one = Measured.of(point, bench.measure(point, budget_seconds / _SHORT_ROUNDS), round_)
+            rounds[point].append(one)
+            yield one
+
+
+def _is_due(known: Sequence[Measured], round_: int) -> bool:
+    """Whether a point is timed in a round, by its times in those before."""
+    if round_ < ROUNDS:
+        return True
+    if round_ < _SHORT_ROUNDS:
+        return known[0].whole.value < _SHORT_SECONDS
+    return not is_settled(known)
+
+
+def _is_held(point: Point) -> bool:
+    """Whether the device is timed alone, too: where calls may take longer than it does."""
+    return point.streams > 1 and not point.held_out and point.kind in _HELD
+
+
+def _one_way(point: Point) -> Iterator[native.TaskSpec]:
+    for stream, (begin, size) in enumerate(pieces(point.bytes, point.streams)):
+        yield copy_task(point.h2d_bytes > 0, begin, size, stream=stream)
+
+
+def _both_ways(point: Point) -> Iterator[native.TaskSpec]:
+    for task in pattern_of(point).tasks:
+        if task.kind is TaskKind.KERNEL:
+            each = task.writes // max(point.writes, 1)
+            yield kernel_task(
+                task.first * each // _DOUBLE, each // _DOUBLE, stream=task.stream, after=task.after
+            )
+        else:
+            yield copy_task(
+                task.kind is TaskKind.H2D,
+                task.first * task.bytes,
+                task.bytes,
+                stream=task.stream,
+                array=task.array,
+                after=task.after,
+            )
+
+
+def _paced(point: Point) -> Iterator[native.TaskSpec]:
+    if point.h2d_bytes:
+        yield copy_task(True, 0, point.h2d_bytes)
+    yield kernel_task(0, point.d2h_bytes // _DOUBLE, stream=1)
+
+
+def _in_place(point: Point) -> Iterator[native.TaskSpec]:
+    yield kernel_task(0, point.bytes // (point.reads + point.writes) // _DOUBLE)
+
+
+def _launches(point: Point) -> Iterator[native.TaskSpec]:
+    for _ in range(point.streams):
+        yield kernel_task()
+
+
+def _in_turns(point: Point) -> Iterator[native.TaskSpec]:
+    for place in range(point.streams):
+        yield kernel_task(stream=place % 2, after=[place - 1] if place else [])
+
+
+_TASKS: dict[Kind, Callable[[Point], Iterator[native.TaskSpec]]] = {
+    Kind.COPIES: _one_way,
+    Kind.PAGEABLE: _one_way,
+    Kind.DUPLEX: _both_ways,
+    Kind.EXPLICIT_MAPPED: _both_ways,
+    Kind.PACED: _paced,
+    Kind.MAPPED: _in_place,
+    Kind.LAUNCHES: _launches,
+    Kind.EVENTS: _in_turns,
+}

@@ -1,0 +1,292 @@
+"""The few parameters of a machine that transfers between a host and one of its GPUs take.
+
+They are those of van Werkhoven et al., Performance models for CPU-GPU data transfers (CCGrid
+2014), section V: L + o, G and g for each direction; G again while traffic goes the other way,
+by copies or by kernels that read and write the host's memory (table II). Where they were
+measured here, L + o, o and g also depend on the size, as in parameterized LogP (Kielmann et al.
+2001): one G cannot tell what small copies cost.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lanescope.prediction.curves import Curve, Surface, between
+from lanescope.units.estimate import Estimate
+
+
+class Way(StrEnum):
+    """Direction of a transfer."""
+
+    H2D = "h2d"
+    D2H = "d2h"
+
+
+class Origin(StrEnum):
+    """Where parameters come from."""
+
+    MEASURED = "measured"
+    PUBLISHED = "published"
+    DERIVED = "derived"
+    """Computed for another link from those of this one: a prediction itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """What copies of pinned memory in one direction cost.
+
+    Attributes
+    ----------
+    first
+        L + o: seconds from the call to its end as the host sees it, of a copy of no bytes.
+    per_byte
+        G: seconds for each byte of a long copy, nothing going the other way.
+    gap
+        g: seconds that each further copy costs the engine beside its bytes, long copies.
+    single
+        Seconds from the call to the end of one copy, by size; None: ``first + bytes * per_byte``.
+    next
+        Seconds that each further copy of a size costs, by size and by the number of copies, each
+        on its own stream: the longer of the call and of the engine's work. None: ``gap + bytes
+        * per_byte``.
+    call
+        o: seconds that the calling thread is held by the call, by size of the copy; None:
+        not known, and taken for 0.
+    engine
+        Seconds that the engine is held by each of many queued copies, by size; None: ``gap +
+        bytes * per_byte``.
+    """
+
+    first: Estimate
+    per_byte: Estimate
+    gap: Estimate
+    single: Curve | None = None
+    next: Surface | None = None
+    call: Curve | None = None
+    engine: Curve | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Duplex:
+    """What transfers cost in each direction while both are busy.
+
+    Attributes
+    ----------
+    h2d_per_byte, d2h_per_byte
+        G of each direction as long as bytes flow in the other, too; seconds for each byte.
+    gap
+        Seconds that a copy holds its engine more than without traffic the other way, however
+        long it is; None: not known, and taken for 0.
+    """
+
+    h2d_per_byte: Estimate
+    d2h_per_byte: Estimate
+    gap: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """How much longer a kernel takes that reads and writes than its longer direction alone.
+
+    Attributes
+    ----------
+    shares
+        Rising, each between 0 and 1: what writing takes alone, as a share of what reading and
+        writing take one after the other.
+    factors
+        How many times as long as the longer direction alone, for each share. Beyond the first
+        and the last one they go straight to 1, where a kernel only reads or only writes.
+    """
+
+    shares: tuple[float, ...]
+    factors: tuple[Estimate, ...]
+
+    def at(self, share: float) -> Estimate:
+        """Return the factor of a share."""
+        return _along(self.shares, self.factors, share, Estimate.exactly(1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """How copies to the GPU and a kernel slow each other that computes longer than it writes.
+
+    Attributes
+    ----------
+    shares
+        Rising, each between 0 and 1: what its writes of the host's memory take alone, as a share
+        of the time that the kernel takes alone.
+    h2d_factors
+        How many times as long as alone copies take beside it, for each share.
+    kernel_factors
+        How many times as long as alone the kernel takes beside copies, for each share.
+    """
+
+    shares: tuple[float, ...]
+    h2d_factors: tuple[Estimate, ...]
+    kernel_factors: tuple[Estimate, ...]
+
+    def h2d_at(self, share: float, full: Estimate) -> Estimate:
+        """Return the factor of copies beside a share, straight to `full` for one of 1."""
+        return _along(self.shares, self.h2d_factors, share, full)
+
+    def kernel_at(self, share: float, full: Estimate) -> Estimate:
+        """Return the factor of a kernel with a share, straight to `full` for one of 1."""
+        return _along(self.shares, self.kernel_factors, share, full)
+
+
+def _along(
+    shares: tuple[float, ...], factors: tuple[Estimate, ...], share: float, last: Estimate
+) -> Estimate:
+    """Return the factor of a share: 1 for none, `last` for all, straight between those known."""
+    known, values = (0.0, *shares, 1.0), (Estimate.exactly(1.0), *factors, last)
+    right = min(bisect_right(known, share), len(known) - 1)
+    a, b = known[right - 1], known[right]
+    return between(values[right - 1], values[right], (share - a) / (b - a))
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """Host memory that kernels read and write in place.
+
+    Attributes
+    ----------
+    first
+        Seconds from the launch to its end as the host sees it, of a kernel that moves nothing.
+    read_per_byte, write_per_byte
+        G of a kernel that only reads, and of one that only writes.
+    mixture
+        Of one that does both; None: not slower than its longer direction.
+    """
+
+    first: Estimate
+    read_per_byte: Estimate
+    write_per_byte: Estimate
+    mixture: Mixture | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launching:
+    """What kernels cost besides their work.
+
+    Attributes
+    ----------
+    first
+        Seconds from the launch to its end as the host sees it, of an empty kernel.
+    call
+        Seconds that the calling thread is held by a launch.
+    gap
+        Seconds from the end of a kernel to the begin of the next, queued behind it.
+    event_call
+        Seconds that the calling thread is held by recording an event or waiting for one
+        on a stream.
+    """
+
+    first: Estimate
+    call: Estimate
+    gap: Estimate
+    event_call: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Where the parameters were measured: beyond it they are extrapolated.
+
+    Attributes
+    ----------
+    least_bytes, most_bytes
+        Of one transfer.
+    most_streams
+        That a transfer was cut into.
+    """
+
+    least_bytes: int
+    most_bytes: int
+    most_streams: int
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """How far the parameters are from transfers that were measured, and not used for them.
+
+    Attributes
+    ----------
+    count
+        Of transfers compared.
+    median, p95, most
+        Of the absolute error as a share of the measured time.
+    """
+
+    count: int
+    median: float
+    p95: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class LinkParameters:
+    """What transfers between a host and one GPU cost on one machine.
+
+    Attributes
+    ----------
+    name
+        By which the user knows them, such as ``h200-x1``.
+    gpu
+        Its product name.
+    link
+        Such as ``PCIe 5.0 x16``.
+    origin, source
+        Measured or published, and by which command or where.
+    copy_engines
+        1 or 2 that can work at the same time, in opposite directions.
+    implicit_synchronisation
+        True where copies to the host wait for all kernels launched before (paper, section IV).
+    h2d, d2h
+        Copies of pinned memory.
+    duplex
+        Copies both ways at once; None: not known, and taken for unslowed.
+    explicit_mapped
+        Copies to the GPU, while kernels write the host's memory; None: as `duplex`.
+    paced
+        The same where the kernels compute longer than they write; None: not known.
+    mapped
+        Kernels that read and write the host's memory; None: not known.
+    pageable_h2d, pageable_d2h
+        Copies of pageable memory; None: not known.
+    launching
+        None: not known, and taken for 0.
+    measured
+        Where they were measured; None for published ones.
+    errors
+        Against transfers held out from the fit; None: never compared.
+    machine_key
+        Tells whether a stored fit belongs to the machine at hand; None for published ones.
+    day
+        When they were measured, such as 2026-11-21; None for published ones.
+    """
+
+    name: str
+    gpu: str
+    link: str
+    origin: Origin
+    source: str
+    copy_engines: int
+    implicit_synchronisation: bool
+    h2d: Direction
+    d2h: Direction
+    duplex: Duplex | None = None
+    explicit_mapped: Duplex | None = None
+    paced: Paced | None = None
+    mapped: Mapped | None = None
+    pageable_h2d: Direction | None = None
+    pageable_d2h: Direction | None = None
+    launching: Launching | None = None
+    measured: Range | None = None
+    errors: Errors | None = None
+    machine_key: str | None = None
+    day: str | None = None
+
+    def direction(self, way: Way) -> Direction:
+        """Return what copies in that direction cost."""
+        return self.h2d if way is Way.H2D else self.d2h

@@ -1,0 +1,126 @@
+"""What every predictor does and answers, the predictors by name, and how far they may be off."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Protocol
+
+from lanescope.errors import InputError
+from lanescope.prediction.parameters import LinkParameters, Origin
+from lanescope.prediction.workload import Method, Workload
+from lanescope.units.estimate import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The time of one round of a workload by one method.
+
+    Attributes
+    ----------
+    method, streams
+        By which, and into how many parts it is cut (1 for methods without streams).
+    seconds
+        With its 95 % interval.
+    predictor
+        ``equations`` or ``replay``.
+    busiest
+        What the time goes to most: ``h2d``, ``d2h``, ``kernel``, ``calls``.
+    """
+
+    method: Method
+    streams: int
+    seconds: Estimate
+    predictor: str
+    busiest: str
+
+
+class Predictor(Protocol):
+    """Predicts a workload on a machine that is told by its parameters.
+
+    Attributes
+    ----------
+    name
+        By which users name it.
+    is_slow
+        Whether to try some numbers of streams takes so long that not all can be tried.
+    """
+
+    name: str
+    is_slow: bool
+
+    def predict(
+        self, workload: Workload, method: Method, streams: int, parameters: LinkParameters
+    ) -> Prediction:
+        """Return the time of one round.
+
+        Raises
+        ------
+        NotMeasuredError
+            If the parameters lack what the method takes (mapped or pageable memory).
+        """
+
+    def value(
+        self, workload: Workload, method: Method, streams: int, parameters: LinkParameters
+    ) -> float:
+        """Return the middle of what `predict` returns, in seconds, for less work if there is one.
+
+        Raises
+        ------
+        NotMeasuredError
+            As `predict` does.
+        """
+
+
+NAMES = ("equations", "equations-shared", "replay")
+
+
+def predictor_named(name: str) -> Predictor:
+    """Return a predictor; only its own module is loaded.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name.
+    """
+    if name in ("equations", "equations-shared"):
+        from lanescope.prediction.equations import Equations
+
+        return Equations(shared=name == "equations-shared")
+    if name == "replay":
+        from lanescope.prediction.replay import Replay
+
+        return Replay()
+    near = difflib.get_close_matches(name, NAMES, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}"
+    raise InputError(f"no predictor is named {name!r}; {hint}")
+
+
+def predictor_for(parameters: LinkParameters) -> Predictor:
+    """Return the predictor that suits parameters when nobody names one.
+
+    The replay where they were measured, as it takes all that a fit knows; the equations with
+    published ones, which were published for them.
+    """
+    return predictor_named("replay" if parameters.origin is Origin.MEASURED else "equations")
+
+
+#: The largest errors of the paper's own predictions (van Werkhoven et al. 2014, section VII), as
+#: shares of the measured time: for parameters that nobody compared with transfers. Pageable
+#: memory is not in the paper; it gets the largest of the others.
+PUBLISHED_ERRORS = {
+    Method.EXPLICIT: 0.0973,
+    Method.IMPLICIT: 0.0385,
+    Method.STREAMS: 0.0646,
+    Method.HYBRID: 0.1075,
+    Method.PAGEABLE: 0.1075,
+}
+
+
+def error_share(parameters: LinkParameters, method: Method) -> float:
+    """Return by which share an interval is widened beyond those of the parameters.
+
+    `Errors.p95` where the parameters were compared with transfers, else `PUBLISHED_ERRORS`.
+    """
+    known = parameters.errors
+    return min(PUBLISHED_ERRORS[method] if known is None else known.p95, 1.0)

@@ -1,0 +1,249 @@
+"""Every method with its best number of streams, fastest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from lanescope.calls import checked
+from lanescope.errors import InputError, NotMeasuredError
+from lanescope.prediction import forms
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.predictor import Prediction, Predictor
+from lanescope.prediction.workload import STREAMED, Method, Workload
+
+
+class Tried:
+    """Predictions of one method by rising numbers of streams.
+
+    An interval takes a replay as long as the time itself does, and twice that: it is made when a
+    prediction is looked at, not for all that a search goes through.
+
+    Parameters
+    ----------
+    values
+        Seconds by number of streams; one or more.
+    predict
+        Makes the prediction of a number, whose middle is that value.
+    """
+
+    def __init__(self, values: Mapping[int, float], predict: Callable[[int], Prediction]) -> None:
+        self._values = dict(sorted(values.items()))
+        self._predict = lru_cache(maxsize=None)(predict)
+
+    def __iter__(self) -> Iterator[Prediction]:
+        return map(self._predict, self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def best(self) -> Prediction:
+        """The fastest; of equally fast ones that with the fewest streams."""
+        return self._predict(min(self._values, key=self._values.__getitem__))
+
+    @property
+    def most_streams(self) -> int:
+        """The largest number of streams that was tried."""
+        return max(self._values)
+
+    def fewest_streams(self, seconds: float) -> int:
+        """Return the smallest number of streams that takes so long or less."""
+        return next(streams for streams, value in self._values.items() if value <= seconds)
+
+
+#: So many numbers of streams are tried whatever it takes; of more, some so far apart.
+_FEW_COUNTS, _APART = 12, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A method that cannot be predicted, and why."""
+
+    method: Method
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The methods of one workload on one machine.
+
+    Attributes
+    ----------
+    workload, parameters
+        Of which it is.
+    best
+        One prediction for each method, with its best number of streams; fastest first.
+    skipped
+        The methods that are not in it.
+    curves
+        For each method its predictions by rising numbers of streams; one for methods without.
+    closed_form
+        The number of streams that the paper's closed forms give for Streams; None where they
+        give none.
+    """
+
+    workload: Workload
+    parameters: LinkParameters
+    best: tuple[Prediction, ...]
+    skipped: tuple[Skipped, ...]
+    curves: dict[Method, Tried]
+    closed_form: float | None = None
+
+    @property
+    def winner(self) -> Prediction:
+        """The fastest."""
+        return self.best[0]
+
+    @property
+    def decided(self) -> bool:
+        """Whether the fastest one's interval lies below the next one's."""
+        return len(self.best) < 2 or self.best[0].seconds.high < self.best[1].seconds.low
+
+    @property
+    def level(self) -> tuple[Prediction, ...]:
+        """The methods behind the first whose intervals overlap its own."""
+        top = self.best[0].seconds.high
+        return tuple(p for p in self.best[1:] if p.seconds.low <= top)
+
+
+@checked
+def rank(
+    workload: Workload,
+    parameters: LinkParameters,
+    predictor: Predictor,
+    streams: Sequence[int],
+    methods: Sequence[Method] = tuple(Method),
+) -> Ranking:
+    """Predict every method at every number of streams, and sort.
+
+    Of equally fast numbers of streams the smallest is taken; numbers that the workload cannot
+    be cut into are left out. Of many numbers a slow predictor tries some that are twice as large
+    apart, and one on either side of the best of these.
+
+    Raises
+    ------
+    InputError
+        If nothing of the workload can be done, or not by any of the methods.
+    """
+    require_possible(workload)
+    if not methods:
+        raise InputError("no method is named; give one or more")
+    counts = _possible(workload, streams)
+    curves: dict[Method, Tried] = {}
+    skipped = []
+    for method in methods:
+        tried = counts if method in STREAMED else (1,)
+        try:
+            curves[method] = _tried(workload, parameters, predictor, method, tried)
+        except NotMeasuredError as error:
+            skipped.append(Skipped(method, error.reason))
+    if not curves:
+        raise InputError(f"no method can be predicted: {skipped[0].reason}")
+    best = sorted((curve.best for curve in curves.values()), key=lambda p: p.seconds.value)
+    found = closed_form(workload, parameters)
+    return Ranking(workload, parameters, tuple(best), tuple(skipped), curves, found)
+
+
+def _tried(
+    workload: Workload,
+    parameters: LinkParameters,
+    predictor: Predictor,
+    method: Method,
+    counts: tuple[int, ...],
+) -> Tried:
+    """Try numbers of streams for a method."""
+
+    def predict(streams: int) -> Prediction:
+        return predictor.predict(workload, method, streams, parameters)
+
+    def at(tried: Iterable[int]) -> dict[int, float]:
+        return {n: predictor.value(workload, method, n, parameters) for n in tried}
+
+    if not predictor.is_slow or len(counts) <= _FEW_COUNTS:
+        return Tried(at(counts), predict)
+    coarse = _coarse(counts)
+    known = at(coarse)
+    place = coarse.index(min(known, key=known.__getitem__))
+    around = coarse[max(place - 1, 0) : place + 2]
+    between = {(a + b) // 2 for a, b in pairwise(around)} & set(counts)
+    return Tried(known | at(between - set(known)), predict)
+
+
+def _coarse(counts: tuple[int, ...]) -> list[int]:
+    """Return some of rising counts, each twice the one before or more, and the last."""
+    found = [counts[0]]
+    for count in counts[1:]:
+        if count >= found[-1] * _APART or count == counts[-1]:
+            found.append(count)
+    return found
+
+
+def require_possible(workload: Workload) -> None:
+    """Refuse a workload that no machine can do.
+
+    Raises
+    ------
+    InputError
+        If bytes lie in no array, or nothing is moved.
+    """
+    for what, arrays in (("GPU", workload.h2d_arrays), ("host", workload.d2h_arrays)):
+        if arrays < 1:
+            raise InputError(f"the workload's arrays to the {what} are {arrays}; give 1 or more")
+    if not workload.h2d_bytes and not workload.d2h_bytes:
+        raise InputError(
+            "the workload moves no bytes; give bytes to the GPU (--h2d) or back (--d2h)"
+        )
+
+
+def _possible(workload: Workload, streams: Sequence[int]) -> tuple[int, ...]:
+    moved = [
+        size // arrays
+        for size, arrays in (
+            (workload.h2d_bytes, workload.h2d_arrays),
+            (workload.d2h_bytes, workload.d2h_arrays),
+        )
+        if size
+    ]
+    most = min([*moved, workload.most_streams or min(moved)])
+    counts = tuple(sorted({n for n in streams if 1 <= n <= most}))
+    if not counts:
+        raise InputError(
+            f"the workload cannot be cut into {', '.join(str(n) for n in streams[:3])} parts: "
+            f"{most} at most; give other numbers of streams"
+        )
+    return counts
+
+
+def closed_form(workload: Workload, parameters: LinkParameters) -> float | None:
+    """Return the number of streams by the paper's section VI, for Streams; 1 or more.
+
+    None where a kernel dominates two copy engines, or one with no implicit synchronisation: there
+    the paper has no form. Without a gap there is no largest number.
+    """
+    found = _closed_form(workload, parameters)
+    return None if found is None else max(found, 1.0)
+
+
+def _closed_form(workload: Workload, parameters: LinkParameters) -> float | None:
+    h2d = workload.h2d_bytes * parameters.h2d.per_byte.value
+    d2h = workload.d2h_bytes * parameters.d2h.per_byte.value
+    kernel = workload.kernel_seconds
+    shorter = min(h2d, d2h)
+    longer = parameters.h2d if h2d >= d2h else parameters.d2h
+    both = (parameters.h2d.gap.value + parameters.d2h.gap.value) / 2
+    if parameters.copy_engines > 1:
+        gap = longer.gap.value
+        if kernel > max(h2d, d2h) or not gap:
+            return None
+        return forms.most_streams_5(kernel, shorter, gap)
+    if not parameters.implicit_synchronisation:
+        if kernel > h2d + d2h or not shorter:
+            return None
+        return forms.fewest_streams_4(kernel, shorter, both)
+    if kernel > h2d:
+        gap = parameters.d2h.gap.value
+        return forms.most_streams_1(h2d, gap) if gap else None
+    return forms.most_streams_2(kernel, both) if both else None

@@ -1,0 +1,194 @@
+"""The replay: predicts a workload by running the graph of its tasks over a model of the machine.
+
+Where the equations of van Werkhoven et al. (2014) take equal parts that need nothing of one
+another and one GPU, the replay takes any graph. docs/replay.md has its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from lanescope.calls import checked
+from lanescope.errors import InputError
+from lanescope.machine import Machine
+from lanescope.prediction.graphs import Order, TaskGraph, graph_for, on_gpus
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.predictor import Prediction, error_share
+from lanescope.prediction.rank import Ranking
+from lanescope.prediction.rates import Level, Rates, Rules
+from lanescope.prediction.replayed import Replayed
+from lanescope.prediction.shared_links import SharedLinks, shared_links
+from lanescope.prediction.simulation import Simulation
+from lanescope.prediction.workload import STREAMED, Method, Workload
+from lanescope.units.estimate import Estimate
+
+#: What the parameters do not tell, where nobody says otherwise.
+USUAL = Rules()
+
+
+@checked
+def replay(
+    graph: TaskGraph,
+    parameters: LinkParameters,
+    *,
+    level: Level = Level.VALUE,
+    rules: Rules = USUAL,
+    links: SharedLinks | None = None,
+) -> Replayed:
+    """Run a graph over a model of the machine, once.
+
+    Parameters
+    ----------
+    graph
+        Its GPUs all have the same parameters.
+    level
+        Which number of the interval of each parameter is taken.
+    links
+        What transfers of several GPUs compete for; None: nothing.
+
+    Raises
+    ------
+    NotMeasuredError
+        If the parameters lack what a task takes (mapped or pageable memory).
+    """
+    return Simulation(graph, Rates(parameters, level, rules), links).run()
+
+
+def interval(
+    graph: TaskGraph,
+    parameters: LinkParameters,
+    error: float,
+    *,
+    rules: Rules = USUAL,
+    links: SharedLinks | None = None,
+) -> tuple[Estimate, Replayed]:
+    """Return the time of a graph with its interval, and its replay at the middle of all of them.
+
+    All parameters are taken at the low ends of their intervals together, and at the high ends;
+    `error` is the share of the time by which the model may be off even so.
+    """
+    middle = replay(graph, parameters, rules=rules, links=links)
+    low, high = (
+        Simulation(graph, Rates(parameters, level, rules), links).seconds()
+        for level in (Level.LOW, Level.HIGH)
+    )
+    times = (low, middle.seconds, high)
+    return (
+        Estimate(middle.seconds, min(times) * max(0.0, 1 - error), max(times) * (1 + error)),
+        middle,
+    )
+
+
+def order_for(parameters: LinkParameters) -> Order:
+    """Return in which order a program should hand over independent parts.
+
+    With a single queue a copy back keeps the copies in behind it from starting: they go first.
+    """
+    single = parameters.copy_engines == 1 or parameters.implicit_synchronisation
+    return Order.BREADTH if single else Order.DEPTH
+
+
+@dataclass(slots=True)
+@checked
+class Replay:
+    """The predictor of that name.
+
+    Attributes
+    ----------
+    rules
+        What the parameters do not tell.
+    """
+
+    name: str = "replay"
+    is_slow: bool = True
+    rules: Rules = USUAL
+
+    def predict(
+        self, workload: Workload, method: Method, streams: int, parameters: LinkParameters
+    ) -> Prediction:
+        """Return the time of one round; see `Predictor.predict`."""
+        used = streams if method in STREAMED else 1
+        graph = graph_for(workload, method, used, order=order_for(parameters))
+        error = error_share(parameters, method)
+        seconds, middle = interval(graph, parameters, error, rules=self.rules)
+        return Prediction(method, used, seconds, self.name, middle.busiest)
+
+    def value(
+        self, workload: Workload, method: Method, streams: int, parameters: LinkParameters
+    ) -> float:
+        """Return the time of one round alone; see `Predictor.value`."""
+        used = streams if method in STREAMED else 1
+        graph = graph_for(workload, method, used, order=order_for(parameters))
+        return Simulation(graph, Rates(parameters, Level.VALUE, self.rules), None).seconds()
+
+
+_LEAST, _MOST = 2, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """A round on each of several GPUs, begun by one thread.
+
+    Attributes
+    ----------
+    gpus
+        How many there are; the first ones of the machine.
+    machine
+        Its name.
+    shared
+        What its GPUs share on their way to host memory, in words; empty: nothing whose speed is
+        known.
+    predictions
+        Of the methods of a ranking, with the numbers of streams that are best on one GPU.
+    """
+
+    gpus: int
+    machine: str
+    shared: tuple[str, ...]
+    predictions: tuple[Prediction, ...]
+
+
+def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
+    """Replay the best of each method on several GPUs at once.
+
+    Each GPU has the same parameters and a link of its own; what else of the way to the host's
+    memory several use, they share max-min fairly.
+
+    Raises
+    ------
+    InputError
+        If the machine has not so many GPUs.
+    """
+    if not _LEAST <= gpus <= _MOST:
+        raise InputError(f"--gpus {gpus} is not {_LEAST} to {_MOST}")
+    if len(machine.gpus) < gpus:
+        raise InputError(
+            f"--gpus {gpus}: {machine.name} has {len(machine.gpus)}; name a machine that has as "
+            "many with --machine"
+        )
+    first = machine.nodes[0].index
+    nodes = {g.index: first if g.node is None else g.node for g in machine.gpus[:gpus]}
+    links = shared_links(machine, nodes)
+    known = ranking.parameters
+    predictions = []
+    for best in ranking.best:
+        graph = graph_for(ranking.workload, best.method, best.streams, order=order_for(known))
+        error = error_share(known, best.method)
+        seconds, replayed = interval(on_gpus(graph, gpus), known, error, links=links)
+        busiest = replayed.busiest
+        predictions.append(Prediction(best.method, best.streams, seconds, "replay", busiest))
+    return Several(gpus, machine.name, _words(links.capacity), tuple(predictions))
+
+
+def _words(resources: Iterable[Hashable]) -> tuple[str, ...]:
+    """Return each memory and each link once, whatever its direction."""
+    return tuple(dict.fromkeys(_word(resource) for resource in resources))
+
+
+def _word(resource: Hashable) -> str:
+    match resource:
+        case ("memory", str(part)):
+            return f"the memory of {part}"
+        case (str(a), str(b), _, _):
+            return f"the link between {a} and {b}"
+    return str(resource)

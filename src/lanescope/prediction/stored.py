@@ -1,0 +1,231 @@
+"""Parameters of links as JSON files, those that ship, and the ones kept for this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import importlib.resources
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lanescope.calls import checked
+from lanescope.codec.atomic import write_atomically, writing_to
+from lanescope.codec.fields import FieldError, build
+from lanescope.codec.files import fields_of, parse_json, read_text, require_version
+from lanescope.errors import InputError
+from lanescope.kinds import StrPath
+from lanescope.machine.machine import LinkKind, Machine
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.run.folders import default_runs_folder
+
+#: The name of such a file in a run folder, and of the one that is kept among the runs.
+FILE = "link-parameters.json"
+SCHEMA = 1
+
+_FIT = "'lanescope model fit'"
+
+
+def dumps(parameters: LinkParameters) -> str:
+    """Return parameters as the text of a file; what is unknown is left out."""
+    told = {"schema": SCHEMA} | _without_unknown(dataclasses.asdict(parameters))
+    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+
+
+def save(parameters: LinkParameters, path: Path) -> None:
+    """Write a file, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    with writing_to(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, dumps(parameters).encode())
+
+
+def load(path: Path) -> LinkParameters:
+    """Read a file of parameters.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is broken, with the field.
+    """
+    inner = int(path.name == FILE)  # then it may lie in a folder of somebody else's
+    return parse(read_text(path, f"link parameters {path}", inner), str(path))
+
+
+def parse(text: str, name: str) -> LinkParameters:
+    """Return the parameters of a file's text; `name` is for messages.
+
+    Raises
+    ------
+    InputError
+        If the text is broken.
+    """
+    return parameters_of(parse_json(text, name), name)
+
+
+def parameters_of(table: Any, name: str) -> LinkParameters:
+    """Return the parameters that a file's table holds; raises `InputError` as `parse` does."""
+    if not isinstance(table, dict) or "schema" not in table:
+        raise InputError(
+            f"{name} holds no link parameters: it has no 'schema'; name a file that {_FIT} wrote"
+        )
+    with fields_of(f"link parameters {name}", f"correct it or run {_FIT} again"):
+        require_version(table["schema"], SCHEMA, name)
+        known = {key: value for key, value in table.items() if key != "schema"}
+        parameters = build(LinkParameters, known)
+        _require_sensible(parameters)
+    return parameters
+
+
+def _without_unknown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_unknown(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list | tuple):
+        return [_without_unknown(v) for v in value]
+    return value
+
+
+def _require_sensible(parameters: LinkParameters) -> None:
+    if parameters.copy_engines not in (1, 2):
+        raise FieldError("field 'copy_engines' must be 1 or 2", "copy_engines")
+    for name in ("h2d", "d2h", "pageable_h2d", "pageable_d2h"):
+        direction = getattr(parameters, name)
+        if direction is not None and not direction.per_byte.low > 0:
+            raise FieldError("field 'per_byte' must be above zero", "per_byte", name)
+    for name in ("duplex", "explicit_mapped"):
+        duplex = getattr(parameters, name)
+        if duplex is not None and not min(duplex.h2d_per_byte.low, duplex.d2h_per_byte.low) > 0:
+            raise FieldError("both directions' 'per_byte' must be above zero", name, name)
+
+
+def machine_key(machine: Machine, gpu: int = 0) -> str | None:
+    """Return what tells machines apart whose transfers differ; None without that GPU.
+
+    The GPU, the processor and the GPU's link at its best: links are trained down at rest.
+    """
+    found = next((g for g in machine.gpus if g.index == gpu), None)
+    if found is None:
+        return None
+    return "; ".join([found.name, machine.cpu or "unknown CPU", link_text(machine, gpu)])
+
+
+def link_text(machine: Machine, gpu: int = 0) -> str:
+    """Return the link above a GPU, such as ``PCIe 5.0 x16``."""
+    for link in machine.links:
+        if link.b == f"g{gpu}" and link.kind is LinkKind.PCIE:
+            if link.pcie is None:
+                return link.label
+            best = link.pcie.at_best()
+            return f"PCIe {best.generation}.0 x{best.width}"
+    return "unknown link"
+
+
+def keep(parameters: LinkParameters, runs: Path | None = None) -> Path:
+    """Write a fit among the runs, where `kept` finds it.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    path = (runs or default_runs_folder()) / FILE
+    save(parameters, path)
+    return path
+
+
+def kept(machine: Machine, runs: Path | None = None) -> LinkParameters:
+    """Return the newest fit of this machine among the runs.
+
+    Raises
+    ------
+    InputError
+        If there is none, or only those of other machines.
+    """
+    folder = runs or default_runs_folder()
+    files = sorted(_kept_files(folder), key=lambda file: file.stat().st_mtime, reverse=True)
+    if not files:
+        raise InputError(
+            f"no fit of this machine is under {folder}; run {_FIT}, or name parameters with "
+            f"--parameters: {', '.join(shipped_names())}, a file or a run"
+        )
+    key = machine_key(machine)
+    others = []
+    for file in files:
+        parameters = load(file)
+        if key is not None and parameters.machine_key == key:
+            return parameters
+        others.append((file, parameters))
+    file, other = others[0]
+    here = "a machine without a GPU" if key is None else key
+    raise InputError(
+        f"the newest fit, {file}, is of another machine ({other.machine_key or other.name}), not "
+        f"of this one ({here}); name it with --parameters to use it all the same, or run {_FIT}"
+    )
+
+
+def _kept_files(folder: Path) -> Iterator[Path]:
+    for path in (folder / FILE, *folder.glob(f"*/{FILE}")):
+        if path.is_file():
+            yield path
+
+
+@checked
+def named_parameters(name: StrPath | None = None, runs: StrPath | None = None) -> LinkParameters:
+    """Return the parameters of a file, a run, or a name that ships; without one, those kept.
+
+    Raises
+    ------
+    InputError
+        If there are none, or the file is broken.
+    """
+    runs = None if runs is None else Path(runs)
+    if name is None:
+        from lanescope.machine.discovery import discover, discover_without_cuda
+
+        with contextlib.suppress(InputError):  # where CUDA sees others than the driver
+            return kept(discover_without_cuda(), runs)
+        return kept(discover(), runs)
+    path, name = Path(name), os.fspath(name)
+    if name and path.is_dir():
+        return _of_run(path)
+    if path.suffix == ".json" or path.is_file() or os.sep in name:
+        return load(path)
+    names = shipped_names()
+    if name in names:
+        file = importlib.resources.files("lanescope.prediction") / "library" / f"{name}.json"
+        return parse(file.read_text(encoding="utf-8"), name)
+    run = (runs or default_runs_folder()) / name
+    if name and run.is_dir():
+        return _of_run(run)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}, files and runs"
+    raise InputError(f"no link parameters are named {name!r}; {hint}")
+
+
+def names_parameters(name: str) -> bool:
+    """Whether a name stands for link parameters and for nothing else, such as a machine file."""
+    path = Path(name)
+    return name in shipped_names() or path.suffix == ".json" or (path / FILE).is_file()
+
+
+def shipped_names() -> list[str]:
+    """Return the names of the parameters that ship with lanescope."""
+    folder = importlib.resources.files("lanescope.prediction") / "library"
+    return sorted(
+        f.name.removesuffix(".json") for f in folder.iterdir() if f.name.endswith(".json")
+    )
+
+
+def _of_run(folder: Path) -> LinkParameters:
+    path = folder / FILE
+    if not path.is_file():
+        raise InputError(f"{folder} has no {FILE}; name the folder of a run of {_FIT}")
+    return load(path)

@@ -1,0 +1,69 @@
+"""A workload, and the methods by which a program can move its data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lanescope.calls import checked
+from lanescope.units.sizes import Bytes
+
+
+class Method(StrEnum):
+    """As van Werkhoven et al. (2014), section VII, name them; and with pageable memory."""
+
+    EXPLICIT = "Explicit"
+    """All copies in, the kernel, all copies back; pinned memory, one stream."""
+    STREAMS = "Streams"
+    """Cut into parts, each on its own stream: copies and kernels overlap."""
+    IMPLICIT = "Implicit"
+    """The kernel reads and writes mapped host memory; nothing is copied."""
+    HYBRID = "Hybrid"
+    """As Streams, but the kernels write mapped host memory."""
+    PAGEABLE = "Pageable"
+    """As Explicit, but memory is not pinned."""
+
+
+#: Methods that are cut into parts, each on a stream of its own.
+STREAMED = (Method.STREAMS, Method.HYBRID)
+
+
+@dataclass(frozen=True, slots=True)
+@checked
+class Workload:
+    """One round: bytes to the GPU, a kernel, bytes back.
+
+    Attributes
+    ----------
+    h2d_bytes, d2h_bytes
+        Of payload in each direction.
+    kernel_seconds
+        What the kernel takes with all of its data in the GPU's memory, in one launch.
+    h2d_arrays, d2h_arrays
+        Into how many arrays the bytes of a direction are divided: as many copies for each stream.
+    most_streams
+        Into how many equal parts it can be cut; None: any number.
+    needs_previous
+        True where a part needs the input of the part before it and of the first one.
+    returns_later
+        How many of the arrays that go back are complete only with the part after theirs.
+    mapped_reads, mapped_writes
+        How often each byte crosses the link when the kernel reads and writes the host's memory in
+        place: 1, more where it does so again, less where it skips some.
+    flops, device_bytes
+        Operations of the kernel, and bytes that it moves to and from the GPU's memory; for
+        the roofline. None: not known.
+    """
+
+    h2d_bytes: Bytes
+    d2h_bytes: Bytes
+    kernel_seconds: float
+    h2d_arrays: int = 1
+    d2h_arrays: int = 1
+    most_streams: int | None = None
+    needs_previous: bool = False
+    returns_later: int = 0
+    mapped_reads: float = 1.0
+    mapped_writes: float = 1.0
+    flops: float | None = None
+    device_bytes: float | None = None

@@ -1,0 +1,314 @@
+"""``advise``: the repeated phases of a watched program, and what changes of it would gain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from lanescope.calls import checked
+from lanescope.document.blocks import (
+    Block,
+    Bullets,
+    Column,
+    Group,
+    Kind,
+    Section,
+    Style,
+    Table,
+    Text,
+)
+from lanescope.kinds import StrPath
+from lanescope.model.advice.advice import Advice, Change, PhaseAdvice
+from lanescope.model.advice.advise import advise
+from lanescope.model.advice.phase import CopyKind, Phase
+from lanescope.prediction.predictor import predictor_named
+from lanescope.prediction.workload import Method
+from lanescope.report import format as fmt
+from lanescope.studies.analysis import (
+    PARAMETERS,
+    Analysis,
+    AnalysisResult,
+    Observer,
+    Parameters,
+    link_parameters,
+)
+from lanescope.studies.options import Option
+from lanescope.units.estimate import Estimate
+from lanescope.units.values import Value
+from lanescope.watch.run import WatchRun
+
+_MOST_COMMAND = 60
+_NOW = {
+    Method.PAGEABLE: "one after the other, by pageable memory",
+    Method.EXPLICIT: "one after the other, by pinned memory",
+    Method.STREAMS: "overlapped, by pinned memory",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+@checked
+class Advise(Analysis):
+    """Say what pinned memory, streams, mapped memory or batches would gain, and when not.
+
+    Takes a watch with its kernels ('watch --kernels'), or runs a program and watches it: that
+    keeps its input, output and exit code, and the advice goes to standard error.
+
+    Attributes
+    ----------
+    run
+        A watch: its folder or name, ``latest``, or an SQLite export of Nsight Systems.
+    parameters
+        Link parameters: a name that ships, a file, a run of ``model fit``, or a `LinkParameters`;
+        None for those of this machine.
+    predictor
+        ``replay``, ``equations`` or ``equations-shared``.
+    """
+
+    verb: ClassVar[str] = "advise"
+    has_charts: ClassVar[bool] = False
+
+    run: StrPath = "latest"
+    parameters: Annotated[Parameters, PARAMETERS] = None
+    predictor: Annotated[
+        str,
+        Option(Value("--predictor"), "NAME", "replay, equations or equations-shared.", "replay"),
+    ] = "replay"
+
+    def result(self, observer: Observer) -> Advised:
+        """Return what is advised of a watch."""
+        return self.advisor()(stored_watch(str(self.run)))
+
+    def advisor(self) -> Callable[[WatchRun], Advised]:
+        """Return what advises on a watch, once its parameters and its predictor are there."""
+        from lanescope.watch.evaluation import measured_ceilings
+
+        parameters, predictor = link_parameters(self.parameters), predictor_named(self.predictor)
+
+        def advised(run: WatchRun) -> Advised:
+            ceilings = measured_ceilings(run.manifest.machine)
+            return Advised(advise(run, parameters, predictor, ceilings))
+
+        return advised
+
+
+def stored_watch(name: str) -> WatchRun:
+    """Return the watch that is named by its folder or its name, or is a capture of nsys.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    from lanescope.run.folders import find_run
+    from lanescope.watch.nsys import read_nsys
+    from lanescope.watch.store import read_watch
+
+    path = Path(name)
+    return read_nsys(path) if path.is_file() else read_watch(find_run(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Advised(AnalysisResult):
+    """What is advised of a watch, phase by phase."""
+
+    advice: Advice
+
+    def blocks(self) -> list[Section]:
+        """Return what each phase does in words, and a table of its changes."""
+        advice = self.advice
+        head = (
+            f"Watched {fmt.seconds_text(advice.seconds)}. Predicted by {advice.predictor} with the "
+            f"parameters of {advice.parameters}; in brackets 95 % intervals. Each change is "
+            "predicted on its own: gains must not be added up."
+        )
+        sections = [Section("advice", "Advice", [Text(head)])]
+        sections += [phase_section(p, advice.commands.get(p.phase.pid, "")) for p in advice.phases]
+        if advice.notes:
+            sections.append(Section("notes", "Notes", [*map(Text, advice.notes)]))
+        return sections
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all phases and changes; times are seconds."""
+        advice = self.advice
+        return {
+            "version": self.schema,
+            "seconds": advice.seconds,
+            "parameters": advice.parameters,
+            "predictor": advice.predictor,
+            "phases": [
+                {**_phase_fields(one), "command": advice.commands.get(one.phase.pid)}
+                for one in advice.phases
+            ],
+            "notes": list(advice.notes),
+        }
+
+
+def phase_section(one: PhaseAdvice, command: str) -> Section:
+    """Return one phase: what it does, what the model says of that, and its changes."""
+    phase, advised = one.phase, one.advised
+    title = f"Process {phase.pid}{f' ({_short(command)})' if command else ''} on g{phase.gpu}, "
+    title += f"phase {phase.number}"
+    blocks: list[Block] = [Text(title, Style.STRONG)]
+    blocks += map(Text, [*_measured(phase), *_present(one), *one.notes])
+    if advised:
+        blocks += [_table(advised), Bullets([*_in_words(advised)])]
+        if conditions := _conditions(advised):
+            blocks += [Text("Only if:"), Bullets(conditions)]
+    elif one.described:
+        blocks.append(Text("No change is advised."))
+    if one.not_worth:
+        rest = [
+            f"{c.kind}: round {fmt.estimate_text(c.seconds)} (predicted); {c.why}"
+            for c in one.not_worth
+        ]
+        blocks += [Text("Not worth it:"), Bullets(rest)]
+    return Section(f"phase-{phase.pid}-{phase.gpu}-{phase.number}", title, blocks)
+
+
+def _measured(phase: Phase) -> Iterator[str]:
+    """What a round does and takes, all of it measured."""
+    rounds = fmt.count_text(phase.rounds_in_run, "round")
+    known = "" if phase.rounds == phase.rounds_in_run else f" (of which {phase.rounds} were seen)"
+    period = phase.period_seconds
+    every = "" if period is None else f", one every {fmt.seconds_text(period.value)}"
+    copies = "; ".join(map(_copy, phase.copies))
+    kernels = "kernels were not traced"
+    if phase.kernel_seconds is not None:
+        launches = fmt.count_text(phase.launches, "kernel or memset", "kernels and memsets")
+        kernels = f"{launches} in {fmt.seconds_text(phase.kernel_seconds.value)}"
+    yield f"Measured: {rounds}{known} of {fmt.estimate_text(phase.seconds)}{every}."
+    yield f"A round: {copies}; {kernels}; on {fmt.count_text(phase.streams, 'stream')}."
+    yield (
+        f"Of its time {fmt.seconds_text(phase.hidden_seconds.value)} of copies are hidden behind "
+        f"kernels or copies the other way; the GPU is idle for "
+        f"{fmt.seconds_text(phase.idle_seconds.value)}, of which "
+        f"{fmt.seconds_text(phase.host_seconds.value)} are pauses of the host."
+    )
+
+
+def _copy(kind: CopyKind) -> str:
+    count = round(kind.count)
+    calls = "asynchronous" if kind.asynchronous else "synchronous"
+    size = fmt.bytes_text(kind.typical_bytes)
+    if kind.least_bytes != kind.most_bytes:
+        size = f"{fmt.bytes_text(kind.least_bytes)} to {fmt.bytes_text(kind.most_bytes)}"
+    noun = f"{calls} {kind.way} {'copy' if count == 1 else 'copies'}"
+    return f"{count} {noun} of {size}, {kind.memory.label} memory, {fmt.seconds_text(kind.seconds)}"
+
+
+def _present(one: PhaseAdvice) -> Iterator[str]:
+    """What the model says of a phase as it is."""
+    phase = one.phase
+    if phase.method is not None:
+        cut = f" in {phase.parts} parts" if phase.method is Method.STREAMS else ""
+        yield f"That is {phase.method}: {_NOW[phase.method]}{cut}."
+    if one.predicted_seconds is not None and one.error is not None:
+        pauses = " without the host's pauses" if phase.host_seconds.value else ""
+        yield (
+            f"Predicted as it is{pauses}: {fmt.estimate_text(one.predicted_seconds)}, "
+            f"{one.error * 100:+.1f} % against measured."
+        )
+    if one.reason is not None:
+        yield f"The model does not describe this phase: {one.reason}. It advises nothing."
+
+
+def _table(changes: Sequence[Change]) -> Table:
+    columns = (
+        Column("", Kind.COUNT),
+        Column("change"),
+        Column("round, predicted", Kind.SECONDS),
+        Column("gain of a round", Kind.SECONDS),
+        Column("share", Kind.SHARE),
+        Column("gain of the run", Kind.SECONDS),
+        Column("not with", hint="Changes of which a program can take one"),
+    )
+    rows = [
+        (
+            number,
+            change.kind,
+            change.seconds,
+            change.round_gain_seconds,
+            change.effect,
+            change.gain_seconds,
+            ", ".join(str(i) for i, other in enumerate(changes, 1) if change.excludes(other)),
+        )
+        for number, change in enumerate(changes, 1)
+    ]
+    return Table("", columns, [Group(rows)])
+
+
+def _in_words(changes: Sequence[Change]) -> Iterator[str]:
+    for number, change in enumerate(changes, 1):
+        basis = "; ".join(change.evidence)
+        yield f"{number}. {change.remedy[0].upper()}{change.remedy[1:]}; {basis}."
+
+
+def _conditions(changes: Sequence[Change]) -> list[str]:
+    """Return the conditions, each once with the numbers of the changes that have it."""
+    where: dict[str, list[int]] = {}
+    for number, change in enumerate(changes, 1):
+        for condition in change.conditions:
+            where.setdefault(condition, []).append(number)
+    return [
+        f"({'all' if len(numbers) == len(changes) else ', '.join(map(str, numbers))}) {condition}"
+        for condition, numbers in where.items()
+    ]
+
+
+def _short(command: str) -> str:
+    return command if len(command) <= _MOST_COMMAND else f"{command[: _MOST_COMMAND - 1]}…"
+
+
+def _phase_fields(one: PhaseAdvice) -> dict[str, Any]:
+    phase = one.phase
+    return {
+        "pid": phase.pid,
+        "gpu": phase.gpu,
+        "number": phase.number,
+        "measured": {name: _plain(getattr(phase, name)) for name in _MEASURED},
+        "method": phase.method,
+        "parts": phase.parts,
+        "waited": list(phase.waited),
+        "endless": phase.endless,
+        "workload": asdict(phase.workload),
+        "predicted_seconds": _plain(one.predicted_seconds),
+        "predicted_over_measured": None if one.error is None else one.error + 1,
+        "described": one.described,
+        "reason": one.reason,
+        "changes": [_change_fields(change, one.changes) for change in one.changes],
+        "notes": list(one.notes),
+    }
+
+
+#: What was measured of a phase.
+_MEASURED = (
+    *("rounds", "rounds_in_run", "seconds", "period_seconds", "h2d_seconds", "d2h_seconds"),
+    *("kernel_seconds", "hidden_seconds", "idle_seconds", "host_seconds", "copies", "streams"),
+    "launches",
+)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [asdict(kind) | {"memory": kind.memory.label} for kind in value]
+    return asdict(value) if isinstance(value, Estimate) else value
+
+
+def _change_fields(change: Change, others: tuple[Change, ...]) -> dict[str, Any]:
+    return {
+        "kind": change.kind,
+        "steps": list(change.steps),
+        "sentence": change.remedy,
+        "method": change.method,
+        "streams": change.streams,
+        "predicted_seconds": _plain(change.seconds),
+        "predicted_gain_seconds": _plain(change.round_gain_seconds),
+        "predicted_run_gain_seconds": _plain(change.gain_seconds),
+        "worth": change.worth,
+        "why_not": change.why,
+        "conditions": list(change.conditions),
+        "basis": change.evidence[0],
+        "excludes": [other.kind for other in others if change.excludes(other)],
+    }

@@ -1,0 +1,183 @@
+"""What an analysis is: a question about transfers as a value, and a result that is a document.
+
+A study plans experiments and measures them. An analysis answers from what was stored, or measures
+what no set of copies is: graphs of copies and kernels. Its options are the fields of a dataclass,
+as those of a study; its result is drawn as blocks and charts, and has one form as JSON.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from lanescope.document.blocks import Block
+from lanescope.document.chart import AnyChart, subtitle
+from lanescope.kinds import StrPath
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.studies.options import Option, fields_of, parameter_of
+from lanescope.units.estimate import Estimate
+from lanescope.units.values import Value
+
+#: Called with what is measured next, how much is done, and how much there is.
+Progress = Callable[[str, int, int], None]
+
+
+class Observer(Protocol):
+    """Who wants to know how far an analysis is that measures."""
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Take what is measured next, how much is done, and how much there is."""
+
+    def stores(self, folder: Path) -> None:
+        """Take the folder where from now on something is stored."""
+
+
+class Silent:
+    """An observer that does not care."""
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Do nothing."""
+
+    def stores(self, folder: Path) -> None:
+        """Do nothing."""
+
+
+class AnalysisResult:
+    """What an analysis found: one document, and each format is made of it."""
+
+    __slots__ = ()
+    #: Of the JSON; it changes when a key changes its meaning or goes.
+    schema: ClassVar[int] = 1
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line ends with."""
+        return 0
+
+    def store(self) -> str | None:
+        """Store what the command line leaves behind, and return a note on where; None without."""
+        return None
+
+    def blocks(self) -> Sequence[Block]:
+        """Return the report; its charts are those of `charts`."""
+        raise NotImplementedError
+
+    def charts(self) -> Sequence[AnyChart]:
+        """Return the charts."""
+        return ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values, with units in the names and None for the unknown."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """Return `as_dict` as JSON."""
+        return json.dumps(self.as_dict(), indent=1, ensure_ascii=False)
+
+    def picture(self) -> str:
+        """Return all charts as one SVG.
+
+        Raises
+        ------
+        InputError
+            If vl-convert is not installed.
+        """
+        from lanescope.report.chart_files import picture_svg
+
+        (chart,) = self.charts()
+        return picture_svg([chart], chart.title, subtitle(chart), chart.notes)
+
+    def plot(self) -> Any:
+        """Return the charts: a notebook shows them, `save` writes files."""
+        from lanescope.studies.notebook import Plots
+
+        return Plots(self.charts())
+
+    def _repr_html_(self) -> str:
+        from lanescope.studies.notebook import blocks_fragment
+
+        return blocks_fragment(self.blocks())
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A question about transfers.
+
+    Attributes
+    ----------
+    verb
+        Its name on the command line.
+    has_charts
+        Whether its results have charts.
+    """
+
+    verb: ClassVar[str]
+    has_charts: ClassVar[bool] = True
+
+    def result(self, observer: Observer) -> AnalysisResult:
+        """Return the answer.
+
+        Raises
+        ------
+        InputError
+            If an option cannot be used.
+        """
+        raise NotImplementedError
+
+
+class AnalysisFunction(Protocol):
+    """An analysis as a function."""
+
+    def __call__(self, **options: Any) -> Any:
+        """Return its result."""
+
+
+def analysis_function(analysis: type[Analysis]) -> AnalysisFunction:
+    """Return an analysis as a function, with its options as parameters."""
+    parameters = [parameter_of(*one[:3]) for one in fields_of(analysis)]
+
+    def call(**given: Any) -> AnalysisResult:
+        return analysis(**given).result(Silent())
+
+    about = re.sub(r"Attributes\n    -+", "Parameters\n    ----------", analysis.__doc__ or "")
+    hints = inspect.signature(analysis.result, eval_str=True).return_annotation
+    call.__name__ = call.__qualname__ = analysis.verb
+    call.__doc__ = about
+    signature = inspect.Signature(parameters, return_annotation=hints)
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": hints}
+    return call
+
+
+#: Link parameters as the options of analyses take them.
+Parameters = LinkParameters | StrPath | None
+PARAMETERS = Option(
+    Value("--parameters"),
+    "NAME|FILE|RUN",
+    "Link parameters: gtx680, gtx-titan, k20, a JSON file or a run of 'model fit'; default: the "
+    "newest fit of this machine.",
+    old=("--machine",),
+)
+
+
+def link_parameters(given: Parameters) -> LinkParameters:
+    """Return the parameters that an option stands for.
+
+    Raises
+    ------
+    InputError
+        If there are none of that name.
+    """
+    from lanescope.prediction.stored import named_parameters
+
+    return given if isinstance(given, LinkParameters) else named_parameters(given)
+
+
+def seconds_fields(one: Estimate) -> dict[str, float]:
+    """Return an estimate of seconds as JSON has it."""
+    return {"seconds": one.value, "low_seconds": one.low, "high_seconds": one.high}

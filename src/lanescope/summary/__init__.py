@@ -1,0 +1,1 @@
+"""What results come to, as rows, sentences, tables and charts."""

@@ -1,0 +1,52 @@
+"""The same workload on several GPUs at once."""
+
+from dataclasses import replace
+
+import pytest
+
+from lanescope.errors import InputError
+from lanescope.prediction.rank import rank
+from lanescope.prediction.replay import Replay, on_several
+from lanescope.prediction.workload import Method, Workload
+from tests.model.link_parameters import fitted
+
+WORK = Workload(400_000_000, 200_000_000, 0.001)
+
+
+@pytest.fixture(scope="module")
+def ranking():
+    return rank(WORK, fitted(), Replay(), (1, 4, 16))
+
+
+def with_memory(machine, gbs):
+    return replace(machine, nodes=tuple(replace(n, memory_gbs=gbs) for n in machine.nodes))
+
+
+def test_gpus_with_links_of_their_own_take_about_as_long_as_one(ranking, two_gpus):
+    both = on_several(ranking, 2, with_memory(two_gpus, None))
+    assert both.shared == ()
+    alone = {one.method: one.seconds.value for one in ranking.best}
+    for one in both.predictions:
+        if one.method is Method.PAGEABLE:  # one thread stages one copy after the other
+            assert one.seconds.value == pytest.approx(2 * alone[one.method], rel=0.05)
+        else:
+            assert one.seconds.value == pytest.approx(alone[one.method], rel=0.05)
+
+
+def test_slow_memory_is_shared(ranking, two_gpus):
+    fast = on_several(ranking, 2, with_memory(two_gpus, 400.0))
+    slow = on_several(ranking, 2, with_memory(two_gpus, 40.0))
+    assert fast.shared == slow.shared == ("the memory of h0",)
+    for quick, long in zip(fast.predictions, slow.predictions, strict=True):
+        assert long.seconds.low <= long.seconds.value <= long.seconds.high
+        if long.method is not Method.PAGEABLE:
+            assert long.seconds.value > 1.2 * quick.seconds.value
+    # 40 GB/s carry what both copy there and back at the least in 1.2 GB / 40 GB/s
+    assert min(p.seconds.value for p in slow.predictions) > 1.2 / 40
+
+
+def test_not_so_many_gpus(ranking, two_gpus):
+    with pytest.raises(InputError, match="--gpus 3: two-gpus has 2; name a machine that has"):
+        on_several(ranking, 3, two_gpus)
+    with pytest.raises(InputError, match="--gpus 1 is not 2 to 16"):
+        on_several(ranking, 1, two_gpus)
