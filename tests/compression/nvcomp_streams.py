@@ -22,7 +22,7 @@ def padded(data):
 
 
 def chunk_payload(chunk, codec, dtype, block_bytes, version=VERSION):
-    """A payload as docs/compression.md tells it: checksum, what it is, and the chunk."""
+    """A payload as docs/compression-format.md has it: checksum, what it is, and the chunk."""
     about = version | CODECS[codec] << 16 | number(dtype) << 24 | block_bytes << 32
     rest = about.to_bytes(8, "little") + chunk
     return checksum_sum(np.frombuffer(rest, np.uint8)).to_bytes(8, "little") + rest

@@ -1,4 +1,4 @@
-"""The stream as docs/compression.md has it, in plain integers."""
+"""The stream as docs/compression-format.md has it, in plain integers."""
 
 import numpy as np
 
