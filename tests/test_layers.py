@@ -21,9 +21,8 @@ EXCEPTIONS = {
     ("report/run_blocks.py", "studies"),
     ("compression/advice.py", "model"),
     ("compression/crossings.py", "model"),
-    ("compression/link_costs.py", "model"),
     ("compression/results.py", "model"),
-    ("compression/speeds.py", "model"),
+    ("compression/rule.py", "model"),
     ("grid/mapped_traffic.py", "model"),
     ("grid/running.py", "model"),
 }

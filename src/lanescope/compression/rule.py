@@ -7,13 +7,57 @@ predicts both times (`lanescope.compression.costs`) and compresses where that ta
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
 from lanescope._core import native
 from lanescope.calls import checked, shown
 from lanescope.compression.choosing import dtype_of
-from lanescope.compression.costs import CodecCost
+from lanescope.compression.costs import CodecCost, LinkCost
 from lanescope.compression.deciding import Decision, Outcome, Transfer
-from lanescope.compression.link_costs import LinkModel
-from lanescope.errors import InputError
+from lanescope.errors import InputError, LanescopeError
+from lanescope.model.transfer.parameters import LinkParameters, Way
+from lanescope.units.bandwidth import bandwidth_gbs
+
+_HOST_FIRST = re.compile(r"h2d|^host>")
+_HOST_LAST = re.compile(r"d2h|>host$")
+
+
+class LinkModel(Protocol):
+    """Knows links before anything has crossed them."""
+
+    def link(self, path: str) -> LinkCost | None:
+        """Return what a path costs; None: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostLinks:
+    """Copies of pinned memory between the host and one GPU, by its stored link parameters."""
+
+    parameters: LinkParameters
+
+    def link(self, path: str) -> LinkCost | None:
+        """Return what ``g0>host``, ``host>g0``, ``d2h`` or ``h2d`` costs; None for others."""
+        if _HOST_FIRST.search(path):
+            way = Way.H2D
+        elif _HOST_LAST.search(path):
+            way = Way.D2H
+        else:
+            return None
+        direction = self.parameters.direction(way)
+        return LinkCost(bandwidth_gbs(1, direction.per_byte.value), direction.first.value)
+
+
+def links_of_this_machine() -> LinkModel | None:
+    """Return its stored link parameters, or None where it has none."""
+    from lanescope.model.transfer.stored import named_parameters
+
+    try:
+        return HostLinks(named_parameters())
+    except LanescopeError:
+        return None
+
 
 #: What the kernels may reach at best on a whole GPU; that they are slower is learnt, but what
 #: is never tried because it is taken to be slow would never be known to be fast.
