@@ -55,6 +55,7 @@ NB_MODULE(_native, module) {
   bind_device_array(module);
   bind_nvcomp(module);
   bind_channel(module);
+  bind_rule(module);
   bind_probe(module);
   bind_testing(module);
 }

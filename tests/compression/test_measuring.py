@@ -8,8 +8,8 @@ from lanescope.compression.arrays import Entry
 from lanescope.compression.device import Choice, HostDevice
 from lanescope.compression.examples import example_arrays
 from lanescope.compression.measuring import MismatchError, array_results
+from lanescope.compression.results import sums_by_dtype
 from lanescope.compression.stream import Codec
-from lanescope.compression.sums import sums_by_dtype
 from lanescope.errors import InputError
 from tests.compression.made_up import FakeDevice, array_result, measured
 

@@ -9,7 +9,7 @@ import lanescope
 from lanescope._core import native
 from lanescope.compression import codec as codec_module
 from lanescope.compression import nvcomp_library
-from lanescope.compression.candidates import CODECS_BY_DTYPE
+from lanescope.compression.rule import CODECS_BY_DTYPE
 from lanescope.compression.stream import Codec, describe
 from lanescope.errors import InputError
 from tests.compression.nvcomp_streams import (

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from lanescope._core import native
 from lanescope.compression.costs import CodecCost, LinkCost
 from lanescope.compression.deciding import Outcome, Transfer
-from lanescope.compression.kept import EVERY
 from lanescope.compression.rule import Rule
 from tests.compression.simulated import MIB, NVLINK, PCIE, Simulated
 
+EVERY = native.RULE_EVERY
 FAST, SLOW = CodecCost(600, 900, 30e-6), CodecCost(150, 200, 40e-6)
 
 

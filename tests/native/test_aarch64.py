@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.compression.test_rule_replay import CASES, played
 from tests.native.host_library import (
     ROOT,
     cuda_headers,
@@ -23,7 +24,6 @@ from tests.native.host_library import (
     require_same_streams,
     run,
 )
-from tests.native.test_library_rule import CASES, played
 
 NATIVE = ROOT / "native"
 COMPILER = shutil.which("aarch64-linux-gnu-g++")

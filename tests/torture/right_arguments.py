@@ -15,7 +15,7 @@ import lanescope
 from lanescope import Engine, Memory, Operation, Timing
 from lanescope.backend.fake import FakeBackend
 from lanescope.compression.costs import CodecCost, LinkCost
-from lanescope.compression.parcel import Parcel
+from lanescope.compression.transfers import Parcel
 from lanescope.experiment import Access, Caches, Pattern, Purpose, Route, Submission
 from lanescope.experiment.case import Case, Cell, Matrix, Unit
 from lanescope.experiment.cases import CaseOptions

@@ -200,15 +200,36 @@ class LANESCOPE_API Always final : public Decider {
   bool compress_;
 };
 
+/// Copies of B bytes over a link take `first_seconds + B / (gbs * 1e9)` seconds.
+struct LinkCost {
+  double gbs;
+  double first_seconds = 0;
+};
+
+/// What a codec costs: GB/s of the array on each side, seconds until its kernels run, and bytes of
+/// the array that are coded before the whole pipeline is at work. The defaults are what kernels may
+/// reach at best on a whole GPU.
+struct CodecCost {
+  double compress_gbs = 1000, decompress_gbs = 1500, start_seconds = 20e-6;
+  std::size_t slab_bytes = 8 << 20;
+};
+
 /// Compresses where that is predicted to take less than 0.95 of the time, from what transfers of
-/// the same tag, type and path took before; turns itself off where it is slower. Python's rule
-/// (docs/compression-rule.md), without probes and links that are known beforehand.
+/// the same tag, type and path took before; turns itself off where it is slower. Python's rule is
+/// the same code (docs/compression-rule.md).
 class LANESCOPE_API Rule final : public Decider {
  public:
   /// For channels that code so much before their whole pipeline is at work: 20 MiB between GPUs,
   /// 8 MiB with the host. With a codec it is the only one, else those that suit the type.
   explicit Rule(std::size_t fill_bytes = 8 << 20, std::optional<Codec> codec = {});
+
+  /// With another cost of codecs at best: what they cost in fact is learnt from transfers.
+  explicit Rule(const CodecCost& at_best, std::optional<Codec> codec = {});
   ~Rule() override;
+
+  /// Says what a path costs before anything has crossed it. Transfers over others go as they are
+  /// until two of their size, within a factor of two, have been timed.
+  void set_link(const std::string& path, const LinkCost& link);
   Decision decide(const Transfer& transfer) override;
   void learn(const Transfer& transfer, const Decision& decision, const Outcome& outcome) override;
 

@@ -1,5 +1,10 @@
-// The rule of lanescope.compression.rule in Python, without probes and without links that are known
-// beforehand: the same outcomes lead to the same decisions (docs/compression-rule.md).
+// The rule that decides, transfer by transfer, whether compressing pays (docs/compression-rule.md).
+// It predicts both times and compresses where that takes at most `kMargin` of the time. What it
+// predicts from is measured: the link by transfers as they are, ratio and speed of a codec by
+// compressed ones. It turns itself off where a compressed transfer took longer than the same bytes
+// as they are, and on again by trials only. Trials may cost `kShare` of the time that went into
+// such transfers, but for the first one of each kind. It looks at no clock: the same outcomes lead
+// to the same decisions.
 
 #include <algorithm>
 #include <cstdio>
@@ -17,9 +22,8 @@ namespace lanescope::compression {
 
 namespace {
 
-constexpr double kShare = 0.005;  // of all time, that trials and mistakes may cost
-constexpr int kEvery = 64;        // decisions from one trial to the next
-constexpr int kFirstPatience = 8;
+constexpr double kShare = 0.005;   // of all time, that trials and mistakes may cost
+constexpr int kFirstPatience = 8;  // fewer at first after a loss, which may be an accident
 constexpr double kLeastSlowness = 0.5, kMostSlowness = 100;
 
 std::string text(const char* format, double value) {
@@ -35,6 +39,36 @@ std::string time_text(double seconds) {
 std::string name_of(Codec codec) {
   constexpr const char* names[] = {"raw", "gfc", "exponent", "delta", "ans", "bitcomp", "zvc"};
   return names[static_cast<int>(codec)];
+}
+
+std::string name_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::bytes:
+      return "uint8";
+    case Dtype::float16:
+      return "float16";
+    case Dtype::bfloat16:
+      return "bfloat16";
+    case Dtype::float32:
+      return "float32";
+    case Dtype::float64:
+      return "float64";
+    case Dtype::int8:
+      return "int8";
+    case Dtype::int16:
+      return "int16";
+    case Dtype::int32:
+      return "int32";
+    case Dtype::int64:
+      return "int64";
+    case Dtype::uint16:
+      return "uint16";
+    case Dtype::uint32:
+      return "uint32";
+    case Dtype::uint64:
+      return "uint64";
+  }
+  return "such values";
 }
 
 Decision not_compressed(std::string reason, std::optional<double> raw = {},
@@ -124,7 +158,7 @@ using CodecKey = std::tuple<Dtype, std::string, Codec>;
 }  // namespace
 
 struct Rule::State {
-  State(std::size_t slab, std::optional<Codec> codec) : slab_bytes(slab), only(codec) {}
+  State(const CodecCost& cost, std::optional<Codec> codec) : at_best(cost), only(codec) {}
 
   Decision decide(const Transfer& transfer);
   std::optional<Decision> first_trial(const Case& one);
@@ -137,7 +171,7 @@ struct Rule::State {
     return kept[{transfer.tag, transfer.dtype, transfer.path}];
   }
 
-  std::size_t slab_bytes;
+  CodecCost at_best;
   std::optional<Codec> only;
   std::mutex mutex;
   RawTimes raw;
@@ -155,7 +189,8 @@ double Rule::State::seconds(const Case& one, Codec codec, double ratio) {
              found != slowness.end()) {
     times = found->second;
   }
-  return compressed_seconds(one.transfer.bytes, ratio, {times, slab_bytes}, one.link);
+  return compressed_seconds(static_cast<double>(one.transfer.bytes), ratio, slower(at_best, times),
+                            one.link);
 }
 
 Decision Rule::State::compressed(const Case& one, Codec codec, std::string reason) {
@@ -173,12 +208,12 @@ Decision Rule::State::compressed(const Case& one, Codec codec, std::string reaso
 Decision Rule::State::decide(const Transfer& transfer) {
   auto codecs = only ? std::vector{*only} : codecs_of(transfer.dtype);
   if (codecs.empty() || !takes(codecs.front(), transfer.dtype))
-    return not_compressed("no codec takes such values");
+    return not_compressed("no codec takes " + name_of(transfer.dtype));
   const auto expected = raw.seconds(transfer.path, transfer.bytes);
   const auto link = raw.link(transfer.path, transfer.bytes);
   if (!expected || !link) return nothing_known();
-  const double ideal = compressed_seconds(transfer.bytes, std::numeric_limits<double>::infinity(),
-                                          {1, slab_bytes}, *link);
+  const double ideal = compressed_seconds(static_cast<double>(transfer.bytes),
+                                          std::numeric_limits<double>::infinity(), at_best, *link);
   if (ideal >= kMargin * *expected)
     return not_compressed("too small for this link: compressing alone takes " + time_text(ideal) +
                               ", as it is " + time_text(*expected),
@@ -285,9 +320,8 @@ void Rule::State::learn_compressed(const Transfer& transfer, const Decision& dec
   if (!std::exchange(warm[key], true) && loss > 0) return;
   std::optional<double> times;
   if (const auto link = raw.link(transfer.path, transfer.bytes)) {
-    times =
-        std::clamp(slowness_of(transfer.bytes, 1 / share, {1, slab_bytes}, *link, outcome.seconds),
-                   kLeastSlowness, kMostSlowness);
+    times = std::clamp(slowness_of(size, 1 / share, at_best, *link, outcome.seconds),
+                       kLeastSlowness, kMostSlowness);
     const double old = slowness.try_emplace(key, *times).first->second;
     slowness[key] = old + kNewest * (std::min(*times, 2 * old) - old);
   }
@@ -303,8 +337,15 @@ void Rule::State::learn_compressed(const Transfer& transfer, const Decision& dec
 }
 
 Rule::Rule(std::size_t fill_bytes, std::optional<Codec> codec)
-    : state_(std::make_unique<State>(fill_bytes, codec)) {}
+    : Rule(CodecCost{.slab_bytes = fill_bytes}, codec) {}
+Rule::Rule(const CodecCost& at_best, std::optional<Codec> codec)
+    : state_(std::make_unique<State>(at_best, codec)) {}
 Rule::~Rule() = default;
+
+void Rule::set_link(const std::string& path, const LinkCost& link) {
+  const std::lock_guard lock(state_->mutex);
+  state_->raw.set_link(path, link);
+}
 
 Decision Rule::decide(const Transfer& transfer) {
   const std::lock_guard lock(state_->mutex);

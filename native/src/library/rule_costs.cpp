@@ -8,36 +8,62 @@ namespace lanescope::compression {
 
 namespace {
 
-constexpr double kCompressGbs = 1000, kDecompressGbs = 1500, kStartSeconds = 20e-6;
+constexpr double kBytesPerGb = 1e9;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;  // beyond it nobody asks
 
 /// Seconds of the first and last slab, of the slower codec, and of the link.
 struct Parts {
   double fill, working, crossing;
 };
 
-Parts parts_of(std::size_t bytes, double ratio, const CodecCost& codec, const LinkCost& link) {
-  const double c = kCompressGbs / codec.times * 1e9, d = kDecompressGbs / codec.times * 1e9;
-  const auto size = static_cast<double>(bytes);
-  const double fill = static_cast<double>(std::min(codec.slab_bytes, bytes)) * (1 / c + 1 / d);
-  const double crossing = std::isinf(ratio) ? 0 : size / (ratio * link.gbs * 1e9);
-  return {fill, size / std::min(c, d), crossing};
+Parts parts_of(double bytes, double ratio, const CodecCost& codec, const LinkCost& link) {
+  const double c = codec.compress_gbs * kBytesPerGb, d = codec.decompress_gbs * kBytesPerGb;
+  const double fill = std::min(static_cast<double>(codec.slab_bytes), bytes) * (1 / c + 1 / d);
+  const double crossing = std::isinf(ratio) ? 0 : bytes / ratio / (link.gbs * kBytesPerGb);
+  return {fill, bytes / std::min(c, d), crossing};
 }
 
 }  // namespace
 
-double compressed_seconds(std::size_t bytes, double ratio, const CodecCost& codec,
-                          const LinkCost& link) {
-  const Parts parts = parts_of(bytes, ratio, codec, link);
-  return link.first_seconds + kStartSeconds + parts.fill + std::max(parts.working, parts.crossing);
+CodecCost slower(CodecCost codec, double times) {
+  codec.compress_gbs /= times;
+  codec.decompress_gbs /= times;
+  return codec;
 }
 
-double slowness_of(std::size_t bytes, double ratio, const CodecCost& codec, const LinkCost& link,
+double raw_seconds(double bytes, const LinkCost& link) {
+  return link.first_seconds + bytes / (link.gbs * kBytesPerGb);
+}
+
+double compressed_seconds(double bytes, double ratio, const CodecCost& codec,
+                          const LinkCost& link) {
+  const Parts parts = parts_of(bytes, ratio, codec, link);
+  return link.first_seconds + codec.start_seconds + parts.fill +
+         std::max(parts.working, parts.crossing);
+}
+
+double slowness_of(double bytes, double ratio, const CodecCost& codec, const LinkCost& link,
                    double seconds) {
   const Parts parts = parts_of(bytes, ratio, codec, link);
-  const double left = std::max(seconds - link.first_seconds - kStartSeconds, 0.0);
+  const double left = std::max(seconds - link.first_seconds - codec.start_seconds, 0.0);
   const double by_codec = left / (parts.fill + parts.working);
   if (by_codec * parts.working >= parts.crossing) return by_codec;
   return std::max(left - parts.crossing, 0.0) / parts.fill;
+}
+
+std::optional<std::uint64_t> break_even(double ratio, const CodecCost& codec, const LinkCost& link,
+                                        double margin) {
+  const auto pays = [&](std::uint64_t bytes) {
+    const auto size = static_cast<double>(bytes);
+    return compressed_seconds(size, ratio, codec, link) < margin * raw_seconds(size, link);
+  };
+  if (!pays(kMostBytes)) return {};
+  std::uint64_t low = 0, high = kMostBytes;
+  while (high - low > 1) {
+    const std::uint64_t middle = (low + high) / 2;
+    (pays(middle) ? high : low) = middle;
+  }
+  return high;
 }
 
 int size_class(std::size_t bytes) {
@@ -66,7 +92,11 @@ void RawTimes::take(const std::string& path, std::size_t bytes, double seconds) 
 std::optional<double> RawTimes::seconds(const std::string& path, std::size_t bytes) const {
   const Known all = known(path);
   const auto found = all.find(size_class(bytes));
-  if (found == all.end()) return {};
+  if (found == all.end()) {
+    const auto given = given_.find(path);
+    if (given == given_.end()) return {};
+    return raw_seconds(static_cast<double>(bytes), given->second);
+  }
   const Timed& timed = found->second;
   const double least = std::min(first_seconds(path), timed.seconds);
   return least + (timed.seconds - least) * static_cast<double>(bytes) / timed.bytes;
@@ -75,8 +105,9 @@ std::optional<double> RawTimes::seconds(const std::string& path, std::size_t byt
 std::optional<LinkCost> RawTimes::link(const std::string& path, std::size_t bytes) const {
   const auto all = seconds(path, bytes);
   if (!all || bytes == 0) return {};
+  // a measured time may be shorter than the given a: some part of it is for the bytes
   const double first = std::min(first_seconds(path), *all / 2);
-  return LinkCost{static_cast<double>(bytes) / (*all - first) / 1e9, first};
+  return LinkCost{static_cast<double>(bytes) / (*all - first) / kBytesPerGb, first};
 }
 
 RawTimes::Known RawTimes::known(const std::string& path) const {
@@ -87,8 +118,10 @@ RawTimes::Known RawTimes::known(const std::string& path) const {
   return found;
 }
 
-/// a: where the line through least and most bytes begins.
+/// a: the given link's, or where the line through least and most bytes begins.
 double RawTimes::first_seconds(const std::string& path) const {
+  if (const auto given = given_.find(path); given != given_.end())
+    return given->second.first_seconds;
   const Known all = known(path);
   if (all.size() < 2) return 0;
   const Timed &least = all.begin()->second, &most = all.rbegin()->second;

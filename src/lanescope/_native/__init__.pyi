@@ -903,6 +903,57 @@ def reach_each_other(one: int, other: int) -> bool:
 def read_device(gpu: int, source: int, begins: Sequence[int], each: int, stream: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
     """Bytes of some ranges of an array in a GPU's memory."""
 
+RULE_MARGIN: float = 0.95
+
+RULE_EVERY: int = 64
+
+def codecs_of(dtype: Dtype) -> list[Codec]:
+    """
+    The codecs that may make values of a type smaller, the likeliest first.
+    """
+
+def codec_takes(codec: Codec, dtype: Dtype) -> bool:
+    """Whether a codec takes values of a type, suitable or not."""
+
+def compressed_seconds(bytes: float, ratio: float, codec: tuple[float, float, float, int], link: tuple[float, float]) -> float:
+    """What bytes take compressed."""
+
+def codec_slowness(bytes: float, ratio: float, codec: tuple[float, float, float, int], link: tuple[float, float], seconds: float) -> float:
+    """
+    How many times as slow as `codec` one is by which bytes take so many seconds.
+    """
+
+def break_even_bytes(ratio: float, codec: tuple[float, float, float, int], link: tuple[float, float], margin: float) -> int | None:
+    """
+    From how many bytes on compressing takes less than `margin` of the time.
+    """
+
+class RawTimes:
+    """What transfers as they are take: by path and size class."""
+
+    def __init__(self) -> None: ...
+
+    def set_link(self, path: str, link: tuple[float, float]) -> None:
+        """Say what a path costs before anything has crossed it."""
+
+    def take(self, path: str, bytes: int, seconds: float) -> None: ...
+
+    def seconds(self, path: str, bytes: int) -> float | None: ...
+
+    def link(self, path: str, bytes: int) -> tuple[float, float] | None:
+        """GB/s and first seconds, or None."""
+
+class Rule:
+    """Decides about transfers, and learns from them."""
+
+    def __init__(self, at_best: tuple[float, float, float, int], codec: Codec | None) -> None: ...
+
+    def set_link(self, path: str, link: tuple[float, float]) -> None: ...
+
+    def decide(self, tag: str, path: str, dtype: Dtype, bytes: int) -> tuple[bool, Codec, int, float | None, float | None, str]: ...
+
+    def learn(self, tag: str, path: str, dtype: Dtype, bytes: int, compress: bool, codec: Codec | None, dimensionality: int, predicted_seconds: float | None, seconds: float, wire_bytes: int, compressed: bool) -> None: ...
+
 class ProbeReport:
     """What a probe tells when it has stopped."""
 

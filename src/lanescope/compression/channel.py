@@ -11,18 +11,16 @@ from typing import Any, Self
 
 from lanescope._core import native
 from lanescope.calls import checked, shown
-from lanescope.compression.candidates import CODECS_BY_DTYPE, takes
 from lanescope.compression.choosing import choose, dtype_of
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer
 from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
-from lanescope.compression.link_costs import links_of_this_machine
-from lanescope.compression.parcel import Parcel
-from lanescope.compression.rule import AT_BEST, Rule
+from lanescope.compression.rule import AT_BEST, CODECS_BY_DTYPE, Rule, links_of_this_machine, takes
 from lanescope.compression.shapes import OVER_HOST, TO_GPU, TO_HOST, Shape, shape_of
 from lanescope.compression.stream import Codec
 from lanescope.compression.transfers import (
     PATIENCE_SECONDS,
     Log,
+    Parcel,
     Record,
     core_errors,
     require_patience,

@@ -13,18 +13,16 @@ is not the slowest.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf
 
+from lanescope._core import native
 from lanescope.calls import checked
 from lanescope.errors import InputError
-from lanescope.units.bandwidth import bytes_a_second, transfer_seconds
+from lanescope.units.bandwidth import transfer_seconds
 from lanescope.units.sizes import Bytes
 
 #: Compressing shall save so much time at least that a small error does not make it a loss.
-MARGIN = 0.95
+MARGIN: float = native.RULE_MARGIN
 DEFAULT_SLAB_BYTES = 8 << 20
-#: Beyond it nobody asks.
-_MOST_BYTES = 1 << 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +32,11 @@ class LinkCost:
 
     gbs: float
     first_seconds: float = 0.0
+
+    @property
+    def parts(self) -> tuple[float, float]:
+        """As the core takes it."""
+        return self.gbs, self.first_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,11 @@ class CodecCost:
     start_seconds: float = 0.0
     slab_bytes: Bytes = DEFAULT_SLAB_BYTES
 
+    @property
+    def parts(self) -> tuple[float, float, float, int]:
+        """As the core takes it."""
+        return self.compress_gbs, self.decompress_gbs, self.start_seconds, self.slab_bytes
+
     def slower(self, times: float) -> CodecCost:
         """Return a codec that takes so many times as long for each byte."""
         return replace(
@@ -72,8 +80,8 @@ def raw_seconds(size: float, link: LinkCost) -> float:
 
 def compressed_seconds(size: float, ratio: float, codec: CodecCost, link: LinkCost) -> float:
     """Return T_z of so many bytes; a ratio of inf for arrays of which nothing crosses the link."""
-    fill, working, crossing = _parts(size, ratio, codec, link)
-    return link.first_seconds + codec.start_seconds + fill + max(working, crossing)
+    _require_ratio(ratio)
+    return native.compressed_seconds(size, ratio, codec.parts, link.parts)
 
 
 def slowness(size: float, ratio: float, codec: CodecCost, link: LinkCost, seconds: float) -> float:
@@ -81,41 +89,19 @@ def slowness(size: float, ratio: float, codec: CodecCost, link: LinkCost, second
 
     One transfer cannot tell C from D, so both are taken to be off by the same factor.
     """
-    fill, working, crossing = _parts(size, ratio, codec, link)
-    left = max(seconds - link.first_seconds - codec.start_seconds, 0.0)
-    by_codec = left / (fill + working)
-    return by_codec if by_codec * working >= crossing else max(left - crossing, 0.0) / fill
+    _require_ratio(ratio)
+    return native.codec_slowness(size, ratio, codec.parts, link.parts, seconds)
 
 
 @checked
 def break_even(
     ratio: float, codec: CodecCost, link: LinkCost, margin: float = MARGIN
 ) -> int | None:
-    """Return from how many bytes on compressing pays, that is T_z < `margin` T_raw; None: never.
-
-    The difference of both is above zero for no bytes and consists of two straight lines, the
-    second not steeper than the first, so that it crosses zero once at most.
-    """
-
-    def pays(size: int) -> bool:
-        return compressed_seconds(size, ratio, codec, link) < margin * raw_seconds(size, link)
-
-    if not pays(_MOST_BYTES):
-        return None
-    low, high = 0, _MOST_BYTES
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if pays(middle) else (middle, high)
-    return high
+    """Return from how many bytes on compressing pays, that is T_z < `margin` T_raw; None: never."""
+    _require_ratio(ratio)
+    return native.break_even_bytes(ratio, codec.parts, link.parts, margin)
 
 
-def _parts(
-    size: float, ratio: float, codec: CodecCost, link: LinkCost
-) -> tuple[float, float, float]:
-    """Return the seconds of the first and last slab, of the slower codec, and of the link."""
+def _require_ratio(ratio: float) -> None:
     if not ratio > 0:
         raise InputError(f"a ratio cannot be {ratio:g}; give bytes of the array by the stream's")
-    c, d = bytes_a_second(codec.compress_gbs), bytes_a_second(codec.decompress_gbs)
-    fill = min(codec.slab_bytes, size) * (1 / c + 1 / d)
-    crossing = 0.0 if ratio == inf else transfer_seconds(size / ratio, link.gbs)
-    return fill, size / min(c, d), crossing

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
+from lanescope._core import native
 from lanescope.compression.costs import (
     DEFAULT_SLAB_BYTES,
     CodecCost,
@@ -21,7 +22,6 @@ from lanescope.compression.costs import (
     slowness,
 )
 from lanescope.compression.crossings import Crossing
-from lanescope.compression.link_costs import RawTimes
 from lanescope.compression.results import Kernels
 
 #: Where a transfer took no more than its bytes on the link, the codec's speed is not known.
@@ -32,14 +32,14 @@ _STEPS = 20
 
 def link_cost(crossings: Sequence[Crossing]) -> LinkCost:
     """Return L and a of a path, from arrays that crossed it as they are."""
-    times = RawTimes()
+    times = native.RawTimes()
     for one in crossings:
         for _ in range(2):  # what has been seen once only counts for nothing
             times.take(one.path, one.bytes, median(one.raw_seconds))
     largest = max(crossings, key=lambda one: one.bytes)
     found = times.link(largest.path, largest.bytes)
     assert found is not None, "two of this size were taken in"
-    return found
+    return LinkCost(*found)
 
 
 def codec_cost(

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from lanescope.codec.fields import Positive, PositiveInt, build
 from lanescope.codec.files import fields_of, read_json
 from lanescope.compression.costs import MARGIN
 from lanescope.compression.device import Choice
-from lanescope.compression.speeds import speed
 from lanescope.compression.stream import Codec
+from lanescope.measurement.statistics import median_interval
+from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.estimate import Estimate
+
+
+def speed(size: int, seconds: Sequence[float]) -> Estimate:
+    """Return GB/s of `size` bytes: by the median time, and its 95 % interval."""
+    times = np.array(seconds)
+    low, high = median_interval(times)
+    parts = (float(np.median(times)), high, low)
+    return Estimate(*(bandwidth_gbs(size, one) for one in parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from threading import Lock
-from typing import Protocol
+from typing import Any, Protocol
 
 from lanescope._core import native
 from lanescope.calls import checked
@@ -192,3 +193,42 @@ class Log:
         """Return the transfers of which nobody knows yet that they ended."""
         with self._lock:
             return [record for record, _ in self._under_way]
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """An array that `Channel.offload` brought to the host's memory; freed with its last reference.
+
+    Attributes
+    ----------
+    shape, dtype, framework
+        Of the array: the type is the framework's own, which is ``torch`` or ``cupy``.
+    tag
+        As it was given.
+    decision
+        How it is stored.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    framework: str
+    tag: str
+    decision: Decision
+    kind: str
+    held: Any = field(repr=False)
+
+    @property
+    def bytes(self) -> int:
+        """Of the array."""
+        return int(self.held.bytes)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of what is stored; waits for the end of the offload."""
+        with core_errors():
+            return int(self.held.stored_bytes())
+
+    @property
+    def ratio(self) -> float:
+        """Bytes of the array over those that are stored; waits likewise."""
+        return self.bytes / self.stored_bytes if self.bytes else 1.0

@@ -18,8 +18,7 @@ from lanescope.compression.advice import (
 )
 from lanescope.compression.costs import MARGIN
 from lanescope.compression.crossings import Crossing
-from lanescope.compression.results import ArrayResult, Kernels, Measured, Timing
-from lanescope.compression.sums import Sum, sums_by_dtype
+from lanescope.compression.results import ArrayResult, Kernels, Measured, Sum, Timing, sums_by_dtype
 from lanescope.compression.verdicts import Verdict, sentences, verdicts
 from lanescope.compression.verdicts import break_even_bytes as measured_break_even
 from lanescope.machine.sysfs import cpu_model

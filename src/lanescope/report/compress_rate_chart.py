@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from lanescope.compression.crossings import Crossing
-from lanescope.compression.speeds import speed
+from lanescope.compression.crossings import Crossing, speed
 from lanescope.compression.verdicts import path_text
 from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
 from lanescope.units.estimate import Estimate

@@ -17,8 +17,7 @@ from lanescope.compression.advice import (
     raw_gbs,
 )
 from lanescope.compression.costs import MARGIN
-from lanescope.compression.results import ArrayResult, Measured
-from lanescope.compression.sums import Sum, sums_by_dtype
+from lanescope.compression.results import ArrayResult, Measured, Sum, sums_by_dtype
 from lanescope.compression.verdicts import sentences
 from lanescope.report.compress_gpu_tables import GPU_EXPLANATION, gpu_tables
 from lanescope.report.compress_json import Asked

@@ -2,15 +2,17 @@
 
 import pytest
 
-from lanescope.compression.costs import raw_seconds
-from lanescope.compression.link_costs import HostLinks, RawTimes, links_of_this_machine
+from lanescope._core import native
+from lanescope.compression.costs import LinkCost, raw_seconds
+from lanescope.compression.rule import HostLinks, links_of_this_machine
 from lanescope.prediction.stored import named_parameters, shipped_names
 from tests.compression.simulated import MIB, NVLINK, PCIE
 
 
-class Always:
-    def link(self, path):
-        return PCIE
+def with_model():
+    times = native.RawTimes()
+    times.set_link("p", PCIE.parts)
+    return times
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def test_a_machine_without_parameters_has_none(monkeypatch, tmp_path):
 
 
 def test_nothing_is_known_of_sizes_that_were_never_timed():
-    times = RawTimes()
+    times = native.RawTimes()
     times.take("g0>g1", 64 * MIB, 2e-3)
     assert times.seconds("g0>g1", 64 * MIB) is None  # the first one may have been held up
     times.take("g0>g1", 64 * MIB, 1e-3)
@@ -49,18 +51,18 @@ def test_nothing_is_known_of_sizes_that_were_never_timed():
 
 
 def test_two_sizes_tell_what_a_transfer_takes_besides_its_bytes():
-    times = RawTimes()
+    times = native.RawTimes()
     for size in (MIB, 64 * MIB, 256 * MIB):
         for _ in range(2):
             times.take("p", size, raw_seconds(size, NVLINK))
-    found = times.link("p", 64 * MIB)
+    found = LinkCost(*times.link("p", 64 * MIB))
     assert found.first_seconds == pytest.approx(NVLINK.first_seconds)
     assert found.gbs == pytest.approx(NVLINK.gbs)
     assert times.seconds("p", 100 * MIB) == pytest.approx(raw_seconds(100 * MIB, NVLINK))
 
 
 def test_what_was_measured_counts_more_than_the_model_and_the_newest_most():
-    times = RawTimes(Always())
+    times = with_model()
     assert times.seconds("p", 64 * MIB) == pytest.approx(raw_seconds(64 * MIB, PCIE))
     for seconds in (5e-3, 2e-3, 4e-3):
         times.take("p", 64 * MIB, seconds)
@@ -71,8 +73,8 @@ def test_what_was_measured_counts_more_than_the_model_and_the_newest_most():
 
 
 def test_a_time_shorter_than_the_least_of_the_model_is_no_endless_bandwidth():
-    times = RawTimes(Always())
+    times = with_model()
     for _ in range(2):
         times.take("p", 1000, 4e-6)
-    assert 0 < times.link("p", 1000).gbs < 1
+    assert 0 < times.link("p", 1000)[0] < 1
     assert times.link("p", 0) is None
