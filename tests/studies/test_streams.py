@@ -60,6 +60,8 @@ def test_a_gpu_that_is_not_there_and_a_run_without_results():
         api.streams("taruc-2017", gpus=[9])
     with pytest.raises(InputError, match="0 copies at once cannot be"):
         api.streams("h200-x2", counts=[0])
+    with pytest.raises(InputError, match="4 B are none for each of 8 copies"):
+        api.streams("h200-x2", size_bytes=4)
     predicted = api.streams("h200-x2", counts=[1])
     assert "predicted bandwidth" in Streams.report(predicted)[0].blocks[0].title
     assert Streams.conclusion(run_of([], H200S, verb="streams")) is None

@@ -68,6 +68,10 @@ class Streams(Study):
         require_fits(machine, size, gpus)
         if wrong := [count for count in self.counts if not 1 <= count <= MOST_PARTS]:
             raise InputError(f"counts: {wrong[0]} copies at once cannot be; give 1 to {MOST_PARTS}")
+        if size < max(self.counts, default=1):
+            raise InputError(
+                f"size_bytes: {size} B are none for each of {max(self.counts)} copies; give more"
+            )
         return Work(
             [
                 _experiment(machine, gpu, down, size, count)
@@ -96,7 +100,7 @@ class Streams(Study):
 def _experiment(machine: Machine, gpu: Gpu, down: bool, size: int, count: int) -> Experiment:
     host, here = Place(machine.nearest_node(gpu).id, Memory.PINNED), Place(gpu.id, Memory.DEVICE)
     ends = (host, here) if down else (here, host)
-    return experiment_of([Copy(*ends, max(size // count, 1), Engine.CE)] * count)
+    return experiment_of([Copy(*ends, size // count, Engine.CE)] * count)
 
 
 def _by_path(results: Iterable[Result]) -> list[tuple[str, dict[int, Result]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
+from lanescope.codec.fields import shown
 from lanescope.errors import InputError
 from lanescope.kinds import Kind, kind_of
 
@@ -27,10 +28,10 @@ def parse_ns(text: str, option: str) -> int:
     match = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([a-zµ]+)\s*", text)
     scale = _UNITS.get(match[2]) if match else None
     if match is None or scale is None:
-        raise InputError(f"{option} {text!r} is no time; write for example 100us, 1ms or 2s")
+        raise InputError(f"{option} {shown(text)} is no time; write for example 100us, 1ms or 2s")
     found = round(float(match[1]) * scale)
     if found < 1:
-        raise InputError(f"{option} {text!r} is not above zero; write for example 100us")
+        raise InputError(f"{option} {shown(text)} is not above zero; write for example 100us")
     return found
 
 
