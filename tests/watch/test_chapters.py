@@ -11,7 +11,7 @@ from lanescope.run.folder import State
 from lanescope.watch.chapters.counted import counted_steps, payload_of, windows
 from lanescope.watch.chapters.evaluate import evaluate
 from lanescope.watch.chapters.plan import Way
-from lanescope.watch.chapters.results import told_json
+from lanescope.watch.chapters.results import reproduction_json
 from lanescope.watch.chapters.steps import Step, moving
 from lanescope.watch.chapters.store import is_reproduction, read_reproduction
 from lanescope.watch.store import is_watch, read_watch
@@ -64,7 +64,7 @@ def test_the_probe_tells_copies_by_bandwidth_and_kernels_by_delay(told):
 
 
 def test_every_number_of_the_json_has_its_unit_method_and_spread(told):
-    content = json.loads(json.dumps(told_json(told), allow_nan=False))
+    content = json.loads(json.dumps(reproduction_json(told), allow_nan=False))
     pm = content["programs"][0]["sources"][0]
     assert pm["source"] == "pm"
     for value in (pm["bytes"]["h2d"], content["idle"]["probe_gbs"]["d2h"]):

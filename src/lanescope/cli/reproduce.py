@@ -124,12 +124,12 @@ def write_page(
     from lanescope.report.chapters_document import chapters_page_html
     from lanescope.run.store import PAGE
     from lanescope.watch.chapters.evaluate import evaluate
-    from lanescope.watch.chapters.results import told_json
+    from lanescope.watch.chapters.results import reproduction_json
     from lanescope.watch.chapters.store import CHAPTERS, read_reproduction
 
     told = evaluate(read_reproduction(folder))
     if numbers:
-        write_text(folder / CHAPTERS, json.dumps(told_json(told), indent=1) + "\n")
+        write_text(folder / CHAPTERS, json.dumps(reproduction_json(told), indent=1) + "\n")
     page = page or folder / PAGE
     write_text(page, chapters_page_html(told, static=static))
     return told, page

@@ -56,16 +56,6 @@ def time_element(started: str) -> str:
     return f'<time datetime="{text(started)}">{text(_when(started))}</time>'
 
 
-def facts_line(*facts: str) -> str:
-    """Return facts, each HTML already, beside each other."""
-    return "".join(f"<span>{fact}</span> " for fact in facts)
-
-
-def alert(sentence: str | None) -> str:
-    """Return a sentence that nobody may overlook; nothing for None."""
-    return f'<p class="banner" role="alert">{text(sentence)}</p>' if sentence else ""
-
-
 def _when(started: str) -> str:
     """ISO 8601 as people read it: a space for the T, no fraction of a second."""
     day, _, clock = started.partition("T")

@@ -15,6 +15,7 @@ from lanescope.document.blocks import (
     Download,
     Drawing,
     Facts,
+    Findings,
     Headline,
     Section,
     Text,
@@ -26,7 +27,6 @@ from lanescope.measurement.result import Result
 from lanescope.model.sweep import sweep_series
 from lanescope.model.taruc import is_suite, plain_results
 from lanescope.report.document_page import document_page
-from lanescope.report.finding_blocks import finding_blocks
 from lanescope.report.format import count_text
 from lanescope.report.topology_svg import topology_svg
 from lanescope.run.folder import state_sentence
@@ -100,7 +100,7 @@ MOST_PATHS_BESIDE_CASES = 100
 def diagnosis_section(run: Run) -> Section:
     """Return what is wrong with the machine, from all results."""
     found = diagnose(run.manifest.machine, run.results)
-    return Section("diagnoses", "Diagnoses", finding_blocks(found))
+    return Section("diagnoses", "Diagnoses", [Findings(found)] if found else ())
 
 
 def result_sections(run: Run, *, mean: bool = False, verbose: bool = False) -> list[Section]:

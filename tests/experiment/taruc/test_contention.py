@@ -6,7 +6,7 @@ import pytest
 
 from lanescope.experiment import Memory, Timing
 from lanescope.experiment.taruc import Benchmark, Parameters, plan_suite
-from lanescope.experiment.taruc.contention import ladder, seats
+from lanescope.experiment.taruc.contention import seats, thread_counts
 from tests.experiment.taruc import machines
 
 
@@ -20,10 +20,10 @@ def plan(machine, kind, parameters=None):
 
 
 def test_numbers_of_threads():
-    assert ladder(4) == (1, 2, 3, 4)
-    assert ladder(16) == tuple(range(1, 17))
-    assert ladder(48) == (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
-    assert ladder(50)[-1] == 50
+    assert thread_counts(4) == (1, 2, 3, 4)
+    assert thread_counts(16) == tuple(range(1, 17))
+    assert thread_counts(48) == (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
+    assert thread_counts(50)[-1] == 50
 
 
 def test_cores_come_before_their_other_cpus_and_both_before_any_twice():

@@ -26,10 +26,10 @@ _EVERY_UP_TO = 16
 Seat = tuple[int, NumaNode]
 
 
-def ladder(most: int) -> tuple[int, ...]:
+def thread_counts(most: int) -> tuple[int, ...]:
     """Return numbers of threads: all up to 16, else 1, 2, 3, 4, 6, 8, 12, 16 ... and the most.
 
-    >>> ladder(24)
+    >>> thread_counts(24)
     (1, 2, 3, 4, 6, 8, 12, 16, 24)
     """
     if most <= _EVERY_UP_TO:
@@ -57,7 +57,7 @@ def memory_points(nodes: Sequence[NumaNode], section: Contention) -> Iterator[Ex
         sets.append(usable)
     for together in sets:
         most = 2 * sum(len(node.cores) for node in together)
-        for count in ladder(most):
+        for count in thread_counts(most):
             shares = _shares(together, count)
             taken = [(cpu, node) for node in together for cpu in seats(node, shares[node.index])]
             size = section.memory_bytes or _array_bytes(together, count)
@@ -69,13 +69,13 @@ def memory_points(nodes: Sequence[NumaNode], section: Contention) -> Iterator[Ex
 def socket_points(nodes: Sequence[NumaNode], section: Contention) -> Iterator[Experiment]:
     """Return threads of one node on another's memory: each pair, each way and both at once."""
     for a, b in itertools.permutations(nodes, 2):
-        for count in ladder(len(a.cores)) if a.cores else ():
+        for count in thread_counts(len(a.cores)) if a.cores else ():
             size = section.socket_bytes or _array_bytes([a, b], count)
             there = [(cpu, b) for cpu in seats(a, count)]
             for operation in OPERATIONS:
                 yield _point(f"sockets/{a.id}-{b.id}/{operation}/{count}", there, size, operation)
     for a, b in itertools.combinations([n for n in nodes if n.cores], 2):
-        for count in ladder(min(len(a.cores), len(b.cores))):
+        for count in thread_counts(min(len(a.cores), len(b.cores))):
             size = section.socket_bytes or _array_bytes([a, b], 2 * count)
             crossed = [(cpu, b) for cpu in seats(a, count)] + [(cpu, a) for cpu in seats(b, count)]
             for operation in OPERATIONS:

@@ -199,7 +199,7 @@ class Told:
 JSON_VERSION = 1
 
 
-def told_json(told: Told) -> dict[str, Any]:
+def reproduction_json(told: Told) -> dict[str, Any]:
     """Return it as plain values; each number has its unit, its method and its spread."""
     asked = told.reproduction.asked
     gpu = next(gpu for gpu in asked.machine.gpus if gpu.index == asked.gpu)
