@@ -236,7 +236,9 @@ class Wrong:
             return None
         option = self._rng.choice(options)
         if isinstance(option.value, Folder):
-            return [option.name, self._rng.choice(["used", "file", "/proc/new", "/dev/null/x"])]
+            # pictures may stand beside other files
+            taken = [] if option.name == "--plots" else ["used"]
+            return [option.name, self._rng.choice([*taken, "file", "/proc/new", "/dev/null/x"])]
         ending = option.value.endings[0] if isinstance(option.value, File) else ""
         return [option.name, self._rng.choice([f"taken{ending}", f"/proc/new{ending}"])]
 

@@ -6,6 +6,7 @@ import difflib
 from dataclasses import dataclass
 from typing import Protocol
 
+from lanescope.codec.fields import shown
 from lanescope.errors import InputError
 from lanescope.prediction.parameters import LinkParameters, Origin
 from lanescope.prediction.workload import Method, Workload
@@ -93,7 +94,7 @@ def predictor_named(name: str) -> Predictor:
         return Replay()
     near = difflib.get_close_matches(name, NAMES, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}"
-    raise InputError(f"no predictor is named {name!r}; {hint}")
+    raise InputError(f"no predictor is named {shown(name)}; {hint}")
 
 
 def predictor_for(parameters: LinkParameters) -> Predictor:

@@ -14,7 +14,7 @@ from typing import Any
 
 from lanescope.calls import checked
 from lanescope.codec.atomic import write_atomically, writing_to
-from lanescope.codec.fields import FieldError, build
+from lanescope.codec.fields import FieldError, build, shown
 from lanescope.codec.files import fields_of, parse_json, read_text, require_version
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
@@ -207,7 +207,7 @@ def named_parameters(name: StrPath | None = None, runs: StrPath | None = None) -
         return _of_run(run)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}, files and runs"
-    raise InputError(f"no link parameters are named {name!r}; {hint}")
+    raise InputError(f"no link parameters are named {shown(name)}; {hint}")
 
 
 def names_parameters(name: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from lanescope.codec.fields import shown
 from lanescope.errors import InputError
 from lanescope.units.values import Size, Value, Whole
 
@@ -105,6 +106,6 @@ def one_run(words: Sequence[str]) -> str | None:
         If there are several.
     """
     if len(words) > 1:
-        raise InputError(f"one run is taken, not {len(words)}: {words[1]!r} is one too many")
+        raise InputError(f"one run is taken, not {len(words)}: {shown(words[1])} is one too many")
     run: str | None = Value("RUN")(words[0]) if words else None
     return run

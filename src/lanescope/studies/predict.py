@@ -10,6 +10,7 @@ from math import log2
 from typing import Annotated, Any, ClassVar
 
 from lanescope.calls import checked
+from lanescope.codec.fields import shown
 from lanescope.document.blocks import Block, Cell, Column, Group, Kind, Section, Span, Table, Text
 from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
 from lanescope.errors import InputError
@@ -358,7 +359,7 @@ def stream_counts(streams: str | int | Sequence[int]) -> tuple[int, ...]:
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= first <= last <= _MOST_STREAMS:
             raise InputError(
-                f"--streams {text!r} is no number of streams from 1 to {_MOST_STREAMS}; write "
+                f"--streams {shown(text)} is no number of streams from 1 to {_MOST_STREAMS}; write "
                 "for example 16, 1,2,4,8 or 1..256"
             )
         found.update(range(first, last + 1))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from lanescope.calls import checked
+from lanescope.codec.fields import shown
 from lanescope.document.blocks import Cell, Column, Group, Kind, Section, Span, Style, Table, Text
 from lanescope.document.chart import Axis, Bar, BarRow, Bars
 from lanescope.errors import InputError
@@ -126,7 +127,7 @@ class Validate(Analysis):
         """Read a run, and parameters: those that are named, else its own, or this machine's."""
         validation = load(find(run))
         if not validation.cases:
-            raise InputError(f"{run!r} ended before the first case was measured; run it again")
+            raise InputError(f"{shown(run)} ended before the first case was measured; run it again")
         if self.parameters is None and validation.parameters is not None:
             return validation, validation.parameters
         return validation, link_parameters(self.parameters)
