@@ -270,3 +270,9 @@ def test_threads_and_memory_are_said_rightly():
         lanescope.compress(np.arange(4), threads=5000)
     with pytest.raises(InputError, match=r"compress: threads cannot be 1.5; give a whole number"):
         lanescope.compress(np.arange(4), threads=1.5)
+
+
+@pytest.mark.parametrize("codec", ["auto", "delta", "gfc"])
+def test_a_dimensionality_of_nothing_is_refused_whatever_the_codec(codec):
+    with pytest.raises(lanescope.InputError, match="dimensionality cannot be 0"):
+        lanescope.compress(np.arange(9.0), codec=codec, dimensionality=0)

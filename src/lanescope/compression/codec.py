@@ -88,6 +88,8 @@ def compress(
     if dtype is not None:
         _dtype_named(dtype)
     _require_threads(threads)
+    if dimensionality < 1:  # of codecs that have none, too
+        raise InputError(f"dimensionality cannot be {dimensionality}; give 1 to 32")
     values, dtype = known_values(values, dtype)
     kind = None if dtype is None else _dtype_named(dtype)
     chosen = None if codec == AUTO else _codec_named(codec)
