@@ -163,7 +163,15 @@ def _taken(size: object) -> int:
     return count
 
 
-_KIND = Kind("a size in bytes, such as 64 << 20 or '64MiB'", _taken, "sizes in bytes")
+def _taken_above_zero(size: object) -> int:
+    count = _taken(size)
+    if count < 1:
+        raise Unfit
+    return count
+
+
+_WORDS = "a size in bytes, such as 64 << 20 or '64MiB'"
 #: A size in bytes as Python programs give it, and as fields hold it.
-Size = Annotated[int | str, _KIND]
-Bytes = Annotated[int, _KIND]
+Size = Annotated[int | str, Kind(_WORDS, _taken_above_zero, "sizes in bytes")]
+#: The same, or 0.
+Bytes = Annotated[int, Kind(f"{_WORDS}, or 0", _taken, "sizes in bytes")]
