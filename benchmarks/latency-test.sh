@@ -11,7 +11,7 @@ python=${PYTHON:-python3}
   --config-settings=cmake.define.CMAKE_CUDA_ARCHITECTURES=native .
 
 "$python" -m pytest -p no:cacheprovider -q -rA tests/native/test_chase_ring.py \
-  tests/native/test_latency_gpu.py tests/cli/test_latency.py tests/backend/test_latency.py \
+  tests/native/test_latency_gpu.py tests/cli/test_latency.py tests/engine/test_latency.py \
   2>&1 | tee "$out/pytest-latency.txt" || true
 gpus=$("$python" -c 'from lanescope._core import native; print(len(native.cuda_devices()))')
 options=()

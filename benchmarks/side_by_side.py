@@ -22,8 +22,8 @@ from pathlib import Path
 
 import lanescope
 from lanescope import Copy, Engine, Experiment, Memory, Operation, Place, Timing
-from lanescope.experiment.catalogue import check_experiments
-from lanescope.running import backend_for
+from lanescope.studies.catalogue import check_experiments
+from lanescope.studies.running import backend_for
 from lanescope.units.bandwidth import bandwidth_gbs
 
 Series = dict[str, list[float]]

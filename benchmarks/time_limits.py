@@ -93,10 +93,10 @@ def profile(arguments: list[str]) -> None:
     import lanescope.cli.output as output
     import lanescope.machine
     from lanescope._core import native
-    from lanescope.backend.host import HostSession
-    from lanescope.backend.native import NativeBackend
-    from lanescope.backend.sessions import GpuSession
-    from lanescope.run.store import RunWriter
+    from lanescope.engine.host import HostSession
+    from lanescope.engine.native import NativeBackend
+    from lanescope.engine.sessions import GpuSession
+    from lanescope.store.store import RunWriter
 
     note("loading", time.perf_counter() - begin)
     wrap(lanescope.machine, "discover")

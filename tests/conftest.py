@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from lanescope.experiment import Copy, Engine, Experiment, Memory, Place, Timing
+from lanescope.copies import Copy, Engine, Experiment, Memory, Place, Timing
 from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode, NvLink, PcieLink, Switch
 
 # The same examples every time, so that a change and not chance turns a test red;

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from lanescope.backend.fake import FakeBackend, FakeSession
-from lanescope.backend.sampling import Plan, measure_all
-from lanescope.experiment import Copy, Experiment, Submission
-from lanescope.experiment.small import COUNTS, small_experiments, stepped_sizes
+from lanescope.copies import Copy, Experiment, Submission
+from lanescope.engine.fake import FakeBackend, FakeSession
+from lanescope.engine.sampling import Plan, measure_all
 from lanescope.machine import Machine
-from lanescope.measurement.result import Result
+from lanescope.results.result import Result
+from lanescope.studies.small import COUNTS, small_experiments, stepped_sizes
 
 #: Seconds of a call, and of each piece.
 COSTS = {
@@ -64,7 +64,7 @@ def small_results(
 
 def without(results: list[Result], method: Submission) -> list[Result]:
     """The same with one method not measured."""
-    from lanescope.measurement.result import Status, Verdict
+    from lanescope.results.result import Status, Verdict
 
     missing = Verdict(Status.NOT_MEASURED, "Not applicable: this driver is too old for the call.")
     return [

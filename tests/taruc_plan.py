@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from lanescope.experiment import (
+from lanescope.copies import (
     Access,
     Caches,
     Copy,

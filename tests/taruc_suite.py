@@ -6,10 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from lanescope.backend.fake import FakeBackend
-from lanescope.backend.sampling import Plan, measure_all
-from lanescope.errors import NotMeasuredError
-from lanescope.experiment import (
+from lanescope.copies import (
     Caches,
     Copy,
     Engine,
@@ -20,10 +17,13 @@ from lanescope.experiment import (
     Route,
     Timing,
 )
+from lanescope.engine.fake import FakeBackend
+from lanescope.engine.sampling import Plan, measure_all
+from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.measurement.result import Result
-from lanescope.run.folder import State
-from lanescope.run.run import Manifest, Run
+from lanescope.results.result import Result
+from lanescope.store.folder import State
+from lanescope.store.run import Manifest, Run
 from tests.taruc_plan import MIB, PARTS, paper_machine
 
 
@@ -202,7 +202,7 @@ def _link_gbs(machine: Machine, experiment: Experiment, copy: Copy, speeds: Spee
 
 def unresolved(run: Run, largest: int) -> Run:
     """The same run, but with a clock too coarse for host copies up to a size."""
-    from lanescope.measurement.result import Status, Verdict
+    from lanescope.results.result import Status, Verdict
 
     verdict = Verdict(Status.UNRESOLVED, "reading the clock takes 40 % of the time")
     results = [

@@ -10,7 +10,7 @@ import pytest
 
 import lanescope
 from lanescope import Copy, Engine, Experiment, InputError, Memory, Operation, Place, Plan, Timing
-from lanescope.measurement.result import Source
+from lanescope.results.result import Source
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_public_names():
 
 
 def test_measure_stays_a_function_when_its_package_is_imported():
-    importlib.import_module("lanescope.backend.sampling")
+    importlib.import_module("lanescope.engine.sampling")
     assert callable(lanescope.measure)
 
 

@@ -4,13 +4,14 @@ import dataclasses
 
 import pytest
 
-from lanescope import api, running
-from lanescope.backend.fake import FakeBackend
+from lanescope import api
+from lanescope.engine.fake import FakeBackend
 from lanescope.errors import InputError
-from lanescope.experiment.cases import CaseOptions
 from lanescope.machine import machine_named
-from lanescope.measurement.result import Source, Status
-from lanescope.run.store import read_run
+from lanescope.results.result import Source, Status
+from lanescope.store.store import read_run
+from lanescope.studies import running
+from lanescope.studies.nvbandwidth_cases import CaseOptions
 from lanescope.studies.sms import sm_curves
 
 H200S = machine_named("h200-x2")

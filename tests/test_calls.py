@@ -19,11 +19,11 @@ import pytest
 import lanescope
 from lanescope import InputError, Memory
 from lanescope.calls import CallError, checked, is_checked, kinds_of
-from lanescope.experiment.cases import CaseOptions
-from lanescope.experiment.taruc import Sizes
 from lanescope.kinds import StrPath
 from lanescope.machine import machine_named, save_machine
-from lanescope.run.store import read_run
+from lanescope.store.store import read_run
+from lanescope.studies.nvbandwidth_cases import CaseOptions
+from lanescope.studies.taruc import Sizes
 from lanescope.units.sizes import Bytes, Size
 
 ROOT = Path(__file__).parent.parent

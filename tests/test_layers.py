@@ -9,25 +9,13 @@ from pathlib import Path
 #: From the ground up.
 ORDER = (
     *("exit_codes", "errors", "interruption", "kinds", "calls", "codec", "units", "document"),
-    *("machine", "experiment", "measurement", "backend", "run", "running", "prediction"),
-    *(
-        "compression",
-        "watch",
-        "grid",
-        "model",
-        "diagnosis",
-        "report",
-        "summary",
-        "studies",
-        "api",
-        "cli",
-    ),
-    "examples",
+    *("machine", "copies", "results", "engine", "store", "trace", "prediction", "findings"),
+    *("compression", "watching", "report", "studies", "api", "cli", "examples"),
 )
 #: What still points the wrong way: a file, and the package that it should not know.
 EXCEPTIONS = {
-    ("measurement/result.py", "studies"),  # how a notebook shows a result
-    ("run/run.py", "studies"),  # and a run
+    ("results/result.py", "studies"),  # how a notebook shows a result
+    ("store/run.py", "studies"),  # and a run
 }
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from lanescope.codec.schema import schema_of
-from lanescope.studies.export import ExportedRun
+from lanescope.studies.runs.export import ExportedRun
 
 PLACE = Path(__file__).resolve().parent.parent / "docs" / "schema" / "run.json"
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lanescope.compression.crossings import read_crossings
 from lanescope.errors import InputError
 from lanescope.report.chart_files import FORMATS, write_chart
-from lanescope.report.compress_rate_chart import rate_charts
+from lanescope.studies.compress.crossings import read_crossings
+from lanescope.studies.compress.rate_chart import rate_charts
 
 
 def main() -> None:

@@ -26,10 +26,10 @@ from pathlib import Path
 
 import lanescope
 from lanescope import Experiment
-from lanescope.backend.sampling import Plan
-from lanescope.experiment.taruc.contention import memory_points
-from lanescope.experiment.taruc.parameters import Contention
-from lanescope.running import backend_for
+from lanescope.engine.sampling import Plan
+from lanescope.studies.running import backend_for
+from lanescope.studies.taruc.contention import memory_points
+from lanescope.studies.taruc.parameters import Contention
 from lanescope.units.sizes import parse_size
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -25,9 +25,9 @@ from pathlib import Path
 
 import lanescope
 from lanescope import Copy, Engine, Experiment, Memory, Operation, Place, Timing
-from lanescope.backend.sampling import Plan
-from lanescope.experiment.access import Access
-from lanescope.running import backend_for
+from lanescope.copies.operation import Access
+from lanescope.engine.sampling import Plan
+from lanescope.studies.running import backend_for
 
 STRIDE_BYTES = 64
 SIZES = {"16k": 16 << 10, "256k": 256 << 10, "4m": 4 << 20, "64m": 64 << 20, "256m": 256 << 20}

@@ -30,7 +30,7 @@ COMMANDS = {
     "bench-host": "-m lanescope bench host --min 10KB --max 10KB --out {out}/host",
     "pytest-core": "-m pytest -p no:cacheprovider -q tests/native/test_core.py tests/backend "
     # an emulated clock takes its time
-    "--ignore tests/backend/test_loads.py --ignore tests/backend/test_allocation.py "
+    "--ignore tests/engine/test_loads.py --ignore tests/engine/test_allocation.py "
     "--deselect tests/native/test_core.py::test_two_host_copies_run_together",
 }
 _LIMIT_S = 1200

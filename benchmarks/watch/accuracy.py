@@ -22,14 +22,14 @@ from pathlib import Path
 
 import numpy as np
 
-from lanescope.watch.codes import Direction, FloatArray, IntArray
-from lanescope.watch.fit import model_of
-from lanescope.watch.limits import pcie_links
-from lanescope.watch.rectangles import between
-from lanescope.watch.run import WatchRun
-from lanescope.watch.store import read_watch
-from lanescope.watch.timeline import Counters
-from lanescope.watch.wire import WireModel, payload_records, settle
+from lanescope.trace.codes import Direction, FloatArray, IntArray
+from lanescope.trace.limits import pcie_links
+from lanescope.trace.rectangles import between
+from lanescope.trace.run import WatchRun
+from lanescope.trace.store import read_watch
+from lanescope.trace.timeline import Counters
+from lanescope.trace.wire import WireModel, payload_records, settle
+from lanescope.trace.wire_fit import model_of
 
 SIZES = ("1MiB", "4MiB", "16MiB", "64MiB", "256MiB", "1GiB")
 #: Counters and copies agree in time to some microseconds, and a record may reach over an edge:

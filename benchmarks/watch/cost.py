@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from lanescope.measurement.statistics import median_interval
+from lanescope.results.statistics import median_interval
 
 WAYS: dict[str, list[str] | None] = {
     "none": None,

@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from lanescope.watch.fit import default_of
-from lanescope.watch.limits import pcie_links
-from lanescope.watch.run import WatchRun
-from lanescope.watch.store import read_watch
-from lanescope.watch.timeline import PCIE, Counters
-from lanescope.watch.wire import payload_records
+from lanescope.trace.limits import pcie_links
+from lanescope.trace.run import WatchRun
+from lanescope.trace.store import read_watch
+from lanescope.trace.timeline import PCIE, Counters
+from lanescope.trace.wire import payload_records
+from lanescope.trace.wire_fit import default_of
 
 WAYS = ("h2d", "d2h")
 _PROBED_REPEATS = 300

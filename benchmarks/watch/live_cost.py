@@ -31,7 +31,7 @@ import numpy as np
 
 from lanescope.cli.live import live_view
 from lanescope.machine.files import machine_named
-from lanescope.watch.counter_spool import RECORD, counter_header
+from lanescope.trace.counter_spool import RECORD, counter_header
 
 FLUSH_SECONDS = 0.05
 WARM_UP_SECONDS = 2.0

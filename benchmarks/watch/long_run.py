@@ -37,7 +37,7 @@ CONTEXT, STREAM = 1, 7
 
 def make(folder: Path, gpus: int, records: int, operations: int) -> None:
     """Write the spools of a watch that was to go on."""
-    from lanescope.watch.counter_spool import counter_header
+    from lanescope.trace.counter_spool import counter_header
 
     spool, each = folder_of(folder, gpus).spool, records // gpus
     for gpu in range(gpus):
@@ -51,7 +51,7 @@ def make(folder: Path, gpus: int, records: int, operations: int) -> None:
 
 def counter_records(begin: int, end: int) -> np.ndarray:
     """Return records of a link that is busy half of each second."""
-    from lanescope.watch.counter_spool import RECORD
+    from lanescope.trace.counter_spool import RECORD
 
     numbers = np.arange(begin, end)
     random = np.random.default_rng(begin)
@@ -68,7 +68,7 @@ def counter_records(begin: int, end: int) -> np.ndarray:
 
 def make_trace(spool: Path, gpu: int, count: int, lasts_ns: int) -> None:
     """Write copies both ways, one in five of them a kernel, at random times and overlapping."""
-    from lanescope.watch.trace_records import CALLS, COUNTS, HEAD, OPERATIONS, Kind
+    from lanescope.trace.trace_records import CALLS, COUNTS, HEAD, OPERATIONS, Kind
 
     every_ns = max(lasts_ns // count, 2000)
     header = {"source": "trace", "version": 1, "pid": 1000 + gpu, "command": ["./app", str(gpu)]}
@@ -112,7 +112,7 @@ def make_trace(spool: Path, gpu: int, count: int, lasts_ns: int) -> None:
 
 
 def folder_of(folder: Path, gpus: int):
-    from lanescope.watch.store import WatchFolder
+    from lanescope.trace.store import WatchFolder
 
     return WatchFolder(folder, manifest(gpus, None))
 
@@ -120,7 +120,7 @@ def folder_of(folder: Path, gpus: int):
 def manifest(gpus: int, end_ns: int | None):
     from lanescope._version import __version__
     from lanescope.machine import Gpu, Machine, NumaNode
-    from lanescope.watch.run import WatchManifest
+    from lanescope.trace.run import WatchManifest
 
     machine = Machine(
         name=f"made up, {gpus} GPUs",
@@ -135,11 +135,11 @@ def manifest(gpus: int, end_ns: int | None):
 
 def finish(folder: Path, gpus: int, records: int) -> None:
     """Print what finishing takes."""
-    from lanescope.report.watch_document import watch_page_html
-    from lanescope.report.watch_json import summary_json
-    from lanescope.run.folder import RunFolder
-    from lanescope.watch.evaluation import tell
-    from lanescope.watch.store import WatchFolder
+    from lanescope.findings.trace.evaluate import tell
+    from lanescope.store.folder import RunFolder
+    from lanescope.studies.watch_report.document import watch_page_html
+    from lanescope.studies.watch_report.values import summary_json
+    from lanescope.trace.store import WatchFolder
 
     import_all()
     before, took, clock = peak_mib(), {}, time.perf_counter()
@@ -156,7 +156,7 @@ def finish(folder: Path, gpus: int, records: int) -> None:
         run = held.finish(manifest(gpus, end_ns))
         step("columns")
     else:
-        from lanescope.watch.store import read_watch
+        from lanescope.trace.store import read_watch
 
         run = read_watch(folder)
         step("read")
@@ -173,9 +173,6 @@ def finish(folder: Path, gpus: int, records: int) -> None:
 
 def import_all() -> None:
     import pyarrow.parquet  # noqa: F401
-
-    import lanescope.report.watch_document
-    import lanescope.watch.findings.find_all  # noqa: F401
 
 
 class NoLock:

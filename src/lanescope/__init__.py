@@ -30,27 +30,27 @@ if TYPE_CHECKING:
     from lanescope.api import streams as streams
     from lanescope.api import sweep as sweep
     from lanescope.api import validate as validate
-    from lanescope.backend.sampling import Plan as Plan
     from lanescope.compression.channel import Channel as Channel
     from lanescope.compression.codec import compress as compress
     from lanescope.compression.codec import decompress as decompress
+    from lanescope.copies import Copy as Copy
+    from lanescope.copies import Engine as Engine
+    from lanescope.copies import Experiment as Experiment
+    from lanescope.copies import Memory as Memory
+    from lanescope.copies import Operation as Operation
+    from lanescope.copies import Place as Place
+    from lanescope.copies import Timing as Timing
+    from lanescope.engine.sampling import Plan as Plan
     from lanescope.errors import InputError as InputError
     from lanescope.errors import LanescopeError as LanescopeError
     from lanescope.errors import NotMeasuredError as NotMeasuredError
-    from lanescope.experiment import Copy as Copy
-    from lanescope.experiment import Engine as Engine
-    from lanescope.experiment import Experiment as Experiment
-    from lanescope.experiment import Memory as Memory
-    from lanescope.experiment import Operation as Operation
-    from lanescope.experiment import Place as Place
-    from lanescope.experiment import Timing as Timing
     from lanescope.machine import Machine as Machine
     from lanescope.machine import discover as discover
     from lanescope.machine import load_machine as load_machine
-    from lanescope.measurement.result import Result as Result
-    from lanescope.run.run import Run as Run
-    from lanescope.run.store import read_run as read_run
-    from lanescope.studies.taruc import taruc as taruc
+    from lanescope.results.result import Result as Result
+    from lanescope.store.run import Run as Run
+    from lanescope.store.store import read_run as read_run
+    from lanescope.studies.taruc.study import taruc as taruc
 
 _HOME = {
     "__version__": "_version",
@@ -73,21 +73,21 @@ _HOME = {
     "InputError": "errors",
     "LanescopeError": "errors",
     "NotMeasuredError": "errors",
-    "Copy": "experiment",
-    "Engine": "experiment",
-    "Experiment": "experiment",
-    "Memory": "experiment",
-    "Operation": "experiment",
-    "Place": "experiment",
-    "Timing": "experiment",
+    "Copy": "copies",
+    "Engine": "copies",
+    "Experiment": "copies",
+    "Memory": "copies",
+    "Operation": "copies",
+    "Place": "copies",
+    "Timing": "copies",
     "Machine": "machine",
     "discover": "machine",
     "load_machine": "machine",
-    "Plan": "backend.sampling",
-    "Result": "measurement.result",
-    "Run": "run.run",
-    "read_run": "run.store",
-    "taruc": "studies.taruc",
+    "Plan": "engine.sampling",
+    "Result": "results.result",
+    "Run": "store.run",
+    "read_run": "store.store",
+    "taruc": "studies.taruc.study",
 }
 
 __all__ = sorted(_HOME)

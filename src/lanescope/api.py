@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import threading
 
-from lanescope.backend.base import Backend
-from lanescope.backend.sampling import Plan, measure_one
-from lanescope.experiment import Experiment
-from lanescope.experiment.requirements import (
+from lanescope.copies import Experiment
+from lanescope.copies.requirements import (
     require_parts,
 )
+from lanescope.engine.base import Backend
+from lanescope.engine.sampling import Plan, measure_one
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
-from lanescope.measurement.result import Result
-from lanescope.running import (
+from lanescope.results.result import Result
+from lanescope.studies.analysis import AnalysisFunction, analysis_function
+from lanescope.studies.registry import analysis_named, study_named
+from lanescope.studies.running import (
     backend_for,
     resolve_machine,
 )
-from lanescope.studies.analysis import AnalysisFunction, analysis_function
-from lanescope.studies.registry import analysis_named, study_named
 from lanescope.studies.study import StudyFunction, study_function
 
 #: Measurements at the same time would share cores and links, and each would be too slow.

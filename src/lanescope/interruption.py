@@ -109,6 +109,23 @@ def _call_again(number: int) -> None:
     _thread.interrupt_main(signal.Signals(number))
 
 
+class Interrupted(KeyboardInterrupt):
+    """Somebody wants lanescope to end.
+
+    Attributes
+    ----------
+    number
+        Of the signal.
+    exit_code
+        As a shell tells it: 130 after Ctrl-C, 143 after SIGTERM.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+        self.exit_code = KILLED + number
+
+
 class _Process:
     """How far the end of this process has come."""
 

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from lanescope.machine import discover
-from lanescope.run.folder import State
+from lanescope.store.folder import State
 from tests.patience import PATIENCE_S, until
 
 #: How a run can be cut off, with the exit code and the state that its folder then has.

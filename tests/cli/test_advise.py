@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from lanescope.prediction.stored import save
-from lanescope.run.folder import State
-from lanescope.run.store import RunWriter
-from tests.model.advice.made_up import LINK
+from lanescope.store.folder import State
+from lanescope.store.store import RunWriter
+from tests.findings.advice.made_up import LINK
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
 from tests.report import factory
-from tests.watch.nsys_captures import capture
+from tests.trace.nsys_captures import capture
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "advise.md").read_text()
@@ -29,7 +29,7 @@ _WITH_MADE_UP = """
 import sys
 from lanescope.cli import main
 from lanescope.studies import advise
-from tests.model.advice.made_up import LINK, Simple
+from tests.findings.advice.made_up import LINK, Simple
 advise.link_parameters = lambda name: LINK
 advise.predictor_named = lambda name: Simple()
 main()

@@ -8,8 +8,8 @@ import pytest
 from lanescope.cli.app import app
 from lanescope.cli.bench import _spread
 from lanescope.errors import InputError
-from lanescope.run.store import read_run
-from tests.experiment.test_cases import NAMES
+from lanescope.store.store import read_run
+from tests.copies.test_cases import NAMES
 from tests.native.test_gpu import GPUS
 
 FIRST, LOCAL = NAMES[0], NAMES[-1]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lanescope.compression.on_gpus import gpus_here
+from lanescope.studies.compress.on_gpus import gpus_here
 from tests.patience import PATIENCE_S, until
 
 QUICK = ("bench", "compress", "--budget", "0.001", "--threads", "1")

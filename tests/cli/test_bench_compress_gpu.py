@@ -10,7 +10,7 @@ import pytest
 
 from lanescope._core import native
 from lanescope.compression.nvcomp_library import there_is_nvcomp
-from lanescope.compression.on_gpus import gpus_here
+from lanescope.studies.compress.on_gpus import gpus_here
 
 GPUS = len(gpus_here())
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import lanescope as lanescope_package
-from lanescope.run.store import read_run
+from lanescope.store.store import read_run
 from tests.cli.conftest import wait_for_a_result, ways_to_end
 from tests.patience import PATIENCE_S, until
 from tests.terminals import drawn_on

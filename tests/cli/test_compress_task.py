@@ -9,13 +9,13 @@ import pytest
 
 from lanescope.cli import compress_gpus, compress_task
 from lanescope.cli.compress_gpus import Devices, GpuPlan, gpu_plan
-from lanescope.compression import on_gpus
 from lanescope.compression.arrays import Entry, Opened
 from lanescope.compression.device import HostDevice
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
-from lanescope.report.compress_json import Asked
-from lanescope.report.compress_reading import read_compress
+from lanescope.studies.compress import on_gpus
+from lanescope.studies.compress.json import Asked
+from lanescope.studies.compress.reading import read_compress
 from tests.compression.made_up_core import MadeUpCore
 
 MIB = 1 << 20

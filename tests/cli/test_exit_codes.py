@@ -101,7 +101,7 @@ def test_messages_that_nobody_can_read_change_no_code(lanescope, arguments):
 FAULTY = """
 import sys
 from lanescope.cli import topo
-from lanescope import running
+from lanescope.studies import running
 
 def broken(machine):
     raise ZeroDivisionError("a planted → fault")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from lanescope.run.store import read_run
+from lanescope.store.store import read_run
 from tests.cli.conftest import wait_for_a_result, ways_to_end
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S

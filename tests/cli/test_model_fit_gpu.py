@@ -5,14 +5,14 @@ import time
 
 import pytest
 
-from lanescope.grid.case import GridCase
-from lanescope.grid.mapped_traffic import mapped_traffic
-from lanescope.grid.profiles import ocean
-from lanescope.grid.reference import Kernel
-from lanescope.grid.running import GridMemory
 from lanescope.machine import discover
 from lanescope.prediction.stored import load
-from lanescope.watch.sources.pm import PmSource
+from lanescope.studies.ocean.case import GridCase
+from lanescope.studies.ocean.mapped_traffic import mapped_traffic
+from lanescope.studies.ocean.profiles import ocean
+from lanescope.studies.ocean.reference import Kernel
+from lanescope.studies.ocean.running import GridMemory
+from lanescope.watching.sources.pm import PmSource
 from tests.native.test_gpu import GPUS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]

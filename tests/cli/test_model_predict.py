@@ -14,7 +14,7 @@ from lanescope.cli.app import app
 from lanescope.errors import InputError
 from lanescope.machine.discovery import discover
 from lanescope.prediction.stored import FILE, machine_key, save
-from tests.model.link_parameters import fitted
+from tests.studies.link_parameters import fitted
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "model.md").read_text()
 PREDICT = DOCUMENT.split("## `predict`")[1].split("\n## ")[0]

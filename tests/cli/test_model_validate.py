@@ -10,11 +10,11 @@ import pytest
 from lanescope.cli.app import app
 from lanescope.errors import InputError
 from lanescope.machine.discovery import discover
-from lanescope.model.validation.measured import save
 from lanescope.prediction.stored import save as save_parameters
 from lanescope.prediction.workload import Method
-from tests.model.link_parameters import fitted
-from tests.model.validation.stored import FOLDER, case, check, h200, timed, validation
+from lanescope.studies.ocean.measured import save
+from tests.studies.link_parameters import fitted
+from tests.studies.ocean.stored import FOLDER, case, check, h200, timed, validation
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "model.md").read_text()
 VALIDATE = DOCUMENT.split("## `validate`")[1].split("\n## ")[0]
@@ -166,8 +166,8 @@ def test_without_a_gpu_a_stored_run_is_named(lanescope):
 
 def measured_on_the_host(monkeypatch, two_gpus):
     """Let the verb find two GPUs whose runs are computed by the host."""
-    from lanescope.model.validation import measuring
-    from tests.model.validation.test_recording import HostMemory
+    from lanescope.studies.ocean import measuring
+    from tests.studies.ocean.test_recording import HostMemory
 
     def run_case(memory, one, method, streams, budget, *, spoil=True):
         memory.made = one.on_host(memory.grid)
@@ -181,7 +181,7 @@ def measured_on_the_host(monkeypatch, two_gpus):
     monkeypatch.setattr(measuring, "GridMemory", Memory)
     monkeypatch.setattr(measuring, "run_case", run_case)
     monkeypatch.setattr(measuring, "kernel_seconds", lambda *_: _seconds(3, 1e-4))
-    monkeypatch.setattr("lanescope.studies.validate.discover", lambda: two_gpus)
+    monkeypatch.setattr("lanescope.studies.ocean.validate.discover", lambda: two_gpus)
 
 
 def _seconds(count, value):

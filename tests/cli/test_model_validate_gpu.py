@@ -8,9 +8,9 @@ import pytest
 
 from lanescope.prediction.stored import save
 from lanescope.prediction.workload import Method
-from tests.model.link_parameters import fitted
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
+from tests.studies.link_parameters import fitted
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
 

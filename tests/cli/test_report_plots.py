@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.run.folder import State
-from lanescope.run.store import RunWriter
-from lanescope.studies.taruc_charts import taruc_charts
+from lanescope.store.folder import State
+from lanescope.store.store import RunWriter
+from lanescope.studies.taruc.charts import taruc_charts
 from tests.report import factory
 from tests.taruc_plan import contention, paper_machine
 from tests.taruc_suite import PLANTED, suite_run

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.run.folder import State
-from lanescope.run.store import RunWriter
+from lanescope.store.folder import State
+from lanescope.store.store import RunWriter
 from tests.report import factory
-from tests.watch.nsys_captures import TABLES, capture
+from tests.trace.nsys_captures import TABLES, capture
 
 WATCH = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x1" / "watch" / "vector-add"
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S, until
-from tests.watch.reproductions import reproduction
+from tests.studies.pcie_thesis.reproductions import reproduction
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_other_outputs_of_a_reproduction_are_refused(lanescope, tmp_path, option
 #: The command with programs that sleep, nothing that watches, and a machine with a GPU.
 PRETENDED = """
 import json, sys
-import lanescope.machine, lanescope.watch.chapters.carry_out as carrying
+import lanescope.machine, lanescope.studies.pcie_thesis.carry_out as carrying
 from lanescope.cli.app import main
-from tests.watch.reproductions import MACHINE
+from tests.studies.pcie_thesis.reproductions import MACHINE
 STEP = "dict(name='copy', begin_ns=1, end_ns=10**9, h2d_bytes=1, d2h_bytes=0, copies=1)"
 TELLS = f"import json, time; time.sleep({sys.argv.pop(1)}); print(json.dumps(dict(steps=[{STEP}])))"
 lanescope.machine.discover = lambda: MACHINE

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.run.folder import lock_folder
+from lanescope.store.folder import lock_folder
 from tests.cli.command_lines import run
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

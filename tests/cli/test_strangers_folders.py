@@ -10,10 +10,10 @@ import pytest
 
 from lanescope.codec.atomic import write_atomically
 from lanescope.prediction.stored import named_parameters, save
-from lanescope.run.folder import State
-from lanescope.run.store import RunWriter
+from lanescope.store.folder import State
+from lanescope.store.store import RunWriter
 from tests.report import factory
-from tests.watch.reproductions import reproduction
+from tests.studies.pcie_thesis.reproductions import reproduction
 
 RESULTS = Path(__file__).parents[2] / "benchmarks/results/h200-x1"
 MINE = "ssh-ed25519 mine\n"

@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
-from lanescope.experiment.taruc.file import parameters_named
-from lanescope.run.folder import State
-from lanescope.run.store import read_run
+from lanescope.store.folder import State
+from lanescope.store.store import read_run
+from lanescope.studies.taruc.parameter_file import parameters_named
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S, until
 
@@ -87,7 +87,7 @@ def test_points_are_listed(lanescope):
 
 
 def test_parameters_are_converted(lanescope, tmp_path):
-    from tests.experiment.taruc.test_file import in_lines
+    from tests.studies.taruc.test_file import in_lines
 
     old, new = tmp_path / "old.in", tmp_path / "new.toml"
     old.write_text("\n".join(in_lines()))

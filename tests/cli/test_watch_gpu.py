@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from lanescope.watch.store import read_watch
-from lanescope.watch.summarise import bursts
+from lanescope.trace.store import read_watch
+from lanescope.trace.summarise import bursts
 from tests.cli.test_live_cli import at_a_terminal
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
-from tests.watch.test_trace_gpu import CUDA
+from tests.watching.test_trace_gpu import CUDA
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
 

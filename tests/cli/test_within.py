@@ -10,9 +10,9 @@ import typer
 from lanescope.cli.app import app
 from lanescope.cli.options import WITHIN
 from lanescope.errors import InputError
-from lanescope.measurement.result import Status
-from lanescope.run.resume import finished_names
-from lanescope.run.store import read_run
+from lanescope.results.result import Status
+from lanescope.store.store import read_run
+from lanescope.studies.resume import finished_names
 
 HERE = ("check", "host-*")
 

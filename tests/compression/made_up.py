@@ -3,8 +3,8 @@
 import numpy as np
 
 from lanescope.compression.device import Choice
-from lanescope.compression.results import ArrayResult, Measured, Timing
 from lanescope.compression.stream import Codec
+from lanescope.studies.compress.results import ArrayResult, Measured, Timing
 
 SIZE = 256 << 20
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.compression.advice import (
+from lanescope.studies.compress.advice import (
     MARGIN,
     Link,
     Rates,

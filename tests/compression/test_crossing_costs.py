@@ -4,11 +4,11 @@ import pytest
 
 from lanescope.compression.costs import CodecCost, LinkCost, break_even, compressed_seconds
 from lanescope.compression.costs import raw_seconds as raw_seconds_of
-from lanescope.compression.crossing_costs import codec_cost, link_cost, pays_from
-from lanescope.compression.crossings import Crossing
 from lanescope.compression.device import Choice
-from lanescope.compression.results import Kernels, Timing
 from lanescope.compression.stream import Codec
+from lanescope.studies.compress.crossing_costs import codec_cost, link_cost, pays_from
+from lanescope.studies.compress.crossings import Crossing
+from lanescope.studies.compress.results import Kernels, Timing
 
 MIB = 1 << 20
 LINK = LinkCost(55.0, 8e-6)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from lanescope.compression import measuring
 from lanescope.compression.arrays import Entry
 from lanescope.compression.device import Choice, HostDevice
-from lanescope.compression.examples import example_arrays
-from lanescope.compression.measuring import MismatchError, array_results
-from lanescope.compression.results import sums_by_dtype
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
+from lanescope.studies.compress import measuring
+from lanescope.studies.compress.examples import example_arrays
+from lanescope.studies.compress.measuring import MismatchError, array_results
+from lanescope.studies.compress.results import sums_by_dtype
 from tests.compression.made_up import FakeDevice, array_result, measured
 
 

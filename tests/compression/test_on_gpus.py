@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from lanescope._core import native
-from lanescope.compression import on_gpus
-from lanescope.compression.measuring import MismatchError
-from lanescope.compression.on_gpus import Gpus, require_sms
 from lanescope.compression.stream import Codec
-from lanescope.compression.verdicts import sentences, verdicts
 from lanescope.errors import InputError, LanescopeError
+from lanescope.studies.compress import on_gpus
+from lanescope.studies.compress.measuring import MismatchError
+from lanescope.studies.compress.on_gpus import Gpus, require_sms
+from lanescope.studies.compress.verdicts import sentences, verdicts
 from tests.compression.made_up import array_result, measured
 from tests.compression.made_up_core import DECODE_GBS, ENCODE_GBS, LINK_GBS, MadeUpCore
 

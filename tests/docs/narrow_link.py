@@ -12,14 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from lanescope import read_run
-from lanescope.backend.fake import FakeBackend
-from lanescope.backend.sampling import Plan, measure_all
-from lanescope.experiment import Copy
+from lanescope.copies import Copy
+from lanescope.engine.fake import FakeBackend
+from lanescope.engine.sampling import Plan, measure_all
 from lanescope.machine import Link
-from lanescope.measurement.result import LinkEvidence, Result
-from lanescope.run.folder import State
-from lanescope.run.run import Manifest, Run
-from lanescope.run.store import RunWriter
+from lanescope.results.result import LinkEvidence, Result
+from lanescope.store.folder import State
+from lanescope.store.run import Manifest, Run
+from lanescope.store.store import RunWriter
 
 ROOT = Path(__file__).parents[2]
 HEALTHY = ROOT / "benchmarks" / "results" / "h200-x2" / "check"

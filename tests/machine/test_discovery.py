@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.experiment.limit import route
+from lanescope.copies.limit import route
 from lanescope.machine import LinkKind
 from lanescope.machine.discovery import discover, machine_from_snapshot
 from lanescope.machine.snapshot import Snapshot

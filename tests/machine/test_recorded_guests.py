@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.backend.native import NativeBackend
+from lanescope.copies.requirements import require_room
+from lanescope.engine.native import NativeBackend
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.experiment.catalogue import check_experiments
-from lanescope.experiment.requirements import require_room
 from lanescope.machine import LinkKind
 from lanescope.machine.discovery import machine_from_snapshot
 from lanescope.machine.files import load_machine, save_machine
 from lanescope.machine.snapshot import Snapshot
 from lanescope.report.format import bytes_text
 from lanescope.report.topology_svg import topology_svg
-from tests.backend.test_native import host_threads
+from lanescope.studies.catalogue import check_experiments
 from tests.conftest import experiment_of
+from tests.engine.test_native import host_threads
 
 DATA = Path(__file__).parent.parent / "data"
 

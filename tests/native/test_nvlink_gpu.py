@@ -6,11 +6,11 @@ import pytest
 
 from lanescope._core import native
 from lanescope.machine import discover
-from lanescope.watch.counter_spool import read_all_counters
-from lanescope.watch.nvlink import joined
-from lanescope.watch.sources.base import prepare_all
-from lanescope.watch.sources.counters import CountersSource, counts_nvlink
-from lanescope.watch.sources.pm import PmSource
+from lanescope.trace.counter_spool import read_all_counters
+from lanescope.trace.nvlink import joined
+from lanescope.watching.sources.base import prepare_all
+from lanescope.watching.sources.counters import CountersSource, counts_nvlink
+from lanescope.watching.sources.pm import PmSource
 from tests.native.test_gpu import DEVICE, GPUS, copies, spec
 
 pytestmark = [

@@ -3,11 +3,11 @@
 import pytest
 
 from lanescope._core import native
-from lanescope.backend.sampling import Plan, measure_all
+from lanescope.copies import Submission
+from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
-from lanescope.experiment import Submission
-from lanescope.experiment.small import small_experiments
 from lanescope.machine import discover
+from lanescope.studies.small import small_experiments
 from lanescope.studies.small_maps import small_maps
 from tests.native.test_gpu import GPUS
 
@@ -103,7 +103,7 @@ def test_new_data_is_fetched_each_time(topology, pool):
 
 
 def test_a_small_map(tmp_path):
-    from lanescope.backend.native import NativeBackend
+    from lanescope.engine.native import NativeBackend
 
     machine = discover()
     cells = small_experiments(machine, machine.gpus[:1], (4, 4096), (1, 64))
@@ -120,7 +120,7 @@ def test_a_small_map(tmp_path):
 
 
 def test_corrupted_pieces_are_never_a_bandwidth(monkeypatch):
-    from lanescope.backend.native import NativeBackend
+    from lanescope.engine.native import NativeBackend
 
     machine = discover()
     (cell,) = small_experiments(machine, machine.gpus[:1], (64,), (8,), [Submission.BATCH])[:1]

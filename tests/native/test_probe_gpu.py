@@ -9,10 +9,10 @@ import pytest
 
 from lanescope._core import native
 from lanescope.machine import discover
-from lanescope.watch.counter_spool import sidecar_of
-from lanescope.watch.probe_spool import read_probe
-from lanescope.watch.probed import Sign, probed_ways
-from lanescope.watch.sources.probe import ProbeSource
+from lanescope.trace.counter_spool import sidecar_of
+from lanescope.trace.probe_spool import read_probe
+from lanescope.trace.probed import Sign, probed_ways
+from lanescope.watching.sources.probe import ProbeSource
 from tests.native.test_gpu import DEVICE, GPUS, PINNED, copies, spec
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]

@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 
 from lanescope._core import native
-from lanescope.backend.events import EventCosts
-from lanescope.backend.specs import copy_spec
-from lanescope.backend.walks import WalkSession
-from lanescope.experiment import (
+from lanescope.copies import (
     Access,
     Caches,
     Copy,
@@ -19,7 +16,10 @@ from lanescope.experiment import (
     Route,
     Timing,
 )
-from lanescope.experiment.place import GPU_MEMORIES, HOST_TIMED
+from lanescope.copies.place import GPU_MEMORIES, HOST_TIMED
+from lanescope.engine.sessions import EventCosts
+from lanescope.engine.specs import copy_spec
+from lanescope.engine.walks import WalkSession
 
 MIB = 1 << 20
 

@@ -6,10 +6,10 @@ import pytest
 
 from lanescope._core import native
 from lanescope.machine import discover
-from lanescope.watch.counter_spool import read_all_counters
-from lanescope.watch.sources.counters import CountersSource
-from lanescope.watch.sources.pm import PmSource
-from lanescope.watch.sources.throughput import ThroughputSource
+from lanescope.trace.counter_spool import read_all_counters
+from lanescope.watching.sources.counters import CountersSource
+from lanescope.watching.sources.pm import PmSource
+from lanescope.watching.sources.throughput import ThroughputSource
 from tests.native.test_gpu import DEVICE, GPUS, PINNED, copies, spec
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]

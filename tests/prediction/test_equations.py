@@ -15,7 +15,7 @@ from lanescope.prediction.replay import Replay
 from lanescope.prediction.roofline import bounds_of
 from lanescope.prediction.stored import named_parameters
 from lanescope.prediction.workload import Method, Workload
-from tests.model.link_parameters import fitted
+from tests.studies.link_parameters import fitted
 
 #: One array of doubles on the paper's grid of 1024 × 1024 × 42 points.
 ARRAY = 1024 * 1024 * 42 * 8

@@ -9,7 +9,7 @@ from lanescope.machine.pcie import PcieLink, payload_gbs
 from lanescope.prediction.links import link_label, link_named, with_link
 from lanescope.prediction.parameters import Origin
 from lanescope.prediction.stored import named_parameters
-from tests.model.link_parameters import fitted
+from tests.studies.link_parameters import fitted
 
 generations = st.integers(1, 6)
 widths = st.sampled_from([1, 2, 4, 8, 16])

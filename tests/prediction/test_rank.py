@@ -16,7 +16,7 @@ from lanescope.prediction.stored import named_parameters
 from lanescope.prediction.workload import Method, Workload
 from lanescope.studies.predict import stream_counts
 from lanescope.units.estimate import Estimate
-from tests.model.link_parameters import fitted
+from tests.studies.link_parameters import fitted
 
 WORK = Workload(700_000_000, 350_000_000, 0.012)
 ALL = range(1, 257)

@@ -9,7 +9,7 @@ from lanescope.prediction.equations import Equations
 from lanescope.prediction.roofline import Peaks, bounds_as_printed, bounds_of, paper_bounds
 from lanescope.prediction.stored import named_parameters
 from lanescope.prediction.workload import Method, Workload
-from tests.model.link_parameters import fitted
+from tests.studies.link_parameters import fitted
 
 PEAKS = Peaks(1e12, 200e9)
 

@@ -8,7 +8,7 @@ from lanescope.errors import InputError
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay, on_several
 from lanescope.prediction.workload import Method, Workload
-from tests.model.link_parameters import fitted
+from tests.studies.link_parameters import fitted
 
 WORK = Workload(400_000_000, 200_000_000, 0.001)
 

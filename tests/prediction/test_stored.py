@@ -26,7 +26,7 @@ from lanescope.prediction.stored import (
     save,
     shipped_names,
 )
-from tests.model.link_parameters import fitted
+from tests.studies.link_parameters import fitted
 
 HERE = Machine(
     "here",

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from lanescope.run.run import Run
+from lanescope.store.run import Run
 from tests.report import factory
 
 _VOID = {"meta", "link", "br", "img", "input", "hr"}

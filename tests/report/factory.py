@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lanescope.backend.fake import FakeBackend
-from lanescope.backend.model import ModelBackend
-from lanescope.backend.sampling import Plan, measure_all
+from lanescope.copies import Copy, Engine, Experiment
+from lanescope.copies.limit import limits
+from lanescope.engine.fake import FakeBackend
+from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
-from lanescope.experiment import Copy, Engine, Experiment
-from lanescope.experiment.cases import CaseOptions, build_cases, choose
-from lanescope.experiment.catalogue import check_experiments, sweep_experiments
-from lanescope.experiment.limit import limits
 from lanescope.machine import (
     Gpu,
     Latencies,
@@ -24,9 +21,12 @@ from lanescope.machine import (
     PcieLink,
     Switch,
 )
-from lanescope.measurement.result import Result
-from lanescope.run.folder import State
-from lanescope.run.run import Manifest, Run
+from lanescope.prediction.engine import ModelBackend
+from lanescope.results.result import Result
+from lanescope.store.folder import State
+from lanescope.store.run import Manifest, Run
+from lanescope.studies.catalogue import check_experiments, sweep_experiments
+from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose
 from lanescope.units.sizes import doubling_sizes
 
 GIB = 1 << 30

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.studies.run_document import page_html
+from lanescope.studies.runs.document import page_html
 from tests.patience import PATIENCE_S
 from tests.report import factory
 from tests.report.conftest import RUNS

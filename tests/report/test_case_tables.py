@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from lanescope.cli.run_text import run_tables
-from lanescope.experiment.case import Case
+from lanescope.copies.case import Case
 from lanescope.report.blocks_text import renderables
-from lanescope.run.run import Run
-from lanescope.summary.cases import case_blocks
-from tests.diagnosis.simulator import nvswitched
+from lanescope.store.run import Run
+from lanescope.studies.runs.cases import case_blocks
+from tests.findings.machine.simulator import nvswitched
 from tests.report import factory
 
 HOST, PAIRS, BOTH, ALL, LATENCY = (

@@ -10,21 +10,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lanescope.report.chapters_charts import probe_charts, source_charts
-from lanescope.report.chapters_document import chapters_page_html, overview
-from lanescope.report.chapters_reduce import MOST_POINTS, counted_line, probed_line, traced_line
 from lanescope.report.vega import specification
-from lanescope.watch.chapters.counted import payload_of
-from lanescope.watch.chapters.evaluate import evaluate
-from lanescope.watch.chapters.plan import programs_for
-from lanescope.watch.chapters.probing import probed
-from lanescope.watch.chapters.results import Told
-from lanescope.watch.chapters.store import read_reproduction
-from lanescope.watch.store import read_watch
+from lanescope.studies.pcie_thesis.charts import (
+    MOST_POINTS,
+    counted_line,
+    probe_charts,
+    probed_line,
+    source_charts,
+    traced_line,
+)
+from lanescope.studies.pcie_thesis.counted import payload_of
+from lanescope.studies.pcie_thesis.document import chapters_page_html, overview
+from lanescope.studies.pcie_thesis.evaluate import evaluate
+from lanescope.studies.pcie_thesis.plan import programs_for
+from lanescope.studies.pcie_thesis.probing import probed
+from lanescope.studies.pcie_thesis.results import Told
+from lanescope.studies.pcie_thesis.store import read_reproduction
+from lanescope.trace.store import read_watch
 from tests.report import test_browser, watch_factory
 from tests.report.conftest import Document
 from tests.report.specifications import accepted
-from tests.watch.reproductions import MACHINE, coarser, reproduction
+from tests.studies.pcie_thesis.reproductions import MACHINE, coarser, reproduction
 
 _RULER = """<script>const wait = setInterval(() => {
   if (!document.body.dataset.plots) return;

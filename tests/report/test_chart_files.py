@@ -11,7 +11,7 @@ import pytest
 from lanescope.document.chart import Axis, Chart, Curve
 from lanescope.errors import InputError
 from lanescope.report.chart_files import picture_svg, write_chart, write_charts
-from lanescope.studies.run_document import page_html, run_plots
+from lanescope.studies.runs.document import page_html, run_plots
 from tests.report import factory
 from tests.taruc_plan import contention, host, nurma, overhead, paper_machine
 from tests.taruc_suite import PLANTED, suite_run, unresolved
@@ -85,7 +85,7 @@ def test_a_static_page_is_small_and_has_no_scripts():
 
 def test_vl_convert_is_imported_only_when_used():
     code = (
-        "import sys, lanescope.studies.run_document, lanescope.report.chart_files; "
+        "import sys, lanescope.studies.runs.document, lanescope.report.chart_files; "
         "sys.exit('vl_convert' in sys.modules)"
     )
     path = [p for p in sys.path if p]

@@ -9,15 +9,15 @@ import pytest
 from rich.console import Console
 
 from lanescope.cli.compress_gpus import write_rate_charts
-from lanescope.compression.advice import DEFAULT_SLAB_BYTES, Link
-from lanescope.compression.crossings import Crossing, read_crossings
 from lanescope.compression.device import Choice
-from lanescope.compression.results import Kernels, Timing
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
-from lanescope.report.compress_json import Asked, compress_json
-from lanescope.report.compress_reading import read_compress
-from lanescope.report.compress_tables import compress_tables
+from lanescope.studies.compress.advice import DEFAULT_SLAB_BYTES, Link
+from lanescope.studies.compress.crossings import Crossing, read_crossings
+from lanescope.studies.compress.json import Asked, compress_json
+from lanescope.studies.compress.reading import read_compress
+from lanescope.studies.compress.results import Kernels, Timing
+from lanescope.studies.compress.tables import compress_tables
 from tests.compression.made_up import array_result, measured
 
 MIB = 1 << 20

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.compression.crossings import read_crossings
 from lanescope.errors import InputError
 from lanescope.report.chart_files import write_chart
-from lanescope.report.compress_rate_chart import RAW, rate_charts
+from lanescope.studies.compress.crossings import read_crossings
+from lanescope.studies.compress.rate_chart import RAW, rate_charts
 
 MIB = 1 << 20
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "compress" / "figures.py"

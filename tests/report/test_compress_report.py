@@ -6,12 +6,12 @@ import json
 import pytest
 from rich.console import Console
 
-from lanescope.compression.advice import DEFAULT_SLAB_BYTES, Link
 from lanescope.errors import InputError
 from lanescope.report.chart_files import write_chart
-from lanescope.report.compress_chart import compress_chart
-from lanescope.report.compress_json import Asked, compress_json
-from lanescope.report.compress_tables import compress_tables
+from lanescope.studies.compress.advice import DEFAULT_SLAB_BYTES, Link
+from lanescope.studies.compress.chart import compress_chart
+from lanescope.studies.compress.json import Asked, compress_json
+from lanescope.studies.compress.tables import compress_tables
 from tests.compression.made_up import array_result, measured
 
 LINK = Link("h200, PCIe 5.0 x16", 55.5)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lanescope.measurement.result import Status, Verdict
-from lanescope.run.folder import State, state_sentence
-from lanescope.run.run import Run
-from lanescope.studies.outcome import conclusion
+from lanescope.results.result import Status, Verdict
+from lanescope.store.folder import State, state_sentence
+from lanescope.store.run import Run
+from lanescope.studies.runs.outcome import conclusion
 from tests.report import factory
 
 

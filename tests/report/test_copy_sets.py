@@ -5,10 +5,10 @@ import json
 import pytest
 
 from lanescope import api
-from lanescope.studies.export import run_json
-from lanescope.studies.run_document import page_html
-from lanescope.summary.paths import path_rows
-from lanescope.summary.sentences import total_sentences
+from lanescope.studies.runs.document import page_html
+from lanescope.studies.runs.export import run_json
+from lanescope.studies.runs.paths import path_rows
+from lanescope.studies.runs.sentences import total_sentences
 
 
 @pytest.fixture

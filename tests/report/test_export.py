@@ -6,13 +6,13 @@ from urllib.parse import unquote
 import pytest
 
 from lanescope.codec.schema import schema_of
-from lanescope.diagnosis import diagnose
-from lanescope.model.case_values import cell_values
-from lanescope.studies.export import ExportedRun, run_csv, run_json
-from lanescope.studies.run_document import page_html
-from tests.diagnosis import simulator
+from lanescope.findings.machine import diagnose
+from lanescope.studies.runs.case_values import cell_values
+from lanescope.studies.runs.document import page_html
+from lanescope.studies.runs.export import ExportedRun, run_csv, run_json
+from tests.findings.machine import simulator
 from tests.report import factory
-from tests.run.test_rows import DOCUMENT
+from tests.store.test_rows import DOCUMENT
 from tests.taruc_suite import suite_run
 
 SCHEMA = DOCUMENT.parent / "schema" / "run.json"

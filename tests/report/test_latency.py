@@ -5,24 +5,24 @@ import io
 import pytest
 from rich.console import Console
 
-from lanescope.backend.fake import FakeBackend
-from lanescope.backend.model import ModelBackend
-from lanescope.backend.sampling import Plan, measure_all
 from lanescope.cli.run_text import run_tables
+from lanescope.copies import Operation
+from lanescope.engine.fake import FakeBackend
+from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
-from lanescope.experiment import Operation
-from lanescope.measurement.result import Status
-from lanescope.model.sweep import sweep_series
-from lanescope.run.rows import rows_of
-from lanescope.run.store import RunWriter, read_run
-from lanescope.studies.export import run_csv
+from lanescope.prediction.engine import ModelBackend
+from lanescope.results.result import Status
+from lanescope.store.rows import rows_of
+from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.latency import latency_experiments
-from lanescope.studies.notebook import results_html, run_html
-from lanescope.studies.outcome import conclusion, headline_rows
-from lanescope.studies.run_document import page_html
-from lanescope.summary.charts import run_charts
-from lanescope.summary.latencies import latency_rows
-from lanescope.summary.paths import bandwidth_rows, path_rows
+from lanescope.studies.runs.charts import run_charts
+from lanescope.studies.runs.document import page_html
+from lanescope.studies.runs.export import run_csv
+from lanescope.studies.runs.latencies import latency_rows
+from lanescope.studies.runs.notebook import results_html, run_html
+from lanescope.studies.runs.outcome import conclusion, headline_rows
+from lanescope.studies.runs.paths import bandwidth_rows, path_rows
+from lanescope.studies.runs.sweep import sweep_series
 from tests.report.factory import check_run, run_of, two_gpus
 
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from lanescope.experiment import Purpose
-from lanescope.measurement.result import Result
-from lanescope.run.folder import State
-from lanescope.run.run import Run
-from lanescope.studies.export import run_json
-from lanescope.studies.notebook import results_html, run_html
-from lanescope.studies.run_document import page_html
-from tests.diagnosis import simulator
+from lanescope.copies import Purpose
+from lanescope.results.result import Result
+from lanescope.store.folder import State
+from lanescope.store.run import Run
+from lanescope.studies.runs.document import page_html
+from lanescope.studies.runs.export import run_json
+from lanescope.studies.runs.notebook import results_html, run_html
+from tests.findings.machine import simulator
 from tests.report import factory
 from tests.report.conftest import Document
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from lanescope.model.case_values import cell_values
-from lanescope.run.run import Run
+from lanescope.store.run import Run
 from lanescope.studies.nvbandwidth_format import nvbandwidth_json, nvbandwidth_text
-from tests.diagnosis.simulator import nvswitched
+from lanescope.studies.runs.case_values import cell_values
+from tests.findings.machine.simulator import nvswitched
 from tests.report import factory
 
 HOST, PAIRS, BOTH, ALL, LATENCY = (

@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from lanescope.backend.model import ModelBackend
-from lanescope.backend.sampling import Plan, measure_all
 from lanescope.cli.run_text import run_tables
+from lanescope.engine.sampling import Plan, measure_all
 from lanescope.exit_codes import ExitCode
-from lanescope.experiment.catalogue import check_experiments
-from lanescope.measurement.result import Result, Source, Status, Verdict
-from lanescope.run.folder import State
-from lanescope.run.run import Manifest, Run
-from lanescope.run.store import read_run
-from lanescope.studies.export import run_json
-from lanescope.studies.outcome import Word, outcome
-from lanescope.studies.run_document import page_html
+from lanescope.prediction.engine import ModelBackend
+from lanescope.results.result import Result, Source, Status, Verdict
+from lanescope.store.folder import State
+from lanescope.store.run import Manifest, Run
+from lanescope.store.store import read_run
+from lanescope.studies.catalogue import check_experiments
+from lanescope.studies.runs.document import page_html
+from lanescope.studies.runs.export import run_json
+from lanescope.studies.runs.outcome import Word, outcome
 from tests.conftest import experiment_of, host_to_gpu
-from tests.diagnosis import simulator
+from tests.findings.machine import simulator
 from tests.report import factory
 
 

@@ -12,11 +12,12 @@ from urllib.parse import unquote
 
 import pytest
 
-from lanescope.report import blocks_html, page_plots
-from lanescope.run.folder import State
-from lanescope.run.run import Run
-from lanescope.studies import run_document as page
-from lanescope.studies.run_document import page_html
+from lanescope.report import blocks_html
+from lanescope.report import page_frame as page_plots
+from lanescope.store.folder import State
+from lanescope.store.run import Run
+from lanescope.studies.runs import document as page
+from lanescope.studies.runs.document import page_html
 from tests.report import factory
 from tests.report.conftest import Document
 from tests.report.factory import NASTY

@@ -8,17 +8,17 @@ from html import unescape
 
 import pytest
 
-from lanescope.diagnosis import diagnose
-from lanescope.experiment.case import Case
-from lanescope.measurement.result import Status
-from lanescope.model.case_values import CellValue, cell_values
-from lanescope.report import page_plots
+from lanescope.copies.case import Case
+from lanescope.findings.machine import diagnose
+from lanescope.report import page_frame as page_plots
 from lanescope.report.blocks_html import blocks_html
 from lanescope.report.format import percent_text
-from lanescope.run.run import Run
-from lanescope.studies.run_document import page_html
-from lanescope.summary.cases import case_blocks, number_text
-from tests.diagnosis import simulator
+from lanescope.results.result import Status
+from lanescope.store.run import Run
+from lanescope.studies.runs.case_values import CellValue, cell_values
+from lanescope.studies.runs.cases import case_blocks, number_text
+from lanescope.studies.runs.document import page_html
+from tests.findings.machine import simulator
 from tests.report import factory
 from tests.report.conftest import Document
 from tests.report.factory import NASTY

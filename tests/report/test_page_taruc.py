@@ -5,21 +5,21 @@ import re
 from dataclasses import replace
 from functools import cache
 
-from lanescope.backend.model import ModelBackend
-from lanescope.backend.sampling import Plan, measure_all
 from lanescope.cli.run_text import run_tables
-from lanescope.measurement.result import Result
-from lanescope.model.taruc.findings import findings
-from lanescope.run.run import Run
-from lanescope.studies.export import run_json
-from lanescope.studies.outcome import conclusion
-from lanescope.studies.run_document import page_html
-from lanescope.studies.taruc_blocks import nothing_found, taruc_overview
-from lanescope.studies.taruc_charts import taruc_charts
+from lanescope.engine.sampling import Plan, measure_all
+from lanescope.prediction.engine import ModelBackend
+from lanescope.results.result import Result
+from lanescope.store.run import Run
+from lanescope.studies.runs.document import page_html
+from lanescope.studies.runs.export import run_json
+from lanescope.studies.runs.outcome import conclusion
+from lanescope.studies.taruc.charts import taruc_charts
+from lanescope.studies.taruc.document import nothing_found, taruc_overview
+from lanescope.studies.taruc.findings import findings
 from tests.printed import printed
 from tests.report import factory
 from tests.report.conftest import Document
-from tests.run.test_rows import DOCUMENT
+from tests.store.test_rows import DOCUMENT
 from tests.taruc_plan import contention, host, paper_machine
 from tests.taruc_suite import FLAT, PLANTED, suite_run
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from lanescope.document.chart import AnyChart, Bars, Chart, Curve
-from lanescope.measurement.result import Status
-from lanescope.model.sweep import sweep_series
 from lanescope.report.palette import FROM_GPU, STATUS_COLOURS, TO_GPU
 from lanescope.report.vega import specification
-from lanescope.run.run import Run
-from lanescope.summary.charts import check_charts
-from lanescope.summary.sweep_chart import bandwidth_chart, time_chart
+from lanescope.results.result import Status
+from lanescope.store.run import Run
+from lanescope.studies.runs.charts import check_charts
+from lanescope.studies.runs.sweep import sweep_series
+from lanescope.studies.runs.sweep_chart import bandwidth_chart, time_chart
 from tests.report import factory
 from tests.report.factory import NASTY
 from tests.report.specifications import accepted
@@ -164,7 +164,7 @@ def test_control_characters_are_replaced():
 
 
 def test_vl_convert_is_not_imported_for_specifications():
-    code = "import sys, lanescope.studies.run_document; sys.exit('vl_convert' in sys.modules)"
+    code = "import sys, lanescope.studies.runs.document; sys.exit('vl_convert' in sys.modules)"
     path = [p for p in sys.path if p]
     subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}; {code}"], check=True

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import json
 
-from lanescope.report.watch_blocks import PROBED
-from lanescope.report.watch_json import summary_json
-from lanescope.watch.probed import probed_ways
-from lanescope.watch.summarise import summarise
-from lanescope.watch.timeline import Timeline
+from lanescope.studies.watch_report.blocks import PROBED
+from lanescope.studies.watch_report.values import summary_json
+from lanescope.trace.probed import probed_ways
+from lanescope.trace.summarise import summarise
+from lanescope.trace.timeline import Timeline
 from tests.report.watch_factory import summary_text
-from tests.watch.probes import probe_of, quiet
+from tests.trace.probes import probe_of, quiet
 
 
 def watched() -> Timeline:

@@ -8,18 +8,23 @@ import pytest
 from rich.console import Console
 
 from lanescope.cli.run_text import run_tables
-from lanescope.experiment import Submission
-from lanescope.measurement.result import Status
+from lanescope.copies import Submission
 from lanescope.report.vega import specification
-from lanescope.run.folder import State
-from lanescope.run.rows import rows_of
-from lanescope.run.run import Manifest
-from lanescope.run.store import RunWriter, read_run
-from lanescope.studies.outcome import conclusion
-from lanescope.studies.run_document import page_html
-from lanescope.studies.small_chart import METHOD_COLOURS, small_chart
-from lanescope.studies.small_maps import small_maps
-from lanescope.studies.small_text import TIE, cell_lines, map_sentences
+from lanescope.results.result import Status
+from lanescope.store.folder import State
+from lanescope.store.rows import rows_of
+from lanescope.store.run import Manifest
+from lanescope.store.store import RunWriter, read_run
+from lanescope.studies.runs.document import page_html
+from lanescope.studies.runs.outcome import conclusion
+from lanescope.studies.small_maps import (
+    METHOD_COLOURS,
+    TIE,
+    cell_lines,
+    map_sentences,
+    small_chart,
+    small_maps,
+)
 from tests.report import factory
 from tests.report.conftest import Document
 from tests.report.specifications import accepted

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.studies.run_document import page_html
+from lanescope.studies.runs.document import page_html
 from tests.report.test_browser import opened, pytestmark, with_script
 from tests.taruc_plan import paper_machine
 from tests.taruc_suite import suite_run

@@ -7,10 +7,10 @@ from functools import cache
 import pytest
 
 from lanescope.document.chart import EXTREMES, INTERVAL, PERCENTILES, Chart
-from lanescope.model.taruc.views import MOST_CURVES
 from lanescope.report.palette import COLOURS, DASHES, MARKERS
 from lanescope.report.vega import specification
-from lanescope.studies.taruc_charts import taruc_charts
+from lanescope.studies.taruc.charts import taruc_charts
+from lanescope.studies.taruc.views import MOST_CURVES
 from tests.report import factory
 from tests.report.specifications import accepted
 from tests.taruc_plan import SIZES, contention, host, paper_machine

@@ -3,8 +3,8 @@ import os
 
 from rich.text import Text
 
-from lanescope.report import terminal
-from lanescope.report.terminal import Redrawn
+from lanescope.cli import live as terminal
+from lanescope.cli.live import Redrawn
 
 
 class Screen(io.StringIO):

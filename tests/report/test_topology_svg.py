@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from lanescope.machine import Link, LinkKind, Machine, NvLink
-from lanescope.report.topology_boxes import Line
+from lanescope.report.topology_layout import Line
 from lanescope.report.topology_svg import topology_svg
 from tests.report import factory
 from tests.report.factory import NASTY, PCIE5

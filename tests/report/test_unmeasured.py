@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from lanescope.backend.fake import FakeBackend
-from lanescope.backend.sampling import Plan, measure_all
+from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
+from lanescope.copies.operation import Access
+from lanescope.engine.fake import FakeBackend
+from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
-from lanescope.experiment import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
-from lanescope.experiment.access import Access
-from lanescope.run.run import Manifest, Run
-from lanescope.studies.taruc_blocks import taruc_overview
-from lanescope.summary.sentences import unmeasured
-from tests.diagnosis.simulator import nvswitched
+from lanescope.store.run import Manifest, Run
+from lanescope.studies.runs.sentences import unmeasured
+from lanescope.studies.taruc.document import taruc_overview
+from tests.findings.machine.simulator import nvswitched
 from tests.printed import printed
 
 MACHINE = nvswitched(1)

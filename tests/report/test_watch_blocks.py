@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from lanescope.findings.trace import find
 from lanescope.machine import machine_named
-from lanescope.report.watch_json import summary_json
-from lanescope.watch.findings import find
-from lanescope.watch.summarise import summarise
-from lanescope.watch.timeline import Timeline
+from lanescope.studies.watch_report.values import summary_json
+from lanescope.trace.summarise import summarise
+from lanescope.trace.timeline import Timeline
 from tests.report.watch_factory import summary_text
-from tests.watch.timelines import MS, PAGEABLE, copies, even_counters, timeline
+from tests.trace.timelines import MS, PAGEABLE, copies, even_counters, timeline
 
 MIB = 1 << 20
 BUSY = timeline(

@@ -16,10 +16,10 @@ from lanescope.report import timeline_html
 from lanescope.report.timeline_html import UNKNOWN_CODE, Pack, rounded_codes
 from lanescope.report.timeline_lanes import lanes_of
 from lanescope.report.timeline_rates import rate_series
-from lanescope.run.folder import State
-from lanescope.watch.ranges import Ranges
-from lanescope.watch.run import WatchRun
-from lanescope.watch.timeline import Counters, Operations, Timeline
+from lanescope.store.folder import State
+from lanescope.trace.ranges import Ranges
+from lanescope.trace.run import WatchRun
+from lanescope.trace.timeline import Counters, Operations, Timeline
 from tests.report import watch_factory
 from tests.report.conftest import Document
 from tests.report.factory import NASTY

@@ -13,16 +13,16 @@ from rich.console import Console
 
 from lanescope.document.blocks import Block
 from lanescope.document.finding import Finding
+from lanescope.findings.trace.evaluate import tell
 from lanescope.machine import Machine
 from lanescope.report.blocks_text import renderables
-from lanescope.report.watch_blocks import summary_sections
-from lanescope.report.watch_document import watch_page_html
-from lanescope.run.folder import State
-from lanescope.watch.codes import MemoryKind, What
-from lanescope.watch.evaluation import tell
-from lanescope.watch.run import SourceRecord, WatchManifest, WatchRun
-from lanescope.watch.summary import Summary
-from lanescope.watch.timeline import Counters, Operations, Process, Timeline
+from lanescope.store.folder import State
+from lanescope.studies.watch_report.blocks import summary_sections
+from lanescope.studies.watch_report.document import watch_page_html
+from lanescope.trace.codes import MemoryKind, What
+from lanescope.trace.run import SourceRecord, WatchManifest, WatchRun
+from lanescope.trace.summary import Summary
+from lanescope.trace.timeline import Counters, Operations, Process, Timeline
 from tests.report import factory
 
 START = 1_795_000_000_123_456_789

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from lanescope.report.blocks_text import renderables
-from lanescope.run.run import Run
-from lanescope.studies.compare import changes, comparison, headline
+from lanescope.store.run import Run
+from lanescope.studies.runs.compare import changes, comparison, headline
 from tests.report import factory
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from lanescope.experiment import Copy, Engine, Memory, Place
-from lanescope.experiment.experiment import experiment_of
-from lanescope.measurement.result import Result, Source
+from lanescope.copies import Copy, Engine, Memory, Place
+from lanescope.copies.experiment import experiment_of
 from lanescope.report.blocks_text import renderables
-from lanescope.run.run import Run
-from lanescope.studies.outcome import conclusion
+from lanescope.results.result import Result, Source
+from lanescope.store.run import Run
+from lanescope.studies.runs.outcome import conclusion
 from lanescope.studies.sms import SmCurve, SmPoint, Sms, curve_sentence, kernel_text, sm_curves
-from tests.diagnosis.simulator import copy_result
+from tests.findings.machine.simulator import copy_result
 from tests.report import factory
 
 

@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from lanescope import api
-from lanescope.backend.fake import FakeBackend
-from lanescope.backend.sampling import Plan, measure_all
+from lanescope.engine.fake import FakeBackend
+from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import InputError
 from lanescope.machine import machine_named
 from lanescope.report.blocks_text import renderables

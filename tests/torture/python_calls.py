@@ -24,15 +24,13 @@ from typing import Any
 import numpy as np
 
 import lanescope
-from lanescope import Engine, LanescopeError, Memory, Operation, Timing, running
-from lanescope.backend.fake import FakeBackend
+from lanescope import Engine, LanescopeError, Memory, Operation, Timing
 from lanescope.compression import channel
 from lanescope.compression.costs import CodecCost, LinkCost
 from lanescope.compression.deciding import Always, Decision
-from lanescope.experiment import Access, Submission
-from lanescope.experiment.case import Case, Cell, Matrix
-from lanescope.experiment.cases import CaseOptions
-from lanescope.experiment.taruc import Contention, Nurma, Only, Parameters, Sizes
+from lanescope.copies import Access, Submission
+from lanescope.copies.case import Case, Cell, Matrix
+from lanescope.engine.fake import FakeBackend
 from lanescope.machine import (
     Gpu,
     Latencies,
@@ -43,20 +41,23 @@ from lanescope.machine import (
     Switch,
     machine_named,
 )
-from lanescope.measurement.result import (
-    CopyResult,
-    Source,
-    Statistics,
-    Status,
-    Verdict,
-)
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.graphs import graph_for
 from lanescope.prediction.rates import Rules
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored import named_parameters
 from lanescope.prediction.workload import Method, Workload
-from lanescope.run.run import Manifest
+from lanescope.results.result import (
+    CopyResult,
+    Source,
+    Statistics,
+    Status,
+    Verdict,
+)
+from lanescope.store.run import Manifest
+from lanescope.studies import running
+from lanescope.studies.nvbandwidth_cases import CaseOptions
+from lanescope.studies.taruc import Contention, Nurma, Only, Parameters, Sizes
 from tests.compression.gpu_stand_ins import Core
 from tests.torture.right_arguments import K20, Tensor, right_at
 
@@ -91,7 +92,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         for module, name in (
             ("prediction.rank", "rank"),
             ("prediction.replay", "replay"),
-            ("grid.profiles", "ocean"),
+            ("studies.ocean.profiles", "ocean"),
             ("compression.costs", "break_even"),
             ("compression.codec", "most_bytes"),
         )

@@ -13,13 +13,12 @@ import numpy as np
 
 import lanescope
 from lanescope import Engine, Memory, Operation, Timing
-from lanescope.backend.fake import FakeBackend
 from lanescope.compression.costs import CodecCost, LinkCost
 from lanescope.compression.transfers import Parcel
-from lanescope.experiment import Access, Caches, Pattern, Purpose, Route, Submission
-from lanescope.experiment.case import Case, Cell, Matrix, Unit
-from lanescope.experiment.cases import CaseOptions
-from lanescope.experiment.taruc import Benchmark, Contention, Nurma, Only, Parameters, Sizes
+from lanescope.copies import Access, Caches, Pattern, Purpose, Route, Submission
+from lanescope.copies.case import Case, Cell, Matrix, Unit
+from lanescope.engine.base import Deadline
+from lanescope.engine.fake import FakeBackend
 from lanescope.machine import (
     Gpu,
     Latencies,
@@ -31,8 +30,13 @@ from lanescope.machine import (
     Switch,
     machine_named,
 )
-from lanescope.measurement.deadline import Deadline
-from lanescope.measurement.result import (
+from lanescope.prediction.equations import Equations
+from lanescope.prediction.graphs import Order, TaskGraph
+from lanescope.prediction.rates import Level, Rules
+from lanescope.prediction.replay import Replay
+from lanescope.prediction.stored import named_parameters
+from lanescope.prediction.workload import Method, Workload
+from lanescope.results.result import (
     CopyResult,
     LinkEvidence,
     Source,
@@ -41,14 +45,10 @@ from lanescope.measurement.result import (
     Stop,
     Verdict,
 )
-from lanescope.prediction.equations import Equations
-from lanescope.prediction.graphs import Order, TaskGraph
-from lanescope.prediction.rates import Level, Rules
-from lanescope.prediction.replay import Replay
-from lanescope.prediction.stored import named_parameters
-from lanescope.prediction.workload import Method, Workload
-from lanescope.run.folder import State
-from lanescope.run.run import Manifest
+from lanescope.store.folder import State
+from lanescope.store.run import Manifest
+from lanescope.studies.nvbandwidth_cases import CaseOptions
+from lanescope.studies.taruc import Benchmark, Contention, Nurma, Only, Parameters, Sizes
 from tests.compression.gpu_stand_ins import stand_in
 
 H200S = machine_named("h200-x2")

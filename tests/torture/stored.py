@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lanescope.compression.costs import DEFAULT_SLAB_BYTES
-from lanescope.experiment.taruc import Parameters
-from lanescope.experiment.taruc.names import NAMES
-from lanescope.experiment.taruc.text import parameters_text
 from lanescope.machine import machine_named, save_machine
-from lanescope.model.validation.measured import save
 from lanescope.prediction.points import Kind
 from lanescope.prediction.samples import read_measured, write_measured
 from lanescope.prediction.stored import dumps
 from lanescope.prediction.workload import Method
-from lanescope.report.compress_json import Asked, compress_json
-from lanescope.run.store import RunWriter
-from lanescope.watch.link_error_log import LinkErrors
-from lanescope.watch.run import Turns, store_turns
-from tests.model.link_parameters import fitted
-from tests.model.validation.stored import case, check, timed, validation
+from lanescope.store.store import RunWriter
+from lanescope.studies.compress.json import Asked, compress_json
+from lanescope.studies.ocean.measured import save
+from lanescope.studies.taruc import Parameters
+from lanescope.studies.taruc.names import NAMES
+from lanescope.studies.taruc.parameter_file import parameters_text
+from lanescope.trace.link_error_log import LinkErrors
+from lanescope.trace.run import Turns, store_turns
 from tests.report import factory
-from tests.watch import nsys_captures
-from tests.watch.reproductions import PROGRAMS, reproduction
+from tests.studies.link_parameters import fitted
+from tests.studies.ocean.stored import case, check, timed, validation
+from tests.studies.pcie_thesis.reproductions import PROGRAMS, reproduction
+from tests.trace import nsys_captures
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -9,8 +9,8 @@ import pytest
 
 from tests.native.programs import program
 from tests.patience import PATIENCE_S
-from tests.watch import test_trace_injection as injection
-from tests.watch.injected import needs_injection
+from tests.watching import test_trace_injection as injection
+from tests.watching.injected import needs_injection
 
 pytestmark = needs_injection
 cupti = injection.cupti  # a fixture
@@ -24,12 +24,12 @@ WATCH = """
 import json, sys, time
 from pathlib import Path
 sys.path.insert(0, ".")
-from lanescope.watch.session import Watch, watch
-from lanescope.watch.sources import trace
-from lanescope.watch.store import read_watch
-from lanescope.watch.evaluation import tell
-from lanescope.watch.waiting import Launched
-from tests.watch.test_session import MACHINE
+from lanescope.watching.session import Watch, watch
+from lanescope.watching.sources import trace
+from lanescope.trace.store import read_watch
+from lanescope.findings.trace.evaluate import tell
+from lanescope.watching.waiting import Launched
+from tests.watching.test_session import MACHINE
 
 trace._DRIVERS = (Path("/proc/self"),)
 folder = Path(sys.argv[1])

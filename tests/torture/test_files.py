@@ -22,7 +22,7 @@ from lanescope.errors import InputError
 from lanescope.machine.discovery import machine_from_snapshot
 from lanescope.machine.files import dumps_machine
 from lanescope.machine.snapshot import Snapshot
-from lanescope.run.store import read_run
+from lanescope.store.store import read_run
 from tests.patience import PATIENCE_S
 from tests.torture.damage import damage, places_of, put
 from tests.torture.stored import ROOT, Original, originals

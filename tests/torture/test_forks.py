@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from tests.patience import PATIENCE_S
-from tests.watch import test_trace_injection as injection
-from tests.watch.injected import environment, needs_injection, read_one
+from tests.watching import test_trace_injection as injection
+from tests.watching.injected import environment, needs_injection, read_one
 
 pytestmark = needs_injection
 cupti = injection.cupti  # a fixture

@@ -12,8 +12,8 @@ import sys
 import pytest
 
 from tests.patience import PATIENCE_S
-from tests.watch import test_trace_injection as injection
-from tests.watch.injected import needs_injection
+from tests.watching import test_trace_injection as injection
+from tests.watching.injected import needs_injection
 
 pytestmark = needs_injection
 cupti = injection.cupti  # a fixture
@@ -29,10 +29,10 @@ import json, sys
 from pathlib import Path
 sys.path.insert(0, ".")
 from lanescope.errors import InputError
-from lanescope.watch.session import Watch, watch
-from lanescope.watch.sources import trace
-from lanescope.watch.waiting import Launched
-from tests.watch.test_session import MACHINE
+from lanescope.watching.session import Watch, watch
+from lanescope.watching.sources import trace
+from lanescope.watching.waiting import Launched
+from tests.watching.test_session import MACHINE
 
 trace._DRIVERS = (Path("/proc/self"),)
 asked = Watch(MACHINE, Launched(tuple(sys.argv[2:])), "lanescope watch",
@@ -107,8 +107,8 @@ def test_a_small_disk_is_left_to_the_program(cupti, tmp_path, trials, rng):
 
 
 def require_readable(run, where):
-    read = "import sys; from pathlib import Path; from lanescope.watch.store import read_watch\n"
-    read += "import json; from lanescope.watch.summarise import summarise\n"
+    read = "import sys; from pathlib import Path; from lanescope.trace.store import read_watch\n"
+    read += "import json; from lanescope.trace.summarise import summarise\n"
     read += "found = read_watch(Path(sys.argv[1])).timeline; summarise(found)\n"
     read += "print(json.dumps([len(found.operations), sum(p.left_out for p in found.processes)]))"
     done = subprocess.run(

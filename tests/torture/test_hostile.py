@@ -18,7 +18,7 @@ import pytest
 
 from tests.patience import PATIENCE_S
 from tests.torture.stored import RESULTS, SPOOLS
-from tests.watch.nsys_captures import capture
+from tests.trace.nsys_captures import capture
 
 #: Of CPU, which others on the machine take none of: 2 s for the reading, the rest to start.
 _CPU_S = 4

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.watch.store import read_watch
+from lanescope.trace.store import read_watch
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
 
@@ -20,8 +20,8 @@ _WATCH = "import sys; from lanescope.cli import main; main()"
 #: What runs a program as `watch` does, for many programs in one interpreter.
 _LAUNCH = """
 import sys
-from lanescope.watch.launcher import launch
-from lanescope.watch.launcher import program_environment
+from lanescope.watching.launcher import launch
+from lanescope.watching.launcher import program_environment
 sys.exit(launch(sys.argv[1:], program_environment()).exit_code)
 """
 Outcome = tuple[int, bytes, bytes]

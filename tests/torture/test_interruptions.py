@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from lanescope.cli.compress_task import FILE as COMPRESS
-from lanescope.report.compress_reading import read_compress
-from lanescope.run.folder import MANIFEST
-from lanescope.run.store import read_run
-from lanescope.studies.run_document import page_html
-from lanescope.watch.store import is_watch, read_watch
+from lanescope.store.folder import MANIFEST
+from lanescope.store.store import read_run
+from lanescope.studies.compress.reading import read_compress
+from lanescope.studies.runs.document import page_html
+from lanescope.trace.store import is_watch, read_watch
 from tests.patience import PATIENCE_S
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

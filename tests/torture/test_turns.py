@@ -6,12 +6,12 @@ import random
 import numpy as np
 import pytest
 
-from lanescope.backend.sampling import Plan, measure_all
-from lanescope.experiment import Copy, Engine, Memory, Place
-from lanescope.measurement.result import Status
+from lanescope.copies import Copy, Engine, Memory, Place
+from lanescope.engine.sampling import Plan, measure_all
+from lanescope.results.result import Status
 from tests.conftest import experiment_of
 from tests.engines import Engines
-from tests.measurement.test_turns import Backend
+from tests.results.test_turns import Backend
 
 MIB = 1 << 20
 HOST, GPUS = Place("h0", Memory.PINNED), [Place(f"g{i}", Memory.DEVICE) for i in range(2)]

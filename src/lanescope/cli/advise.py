@@ -18,7 +18,7 @@ from lanescope.errors import InputError
 from lanescope.units.values import Folder, Value
 
 if TYPE_CHECKING:
-    from lanescope.watch.run import WatchRun
+    from lanescope.trace.run import WatchRun
 
 
 def advise(
@@ -115,9 +115,9 @@ def _watched(program: tuple[str, ...], out: Path | None) -> WatchRun:
     """Run a program and trace its copies and kernels."""
     with reporting_interruptions():
         from lanescope.machine import discover
-        from lanescope.watch.session import Watch, watch
-        from lanescope.watch.source_choice import Asked, sources_for
-        from lanescope.watch.waiting import Launched
+        from lanescope.watching.session import Watch, watch
+        from lanescope.watching.source_choice import Asked, sources_for
+        from lanescope.watching.waiting import Launched
 
         waited, machine = Launched(program), discover()
         asked = Asked(("trace",), kernels=True)

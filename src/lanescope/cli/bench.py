@@ -43,8 +43,8 @@ from lanescope.errors import InputError
 from lanescope.units.values import OneOf, Value, Whole
 
 if TYPE_CHECKING:
-    from lanescope.experiment.cases import CaseOptions
-    from lanescope.run.run import Run
+    from lanescope.store.run import Run
+    from lanescope.studies.nvbandwidth_cases import CaseOptions
 
 
 def run_suite(
@@ -55,7 +55,7 @@ def run_suite(
     **common: Any,
 ) -> None:
     """Run a suite, or list its points; ends with an exit code. `common` as of `carry_out`."""
-    from lanescope.studies.taruc import PLAN, Suite, parameter_file
+    from lanescope.studies.taruc.study import PLAN, Suite, parameter_file
 
     plan = plan_of(target or PLAN.target, budget or PLAN.budget_seconds, within)
     out: Path | None = common["out"]
@@ -66,7 +66,7 @@ def run_suite(
 
 def _note_new(folder: Path | None) -> None:
     """Say where --resume finds no run, as it may be a slip of the pen."""
-    from lanescope.run.folder import MANIFEST
+    from lanescope.store.folder import MANIFEST
 
     if folder is not None and not (folder / MANIFEST).is_file():
         print(f"note: there is no run in {folder} to go on with: it is begun", file=sys.stderr)
@@ -99,7 +99,7 @@ class BenchGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Say how a case is named to whoever names it as if it were a command."""
-        from lanescope.experiment.cases import case_list
+        from lanescope.studies.nvbandwidth_cases import case_list
 
         if any(name == args[0] for name, _ in case_list()):
             raise InputError(f"{args[0]} is a case; name cases with -t, as in -t {args[0]}")
@@ -269,9 +269,9 @@ def bench(
         _list()
         return
     from lanescope.cli.output import progress_on_terminal
-    from lanescope.experiment.requirements import require_fits
-    from lanescope.running import resolve_machine
+    from lanescope.copies.requirements import require_fits
     from lanescope.studies.nvbandwidth import Bench
+    from lanescope.studies.running import resolve_machine
     from lanescope.studies.study import run_study
 
     if csv and form == "nvbandwidth":
@@ -294,14 +294,14 @@ def bench(
 
 
 def _list() -> None:
-    from lanescope.experiment.cases import case_list
+    from lanescope.studies.nvbandwidth_cases import case_list
 
     for number, (name, description) in enumerate(case_list()):
         print(f"{number:2}  {name:50} {description}")
 
 
 def _memories() -> Sequence[str]:
-    from lanescope.experiment.place import HOST_MEMORIES
+    from lanescope.copies.place import HOST_MEMORIES
 
     return HOST_MEMORIES
 
@@ -309,8 +309,8 @@ def _memories() -> Sequence[str]:
 def _options(
     size: int | None, buffer_mib: int | None, memory: str, node: int | None, pairs: int | None
 ) -> CaseOptions:
-    from lanescope.experiment.cases import CaseOptions
-    from lanescope.experiment.place import Memory
+    from lanescope.copies.place import Memory
+    from lanescope.studies.nvbandwidth_cases import CaseOptions
 
     size_bytes = size or (CaseOptions().bytes if buffer_mib is None else buffer_mib << 20)
     return CaseOptions(size_bytes, Memory(memory), node, pairs)

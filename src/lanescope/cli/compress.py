@@ -19,9 +19,9 @@ from lanescope.units.values import File, InFile, Numbers, OneOf, Real, Sizes, Va
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lanescope.compression.advice import Link
     from lanescope.compression.arrays import Opened
-    from lanescope.report.compress_reading import Stored
+    from lanescope.studies.compress.advice import Link
+    from lanescope.studies.compress.reading import Stored
 
 #: Sampling time in seconds.
 _BUDGET = 0.1
@@ -185,8 +185,8 @@ def compress(
     from lanescope.cli.compress_task import Task, measured
     from lanescope.compression.device import HostDevice
     from lanescope.compression.stream import Codec
-    from lanescope.report.compress_json import Asked
-    from lanescope.report.compress_reading import Stored
+    from lanescope.studies.compress.json import Asked
+    from lanescope.studies.compress.reading import Stored
 
     if stored is not None:
         _show(_stored(stored, _link(link_speed, machine)), plot, plot_rate, json=json)
@@ -218,7 +218,7 @@ def compress(
 
 def _stored(path: Path, link: Link | None) -> Stored:
     """Return stored results, for another link if one is named."""
-    from lanescope.report.compress_reading import read_compress
+    from lanescope.studies.compress.reading import read_compress
 
     told = read_compress(path)
     return told if link is None else replace(told, asked=replace(told.asked, link=link))
@@ -226,11 +226,11 @@ def _stored(path: Path, link: Link | None) -> Stored:
 
 def _show(told: Stored, plot: Path | None, plot_rate: Path | None, *, json: bool) -> None:
     """Draw and print results."""
-    from lanescope.report.compress_json import compress_json
+    from lanescope.studies.compress.json import compress_json
 
     if plot is not None:
         from lanescope.report.chart_files import write_chart
-        from lanescope.report.compress_chart import compress_chart
+        from lanescope.studies.compress.chart import compress_chart
 
         write_chart(compress_chart(told.results), plot)
         print(f"plot: {plot}", file=sys.stderr)
@@ -243,7 +243,7 @@ def _show(told: Stored, plot: Path | None, plot_rate: Path | None, *, json: bool
         print(text, end="")
         return
     from lanescope.cli.output import console
-    from lanescope.report.compress_tables import compress_tables
+    from lanescope.studies.compress.tables import compress_tables
 
     screen = console()
     for part in compress_tables(told.results, told.asked, told.left_out):
@@ -254,7 +254,7 @@ def _show(told: Stored, plot: Path | None, plot_rate: Path | None, *, json: bool
 
 
 def _link(speed: float | None, machine: str | None) -> Link | None:
-    from lanescope.compression.advice import Link
+    from lanescope.studies.compress.advice import Link
 
     if speed is not None:
         return Link(f"a link of {speed:g} GB/s", speed)
@@ -275,6 +275,6 @@ def _opened(files: Sequence[Path], dtype: str | None, size: int | None) -> Opene
         found = [open_arrays(path, dtype) for path in files]
         entries = tuple(entry for one in found for entry in one.entries)
         return Opened(entries, tuple(sentence for one in found for sentence in one.left_out))
-    from lanescope.compression.examples import DEFAULT_BYTES, example_arrays
+    from lanescope.studies.compress.examples import DEFAULT_BYTES, example_arrays
 
     return Opened(example_arrays(size or DEFAULT_BYTES))

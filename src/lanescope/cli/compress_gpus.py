@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lanescope.compression.on_gpus import Gpus
-    from lanescope.compression.results import ArrayResult
     from lanescope.compression.stream import Codec
+    from lanescope.studies.compress.on_gpus import Gpus
+    from lanescope.studies.compress.results import ArrayResult
 
 #: Of so many arrays, the largest, pictures are drawn: one for each path.
 _MOST_DRAWN = 4
@@ -49,7 +49,7 @@ class GpuPlan:
     def begin(self) -> Gpus:
         """Return what measures it."""
         from lanescope.compression.nvcomp_library import open_nvcomp
-        from lanescope.compression.on_gpus import Gpus
+        from lanescope.studies.compress.on_gpus import Gpus
 
         nvcomp = open_nvcomp() if self.nvcomp_codecs else None
         return Gpus(
@@ -87,7 +87,7 @@ def gpu_plan(
     InputError
         If something was asked for that cannot be measured here.
     """
-    from lanescope.compression import on_gpus
+    from lanescope.studies.compress import on_gpus
 
     nvcomp = next((one for one in codecs or () if one.by_nvcomp), None)
     options = {
@@ -125,7 +125,7 @@ def _nvcomp_codecs(codecs: Sequence[Codec] | None) -> tuple[Codec, ...]:
 
 
 def _sms(wanted: tuple[int, ...] | None, gpu: dict[str, Any]) -> tuple[int, ...]:
-    from lanescope.compression.on_gpus import DEFAULT_SMS, require_sms
+    from lanescope.studies.compress.on_gpus import DEFAULT_SMS, require_sms
 
     most = int(gpu["multiprocessors"])
     if wanted is None:
@@ -135,7 +135,7 @@ def _sms(wanted: tuple[int, ...] | None, gpu: dict[str, Any]) -> tuple[int, ...]
 
 
 def _link_sizes(sizes: tuple[int, ...] | None, *, picture: bool) -> tuple[int, ...]:
-    from lanescope.compression.on_gpus import DEFAULT_LINK_SIZES, PICTURE_SIZES
+    from lanescope.studies.compress.on_gpus import DEFAULT_LINK_SIZES, PICTURE_SIZES
 
     if sizes is None:
         return PICTURE_SIZES if picture else DEFAULT_LINK_SIZES
@@ -153,7 +153,7 @@ def write_rate_charts(results: Sequence[ArrayResult], plot: Path) -> None:
         If nothing crossed a link, or it cannot be written.
     """
     from lanescope.report.chart_files import write_chart
-    from lanescope.report.compress_rate_chart import rate_charts
+    from lanescope.studies.compress.rate_chart import rate_charts
 
     crossed = [one for one in results if one.crossings]
     if not crossed:

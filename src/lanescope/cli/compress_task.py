@@ -12,11 +12,11 @@ from pathlib import Path
 from lanescope.cli.compress_gpus import GpuPlan
 from lanescope.compression.arrays import Entry, Opened
 from lanescope.compression.device import Device
-from lanescope.compression.measuring import array_results
-from lanescope.compression.on_gpus import Gpus
-from lanescope.compression.results import ArrayResult
 from lanescope.compression.stream import Codec
-from lanescope.report.compress_json import Asked
+from lanescope.studies.compress.json import Asked
+from lanescope.studies.compress.measuring import array_results
+from lanescope.studies.compress.on_gpus import Gpus
+from lanescope.studies.compress.results import ArrayResult
 
 #: In a run folder.
 FILE = "compress.json"
@@ -59,7 +59,7 @@ def measured(task: Task, out: Path | None) -> tuple[ArrayResult, ...]:
     """
     from lanescope.cli.output import progress_bar
     from lanescope.codec.atomic import write_atomically, writing_to
-    from lanescope.report.compress_json import compress_json
+    from lanescope.studies.compress.json import compress_json
 
     folder = _new_folder(out)
     results: list[ArrayResult] = []
@@ -112,7 +112,7 @@ def _steps(
 
 def _new_folder(out: Path | None) -> Path:
     from lanescope.codec.atomic import writing_to
-    from lanescope.run.folders import new_run_folder, require_new
+    from lanescope.store.folders import new_run_folder, require_new
 
     folder = out or new_run_folder("compress")
     with writing_to(folder):

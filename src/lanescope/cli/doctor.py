@@ -13,7 +13,7 @@ from lanescope.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from lanescope.machine import Machine
-    from lanescope.watch.source_choice import Examined
+    from lanescope.watching.source_choice import Examined
 
 
 def doctor(
@@ -30,7 +30,7 @@ def doctor(
     import tempfile
 
     from lanescope.machine import discover
-    from lanescope.watch.source_choice import examine
+    from lanescope.watching.source_choice import examine
 
     machine = discover()
     with tempfile.TemporaryDirectory() as folder:
@@ -48,7 +48,7 @@ def doctor(
 
 
 def _print(machine: Machine, found: Sequence[Examined]) -> None:
-    from lanescope.watch.source_choice import nvlink_text
+    from lanescope.watching.source_choice import nvlink_text
 
     width = max((len(one.name) for one in found), default=0)
     for one in found:
@@ -67,7 +67,8 @@ def _measure_cost(machine: Machine, as_json: bool) -> None:
 
     from lanescope.errors import InputError, MissingPartError, NotMeasuredError
     from lanescope.report.format import seconds_text
-    from lanescope.watch.tracing_cost import COUNT, TURNS, keep, measure_tracing_cost
+    from lanescope.trace.tracing_cost import keep
+    from lanescope.watching.tracing_cost_measured import COUNT, TURNS, measure_tracing_cost
 
     if not machine.gpus:
         raise MissingPartError(

@@ -1,21 +1,196 @@
-"""The view of a watch that goes on, on the terminal of standard error."""
+"""The view of a watch that goes on, on the terminal of standard error.
+
+rich does that as well, and lays its lines out anew each time: that took half of what a live view
+may take.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from lanescope._core import native
 from lanescope.errors import InputError
+from lanescope.trace.windows import window_text
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rich.text import Text
+
     from lanescope.machine import Machine
-    from lanescope.watch.live import LiveWatch
+    from lanescope.trace.codes import FloatArray
+    from lanescope.watching.live import LiveFrame, LiveWatch, LiveWay
+
+
+_HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+_CLEAR_LINE_END, _CLEAR_BELOW = "\x1b[K", "\x1b[J"
+#: What ECMA-48 calls the few styles that are used.
+_ANSI = {"bold": "1", "dim": "2", "cyan": "36", "green": "32", "yellow": "33"}
+#: What a terminal acts on, a character in its place: columns are counted.
+_CONTROL = dict.fromkeys((*range(10), *range(11, 32), *range(127, 160)), "?")
+
+
+class Redrawn:
+    """Draws texts over each other; what was drawn is gone at the end.
+
+    Raises
+    ------
+    OSError
+        From any method, if the terminal has gone.
+    """
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+        self._drawn = 0
+
+    @property
+    def columns(self) -> int:
+        """How wide the terminal is."""
+        return self._size().columns
+
+    def draw(self, told: Text) -> None:
+        """Draw lines in place of those before, as many as the terminal has room for."""
+        size = self._size()
+        lines = _lines(told, size.columns)[: max(size.lines - 1, 1)]
+        content = "".join(f"{line}{_CLEAR_LINE_END}\n" for line in lines)
+        self._write(f"{self._up()}{content}{_CLEAR_BELOW}")
+        self._drawn = len(lines)
+
+    def __enter__(self) -> Redrawn:
+        self._write(_HIDE_CURSOR)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._write(f"{self._up()}{_CLEAR_BELOW}{_SHOW_CURSOR}")
+
+    def _up(self) -> str:
+        return f"\r\x1b[{self._drawn}A" if self._drawn else "\r"
+
+    def _size(self) -> os.terminal_size:
+        found = os.get_terminal_size(self._terminal.fileno())
+        return found if found.columns and found.lines else os.terminal_size((80, 24))
+
+    def _write(self, content: str) -> None:
+        self._terminal.write(content)
+        self._terminal.flush()
+
+
+def _lines(told: Text, columns: int) -> list[str]:
+    """Return the lines of a text with the codes of its styles, each cut to the width."""
+    styles = {} if os.environ.get("NO_COLOR") else _ANSI
+    plain, lines, begin = told.plain.translate(_CONTROL), [], 0
+    for line in plain.split("\n"):
+        end = begin + len(line)
+        cut = line if len(line) <= columns else line[: columns - 1] + "…"
+        parts, at = [], begin
+        for span in told.spans:  # in order, and none within another
+            first, last = max(span.start, begin), min(span.end, begin + len(cut))
+            if first < last and (code := styles.get(str(span.style))):
+                parts += [cut[at - begin : first - begin], f"\x1b[{code}m"]
+                parts += [cut[first - begin : last - begin], "\x1b[0m"]
+                at = last
+        lines.append("".join((*parts, cut[at - begin :])))
+        begin = end + 1
+    return lines
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+_COLUMNS = f"{'now':>7}{'peak 1 s':>10}{'peak':>7}{'of link':>9}{'lost':>7}  "
+_NAME_WIDTH = 8
+_STYLES = {"h2d": "cyan", "d2h": "green", "nvlink-rx": "cyan", "nvlink-tx": "green"}
+_NOTHING = "nothing is counted yet"
+
+
+def live_text(frame: LiveFrame, width: int) -> Text:
+    """Return the view of one moment.
+
+    Parameters
+    ----------
+    width
+        Columns of the terminal; what is short of room is the history.
+    """
+    from rich.text import Text
+
+    names = [f"g{way.gpu} {way.direction.replace('-', ' ')}" for way in frame.ways]
+    wide = max([_NAME_WIDTH, *(len(name) + 1 for name in names)])
+    room = max(width - wide - len(_COLUMNS) - 1, 0)
+    told = Text(no_wrap=True, overflow="ellipsis", end="")
+    told.append(f"{'GB/s':{wide}}{_COLUMNS}{'last 60 s' if room else ''}\n", style="bold")
+    for name, way in zip(names, frame.ways, strict=True):
+        told.append(f"{name:{wide}}{_row(way)}")
+        told.append(_history(way, room) + "\n", style=_STYLES[way.direction])
+    lines = [f"watching for {frame.seconds:.0f} s", *(_sources(frame) or [_NOTHING])]
+    told.append("; ".join(lines), style="dim")
+    for problem in frame.problems:
+        told.append(f"\n{problem}", style="yellow")
+    return told
+
+
+def sparkline(values: FloatArray, highest: float) -> str:
+    """Return a bar for each value, from 0 to `highest`; a blank for one that is not a number.
+
+    >>> import numpy as np
+    >>> sparkline(np.array([0, 1, 2, np.nan, 4]), 4.0)
+    '▁▂▄ █'
+    """
+    return _sparkline(values.tolist(), highest)
+
+
+def _sparkline(values: Sequence[float], highest: float) -> str:
+    scale = len(_BARS) / highest if highest > 0 else 0.0
+    return "".join(
+        " " if math.isnan(v) else _BARS[min(max(math.ceil(v * scale) - 1, 0), len(_BARS) - 1)]
+        for v in values
+    )
+
+
+def _row(way: LiveWay) -> str:
+    rates, share = way.rates, way.share_of_limit
+    of_link = "-" if share is None else f"{share:.0%}"
+    now, second, ever = map(_gbs, (rates.now_gbs, rates.peak_second_gbs, rates.peak_gbs))
+    return f"{now:>7}{second:>10}{ever:>7}{of_link:>9}{way.lost_samples:>7}  "
+
+
+def _gbs(gbs: float | None) -> str:
+    return "-" if gbs is None else f"{gbs:.2f}"
+
+
+def _history(way: LiveWay, room: int) -> str:
+    history = way.rates.history_gbs
+    shown = history[max(history.size - room, 0) :]
+    return _bars(tuple(shown.tolist()), way.limit.gbs or 0.0)
+
+
+@lru_cache(maxsize=256)  # it changes once a second, and is drawn ten times
+def _bars(values: tuple[float, ...], least: float) -> str:
+    highest = max([least, *(v for v in values if not math.isnan(v))])
+    return _sparkline(values, highest)
+
+
+def _sources(frame: LiveFrame) -> list[str]:
+    """What counts, each once, with the GPUs that it counts for."""
+    gpus: dict[str, list[int]] = {}
+    for way in frame.ways:
+        every, over = window_text(way.interval_ns), window_text(way.peak_window_ns)
+        of = " of NVLink" if way.direction.startswith("nvlink") else ""
+        known = gpus.setdefault(f"{way.source}{of} every {every}, peaks over {over}", [])
+        if way.gpu not in known:
+            known.append(way.gpu)
+    return [f"{', '.join(f'g{g}' for g in those)} by {what}" for what, those in gpus.items()]
+
 
 _PERIOD_SECONDS = 0.1
 _NO_DRAWING = ("", "dumb", "unknown")
@@ -52,8 +227,8 @@ def live_view(folder: Path, machine: Machine) -> Iterator[None]:
 
     Whatever becomes of the terminal, the block goes on.
     """
-    from lanescope.watch.evaluation import measured_ceilings
-    from lanescope.watch.live import LiveWatch
+    from lanescope.findings.trace.evaluate import measured_ceilings
+    from lanescope.watching.live import LiveWatch
 
     watch = LiveWatch(folder, machine, measured_ceilings(machine))
     ended = threading.Event()
@@ -68,8 +243,6 @@ def live_view(folder: Path, machine: Machine) -> Iterator[None]:
 
 def _draw(watch: LiveWatch, ended: threading.Event) -> None:
     from lanescope.cli.terminal_text import acting
-    from lanescope.report.live_text import live_text
-    from lanescope.report.terminal import Redrawn
 
     terminal = acting(sys.stderr)
     assert terminal is not None, "it was looked at before"

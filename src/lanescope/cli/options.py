@@ -18,7 +18,7 @@ from lanescope.units.values import (
 )
 
 if TYPE_CHECKING:
-    from lanescope.backend.sampling import Plan
+    from lanescope.engine.sampling import Plan
 
 #: No machine that is known has more of one kind.
 _MOST_PARTS = 1023
@@ -147,7 +147,7 @@ def plan_of(
 ) -> Plan:
     """Return how precisely to measure; what --within gives has run since the process began."""
     from lanescope import interruption
-    from lanescope.backend.sampling import Plan
+    from lanescope.engine.sampling import Plan
 
     seconds = None if within_ns is None else within_ns * 1e-9
     return Plan(target, budget, samples, verify, seconds).begun(interruption.began_at())

@@ -12,9 +12,9 @@ from lanescope.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lanescope.experiment import Experiment
-    from lanescope.run.run import Run
-    from lanescope.running import Progress
+    from lanescope.copies import Experiment
+    from lanescope.store.run import Run
+    from lanescope.studies.running import Progress
 
 #: Width of tables when nobody says how wide the output is.
 _PIPED_WIDTH = 180
@@ -118,8 +118,8 @@ def show_run(
 def write_page(run: Run, *, strict: bool) -> None:
     """Write a new run's page and say on standard error where it is."""
     from lanescope.codec.atomic import write_text
-    from lanescope.run.store import PAGE
-    from lanescope.studies.run_document import page_html
+    from lanescope.store.store import PAGE
+    from lanescope.studies.runs.document import page_html
 
     assert run.folder is not None, "a run of the command line is always stored"
     path = run.folder / PAGE
@@ -133,8 +133,8 @@ def write_plots(run: Run) -> None:
     The run is stored and its page written: a picture that cannot be is no failure.
     """
     from lanescope.report.chart_files import write_charts
-    from lanescope.run.store import PLOTS
-    from lanescope.studies.run_document import run_plots
+    from lanescope.store.store import PLOTS
+    from lanescope.studies.runs.document import run_plots
 
     assert run.folder is not None, "a run of the command line is always stored"
     try:
@@ -157,7 +157,7 @@ def print_run(
 ) -> None:
     """Print a run in the requested format."""
     if json or csv:
-        from lanescope.studies.export import run_csv, run_json
+        from lanescope.studies.runs.export import run_csv, run_json
 
         print(run_json(run, strict=strict) if json else run_csv(run), end="\n" if json else "")
         return
@@ -170,6 +170,6 @@ def print_run(
 
 def exit_code(run: Run, *, strict: bool) -> int:
     """Return the exit code that a run's outcome calls for."""
-    from lanescope.studies.outcome import outcome
+    from lanescope.studies.runs.outcome import outcome
 
     return outcome(run, strict=strict).exit_code or 0

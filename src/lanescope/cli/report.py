@@ -21,8 +21,8 @@ from lanescope.errors import InputError
 from lanescope.units.values import File, Folder, InFile, OneOf
 
 if TYPE_CHECKING:
-    from lanescope.run.run import Run
-    from lanescope.watch.run import WatchRun
+    from lanescope.store.run import Run
+    from lanescope.trace.run import WatchRun
 
 
 @combines(
@@ -93,9 +93,9 @@ def report(
 def _report_reproduction(name: str, out: Path | None, *, others: bool, static: bool) -> bool:
     """Write the page of a reproduction; False where the run is none."""
     from lanescope.cli.reproduce import write_page
-    from lanescope.run.folders import find_run
-    from lanescope.run.store import PAGE
-    from lanescope.watch.chapters.store import CHAPTERS, is_reproduction
+    from lanescope.store.folders import find_run
+    from lanescope.store.store import PAGE
+    from lanescope.studies.pcie_thesis.store import CHAPTERS, is_reproduction
 
     if is_capture(name) or not is_reproduction(folder := find_run(name)):
         return False
@@ -114,7 +114,7 @@ def result_path(folder: Path, name: str, here: str | None = None) -> Path:
     """Return `result_place`; say so where it is another folder."""
     import sys
 
-    from lanescope.run.folders import result_place
+    from lanescope.store.folders import result_place
 
     path, elsewhere = result_place(folder, name, here)
     if elsewhere is not None and path.parent.resolve() != folder.resolve():
@@ -124,10 +124,10 @@ def result_path(folder: Path, name: str, here: str | None = None) -> Path:
 
 def _watch(name: str, out: Path | None, *, page: bool) -> tuple[WatchRun, Path | None] | None:
     """Return a watch and where its page goes, if it shall have one; None for other runs."""
-    from lanescope.run.folders import find_run
-    from lanescope.run.store import PAGE
-    from lanescope.watch.nsys import read_nsys
-    from lanescope.watch.store import is_watch, read_watch
+    from lanescope.store.folders import find_run
+    from lanescope.store.store import PAGE
+    from lanescope.trace.nsys import read_nsys
+    from lanescope.trace.store import is_watch, read_watch
 
     if is_capture(name):
         run, place = read_nsys(Path(name)), f"{Path(name).stem}.{PAGE}"
@@ -144,8 +144,8 @@ def _report_run(
 ) -> None:
     from lanescope.cli.output import print_run
     from lanescope.codec.atomic import write_text
-    from lanescope.run.folders import find_run
-    from lanescope.run.store import PAGE, read_run
+    from lanescope.store.folders import find_run
+    from lanescope.store.store import PAGE, read_run
 
     stored = read_run(find_run(name))
     if plots is not None:
@@ -154,7 +154,7 @@ def _report_run(
     if json or csv:
         print_run(stored, json=json, csv=csv)
         return
-    from lanescope.studies.run_document import page_html
+    from lanescope.studies.runs.document import page_html
 
     assert stored.folder is not None, "it was just read from there"
     path = out or result_path(stored.folder, PAGE)
@@ -164,7 +164,7 @@ def _report_run(
 
 def _write_plots(run: Run, folder: Path) -> None:
     from lanescope.report.chart_files import write_charts
-    from lanescope.studies.run_document import run_plots
+    from lanescope.studies.runs.document import run_plots
 
     paths = write_charts(run_plots(run), folder)
     if not paths:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lanescope.errors import InputError
 
 if TYPE_CHECKING:
-    from lanescope.watch.run import WatchRun
+    from lanescope.trace.run import WatchRun
 
 #: What ``--export`` takes.
 FORMATS = ("perfetto", "csv")
@@ -21,7 +21,7 @@ _REPORTS = (".nsys-rep", ".qdrep", ".qdstrm")
 
 def is_capture(name: str) -> bool:
     """Whether a run is named that is a file of nsys and no folder."""
-    from lanescope.watch.nsys_tables import is_database
+    from lanescope.trace.nsys_tables import is_database
 
     path = Path(name)
     return path.is_file() and (path.suffix in _REPORTS or is_database(path))
@@ -40,9 +40,9 @@ def report_watch(
     import json as encoder
 
     from lanescope.codec.atomic import write_text
-    from lanescope.report.watch_document import watch_page_html
-    from lanescope.report.watch_json import summary_json
-    from lanescope.watch.evaluation import tell
+    from lanescope.findings.trace.evaluate import tell
+    from lanescope.studies.watch_report.document import watch_page_html
+    from lanescope.studies.watch_report.values import summary_json
 
     if others:
         raise InputError(
@@ -66,12 +66,12 @@ def export_watch(run: WatchRun, export: str, out: Path) -> None:
         If it cannot be written, or a package is missing.
     """
     if export == "csv":
-        from lanescope.watch.export.csv import write_csv
+        from lanescope.report.watch_csv import write_csv
 
         for path in write_csv(out, run.timeline):
             print(path)
         return
-    from lanescope.watch.export.perfetto import write_perfetto
+    from lanescope.report.perfetto import write_perfetto
 
     try:
         write_perfetto(out, run)

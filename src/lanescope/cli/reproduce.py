@@ -20,16 +20,16 @@ from lanescope.units.values import Folder, Sizes, Whole, Words
 
 if TYPE_CHECKING:
     from lanescope.machine import Machine
-    from lanescope.watch.chapters.carry_out import Progress
-    from lanescope.watch.chapters.plan import Program, Turn
-    from lanescope.watch.chapters.results import Told
-    from lanescope.watch.chapters.store import ReproductionFolder
+    from lanescope.studies.pcie_thesis.carry_out import Progress
+    from lanescope.studies.pcie_thesis.plan import Program, Turn
+    from lanescope.studies.pcie_thesis.results import Told
+    from lanescope.studies.pcie_thesis.store import ReproductionFolder
 
 STUDIES = ("pcie-thesis",)
 
 
 def _program_names() -> Sequence[str]:
-    from lanescope.watch.chapters.plan import NAMES
+    from lanescope.studies.pcie_thesis.plan import NAMES
 
     return NAMES
 
@@ -76,8 +76,8 @@ def reproduce(
     fills the link, in turns. Ctrl-C ends it: the page is made of what was done by then.
     """
     from lanescope.machine import discover
-    from lanescope.watch.chapters.carry_out import carry_out
-    from lanescope.watch.chapters.plan import programs_for, turns
+    from lanescope.studies.pcie_thesis.carry_out import carry_out
+    from lanescope.studies.pcie_thesis.plan import programs_for, turns
 
     if study not in STUDIES:
         raise InputError(f"there is no study {study!r}; use {', '.join(STUDIES)}")
@@ -121,11 +121,11 @@ def write_page(
     import json
 
     from lanescope.codec.atomic import write_text
-    from lanescope.report.chapters_document import chapters_page_html
-    from lanescope.run.store import PAGE
-    from lanescope.watch.chapters.evaluate import evaluate
-    from lanescope.watch.chapters.results import reproduction_json
-    from lanescope.watch.chapters.store import CHAPTERS, read_reproduction
+    from lanescope.store.store import PAGE
+    from lanescope.studies.pcie_thesis.document import chapters_page_html
+    from lanescope.studies.pcie_thesis.evaluate import evaluate
+    from lanescope.studies.pcie_thesis.results import reproduction_json
+    from lanescope.studies.pcie_thesis.store import CHAPTERS, read_reproduction
 
     told = evaluate(read_reproduction(folder))
     if numbers:
@@ -138,7 +138,7 @@ def write_page(
 def _named(
     programs: Sequence[str] | None, sizes: Sequence[int] | None
 ) -> tuple[Sequence[str], Sequence[str]]:
-    from lanescope.watch.chapters.plan import NAMES, SIZES
+    from lanescope.studies.pcie_thesis.plan import NAMES, SIZES
 
     chosen = NAMES if programs is None else programs
     if sizes is not None and "vector-add" not in chosen:
@@ -160,8 +160,8 @@ def _folder(
     machine: Machine, gpu: int, repetitions: int, programs: tuple[Program, ...], out: Path | None
 ) -> ReproductionFolder:
     from lanescope._version import __version__
-    from lanescope.run.folders import new_run_folder
-    from lanescope.watch.chapters.store import REPRODUCE, Asked, ReproductionFolder
+    from lanescope.store.folders import new_run_folder
+    from lanescope.studies.pcie_thesis.store import REPRODUCE, Asked, ReproductionFolder
 
     command = shlex.join(["lanescope", *sys.argv[1:]])
     started = datetime.now().astimezone().isoformat(timespec="seconds")
@@ -172,7 +172,7 @@ def _folder(
 def _print(told: Told, page: Path) -> None:
     from lanescope.cli.output import console
     from lanescope.report.blocks_text import renderables
-    from lanescope.report.chapters_document import overview
+    from lanescope.studies.pcie_thesis.document import overview
 
     for part in renderables(overview(told)):
         console().print(part)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from lanescope.measurement.result import Status, Verdict
 from lanescope.report.blocks_text import renderables
 from lanescope.report.tree import machine_tree
-from lanescope.run.folder import state_sentence
-from lanescope.run.run import Run
-from lanescope.studies.outcome import Outcome, Word, headline_rows, outcome
-from lanescope.studies.run_document import diagnosis_section, result_sections
-from lanescope.studies.taruc_blocks import taruc_overview
+from lanescope.results.result import Status, Verdict
+from lanescope.store.folder import state_sentence
+from lanescope.store.run import Run
+from lanescope.studies.runs.document import diagnosis_section, result_sections
+from lanescope.studies.runs.outcome import Outcome, Word, headline_rows, outcome
+from lanescope.studies.taruc.document import taruc_overview
 
 _STYLE = {
     Status.HEALTHY: "green",

@@ -20,7 +20,7 @@ from lanescope.exit_codes import ExitCode
 from lanescope.units.values import Duration, Percent, Whole
 
 if TYPE_CHECKING:
-    from lanescope.run.run import Run
+    from lanescope.store.run import Run
 
 RunArgument = Annotated[str, typer.Argument(help="A run's folder or name, or 'latest'.")]
 _DAY_NS = 86_400 * 10**9
@@ -51,7 +51,7 @@ def runs(json: JsonOption = False) -> None:
     from lanescope.cli.output import console
     from lanescope.document.blocks import Column, Group, Kind, Table
     from lanescope.report.blocks_text import TableOrLines
-    from lanescope.run.folders import default_runs_folder
+    from lanescope.store.folders import default_runs_folder
 
     found = sorted(stored_runs(), key=lambda one: one.started, reverse=True)
     if json:
@@ -76,16 +76,16 @@ def show(
 ) -> None:
     """Print the report of a stored run again; ends with the exit code of the run."""
     from lanescope.cli.output import console, exit_code, print_run
-    from lanescope.run.folders import find_run
-    from lanescope.run.store import read_run
-    from lanescope.watch.chapters.store import CHAPTERS, is_reproduction, read_reproduction
-    from lanescope.watch.store import is_watch, read_watch
+    from lanescope.store.folders import find_run
+    from lanescope.store.store import read_run
+    from lanescope.studies.pcie_thesis.store import CHAPTERS, is_reproduction, read_reproduction
+    from lanescope.trace.store import is_watch, read_watch
 
     folder = find_run(run)
     if is_watch(folder):
+        from lanescope.findings.trace.evaluate import tell
         from lanescope.report.blocks_text import renderables
-        from lanescope.report.watch_document import watch_terminal
-        from lanescope.watch.evaluation import tell
+        from lanescope.studies.watch_report.document import watch_terminal
 
         if json or csv:
             raise InputError(f"'lanescope report {run}' has the exports of a watch")
@@ -95,8 +95,8 @@ def show(
         return
     if is_reproduction(folder):
         from lanescope.report.blocks_text import renderables
-        from lanescope.report.chapters_document import overview
-        from lanescope.watch.chapters.evaluate import evaluate
+        from lanescope.studies.pcie_thesis.document import overview
+        from lanescope.studies.pcie_thesis.evaluate import evaluate
 
         if json or csv:
             raise InputError(f"{folder / CHAPTERS} holds the numbers of a reproduction as JSON")
@@ -111,8 +111,8 @@ def show(
 def open_page(run: RunArgument = "latest") -> None:
     """Open the page of a stored run in a browser; its page is made where it has none."""
     from lanescope.cli.report import report
-    from lanescope.run.folders import find_run, result_place
-    from lanescope.run.store import PAGE
+    from lanescope.store.folders import find_run, result_place
+    from lanescope.store.store import PAGE
 
     folder = find_run(run)
     page, _ = result_place(folder, PAGE)
@@ -181,7 +181,7 @@ def compare(
     """
     from lanescope.cli.output import console
     from lanescope.report.blocks_text import renderables
-    from lanescope.studies.compare import changes, comparison, headline
+    from lanescope.studies.runs.compare import changes, comparison, headline
 
     runs = (_read(before), _read(after))
     found = changes(*runs)
@@ -215,8 +215,8 @@ def compare(
 def stored_runs() -> Iterator[Stored]:
     """Yield the runs of the runs folder; what cannot be read is shown as damaged."""
     from lanescope.codec.files import read_json
-    from lanescope.run.folder import MANIFEST
-    from lanescope.run.folders import default_runs_folder
+    from lanescope.store.folder import MANIFEST
+    from lanescope.store.folders import default_runs_folder
 
     folder = default_runs_folder()
     for path in sorted(folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else ():
@@ -236,7 +236,7 @@ def _fields(one: Stored) -> dict[str, Any]:
 
 def _machine_name(folder: Path) -> str:
     """The name in a run's machine file, without reading all of it."""
-    from lanescope.run.folder import MACHINE
+    from lanescope.store.folder import MACHINE
 
     try:
         with (folder / MACHINE).open(encoding="utf-8") as file:
@@ -270,7 +270,7 @@ def _chosen(names: list[str], keep: int | None, older_ns: int | None) -> Iterato
 
 
 def _remove(folder: Path) -> None:
-    from lanescope.run.folder import lock_folder
+    from lanescope.store.folder import lock_folder
 
     if folder.is_symlink():
         raise InputError(f"{folder} is a link; remove it yourself")
@@ -284,7 +284,7 @@ def _remove(folder: Path) -> None:
 
 
 def _read(name: str) -> Run:
-    from lanescope.run.folders import find_run
-    from lanescope.run.store import read_run
+    from lanescope.store.folders import find_run
+    from lanescope.store.store import read_run
 
     return read_run(find_run(name))

@@ -47,9 +47,9 @@ from lanescope.studies.registry import ANALYSES, STUDIES, analysis_named, study_
 from lanescope.units.values import Value
 
 if TYPE_CHECKING:
-    from lanescope.backend.sampling import Plan
-    from lanescope.experiment import Experiment
-    from lanescope.run.run import Run
+    from lanescope.copies import Experiment
+    from lanescope.engine.sampling import Plan
+    from lanescope.store.run import Run
     from lanescope.studies.study import Argument, Option, Study
 
 
@@ -278,7 +278,7 @@ def carry_out(
 ) -> None:
     """Carry out a study, or list what it would measure; ends with an exit code."""
     from lanescope.cli.output import progress_on_terminal, show_run
-    from lanescope.running import resolve_machine
+    from lanescope.studies.running import resolve_machine
     from lanescope.studies.study import run_study
 
     if list_them:

@@ -49,7 +49,7 @@ def topo(
     """
     from lanescope.cli.output import console
     from lanescope.codec.atomic import write_text
-    from lanescope.running import machine_differences, resolve_machine
+    from lanescope.studies.running import machine_differences, resolve_machine
 
     if record is not None:
         _record(record)

@@ -20,15 +20,15 @@ from lanescope.exit_codes import ExitCode
 from lanescope.units.values import Duration, File, Folder, OneOf, Real, Whole
 
 if TYPE_CHECKING:
-    from lanescope.watch.assertions import Assertion
-    from lanescope.watch.evaluation import Told
-    from lanescope.watch.run import WatchRun
-    from lanescope.watch.session import Watch
-    from lanescope.watch.source_choice import Asked
+    from lanescope.findings.trace.evaluate import Told
+    from lanescope.trace.run import WatchRun
+    from lanescope.watching.assertions import Assertion
+    from lanescope.watching.session import Watch
+    from lanescope.watching.source_choice import Asked
 
 
 def _source_names() -> Sequence[str]:
-    from lanescope.watch.source_choice import SOURCES
+    from lanescope.watching.source_choice import SOURCES
 
     return tuple(SOURCES)
 
@@ -167,14 +167,14 @@ def watch(
     """
     with reporting_interruptions(nothing_begun=True):
         from lanescope.cli.live import check_terminal, live_view
+        from lanescope.findings.trace.evaluate import tell
+        from lanescope.interruption import Interrupted
         from lanescope.machine import discover
-        from lanescope.watch.assertions import parse
-        from lanescope.watch.evaluation import tell
-        from lanescope.watch.interrupting import Interrupted
-        from lanescope.watch.session import NotStoredError, Watch, summary_interrupted
-        from lanescope.watch.session import watch as run_watch
-        from lanescope.watch.source_choice import Asked, require_usable, sources_for
-        from lanescope.watch.waiting import waited_for
+        from lanescope.watching.assertions import parse
+        from lanescope.watching.session import NotStoredError, Watch, summary_interrupted
+        from lanescope.watching.session import watch as run_watch
+        from lanescope.watching.source_choice import Asked, require_usable, sources_for
+        from lanescope.watching.waiting import waited_for
 
         conditions = [parse(text) for text in assertions or ()]
         waited = waited_for(program or (), everything=everything, pid=pid, seconds=seconds)
@@ -239,7 +239,7 @@ def _require_effect(names: Sequence[str] | None, asked: Asked) -> None:
     InputError
         If there is one.
     """
-    from lanescope.watch.source_choice import Asked
+    from lanescope.watching.source_choice import Asked
 
     default = Asked()
     of_trace = ("kernels", "managed", "addresses", "hashes")
@@ -273,13 +273,14 @@ def reporting_interruptions(*, nothing_begun: bool = False) -> Iterator[None]:
     NotStoredError
         In place of the interruption.
     """
-    from lanescope.watch.interrupting import Interrupted, interruptible
+    from lanescope.interruption import Interrupted
+    from lanescope.watching.interrupting import interruptible
 
     try:
         with interruptible(ends_process=nothing_begun):
             yield
     except Interrupted as error:
-        from lanescope.watch.session import NotStoredError
+        from lanescope.watching.session import NotStoredError
 
         told = "interrupted before anything was watched; no program was started"
         raise NotStoredError(told, error.exit_code) from error
@@ -289,8 +290,8 @@ def _in_turns(what: Watch, count: int, run: WatchRun) -> WatchRun:
     """Return the run with what watching costs its program; what stands in the way is told."""
     import dataclasses
 
-    from lanescope.watch.run import read_turns
-    from lanescope.watch.turns import take_turns
+    from lanescope.trace.run import read_turns
+    from lanescope.watching.turns import take_turns
 
     assert run.folder is not None, "a watch is always stored"
     try:
@@ -316,9 +317,9 @@ def _show(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> None:
     from lanescope.cli.output import console
     from lanescope.codec.atomic import write_text
     from lanescope.report.blocks_text import renderables
-    from lanescope.report.watch_document import watch_page_html, watch_terminal
-    from lanescope.report.watch_json import summary_json
-    from lanescope.run.store import PAGE
+    from lanescope.store.store import PAGE
+    from lanescope.studies.watch_report.document import watch_page_html, watch_terminal
+    from lanescope.studies.watch_report.values import summary_json
 
     assert run.folder is not None, "a watch is always stored"
     if json is not None:
@@ -338,7 +339,7 @@ def _show(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> None:
 
 def _hold(conditions: Sequence[Assertion], told: Told) -> bool:
     """Whether all conditions hold; each outcome is told on standard error."""
-    from lanescope.watch.assertions import evaluate
+    from lanescope.watching.assertions import evaluate
 
     outcomes = [evaluate(condition, told.summary) for condition in conditions]
     for outcome in outcomes:

@@ -143,7 +143,7 @@ def many_copies(
 
 def _show(work: Callable[[], native.WorkloadReport], as_json: bool) -> None:
     from lanescope._core import native
-    from lanescope.backend.reasons import reason_for
+    from lanescope.engine.reasons import reason_for
 
     try:
         report = work()

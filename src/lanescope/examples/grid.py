@@ -15,10 +15,10 @@ import typer
 from lanescope.errors import InputError
 
 if TYPE_CHECKING:
-    from lanescope.grid.case import GridCase
-    from lanescope.grid.equations import Array
-    from lanescope.grid.profiles import OceanGrid
     from lanescope.prediction.workload import Method
+    from lanescope.studies.ocean.case import GridCase
+    from lanescope.studies.ocean.equations import Array
+    from lanescope.studies.ocean.profiles import OceanGrid
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -76,10 +76,10 @@ def grid(
     ] = 0,
 ) -> None:
     """Compute the density of an ocean, or its buoyancy, and compare it with NumPy's."""
-    from lanescope.grid.case import GridCase
-    from lanescope.grid.equations import Equation
-    from lanescope.grid.reference import Kernel
-    from lanescope.grid.sides import parse_sides
+    from lanescope.studies.ocean.case import GridCase
+    from lanescope.studies.ocean.equations import Equation
+    from lanescope.studies.ocean.profiles import parse_sides
+    from lanescope.studies.ocean.reference import Kernel
 
     case = GridCase(_named(Kernel, kernel), _named(Equation, equation), outputs)
     sides = parse_sides(size, "--size", _SIZE)
@@ -103,9 +103,9 @@ def grid(
 
 def _run(case: GridCase, sides: tuple[int, int, int], threads: int, seed: int) -> None:
     from lanescope._core import native
-    from lanescope.backend.reasons import reason_for
-    from lanescope.grid.profiles import ocean
+    from lanescope.engine.reasons import reason_for
     from lanescope.report.format import seconds_text
+    from lanescope.studies.ocean.profiles import ocean
 
     water = ocean(*sides, seed=seed)
     began = time.perf_counter()
@@ -128,11 +128,11 @@ def _run_on_gpu(
     gpu: int,
     seed: int,
 ) -> None:
-    from lanescope.grid.profiles import ocean
-    from lanescope.grid.running import GridMemory, run_case
     from lanescope.machine import discover
     from lanescope.prediction.workload import STREAMED, Method
     from lanescope.report.format import seconds_text, time_spread_text
+    from lanescope.studies.ocean.profiles import ocean
+    from lanescope.studies.ocean.running import GridMemory, run_case
 
     machine = discover()
     if gpu not in {one.index for one in machine.gpus}:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lanescope.measurement.words import time_text
 from lanescope.prediction.forms import second_engine_helps
 from lanescope.prediction.parameters import LinkParameters, Origin
 from lanescope.prediction.predictor import Prediction, error_share
 from lanescope.prediction.rank import Ranking
 from lanescope.prediction.workload import STREAMED, Method, Workload
 from lanescope.units.sizes import size_text
+from lanescope.units.words import time_text
 
 #: What more streams have to gain to be worth it.
 _NEARLY = 0.01

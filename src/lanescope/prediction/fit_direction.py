@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from lanescope.errors import InputError
-from lanescope.measurement.result import FloatArray
 from lanescope.prediction.curves import Curve, Surface
 from lanescope.prediction.parameters import Direction, Way
 from lanescope.prediction.points import Kind
 from lanescope.prediction.samples import Measured, median_of
+from lanescope.results.result import FloatArray
 from lanescope.units.estimate import Estimate
 
 #: From there on a copy's time is its bytes', to a per cent or so.

@@ -26,8 +26,8 @@ from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.samples import FILE as SAMPLES
 from lanescope.prediction.samples import Measured, read_measured, write_measured
 from lanescope.prediction.stored import dumps, link_text, machine_key, parse
-from lanescope.run.folder import MACHINE, RunFolder
-from lanescope.run.folders import require_new
+from lanescope.store.folder import MACHINE, RunFolder
+from lanescope.store.folders import require_new
 
 FACTS = "fit.json"
 #: After so many points the samples are written, so that a kill leaves most of them.

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lanescope.measurement.result import FloatArray
 from lanescope.prediction.parameters import Duplex, LinkParameters, Mapped, Mixture, Paced
 from lanescope.prediction.points import Kind, pattern_of
 from lanescope.prediction.rates import Level, Rates
 from lanescope.prediction.replay import USUAL
 from lanescope.prediction.samples import Measured
 from lanescope.prediction.simulation import Simulation
+from lanescope.results.result import FloatArray
 from lanescope.units.estimate import Estimate
 
 #: No traffic makes other traffic slower than so many times.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from lanescope._core import native
-from lanescope.backend.task_graph import (
+from lanescope.engine.task_graph import (
     TaskTimes,
     copy_task,
     kernel_task,
@@ -17,7 +17,6 @@ from lanescope.backend.task_graph import (
     near_cpu,
 )
 from lanescope.machine import Machine
-from lanescope.measurement.result import FloatArray
 from lanescope.prediction.graphs import TaskKind
 from lanescope.prediction.parameters import Way
 from lanescope.prediction.points import (
@@ -30,6 +29,7 @@ from lanescope.prediction.points import (
     pieces,
 )
 from lanescope.prediction.samples import Measured, is_settled
+from lanescope.results.result import FloatArray
 
 _DOUBLE = 8
 _BLOCK = 1 << 20  # doubles

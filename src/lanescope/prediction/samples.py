@@ -13,15 +13,15 @@ import numpy as np
 from lanescope.codec.fields import FieldError, Positive, build
 from lanescope.codec.files import fields_of
 from lanescope.codec.tables import read_rows
-from lanescope.measurement.result import FloatArray
-from lanescope.measurement.statistics import median_interval
 from lanescope.prediction.points import Point
+from lanescope.results.result import FloatArray
+from lanescope.results.statistics import median_interval
 from lanescope.units.estimate import Estimate
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lanescope.backend.task_graph import TaskTimes
+    from lanescope.engine.task_graph import TaskTimes
 
 #: The table's name in the folder of a fit.
 FILE = "transfers.parquet"
@@ -35,7 +35,7 @@ class Measured:
     Attributes
     ----------
     calls, seconds, held
-        As `lanescope.backend.task_graph.TaskTimes` has them.
+        As `lanescope.engine.task_graph.TaskTimes` has them.
     round
         In which round over all points, counted from 0.
     """

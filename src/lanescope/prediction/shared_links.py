@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lanescope.experiment.copy import Copy, Engine
-from lanescope.experiment.limit import capacities, usage
-from lanescope.experiment.place import Memory, Place
+from lanescope.copies.copy import Copy, Engine
+from lanescope.copies.limit import capacities, usage
+from lanescope.copies.place import Memory, Place
 from lanescope.machine import Machine
 from lanescope.machine.flow import max_min_fair
 from lanescope.prediction.parameters import Way

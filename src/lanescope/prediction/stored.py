@@ -20,7 +20,7 @@ from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine.machine import LinkKind, Machine
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.run.folders import default_runs_folder
+from lanescope.store.folders import default_runs_folder
 
 #: The name of such a file in a run folder, and of the one that is kept among the runs.
 FILE = "link-parameters.json"

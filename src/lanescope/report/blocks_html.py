@@ -39,10 +39,16 @@ from lanescope.document.blocks import (
 from lanescope.document.chart import AnyChart
 from lanescope.document.finding import Finding
 from lanescope.report import html
-from lanescope.report.finding_blocks import finding_blocks, finding_text
 from lanescope.report.html import Markup, text
 from lanescope.report.timeline_html import timeline_html
-from lanescope.report.values import cell_of, is_number, pieces, value_text
+from lanescope.report.values import (
+    cell_of,
+    finding_blocks,
+    finding_text,
+    is_number,
+    pieces,
+    value_text,
+)
 
 #: Blocks that stand beside each other where there is room.
 _SIDE_BY_SIDE = {Part: "parts", Matrix: "matrices"}

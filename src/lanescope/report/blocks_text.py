@@ -31,8 +31,14 @@ from lanescope.document.blocks import (
     Tone,
     Words,
 )
-from lanescope.report.finding_blocks import finding_blocks, finding_text
-from lanescope.report.values import cell_of, is_number, pieces, value_text
+from lanescope.report.values import (
+    cell_of,
+    finding_blocks,
+    finding_text,
+    is_number,
+    pieces,
+    value_text,
+)
 
 _STYLES = {
     Style.PLAIN: "",

@@ -14,7 +14,7 @@ from lanescope.codec.atomic import write_atomically
 from lanescope.document.chart import AnyChart, subtitle
 from lanescope.errors import InputError
 from lanescope.report.html import text
-from lanescope.report.page_plots import figure
+from lanescope.report.page_frame import figure
 from lanescope.report.vega import specification, theme
 
 FORMATS = ("png", "svg")

@@ -8,8 +8,7 @@ from lanescope.document.blocks import Banner, Block, Document, Headline, Section
 from lanescope.report.blocks_html import DrawChart, blocks_html
 from lanescope.report.chart_files import chart_picture
 from lanescope.report.html import text
-from lanescope.report.page_frame import page_footer, page_frame, time_element
-from lanescope.report.page_plots import InteractivePlots
+from lanescope.report.page_frame import InteractivePlots, page_footer, page_frame, time_element
 
 #: Classes of headlines and banners; others are open.
 _KINDS = {Tone.GOOD: "good", Tone.BAD: "bad", Tone.PREDICTED: "guess"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import cos, pi, sin, sqrt
 
-from lanescope.measurement.result import Status
+from lanescope.results.result import Status
 
 #: Verdicts. Each is also told by a word and a sign, never by colour alone.
 STATUS_COLOURS = {

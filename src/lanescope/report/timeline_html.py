@@ -16,8 +16,8 @@ from lanescope.report.palette import FROM_GPU, TO_GPU
 from lanescope.report.timeline_lanes import Lanes, lanes_of
 from lanescope.report.timeline_ranges import HEADING, NO_GPU, with_ranges
 from lanescope.report.timeline_rates import RateSeries, rate_series
-from lanescope.watch.codes import BoolArray, Direction, IntArray, MemoryKind, What
-from lanescope.watch.run import WatchRun
+from lanescope.trace.codes import BoolArray, Direction, IntArray, MemoryKind, What
+from lanescope.trace.run import WatchRun
 
 #: Bits of a rounded number: it differs from the exact one by less than 0.05 %.
 _ROUNDED_BITS = 11

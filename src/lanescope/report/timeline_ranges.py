@@ -6,11 +6,11 @@ import dataclasses
 
 import numpy as np
 
+from lanescope.report.perfetto_tracks import lanes as side_by_side
 from lanescope.report.timeline_lanes import Lane, Lanes
-from lanescope.watch.codes import IntArray, MemoryKind, What
-from lanescope.watch.export.tracks import lanes as side_by_side
-from lanescope.watch.operations import Operations
-from lanescope.watch.timeline import Timeline
+from lanescope.trace.codes import IntArray, MemoryKind, What
+from lanescope.trace.operations import Operations
+from lanescope.trace.timeline import Timeline
 
 #: Stands for a GPU's number where what is above the lanes is `HEADING`.
 NO_GPU = -1

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.watch.codes import BoolArray, IntArray
-from lanescope.watch.stored import in_memory
-from lanescope.watch.timeline import Counters
+from lanescope.trace.codes import BoolArray, IntArray
+from lanescope.trace.stored import in_memory
+from lanescope.trace.timeline import Counters
 
 _BIN_COST = 4
 

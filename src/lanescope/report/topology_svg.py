@@ -7,20 +7,18 @@ from itertools import combinations
 
 from lanescope.machine import Link, LinkKind, Machine
 from lanescope.report.html import text as escape
-from lanescope.report.topology_boxes import (
+from lanescope.report.topology_layout import (
+    LANE_PIXELS,
     LINE_PIXELS,
+    THIN_LANE_PIXELS,
     Box,
     Line,
+    every_box,
     forest,
+    lanes,
     link_label,
     nvswitch_boxes,
     payload_text,
-)
-from lanescope.report.topology_layout import (
-    LANE_PIXELS,
-    THIN_LANE_PIXELS,
-    every_box,
-    lanes,
     place,
 )
 

@@ -1,19 +1,27 @@
-"""How a value of a column is written; see `lanescope.document.blocks`."""
+"""How a value of a column is written, and findings as blocks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lanescope.document.blocks import (
     Badge,
+    Block,
+    Bullets,
     Cell,
     Code,
     Column,
+    Facts,
     Judgement,
     Kind,
     Link,
     Span,
+    Text,
+    Tone,
     Value,
     Words,
 )
+from lanescope.document.finding import Finding
 from lanescope.report.format import (
     MISSING,
     bytes_text,
@@ -77,3 +85,24 @@ def cell_of(value: Value | Cell) -> Cell:
 def pieces(words: Words) -> tuple[str | Code | Badge, ...]:
     """Return a sentence as its pieces."""
     return (words,) if isinstance(words, str) else words
+
+
+def finding_blocks(findings: Sequence[Finding]) -> list[Block]:
+    """Return each finding with its evidence, the command that confirms it, and the remedy."""
+    blocks: list[Block] = []
+    for found in findings:
+        blocks += [
+            Text((Badge(found.kind, Tone.BAD), f": {found.sentence}")),
+            Bullets([f"observed: {line}" for line in found.evidence]),
+            Facts([("To confirm", (Code(found.confirm),)), ("What to do", found.remedy)]),
+        ]
+    return blocks
+
+
+def finding_text(found: Finding) -> str:
+    """Return a finding with what its remedy would bring."""
+    gain = found.gain_seconds
+    if gain is None:
+        return found.sentence
+    most = f"at most {seconds_text(gain.high)}" if gain.low == 0 else estimate_text(gain)
+    return f"{found.sentence} Predicted gain: {most}."

@@ -19,10 +19,10 @@ from lanescope.document.blocks import (
     Table,
     Text,
 )
+from lanescope.findings.advice.advice import Advice, Change, PhaseAdvice
+from lanescope.findings.advice.advise import advise
+from lanescope.findings.advice.phase import CopyKind, Phase
 from lanescope.kinds import StrPath
-from lanescope.model.advice.advice import Advice, Change, PhaseAdvice
-from lanescope.model.advice.advise import advise
-from lanescope.model.advice.phase import CopyKind, Phase
 from lanescope.prediction.predictor import predictor_named
 from lanescope.prediction.workload import Method
 from lanescope.report import format as fmt
@@ -35,9 +35,9 @@ from lanescope.studies.analysis import (
     link_parameters,
 )
 from lanescope.studies.options import Option
+from lanescope.trace.run import WatchRun
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Value
-from lanescope.watch.run import WatchRun
 
 _MOST_COMMAND = 60
 _NOW = {
@@ -82,7 +82,7 @@ class Advise(Analysis):
 
     def advisor(self) -> Callable[[WatchRun], Advised]:
         """Return what advises on a watch, once its parameters and its predictor are there."""
-        from lanescope.watch.evaluation import measured_ceilings
+        from lanescope.findings.trace.evaluate import measured_ceilings
 
         parameters, predictor = link_parameters(self.parameters), predictor_named(self.predictor)
 
@@ -101,9 +101,9 @@ def stored_watch(name: str) -> WatchRun:
     InputError
         If there is none.
     """
-    from lanescope.run.folders import find_run
-    from lanescope.watch.nsys import read_nsys
-    from lanescope.watch.store import read_watch
+    from lanescope.store.folders import find_run
+    from lanescope.trace.nsys import read_nsys
+    from lanescope.trace.store import read_watch
 
     path = Path(name)
     return read_nsys(path) if path.is_file() else read_watch(find_run(name))

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from lanescope.backend.sampling import Plan
 from lanescope.calls import checked
+from lanescope.copies.requirements import require_fits
+from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError
-from lanescope.experiment.catalogue import CHECK_BYTES, select_cases
-from lanescope.experiment.requirements import require_fits
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
-from lanescope.running import machine_differences
+from lanescope.studies.catalogue import CHECK_BYTES, select_cases
 from lanescope.studies.options import MOST_PARTS, size_option
+from lanescope.studies.running import machine_differences
 from lanescope.studies.study import Argument, Listing, Option, Study, Work
 from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Value, Whole

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from lanescope.calls import checked
+from lanescope.copies.experiment import experiment_of
+from lanescope.copies.grammar import parse_copies
+from lanescope.copies.kernel_shapes import sm_shapes
+from lanescope.copies.notation import DEFAULT_BYTES
+from lanescope.copies.requirements import require_room
 from lanescope.errors import InputError
-from lanescope.experiment.experiment import experiment_of
-from lanescope.experiment.grammar import parse_copies
-from lanescope.experiment.notation import DEFAULT_BYTES
-from lanescope.experiment.requirements import require_room
-from lanescope.experiment.sm import sm_shapes
 from lanescope.machine import Machine
 from lanescope.studies.options import size_option
 from lanescope.studies.study import Argument, Study, Work
@@ -63,7 +63,7 @@ class Copies(Study):
     Attributes
     ----------
     copies
-        Such as ``h0 -> g0 @ce, g1 -> h0 @sm:16``; see `lanescope.experiment.grammar`.
+        Such as ``h0 -> g0 @ce, g1 -> h0 @sm:16``; see `lanescope.copies.grammar`.
     size_bytes
         Size of a copy that names none.
     """

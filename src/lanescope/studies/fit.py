@@ -26,7 +26,7 @@ from lanescope.report.format import (
     seconds_text,
     time_spread_text,
 )
-from lanescope.run.folders import default_runs_folder, new_run_folder, result_place
+from lanescope.store.folders import default_runs_folder, new_run_folder, result_place
 from lanescope.studies.analysis import Analysis, AnalysisResult, Observer
 from lanescope.studies.options import MOST_PARTS, Argument, Option, one_run
 from lanescope.units.bandwidth import bandwidth_gbs

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from lanescope.backend.sampling import Plan
 from lanescope.calls import checked
+from lanescope.copies.copy import Copy, Engine, Operation
+from lanescope.copies.experiment import Experiment, Timing
+from lanescope.copies.patterns import CHASE_BYTES, reach_each_other
+from lanescope.copies.place import Memory, Place
+from lanescope.copies.requirements import chosen_gpus, missing_part
+from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError
-from lanescope.experiment.copy import Copy, Engine, Operation
-from lanescope.experiment.experiment import Experiment, Timing
-from lanescope.experiment.patterns import CHASE_BYTES, reach_each_other
-from lanescope.experiment.place import Memory, Place
-from lanescope.experiment.requirements import chosen_gpus, missing_part
 from lanescope.machine import Gpu, Machine, NumaNode
 from lanescope.studies.options import gpu_option
 from lanescope.studies.study import Study, Work

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from lanescope.backend.sampling import Plan
 from lanescope.calls import checked
-from lanescope.experiment.cases import CaseOptions, build_cases, choose
-from lanescope.experiment.fit import fitting_size
-from lanescope.experiment.notation import DEFAULT_BYTES
-from lanescope.experiment.requirements import missing_part, require_fits
+from lanescope.copies.notation import DEFAULT_BYTES
+from lanescope.copies.requirements import fitting_size, missing_part, require_fits
+from lanescope.engine.sampling import Plan
 from lanescope.machine import Machine
 from lanescope.machine.free_memory import free_bytes
+from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose
 from lanescope.studies.study import Study, Work
 
 
@@ -28,7 +27,7 @@ class Bench(Study):
     Attributes
     ----------
     cases
-        Names or numbers of `lanescope.experiment.cases.case_list`; all for none.
+        Names or numbers of `lanescope.studies.nvbandwidth_cases.case_list`; all for none.
     prefixes
         Beginnings of such names.
     options

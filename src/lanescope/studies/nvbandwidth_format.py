@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lanescope.experiment.case import Case, Matrix
-from lanescope.measurement.result import Result
-from lanescope.model.case_values import CellValue, cell_values
-from lanescope.run.run import Run
+from lanescope.copies.case import Case, Matrix
+from lanescope.results.result import Result
+from lanescope.store.run import Run
+from lanescope.studies.runs.case_values import CellValue, cell_values
 
 #: Whose shape it is.
 _VERSION = "v0.8"

@@ -239,7 +239,7 @@ class Predict(Analysis):
     def _several(self, ranking: Ranking) -> Several | None:
         if self.gpus is None:
             return None
-        from lanescope.running import resolve_machine
+        from lanescope.studies.running import resolve_machine
 
         return on_several(ranking, self.gpus, resolve_machine(self.machine))
 

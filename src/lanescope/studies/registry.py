@@ -64,31 +64,31 @@ STUDIES = {
         "Find how many copies at once it takes to fill a path, for each direction of a GPU.",
     ),
     "taruc": Entry(
-        "taruc.Suite",
+        "taruc.study.Suite",
         "Measure what topology, NUMA and contention cost: micro-benchmarks by a parameter file.",
         None,
     ),
     "overhead": Entry(
-        "micro_benchmarks.Overhead",
+        "taruc.micro_benchmarks.Overhead",
         "Measure what allocating, first touching and releasing memory costs.",
     ),
     "host": Entry(
-        "micro_benchmarks.Host", "Measure copies of blocks by one thread between NUMA nodes."
+        "taruc.micro_benchmarks.Host", "Measure copies of blocks by one thread between NUMA nodes."
     ),
     "hostdev": Entry(
-        "micro_benchmarks.HostDev",
+        "taruc.micro_benchmarks.HostDev",
         "Measure copies of blocks between host memory and GPUs, each way.",
     ),
     "peer": Entry(
-        "micro_benchmarks.Peer",
+        "taruc.micro_benchmarks.Peer",
         "Measure copies from GPU to GPU: peer, by unified addresses, staged through the host.",
     ),
     "nurma": Entry(
-        "micro_benchmarks.Nurma",
+        "taruc.micro_benchmarks.Nurma",
         "Measure single loads of memory: strided and in random order, dependent and independent.",
     ),
     "contention": Entry(
-        "micro_benchmarks.Contention",
+        "taruc.micro_benchmarks.Contention",
         "Measure what many cost each other: at memory channels, between sockets, over PCIe.",
     ),
 }
@@ -107,7 +107,7 @@ ANALYSES = {
         "model",
     ),
     "validate": Entry(
-        "validate.Validate",
+        "ocean.validate.Validate",
         "Run kernels by every method, predict each, and say how far off that is.",
         "model",
     ),
@@ -134,5 +134,5 @@ def analysis_named(verb: str) -> type[Analysis] | None:
 def _named(known: dict[str, Entry], verb: str) -> Any:
     if verb not in known:
         return None
-    module, _, name = known[verb].place.partition(".")
+    module, _, name = known[verb].place.rpartition(".")
     return getattr(importlib.import_module(f"lanescope.studies.{module}"), name)

@@ -7,8 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from lanescope.backend.sampling import Plan
 from lanescope.calls import checked
+from lanescope.copies.copy import Copy, Engine
+from lanescope.copies.experiment import Experiment, experiment_of
+from lanescope.copies.kernel_shapes import KIB, LOADS, has_bulk_copies
+from lanescope.copies.notation import DEFAULT_BYTES, copies_text
+from lanescope.copies.operation import Operation
+from lanescope.copies.patterns import reach_each_other
+from lanescope.copies.place import Memory, Place
+from lanescope.copies.requirements import chosen_gpus, missing_part
 from lanescope.document.blocks import (
     Bullets,
     Cell,
@@ -22,18 +29,11 @@ from lanescope.document.blocks import (
     Text,
 )
 from lanescope.document.chart import Axis, Chart, Curve
-from lanescope.experiment.copy import Copy, Engine
-from lanescope.experiment.experiment import Experiment, experiment_of
-from lanescope.experiment.notation import DEFAULT_BYTES, copies_text
-from lanescope.experiment.operation import Operation
-from lanescope.experiment.patterns import reach_each_other
-from lanescope.experiment.place import Memory, Place
-from lanescope.experiment.requirements import chosen_gpus, missing_part
-from lanescope.experiment.sm import KIB, LOADS, has_bulk_copies
+from lanescope.engine.sampling import Plan
 from lanescope.machine import Gpu, Machine
-from lanescope.measurement.result import CopyResult, Result, Source
 from lanescope.report.format import bytes_text, count_text, gbs_text, percent_text
-from lanescope.run.run import Run
+from lanescope.results.result import CopyResult, Result, Source
+from lanescope.store.run import Run
 from lanescope.studies.options import gpu_option, size_option
 from lanescope.studies.study import Study, Work
 from lanescope.units.bandwidth import bandwidth_gbs

@@ -7,21 +7,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from lanescope.backend.sampling import Plan
 from lanescope.calls import checked
+from lanescope.copies.copy import Copy, Engine
+from lanescope.copies.experiment import Experiment, experiment_of
+from lanescope.copies.place import Memory, Place
+from lanescope.copies.requirements import chosen_gpus, require_fits
 from lanescope.document.blocks import Cell, Column, Group, Kind, Section, Table
+from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError
-from lanescope.experiment.copy import Copy, Engine
-from lanescope.experiment.experiment import Experiment, experiment_of
-from lanescope.experiment.place import Memory, Place
-from lanescope.experiment.requirements import chosen_gpus, require_fits
 from lanescope.machine import Gpu, Machine
-from lanescope.measurement.result import Result
 from lanescope.report.format import count_text
-from lanescope.run.run import Run
+from lanescope.results.result import Result
+from lanescope.store.run import Run
 from lanescope.studies.options import MOST_PARTS, gpu_option, size_option
+from lanescope.studies.runs.paths import source_word
 from lanescope.studies.study import Option, Study, Work
-from lanescope.summary.paths import source_word
 from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Numbers
 

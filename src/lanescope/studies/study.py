@@ -13,19 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from lanescope.backend.sampling import Plan
+from lanescope.copies import Experiment
+from lanescope.copies.case import Case
 from lanescope.document.blocks import Section
-from lanescope.experiment import Experiment
-from lanescope.experiment.case import Case
+from lanescope.engine.sampling import Plan
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
-from lanescope.measurement.result import Result
-from lanescope.run.run import Run
-from lanescope.running import Progress, Setup, Stage, resolve_machine, run_stages
+from lanescope.results.result import Result
+from lanescope.store.run import Run
 from lanescope.studies.options import Argument as Argument
 from lanescope.studies.options import Option as Option
 from lanescope.studies.options import fields_of, parameter_of
 from lanescope.studies.options import options_of as options_of
+from lanescope.studies.running import Progress, Setup, Stage, resolve_machine, run_stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Work:
     stages
         Instead of `experiments`, some with a number of samples of their own.
     notes, cases, missing, unmeasured, parameters
-        See `lanescope.run.run.Manifest`.
+        See `lanescope.store.run.Manifest`.
     affinity
         Whether submitting threads are bound to the CPUs next to the memory.
     """

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from lanescope.backend.sampling import Plan
 from lanescope.calls import checked
+from lanescope.copies.place import Memory
+from lanescope.copies.requirements import chosen_gpus, largest_sweep_bytes, require_fits
+from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError
-from lanescope.experiment.catalogue import sweep_experiments
-from lanescope.experiment.place import Memory
-from lanescope.experiment.requirements import chosen_gpus, largest_sweep_bytes, require_fits
 from lanescope.machine import Machine
+from lanescope.studies.catalogue import sweep_experiments
 from lanescope.studies.options import gpu_option, size_option
 from lanescope.studies.study import Option, Study, Work
 from lanescope.units.sizes import Size, doubling_sizes, size_of, size_text

@@ -1,0 +1,276 @@
+"""The ceiling of an experiment: max-min fair flow over the machine's links."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+from lanescope.copies.copy import Copy, Engine, Operation
+from lanescope.copies.experiment import Experiment
+from lanescope.copies.operation import ARRAYS, Route
+from lanescope.copies.patterns import reach_each_other
+from lanescope.machine import Link, LinkKind, Machine, NvLink
+from lanescope.machine.flow import Share, max_min_fair
+from lanescope.machine.pcie import (
+    CACHE_LINE_BYTES,
+    DEFAULT_MAX_PAYLOAD_BYTES,
+    downstream_wire_factor,
+    for_kernels,
+    request_wire_factor,
+    upstream_wire_factor,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The ceiling of one copy.
+
+    Attributes
+    ----------
+    gbs
+        Counted bytes a second in GB/s; None when no limit is known.
+    reason
+        What sets it, or why none is known; a phrase.
+    kind
+        Kind of the link that sets it, ``memory`` for a node's memory, ``gpu memory``; None when
+        a link on the way has no known speed, so that the true ceiling may be
+        lower.
+    unknown
+        What else may set the ceiling, with a speed that nobody knows; a phrase.
+    """
+
+    gbs: float | None
+    reason: str
+    kind: LinkKind | str | None = None
+    unknown: str | None = None
+
+
+def limits(machine: Machine, experiment: Experiment) -> tuple[Limit, ...]:
+    """Return the ceiling of each copy of an experiment when all run at once."""
+    flows = [usage(machine, copy) for copy in experiment.copies]
+    shares = max_min_fair(flows, capacities(machine))
+    found = (
+        _limit(machine, copy, share, sum(share.bottleneck in flow for flow in flows))
+        for copy, share in zip(experiment.copies, shares, strict=True)
+    )
+    return tuple(
+        replace(limit, unknown=_unknown_memory(machine, experiment, copy))
+        for limit, copy in zip(found, experiment.copies, strict=True)
+    )
+
+
+def missing_field(machine: Machine, copy: Copy) -> str:
+    """Return what a machine file must say for a copy to have a limit, in a sentence."""
+    source, destination = copy.source.part, copy.destination.part
+    path = route(machine, source, destination)
+    if path is None:
+        return (
+            f"Describe the links between {source} and {destination} in the machine file: topo "
+            "--save writes one."
+        )
+    if not path:
+        table = "nodes" if copy.source.is_host else "gpus"
+        return f"Give memory_gbs of {source} under [[{table}]] in the machine's file."
+    return f"Give payload_gbs of the links from {source} to {destination} in the machine's file."
+
+
+Hop = tuple[Link, bool]  # the link, and whether it is crossed from a to b
+
+
+def route(machine: Machine, source: str, destination: str) -> tuple[Hop, ...] | None:
+    """Return the hops from one part to another, or None when they are not linked.
+
+    GPUs that NVLink connects use it; everything else goes the shortest way over
+    PCIe and socket links.
+    """
+    if source == destination:
+        return ()
+    if source.startswith("g") and destination.startswith("g"):
+        fabric = _shortest(machine, source, destination, {LinkKind.NVLINK})
+        if fabric is not None:
+            return fabric
+    return _shortest(machine, source, destination, {LinkKind.PCIE, LinkKind.SOCKET})
+
+
+def staging_node(machine: Machine, copy: Copy) -> str | None:
+    """Return the node whose memory the driver takes a copy between GPUs through.
+
+    None for a copy that goes straight. Which node it is, the driver does not tell: the one
+    next to the source is assumed.
+    """
+    ends = (copy.source, copy.destination)
+    if copy.engine is not Engine.CE or ends[0].part == ends[1].part or any(p.is_host for p in ends):
+        return None
+    source, destination = (machine.gpu(place.index) for place in ends)
+    if copy.route is not Route.STAGED and reach_each_other(source, destination):
+        return None
+    return machine.nearest_node(source).id
+
+
+def hops(machine: Machine, copy: Copy) -> tuple[Hop, ...] | None:
+    """Return the hops of a copy, staged or not; None when its ends are not linked."""
+    source, destination = copy.source.part, copy.destination.part
+    node = staging_node(machine, copy)
+    if node is None:
+        return route(machine, source, destination)
+    to_node, from_node = route(machine, source, node), route(machine, node, destination)
+    return None if to_node is None or from_node is None else (*to_node, *from_node)
+
+
+def _shortest(
+    machine: Machine, source: str, destination: str, kinds: set[LinkKind]
+) -> tuple[Hop, ...] | None:
+    reached: dict[str, tuple[Hop, ...]] = {source: ()}
+    waiting = deque([source])
+    while waiting:
+        part = waiting.popleft()
+        if part.startswith("g") and part != source:
+            continue  # a GPU passes nothing on to another
+        for link in machine.links:
+            if link.kind not in kinds or part not in (link.a, link.b):
+                continue
+            other = link.b if part == link.a else link.a
+            if other not in reached:
+                reached[other] = (*reached[part], (link, part == link.a))
+                waiting.append(other)
+    return reached.get(destination)
+
+
+def capacities(machine: Machine) -> dict[Hashable, float]:
+    """What each link in each direction and each memory carries, in GB/s, where that is known."""
+    capacity: dict[Hashable, float] = {}
+    for link in machine.links:
+        if link.payload_gbs is None:
+            continue
+        for forward in (True, False):
+            # In wire bytes where those are known, so that read requests count too.
+            rate = link.raw_gbs if link.pcie is not None else None
+            capacity[_key(link, forward)] = rate or link.payload_gbs[0 if forward else 1]
+    memories = [(n.id, n.memory_gbs) for n in machine.nodes]
+    memories += [(g.id, g.memory_gbs) for g in machine.gpus]
+    capacity |= {("memory", part): gbs for part, gbs in memories if gbs is not None}
+    return capacity
+
+
+def _key(link: Link, forward: bool) -> Hashable:
+    return (link.a, link.b, link.kind, forward)
+
+
+def usage(machine: Machine, copy: Copy) -> dict[Hashable, float]:
+    """What one counted byte of the copy takes from each resource.
+
+    The driver may bring the next part of a staged copy to the host while it takes the last
+    one from there: both ways and the memory between are in use at the same time.
+    """
+    taken: dict[Hashable, float] = {}
+    if copy.operation.is_latency:
+        return taken  # next to nothing, whatever the bytes
+
+    def take(resource: Hashable, amount: float) -> None:
+        taken[resource] = taken.get(resource, 0.0) + amount
+
+    read, written = 1.0, 1.0
+    if copy.engine is Engine.CPU:
+        arrays = ARRAYS[copy.operation]
+        written = 0.0 if copy.operation is Operation.GATHER else 1 / arrays
+        read = 1 - written
+    take(("memory", copy.source.part), read)
+    take(("memory", copy.destination.part), written)
+    if (node := staging_node(machine, copy)) is not None:
+        take(("memory", node), 2.0)  # written and read
+    by_kernel = copy.engine is Engine.SM
+    for link, forward in hops(machine, copy) or ():
+        if link.pcie is None or link.raw_gbs is None:
+            by_lines = by_kernel and link.nvlink is not None
+            line_share = NvLink.PAYLOAD_SHARE / NvLink.LINE_PAYLOAD_SHARE
+            # of what threads count, one array at least crosses; with two inputs perhaps both
+            share = written if copy.engine is Engine.CPU else 1.0
+            take(_key(link, forward), line_share if by_lines else share)
+            if by_lines and copy.is_read:
+                take(_key(link, not forward), NvLink.PAYLOAD_SHARE * NvLink.LINE_REQUEST_SHARE)
+            continue
+        best = link.pcie.at_best()
+        if by_kernel:
+            best = for_kernels(best)
+        take(
+            _key(link, forward),
+            downstream_wire_factor(best) if forward else upstream_wire_factor(best),
+        )
+        if forward:  # the device reads: its requests go the other way
+            take(_key(link, False), request_wire_factor(best))
+    return taken
+
+
+def _limit(
+    machine: Machine,
+    copy: Copy,
+    share: Share,
+    users: int,
+) -> Limit:
+    rate, bottleneck, path = share.rate, share.bottleneck, hops(machine, copy)
+    if copy.operation.is_latency:
+        return Limit(None, "a latency has no limit")
+    if rate is None or path is None:
+        return Limit(None, _why_unknown(machine, copy, path))
+    if unknown := [link for link, _ in path if link.payload_gbs is None]:
+        return Limit(rate, f"no speed is known between {unknown[0].a} and {unknown[0].b}")
+    staged = ", staged through host memory" if staging_node(machine, copy) is not None else ""
+    if isinstance(bottleneck, tuple) and bottleneck[0] == "memory":
+        limit = _memory_limit(machine, str(bottleneck[1]), rate)
+        return replace(limit, reason=limit.reason + staged)
+    # Requests fill the other direction of a link, so either will do.
+    link = next(hop for hop, _ in path if bottleneck in (_key(hop, True), _key(hop, False)))
+    reason = f"{_best_label(link)} between {link.a} and {link.b}"
+    if link.pcie is not None:
+        known = link.pcie.max_payload_bytes
+        size = known or DEFAULT_MAX_PAYLOAD_BYTES
+        if copy.engine is Engine.SM and size > CACHE_LINE_BYTES:
+            reason += f", {CACHE_LINE_BYTES} B a packet, as kernels make them"
+        else:
+            reason += f", {size} B a packet{'' if known else ' (assumed)'}"
+    elif link.nvlink is not None and copy.engine is Engine.SM:
+        reason += f", {CACHE_LINE_BYTES} B a packet, as kernels make them"
+    if users > 1:
+        reason += f", shared by {users} copies of this experiment"
+    return Limit(rate, reason + staged, link.kind)
+
+
+def _unknown_memory(machine: Machine, experiment: Experiment, copy: Copy) -> str | None:
+    """The node of a copy that several GPUs load at once, if its memory's speed is not known."""
+    through = staging_node(machine, copy)
+    if through is not None and machine.node(int(through[1:])).memory_gbs is None:
+        return f"it is staged through the memory of {through}, whose speed is not known"
+    for place in (copy.source, copy.destination):
+        if not place.is_host or machine.node(place.index).memory_gbs is not None:
+            continue
+        ends = [(c.source.part, c.destination.part) for c in experiment.copies]
+        gpus = {part for parts in ends if place.part in parts for part in parts} - {place.part}
+        if len(gpus) > 1:
+            return f"{len(gpus)} GPUs share the memory of {place.part}, whose speed is not known"
+    return None
+
+
+def _memory_limit(machine: Machine, part: str, rate: float) -> Limit:
+    if part.startswith("g"):
+        return Limit(rate, f"memory of {part}: its peak, read and write share it", "gpu memory")
+    detail = machine.node(int(part[1:])).memory_detail or "peak of its modules"
+    return Limit(rate, f"memory of {part}: {detail}", "memory")
+
+
+def _best_label(link: Link) -> str:
+    if link.pcie is None:
+        return link.label
+    best = link.pcie.at_best()
+    return f"PCIe {best.generation}.0 x{best.width}"
+
+
+def _why_unknown(machine: Machine, copy: Copy, path: tuple[Hop, ...] | None) -> str:
+    if path is None:
+        return f"{copy.source.part} and {copy.destination.part} are not linked on this machine"
+    if not path and copy.source.is_host:
+        detail = machine.node(copy.source.index).memory_detail
+        return detail or "the speed of the memory modules is not known"
+    if not path:
+        return "the speed of the GPU's own memory is not known"
+    return "no speed is known for the links on the way"

@@ -1,0 +1,190 @@
+"""What is done to the bytes of a copy: operation, addresses, route between GPUs, hand-over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lanescope.calls import checked
+from lanescope.errors import InputError
+from lanescope.units.sizes import Bytes
+
+
+class Operation(StrEnum):
+    """What is done to the bytes on the way.
+
+    ``copy`` moves them. Only for host threads are STREAM's ``scale``, a = s * b,
+    ``add``, a = b + c, and ``triad``, a = b + s * c, and
+
+    ``gather``: independent loads of the source, 8 bytes each, which are summed up.
+
+    All others have no bandwidth: their time stands for itself. The GPU of the
+    destination, or a host thread, does
+
+    ``chase``: a chain of dependent loads of the source by one thread; the time of
+    one load. It goes by address, 128 bytes a step by a GPU; by a host thread 8
+    unless told otherwise.
+    ``random-chase``: the same places in random order.
+
+    A host thread does, to memory that nobody has used yet,
+
+    ``allocate``: the call that asks for it.
+    ``touch``: the first write to each of its pages.
+    ``release``: the call that gives it back.
+
+    And a host thread does, with its clock and next to nothing else on the GPU,
+
+    ``launch``: the call that launches an empty kernel.
+    ``kernel-sync``: a kernel that writes a word to host memory, from the call
+    until cudaStreamSynchronize returns.
+    ``kernel-spin``: the same, until the host thread sees the word.
+    ``copy-submit``: the call of cudaMemcpyAsync.
+    ``copy-sync``: a copy, from the call until cudaStreamSynchronize returns.
+    ``copy-spin``: a copy to the host, until the host thread sees its last byte.
+    ``ping-pong``: a word there and back between the thread and a running kernel.
+    """
+
+    COPY = "copy"
+    SCALE = "scale"
+    ADD = "add"
+    TRIAD = "triad"
+    GATHER = "gather"
+    ALLOCATE = "allocate"
+    TOUCH = "touch"
+    RELEASE = "release"
+    CHASE = "chase"
+    CHASE_RANDOM = "random-chase"
+    LAUNCH = "launch"
+    KERNEL_SYNC = "kernel-sync"
+    KERNEL_SPIN = "kernel-spin"
+    COPY_SUBMIT = "copy-submit"
+    COPY_SYNC = "copy-sync"
+    COPY_SPIN = "copy-spin"
+    PING_PONG = "ping-pong"
+
+    @property
+    def is_latency(self) -> bool:
+        """Whether its time stands for itself, and not for bytes moved."""
+        return self not in ARRAYS
+
+    @property
+    def is_chase(self) -> bool:
+        """Whether it is a chain of dependent loads."""
+        return self in (Operation.CHASE, Operation.CHASE_RANDOM)
+
+    @property
+    def is_of_memory(self) -> bool:
+        """Whether it is a stage in the life of memory, and not of what it holds."""
+        return self in (Operation.ALLOCATE, Operation.TOUCH, Operation.RELEASE)
+
+    @property
+    def is_call_of_copy(self) -> bool:
+        """Whether it is a latency that a copy engine is part of, and not a kernel."""
+        return self in (Operation.COPY_SUBMIT, Operation.COPY_SYNC, Operation.COPY_SPIN)
+
+
+#: Arrays that an operation goes through: those that it reads and those that it writes.
+ARRAYS = {
+    Operation.COPY: 2,
+    Operation.SCALE: 2,
+    Operation.ADD: 3,
+    Operation.TRIAD: 3,
+    Operation.GATHER: 1,
+}
+
+
+class Pattern(StrEnum):
+    """How repetitions go through the memory that they walk over.
+
+    ``repeated``: all at the same address.
+    ``ascending``, ``descending``: block after block, and from the start again.
+    ``random``: every block once, in random order, and so again.
+    """
+
+    REPEATED = "repeated"
+    ASCENDING = "ascending"
+    DESCENDING = "descending"
+    RANDOM = "random"
+
+
+class Caches(StrEnum):
+    """What the CPU's caches hold when a repetition begins.
+
+    ``warm``: what the repetitions before it left there.
+    ``flushed``: nothing of the memory that it touches.
+    """
+
+    WARM = "warm"
+    FLUSHED = "flushed"
+
+
+@dataclass(frozen=True, slots=True)
+@checked
+class Access:
+    """Which addresses are touched.
+
+    Attributes
+    ----------
+    pattern
+        See `Pattern`.
+    span_bytes
+        Memory that the repetitions walk over, in each array; None is no more
+        than one repetition touches.
+    stride_bytes
+        From one load to the next, of loads that are taken one by one; None is
+        one next to the other.
+    caches
+        See `Caches`.
+    """
+
+    pattern: Pattern = Pattern.REPEATED
+    span_bytes: Bytes | None = None
+    stride_bytes: Bytes | None = None
+    caches: Caches = Caches.WARM
+
+    def __post_init__(self) -> None:
+        for name, value in (("span", self.span_bytes), ("stride", self.stride_bytes)):
+            if value is not None and value < 1:
+                raise InputError(f"a {name} of {value} bytes leads nowhere; give 1 B or more")
+
+
+#: What a copy does that says nothing else.
+PLAIN = Access()
+
+
+class Route(StrEnum):
+    """Which way the driver is asked to take between two GPUs, or inside one.
+
+    ``peer``: cudaMemcpyPeerAsync, with peer access enabled where there is any.
+    ``uva``: cudaMemcpyAsync, which finds both places by their unified addresses;
+    peer access as above.
+    ``staged``: cudaMemcpyPeerAsync without peer access: through host memory.
+    """
+
+    PEER = "peer"
+    UVA = "uva"
+    STAGED = "staged"
+
+
+class Submission(StrEnum):
+    """How the pieces of a copy are handed to the GPU.
+
+    ``single``: a call of cudaMemcpyAsync for each piece.
+    ``batch``: one call of cudaMemcpyBatchAsync for all of them.
+    ``graph``: one launch of a CUDA graph, made before, whose nodes are copies
+    that wait for nothing.
+    ``kernel``: one kernel that takes their addresses from a table and copies.
+    ``mapped``: no copy. A kernel reads the pieces where they lie in host memory
+    and sums them up, or makes them and stores them there.
+    """
+
+    SINGLE = "single"
+    BATCH = "batch"
+    GRAPH = "graph"
+    KERNEL = "kernel"
+    MAPPED = "mapped"
+
+    @property
+    def by_kernel(self) -> bool:
+        """Whether a kernel moves the bytes, and not the engines that copies go to."""
+        return self in (Submission.KERNEL, Submission.MAPPED)

@@ -1,0 +1,142 @@
+"""What a machine must have for copies: parts, and room for their bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from lanescope.copies.experiment import Experiment
+from lanescope.errors import InputError, MissingPartError
+from lanescope.machine import Gpu, Machine
+from lanescope.units.sizes import binary_text, size_text
+
+
+def require_parts(machine: Machine, experiment: Experiment) -> None:
+    """Refuse copies from or to parts that a machine has not. Raises `InputError`, as all do."""
+    known = [n.id for n in machine.nodes] + [g.id for g in machine.gpus]
+    for copy in experiment.copies:
+        for part in (copy.source.part, copy.destination.part):
+            if part not in known:
+                raise InputError(
+                    f"there is no {part} in machine {machine.name!r}; it has {', '.join(known)}"
+                )
+
+
+def require_fits(machine: Machine, size_bytes: int, gpus: Sequence[Gpu] | None = None) -> None:
+    """Refuse copies that no memory on their way could hold twice, there and back at once."""
+    for gpu in machine.gpus if gpus is None else gpus:
+        node = machine.nearest_node(gpu)
+        for part, memory in ((gpu.id, gpu.memory_bytes), (node.id, node.memory_bytes)):
+            if memory is not None and size_bytes > memory // 2:
+                raise InputError(
+                    f"a copy of {size_text(size_bytes)} does not fit twice into the "
+                    f"{binary_text(memory)} of {part}; give a smaller size"
+                )
+
+
+def require_room(machine: Machine, experiment: Experiment) -> None:
+    """Refuse copies that together take more memory than a part of the machine has."""
+    sizes = {node.id: node.memory_bytes for node in machine.nodes}
+    sizes |= {gpu.id: gpu.memory_bytes for gpu in machine.gpus}
+    for part, needed in needed_bytes([experiment]).items():
+        memory = sizes[part]
+        if memory == 0:
+            raise InputError(f"{part} has no memory of its own; name another node")
+        if memory is not None and needed > memory:
+            raise InputError(
+                f"the copies take {binary_text(needed)} of {part} at once, which has "
+                f"{binary_text(memory)}; give smaller sizes"
+            )
+
+
+def largest_sweep_bytes(machine: Machine, gpus: Sequence[Gpu]) -> int:
+    """Return 2 GiB, or less where a quarter of some memory is less."""
+    sizes = [2 << 30]
+    sizes += [gpu.memory_bytes // 4 for gpu in gpus if gpu.memory_bytes is not None]
+    if machine.described:
+        sizes += [node.memory_bytes // 4 for node in machine.nodes if node.memory_bytes]
+    else:
+        from lanescope.machine.free_memory import available_host_bytes
+
+        sizes += [(available_host_bytes() or sizes[0] * 4) // 4]
+    return min(sizes)
+
+
+def missing_part(machine: Machine, sentence: str) -> InputError:
+    """Return the error for a part that a machine lacks: of a described one it is the input's."""
+    return InputError(sentence) if machine.described else MissingPartError(sentence)
+
+
+def chosen_gpus(machine: Machine, indices: int | Sequence[int] | None) -> list[Gpu]:
+    """Return the GPUs with these numbers, each once; the first one for None."""
+    if not machine.gpus:
+        raise missing_part(
+            machine,
+            f"machine {machine.name!r} has no GPU to measure; "
+            "'lanescope check' measures host memory, --machine works on a described machine",
+        )
+    known = {gpu.index: gpu for gpu in machine.gpus}
+    first = machine.gpus[0].index if indices is None else indices
+    wanted = [first] if isinstance(first, int) else first
+    if not wanted:
+        raise InputError("no GPU is named; give the number of one, or leave it out for the first")
+    for index in wanted:
+        if index not in known:
+            numbers = ", ".join(map(str, known))
+            raise missing_part(
+                machine, f"there is no GPU {index} in machine {machine.name!r}; it has {numbers}"
+            )
+    return [known[index] for index in dict.fromkeys(wanted)]
+
+
+#: Buffers of this size always fit.
+_SMALLEST_BYTES = 1 << 20
+
+
+def needed_bytes(experiments: Iterable[Experiment]) -> dict[str, int]:
+    """Return for each part of the machine the bytes that its most demanding experiment takes.
+
+    Buffers are kept from one experiment to the next, so that this is what a run takes.
+    """
+    most: dict[str, int] = {}
+    for experiment in experiments:
+        taken: Counter[str] = Counter()
+        for copy in experiment.copies:
+            for place in (copy.source, copy.destination):
+                taken[place.part] += copy.bytes
+        most |= {part: max(count, most.get(part, 0)) for part, count in taken.items()}
+    return most
+
+
+def fitting_size(
+    wanted_bytes: int,
+    experiments_at: Callable[[int], Sequence[Experiment]],
+    free_bytes: Mapping[str, int],
+) -> tuple[int, tuple[str, ...]]:
+    """Return a size of copies that memory holds, and what to tell about it.
+
+    Parameters
+    ----------
+    wanted_bytes
+        Size asked for; halved until it fits, down to 1 MiB.
+    experiments_at
+        The experiments with copies of a size.
+    free_bytes
+        By part of the machine; parts that it does not name hold everything.
+    """
+    size, tight = wanted_bytes, None
+    while size > _SMALLEST_BYTES:
+        needed = needed_bytes(experiments_at(size))
+        short = [p for p, n in needed.items() if n > free_bytes.get(p, n)]
+        if not short:
+            break
+        tight = tight or (short[0], needed[short[0]])
+        size = max(size // 2, _SMALLEST_BYTES)
+    if tight is None:
+        return size, ()
+    part, bytes_needed = tight
+    return size, (
+        f"Copies of {size_text(size)} instead of {size_text(wanted_bytes)}: all at once they "
+        f"would take {binary_text(bytes_needed)} of {part}, which has "
+        f"{binary_text(free_bytes[part])} free.",
+    )

@@ -1,0 +1,149 @@
+"""Turns a failed call of the core into a sentence and a remedy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lanescope.engine.base import TooLateError
+from lanescope.errors import NotMeasuredError
+
+#: Reason and remedy, by CUDA's name of the error.
+_KNOWN = {
+    "cudaErrorMemoryAllocation": (
+        "There is not enough free memory on the GPU, or not enough host memory to pin.",
+        "End what uses it, raise 'ulimit -l', or take a smaller size.",
+    ),
+    "cudaErrorDevicesUnavailable": (
+        "CUDA cannot begin on the GPU: it is in exclusive-process mode and held by another "
+        "process, or it has no memory left.",
+        "End that process, or ask the administrator for the default compute mode.",
+    ),
+    "cudaErrorInsufficientDriver": (
+        "There is no NVIDIA driver, or it is too old for CUDA 13.0.",
+        "Install driver 580 or newer.",
+    ),
+    "cudaErrorUnsupportedPtxVersion": (
+        "The NVIDIA driver is older than CUDA 13.0, which compiled lanescope's kernels.",
+        "Install driver 580 or newer.",
+    ),
+    "cudaErrorNoDevice": ("CUDA sees no GPU.", "Look at nvidia-smi and CUDA_VISIBLE_DEVICES."),
+    "cudaErrorTimeout": (
+        "The GPU did not answer in time.",
+        "Look for Xid errors in the kernel log (dmesg).",
+    ),
+    "gate timeout": (
+        "The copies could not be queued before the gate opened by itself.",
+        "Look for other load on the CPUs, and try again.",
+    ),
+    "no peer access": (
+        "The GPUs cannot reach each other's memory, and a kernel needs that.",
+        "Use the copy engine; 'nvidia-smi topo -p2p r' shows what is possible.",
+    ),
+    "chunk too large": (
+        "A ring of chunks this large does not fit into the shared memory of an SM.",
+        "Give a smaller chunk.",
+    ),
+    "kernel apart": (
+        "The thread blocks of a copy kernel did not all run at the same time.",
+        "Look for other programs on the GPU, as under MPS, or take fewer SMs.",
+    ),
+    "binding forbidden": (
+        "This process may not bind memory to a NUMA node.",
+        "A container needs CAP_SYS_NICE for that (docker run --cap-add SYS_NICE).",
+    ),
+    "no huge pages": (
+        "The kernel gives no huge pages.",
+        "Write 'madvise' or 'always' to /sys/kernel/mm/transparent_hugepage/enabled, and look for "
+        "fragmented memory.",
+    ),
+    "no cache flush": (
+        "No instruction of this CPU is known that flushes its caches.",
+        "Leave the caches warm.",
+    ),
+    "cudaErrorCallRequiresNewerDriver": (
+        "Not applicable: this driver is too old for the call.",
+        "Install a newer one.",
+    ),
+    "cudaErrorNotSupported": ("Not applicable: this driver or GPU does not do it.", None),
+    "cudaErrorHostMemoryAlreadyRegistered": ("The host memory is pinned already.", None),
+}
+
+#: What the core refuses before any driver is asked; the detail says why.
+_REFUSED_BY_CORE = {
+    "bad tasks",
+    "bad numbers",
+    "bad memory",
+    "bad grid",
+    "no grid",
+    "level too large",
+    "no such levels",
+}
+
+#: After these the device answers nothing any more in this process.
+_DEVICE_LOST = {
+    "cudaErrorTimeout",
+    "cudaErrorLaunchFailure",
+    "cudaErrorLaunchTimeout",
+    "cudaErrorIllegalAddress",
+    "cudaErrorECCUncorrectable",
+    "cudaErrorNvlinkUncorrectable",
+    "cudaErrorHardwareStackError",
+    "cudaErrorContained",
+    "cudaErrorDevicesUnavailable",
+    "cudaErrorUnknown",
+}
+
+
+#: What a call is ended by when the time for making something ready is over.
+_TOO_LATE = "too late"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a failed call means.
+
+    Attributes
+    ----------
+    error
+        To raise for this experiment.
+    device_lost
+        Whether later experiments on the same GPU need not be tried.
+    """
+
+    error: NotMeasuredError
+    device_lost: bool
+
+
+def reason_for(call: str, code: int, name: str, detail: str, where: str) -> Failure:
+    """Explain a `NativeError` by its arguments."""
+    if name == _TOO_LATE:
+        return Failure(TooLateError(), device_lost=False)
+    if name in _KNOWN:
+        reason, remedy = _KNOWN[name]
+    elif name == "no code":
+        reason = f"{detail[:1].upper()}{detail[1:]}."
+        remedy = "Build it for this GPU (LANESCOPE_ARCHITECTURES=all make), or install a release."
+    elif name == "pages elsewhere":
+        reason = f"{detail[:1].upper()}{detail[1:]}."
+        remedy = "Free memory of that node, and look at /proc/sys/kernel/numa_balancing."
+    elif name in _DEVICE_LOST:
+        reason = f"The GPU failed in the middle: {detail}."
+        remedy = "Look for Xid errors in the kernel log (dmesg); a reset or reboot may be needed."
+    elif name in _REFUSED_BY_CORE:
+        reason, remedy = f"{detail[:1].upper()}{detail[1:]}.", None
+    elif name == "errno 12":
+        reason, remedy = "The system has not enough memory.", "Take a smaller size."
+    else:
+        who = "driver" if name.startswith("cudaError") else "system"
+        reason, remedy = f"The {who} refused: {detail}.", None
+    trace = f"[{call}: {name} {code}, {where}]"
+    return Failure(NotMeasuredError(f"{reason} {trace}", remedy), name in _DEVICE_LOST)
+
+
+def require_equal(mismatches: int, unit: str) -> None:
+    """Raise `NotMeasuredError` if what arrived is not what was sent."""
+    if mismatches:
+        raise NotMeasuredError(
+            f"{mismatches} {unit} arrived wrong: the data was corrupted on the way.",
+            "Look for ECC and Xid errors in the kernel log; do not trust this path.",
+        )

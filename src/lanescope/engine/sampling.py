@@ -1,0 +1,402 @@
+"""Runs experiments until the median is known well enough, or the budget is spent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lanescope.calls import checked
+from lanescope.copies import Copy, Experiment
+from lanescope.copies.limit import Limit, limits
+from lanescope.engine.base import (
+    Backend,
+    Deadline,
+    Hurries,
+    KnowsTurns,
+    ReadsClock,
+    Session,
+    TakesBatches,
+    TimesSubmission,
+    TooLateError,
+)
+from lanescope.errors import BusyError, InputError, NotApplicableError, NotMeasuredError
+from lanescope.machine import Machine
+from lanescope.results.result import (
+    CopyResult,
+    FloatArray,
+    LinkEvidence,
+    Result,
+    Source,
+    Status,
+    Stop,
+    Verdict,
+)
+from lanescope.results.statistics import MIN_SAMPLES, half_width, summarise
+from lanescope.results.turns import Turns
+from lanescope.results.verdict import in_step_with, judge, turns_verdict
+from lanescope.units.bandwidth import bandwidth_gbs
+
+#: Share of a time that reading the clock may take.
+MOST_CLOCK = 0.05
+
+#: Why there is no number, by the error; `Status.NOT_MEASURED` for all others.
+_STATUS = {BusyError: Status.BUSY, NotApplicableError: Status.NOT_APPLICABLE}
+#: A machine that is busy with other things may not yield `MIN_SAMPLES` within the budget. It is
+#: waited for them so much longer, and then what there is has to do.
+PATIENCE_SECONDS = 2.0
+
+#: A small budget is spent in so many batches at least, unless they would become too short.
+_FEWEST_BATCHES = 4
+_SHORTEST_BATCH_SECONDS = 0.02
+
+#: A batch without a single usable sample is tried again with more windows, so often.
+_MOST_EMPTY_BATCHES = 8
+#: Nobody waits longer for one experiment, and for all.
+_LONGEST = {"budget_seconds": (3600, "an hour"), "within_seconds": (30 * 86400, "30 days")}
+#: Every sample is stored.
+_MOST_SAMPLES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+@checked
+class Plan:
+    """How precisely to measure.
+
+    Attributes
+    ----------
+    target
+        Half of the 95 % confidence interval of the median, as a share of it.
+    budget_seconds
+        Sampling time for one experiment. At least `MIN_SAMPLES` samples are
+        taken all the same, as fewer have no interval, unless that would take
+        `PATIENCE_SECONDS` longer.
+    samples
+        Take so many samples of each copy, whatever the interval; None samples
+        to the target.
+    verify
+        Compare every byte of the destinations afterwards.
+    within_seconds
+        Wall time for everything, from the call to its return; None: as long as it
+        takes. Experiments share it, the first ones come first, and those that it
+        does not suffice for are not measured.
+    deadline
+        When that is over. `begun` sets it.
+    """
+
+    target: float = 0.005
+    budget_seconds: float = 1.0
+    samples: int | None = None
+    verify: bool = True
+    within_seconds: float | None = None
+    deadline: Deadline | None = None
+
+    def begun(self, at: float | None = None) -> Plan:
+        """Return the plan with its deadline, where it has none; the time runs from `at` or now."""
+        if self.within_seconds is None or self.deadline is not None:
+            return self
+        begin = time.monotonic() if at is None else at
+        return replace(self, deadline=Deadline(begin + self.within_seconds))
+
+    def __post_init__(self) -> None:
+        if not 0 < self.target < 1:
+            raise InputError(
+                f"Plan: target cannot be {self.target:g}; give a share, such as 0.005 for 0.5 %"
+            )
+        for name, (longest, words) in _LONGEST.items():
+            if (getattr(self, name) or 0) > longest:
+                raise InputError(
+                    f"Plan: {name} cannot be {getattr(self, name):g}; give {words} at most"
+                )
+        if self.samples is not None and not 1 <= self.samples <= _MOST_SAMPLES:
+            raise InputError(
+                f"Plan: samples cannot be {self.samples}; give 1 to {_MOST_SAMPLES}, or None"
+            )
+
+
+Sink = Callable[[Result], None]
+
+
+def measure_all(
+    experiments: Sequence[Experiment],
+    backend: Backend,
+    machine: Machine,
+    plan: Plan,
+    sink: Sink,
+    on_start: Callable[[Experiment], None] | None = None,
+    further: int = 0,
+) -> list[Result]:
+    """Measure experiments one after the other and hand each result on at once.
+
+    When interrupted, what the running experiment has so far is handed on before
+    the interruption goes its way.
+
+    Parameters
+    ----------
+    further
+        How many experiments come after these and share the time that is left.
+
+    Returns
+    -------
+    list of Result
+        Those that there was no time for. They are not handed on: they may be many,
+        and storing each would take time that is not there.
+    """
+    for number, experiment in enumerate(experiments):
+        if plan.deadline is not None and plan.deadline.is_over:
+            late = experiments[number:]
+            return [_not_measured(one, backend.source, plan, TooLateError()) for one in late]
+        if on_start is not None:
+            on_start(experiment)
+        cases = len(experiments) - number + further
+        measure_one(experiment, backend, machine, plan, sink, cases)
+    return []
+
+
+def measure_one(
+    experiment: Experiment,
+    backend: Backend,
+    machine: Machine,
+    plan: Plan,
+    sink: Sink,
+    cases: int = 1,
+) -> None:
+    """Measure one of so many experiments that are left, and hand its result on."""
+    patience = _Patience(plan, cases)
+    if isinstance(backend, Hurries):
+        backend.deadline = plan.deadline
+    try:
+        with backend.prepare(experiment) as session:
+            sampler = _Sampler(session, patience, len(experiment.copies), backend.source)
+            try:
+                stop = sampler.run()
+                evidence = session.evidence()
+                if plan.verify:
+                    session.check()
+            except (KeyboardInterrupt, SystemExit):
+                if sampler.has_all:
+                    stop = sampler.stopped("interrupted")
+                    sink(_result(experiment, backend.source, machine, session, sampler, stop, ()))
+                raise
+            result = _result(experiment, backend.source, machine, session, sampler, stop, evidence)
+    except NotMeasuredError as error:
+        result = _not_measured(experiment, backend.source, plan, error)
+    sink(result)
+
+
+class _Patience:
+    """How long one experiment may take, from before it is made ready.
+
+    Under a deadline it has its share of what is left. Where that does not yield `MIN_SAMPLES`,
+    it has the share of the next one, too: that one will find less to share.
+    """
+
+    def __init__(self, plan: Plan, cases: int) -> None:
+        self.plan = plan
+        self._deadline = plan.deadline
+        self._clock = time.monotonic if plan.deadline is None else plan.deadline.clock
+        self._share = None if plan.deadline is None else plan.deadline.share_seconds(cases)
+        self._begin = self._clock()
+        self._sampling = self._begin
+
+    def sampling_begins(self) -> None:
+        """The experiment is ready."""
+        self._sampling = self._clock()
+
+    @property
+    def spent_seconds(self) -> float:
+        """Time spent on sampling."""
+        return self._clock() - self._sampling
+
+    @property
+    def budget_seconds(self) -> float:
+        """Time for sampling."""
+        if self._share is None:
+            return self.plan.budget_seconds
+        left = self._begin + self._share - self._sampling
+        return min(self.plan.budget_seconds, max(0.0, left))
+
+    def is_spent(self, enough: bool) -> bool:
+        """Whether sampling has to end, with enough samples for an interval or with fewer."""
+        if enough:
+            return self.spent_seconds >= self.budget_seconds
+        if self._share is not None and self._clock() >= self._begin + 2 * self._share:
+            return True
+        most = self.plan.budget_seconds + PATIENCE_SECONDS
+        return self.is_over or (self.plan.samples is None and self.spent_seconds >= most)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no time at all."""
+        return self._deadline is not None and self._deadline.is_over
+
+
+class _Sampler:
+    """Collects samples and knows when it has enough."""
+
+    def __init__(self, session: Session, patience: _Patience, copies: int, source: Source) -> None:
+        self._session = session
+        self._patience = patience
+        self._plan = patience.plan
+        self._predicted = source is Source.PREDICTED
+        self._batches: list[list[FloatArray]] = [[] for _ in range(copies)]
+        patience.sampling_begins()
+        if isinstance(session, TakesBatches):
+            most = max(_SHORTEST_BATCH_SECONDS, patience.budget_seconds / _FEWEST_BATCHES)
+            session.batch_seconds = min(session.batch_seconds, most)
+
+    @property
+    def has_all(self) -> bool:
+        """Whether every copy has a sample."""
+        return all(any(b.size for b in batches) for batches in self._batches)
+
+    @property
+    def seconds(self) -> list[FloatArray]:
+        """The samples so far, an array for each copy; no more than were asked for."""
+        most = self._plan.samples
+        return [np.concatenate(b)[:most] if b else np.empty(0) for b in self._batches]
+
+    def run(self) -> Stop:
+        """Sample until it is enough."""
+        empty = 0
+        while True:
+            batch = self._session.sample()
+            for kept, new in zip(self._batches, batch, strict=True):
+                kept.append(new)
+            if self._predicted:
+                return self.stopped("predicted")
+            empty = empty + 1 if any(new.size == 0 for new in batch) else 0
+            if empty > _MOST_EMPTY_BATCHES:
+                raise NotMeasuredError("One copy ends before the other has begun in earnest.")
+            if stop := self._enough():
+                return stop
+            if self._patience.is_over:
+                raise TooLateError()
+
+    def stopped(self, reason: str) -> Stop:
+        """Describe the end of sampling, now."""
+        spent, allowed = self._patience.spent_seconds, self._patience.budget_seconds
+        return Stop(reason, self._plan.target, spent, allowed)
+
+    def _enough(self) -> Stop | None:
+        seconds = self.seconds
+        least = min(s.size for s in seconds)
+        wanted = self._plan.samples
+        enough = least >= (MIN_SAMPLES if wanted is None else wanted)
+        if not enough and (least < 1 or not self._patience.is_spent(enough=False)):
+            return None
+        if any(np.median(s) <= 0 for s in seconds):
+            raise NotMeasuredError(
+                "A copy ends within one step of the clock.", "Take a larger size."
+            )
+        if not enough:
+            return self.stopped("budget")
+        if wanted is not None:
+            return self.stopped("samples")
+        widths = [half_width(s) for s in seconds]
+        if all(w is not None and w <= self._plan.target for w in widths):
+            return self.stopped("converged")
+        if self._patience.is_spent(enough=True):
+            return self.stopped("budget")
+        return None
+
+
+def _result(
+    experiment: Experiment,
+    source: Source,
+    machine: Machine,
+    session: Session,
+    sampler: _Sampler,
+    stop: Stop,
+    evidence: Sequence[LinkEvidence],
+) -> Result:
+    bounds = limits(machine, experiment)
+    copies = tuple(
+        _copy_result(
+            experiment, index, seconds, bounds[index], source, machine, session.staged, evidence
+        )
+        for index, seconds in enumerate(sampler.seconds)
+    )
+    copies = tuple(_unless_in_step(copies, number) for number in range(len(copies)))
+    if isinstance(session, KnowsTurns) and (turns := session.turns()).groups:
+        copies = tuple(_in_turns(copies, number, turns) for number in range(len(copies)))
+    if isinstance(session, TimesSubmission):
+        copies = tuple(replace(c, submit_seconds=session.submit_seconds()) for c in copies)
+    if isinstance(session, ReadsClock):
+        copies = tuple(_resolved(c, session.clock_seconds()) for c in copies)
+    links, staged = tuple(evidence), session.staged
+    return Result(experiment, source, copies, session.method, stop, links=links, staged=staged)
+
+
+def _copy_result(
+    experiment: Experiment,
+    index: int,
+    seconds: FloatArray,
+    limit: Limit,
+    source: Source,
+    machine: Machine,
+    staged: bool,
+    evidence: Sequence[LinkEvidence],
+) -> CopyResult:
+    copy = experiment.copies[index]
+    statistics = summarise(seconds)
+    verdict = judge(
+        machine,
+        copy,
+        bandwidth_gbs(copy.counted_bytes, statistics.median_seconds),
+        limit,
+        source=source,
+        alone=_limit_alone(machine, experiment, copy),
+        staged=staged,
+        evidence=evidence,
+    )
+    if experiment.has_latency and not copy.operation.is_latency:
+        verdict = Verdict(Status.UNJUDGED, "it keeps the path busy while a latency is measured")
+    return CopyResult(copy, seconds, statistics, limit.gbs, limit.reason, verdict)
+
+
+def _unless_in_step(copies: Sequence[CopyResult], number: int) -> CopyResult:
+    """Blame no copy that an engine alternates with another one; see `in_step_with`."""
+    result = copies[number]
+    if result.verdict.status is not Status.SLOW or not (paths := in_step_with(copies, number)):
+        return result
+    words = f"an engine seems to alternate between it and {paths}: their times are the same"
+    return replace(result, verdict=Verdict(Status.UNJUDGED, words))
+
+
+def _in_turns(copies: Sequence[CopyResult], number: int, turns: Turns) -> CopyResult:
+    """Say of a copy of a set in which some took turns what is known of it, and blame nothing."""
+    result, others = copies[number], turns.others(number)
+    verdict = turns_verdict([c.copy for c in copies], number, turns, result.statistics)
+    if others or number in turns.unknown:
+        return replace(result, verdict=verdict, own_rate=False, in_turns_with=others)
+    if result.verdict.status is Status.IMPOSSIBLE:
+        return result
+    return replace(result, verdict=verdict)
+
+
+def _resolved(result: CopyResult, clock_seconds: float) -> CopyResult:
+    """Mark a time of which too much is the clock's own."""
+    share = clock_seconds / result.statistics.median_seconds
+    if share <= MOST_CLOCK:
+        return replace(result, clock_seconds=clock_seconds)
+    verdict = Verdict(Status.UNRESOLVED, f"reading the clock takes {share * 100:.0f} % of the time")
+    return replace(result, clock_seconds=clock_seconds, verdict=verdict)
+
+
+def _limit_alone(machine: Machine, experiment: Experiment, copy: Copy) -> Limit | None:
+    """The ceiling of one of several copies if it ran alone; None if it does."""
+    if len(experiment.copies) == 1:
+        return None
+    return limits(machine, replace(experiment, copies=(copy,)))[0]
+
+
+def _not_measured(
+    experiment: Experiment, source: Source, plan: Plan, error: NotMeasuredError
+) -> Result:
+    verdict = Verdict(_STATUS.get(type(error), Status.NOT_MEASURED), error.reason, error.remedy)
+    late = isinstance(error, TooLateError)
+    stop = Stop("time", plan.target, 0.0, plan.budget_seconds) if late else None
+    return Result(experiment, source, (), "not measured", stop, verdict)

@@ -1,0 +1,261 @@
+"""Experiments made ready to run on this machine, by GPUs; what an event between copies costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from lanescope._core import native
+from lanescope.copies import Copy, Engine, Experiment, Timing
+from lanescope.copies.kernel_shapes import LOADS, SmShape
+from lanescope.engine.reasons import require_equal
+from lanescope.engine.specs import copy_spec
+from lanescope.machine import Gpu
+from lanescope.results.overlap import overlapping_windows
+from lanescope.results.result import FloatArray, LinkEvidence
+from lanescope.results.turns import (
+    IN_TURNS,
+    Groups,
+    Lane,
+    Turns,
+    groups_in_turns,
+    seconds_in_turns,
+)
+
+if TYPE_CHECKING:
+    from lanescope.machine.nvml import Nvml
+
+
+#: So short that the event is a large part of the time.
+_BYTES = 16
+_WINDOWS = 100
+#: A train of copies with one event at its end, and so many of them in a batch.
+_TRAIN = 32
+_TRAINS = 10
+_ROUNDS = 5
+
+
+class Gated(Protocol):
+    """What runs copies behind a gate: the core's CopySet."""
+
+    def run_gated(self, windows: int, loops: int) -> list[list[float]]:
+        """Return boundaries of each copy's windows in seconds."""
+
+
+def event_seconds(copies: Gated) -> float:
+    """Return what an event adds to the time of one copy, 0 or more.
+
+    Parameters
+    ----------
+    copies
+        One copy of a few bytes.
+    """
+    singles, trains = [], []
+    for _ in range(_ROUNDS):
+        singles.append(np.diff(copies.run_gated(_WINDOWS, 1)[0]))
+        trains.append(np.diff(copies.run_gated(_TRAINS, _TRAIN)[0]) / _TRAIN)
+    with_each = float(np.median(np.concatenate(singles)))
+    with_few = float(np.median(np.concatenate(trains)))
+    # with_each = copy + event, with_few = copy + event / train
+    return max(0.0, (with_each - with_few) / (1 - 1 / _TRAIN))
+
+
+class EventCosts:
+    """What events cost each GPU on each way, found out once and kept."""
+
+    def __init__(self, topology: native.Topology, pool: native.BufferPool) -> None:
+        self._topology = topology
+        self._pool = pool
+        self._known: dict[tuple[object, ...], float] = {}
+
+    def of(self, copy: Copy) -> float:
+        """Return the seconds of an event between copies on the way of this one."""
+        way = _way(copy)
+        if way not in self._known:
+            short = dataclasses.replace(copy, bytes=_BYTES, access=None)
+            copies = native.CopySet(self._topology, self._pool, [copy_spec(short)])
+            self._known[way] = event_seconds(copies)
+        return self._known[way]
+
+
+def _way(copy: Copy) -> tuple[object, ...]:
+    """What may make a difference: neither the kind of host memory nor its node does."""
+    ends = ("host" if end.is_host else end.part for end in (copy.source, copy.destination))
+    return (copy.executing_gpu, *ends, copy.route)
+
+
+#: A batch aims at this time, so that a signal is answered and a budget is kept.
+_BATCH_SECONDS = 0.15
+_FIRST_WINDOWS = 6
+#: No clock here has finer steps.
+CLOCK_SECONDS = 1e-9
+#: What may wait behind a closed gate: the driver's queue ends near 1,000 entries, and
+#: a full queue would block the thread that has to open the gate.
+MOST_QUEUED = 400
+#: An event after each copy costs a few µs, and so does a kernel's end of a window. Windows of
+#: large copies are made at least this
+#: long by more copies in each, so that it does not count; small copies are timed one by one.
+_LONG_WINDOW_SECONDS = 8e-3
+_LARGE_BYTES = 256 << 20
+
+
+_ENGINE_WORDS = {Engine.CE: "copy engine", Engine.SM: "copy kernel"}
+_CLOCK_WORDS = {Engine.CE: "GPU events around the copies", Engine.SM: "the GPU's clock in kernels"}
+
+
+class GpuSession:
+    """Copies by copy engines and kernels, behind the gate or by the host's clock."""
+
+    def __init__(
+        self,
+        copies: native.CopySet,
+        experiment: Experiment,
+        gpus: tuple[Gpu, ...],
+        nvml: Nvml | None,
+        shapes: tuple[SmShape, ...] = (),
+    ) -> None:
+        self.batch_seconds = _BATCH_SECONDS
+        self._copies = copies
+        self._experiment = experiment
+        self._gpus = gpus
+        self._nvml = nvml
+        self._shapes = shapes
+        # of copies at once the first and the last window may not count
+        self._windows = _FIRST_WINDOWS + 2 * (len(experiment.copies) > 1)
+        # the queue of many copies at once takes no fewer than at first, either
+        self._fewest_windows = 2 if len(experiment.copies) == 1 else self._windows
+        # a fast copy has to go on until a slow one has had a window
+        self._least_windows = 2
+        self._loops = 1
+        # one launch does all windows: nothing waits in the queue
+        self._by_kernel = all(copy.engine is Engine.SM for copy in experiment.copies)
+        self._turns = Turns()
+        self._suspected: Groups = ()
+        self._lanes = list(map(_lane, experiment.copies))
+        self._replays = {gpu.id: self._replay_counter(gpu) for gpu in gpus}
+        self.staged = any(copies.staged(i) for i in range(len(experiment.copies)))
+        self.method = self._describe()
+
+    def sample(self) -> list[FloatArray]:
+        """Run a batch; see `Session.sample`."""
+        self._windows = self._fitting(self._windows)
+        boundaries = self._run()
+        most = max(self._fewest_windows, MOST_QUEUED // (2 * len(boundaries)))
+        if self._turns.groups:
+            return self._sample_in_turns(boundaries, most)
+        seconds = [s / self._loops for s in overlapping_windows(boundaries)]
+        if any(s.size == 0 for s in seconds):  # one copy ended before another had a full window
+            self._windows = self._least_windows = min(self._windows * 2, most)
+            # By the host's clock a thread that only started late looks as if it had waited.
+            if self._experiment.timing is Timing.GATE:
+                self._look_for_turns(boundaries)
+            return [s[:0] for s in seconds]
+        longest = max(CLOCK_SECONDS, *(float(np.median(s)) for s in seconds))
+        if self._loops != (loops := self._loops_for(longest, most // 2)):
+            self._loops = loops  # this batch told how many; it does not count
+            return [s[:0] for s in seconds]
+        most = most if self._by_kernel else most // loops
+        fewest = min(self._least_windows, most)
+        self._windows = int(np.clip(self.batch_seconds / (longest * loops), fewest, most))
+        return seconds
+
+    def _run(self) -> list[list[float]]:
+        if self._experiment.timing is Timing.HOST:
+            return self._copies.run_on_host_clock(self._windows)
+        return self._copies.run_gated(self._windows, self._loops)
+
+    def turns(self) -> Turns:
+        """Return which copies waited for others; see `KnowsTurns`."""
+        return self._turns
+
+    def _look_for_turns(self, boundaries: list[list[float]]) -> None:
+        """Note which copies took turns, once a second batch has said the same.
+
+        A first copy that wakes a sleeping link is late, too, but only once.
+        """
+        groups = groups_in_turns(boundaries, self._lanes)
+        if groups and groups == self._suspected:
+            self._turns, self._windows = Turns(groups), _FIRST_WINDOWS
+            self.method = f"{self.method}; {IN_TURNS}"
+        self._suspected = groups
+
+    def _sample_in_turns(self, boundaries: list[list[float]], most: int) -> list[FloatArray]:
+        seconds = seconds_in_turns(boundaries, self._turns.groups)
+        empty = {number for number, s in enumerate(seconds) if s.size == 0}
+        if empty - self._turns.unknown and self._windows < most:
+            self._windows = min(self._windows * 2, most)
+            return [s[:0] for s in seconds]
+        self._turns = replace(self._turns, unknown=self._turns.unknown | empty)
+        for number in self._turns.unknown:
+            seconds[number] = np.diff(boundaries[number])
+        return [s / self._loops for s in seconds]
+
+    def _fitting(self, windows: int) -> int:
+        """Return how many windows of this many can run."""
+        return windows
+
+    def _loops_for(self, longest_seconds: float, most: int) -> int:
+        smallest = min(copy.bytes for copy in self._experiment.copies)
+        if self._experiment.timing is Timing.HOST or self._loops > 1:
+            return self._loops
+        if self._by_kernel:
+            return max(1, math.ceil(_LONG_WINDOW_SECONDS / longest_seconds))
+        if smallest < _LARGE_BYTES:
+            return self._loops
+        return min(most, max(1, math.ceil(_LONG_WINDOW_SECONDS / longest_seconds)))
+
+    def check(self) -> None:
+        """Compare every byte; see `Session.check`."""
+        require_equal(self._copies.count_mismatches(), "bytes")
+
+    def evidence(self) -> tuple[LinkEvidence, ...]:
+        """Return each GPU's link state, read right after the copies."""
+        if self._nvml is None:
+            return ()
+        seen = []
+        for gpu in self._gpus:
+            state = self._nvml.link_state(gpu.uuid) if gpu.uuid is not None else None
+            if state is not None:
+                before, after = self._replays[gpu.id], self._replay_counter(gpu)
+                replays = None if before is None or after is None else max(0, after - before)
+                generation, width = state
+                seen.append(LinkEvidence(gpu.id, generation, width, replays))
+        return tuple(seen)
+
+    def _replay_counter(self, gpu: Gpu) -> int | None:
+        if self._nvml is None or gpu.uuid is None:
+            return None
+        return self._nvml.replay_counter(gpu.uuid)
+
+    def _describe(self) -> str:
+        copies = self._experiment.copies
+        who = " and ".join(dict.fromkeys(_ENGINE_WORDS[copy.engine] for copy in copies))
+        shared = ", windows in which all copies ran" if len(copies) > 1 else ""
+        way = "; no peer access, staged through host memory" if self.staged else ""
+        if self._experiment.timing is Timing.HOST:
+            return f"host clock from the call to the completed transfer{shared}, {who}{way}"
+        clock = " and ".join(dict.fromkeys(_CLOCK_WORDS[copy.engine] for copy in copies))
+        return f"{clock}, queued behind a gate{shared}, {who}{way}{_shapes_text(self._shapes)}"
+
+
+def _lane(copy: Copy) -> Lane:
+    """Which engine may do a copy; which of a GPU's copy engines it is, the driver decides."""
+    gpu, ends = copy.executing_gpu, (copy.source, copy.destination)
+    direction = (ends[0].is_host, ends[1].is_host, ends[0].part == ends[1].part)
+    return Lane((gpu, copy.engine), direction, leaves=ends[0].part == gpu)
+
+
+def _shapes_text(shapes: tuple[SmShape, ...]) -> str:
+    words = []
+    in_step = any(shape.in_step_with is not None for shape in shapes)
+    for shape in dict.fromkeys(s for s in shapes if s.in_step_with is None):
+        how = f"bulk copies of {shape.chunk_bytes >> 10} KiB"
+        pace = f" at {shape.pace_gbs:g} GB/s" if shape.pace_gbs else ""
+        who = f"{shape.sms} SM{'' if shape.sms == 1 else 's'}"
+        words.append(f"{who} with {'loads' if shape.chunk_bytes == LOADS else how}{pace}")
+    step = ", both ways in step by one kernel" if in_step else ""
+    return f" on {' and '.join(words)}{step}" if words else ""

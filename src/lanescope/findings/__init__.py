@@ -1,0 +1,1 @@
+"""Findings: rules over results and over traces, a file for each cause, and advice."""

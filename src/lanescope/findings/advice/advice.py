@@ -1,0 +1,142 @@
+"""What is advised of a watch: phases, what the model says of them now, and changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lanescope.document.finding import Finding
+from lanescope.findings.advice.phase import Phase
+from lanescope.prediction.workload import Method
+from lanescope.units.estimate import Estimate
+
+
+class Step(StrEnum):
+    """What is done to the program; a change takes one or several."""
+
+    PIN = "pin"
+    ASYNC = "async"
+    BATCH = "batch"
+    STREAMS = "streams"
+    ROUNDS = "rounds"
+    MAPPED = "mapped"
+    HYBRID = "hybrid"
+    PLACE = "place"
+
+
+#: Of these a program can take one: they are different ways to move the same data.
+EXCLUSIVE = (Step.STREAMS, Step.ROUNDS, Step.MAPPED, Step.HYBRID)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change(Finding):
+    """A finding about a phase: one way to change it, all of whose times are predicted.
+
+    The remedy is the change in words, the evidence how it was predicted, and `gain_seconds` that
+    of all rounds of the run.
+
+    Attributes
+    ----------
+    steps
+        What is done, together.
+    method, streams
+        What the round is afterwards; None where that stays as it is.
+    seconds
+        Predicted time of a round, with its interval; by the phase's own error at least.
+    round_gain_seconds
+        Of a round: measured before less predicted after; its interval is of both.
+    why
+        Why it is not worth it; None where it is.
+    """
+
+    steps: tuple[Step, ...]
+    method: Method | None
+    streams: int
+    seconds: Estimate
+    round_gain_seconds: Estimate
+    why: str | None
+
+    @property
+    def worth(self) -> bool:
+        """Whether it is advised."""
+        return self.why is None
+
+    def excludes(self, other: Change) -> bool:
+        """Whether the program can take this one or the other, and not both."""
+        mine, theirs = (next((s for s in c.steps if s in EXCLUSIVE), None) for c in (self, other))
+        return mine is not None and theirs is not None and self is not other
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A change before its gain is known."""
+
+    steps: tuple[Step, ...]
+    remedy: str
+    conditions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseAdvice:
+    """What is advised of one phase.
+
+    Attributes
+    ----------
+    predicted_seconds
+        What the model says a round takes as it is now, but for the host's pauses; None where
+        it cannot tell.
+    error
+        Of that: predicted over measured, less 1; None where it cannot tell.
+    described
+        Whether the model describes this phase: only then its changes are predicted by it.
+    reason
+        Why it does not; None where it does.
+    changes
+        Those that are advised, then those that are not worth it, the largest gain first.
+    notes
+        Sentences on what the numbers do not say.
+    """
+
+    phase: Phase
+    predicted_seconds: Estimate | None
+    error: float | None
+    described: bool
+    reason: str | None
+    changes: tuple[Change, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def advised(self) -> tuple[Change, ...]:
+        """The changes that are worth it."""
+        return tuple(change for change in self.changes if change.worth)
+
+    @property
+    def not_worth(self) -> tuple[Change, ...]:
+        """The changes that are not."""
+        return tuple(change for change in self.changes if not change.worth)
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What is advised of a watch.
+
+    Attributes
+    ----------
+    commands
+        By process, its command line.
+    seconds
+        That were watched.
+    parameters, predictor
+        By whose parameters and by which predictor.
+    phases
+        By process and GPU, of each the phase with the most time first.
+    notes
+        Sentences on the whole.
+    """
+
+    commands: dict[int, str]
+    seconds: float
+    parameters: str
+    predictor: str
+    phases: tuple[PhaseAdvice, ...]
+    notes: tuple[str, ...]

@@ -1,0 +1,212 @@
+"""From a watch and the parameters of a link to advice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lanescope.errors import InputError
+from lanescope.findings.advice.advice import Advice, PhaseAdvice
+from lanescope.findings.advice.judge import calibrate, changes_of, in_order, placed
+from lanescope.findings.advice.lanes import MOST_OPERATIONS
+from lanescope.findings.advice.phase import Phase
+from lanescope.findings.advice.phases import find_phases
+from lanescope.findings.advice.state import Predict, predicting
+from lanescope.findings.trace.far_node import far_by_way
+from lanescope.prediction.parameters import LinkParameters, Way
+from lanescope.prediction.predictor import Predictor
+from lanescope.prediction.stored import machine_key
+from lanescope.trace.codes import Direction, What
+from lanescope.trace.limits import Ceilings
+from lanescope.trace.operations import Operations
+from lanescope.trace.run import WatchManifest, WatchRun
+
+#: What to run for what a default watch leaves out.
+_WITH_KERNELS = "'lanescope watch --kernels -- PROGRAM', or 'lanescope advise -- PROGRAM',"
+
+
+def advise(
+    run: WatchRun,
+    parameters: LinkParameters,
+    predictor: Predictor,
+    ceilings: Ceilings | None = None,
+) -> Advice:
+    """Return what would make a watched program faster.
+
+    Parameters
+    ----------
+    parameters
+        Of the link that the changed program will use.
+    ceilings
+        What earlier runs measured of the machine, near and far memory among it.
+
+    Raises
+    ------
+    InputError
+        If nothing was traced of which advice could be given.
+    """
+    operations = run.timeline.operations
+    kernels = _kernels_traced(operations, run.manifest)
+    phases = find_phases(operations, kernels=kernels)
+    if not phases:
+        raise InputError(_nothing(run))
+    predict = predicting(predictor, parameters)
+    found = [_of_phase(phase, predict) for phase in phases]
+    found = _with_places(found, run, ceilings)
+    return Advice(
+        {process.pid: process.command for process in run.timeline.processes},
+        run.timeline.seconds,
+        parameters.name,
+        predictor.name,
+        tuple(found),
+        _notes(run, parameters, phases, kernels=kernels),
+    )
+
+
+def _kernels_traced(operations: Operations, manifest: WatchManifest) -> bool:
+    """Whether kernels were traced: there are some, or the command line asked for them."""
+    if any(bool(piece.is_kernel.any()) for piece in operations.pieces()):
+        return True
+    words = manifest.command.split()  # a name in it may have a quote that nothing closes
+    words = words[: words.index("--")] if "--" in words else words
+    return "--kernels" in words or words[1:2] == ["advise"]
+
+
+def _nothing(run: WatchRun) -> str:
+    where = run.folder or "this watch"
+    if len(run.timeline.operations):
+        return (
+            f"{where} holds no copies between the host and a GPU, of which advice could be given; "
+            "copies between GPUs and kernels alone are not modelled"
+        )
+    refused = next((s for s in run.manifest.sources if s.name == "trace" and s.reason), None)
+    why = f" ({refused.reason})" if refused is not None else ""
+    return (
+        f"{where} holds no copies: nothing was traced{why}; watch a program that uses a GPU by "
+        "'lanescope advise -- PROGRAM'"
+    )
+
+
+def _of_phase(phase: Phase, predict: Predict) -> PhaseAdvice:
+    calibration = calibrate(phase, predict)
+    changes = changes_of(phase, calibration, predict)
+    return PhaseAdvice(
+        phase,
+        calibration.predicted,
+        calibration.error,
+        calibration.reason is None,
+        calibration.reason,
+        changes,
+        _phase_notes(phase),
+    )
+
+
+def _phase_notes(phase: Phase) -> tuple[str, ...]:
+    notes = []
+    if phase.rounds == 1:
+        notes.append(
+            "It ran once: medians are of one round, and nothing tells how much rounds differ."
+        )
+    if phase.kernel_seconds is None:
+        notes.append(
+            "Kernels were not traced: what overlaps with them, mapped memory and pauses of the "
+            f"host are not known; {_WITH_KERNELS} traces them."
+        )
+    if phase.endless:
+        notes.append(
+            f"It is a pipeline that does not run dry; {phase.parts} of its parts count as a round."
+        )
+    return tuple(notes)
+
+
+def _with_places(
+    found: list[PhaseAdvice], run: WatchRun, ceilings: Ceilings | None
+) -> list[PhaseAdvice]:
+    """Add what host memory on the GPU's own node gains, which no model has to tell."""
+    machine = run.manifest.machine
+    for gpu, way, finding in far_by_way(run.timeline, machine, ceilings):
+        moved = {i: _moved(one.phase, gpu, Way(way)) for i, one in enumerate(found)}
+        # of the whole run: of what phases that are not told moved, none gains anything
+        total = max(sum(moved.values()), _copied(run.timeline.operations, gpu, Way(way)))
+        for i, bytes_ in moved.items():
+            if not bytes_:
+                continue
+            one = found[i]
+            if finding.gain_seconds is None:
+                note = f"{finding.sentence} {finding.basis[0].upper()}{finding.basis[1:]}."
+                found[i] = replace(one, notes=(*one.notes, note))
+                continue
+            each = finding.gain_seconds.high * bytes_ / total / one.phase.rounds_in_run
+            change = placed(
+                one.phase,
+                Way(way),
+                each,
+                f"allocate the host memory of {way} copies on the GPU's own NUMA node",
+                finding.conditions,
+                finding.basis,
+            )
+            found[i] = replace(one, changes=in_order([*one.changes, change]))
+    return found
+
+
+def _copied(operations: Operations, gpu: int, way: Way) -> int:
+    """Return the bytes that all processes copied over the link of a GPU in a direction."""
+    direction = Direction.H2D if way is Way.H2D else Direction.D2H
+    return sum(
+        int(piece.bytes[(piece.device == gpu) & (piece.direction == direction)].sum())
+        for piece in operations.pieces()
+    )
+
+
+def _moved(phase: Phase, gpu: int, way: Way) -> float:
+    if phase.gpu != gpu:
+        return 0.0
+    return phase.rounds_in_run * sum(c.bytes for c in phase.copies if c.way is way)
+
+
+def _notes(
+    run: WatchRun, parameters: LinkParameters, phases: tuple[Phase, ...], *, kernels: bool
+) -> tuple[str, ...]:
+    notes = list(_other_machine(run, parameters, phases))
+    if len(run.timeline.operations) > 2 * MOST_OPERATIONS:
+        notes.append(
+            f"Of each process and GPU the first and the last {MOST_OPERATIONS} operations were "
+            "looked at; rounds of the whole run are reckoned from its bytes."
+        )
+    pairs = {(phase.pid, phase.gpu) for phase in phases}
+    if len(pairs) > 1:
+        notes.append(
+            f"{len(pairs)} pairs of process and GPU copied. Each is predicted as if it had its "
+            "link and the host's memory to itself."
+        )
+    moves = (
+        bool((piece.what == What.MIGRATION).any()) for piece in run.timeline.operations.pieces()
+    )
+    if any(moves):
+        notes.append("Pages of managed memory moved, too; that is not modelled.")
+    if any(not process.complete for process in run.timeline.processes):
+        notes.append("The trace of a process was cut off; what it did afterwards is missing.")
+    return tuple(notes)
+
+
+def _other_machine(
+    run: WatchRun, parameters: LinkParameters, phases: tuple[Phase, ...]
+) -> list[str]:
+    """Return that the parameters are not those of the watched machine, where that can be told.
+
+    Where nothing tells of which machine they are, the names of the GPUs are compared.
+    """
+    machine = run.manifest.machine
+    known = {gpu.index: gpu.name for gpu in machine.gpus}
+    gpus = sorted({phase.gpu for phase in phases} & set(known))
+    keys = sorted({machine_key(machine, gpu) or "" for gpu in gpus})
+    if parameters.machine_key is None:
+        watched, theirs = sorted({known[gpu] for gpu in gpus}), parameters.gpu
+    else:
+        watched, theirs = keys, parameters.machine_key
+    if not watched or watched == [theirs]:
+        return []
+    return [
+        f"The run is of {' and '.join(watched)}, the parameters ({parameters.name}) are of "
+        f"{theirs}: what is predicted holds for the latter, with kernel times of the run. Name "
+        "the parameters of the run's own machine with --parameters."
+    ]

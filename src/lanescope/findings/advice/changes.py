@@ -1,0 +1,282 @@
+"""Which changes of a phase are tried, and on which conditions each is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from lanescope.errors import NotMeasuredError
+from lanescope.findings.advice.advice import Candidate, Step
+from lanescope.findings.advice.phase import Phase
+from lanescope.findings.advice.state import Predict, State, best_streams
+from lanescope.prediction.parameters import Way
+from lanescope.prediction.workload import Method, Workload
+
+#: Copies are worth to be gathered where there are so many of a direction, each below a MiB:
+#: from there on the bytes take most of the time.
+_LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
+#: So many copies of a direction are taken for arrays that can be cut each.
+_FEW_ARRAYS = 8
+#: Bytes per second that the memory of no GPU moves: kernels that took less time than this have
+#: not read and written all that was copied.
+_MOST_RATE = 25e12
+#: So many rounds are predicted together where they overlap each other.
+_ROUNDS_TOGETHER = 16
+
+
+def present(phase: Phase) -> State | None:
+    """Return what a phase does now; None where no model knows it."""
+    if phase.method is None:
+        return None
+    streams = phase.parts if phase.method is Method.STREAMS else 1
+    return State(phase.workload, phase.method, streams, phase.waited)
+
+
+def candidates(phase: Phase, predict: Predict) -> Iterator[tuple[Candidate, State]]:
+    """Yield changes, and what the phase is after each.
+
+    Only what can be predicted is: memory that the parameters do not know is left out.
+    """
+    for make in (_pin, _wait_less, _batch, _streams, _batch_in_streams, _rounds, _mapped, _hybrid):
+        try:
+            found = make(phase, predict)
+        except NotMeasuredError:
+            continue
+        if found is None:
+            continue
+        steps, sentence, state = found
+        yield Candidate(steps, sentence, conditions(steps, phase)), state
+
+
+Found = tuple[tuple[Step, ...], str, State] | None
+
+
+def _pageable(phase: Phase) -> bool:
+    return phase.method is Method.PAGEABLE
+
+
+def _first(phase: Phase) -> tuple[tuple[Step, ...], str]:
+    """Return what any overlap takes before, and its words."""
+    steps: tuple[Step, ...] = (Step.PIN,) if _pageable(phase) else ()
+    words = ["pin the memory"] if steps else []
+    if phase.synchronous:
+        steps, words = (*steps, Step.ASYNC), [*words, "copy asynchronously"]
+    return steps, "".join(f"{word}, " for word in words)
+
+
+def _pin(phase: Phase, predict: Predict) -> Found:
+    if not _pageable(phase):
+        return None
+    state = State(phase.workload, Method.EXPLICIT, waited=phase.waited)
+    return (Step.PIN,), "pin the memory", state
+
+
+def _wait_less(phase: Phase, predict: Predict) -> Found:
+    """Hand over all of a round, and wait once."""
+    work = phase.workload
+    arrays = {Way.H2D: work.h2d_arrays, Way.D2H: work.d2h_arrays}
+    if all(arrays[way] < 2 for way in phase.waited):
+        return None
+    steps, words = _first(phase)
+    return steps, f"{words}wait once a round", State(work, Method.EXPLICIT)
+
+
+def _batch(phase: Phase, predict: Predict) -> Found:
+    """Gather small copies of a direction into one, for each part."""
+    state, many = present(phase), _small(phase)
+    if not many or state is None:
+        return None
+    return (Step.BATCH,), _gathering(phase, many), replace(state, workload=_gathered(phase, many))
+
+
+def _small(phase: Phase) -> tuple[Way, ...]:
+    """Return the directions with many small copies in a round."""
+    work, parts = phase.workload, _parts(phase)
+    ways = (
+        (Way.H2D, work.h2d_bytes, work.h2d_arrays),
+        (Way.D2H, work.d2h_bytes, work.d2h_arrays),
+    )
+    return tuple(
+        way
+        for way, moved, count in ways
+        if count >= _LEAST_COPIES and moved < count * parts * _MOST_BYTES
+    )
+
+
+def _gathered(phase: Phase, many: tuple[Way, ...]) -> Workload:
+    fewer = {f"{way}_arrays": 1 for way in many}
+    return replace(phase.workload, **fewer)  # type: ignore[arg-type]
+
+
+def _gathering(phase: Phase, many: tuple[Way, ...]) -> str:
+    arrays = {Way.H2D: phase.workload.h2d_arrays, Way.D2H: phase.workload.d2h_arrays}
+    counts = " and ".join(f"{arrays[way] * _parts(phase)} {way} copies" for way in many)
+    return f"gather the {counts} of a round into {_parts(phase) * len(many)}"
+
+
+def _parts(phase: Phase) -> int:
+    return phase.parts if phase.method is Method.STREAMS else 1
+
+
+def _in_parts(phase: Phase, method: Method) -> Callable[[int], State]:
+    """Return what makes the state of a round that is cut into so many parts.
+
+    Few arrays are cut each, so that all parts copy a piece of each; of many each part copies
+    some.
+    """
+    work, cut = phase.workload, phase.method is Method.STREAMS
+
+    def arrays(count: int, parts: int) -> int:
+        return count if cut or count <= _FEW_ARRAYS else max(round(count / parts), 1)
+
+    def state(parts: int) -> State:
+        down, up = arrays(work.h2d_arrays, parts), arrays(work.d2h_arrays, parts)
+        return State(replace(work, h2d_arrays=down, d2h_arrays=up), method, parts)
+
+    return state
+
+
+def _overlaps(phase: Phase) -> bool:
+    """Whether there is what could run at the same time, as far as it was traced."""
+    work = phase.workload
+    busy = (work.h2d_bytes > 0, work.d2h_bytes > 0, work.kernel_seconds > 0)
+    return phase.kernel_seconds is not None and sum(busy) > 1
+
+
+def _streams(phase: Phase, predict: Predict) -> Found:
+    """Cut the round into parts that overlap."""
+    if not _overlaps(phase):
+        return None
+    steps, words = _first(phase)
+    best = best_streams(predict, _in_parts(phase, Method.STREAMS), phase.workload.most_streams)
+    if phase.method is Method.STREAMS:
+        what = f"use {best.streams} streams in place of {phase.parts}"
+        return ((Step.STREAMS,), what, best) if best.streams != phase.parts else None
+    what = f"cut a round into {best.streams} parts on streams of their own"
+    if not phase.workload.kernel_seconds:
+        what += ", so that copies go both ways at once"
+    return (*steps, Step.STREAMS), words + what, best
+
+
+def _batch_in_streams(phase: Phase, predict: Predict) -> Found:
+    """Gather small copies, and cut what is gathered into parts that overlap."""
+    many = _small(phase)
+    if not many or not _overlaps(phase) or phase.method is Method.STREAMS:
+        return None
+    steps, words = _first(phase)
+    gathered = replace(phase, workload=_gathered(phase, many))
+    best = best_streams(predict, _in_parts(gathered, Method.STREAMS), None)
+    what = f"{_gathering(phase, many)}, cut into {best.streams} parts on streams of their own"
+    return (*steps, Step.BATCH, Step.STREAMS), words + what, best
+
+
+def _rounds(phase: Phase, predict: Predict) -> Found:
+    """Let the next round's data go in while this one is worked on and comes back."""
+    if not _overlaps(phase) or phase.rounds < 3 or phase.method is Method.STREAMS:
+        return None
+    count = min(phase.rounds, _ROUNDS_TOGETHER)
+    work = phase.workload
+    many = replace(
+        work,
+        h2d_bytes=work.h2d_bytes * count,
+        d2h_bytes=work.d2h_bytes * count,
+        kernel_seconds=work.kernel_seconds * count,
+    )
+    steps, words = _first(phase)
+    what = "copy the next round's data in while this round computes and comes back"
+    state = State(many, Method.STREAMS, count, rounds=count)
+    return (*steps, Step.ROUNDS), f"{words}{what} (two buffers, two streams)", state
+
+
+def _moved_by_kernels(phase: Phase) -> bool:
+    """Whether the kernels took long enough to have read and written all that was copied."""
+    work = phase.workload
+    return work.kernel_seconds * _MOST_RATE > work.h2d_bytes + work.d2h_bytes
+
+
+def _mapped(phase: Phase, predict: Predict) -> Found:
+    """Let kernels read and write the host's memory."""
+    if not _moved_by_kernels(phase):
+        return None
+    state = State(phase.workload, Method.IMPLICIT)
+    predict(state)  # refuses where mapped memory was not measured
+    what = "let the kernels read and write mapped host memory, and copy nothing"
+    if _pageable(phase):
+        return (Step.PIN, Step.MAPPED), f"pin the memory, {what}", state
+    return (Step.MAPPED,), what, state
+
+
+def _hybrid(phase: Phase, predict: Predict) -> Found:
+    """Copy in by parts, and let kernels write the host's memory."""
+    work = phase.workload
+    if not _moved_by_kernels(phase) or not work.d2h_bytes:
+        return None
+    steps, words = _first(phase)
+    best = best_streams(predict, _in_parts(phase, Method.HYBRID), work.most_streams)
+    what = (
+        f"cut a round into {best.streams} parts on streams of their own, whose kernels write "
+        "mapped host memory"
+    )
+    return (*steps, Step.HYBRID), words + what, best
+
+
+_OF_STEPS = {
+    Step.PIN: (
+        "The same buffers are used again and again: pinning takes longer than copying.",
+        "The memory may be pinned: the machine can spare it, and limits (ulimit -l, of a "
+        "container) allow it.",
+    ),
+    Step.ASYNC: ("The host does not touch a buffer before it has waited for its copy.",),
+    Step.BATCH: (
+        "What is copied can lie in one buffer, or be gathered there for less than is gained.",
+        "Nothing waits for one of the copies before the next is made.",
+    ),
+    Step.STREAMS: (
+        "The work can be cut into parts that do not need each other's results.",
+        "Nothing else waits between the copies and kernels of a round.",
+    ),
+    Step.ROUNDS: (
+        "A round does not need what the one before it returns.",
+        "The host can prepare the next round's input before this one has ended.",
+        "There is memory for the data of two rounds, on the GPU and pinned.",
+    ),
+    Step.MAPPED: (
+        "The kernels read and write each byte once, in order: each further time crosses the "
+        "link again.",
+        "The kernels hide the link's latency by many accesses at the same time.",
+    ),
+    Step.HYBRID: (
+        "The work can be cut into parts that do not need each other's results.",
+        "The kernels write each byte of the results once, in order.",
+    ),
+    Step.PLACE: (),
+}
+
+
+def conditions(steps: tuple[Step, ...], phase: Phase) -> tuple[str, ...]:
+    """Return what has to hold for these steps, for a phase as it is."""
+    found = [sentence for step in steps for sentence in _OF_STEPS[step]]
+    found += _of_phase(steps, phase)
+    return tuple(dict.fromkeys(found))
+
+
+def _of_phase(steps: tuple[Step, ...], phase: Phase) -> list[str]:
+    found = []
+    cut = Step.STREAMS in steps or Step.HYBRID in steps
+    works = phase.kernel_seconds is not None and phase.kernel_seconds.value > 0
+    if cut and works:
+        found.append("The kernels take as long in parts as in one, in sum.")
+    if cut and phase.launches > 1:
+        found.append(
+            f"Each part can go through all {phase.launches} kernels of a round on its own."
+        )
+    if Step.PIN in steps and phase.rounds_in_run == 1:
+        found.append(
+            "It ran once: the memory is pinned before, and not for this one round, which would "
+            "take longer than it gains."
+        )
+    if works:
+        found.append("Kernels take as long as in this run: their time is taken from it.")
+    if phase.host_seconds.value > 0.01 * phase.seconds.value:
+        found.append("What the host does within a round takes as long as now, and still waits.")
+    return found

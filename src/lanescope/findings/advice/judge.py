@@ -1,0 +1,181 @@
+"""What a change gains, by a model that is held against what was measured first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lanescope.errors import NotMeasuredError
+from lanescope.findings.advice.advice import Candidate, Change, Step
+from lanescope.findings.advice.changes import candidates, present
+from lanescope.findings.advice.phase import Phase
+from lanescope.findings.advice.state import Predict, State
+from lanescope.prediction.parameters import Way
+from lanescope.prediction.workload import Method
+from lanescope.units.estimate import Estimate
+from lanescope.units.words import time_text
+
+#: A model whose prediction of the phase as it is differs from the measured time by more does
+#: not describe the phase.
+MOST_ERROR = 0.25
+#: A change that gains a smaller share of a round is not worth it.
+LEAST_GAIN = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the model says of a phase as it is.
+
+    Attributes
+    ----------
+    predicted
+        Seconds of a round, without the host's pauses; None where it cannot tell.
+    error
+        Predicted over measured, less 1; None where it cannot tell.
+    reason
+        Why the model does not describe the phase, in a sentence; None where it does.
+    """
+
+    predicted: Estimate | None
+    error: float | None
+    reason: str | None
+
+
+def calibrate(phase: Phase, predict: Predict) -> Calibration:
+    """Predict a phase as it is, and compare that with what was measured."""
+    state, measured = present(phase), phase.modelled_seconds.value
+    if state is None:
+        kinds = ", ".join(sorted({c.memory.label for c in phase.copies}))
+        why = f"no model knows copies of this memory ({kinds})"
+        return Calibration(None, None, f"{why}; copy pinned or pageable memory")
+    try:
+        predicted = predict(state)
+    except NotMeasuredError as lacking:
+        return Calibration(None, None, str(lacking).rstrip("."))
+    error = predicted.value / measured - 1 if measured > 0 else float("inf")
+    if abs(error) <= MOST_ERROR:
+        return Calibration(predicted, error, None)
+    return Calibration(
+        predicted,
+        error,
+        f"as {state.method} a round is predicted to take {abs(error):.0%} "
+        f"{'less' if error < 0 else 'longer'} than it took, more than the {MOST_ERROR:.0%} up to "
+        "which a prediction of its changes is made",
+    )
+
+
+def changes_of(phase: Phase, calibration: Calibration, predict: Predict) -> tuple[Change, ...]:
+    """Return what changes gain, those that are worth it first, the largest gain first.
+
+    Without a calibration that holds there are none.
+    """
+    if calibration.reason is not None or calibration.error is None:
+        return ()
+    found = [
+        _judged(phase, calibration.error, candidate, state, predict(state))
+        for candidate, state in candidates(phase, predict)
+    ]
+    return in_order(simplest(found, phase.seconds.value))
+
+
+def simplest(changes: list[Change], before: float) -> list[Change]:
+    """Return changes, of which those are not worth it that gain hardly more than fewer steps."""
+    return [_against(change, changes, before) for change in changes]
+
+
+def _against(change: Change, others: list[Change], before: float) -> Change:
+    fewer = [one for one in others if one.worth and set(one.steps) < set(change.steps)]
+    best = max(fewer, key=lambda one: one.round_gain_seconds.value, default=None)
+    if not change.worth or best is None:
+        return change
+    more = change.round_gain_seconds.value - best.round_gain_seconds.value
+    if more >= LEAST_GAIN * before:
+        return change
+    return replace(change, why=f"{best.kind} alone gains as much within 1% of a round")
+
+
+def in_order(changes: list[Change]) -> tuple[Change, ...]:
+    """Return changes as they are predicted."""
+    return tuple(sorted(changes, key=lambda c: (not c.worth, -c.round_gain_seconds.value)))
+
+
+def _judged(
+    phase: Phase, error: float, candidate: Candidate, state: State, predicted: Estimate
+) -> Change:
+    # What was measured over what was predicted of the phase as it is holds after it, too.
+    scale, bound = 1 / (1 + error), abs(error)
+    scaled = predicted.map(lambda seconds: seconds * scale)
+    host = phase.host_seconds.value  # a change leaves it as it is
+    after = Estimate(
+        host + scaled.value,
+        host + min(predicted.low, scaled.low, scaled.value * (1 - bound)),
+        host + max(predicted.high, scaled.high, scaled.value * (1 + bound)),
+    )
+    basis = (
+        f"predicted as {state.method}"
+        + (f" in {state.streams} streams" if state.streams > 1 else "")
+        + f", times {scale:.3g}, by which the round measured differs from that predicted"
+    )
+    gain = gained(phase.seconds, after)
+    return _change(phase, candidate, (state.method, state.streams), after, gain, basis)
+
+
+def _change(
+    phase: Phase,
+    candidate: Candidate,
+    becomes: tuple[Method | None, int],
+    after: Estimate,
+    gain: Estimate,
+    basis: str,
+) -> Change:
+    """Return a candidate as a finding; `after` and `gain` are of a round, `becomes` its method."""
+    before = phase.seconds.value
+    return Change(
+        kind="+".join(candidate.steps),
+        sentence=f"Process {phase.pid} on g{phase.gpu}, phase {phase.number}: a round takes "
+        f"{time_text(before)}, and is predicted to take {time_text(max(after.value, 0.0))}",
+        evidence=(basis,),
+        confirm="lanescope advise -- PROGRAM",
+        remedy=candidate.remedy,
+        parts=(f"g{phase.gpu}",),
+        effect=gain.value / before if before else 0.0,
+        gain_seconds=gain.map(lambda seconds: seconds * phase.rounds_in_run),
+        conditions=candidate.conditions,
+        steps=candidate.steps,
+        method=becomes[0],
+        streams=becomes[1],
+        seconds=after,
+        round_gain_seconds=gain,
+        why=why_not(gain, before),
+    )
+
+
+def gained(before: Estimate, after: Estimate) -> Estimate:
+    """Return what is gained, with the least and the most that both intervals allow."""
+    return Estimate(before.value - after.value, before.low - after.high, before.high - after.low)
+
+
+def why_not(gain: Estimate, before: float) -> str | None:
+    """Return why a gain is not worth a change; None where it is."""
+    if gain.value < LEAST_GAIN * before:
+        gains = "it would take longer" if gain.value < 0 else f"it gains {gain.value / before:.1%}"
+        return f"{gains}; less than {LEAST_GAIN:.0%} is not worth a change"
+    return f"its gain of {gain.value / before:.1%} is within the error" if gain.low <= 0 else None
+
+
+def placed(
+    phase: Phase, way: Way, seconds: float, remedy: str, conditions: tuple[str, ...], basis: str
+) -> Change:
+    """Return what nearer memory gains of a round, by rates that were measured.
+
+    No more than copies of the direction take now, and less by what is hidden: what runs
+    meanwhile may be what the round waits for.
+    """
+    now = phase.h2d_seconds if way is Way.H2D else phase.d2h_seconds
+    most = min(seconds, now.value)
+    gain = Estimate(most, max(most - phase.hidden_seconds.value, 0.0), most)
+    before = phase.seconds
+    after = Estimate(
+        before.value - gain.value, max(before.low - gain.high, 0.0), before.high - gain.low
+    )
+    candidate = Candidate((Step.PLACE,), remedy, conditions)
+    return _change(phase, candidate, (phase.method, phase.parts), after, gain, basis)

@@ -1,0 +1,200 @@
+"""Operations of one process on one GPU, in the order in which its threads submitted them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lanescope.trace.codes import BoolArray, CodeArray, Direction, IntArray, What
+from lanescope.trace.operations import Operations
+
+#: Of each process and GPU so many operations are looked at from the first on, and as many
+#: before the last: 30 MB of columns. What lies between is only counted, in bytes.
+MOST_OPERATIONS = 100_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Copies over the link of one GPU, and what it computed, by one process.
+
+    Attributes
+    ----------
+    parts
+        Operations without a hole between them; two parts where the middle is left out.
+    bytes_seen, bytes_in_run
+        That the copies of the parts moved, and those of the whole watch.
+    """
+
+    pid: int
+    gpu: int
+    parts: tuple[Operations, ...]
+    bytes_seen: int
+    bytes_in_run: int
+
+
+@dataclass(slots=True)
+class _Ends:
+    """The first and the last rows of what is added."""
+
+    most: int
+    head: list[Operations] = field(default_factory=list)
+    tail: list[Operations] = field(default_factory=list)
+    moved: int = 0
+    cut: bool = False
+
+    def add(self, rows: Operations) -> None:
+        self.moved += int(rows.bytes[is_over_link(rows)].sum())
+        room = self.most - sum(map(len, self.head))
+        if room > 0:
+            self.head.append(rows.rows(slice(0, room)))
+        if len(rows) > room:
+            self.tail.append(rows.rows(slice(max(room, 0), len(rows))))
+            self._trim()
+
+    def _trim(self) -> None:
+        over = sum(map(len, self.tail)) - self.most
+        while over > 0:
+            first = self.tail.pop(0)
+            if len(first) > over:
+                self.tail.insert(0, first.rows(slice(over, len(first))))
+            over -= len(first)
+            self.cut = True
+
+    def parts(self) -> tuple[Operations, ...]:
+        if not self.cut:
+            return (Operations.concat([*self.head, *self.tail]),)
+        return Operations.concat(self.head), Operations.concat(self.tail)
+
+
+def is_over_link(operations: Operations) -> BoolArray:
+    """Return where a copy goes between the host and a GPU."""
+    ways = np.isin(operations.direction, (Direction.H2D, Direction.D2H))
+    over: BoolArray = ways & operations.is_copy & (operations.bytes > 0)
+    return over
+
+
+def is_work(operations: Operations) -> BoolArray:
+    """Return where a GPU worked without its link: kernels, memsets, copies within it."""
+    inside = operations.is_copy & (operations.direction == Direction.D2D)
+    work: BoolArray = np.isin(operations.what, (What.KERNEL, What.MEMSET)) | inside
+    return work
+
+
+def samples(operations: Operations, most: int = MOST_OPERATIONS) -> tuple[Sample, ...]:
+    """Return what each process had each GPU do, piece by piece of operations of any length."""
+    kept: dict[tuple[int, int], _Ends] = {}
+    for piece in operations.pieces():
+        timed = piece.end_ns >= piece.start_ns
+        chosen = (is_over_link(piece) | is_work(piece)) & timed & (piece.start_ns > 0)
+        pairs = np.unique(np.stack((piece.pid[chosen], piece.device[chosen])), axis=1)
+        for pid, gpu in pairs.T.tolist():
+            mine = chosen & (piece.pid == pid) & (piece.device == gpu)
+            kept.setdefault((pid, gpu), _Ends(most)).add(piece.rows(mine))
+    return tuple(_sample(pid, gpu, ends) for (pid, gpu), ends in sorted(kept.items()))
+
+
+def _sample(pid: int, gpu: int, ends: _Ends) -> Sample:
+    parts = ends.parts()
+    seen = sum(int(part.bytes[is_over_link(part)].sum()) for part in parts)
+    return Sample(pid, gpu, parts, seen, ends.moved)
+
+
+#: What an operation is to a phase.
+IN, OUT, WORK = 0, 1, 2
+#: A thread with less of the copied time has no rounds of its own.
+_LEAST_SHARE = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lane:
+    """Operations that were submitted one after the other; columns of equal length.
+
+    Attributes
+    ----------
+    kind
+        `IN` (to the GPU), `OUT` (from it) or `WORK` (kernels and what else it did).
+    memory
+        `MemoryKind` of the host's end; UNKNOWN of work.
+    stream
+        A number for each stream of each context.
+    call_start_ns, call_end_ns
+        0 where not known.
+    """
+
+    kind: CodeArray
+    start_ns: IntArray
+    end_ns: IntArray
+    bytes: IntArray
+    memory: CodeArray
+    asynchronous: BoolArray
+    stream: IntArray
+    call_start_ns: IntArray
+    call_end_ns: IntArray
+
+    def __len__(self) -> int:
+        return int(self.start_ns.size)
+
+    def rows(self, chosen: slice | BoolArray) -> Lane:
+        """Return some rows, in the same order."""
+        return Lane(*(getattr(self, name)[chosen] for name in Lane.__slots__))
+
+
+def lanes(part: Operations, *, work: bool) -> tuple[Lane, ...]:
+    """Return a lane for each thread that copies, by its streams.
+
+    Submission is in the order of the correlation numbers, which rise from call to call within
+    a process; where they are missing, in the order of time. Kernels have no known thread: they
+    belong to that which copies on their stream, and where no thread does, to all alike if there
+    is one lane, else to none.
+
+    Parameters
+    ----------
+    work
+        False leaves out what is no copy: without kernels, memsets tell nothing.
+    """
+    over = is_over_link(part)
+    rows = part if work else part.rows(over)
+    over = over if work else over[over]
+    if not over.any():
+        return ()
+    numbered = bool((rows.correlation > 0).all())
+    order = np.lexsort((rows.start_ns, rows.correlation if numbered else rows.start_ns))
+    rows, over = rows.rows(order), over[order]
+    stream = (rows.context << 32) + rows.stream
+    threads = _threads(rows, over, stream)
+    lane = _lane(rows, over, stream)
+    found = np.unique(threads[over])
+    return tuple(lane.rows(threads == thread) for thread in found) if found.size > 1 else (lane,)
+
+
+def _threads(rows: Operations, over: BoolArray, stream: IntArray) -> IntArray:
+    """Return the thread whose rounds each row belongs to; -2 where that is not known."""
+    seconds = rows.seconds
+    total = float(seconds[over].sum())
+    found, inverse = np.unique(rows.thread[over], return_inverse=True)
+    shares = np.bincount(inverse, seconds[over]) / max(total, 1e-12)
+    mains = found[shares >= _LEAST_SHARE]
+    if mains.size < 2:
+        return np.zeros(len(rows), np.int64)
+    threads = np.full(len(rows), -2, np.int64)
+    for one in np.unique(stream[over]).tolist():
+        of, counts = np.unique(rows.thread[over & (stream == one)], return_counts=True)
+        threads[stream == one] = of[np.argmax(counts)]
+    return threads
+
+
+def _lane(rows: Operations, over: BoolArray, stream: IntArray) -> Lane:
+    down = rows.direction == Direction.H2D
+    kind = np.where(over, np.where(down, IN, OUT), WORK).astype(np.int8)
+    return Lane(
+        kind,
+        rows.start_ns,
+        rows.end_ns,
+        rows.bytes,
+        rows.host_memory,
+        rows.asynchronous,
+        stream,
+        rows.call_start_ns,
+        rows.call_end_ns,
+    )

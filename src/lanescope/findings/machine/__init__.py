@@ -1,0 +1,6 @@
+"""What is wrong with a machine, told from a whole run and not from one path."""
+
+from lanescope.document.finding import Finding
+from lanescope.findings.machine.rules import diagnose
+
+__all__ = ["Finding", "diagnose"]

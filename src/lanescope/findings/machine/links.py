@@ -1,0 +1,174 @@
+"""PCIe links that run below what both of their ends can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from lanescope.document.finding import Finding
+from lanescope.findings.machine.evidence import (
+    Matrix,
+    Seen,
+    above,
+    below,
+    cut,
+    in_order,
+    lspci_of,
+    names,
+    pcie_link_of,
+)
+from lanescope.machine import Link, PcieLink
+from lanescope.machine.pcie import payload_gbs
+
+#: Share of a slower link's payload limit that copies over it reach: 95 % was measured on
+#: PCIe 5.0, and hosts with small packets or slow reads come down to 85 %. More than the
+#: limit cannot be; the tolerance is that of the verdicts.
+_LIKE_LINK = (0.85, 1.02)
+#: A step down in speed or width halves a link. What is nearer to the limit of the whole
+#: path, of which another link may be the narrowest, is no step down.
+_STEP_SHARE = 0.75
+
+
+def trained_down(matrix: Matrix) -> tuple[Finding, ...]:
+    """Return a diagnosis for each PCIe link that is trained down, in speed or width."""
+    told = {
+        link.b: states for link in matrix.machine.links if (states := tuple(_told(matrix, link)))
+    }
+    explained = below(matrix.machine, told)
+    inferred = {
+        gpu.id: labels
+        for gpu in matrix.machine.gpus
+        if gpu.id not in explained and (labels := _looks_like(matrix, gpu.id))
+    }
+    return (
+        *(_from_state(matrix, part, states) for part, states in told.items()),
+        *_from_rates(matrix, inferred),
+    )
+
+
+def _told(matrix: Matrix, link: Link) -> Iterator[str]:
+    """What the machine says itself of a link that is below its best, and that copies crossed."""
+    copies = _copies_below(matrix, link.b)
+    if link.pcie is None or not copies:
+        return
+    best = link.pcie.at_best()
+    seen = {(e.generation, e.width) for s in copies for e in s.links if e.part == link.b}
+    for generation, width in sorted(seen):
+        slower = replace(best, generation=generation, width=width)
+        below_best = generation < best.generation or width < best.width
+        if below_best and not _contradicted(slower, copies):
+            yield f"runs at {_label(slower)} under load, {_label(best)} is possible"
+    # Idle links drop their speed to save power, but they keep their width.
+    narrow = replace(best, width=link.pcie.width)
+    if not seen and narrow.width < best.width and not _contradicted(narrow, copies):
+        yield f"is x{narrow.width} wide, x{best.width} is possible"
+
+
+def _contradicted(state: PcieLink, copies: list[Seen]) -> bool:
+    """Whether copies were faster than the state allows: it was read too late, or is wrong."""
+    limit = payload_gbs(state)
+    return any(s.gbs > limit[0 if s.down else 1] * _LIKE_LINK[1] for s in copies)
+
+
+def _copies_below(matrix: Matrix, part: str) -> list[Seen]:
+    gpus = below(matrix.machine, (part,))
+    return [s for s in matrix.alone if s.over_host and s.gpu in gpus]
+
+
+def _looks_like(matrix: Matrix, gpu: str) -> tuple[str, ...]:
+    """Return the slower links that a GPU's copies from and to the host would fit."""
+    link, copies = pcie_link_of(matrix.machine, gpu), matrix.best_host_copies(gpu)
+    if link is None or link.pcie is None or not copies:
+        return ()
+    best = link.pcie.at_best()
+    return tuple(
+        _label(slower)
+        for slower in _slower(best)
+        if all(_fits(seen, payload_gbs(slower)) for seen in copies)
+    )
+
+
+def _slower(best: PcieLink) -> Iterator[PcieLink]:
+    for generation in (best.generation - 1, best.generation - 2):
+        if generation >= 1:
+            yield replace(best, generation=generation)
+    for width in (best.width // 2, best.width // 4):
+        if width >= 1:
+            yield replace(best, width=width)
+
+
+def _fits(seen: Seen, limits_gbs: tuple[float, float]) -> bool:
+    slower, own = limits_gbs[0 if seen.down else 1], seen.limit.gbs
+    like = _LIKE_LINK[0] <= seen.gbs / slower <= _LIKE_LINK[1]
+    return like and own is not None and slower < _STEP_SHARE * own
+
+
+def _from_state(matrix: Matrix, part: str, states: tuple[str, ...]) -> Finding:
+    above_it = above(matrix.machine, part)[0]
+    return _diagnosis(
+        matrix,
+        f"The link of {part} to {above_it} {states[0]}.",
+        (*(f"the link of {part} {state}" for state in states), *_rates(matrix, (part,))),
+        (part,),
+    )
+
+
+def _from_rates(matrix: Matrix, inferred: dict[str, tuple[str, ...]]) -> Iterator[Finding]:
+    machine, left = matrix.machine, dict(inferred)
+    for switch in dict.fromkeys(above(machine, gpu)[0] for gpu in inferred):
+        gpus = in_order(g for g in below(machine, (switch,)) if matrix.best_host_copies(g))
+        shared = len(gpus) > 1 or _seen_at_best(matrix, gpus[0])
+        if switch.startswith("s") and shared and all(g in left for g in gpus):
+            like = [left.pop(gpu) for gpu in gpus]
+            yield _guess(matrix, switch, gpus, like[0])
+    for gpu, labels in left.items():
+        if not _seen_at_best(matrix, gpu):  # else something other than its link is slow
+            yield _guess(matrix, gpu, (gpu,), labels)
+
+
+def _seen_at_best(matrix: Matrix, gpu: str) -> bool:
+    link = pcie_link_of(matrix.machine, gpu)
+    if link is None or link.pcie is None:
+        return False
+    best = link.pcie.at_best()
+    states = [e for s in matrix.best_host_copies(gpu) for e in s.links if e.part == gpu]
+    return any((e.generation, e.width) == (best.generation, best.width) for e in states)
+
+
+def _guess(matrix: Matrix, part: str, gpus: tuple[str, ...], labels: tuple[str, ...]) -> Finding:
+    link = pcie_link_of(matrix.machine, part)
+    best = "more" if link is None or link.pcie is None else _label(link.pcie.at_best())
+    return _diagnosis(
+        matrix,
+        f"Copies between the host and {names(gpus)} are as fast as {names(labels, 'or')} would "
+        f"be, but the link of {part} to {above(matrix.machine, part)[0]} could run at {best}: "
+        "it is probably trained down.",
+        _rates(matrix, gpus),
+        tuple(dict.fromkeys((part, *gpus))),
+    )
+
+
+def _rates(matrix: Matrix, parts: tuple[str, ...]) -> tuple[str, ...]:
+    gpus = in_order(below(matrix.machine, parts))
+    return cut([s.text for gpu in gpus for s in matrix.best_host_copies(gpu)])
+
+
+def _diagnosis(
+    matrix: Matrix, sentence: str, evidence: tuple[str, ...], parts: tuple[str, ...]
+) -> Finding:
+    return Finding(
+        kind="trained-down",
+        sentence=sentence,
+        evidence=evidence,
+        confirm=f"sudo lspci -vv {lspci_of(matrix.machine, parts[0])} | grep -E 'LnkCap|LnkSta'; "
+        "nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.width.current --format=csv",
+        remedy="Read the link state while a copy runs, as idle links slow down to save power. "
+        "Then reseat the card or riser, try another slot, and look at the slot's speed and width "
+        "in the BIOS.",
+        parts=parts,
+        fault=True,
+    )
+
+
+def _label(link: PcieLink) -> str:
+    return f"PCIe {link.generation}.0 x{link.width}"

@@ -1,0 +1,6 @@
+"""What could be faster, told from a timeline: one file for each kind of finding."""
+
+from lanescope.document.finding import Finding
+from lanescope.findings.trace.evaluate import find
+
+__all__ = ["Finding", "find"]

@@ -1,0 +1,102 @@
+"""The summary and the findings of a watch, against what links carry here."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from lanescope.document.finding import Finding
+from lanescope.findings.trace.far_node import far_node
+from lanescope.findings.trace.overlap import no_overlap
+from lanescope.findings.trace.pageable import pageable_async
+from lanescope.findings.trace.resent import resent
+from lanescope.findings.trace.synchronous import synchronous_copies
+from lanescope.findings.trace.thrashing import thrashing
+from lanescope.findings.trace.tiny import tiny_copies
+from lanescope.findings.trace.trained_down import trained_down
+from lanescope.machine import Machine
+from lanescope.trace.limits import Ceilings, link_limits
+from lanescope.trace.link_error_log import error_notes
+from lanescope.trace.links import measured_links, measured_nodes
+from lanescope.trace.run import WatchRun
+from lanescope.trace.summarise import summarise
+from lanescope.trace.summary import Summary
+from lanescope.trace.timeline import Timeline
+from lanescope.trace.tracing_cost import kept, slowdown
+
+
+def find(
+    timeline: Timeline,
+    summary: Summary,
+    machine: Machine | None = None,
+    ceilings: Ceilings | None = None,
+) -> tuple[Finding, ...]:
+    """Return what could be faster, with the largest predicted gain first."""
+    operations, seconds = timeline.operations, timeline.seconds
+    migrated = timeline.managed.device
+    gpus = sorted(operations.values("device").union(migrated[migrated >= 0].tolist()))
+    limits = {gpu: link_limits(machine, gpu, ceilings) for gpu in gpus}
+    found = [
+        *pageable_async(operations, limits),
+        *synchronous_copies(operations, seconds),
+        *tiny_copies(operations, limits),
+    ]
+    if not any(process.left_out_kernels for process in timeline.processes):
+        found += no_overlap(operations, seconds)
+    found += [
+        *thrashing(timeline.managed, operations, limits),
+        *resent(timeline),
+    ]
+    if machine is not None:
+        found += far_node(timeline, machine, ceilings)
+        found += trained_down(machine, summary.ways)
+    return tuple(sorted(found, key=lambda f: -(f.gain_seconds.high if f.gain_seconds else 0.0)))
+
+
+_NO_SLOWDOWN = (
+    "What tracing cost the program is not known: 'lanescope doctor --cost' measures what it costs "
+    "here, and --turns what watching costs this program."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A watch in numbers and in words."""
+
+    summary: Summary
+    findings: tuple[Finding, ...]
+
+
+def tell(run: WatchRun, runs: Path | None = None) -> Told:
+    """Return what a watch has seen.
+
+    Parameters
+    ----------
+    runs
+        Where earlier runs lie, which tell what links carry; None is where runs are kept.
+    """
+    machine = run.manifest.machine
+    ceilings = measured_ceilings(machine, runs)
+    summary = summarise(run.timeline, machine, ceilings)
+    predicted = slowdown(run.timeline, kept(machine, runs))
+    notes = error_notes(run.link_errors) + summary.notes
+    if predicted is None and any(s.used and s.name == "trace" for s in run.manifest.sources):
+        notes += (_NO_SLOWDOWN,)
+    summary = dataclasses.replace(
+        summary,
+        link_errors=run.link_errors,
+        notes=notes,
+        slowdown=predicted,
+        turns=run.turns,
+    )
+    return Told(summary, find(run.timeline, summary, machine, ceilings))
+
+
+def measured_ceilings(machine: Machine, runs: Path | None = None) -> Ceilings | None:
+    """Return what earlier runs measured of a machine's links; None without any."""
+    links = measured_links(machine, runs)
+    names = ", ".join(sorted({link.run for link in links.values()}))
+    gbs = {key: link.gbs for key, link in links.items()}
+    by_node = {key: link.gbs for key, link in measured_nodes(machine, runs).items()}
+    return Ceilings(gbs, f"measured in {names}", by_node) if links else None

@@ -1,0 +1,109 @@
+"""Many copies so small that their fixed cost is most of their time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from lanescope.document.finding import Finding
+from lanescope.findings.trace.evidence import Limits, finding, median, path_rate
+from lanescope.trace.codes import BoolArray, Direction, MemoryKind
+from lanescope.trace.limits import WAYS
+from lanescope.trace.operations import Operations
+from lanescope.units.bandwidth import transfer_seconds
+
+#: 64 KiB take 1.2 µs at 55 GB/s: as long as what a copy costs beyond its bytes.
+MOST_BYTES = 64 << 10
+#: Fewer do not add up.
+LEAST_COPIES = 1000
+#: Copies that follow within this time could have been one; beyond it they are other work.
+BATCH_GAP_NS = 50_000
+#: Gains below this are not worth a change.
+LEAST_SECONDS = 1e-3
+
+#: Long before anything ended.
+_NEVER = -(2**62)
+
+_HOST = (MemoryKind.PINNED, MemoryKind.PAGEABLE)
+
+
+def tiny_copies(operations: Operations, limits: Limits) -> Iterator[Finding]:
+    """Yield a finding for each GPU and direction with many tiny copies in rows."""
+    counts: Counter[tuple[int, int]] = Counter()
+    for piece in operations.pieces():
+        tiny = _is_tiny(piece)
+        counts.update(zip(piece.device[tiny].tolist(), piece.direction[tiny].tolist(), strict=True))
+    for gpu in sorted({gpu for gpu, _ in counts}):
+        for way, code in enumerate((Direction.H2D, Direction.D2H)):
+            if counts[gpu, code] < LEAST_COPIES:
+                continue
+            rows = _of_way(operations, gpu, code)
+            rate = path_rate(operations, gpu, way, limits, _HOST)
+            found = _finding(rows, gpu, way, None if rate is None else rate.gbs)
+            if found is not None:
+                yield found
+
+
+def _of_way(operations: Operations, gpu: int, code: int) -> Operations:
+    return operations.where(
+        lambda o: _is_tiny(o) & (o.direction == code),
+        *("bytes", "pid", "context", "stream"),
+        device=gpu,
+    )
+
+
+def _is_tiny(o: Operations) -> BoolArray:
+    return o.is_copy & (o.bytes <= MOST_BYTES) & (o.bytes > 0)
+
+
+def batches(rows: Operations) -> int:
+    """Return how many copies would be left if those of a stream that follow at once were one.
+
+    They are ordered by start.
+    """
+    left = 0
+    ended: dict[tuple[int, ...], int] = {}
+    for piece in rows.pieces():
+        order = np.lexsort((piece.start_ns, piece.stream, piece.context, piece.pid))
+        own = np.stack((piece.pid, piece.context, piece.stream), axis=1)[order]
+        start, end = piece.start_ns[order], piece.end_ns[order]
+        first = np.append(True, np.any(own[1:] != own[:-1], axis=1))
+        before = np.append(0, end[:-1])  # when the one before in its stream ended
+        before[first] = [ended.get(tuple(key), _NEVER) for key in own[first].tolist()]
+        left += int(np.count_nonzero(start - before > BATCH_GAP_NS))
+        last = np.append(first[1:], True)
+        ended.update(zip(map(tuple, own[last].tolist()), end[last].tolist(), strict=True))
+    return left
+
+
+def _finding(rows: Operations, gpu: int, way: int, gbs: float | None) -> Finding | None:
+    typical = median(len(rows), lambda: (piece.seconds for piece in rows.pieces()))
+    size = median(len(rows), lambda: (piece.bytes.astype(np.float64) for piece in rows.pieces()))
+    moving = 0.0 if gbs is None else transfer_seconds(size, gbs)
+    fixed, left = max(typical - moving, 0.0), batches(rows)
+    gain = (len(rows) - left) * fixed
+    if gain < LEAST_SECONDS:
+        return None
+    total = rows.total("bytes")
+    lasted = sum(float(piece.seconds.sum()) for piece in rows.pieces())
+    return finding(
+        "tiny-copies",
+        f"{len(rows)} {WAYS[way]} copies of g{gpu} are at most {MOST_BYTES >> 10} KiB (median "
+        f"{int(size)} B); each takes {typical * 1e6:.3g} µs, of which {fixed * 1e6:.3g} µs are "
+        f"fixed cost. Those that follow each other within {BATCH_GAP_NS // 1000} µs fit into "
+        f"{left} {'copy' if left == 1 else 'copies'}.",
+        gain,
+        f"{len(rows) - left} copies fewer, {fixed * 1e6:.3g} µs of GPU time each; time of the "
+        "calls comes on top",
+        (
+            "What is copied in a row can lie in one buffer, or go as one batch.",
+            "Nothing waits for one of them before the next is made.",
+            "The time between these copies is not spent on other work that hides their cost.",
+        ),
+        (
+            f"{len(rows)} copies, {total / 2**20:.4g} MiB, {lasted:.4g} s",
+            "rate for their bytes: " + ("not known" if gbs is None else f"{gbs:.3g} GB/s"),
+        ),
+    )

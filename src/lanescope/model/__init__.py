@@ -1,1 +1,0 @@
-"""What follows from results: parameters, predictions, findings and advice."""

@@ -1,0 +1,228 @@
+"""A watch as a trace that https://ui.perfetto.dev opens.
+
+Each process is a track with one for each of its streams, where copies, memsets and kernels
+are slices, and one for each thread, where the calls are that caused them, joined by arrows; NVTX
+ranges are slices of tracks beside these.
+Counters are tracks of their own. Times are nanoseconds since 1970, as in the timeline.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from lanescope.codec.atomic import replace_when_written
+from lanescope.report.perfetto_packets import Writer, builder_class
+from lanescope.report.perfetto_tracks import (
+    CALL,
+    LABELS,
+    MOST_POINTS,
+    FreeLanes,
+    annotated,
+    counter_track,
+    slice_names,
+    texts_of,
+    unknown_spans,
+    write_ranges,
+)
+from lanescope.trace.codes import UNKNOWN_THREAD, IntArray
+from lanescope.trace.operations import COLUMNS, Operations
+from lanescope.trace.run import WatchRun
+from lanescope.trace.timeline import NVLINK, Counters, Process, Timeline
+
+#: No page draws so many lines, and each takes some memory.
+MOST_TRACKS = 1 << 16
+_ABOUT, _UNKNOWN = "about this trace", "nothing is known"
+_WAYS = (("to GPU, wire", "rx_bytes"), ("from GPU, wire", "tx_bytes"))
+_NVLINK_WAYS = (("NVLink rx", "rx_bytes"), ("NVLink tx", "tx_bytes"))
+
+
+def write_perfetto(path: Path, run: WatchRun, most_points: int = MOST_POINTS) -> None:
+    """Write a watch as a Perfetto trace.
+
+    Parameters
+    ----------
+    most_points
+        Counters with more records than this are written as means and peaks of equally many
+        records; the trace says so.
+
+    Raises
+    ------
+    InputError
+        If the ``perfetto`` package is missing.
+    OSError
+        If the file cannot be written.
+    """
+    builder_class()  # before anything is made that a failure would leave
+    replace_when_written(path, lambda file: _write(file, run, most_points))
+
+
+def _write(file: BinaryIO, run: WatchRun, most_points: int) -> None:
+    timeline = run.timeline
+    # in the order of their starts
+    operations = timeline.operations.where(lambda o: np.ones(len(o), np.bool_), *COLUMNS)
+    texts = (_ABOUT, _UNKNOWN, *texts_of(operations), *timeline.ranges.names)
+    writer = Writer(file, timeline.start_ns, texts, LABELS)
+    about = {"program": shlex.join(run.manifest.program), "command": run.manifest.command}
+    for counters in timeline.counters:
+        about |= _counters(writer, counters, most_points)
+    about |= _processes(writer, timeline, operations)
+    about |= {f"note {i}": note for i, note in enumerate(run.manifest.notes, 1)}
+    about["lanescope"] = run.manifest.tool_version
+    uuid = writer.track("lanescope").uuid
+    writer.instant(uuid, timeline.start_ns, writer.text[_ABOUT], about)
+    writer.flush()
+
+
+def _counters(writer: Writer, counters: Counters, most: int) -> dict[str, str]:
+    """Write a counter's tracks and return what the trace says of them."""
+    gpu, source = f"g{counters.gpu}", counters.source
+    over_nvlink = counters.link == NVLINK
+    told = {}
+    if over_nvlink:
+        source += " of NVLink"
+    for way, column in _NVLINK_WAYS if over_nvlink else _WAYS:
+        found = counter_track(counters, getattr(counters, column), most)
+        each = "each record"
+        if found.peak is not None:
+            each = f"the mean of each {found.records:,} records; the peak is their fastest one"
+            told[f"{gpu} {source}"] = f"points are {each}; the run folder holds all of them"
+        for word, points in (("", found.mean), (" peak", found.peak)):
+            if points is not None:
+                name = f"{gpu} {way}{word} (GB/s), {counters.source}"
+                what = "Payload" if over_nvlink else "Wire bytes"
+                track = writer.track(name, description=f"{what} by {source}: {each}.")
+                track.counter.unit_name = "GB/s"
+                writer.points(track.uuid, points.at_ns.tolist(), points.gbs.tolist())
+    if spans := unknown_spans(counters):
+        words = "Counters are drawn as 0 there, which was not measured."
+        uuid = writer.track(f"{gpu} not known, {source}", description=words).uuid
+        for span in spans:
+            writer.slice(uuid, span, writer.text[_UNKNOWN])
+    return told
+
+
+def _processes(writer: Writer, timeline: Timeline, operations: Operations) -> dict[str, str]:
+    """Write what processes did, and return what the trace says of it."""
+    known = {process.pid: process for process in timeline.processes}
+    for pid in sorted(operations.values("pid").union(timeline.ranges.pid.tolist())):
+        known.setdefault(pid, Process(pid, "", timeline.start_ns))
+    tracks = _Tracks(writer)
+    for pid, process in known.items():
+        track = writer.track("")
+        track.process.pid = pid
+        track.process.process_name = process.command or f"process {pid}"
+        tracks.of_process[pid] = track.uuid
+        write_ranges(writer, track.uuid, timeline, pid)
+    for piece in operations.pieces():
+        _slices(writer, tracks, piece)
+    _calls(writer, tracks, operations)
+    if not tracks.left_out:
+        return {}
+    more = f"more than {MOST_TRACKS:,} streams, threads and what overlaps in them"
+    return {"left out": f"{tracks.left_out:,} slices were left out: there are {more}"}
+
+
+class _Tracks:
+    """Tracks of streams and threads, with as many lines as what overlaps needs."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._lanes: dict[tuple[int, ...], tuple[FreeLanes, list[int]]] = {}
+        self._count = 0
+        #: Numbers of the tracks of processes, by their process ids.
+        self.of_process: dict[int, int] = {}
+        #: Slices for which there was no track any more.
+        self.left_out = 0
+
+    def take(self, key: tuple[int, ...], start: int, end: int) -> int | None:
+        """Return the track of a slice; None where there are too many.
+
+        Parameters
+        ----------
+        key
+            Process id and thread, or process id, device, context and stream.
+        """
+        free, tracks = self._lanes.get(key) or (FreeLanes(), [])
+        lane = free.take(start, end, len(tracks) + MOST_TRACKS - self._count)
+        if lane is None:
+            self.left_out += 1
+            return None
+        if lane == len(tracks):
+            tracks.append(self._track(key, lane))
+            self._count += 1
+            self._lanes[key] = free, tracks
+        return tracks[lane]
+
+    def _track(self, key: tuple[int, ...], lane: int) -> int:
+        """Return a new one; those of one name and parent are drawn as one with as many lines."""
+        pid, parent = key[0], self.of_process[key[0]]
+        if len(key) > 2:
+            _, device, context, stream = key
+            name = f"g{device}, context {context}, stream {stream}"
+            return int(self._writer.track(name, parent).uuid)
+        thread = key[1]
+        if thread == UNKNOWN_THREAD or lane:  # calls of one thread do not overlap: not one thread
+            return int(self._writer.track("calls", parent).uuid)
+        track = self._writer.track("", parent)
+        track.thread.pid, track.thread.tid = pid, thread
+        track.thread.thread_name = f"calls of thread {thread}"
+        return int(track.uuid)
+
+
+def _slices(writer: Writer, tracks: _Tracks, rows: Operations) -> None:
+    keys = np.stack((rows.pid, rows.device, rows.context, rows.stream), axis=1)
+    for key, begin, end, name, flow, told in zip(
+        map(tuple, keys.tolist()),
+        rows.start_ns.tolist(),
+        np.maximum(rows.start_ns, rows.end_ns).tolist(),
+        slice_names(rows),
+        _flows(rows).tolist(),
+        annotated(rows, writer),
+        strict=True,
+    ):
+        track = tracks.take(key, begin, end)
+        if track is not None:
+            writer.slice(track, (begin, end), writer.text[name], told, flow)
+
+
+def _calls(writer: Writer, tracks: _Tracks, operations: Operations) -> None:
+    """Write calls, once each: several operations can be of one, as those of a graph are."""
+    columns = ("pid", "thread", "what", "name", "call_start_ns", "call_end_ns")
+    called = operations.where(lambda o: o.call_start_ns > 0, *columns, by="call_start_ns")
+    last: dict[tuple[int, ...], int] = {}
+    for piece in called.pieces():
+        start, end = piece.call_start_ns, np.maximum(piece.call_start_ns, piece.call_end_ns)
+        for key, begin, until, kernel, name, flow in zip(
+            map(tuple, np.stack((piece.pid, piece.thread), axis=1).tolist()),
+            start.tolist(),
+            end.tolist(),
+            piece.is_kernel.tolist(),
+            piece.name.tolist(),
+            _flows(piece).tolist(),
+            strict=True,
+        ):
+            if last.get(key) == begin:
+                continue
+            last[key] = begin
+            track = tracks.take(key, begin, until)
+            if track is not None:
+                text = CALL if kernel else piece.names[name] or CALL
+                writer.slice(track, (begin, until), writer.text[text], (), flow)
+
+
+def _flows(rows: Operations) -> IntArray:
+    """Return a number for each operation's call, which joins the two; 0 for none.
+
+    Of 63 bits made of process, thread and begin: those of ten million calls differ, but for a
+    chance of 5e-6.
+    """
+    mixed = np.zeros(len(rows), np.uint64)
+    for column in (rows.pid, rows.thread, rows.call_start_ns):
+        mixed = (mixed ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(32)
+    flows: IntArray = np.where(rows.call_start_ns > 0, mixed >> np.uint64(1), 0).astype(np.int64)
+    return flows

@@ -1,0 +1,188 @@
+"""Which copies of a set an engine took one after the other, and what their times still say.
+
+A copy engine that is given several streams may finish one before it begins with the next. The
+copies that had to wait then have no rate of their own: only what all of them moved together,
+from the first one's start to the last one's end, is known. All of this is read from the times
+at which the windows of each copy ended; nothing else tells which engine the driver chose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from lanescope.results.result import FloatArray
+
+#: How the method says that copies of one set ran one after another.
+IN_TURNS = (
+    "copies that an engine takes in turns are timed together, from the start of the first to the "
+    "end of the last"
+)
+
+#: A first window that ends later than so many windows has waited for another copy.
+_LATE_WINDOWS = 1.5
+#: And a later one has, if it is so many times as long as most: rates change when others end.
+_LONG_WINDOWS = 2.5
+#: How far, as a share of the longer window, one copy's begin may be from another's end.
+_TOUCH = 0.25
+#: Copies ran beside each other if they shared more than this of the shorter one's time.
+_BESIDE = 0.25
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Which engine may have done a copy, as far as that is known.
+
+    Attributes
+    ----------
+    unit
+        Copies of different units share no engine: a GPU and a kind of engine.
+    direction
+        Copies in the same direction are the likeliest to share one.
+    leaves
+        Whether the bytes leave the GPU: those that agree in this are the next.
+    """
+
+    unit: Hashable
+    direction: Hashable
+    leaves: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What is known of a set of copies of which some waited for each other.
+
+    Attributes
+    ----------
+    groups
+        Numbers of the copies that an engine took in turns, ascending; empty where none did.
+    unknown
+        Numbers of the copies that never ran beside all the others.
+    """
+
+    groups: Groups = ()
+    unknown: frozenset[int] = frozenset()
+
+    def others(self, number: int) -> tuple[int, ...]:
+        """Return the copies that took turns with one; empty if it had an engine for itself."""
+        group = next((g for g in self.groups if number in g), ())
+        return tuple(other for other in group if other != number)
+
+
+def groups_in_turns(boundaries: Sequence[Sequence[float]], lanes: Sequence[Lane]) -> Groups:
+    """Return the groups of copies that an engine took one after the other.
+
+    Two copies share an engine if one begins, or goes on after a pause, where the other ends,
+    and they never run beside each other. Where several ended at that moment it is the one that
+    goes the same way.
+
+    Parameters
+    ----------
+    boundaries
+        For each copy the times, in seconds since a common start, at which its first window,
+        that warms up, and the following ones end; ascending.
+    """
+    busy = [_busy_times(b) for b in boundaries]
+    group = list(range(len(busy)))  # each copy's group, named by one of its members
+    late = sorted(
+        (begin, number)
+        for number, one in enumerate(busy)
+        for begin, _ in one.spans
+        if begin > (_LATE_WINDOWS - 1) * one.window
+    )
+    for begin, number in late:
+        for other in _before(begin, number, busy, lanes):
+            ours = [i for i, g in enumerate(group) if g == group[number]]
+            theirs = [i for i, g in enumerate(group) if g == group[other]]
+            if not any(_beside(busy[a], busy[b]) for a in ours for b in theirs if a != b):
+                for member in theirs:
+                    group[member] = group[number]
+                break
+    found = (tuple(i for i, g in enumerate(group) if g == name) for name in dict.fromkeys(group))
+    return tuple(sorted(members for members in found if len(members) > 1))
+
+
+def seconds_in_turns(boundaries: Sequence[Sequence[float]], groups: Groups) -> list[FloatArray]:
+    """Return the seconds of each copy's windows, where some took turns.
+
+    Of a group that is one number for all its copies: the seconds in which each of them did a
+    window. A copy with an engine for itself has the windows during which all others, or a
+    member of each group, were running; possibly none.
+    """
+    grouped = {number: group for group in groups for number in group}
+    slots = [*groups, *((n,) for n in range(len(boundaries)) if n not in grouped)]
+    ends = [_from_to(boundaries, slot) for slot in slots]
+    begin, end = max(b for b, _ in ends), min(e for _, e in ends)
+    seconds = []
+    for number, one in enumerate(boundaries):
+        if number in grouped:
+            seconds.append(np.array([_joint_seconds([boundaries[n] for n in grouped[number]])]))
+        else:
+            inside = [b - a for a, b in pairwise(one) if a >= begin and b <= end]
+            seconds.append(np.array(inside, dtype=np.float64))
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Busy:
+    """When a copy moved bytes: begins and ends, and how long most of its windows took."""
+
+    spans: tuple[tuple[float, float], ...]
+    window: float
+
+    @property
+    def total(self) -> float:
+        return sum(end - begin for begin, end in self.spans)
+
+
+def _busy_times(boundaries: Sequence[float]) -> _Busy:
+    """Return the times of a copy without those in which it waited: windows of a usual length."""
+    window = float(np.median(np.diff(boundaries)))
+    spans: list[tuple[float, float]] = []
+    for begin, end in pairwise([0.0, *boundaries]):
+        most = _LATE_WINDOWS if not spans else _LONG_WINDOWS
+        since = begin if end - begin <= most * window else end - window
+        if spans and spans[-1][1] >= since:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((since, end))
+    return _Busy(tuple(spans), window)
+
+
+def _before(
+    begin: float, number: int, busy: Sequence[_Busy], lanes: Sequence[Lane]
+) -> Iterator[int]:
+    """Yield copies that end where this one begins, the likeliest to share its engine first."""
+    mine, found = lanes[number], []
+    for other, one in enumerate(busy):
+        near = _TOUCH * max(one.window, busy[number].window)
+        gap = min(abs(begin - end) for _, end in one.spans)
+        if other != number and lanes[other].unit == mine.unit and gap <= near:
+            way = (lanes[other].direction != mine.direction, lanes[other].leaves != mine.leaves)
+            found.append((way, gap, other))
+    return (other for _, _, other in sorted(found))
+
+
+def _beside(a: _Busy, b: _Busy) -> bool:
+    shared = sum(
+        max(0.0, min(a_end, b_end) - max(a_begin, b_begin))
+        for a_begin, a_end in a.spans
+        for b_begin, b_end in b.spans
+    )
+    return shared > _BESIDE * min(a.total, b.total)
+
+
+def _from_to(boundaries: Sequence[Sequence[float]], slot: Sequence[int]) -> tuple[float, float]:
+    return min(boundaries[n][0] for n in slot), max(boundaries[n][-1] for n in slot)
+
+
+def _joint_seconds(group: Sequence[Sequence[float]]) -> float:
+    first = min(group, key=lambda one: one[0])
+    # Its first window may have woken the link, or waited for the gate: it counts as a usual one.
+    begin = first[0] - float(np.median(np.diff(first)))
+    return (max(one[-1] for one in group) - begin) / len(first)

@@ -1,0 +1,1 @@
+"""``bench compress``: what codecs make of arrays, and whether that pays."""

@@ -1,0 +1,194 @@
+"""How small codecs make an array, and how fast: measured, and every byte compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lanescope.compression.arrays import Entry, Values
+from lanescope.compression.device import Choice, Device
+from lanescope.compression.stream import Codec, Stream, describe
+from lanescope.errors import InputError, LanescopeError
+from lanescope.results.statistics import MIN_SAMPLES
+from lanescope.studies.compress.results import ArrayResult, Measured, Timing
+
+#: Of a longer array so many bytes are timed, its first; all of them are compressed and compared.
+MOST_TIMED_BYTES = 256 << 20
+_MOST_SAMPLES = 100
+#: What memory holds that values shall be written to: so none is taken for written that is not.
+_UNWRITTEN = 0xA5
+
+
+class MismatchError(LanescopeError):
+    """An array that was compressed did not come back as it was."""
+
+    exit_code = 1
+
+
+def array_results(
+    entry: Entry,
+    device: Device,
+    dimensionalities: Sequence[int],
+    budget_seconds: float | None,
+    on_codec: Callable[[str], object] = lambda name: None,
+    codecs: Collection[Codec] | None = None,
+) -> Iterator[ArrayResult]:
+    """Measure every codec that takes an array's values; yield what there is after each.
+
+    Parameters
+    ----------
+    budget_seconds
+        For the samples of each direction and number of threads, about; six are taken at least.
+        None: no speeds, only what it becomes.
+    on_codec
+        Is told what is done next.
+    codecs
+        Which to measure besides raw; None: all.
+
+    Raises
+    ------
+    MismatchError
+        If an array does not come back as it was.
+    InputError
+        If there is no memory for it.
+    """
+    try:
+        yield from _measure(entry, device, dimensionalities, budget_seconds, on_codec, codecs)
+    except MemoryError as error:
+        raise InputError(
+            f"there is no memory to compress the {entry.bytes} bytes of {entry.name} and to get "
+            "them back beside them; give a smaller array"
+        ) from error
+
+
+def _measure(
+    entry: Entry,
+    device: Device,
+    dimensionalities: Sequence[int],
+    budget_seconds: float | None,
+    on_codec: Callable[[str], object],
+    wanted: Collection[Codec] | None,
+) -> Iterator[ArrayResult]:
+    values = entry.load()
+    codecs: list[Measured] = []
+    tried: tuple[Measured, ...] = ()
+    for codec in Codec:
+        if wanted is not None and codec not in (Codec.RAW, *wanted):
+            continue
+        if not device.takes(codec, entry.dtype):
+            continue
+        on_codec(str(codec))
+        sizes = dimensionalities if codec is Codec.GFC else (1,)
+        measured = tuple(verified(values, entry, device, Choice(codec, n)) for n in sizes)
+        if codec is Codec.GFC:
+            tried = measured
+        best = min(measured, key=lambda one: one.stored_bytes)
+        if budget_seconds is not None:
+            best = _timed(best, values, entry, device, budget_seconds)
+        codecs.append(best)
+        yield ArrayResult(
+            entry.name,
+            entry.dtype,
+            entry.shape,
+            entry.bytes,
+            entry.made_up,
+            entry.note,
+            tuple(codecs),
+            tried,
+        )
+
+
+def verified(values: Values, entry: Entry, device: Device, choice: Choice) -> Measured:
+    """Compress a whole array and get it back, not timed.
+
+    Raises
+    ------
+    MismatchError
+        If a byte of it is another.
+    """
+    threads = device.threads[-1]
+    stream, _ = device.compress(values, entry.dtype, choice, threads)
+    out = _room(values)
+    _decompress(device, stream, out, entry, choice, threads)
+    _require_same(values, out, entry, choice, threads)
+    told = describe(stream)
+    blocks = told.raw_blocks + told.constant_blocks + told.coded_blocks
+    return Measured(device.name, choice, entry.bytes, len(stream), told.coded_blocks, blocks)
+
+
+def _timed(
+    best: Measured, values: Values, entry: Entry, device: Device, budget_seconds: float
+) -> Measured:
+    part = values.reshape(-1)[: max(MOST_TIMED_BYTES // values.itemsize, 1)]
+    timings = (
+        _timing(part, entry, device, best.choice, threads, budget_seconds)
+        for threads in device.threads
+    )
+    return replace(best, timings=tuple(timings))
+
+
+def _timing(
+    part: Values, entry: Entry, device: Device, choice: Choice, threads: int, budget: float
+) -> Timing:
+    stream: Stream | None = None
+
+    def compress() -> float:
+        nonlocal stream
+        stream = None  # or the next one takes new memory while this is held
+        stream, seconds = device.compress(part, entry.dtype, choice, threads)
+        return seconds
+
+    compress()  # what the first time takes more is no part of it
+    compressing = tuple(_sampled(compress, budget))
+    out = _room(part)
+
+    def decompress() -> float:
+        assert stream is not None, "it was compressed"
+        return _decompress(device, stream, out, entry, choice, threads)
+
+    decompress()
+    out.view(np.uint8)[...] = _UNWRITTEN
+    decompressing = tuple(_sampled(decompress, budget))
+    _require_same(part, out, entry, choice, threads)
+    return Timing(threads, part.nbytes, compressing, decompressing)
+
+
+def _sampled(sample: Callable[[], float], budget_seconds: float) -> Iterator[float]:
+    spent, count = 0.0, 0
+    while count < MIN_SAMPLES or (spent < budget_seconds and count < _MOST_SAMPLES):
+        seconds = sample()
+        spent, count = spent + seconds, count + 1
+        yield seconds
+
+
+def _room(values: Values) -> Values:
+    out = np.empty(values.shape, values.dtype)
+    out.reshape(-1).view(np.uint8)[...] = _UNWRITTEN
+    return out
+
+
+def _decompress(
+    device: Device, stream: Stream, out: Values, entry: Entry, choice: Choice, threads: int
+) -> float:
+    try:
+        return device.decompress(stream, out, threads)
+    except InputError as error:  # it was made a moment ago: nobody has changed it
+        raise MismatchError(
+            f"DATA WERE LOST: what {choice.name} made of {entry.name} cannot be decompressed on "
+            f"{threads} threads: {error}; do not use this codec, and report it with the file"
+        ) from error
+
+
+def _require_same(values: Values, out: Values, entry: Entry, choice: Choice, threads: int) -> None:
+    before, after = (one.reshape(-1).view(np.uint8) for one in (values, out))
+    if np.array_equal(before, after):
+        return
+    wrong: Any = np.flatnonzero(before != after)
+    raise MismatchError(
+        f"DATA WERE CHANGED: {len(wrong)} of {len(before)} bytes of {entry.name} did not come back "
+        f"from {choice.name} on {threads} threads as they were, the first at {int(wrong[0])}; do "
+        "not use this codec, and report it with the file"
+    )

@@ -1,0 +1,237 @@
+"""All single-node cases of nvbandwidth 0.8, under its names, as data."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lanescope.calls import checked, shown
+from lanescope.copies.case import Case, CaseSet, Matrix
+from lanescope.copies.copy import Engine
+from lanescope.copies.experiment import Experiment
+from lanescope.copies.notation import DEFAULT_BYTES
+from lanescope.copies.patterns import Patterns, usable, why_no_pairs, why_unusable
+from lanescope.copies.place import HOST_MEMORIES, UNPINNED, Memory
+from lanescope.errors import InputError
+from lanescope.machine import Machine
+from lanescope.units.sizes import Bytes
+
+Build = Callable[[Patterns], tuple[Matrix, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+@checked
+class CaseOptions:
+    """What a user may choose about the copies of the cases.
+
+    Attributes
+    ----------
+    bytes
+        Size of each copy.
+    memory
+        Kind of host memory.
+    node
+        NUMA node of the host memory; None takes the one nearest to each GPU.
+    pairs
+        How many pairs of GPUs to draw; None takes all.
+    """
+
+    bytes: Bytes = DEFAULT_BYTES
+    memory: Memory = Memory.PINNED
+    node: int | None = None
+    pairs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.bytes < 1:
+            raise InputError(f"copies of {self.bytes} bytes cannot be measured; give 1 B or more")
+        if self.memory not in HOST_MEMORIES:
+            raise InputError(
+                f"{self.memory} is no memory of the host; give one of {', '.join(HOST_MEMORIES)}"
+            )
+        if self.pairs is not None and self.pairs < 1:
+            raise InputError(f"{self.pairs} pairs cannot be drawn; give 1 or more, or None for all")
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec:
+    name: str
+    description: str
+    engine: Engine
+    build: Build
+    takes_pairs: bool = False
+    takes_host: bool = False
+
+
+def _host_specs(engine: Engine) -> list[_Spec]:
+    def spec(name: str, words: str, caption: str, *, down: bool, both: bool, every: bool) -> _Spec:
+        def build(p: Patterns) -> tuple[Matrix, ...]:
+            pattern = p.all_host if every else p.host
+            return (pattern(caption, down=down, both=both),)
+
+        return _Spec(f"{name}_{engine}", words, engine, build, takes_host=True)
+
+    to, fro, duplex = (
+        "CPU(row) -> GPU(column)",
+        "CPU(row) <- GPU(column)",
+        "CPU(row) <-> GPU(column)",
+    )
+    beside = "All other GPUs copy at the same time."
+    opposed = "Copies run both ways at the same time"
+    return [
+        spec("host_to_device_memcpy", "From the host to each GPU, one after the other.",
+             to, down=True, both=False, every=False),
+        spec("device_to_host_memcpy", "From each GPU to the host, one after the other.",
+             fro, down=False, both=False, every=False),
+        spec("host_to_device_bidirectional_memcpy", f"{opposed}; host to GPU is shown.",
+             duplex, down=True, both=True, every=False),
+        spec("device_to_host_bidirectional_memcpy", f"{opposed}; GPU to host is shown.",
+             duplex, down=False, both=True, every=False),
+        spec("all_to_host_memcpy", f"From each GPU to the host. {beside}",
+             fro, down=False, both=False, every=True),
+        spec("all_to_host_bidirectional_memcpy", f"{opposed} on all GPUs; GPU to host is shown.",
+             duplex, down=False, both=True, every=True),
+        spec("host_to_all_memcpy", f"From the host to each GPU. {beside}",
+             to, down=True, both=False, every=True),
+        spec("host_to_all_bidirectional_memcpy", f"{opposed} on all GPUs; host to GPU is shown.",
+             duplex, down=True, both=True, every=True),
+    ]  # fmt: skip
+
+
+def _pair_specs(engine: Engine) -> list[_Spec]:
+    specs = []
+    for read in (True, False):
+        way = "read" if read else "write"
+        who = "Each GPU reads from" if read else "Each GPU writes to"
+        arrow = "->" if read else "<-"
+
+        def alone(p: Patterns, read: bool = read, arrow: str = arrow) -> tuple[Matrix, ...]:
+            return (p.pairs_matrix(f"GPU(row) {arrow} GPU(column)", read=read),)
+
+        def both(p: Patterns, read: bool = read) -> tuple[Matrix, ...]:
+            return p.both_ways("GPU(row) <-> GPU(column)", read=read)
+
+        specs += [
+            _Spec(f"device_to_device_memcpy_{way}_{engine}", f"{who} each other, pair by pair.",
+                  engine, alone, takes_pairs=True),
+            _Spec(f"device_to_device_bidirectional_memcpy_{way}_{engine}",
+                  f"{who} its partner while the partner does the same, pair by pair.",
+                  engine, both, takes_pairs=True),
+        ]  # fmt: skip
+    return [specs[0], specs[2], specs[1], specs[3]]
+
+
+def _all_specs(engine: Engine) -> list[_Spec]:
+    def spec(name: str, words: str, arrow: str, *, towards_one: bool, one_works: bool) -> _Spec:
+        def build(p: Patterns) -> tuple[Matrix, ...]:
+            caption = f"GPU(row) {arrow} GPU(column)"
+            return (p.one_and_all(caption, towards_one=towards_one, one_works=one_works),)
+
+        return _Spec(f"{name}_{engine}", f"{words}; the sum.", engine, build, takes_pairs=True)
+
+    return [
+        spec("all_to_one_write", "All other GPUs write to one", "<-",
+             towards_one=True, one_works=False),
+        spec("all_to_one_read", "All other GPUs read from one", "->",
+             towards_one=False, one_works=False),
+        spec("one_to_all_write", "One GPU writes to all others", "->",
+             towards_one=False, one_works=True),
+        spec("one_to_all_read", "One GPU reads from all others", "<-",
+             towards_one=True, one_works=True),
+    ]  # fmt: skip
+
+
+def _specs() -> list[_Spec]:
+    """All cases in nvbandwidth's order."""
+    specs = []
+    for engine in (Engine.CE, Engine.SM):
+        host = _host_specs(engine)
+        specs += [*host[:4], *_pair_specs(engine), *host[4:], *_all_specs(engine)]
+    return [
+        *specs,
+        _Spec("host_device_latency_sm", "One dependent load of a GPU from host memory, 2 MiB ring.",
+              Engine.SM, lambda p: (p.host_latency(),)),
+        _Spec("device_to_device_latency_sm",
+              "One dependent load of a GPU from another GPU's memory, 2 MiB ring.",
+              Engine.SM, lambda p: (p.peer_latency(),), takes_pairs=True),
+        _Spec("device_local_copy", "Within each GPU's own memory, by its copy engine.",
+              Engine.CE, lambda p: (p.local(),)),
+    ]  # fmt: skip
+
+
+def case_list() -> tuple[tuple[str, str], ...]:
+    """Return name and description of every case, in order."""
+    return tuple((spec.name, spec.description) for spec in _specs())
+
+
+def choose(names: Sequence[str] = (), prefixes: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names of the cases asked for: by name, number or prefix; all for none.
+
+    Raises
+    ------
+    InputError
+        If a name, number or prefix fits no case.
+    """
+    known = [name for name, _ in case_list()]
+    chosen: list[str] = []
+    for name in names:
+        if re.fullmatch("[0-9]{1,3}", name) and int(name) < len(known):
+            chosen.append(known[int(name)])
+        elif name in known:
+            chosen.append(name)
+        else:
+            near = difflib.get_close_matches(name, known, n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else "'bench --list' shows them"
+            raise InputError(f"there is no case {shown(name)}; {hint}")
+    for prefix in prefixes:
+        fitting = [name for name in known if prefix and name.startswith(prefix)]
+        if not fitting:
+            raise InputError(f"no case begins with {shown(prefix)}; 'bench --list' shows them")
+        chosen += fitting
+    return tuple(dict.fromkeys(chosen)) if names or prefixes else tuple(known)
+
+
+def build_cases(machine: Machine, names: Sequence[str], options: CaseOptions) -> CaseSet:
+    """Return cases for a machine with their experiments, each set of copies once.
+
+    Raises
+    ------
+    InputError
+        If the machine has no GPU or not the NUMA node asked for.
+    """
+    if options.node is not None and options.node not in [n.index for n in machine.nodes]:
+        nodes = ", ".join(str(n.index) for n in machine.nodes)
+        raise InputError(f"there is no NUMA node {options.node}; this machine has {nodes}")
+    specs = {spec.name: spec for spec in _specs()}
+    experiments: dict[str, Experiment] = {}
+    cases = tuple(_case(machine, specs[name], options, experiments) for name in names)
+    return CaseSet(cases, tuple(experiments.values()))
+
+
+def _case(
+    machine: Machine, spec: _Spec, options: CaseOptions, experiments: dict[str, Experiment]
+) -> Case:
+    if reason := _why_not(machine, spec, options):
+        return Case(spec.name, spec.description, (), reason)
+    patterns = Patterns(
+        machine,
+        spec.engine,
+        options.bytes,
+        options.memory,
+        options.node,
+        options.pairs,
+        experiments,
+    )
+    return Case(spec.name, spec.description, spec.build(patterns))
+
+
+def _why_not(machine: Machine, spec: _Spec, options: CaseOptions) -> str | None:
+    if not machine.gpus:
+        return "there is no GPU"
+    if not usable(machine.gpus):
+        return why_unusable(machine)
+    by_kernel = spec.takes_host and spec.engine is Engine.SM
+    if by_kernel and options.memory in UNPINNED:
+        return "a kernel cannot reach pageable memory"
+    return why_no_pairs(machine) if spec.takes_pairs else None

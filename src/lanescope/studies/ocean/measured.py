@@ -1,0 +1,314 @@
+"""The cases, what was measured of them, and the file in which that is stored."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lanescope.codec.fields import FieldError, build, shown
+from lanescope.codec.files import fields_of, read_json, require_version
+from lanescope.errors import InputError
+from lanescope.prediction import stored
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.samples import SETTLED, median_of
+from lanescope.prediction.workload import STREAMED, Method
+from lanescope.store.folder import RunFolder
+from lanescope.store.folders import default_runs_folder
+from lanescope.studies.ocean.case import GridCase
+from lanescope.studies.ocean.equations import Equation
+from lanescope.studies.ocean.profiles import MOST_POINTS
+from lanescope.studies.ocean.reference import Kernel
+from lanescope.units.estimate import Estimate
+
+#: `state` with one and three outputs and `buoydiff` are the paper's.
+CASES = (
+    GridCase(Kernel.STATE),
+    GridCase(Kernel.STATE, outputs=3),
+    GridCase(Kernel.STATE, Equation.JMCD),
+    GridCase(Kernel.STATE, Equation.JMCD, outputs=3),
+    GridCase(Kernel.BUOYDIFF),
+    GridCase(Kernel.AXPY),
+    GridCase(Kernel.CONVOLUTION),
+)
+#: Points from west to east, to north, and levels: the paper's grid.
+GRID = (1024, 1024, 42)
+#: Numbers of streams that are tried, as far as a grid has levels.
+STREAMS = (1, 2, 3, 4, 6, 8, 14, 21, 42)
+
+
+def case_name(case: GridCase) -> str:
+    """Return a case in words, such as ``state mwjf, 3 outputs``."""
+    if not case.has_equation:
+        return str(case.kernel)
+    name = f"{case.kernel} {case.equation}"
+    if case.kernel is not Kernel.STATE:
+        return name
+    return f"{name}, {case.outputs} output{'s' if case.outputs > 1 else ''}"
+
+
+def stream_counts(method: Method, levels: int) -> tuple[int, ...]:
+    """Return the numbers of streams to try of a grid with so many levels, its own among them."""
+    if method not in STREAMED:
+        return (1,)
+    return tuple(sorted({*(n for n in STREAMS if n <= levels), min(levels, STREAMS[-1])}))
+
+
+#: The file's name in a run folder.
+FILE = "validation.json"
+SCHEMA = 1
+
+_VALIDATE = "'lanescope model validate'"
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A case by a method.
+
+    Attributes
+    ----------
+    streams
+        Into how many parts it was cut; 1 for methods without streams.
+    seconds
+        Of each run, until the host had seen the end of all.
+    disturbed
+        The same of rounds that do not count, as another one was clearly faster.
+    """
+
+    method: Method
+    streams: int
+    seconds: tuple[float, ...]
+    disturbed: tuple[float, ...] = ()
+
+    @property
+    def median(self) -> Estimate:
+        """With its 95 % interval; of fewer than six runs, their range."""
+        return median_of(np.array(self.seconds))
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """5th and 95th percentile of the runs."""
+        low, high = np.percentile(self.seconds, [5, 95])
+        return float(low), float(high)
+
+
+def joined(method: Method, streams: int, rounds: Sequence[tuple[float, ...]]) -> Timed:
+    """Join rounds of the same: those whose median is within 3 % of the fastest one's count."""
+    most = min(float(np.median(one)) for one in rounds) * (1 + SETTLED)
+    counts = [one for one in rounds if float(np.median(one)) <= most]
+    others = [one for one in rounds if one not in counts]
+    return Timed(method, streams, sum(counts, ()), sum(others, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """An output compared with NumPy's.
+
+    Attributes
+    ----------
+    method, streams
+        By which it was computed.
+    output, unit, tolerance
+        As `lanescope.studies.ocean.case.Difference` has them.
+    levels
+        How many of the grid's were compared.
+    largest
+        The largest difference; None where a value is no number.
+    """
+
+    method: Method
+    streams: int
+    output: str
+    unit: str
+    tolerance: float
+    levels: int
+    largest: float | None = None
+
+    @property
+    def right(self) -> bool:
+        """Whether rounding explains it."""
+        return self.largest is not None and self.largest <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCase:
+    """All that was measured of a case.
+
+    Attributes
+    ----------
+    kernel, equation, outputs
+        As `GridCase` has them.
+    mapped_reads
+        How often each byte is read over the link in mapped memory, as computed; see
+        `lanescope.studies.ocean.mapped_traffic`.
+    counted_reads
+        The same as PM sampling counted it; None where it could not.
+    columns, points
+        Seconds of the kernel alone, its data in the GPU's memory, in one launch: the version
+        with one thread for each column, of Explicit and Pageable, and that of the others with
+        one for each point. Of each run.
+    timed
+        Empty methods have not been measured yet.
+    checks
+        One for each output of each method.
+    """
+
+    kernel: Kernel
+    equation: Equation
+    outputs: int
+    mapped_reads: float
+    columns: tuple[float, ...]
+    points: tuple[float, ...]
+    timed: tuple[Timed, ...] = ()
+    checks: tuple[Check, ...] = ()
+    counted_reads: float | None = None
+
+    @property
+    def reads(self) -> float:
+        """Return how often a mapped byte is read, as counted or else as computed."""
+        return self.mapped_reads if self.counted_reads is None else self.counted_reads
+
+    @property
+    def case(self) -> GridCase:
+        """Return which it is."""
+        return GridCase(self.kernel, self.equation, self.outputs)
+
+    @property
+    def name(self) -> str:
+        """Return it in words."""
+        return case_name(self.case)
+
+    def kernel_of(self, method: Method) -> Estimate:
+        """Return what the kernel's version of a method takes alone."""
+        whole = method in (Method.EXPLICIT, Method.PAGEABLE)
+        return median_of(np.array(self.columns if whole else self.points))
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What one run measured.
+
+    Attributes
+    ----------
+    gpu
+        Its product name.
+    grid
+        Points from west to east, to north, and levels.
+    seed
+        Of the ocean.
+    started
+        As ISO 8601.
+    tool_version
+        Of lanescope.
+    finished
+        False where it was interrupted.
+    cases
+        As far as it came.
+    machine_key
+        As link parameters have it; None: not known.
+    parameters
+        From which it was predicted then; None: not stored.
+    note
+        What else there is to know of it.
+    """
+
+    gpu: str
+    grid: tuple[int, int, int]
+    seed: int
+    started: str
+    tool_version: str
+    finished: bool
+    cases: tuple[MeasuredCase, ...]
+    machine_key: str | None = None
+    parameters: LinkParameters | None = None
+    note: str = ""
+
+    @property
+    def wrong(self) -> tuple[tuple[MeasuredCase, Check], ...]:
+        """Outputs that are not what they should be."""
+        return tuple((case, c) for case in self.cases for c in case.checks if not c.right)
+
+
+def save(validation: Validation, folder: Path) -> Path:
+    """Write the file into a run folder, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    known = validation.parameters
+    told = {"schema": SCHEMA} | dataclasses.asdict(dataclasses.replace(validation, parameters=None))
+    if known is not None:
+        told["parameters"] = json.loads(stored.dumps(known))
+    with RunFolder(folder, "validate") as run:
+        run.write_json(FILE, told)
+    return folder / FILE
+
+
+def find(name: str) -> Path:
+    """Return the file of a run: by the folder's path, its own, or the run's name.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    for path in (Path(name), Path(name) / FILE, default_runs_folder() / name / FILE):
+        if path.is_file():
+            return path
+    raise InputError(
+        f"{name!r} is no run of {_VALIDATE} here or under {default_runs_folder()}: there is no "
+        f"{FILE}; name the folder of one"
+    )
+
+
+def load(path: Path) -> Validation:
+    """Read what `save` wrote.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is no such file.
+    """
+    again = f"name a run of {_VALIDATE}, or run it again"
+    table = read_json(path, inner=int(path.name == FILE))  # of a folder, maybe a stranger's
+    if not isinstance(table, dict) or "cases" not in table:
+        raise InputError(f"{path} holds no measured cases; {again}")
+    with fields_of(path, again):
+        require_version(table.get("schema"), SCHEMA, path, writer=table.get("tool_version"))
+        if (known := table.get("parameters")) is not None:
+            known = stored.parameters_of(known, f"in {path}")
+        told = {key: value for key, value in table.items() if key != "schema"}
+        found = build(Validation, told | {"parameters": known})
+        _require_whole(found)
+    return found
+
+
+def _require_whole(found: Validation) -> None:
+    for number, case in enumerate(found.cases):
+        try:
+            _ = case.case
+        except InputError as error:
+            raise FieldError(f"field 'outputs': {error}", "outputs", "cases", number) from error
+        for one in case.timed:
+            if not 1 <= one.streams <= found.grid[2]:
+                raise FieldError(
+                    f"{case.name}: a grid of {found.grid[2]} levels has no {one.streams} streams",
+                    "streams",
+                )
+        for what, seconds in (
+            ("columns", case.columns),
+            ("points", case.points),
+            *((f"timed {one.method}", one.seconds) for one in case.timed),
+        ):
+            if not seconds or min(seconds) <= 0:
+                raise FieldError(f"{case.name}: {what} must have times above zero", what)
+    points = math.prod(found.grid)
+    if not 1 <= points <= MOST_POINTS:
+        raise FieldError(f"field 'grid' has {shown(points)} points, not 1 to {MOST_POINTS}", "grid")

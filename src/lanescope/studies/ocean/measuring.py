@@ -1,0 +1,269 @@
+"""Measures the cases on a GPU of this machine, and compares their outputs with NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from math import isnan
+from pathlib import Path
+
+from lanescope._version import __version__
+from lanescope.errors import MissingPartError, NotMeasuredError
+from lanescope.machine import Machine
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.stored import machine_key
+from lanescope.prediction.workload import Method
+from lanescope.store.folders import require_new
+from lanescope.studies.ocean.case import Difference, GridCase
+from lanescope.studies.ocean.expected import Expected
+from lanescope.studies.ocean.mapped_traffic import (
+    MappedTraffic,
+    counted_reads,
+    mapped_reads,
+    mapped_traffic,
+)
+from lanescope.studies.ocean.measured import (
+    CASES,
+    Check,
+    MeasuredCase,
+    Timed,
+    Validation,
+    joined,
+    save,
+    stream_counts,
+)
+from lanescope.studies.ocean.profiles import OceanGrid, ocean
+from lanescope.studies.ocean.reference import Kernel
+from lanescope.studies.ocean.running import GridMemory, kernel_seconds, run_case
+
+#: Seconds for each method with each number of streams in each round, and for each version of a
+#: kernel alone.
+BUDGET, KERNEL_BUDGET = 0.06, 0.05
+#: After the first round: one more, and another where these disagree.
+_REPEATS = 2
+_COUNTED_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class GridBench:
+    """The memory that all cases share.
+
+    Attributes
+    ----------
+    count
+        Counts what a case's kernel moves when it works on mapped memory; None where nothing
+        counts.
+    """
+
+    grid: OceanGrid
+    pinned: GridMemory
+    pageable: GridMemory
+    count: Callable[[GridCase], MappedTraffic] | None = None
+
+    @classmethod
+    def made(cls, machine: Machine, gpu: int, grid: OceanGrid) -> GridBench:
+        """Allocate and fill it.
+
+        Raises
+        ------
+        NotMeasuredError
+            If there is no room, or no GPU.
+        """
+        pinned = GridMemory.made(machine, gpu, grid)
+        return cls(
+            grid,
+            pinned,
+            GridMemory.made(machine, gpu, grid, pageable=True),
+            lambda case: mapped_traffic(machine, gpu, pinned, case, _COUNTED_SECONDS),
+        )
+
+    def memory(self, method: Method) -> GridMemory:
+        """Return the memory by which a method moves its data."""
+        return self.pageable if method is Method.PAGEABLE else self.pinned
+
+
+def require_gpu(machine: Machine, gpu: int) -> None:
+    """Refuse to measure where that GPU is not.
+
+    Raises
+    ------
+    InputError
+        If the machine has none, or not that one.
+    """
+    if not machine.gpus:
+        raise MissingPartError(
+            "no GPU is to be seen on this machine, so nothing can be measured; compare a stored "
+            "run with 'lanescope model validate RUN'"
+        )
+    if gpu not in {one.index for one in machine.gpus}:
+        there = ", ".join(str(one.index) for one in machine.gpus)
+        raise MissingPartError(f"this machine has no GPU {gpu}; there is {there}")
+
+
+def measure_cases(
+    bench: GridBench,
+    cases: Sequence[GridCase],
+    budget_seconds: float = BUDGET,
+    kernel_budget_seconds: float = KERNEL_BUDGET,
+) -> Iterator[MeasuredCase]:
+    """Measure cases, and return each again with every method that is done.
+
+    Raises
+    ------
+    NotMeasuredError
+        If the GPU does not do it.
+    """
+    once = _counted(bench, GridCase(Kernel.AXPY))
+    for case in cases:
+        alone = [
+            tuple(kernel_seconds(bench.pinned, case, method, kernel_budget_seconds).tolist())
+            for method in (Method.EXPLICIT, Method.STREAMS)
+        ]
+        reads = mapped_reads(case, bench.grid)
+        done = MeasuredCase(
+            *(case.kernel, case.equation, case.outputs, reads, alone[0], alone[1]),
+            counted_reads=_counted_reads(bench, case, once),
+        )
+        expected = Expected(case, bench.grid)
+        for method in Method:
+            timed, checks = _measure(bench, case, method, expected, budget_seconds)
+            done = replace(done, timed=done.timed + timed, checks=done.checks + checks)
+            yield done
+
+
+def measure_again(
+    bench: GridBench, done: Sequence[MeasuredCase], budget_seconds: float = BUDGET
+) -> Iterator[MeasuredCase]:
+    """Time cases once more, and return each again with every method that is done.
+
+    A minute or so lies between both rounds: what disturbed one hardly disturbs the other. Where
+    they disagree, a third one tells which was.
+
+    Raises
+    ------
+    NotMeasuredError
+        If the GPU does not do it.
+    """
+    for before in done:
+        now = before
+        for method in Method:
+            timed = tuple(
+                _again(bench, now.case, one, budget_seconds) if one.method is method else one
+                for one in now.timed
+            )
+            now = replace(now, timed=timed)
+            yield now
+
+
+def _again(bench: GridBench, case: GridCase, one: Timed, budget_seconds: float) -> Timed:
+    memory, rounds = bench.memory(one.method), [one.seconds]
+    for _ in range(_REPEATS):
+        times = run_case(memory, case, one.method, one.streams, budget_seconds, spoil=False)
+        rounds.append(tuple(times.seconds.tolist()))
+        if not joined(one.method, one.streams, rounds).disturbed:
+            break
+    return joined(one.method, one.streams, rounds)
+
+
+def _counted_reads(bench: GridBench, case: GridCase, once: MappedTraffic | None) -> float | None:
+    counted = None if once is None else _counted(bench, case)
+    return None if counted is None or once is None else counted_reads(counted, case, once)
+
+
+def _counted(bench: GridBench, case: GridCase) -> MappedTraffic | None:
+    """Return what a kernel moves; None where PM sampling does not work, as for some users."""
+    if bench.count is None:
+        return None
+    try:
+        return bench.count(case)
+    except NotMeasuredError:
+        return None
+
+
+def _measure(
+    bench: GridBench, case: GridCase, method: Method, expected: Expected, budget_seconds: float
+) -> tuple[tuple[Timed, ...], tuple[Check, ...]]:
+    """Time a method; what its largest number of streams left in memory is compared."""
+    memory = bench.memory(method)
+    counts = stream_counts(method, len(bench.grid.pressure))
+    timed = []
+    for streams in counts:
+        last = streams == counts[-1]
+        times = run_case(memory, case, method, streams, budget_seconds, spoil=last)
+        timed.append(Timed(method, streams, tuple(times.seconds.tolist())))
+    found = expected.compare(memory.outputs(case.output_arrays))
+    return tuple(timed), tuple(_check(method, counts[-1], expected.levels, one) for one in found)
+
+
+def _check(method: Method, streams: int, levels: int, found: Difference) -> Check:
+    return Check(
+        method,
+        streams,
+        found.output,
+        found.unit,
+        found.tolerance,
+        levels,
+        None if isnan(found.largest) else found.largest,
+    )
+
+
+#: Told what is measured next, how much is done, and how much there is.
+Progress = Callable[[str, int, int], None]
+
+_SEED = 0
+
+
+def record(
+    machine: Machine,
+    gpu: int,
+    sides: tuple[int, int, int],
+    parameters: LinkParameters,
+    folder: Path,
+    *,
+    budget_seconds: float = BUDGET,
+    progress: Progress | None = None,
+) -> Validation:
+    """Measure all cases, and write the run's file again with every method that is done.
+
+    When interrupted, what was measured stays in the folder before the interruption goes its way.
+
+    Raises
+    ------
+    InputError
+        If the GPU is not there, or the folder cannot be written.
+    NotMeasuredError
+        If there is no room for the grid, or the GPU does not do it.
+    """
+    require_gpu(machine, gpu)
+    require_new(folder)
+    tell = progress or (lambda *_: None)
+    found = Validation(
+        gpu=machine.gpu(gpu).name,
+        grid=sides,
+        seed=_SEED,
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        tool_version=__version__,
+        finished=False,
+        cases=(),
+        machine_key=machine_key(machine, gpu),
+        parameters=parameters,
+    )
+    total = 2 * len(CASES) * len(Method)
+    tell("an ocean", 0, total)
+    bench = GridBench.made(machine, gpu, ocean(*sides, seed=_SEED))
+    done: dict[str, MeasuredCase] = {}
+    for number, case in enumerate(_measured(bench, done, budget_seconds), start=1):
+        done[case.name] = case
+        found = replace(found, cases=tuple(done.values()), finished=number == total)
+        save(found, folder)
+        tell(case.name, number, total)
+    return found
+
+
+def _measured(
+    bench: GridBench, done: dict[str, MeasuredCase], budget_seconds: float
+) -> Iterator[MeasuredCase]:
+    """Measure all cases, and once all are in `done`, time them again."""
+    yield from measure_cases(bench, CASES, budget_seconds)
+    yield from measure_again(bench, tuple(done.values()), budget_seconds)

@@ -1,0 +1,157 @@
+"""What each source told of one program, over all repetitions with all sources at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lanescope.machine import Machine
+from lanescope.studies.pcie_thesis.counted import CountedSteps, Payload, counted_steps, payload_of
+from lanescope.studies.pcie_thesis.results import Pair, SourceTold, pair_of, quantity
+from lanescope.studies.pcie_thesis.steps import Step, moved, moving
+from lanescope.trace.codes import Direction
+from lanescope.trace.operations import Operations
+from lanescope.trace.run import SourceRecord, WatchRun
+from lanescope.trace.timeline import PCIE
+from lanescope.units.bandwidth import bandwidths_gbs
+
+#: Steps with fewer bytes do not count as copying: a result of a check, say.
+LEAST_BYTES = 1 << 20
+#: What watches in a turn with all sources, the finest first.
+SOURCES = ("pm", "counters", "throughput", "trace")
+
+_DIRECTIONS = (Direction.H2D, Direction.D2H)
+_BYTES = (
+    "Payload in the steps that copy and two records around them; packets' overhead and what "
+    "watching causes are taken off by the default model, which is not fitted to the trace."
+)
+_DEVIATION = "Told bytes over the bytes that the program says to have moved, less 1."
+_ELSEWHERE = "Payload of the whole watch less that of the steps that copy."
+_HIGHEST = "Payload rate of the fastest single record in the steps that copy."
+_TRACED = "Sum of the bytes of all traced copies."
+_FASTEST_COPY = "Bytes over GPU time of the fastest traced copy of 1 MiB or more."
+_INTERVAL = "Median time from record to record."
+_CPU = "Processor time of the source's own threads."
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What one repetition with all sources told: by counters, and by the trace."""
+
+    counted: dict[str, CountedSteps]
+    traced: Operations
+    records: tuple[SourceRecord, ...]
+    steps: tuple[Step, ...]
+    processes: int
+
+
+def payloads_of(run: WatchRun, machine: Machine, gpu: int) -> tuple[Payload, ...]:
+    """Return payload by each counter of a GPU, the finest source first."""
+    own = [c for c in run.timeline.over(PCIE) if c.gpu == gpu and len(c) > 1]
+    own.sort(key=lambda c: SOURCES.index(c.source) if c.source in SOURCES else len(SOURCES))
+    return tuple(payload_of(run.timeline, c, machine) for c in own)
+
+
+def watched_once(
+    run: WatchRun, payloads: Sequence[Payload], steps: tuple[Step, ...], gpu: int
+) -> Watched:
+    """Return what a watch of a program with these steps told."""
+    copying = moving(steps, LEAST_BYTES)
+    counted = {p.source: c for p in payloads if (c := counted_steps(p, copying)) is not None}
+    operations = run.timeline.operations
+    traced = operations.rows(operations.is_copy & (operations.device == gpu))
+    processes = len(run.timeline.processes)
+    return Watched(counted, traced, run.manifest.sources, steps, processes)
+
+
+def source_told(name: str, watched: Sequence[Watched], told: Sequence[Step]) -> SourceTold | None:
+    """Return what a source told in all repetitions; None where it was not asked to watch."""
+    records = [r for one in watched for r in one.records if r.name.partition(".")[0] == name]
+    if not records:
+        return None
+    used = [r for r in records if r.used]
+    reasons = [" ".join(filter(None, (r.reason, r.remedy))) for r in records if r.reason]
+    source = SourceTold(
+        name,
+        bool(used),
+        reasons[0] if reasons else None,
+        copying=len(moving(told, LEAST_BYTES)),
+        cpu_seconds=quantity((r.cpu_seconds for r in used), "s", _CPU),
+    )
+    if not used:
+        return source
+    return _traced(source, watched) if name == "trace" else _counted(source, watched, used)
+
+
+def _counted(
+    source: SourceTold, watched: Sequence[Watched], used: Sequence[SourceRecord]
+) -> SourceTold:
+    found = [
+        (one.counted[source.source], one.steps) for one in watched if source.source in one.counted
+    ]
+    truths = [moved(moving(steps, LEAST_BYTES)) for _, steps in found]
+
+    def pair(unit: str, method: str, of: Callable[[CountedSteps, int], float | None]) -> Pair:
+        return pair_of(quantity((of(c, w) for c, _ in found), unit, method) for w in range(2))
+
+    deviation = pair_of(
+        quantity(
+            (
+                c.bytes[w] / truth[w] - 1 if c.bytes and truth[w] else None
+                for (c, _), truth in zip(found, truths, strict=True)
+            ),
+            "share",
+            _DEVIATION,
+        )
+        for w in range(2)
+    )
+    return replace(
+        source,
+        bytes=pair("B", _BYTES, lambda c, w: c.bytes[w] if c.bytes else None),
+        deviation=deviation,
+        elsewhere_bytes=pair("B", _ELSEWHERE, lambda c, w: c.elsewhere_bytes[w]),
+        highest_gbs=pair(
+            "GB/s", _HIGHEST, lambda c, w: c.highest_gbs[w] if c.highest_gbs else None
+        ),
+        interval_seconds=quantity((c.interval_ns * 1e-9 for c, _ in found), "s", _INTERVAL),
+        shaped=min((c.shaped for c, _ in found), default=None),
+        samples=sum(r.samples or 0 for r in used),
+        lost=sum(r.lost_samples or 0 for r in used),
+    )
+
+
+def _traced(source: SourceTold, watched: Sequence[Watched]) -> SourceTold:
+    seen = [one for one in watched if one.processes]
+    sums = [
+        tuple(int(one.traced.bytes[one.traced.direction == way].sum()) for way in _DIRECTIONS)
+        for one in seen
+    ]
+    truths = [moved(one.steps) for one in seen]
+    counts = [int(np.isin(one.traced.direction, _DIRECTIONS).sum()) for one in seen]
+    deviation = pair_of(
+        quantity(
+            (s[w] / t[w] - 1 if t[w] else None for s, t in zip(sums, truths, strict=True)),
+            "share",
+            _DEVIATION,
+        )
+        for w in range(2)
+    )
+    return replace(
+        source,
+        bytes=pair_of(quantity((s[w] for s in sums), "B", _TRACED) for w in range(2)),
+        deviation=deviation,
+        highest_gbs=pair_of(
+            quantity((_fastest_copy(one.traced, way) for one in seen), "GB/s", _FASTEST_COPY)
+            for way in _DIRECTIONS
+        ),
+        copies=quantity(counts, "1", "Traced copies between host and GPU."),
+    )
+
+
+def _fastest_copy(traced: Operations, way: Direction) -> float | None:
+    large = traced.rows((traced.direction == way) & (traced.bytes >= LEAST_BYTES))
+    rates = bandwidths_gbs(large.bytes.astype(np.float64), large.seconds)
+    known = rates[np.isfinite(rates)]
+    return float(known.max()) if known.size else None

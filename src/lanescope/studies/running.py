@@ -1,0 +1,210 @@
+"""How a run goes: a machine, what measures it, and where the results are stored as they come."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from lanescope._version import __version__
+from lanescope.copies import Experiment
+from lanescope.copies.case import Case
+from lanescope.engine.base import Backend
+from lanescope.engine.sampling import Plan, measure_all
+from lanescope.errors import InputError
+from lanescope.kinds import StrPath
+from lanescope.machine import Machine
+from lanescope.prediction.engine import ModelBackend
+from lanescope.results.result import Result
+from lanescope.store.folder import State
+from lanescope.store.folders import new_run_folder
+from lanescope.store.run import Manifest, Run
+from lanescope.store.store import RunWriter
+from lanescope.studies.resume import finished_names, run_to_resume
+from lanescope.studies.taruc.suite import SUITE
+
+#: Told before each experiment: the experiment, its number from 1, and how many there are.
+Progress = Callable[[Experiment, int, int], None]
+
+
+def backend_for(machine: Machine, *, allow_busy: bool = False, affinity: bool = True) -> Backend:
+    """Return what runs experiments on a machine: itself, or a prediction."""
+    if machine.described:
+        return ModelBackend(machine)
+    from lanescope.engine.native import NativeBackend
+
+    return NativeBackend(machine, allow_busy=allow_busy, affinity=affinity)
+
+
+def resolve_machine(machine: Machine | StrPath | None) -> Machine:
+    """Return this machine for None, a described one for a file or a shipped name.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or name, or no machine can be so.
+    """
+    from lanescope.machine import discover, machine_named
+    from lanescope.machine.files import require_sound
+
+    if machine is None:
+        return discover()
+    if not isinstance(machine, Machine):
+        return machine_named(os.fspath(machine))
+    require_sound(machine)
+    return machine
+
+
+def machine_differences(
+    found: Machine, expected: Machine | StrPath | None, gpus: int | None
+) -> tuple[str, ...]:
+    """Return how a machine differs from what is expected; a sentence each."""
+    from lanescope.machine.expected import differences, gpu_count_differences
+
+    count = () if gpus is None else gpu_count_differences(gpus, found)
+    others = () if expected is None else differences(resolve_machine(expected), found)
+    return count + others
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a run is, apart from what it measures first.
+
+    Attributes
+    ----------
+    then
+        Told the results, it returns what to measure next.
+    missing, unmeasured
+        See `Manifest`.
+    parameters
+        Text of a suite's parameter file.
+    resume
+        Go on with the run in `out`, if there is one; see `lanescope.studies.resume`.
+    """
+
+    verb: str
+    allow_busy: bool
+    out: StrPath | None
+    progress: Progress | None
+    affinity: bool = True
+    notes: tuple[str, ...] = ()
+    cases: tuple[Case, ...] = ()
+    then: Callable[[Sequence[Result]], Sequence[Experiment]] | None = None
+    parameters: str | None = None
+    resume: bool = False
+    missing: tuple[str, ...] = ()
+    unmeasured: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Experiments that are measured by one plan."""
+
+    experiments: Sequence[Experiment]
+    plan: Plan
+
+
+def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
+    """Measure experiments one after the other and store each result at once.
+
+    What comes `then` takes the last plan. When interrupted, the run is closed as such before the
+    interruption goes its way.
+    """
+    manifest = Manifest(
+        verb=setup.verb,
+        command=_command(setup.verb),
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        tool_version=__version__,
+        machine=machine,
+        notes=setup.notes,
+        missing=setup.missing,
+        unmeasured=setup.unmeasured,
+        cases=setup.cases,
+        parameters=setup.parameters,
+    )
+    names = [e.name for stage in stages for e in stage.experiments]
+    writer, done = _writer(manifest, setup, names)
+    if writer is None:
+        return done
+    kept = finished_names(done)
+    numbers = {name: i for i, name in enumerate(names, start=1)}
+
+    def on_start(experiment: Experiment) -> None:
+        if setup.progress is not None:
+            setup.progress(experiment, numbers[experiment.name], len(numbers))
+
+    left = [_left(stage, kept, len(names)) for stage in stages]
+    # What comes then is not known yet; the time that it shall have is taken for half as many.
+    further = sum(len(one.experiments) for one in left)
+    further += len(names) // 2 if setup.then is not None else 0
+    try:
+        backend = backend_for(machine, allow_busy=setup.allow_busy, affinity=setup.affinity)
+        for stage in left:
+            further -= len(stage.experiments)
+            late = measure_all(
+                stage.experiments, backend, machine, stage.plan, writer.add, on_start, further
+            )
+            writer.add_all(late)
+        if setup.then is not None:
+            more = setup.then(writer.run.results)
+            known = len(numbers)
+            numbers |= {e.name: known + i for i, e in enumerate(more, start=1)}
+            late = measure_all(more, backend, machine, left[-1].plan, writer.add, on_start)
+            writer.add_all(late)
+    except (KeyboardInterrupt, SystemExit):
+        writer.finish(State.INTERRUPTED)
+        raise
+    else:
+        return writer.finish(State.COMPLETE)
+    finally:
+        writer.close()
+
+
+def _left(stage: Stage, kept: Collection[str], cases: int) -> Stage:
+    """Return what a stage has left to measure, and until when, for so many cases in all."""
+    plan = stage.plan.begun()
+    if plan.deadline is not None:
+        plan = replace(plan, deadline=plan.deadline.before_the_end(cases))
+    return Stage([e for e in stage.experiments if e.name not in kept], plan)
+
+
+def _writer(manifest: Manifest, setup: Setup, names: Sequence[str]) -> tuple[RunWriter | None, Run]:
+    """Return what writes the run, and what it holds; None where nothing is left to write."""
+    out = None if setup.out is None else Path(setup.out)
+    if setup.resume:
+        stored = run_to_resume(out, manifest)
+        if stored is not None:
+            left = set(names) - finished_names(stored)
+            if not left and stored.manifest.state is State.COMPLETE:
+                return None, stored
+            return RunWriter.resumed(stored), stored
+    if out is None:
+        out, note = _new_folder(setup.verb)
+        manifest = replace(manifest, notes=(*manifest.notes, *note))
+    return RunWriter(out, manifest, resumable=manifest.verb == SUITE), Run(manifest)
+
+
+def _new_folder(verb: str) -> tuple[Path, tuple[str, ...]]:
+    """Return a folder for a new run, and a note where it is not among the others.
+
+    A home that cannot be written, as on some nodes of a cluster, costs nobody the measurement.
+    """
+    try:
+        return new_run_folder(verb), ()
+    except InputError as error:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=f"lanescope-{verb}-"))
+        except OSError:
+            raise error from None
+        return folder, (f"The run is stored in {folder}: {error}.",)
+
+
+def _command(verb: str) -> str:
+    if Path(sys.argv[0]).name in ("lanescope", "__main__.py"):
+        return shlex.join(["lanescope", *sys.argv[1:]])
+    return f"lanescope.{verb}()"

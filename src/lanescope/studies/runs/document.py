@@ -1,0 +1,258 @@
+"""The document of a run of copies, whose parts every report shows, and its page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lanescope.document.blocks import (
+    Banner,
+    Block,
+    Bullets,
+    Code,
+    Details,
+    Document,
+    Download,
+    Drawing,
+    Facts,
+    Findings,
+    Headline,
+    Section,
+    Text,
+    Tone,
+    charts_of,
+)
+from lanescope.document.chart import AnyChart
+from lanescope.findings.machine import diagnose
+from lanescope.report.document_page import document_page
+from lanescope.report.format import count_text
+from lanescope.report.topology_svg import topology_svg
+from lanescope.results.result import Result
+from lanescope.store.folder import state_sentence
+from lanescope.store.run import Run
+from lanescope.studies.registry import study_named
+from lanescope.studies.runs.cases import case_blocks
+from lanescope.studies.runs.charts import run_charts
+from lanescope.studies.runs.export import run_csv
+from lanescope.studies.runs.latencies import latency_rows
+from lanescope.studies.runs.machine import machine_blocks
+from lanescope.studies.runs.outcome import Word, headline_rows, outcome
+from lanescope.studies.runs.paths import PathRow, bandwidth_rows, swept_results
+from lanescope.studies.runs.sentences import open_points, total_sentences, unmeasured
+from lanescope.studies.runs.sweep import sweep_series
+from lanescope.studies.runs.tables import latency_table, paths_table, raw_table, sweep_table
+from lanescope.studies.taruc.document import taruc_findings, taruc_sections
+from lanescope.studies.taruc.points import is_suite, plain_results
+
+#: What every number on the page means.
+DEFINITIONS: tuple[tuple[str, str], ...] = (
+    ("GB/s", "1e9 bytes a second. Sizes are binary: 1 MiB is 1,048,576 bytes."),
+    (
+        "Counted bytes",
+        "Payload only, never what the wire carries around it. A copy to, from or between GPUs "
+        "counts its bytes once. Host threads count what they read and what they write: twice "
+        "the array for a copy, three times for a triad.",
+    ),
+    ("Bandwidth", "Counted bytes over the median time of one repetition."),
+    (
+        "5th–95th percentile",
+        "Bandwidth at the 95th and at the 5th percentile of the time: nine in ten repetitions "
+        "lie between.",
+    ),
+    (
+        "95 % half-width",
+        "Half of the 95 % confidence interval of the median, as a share of it. It says how well "
+        "the median is known, not how much single repetitions differ.",
+    ),
+    (
+        "Limit",
+        "The payload that the narrowest link on the way can carry when it is trained up fully, "
+        "packet headers taken off; copies that run at once share it. It is a ceiling, not a goal: "
+        "acknowledgements and flow control keep every real link a little below it.",
+    ),
+    ("% of limit", "Bandwidth over limit."),
+    (
+        "Delay",
+        "The median time of the smallest copies. The fitted line is delay + bytes / plateau; its "
+        "worst distance tells how far the truth is from a straight line.",
+    ),
+)
+
+
+def method_bullets(results: Sequence[Result]) -> Bullets:
+    """Return each method of timing once, with the experiments that used it."""
+    users: dict[str, list[str]] = {}
+    for result in results:
+        if result.copies:
+            users.setdefault(result.method, []).append(result.experiment.name)
+    return Bullets([_method(method, names) for method, names in users.items()])
+
+
+def _method(method: str, names: Sequence[str]) -> str:
+    few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"{method} ({few})"
+
+
+#: More paths than this, all in the cells of cases, start folded and are not plotted: the
+#: plots of a thousand paths keep a browser busy for minutes.
+MOST_PATHS_BESIDE_CASES = 100
+
+
+def diagnosis_section(run: Run) -> Section:
+    """Return what is wrong with the machine, from all results."""
+    found = diagnose(run.manifest.machine, run.results)
+    return Section("diagnoses", "Diagnoses", [Findings(found)] if found else ())
+
+
+def result_sections(run: Run, *, mean: bool = False, verbose: bool = False) -> list[Section]:
+    """Return the results of a run; sections without any hold no blocks.
+
+    Parameters
+    ----------
+    mean
+        Matrices of cases hold means and not medians.
+    verbose
+        Show every copy behind the matrices, those that interfere, too.
+    """
+    plain = plain_results(run.results)
+    series = sweep_series(swept_results(plain))
+    latencies = latency_rows(plain)
+    study = study_named(run.manifest.verb)
+    word = "Predicted" if run.predicted else "Measured"
+    return [
+        Section("cases", "Cases", case_blocks(run.manifest.cases, run.results, mean=mean)),
+        Section("verdicts", "Paths and verdicts", _paths(run, verbose=verbose)),
+        Section("latencies", "Latencies", [latency_table(latencies)] if latencies else ()),
+        Section("sweep", f"{word} curves", [sweep_table(series)] if series else ()),
+        *(study.report(run) if study is not None else ()),
+    ]
+
+
+def _paths(run: Run, *, verbose: bool) -> Sequence[Block]:
+    # those of suites have charts instead
+    headline = [r for r in headline_rows(run) if not r.is_latency and not is_suite(r.result)]
+    paths = bandwidth_rows(run.results) if verbose else headline
+    totals = total_sentences(run.results) if run.manifest.verb == "copy" else ()
+    if not paths:
+        return ()
+    blocks = [paths_table(paths), *([Bullets(totals)] if totals else ())]
+    if not run.manifest.cases:
+        return blocks
+    crowded = len(paths) > MOST_PATHS_BESIDE_CASES
+    summary = count_text(len(paths), "path") if crowded else ""
+    return [Details(blocks, summary, on_terminal=verbose)]
+
+
+_TONES = {
+    Word.MISSING: Tone.BAD,
+    Word.SLOW: Tone.BAD,
+    Word.PREDICTED: Tone.PREDICTED,
+    Word.HEALTHY: Tone.GOOD,
+}
+#: Longer tables of raw numbers start folded.
+_MOST_OPEN_ROWS = 40
+#: More rows than this make a page of tens of megabytes.
+_MOST_RAW_ROWS = 10_000
+#: More GPUs or nodes than this make a picture that must not shrink to a phone's width.
+_NARROW_PARTS = 3
+
+
+def page_html(run: Run, *, strict: bool = False, static: bool = False) -> str:
+    """Return the report of a run as one self-contained HTML page.
+
+    Parameters
+    ----------
+    strict
+        Whether what could not be measured counts; see `outcome`.
+    static
+        See `document_page`.
+    """
+    return document_page(run_document(run, strict=strict), static=static)
+
+
+def run_plots(run: Run) -> list[AnyChart]:
+    """Return all charts of a run's document."""
+    return list(charts_of(run_document(run).sections))
+
+
+def run_document(run: Run, *, strict: bool = False) -> Document:
+    """Return all that is known of a run: what it comes to first, how it was timed last."""
+    manifest, machine = run.manifest, run.manifest.machine
+    study = study_named(manifest.verb)
+    verb = manifest.verb.capitalize() if study is None else study.title
+    rows = headline_rows(run)
+    sections = (
+        diagnosis_section(run),
+        Section("findings", "Findings", taruc_findings(run)),
+        Section("topology", "Topology", _topology(run)),
+        *result_sections(run),
+        Section("plots", "Plots", _charts(run, rows)),
+        *taruc_sections(run),
+        Section("machine", "Machine", machine_blocks(machine)),
+        Section("raw", "Raw numbers, predicted" if run.predicted else "Raw numbers", _raw(run)),
+        Section("method", "How each was timed", _methods(run)),
+        Section("definitions", "What the numbers mean", [Facts(DEFINITIONS)]),
+    )
+    return Document(
+        title=f"lanescope {manifest.verb}: {machine.name}{' (predicted)' if run.predicted else ''}",
+        heading=f"{verb} of {machine.name}",
+        started=manifest.started,
+        facts=(f"lanescope {manifest.tool_version}", manifest.state),
+        commands=(manifest.command,),
+        headline=_headline(run, rows, strict),
+        sections=sections,
+        tool_version=manifest.tool_version,
+        banners=_banners(run),
+    )
+
+
+def _banners(run: Run) -> list[Banner]:
+    found = []
+    if run.predicted:
+        more = (
+            "computed from the limits and latencies of the machine's description; every predicted "
+            "number is an upper bound."
+        )
+        found.append(Banner("Predicted, not measured", more, Tone.PREDICTED))
+    if (unfinished := state_sentence(run.manifest.state)) is not None:
+        found.append(Banner(unfinished))
+    return found
+
+
+def _headline(run: Run, rows: Sequence[PathRow], strict: bool) -> Headline:
+    """The outcome, and below it every path that asks for something to be done."""
+    out = outcome(run, strict=strict)
+    notes = [f"Note: {note}" for note in run.manifest.notes]
+    notes += [f"Not measured: {line}" for line in unmeasured(run)]
+    blocks = (Bullets(open_points(rows)), Bullets(notes))
+    return Headline(str(out), _TONES.get(out.word, Tone.OPEN), blocks)
+
+
+def _topology(run: Run) -> list[Block]:
+    machine = run.manifest.machine
+    wide = max(len(machine.gpus), len(machine.nodes)) > _NARROW_PARTS
+    return [Drawing(topology_svg(machine), wide)]
+
+
+def _charts(run: Run, rows: Sequence[PathRow]) -> list[AnyChart]:
+    """The charts of paths; those of suites and of the run's study stand in their sections."""
+    crowded = bool(run.manifest.cases) and len(rows) > MOST_PATHS_BESIDE_CASES
+    series = sweep_series(swept_results(plain_results(run.results)))
+    return run_charts(() if crowded else rows, series)
+
+
+def _raw(run: Run) -> list[Block]:
+    if not run.results:
+        return []
+    count = sum(max(len(r.copies), 1) for r in run.results)
+    rows = count_text(count, "row")
+    if count > _MOST_RAW_ROWS:
+        command = Code("lanescope report RUN --csv")
+        return [Text((f"{rows}, too many for a page: ", command, " prints them."))]
+    name = f"lanescope-{run.manifest.verb}.csv"
+    table = Details([raw_table(run.results)], rows, opened=count <= _MOST_OPEN_ROWS)
+    return [Download(name, run_csv(run), "with every column"), table]
+
+
+def _methods(run: Run) -> list[Block]:
+    methods = method_bullets(run.results)
+    return [Details([methods], count_text(len(methods.items), "method"))] if methods.items else []

@@ -1,0 +1,191 @@
+"""What tables show of results: paths, curves, latencies, and the times behind every number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lanescope.document.blocks import (
+    Badge,
+    Cell,
+    Column,
+    Group,
+    Judgement,
+    Kind,
+    Span,
+    Table,
+    Tone,
+    Value,
+)
+from lanescope.report.format import microseconds_text
+from lanescope.report.palette import STATUS_SIGNS
+from lanescope.results.result import Result, Source, Status, Verdict
+from lanescope.studies.runs.latencies import LatencyRow
+from lanescope.studies.runs.paths import GROUPS, PathRow, path_rows, source_word
+from lanescope.studies.runs.sweep import Series
+
+_SPREAD = "p5 to p95"
+_SPREAD_HINT = "Bandwidth at the 95th and at the 5th percentile of the time"
+_HALF_WIDTH = Column(
+    "95 % half-width",
+    Kind.HALF_WIDTH,
+    "Half of the 95 % confidence interval of the median, as a share of it",
+)
+_LIMIT = Column("limit GB/s", Kind.GBS, "Payload that the slowest link on the way can carry")
+_LOAD = Column("load GB/s", Kind.GBS, "Of the copies that kept the path busy meanwhile")
+_BUDGET_NOTE = "* the time budget ended the sampling before the target half-width"
+
+_TONES = {
+    Status.HEALTHY: Tone.GOOD,
+    Status.SLOW: Tone.BAD,
+    Status.IMPOSSIBLE: Tone.WRONG,
+    Status.UNJUDGED: Tone.QUIET,
+    Status.UNRESOLVED: Tone.OPEN,
+    Status.PREDICTED: Tone.PREDICTED,
+    Status.NOT_MEASURED: Tone.OPEN,
+    Status.BUSY: Tone.OPEN,
+    Status.NOT_APPLICABLE: Tone.QUIET,
+}
+
+
+def badge(verdict: Verdict) -> Badge:
+    """Return a verdict as a word with its sign."""
+    return Badge(str(verdict.status), _TONES[verdict.status], STATUS_SIGNS[verdict.status])
+
+
+def judgement(verdict: Verdict) -> Judgement:
+    """Return a verdict with its reason and remedy."""
+    return Judgement(badge(verdict), verdict.reason, verdict.remedy)
+
+
+def paths_table(rows: Sequence[PathRow]) -> Table:
+    """Return a row for each copy: bandwidth, spread, limit, verdict."""
+    word = source_word([r.result for r in rows])
+    columns = (
+        Column("path"),
+        Column("GB/s" if word == "measured" else f"GB/s, {word}", Kind.GBS),
+        Column(_SPREAD, Kind.GBS, _SPREAD_HINT),
+        _HALF_WIDTH,
+        _LIMIT,
+        Column("of limit", Kind.SHARE),
+        Column("verdict"),
+    )
+    groups = [
+        Group([_path_cells(r) for r in rows if r.group == name], name)
+        for name in GROUPS
+        if any(r.group == name for r in rows)
+    ]
+    title = f"{word.capitalize()} bandwidth and verdict of every path"
+    return Table(title, columns, groups, _budget_notes([r.budget_spent for r in rows]))
+
+
+def sweep_table(series: Sequence[Series]) -> Table:
+    """Return what the curves of a sweep say: delay, plateau and where it is reached."""
+    word = source_word(series).capitalize()
+    columns = (
+        Column("path, host memory, clock"),
+        Column("delay", Kind.SECONDS, "Median time of copies of up to 64 B"),
+        Column(_SPREAD, Kind.SECONDS, "Of the delay"),
+        Column("plateau GB/s", Kind.GBS, "Median bandwidth of the largest sizes"),
+        _LIMIT,
+        Column("95 % from", Kind.BYTES, "Size from which on 95 % of the plateau holds"),
+        Column("peak GB/s", Kind.GBS),
+        Column("at", Kind.BYTES),
+        Column("fit: delay", Kind.SECONDS, "Time of a copy of no bytes, from the fitted line"),
+        Column("worst", Kind.SHARE, "Largest distance of a time from the fit"),
+    )
+    title = f"{word} delay and bandwidth by size of the copy"
+    return Table(title, columns, [Group([_sweep_cells(s) for s in series])])
+
+
+def latency_table(rows: Sequence[LatencyRow]) -> Table:
+    """Return a row for each latency: time, spread, and how it was timed."""
+    predicted = all(row.result.source is Source.PREDICTED for row in rows)
+    loaded = any(row.load_gbs is not None for row in rows)
+    columns = (
+        Column("latency"),
+        Column("time", Kind.SECONDS, "Median of one load, one call or one round trip"),
+        Column(_SPREAD, Kind.SECONDS),
+        _HALF_WIDTH,
+        *([_LOAD] if loaded else ()),
+        Column("how"),
+    )
+    made = [
+        (
+            Cell(row.title, hint=row.result.experiment.name),
+            Cell(row.seconds, strong=True),
+            Span(row.low_seconds, row.high_seconds),
+            Cell(row.half_width, mark="*" if row.budget_spent else ""),
+            *(["" if row.load_gbs is None else row.load_gbs] if loaded else ()),
+            row.result.method if row.measured is not None else judgement(row.verdict),
+        )
+        for row in rows
+    ]
+    title = "Latencies, which are not predicted" if predicted else "Measured latencies"
+    return Table(title, columns, [Group(made)], _budget_notes([r.budget_spent for r in rows]))
+
+
+def raw_table(results: Sequence[Result]) -> Table:
+    """Return the times behind every number, one row for each copy."""
+    columns = (
+        Column("experiment"),
+        Column("path"),
+        Column("bytes", Kind.BYTES, "Size of one array"),
+        Column("n", Kind.COUNT, "Number of samples"),
+        Column("median, µs", Kind.COUNT),
+        Column("min, µs", Kind.COUNT),
+        Column("5th, µs", Kind.COUNT, "5th percentile"),
+        Column("95th, µs", Kind.COUNT, "95th percentile"),
+        Column("max, µs", Kind.COUNT),
+        Column("GB/s", Kind.GBS),
+        Column("why sampling ended"),
+    )
+    rows = [_raw_cells(r) for r in path_rows(results)]
+    return Table(f"Time of one repetition, {source_word(results)}", columns, [Group(rows)])
+
+
+def _budget_notes(spent: Sequence[bool]) -> tuple[str, ...]:
+    return (_BUDGET_NOTE,) if any(spent) else ()
+
+
+def _path_cells(row: PathRow) -> list[Value | Cell]:
+    limit_reason = row.measured.limit_reason if row.measured else row.verdict.reason
+    return [
+        Cell(row.label, hint=row.detail),
+        Cell(row.gbs, strong=True),
+        None if row.predicted else Span(row.low_gbs, row.high_gbs),
+        Cell(row.half_width, mark="*" if row.budget_spent else ""),
+        Cell(row.limit_gbs, hint=limit_reason),
+        Cell(row.share_of_limit, tone=_TONES[row.verdict.status]),
+        judgement(row.verdict),
+    ]
+
+
+def _sweep_cells(series: Series) -> list[Value | Cell]:
+    predicted = series.source is Source.PREDICTED
+    return [
+        f"{series.title}, predicted" if predicted else series.title,
+        series.delay_seconds,
+        None if predicted else Span(series.delay_low_seconds, series.delay_high_seconds),
+        Cell(series.plateau_gbs, strong=True),
+        series.limit_gbs,
+        series.saturation_bytes,
+        series.peak_gbs,
+        series.peak_bytes,
+        series.fit.delay_seconds,
+        series.fit.worst_residual,
+    ]
+
+
+def _raw_cells(row: PathRow) -> list[Value | Cell]:
+    found = row.measured.statistics if row.measured else None
+    names = ("median_seconds", "min_seconds", "p5_seconds", "p95_seconds", "max_seconds")
+    times = (microseconds_text(getattr(found, name, None)) for name in names)
+    return [
+        row.result.experiment.name,
+        row.copy.path,
+        row.copy.bytes,
+        None if found is None else found.n,
+        *times,
+        row.gbs,
+        row.verdict.reason if row.result.stop is None else str(row.result.stop),
+    ]

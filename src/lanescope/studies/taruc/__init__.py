@@ -1,0 +1,24 @@
+"""The micro-benchmarks of TARUC: parameters, and the experiments that they stand for."""
+
+from lanescope.studies.taruc.axes import Only
+from lanescope.studies.taruc.parameters import (
+    Benchmark,
+    Contention,
+    Nurma,
+    Parameters,
+    Sizes,
+    require_sound,
+)
+from lanescope.studies.taruc.suite import Section, plan_suite
+
+__all__ = [
+    "Benchmark",
+    "Contention",
+    "Nurma",
+    "Only",
+    "Parameters",
+    "Section",
+    "Sizes",
+    "plan_suite",
+    "require_sound",
+]

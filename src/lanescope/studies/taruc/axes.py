@@ -1,0 +1,205 @@
+"""The axes of a suite, and what its points take: memory that must fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lanescope.calls import checked
+from lanescope.copies.experiment import Experiment, taken_bytes
+from lanescope.copies.operation import Caches, Pattern
+from lanescope.copies.place import Memory
+from lanescope.machine import Gpu, Machine, NumaNode
+from lanescope.studies.taruc.parameters import Nurma, Parameters, Sizes
+from lanescope.units.sizes import binary_text
+
+_MIB = 1 << 20
+#: Host memory that a GPU's driver makes.
+_BY_DRIVER = (Memory.PINNED, Memory.WRITE_COMBINED, Memory.MAPPED, Memory.MANAGED)
+#: Taken where a machine does not tell its last-level cache.
+_USUAL_CACHE = 32 * _MIB
+#: Blocks of a walk: before a repetition comes back to the first, a second has gone by.
+_MOST_BLOCKS = 1 << 20
+_FEWEST_BLOCKS = 2
+
+
+@dataclass(frozen=True, slots=True)
+@checked
+class Only:
+    """What to keep of the axes, where somebody asked for less; None keeps what there is.
+
+    Attributes
+    ----------
+    memories
+        Kinds of memory; also such as are not measured unless asked for.
+    patterns, caches
+        Of copies by threads; patterns that are named are measured at all sizes.
+    nodes, gpus
+        Numbers. Nodes are those of the memory; threads stay on every node.
+    """
+
+    memories: tuple[Memory, ...] | None = None
+    patterns: tuple[Pattern, ...] | None = None
+    caches: tuple[Caches, ...] | None = None
+    nodes: tuple[int, ...] | None = None
+    gpus: tuple[int, ...] | None = None
+
+
+#: Nothing is left out.
+EVERYTHING = Only()
+
+
+def sizes_of(section: Sizes | Nurma, parameters: Parameters) -> tuple[int, ...]:
+    """Return the sizes of a micro-benchmark, ascending, each once.
+
+    A range has so many steps a decade from its smallest to its largest size, which
+    is there whether or not a step meets it.
+    """
+    sizes = {parameters.burst_bytes} if parameters.burst else set()
+    if parameters.range:
+        sizes |= set(decade_steps(section.min_bytes, section.max_bytes, parameters))
+    return tuple(sorted(sizes))
+
+
+def decade_steps(smallest: int, largest: int, parameters: Parameters) -> tuple[int, ...]:
+    """Return smallest, ... largest; neighbours differ by the same factor, but for rounding.
+
+    A step that comes closer to the largest than half a step makes way for it.
+    """
+    factor = 10 ** (1 / parameters.steps_per_decade)
+    sizes, step = {smallest, largest}, 1
+    while (size := smallest * factor**step) * factor**0.5 < largest:
+        sizes.add(round(size))
+        step += 1
+    return tuple(sorted(sizes))
+
+
+def memory_nodes(machine: Machine, only: Only = EVERYTHING) -> tuple[NumaNode, ...]:
+    """Return the nodes that have memory; one whose size is not known counts as such."""
+    with_memory = (n for n in machine.nodes if n.memory_bytes != 0)
+    return tuple(n for n in with_memory if only.nodes is None or n.index in only.nodes)
+
+
+def core_nodes(machine: Machine) -> tuple[NumaNode, ...]:
+    """Return the nodes that have cores which may be used."""
+    return tuple(n for n in machine.nodes if n.cores)
+
+
+def threads(machine: Machine, parameters: Parameters) -> tuple[tuple[NumaNode, int], ...]:
+    """Return where a single thread runs: a node, and the first CPU of its first core."""
+    nodes = core_nodes(machine)
+    return tuple((n, n.cores[0][0]) for n in (nodes if parameters.sockets else nodes[:1]))
+
+
+def gpus_of(machine: Machine, parameters: Parameters, only: Only = EVERYTHING) -> tuple[Gpu, ...]:
+    """Return the GPUs to measure, also those that cannot be used now: the run says why."""
+    if only.gpus is not None:
+        return tuple(g for g in machine.gpus if g.index in only.gpus)
+    return machine.gpus if parameters.all_gpus else machine.gpus[:1]
+
+
+def kept(
+    usual: Sequence[Memory], parameters: Parameters, only: Only, plain: Memory = Memory.PAGEABLE
+) -> tuple[Memory, ...]:
+    """Return the kinds of memory to measure: those asked for, all usual ones, or the plain one."""
+    if only.memories is not None:
+        return tuple(dict.fromkeys(only.memories))
+    return tuple(usual) if parameters.all_memories else (plain,)
+
+
+def without_driver(
+    machine: Machine, memories: Iterable[Memory], what: str
+) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
+    """Return the kinds of host memory that a machine can have, and what to tell about others."""
+    wanted = tuple(memories)
+    if machine.gpus:
+        return wanted, ()
+    left = tuple(m for m in wanted if m not in _BY_DRIVER)
+    missing = [str(m) for m in wanted if m in _BY_DRIVER]
+    if not missing:
+        return left, ()
+    listed = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
+    return left, (f"{what}: no {listed} memory, which a GPU's driver makes; there is no GPU.",)
+
+
+def cache_bytes(node: NumaNode) -> int:
+    """Return the last-level cache of a node's cores, or a usual one where it is not known."""
+    return node.cache_bytes or _USUAL_CACHE
+
+
+def walk_bytes(block_bytes: int, wanted_bytes: int) -> int:
+    """Return the memory that blocks are taken from one after the other: whole blocks.
+
+    As much as is wanted, but two blocks at least, and a million at most: nobody
+    takes more of them in the time of a point.
+    """
+    blocks = min(max(wanted_bytes // block_bytes, _FEWEST_BLOCKS), _MOST_BLOCKS)
+    return blocks * block_bytes
+
+
+def patterns_for(
+    block_bytes: int, wanted_bytes: int, parameters: Parameters, only: Only
+) -> tuple[Pattern, ...]:
+    """Return the patterns of a size: one alone where blocks outgrow what is walked over.
+
+    Such a block leaves nothing of itself in a cache, wherever the next one lies.
+    """
+    if only.patterns is not None:
+        return tuple(dict.fromkeys(only.patterns))
+    whole = parameters.patterns and block_bytes * _FEWEST_BLOCKS <= wanted_bytes
+    return tuple(Pattern) if whole else (Pattern.REPEATED,)
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Return the parts of a machine as one part of a name."""
+    return "+".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Experiments, and sentences on what is not among them."""
+
+    experiments: tuple[Experiment, ...]
+    notes: tuple[str, ...] = ()
+
+
+def memory_of(machine: Machine) -> dict[str, int]:
+    """Return the memory of each part of a machine, as far as it is known."""
+    sizes = [(node.id, node.memory_bytes) for node in machine.nodes]
+    sizes += [(gpu.id, gpu.memory_bytes) for gpu in machine.gpus]
+    return {part: size for part, size in sizes if size is not None}
+
+
+def fitting(experiments: Iterable[Experiment], free_bytes: Mapping[str, int], what: str) -> Planned:
+    """Return the experiments that memory holds, and what to tell about the others.
+
+    Parameters
+    ----------
+    free_bytes
+        By part of the machine; parts that it does not name hold everything.
+    what
+        Beginning of the names, for the sentence.
+    """
+    fit, short = [], []
+    for experiment in experiments:
+        taken = taken_bytes(experiment)
+        lacking = [p for p, n in taken.items() if n > free_bytes.get(p, n)]
+        if lacking:
+            short.append((experiment, lacking[0], taken[lacking[0]]))
+        else:
+            fit.append(experiment)
+    return Planned(tuple(fit), _notes(short, free_bytes, what))
+
+
+def _notes(
+    short: Sequence[tuple[Experiment, str, int]], free_bytes: Mapping[str, int], what: str
+) -> tuple[str, ...]:
+    notes = []
+    for part in dict.fromkeys(part for _, part, _ in short):
+        needs = [needed for _, lacking, needed in short if lacking == part]
+        points = "1 point is" if len(needs) == 1 else f"{len(needs)} points are"
+        notes.append(
+            f"{what}: {points} left out, which would take {binary_text(min(needs))} of {part} "
+            f"or more; it has {free_bytes[part] >> 20} MiB free."
+        )
+    return tuple(notes)

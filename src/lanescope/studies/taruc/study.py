@@ -1,0 +1,223 @@
+"""A suite of the micro-benchmarks of TARUC, by a parameter file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lanescope.calls import shown
+from lanescope.codec.fields import FieldError
+from lanescope.copies.requirements import missing_part
+from lanescope.engine.sampling import Plan
+from lanescope.errors import InputError
+from lanescope.kinds import StrPath
+from lanescope.machine import Machine
+from lanescope.machine.free_memory import free_bytes
+from lanescope.store.run import Run
+from lanescope.studies.running import Progress
+from lanescope.studies.study import Listing, Study, Work, run_study
+from lanescope.studies.taruc import Benchmark, Only, Parameters, Section, plan_suite, require_sound
+from lanescope.studies.taruc.parameter_file import (
+    DEFAULT,
+    ParameterFile,
+    parameters_named,
+    parameters_text,
+)
+from lanescope.studies.taruc.suite import (
+    SUITE,
+    machine_notes,
+    point_seconds,
+    seconds_text,
+    suite_seconds,
+)
+
+#: Points are many, and each is known well enough soon.
+PLAN = Plan(target=0.01, budget_seconds=0.03)
+
+
+@dataclass(frozen=True, slots=True)
+class Suite(Study):
+    """Measure what topology, NUMA and contention cost: micro-benchmarks by a parameter file.
+
+    Attributes
+    ----------
+    benchmarks
+        Which of them; None is those that the parameters run.
+    only
+        Less than all of the axes.
+    """
+
+    verb: ClassVar[str] = SUITE
+    title: ClassVar[str] = "Topology, NUMA and contention"
+    sampling: ClassVar[Plan] = PLAN
+    of_what: ClassVar[str] = "one point"
+    listable: ClassVar[bool] = True
+    estimates: ClassVar[bool] = True
+
+    file: ParameterFile
+    benchmarks: tuple[Benchmark, ...] | None = None
+    only: Only | None = None
+
+    def work(self, machine: Machine) -> Work:
+        """Return all points, with the number of samples that the parameters want."""
+        sections = self._sections(machine)
+        return Work(
+            stages=tuple((s.experiments, s.samples) for s in sections),
+            notes=suite_notes(machine, sections),
+            parameters=self.file.text,
+        )
+
+    def listing(self, machine: Machine, plan: Plan) -> Listing:
+        """Return a line for each point, with what it may take."""
+        sections, budget = self._sections(machine), plan.budget_seconds
+        lines = [
+            f"{one.name:56} {point_seconds(machine, one, budget, s.samples):7.2f} s  {one.title}"
+            for s in sections
+            for one in s.experiments
+        ]
+        notes = [f"note: {note}" for note in suite_notes(machine, sections)]
+        seconds = seconds_text(suite_seconds(machine, sections, budget))
+        return Listing(lines, [*notes, f"{len(lines)} points, {seconds} by rule of thumb"])
+
+    def _sections(self, machine: Machine) -> tuple[Section, ...]:
+        return suite_sections(machine, self.file.parameters, self.benchmarks, self.only)
+
+
+def taruc(
+    machine: Machine | StrPath | None = None,
+    *,
+    parameters: Parameters | StrPath | None = None,
+    benchmarks: Sequence[Benchmark | str] | None = None,
+    only: Only | None = None,
+    plan: Plan | None = None,
+    allow_busy: bool = False,
+    out: StrPath | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Measure what topology, NUMA and contention cost: the micro-benchmarks of TARUC.
+
+    Parameters
+    ----------
+    parameters
+        A `Parameters`, a parameter file (TOML or TARUC's ``.in``) or the name of a
+        suite that ships, ``default`` or ``taruc``; None is ``default``.
+    benchmarks
+        Such as ``["host"]``, whatever the parameters say; None is those that they run.
+    only
+        Less than all of the axes.
+    plan
+        How precisely to measure; the parameters' number of samples goes before.
+    resume
+        Go on with the run that is in `out`: what it holds is not measured again.
+
+    The other parameters and the result are those of `lanescope.check`.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used, there is nothing to measure, or the run in
+        `out` is of another machine or has other parameters.
+
+    Examples
+    --------
+    >>> run = taruc(benchmarks=["nurma"])  # doctest: +SKIP
+    >>> run.results[0].copies[0].statistics.median_seconds  # doctest: +SKIP
+    1.1e-09
+    """
+    chosen = None if benchmarks is None else _benchmarks(benchmarks)
+    suite = Suite(parameter_file(parameters), chosen, only)
+    verb = chosen[0] if chosen and len(chosen) == 1 else SUITE
+    return run_study(
+        suite,
+        machine,
+        plan=plan,
+        allow_busy=allow_busy,
+        out=out,
+        progress=progress,
+        resume=resume,
+        verb=verb,
+    )
+
+
+def parameter_file(parameters: Parameters | StrPath | None) -> ParameterFile:
+    """Return parameters with their text, however they are given; see `taruc`."""
+    if not isinstance(parameters, Parameters):
+        return parameters_named(str(parameters or DEFAULT))
+    try:
+        require_sound(parameters)
+    except FieldError as error:
+        section = f"{error.table}: " if error.table else ""
+        raise InputError(f"{section}{error}") from error
+    return ParameterFile(parameters, parameters_text(parameters))
+
+
+def suite_sections(
+    machine: Machine,
+    parameters: Parameters,
+    benchmarks: Sequence[Benchmark] | None = None,
+    only: Only | None = None,
+) -> tuple[Section, ...]:
+    """Return what a suite measures on a machine as it is now.
+
+    Raises
+    ------
+    InputError
+        If that is nothing, or a part is named that the machine has not.
+    """
+    only = only or Only()
+    _require_parts(machine, only)
+    sections = plan_suite(machine, parameters, benchmarks, only, free_bytes(machine))
+    if not any(section.experiments for section in sections):
+        asked = benchmarks or tuple(s.benchmark for s in sections)
+        raise _why_nothing(machine, asked, suite_notes(machine, sections))
+    return sections
+
+
+def suite_notes(machine: Machine, sections: Sequence[Section]) -> tuple[str, ...]:
+    """Return what is left out of a suite, in sentences."""
+    notes = list(machine_notes(machine))
+    if not machine.gpus:
+        missing = [str(s.benchmark) for s in sections if s.benchmark.needs_gpu]
+        if missing:
+            notes.append(f"{' and '.join(missing)}: nothing to measure, as there is no GPU.")
+    return (*notes, *(note for section in sections for note in section.notes))
+
+
+def _why_nothing(machine: Machine, asked: Sequence[Benchmark], notes: Sequence[str]) -> InputError:
+    name = f"machine {machine.name!r}"
+    if not machine.gpus and asked and all(b.needs_gpu for b in asked):
+        return missing_part(
+            machine,
+            f"{name} has no GPU to copy to and from; 'lanescope bench host' measures host memory",
+        )
+    if not asked:
+        return InputError(
+            "no micro-benchmark is asked for; set run = true in a section of the parameter file"
+        )
+    why = f": {notes[-1].rstrip('.')}" if notes else ""
+    return InputError(f"{name} has nothing to measure by these parameters{why}")
+
+
+def _benchmarks(names: Sequence[Benchmark | str]) -> tuple[Benchmark, ...]:
+    known = list(Benchmark)
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"there is no micro-benchmark {shown(str(name))}; use {', '.join(known)}"
+            )
+    return tuple(Benchmark(name) for name in names)
+
+
+def _require_parts(machine: Machine, only: Only) -> None:
+    for what, wanted, known in (
+        ("NUMA node", only.nodes, [n.index for n in machine.nodes]),
+        ("GPU", only.gpus, [g.index for g in machine.gpus]),
+    ):
+        for index in wanted or ():
+            if index not in known:
+                has = ", ".join(map(str, known)) or "none"
+                raise InputError(
+                    f"there is no {what} {index} in machine {machine.name!r}; it has {has}"
+                )

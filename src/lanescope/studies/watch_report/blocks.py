@@ -1,0 +1,362 @@
+"""What a watch comes to, as blocks: rates, copies, who made them, what could be faster."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lanescope.document.blocks import (
+    Block,
+    Bullets,
+    Column,
+    Findings,
+    Group,
+    Kind,
+    Section,
+    Style,
+    Table,
+    Text,
+)
+from lanescope.document.finding import Finding
+from lanescope.report import format as fmt
+from lanescope.trace.align import Alignment
+from lanescope.trace.attribution import WAYS_TO_ASK, CopyGroup
+from lanescope.trace.managed import ManagedWay
+from lanescope.trace.nvlink import NVLINK_WAYS
+from lanescope.trace.probed import ProbedWay, Sign
+from lanescope.trace.run import FEWEST_FOR_INTERVAL, Turns
+from lanescope.trace.summary import Summary, WaySummary
+from lanescope.trace.tracing_cost import Slowdown
+from lanescope.trace.windows import WindowStatistics, window_text
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """How much of a summary is shown: of groups of copies, of shares by each, and the others."""
+
+    copies: int
+    shares: int
+    findings: int
+    ways: int
+
+
+#: With these a terminal shows less than 40 lines on a machine with two GPUs.
+TERMINAL = Most(copies=3, shares=2, findings=5, ways=8)
+PAGE = Most(copies=20, shares=10, findings=1000, ways=1000)
+_MOST_NAME = 60
+
+#: Titles of tables.
+RATES = "Rates by GPU and direction"
+NVLINK = "Over NVLink, all links of a GPU together"
+PROBED = "Probed by copies of our own"
+COPIES = "Largest and most frequent copies"
+MANAGED = "Managed memory"
+#: Where there is nothing.
+NOTHING = "Nothing was counted and no copy was traced."
+
+
+def summary_sections(
+    summary: Summary, findings: Sequence[Finding] = (), most: Most = TERMINAL
+) -> list[Section]:
+    """Return a watch's findings, what moved, and what the numbers do not say."""
+    tables: list[Block] = []
+    if summary.probed:
+        tables.append(probed_table(summary.probed))
+    if summary.copies:
+        tables.append(_copy_table(summary, most.copies))
+    if summary.managed:
+        tables.append(_managed_table(summary.managed))
+    if lines := _share_lines(summary, most.shares):
+        tables += [Text("Traced bytes", Style.STRONG), Bullets(lines)]
+    watched = (
+        f"Watched {fmt.seconds_text(summary.seconds)}. GB/s are 1e9 bytes of payload a second."
+    )
+    moved = [*_ways(summary.ways, most.ways), *_nvlink(summary, most.ways), *tables]
+    ends = Bullets([*summary.notes, *end_lines(summary)], Style.QUIET)
+    return [
+        Section("summary", "What moved", [Text(watched), *moved]),
+        Section("findings", "Findings", _findings(findings, most)),
+        Section("losses", "What the numbers do not say", [ends]),
+    ]
+
+
+def _ways(ways: Sequence[WaySummary], most: int) -> list[Block]:
+    return [_way_table(RATES, ways, most)] if ways else [Text(NOTHING)]
+
+
+def _nvlink(summary: Summary, most: int) -> list[Block]:
+    ways = summary.nvlinks
+    if ways and all(way.rates is not None and way.rates.payload_bytes == 0 for way in ways):
+        return [Text(f"{NVLINK}: nothing.")]
+    return [_way_table(NVLINK, ways, most)] if ways else []
+
+
+def _way_table(title: str, ways: Sequence[WaySummary], most: int) -> Table:
+    """A row for each direction, and what the numbers mean below."""
+    shown = _shown_windows(ways)
+    columns = (
+        Column("direction"),
+        Column("payload", Kind.SUM),
+        Column("traced", Kind.SUM),
+        Column("mean GB/s", Kind.GBS),
+        Column("of link", Kind.SHARE),
+        Column("busy", Kind.SHARE),
+        *(Column(f"{window_text(window)}: p50 p99 peak", Kind.FIGURES) for window in shown),
+    )
+    notes = _way_notes(ways)
+    if len(ways) > most:
+        notes.insert(0, f"{fmt.count_text(len(ways) - most, 'more direction')} in --json")
+    return Table(title, columns, [Group([_way_row(w, shown) for w in ways[:most]])], tuple(notes))
+
+
+def _shown_windows(ways: Sequence[WaySummary]) -> list[int]:
+    """Lengths of the windows that have a column: of NVLink those that something is known of."""
+    rates = [way.rates for way in ways if way.rates is not None]
+    told = {w.window_ns: w.reason is None for r in rates for w in r.windows}
+    told |= {w.window_ns: True for r in rates for w in r.windows if w.reason is None}
+    nvlink = all(way.direction in NVLINK_WAYS for way in ways)
+    return [window for window, known in told.items() if known or not nvlink]
+
+
+def _way_notes(ways: Sequence[WaySummary]) -> list[str]:
+    """Return what the numbers of the ways mean, and where they are from; sentences."""
+    lines = ["p50, p99 and peak in GB/s are of the windows with traffic."]
+    rates = [way.rates for way in ways if way.rates is not None]
+    shown = _shown_windows(ways)
+    reasons = dict.fromkeys(
+        f"{window_text(w.window_ns)}: {w.reason}"
+        for r in rates
+        for w in r.windows
+        if w.reason and w.window_ns in shown
+    )
+    if reasons:
+        lines.append("– " + "; ".join(reasons) + ".")
+    limits = dict.fromkeys(
+        f"{way.direction.replace('-', ' ')} {fmt.gbs_text(way.limit.gbs)} GB/s, {way.limit.source}"
+        for way in ways
+        if way.limit.gbs is not None
+    )
+    unknown = dict.fromkeys(way.limit.source for way in ways if way.limit.gbs is None)
+    lines.append("Link: " + "; ".join([*limits, *unknown]) + ".")
+    lines.append("From " + "; ".join(dict.fromkeys(way.source for way in ways)) + ".")
+    return lines
+
+
+def direction_text(way: WaySummary) -> str:
+    """Return a direction of a link in words, such as ``g0 nvlink rx``."""
+    return way.label.replace(".", " ").replace("-", " ")
+
+
+def _way_row(way: WaySummary, shown: Sequence[int]) -> list[str | float | None]:
+    rates = way.rates
+    known = {w.window_ns: w for w in (rates.windows if rates else ())}
+    return [
+        direction_text(way),
+        _whole(rates.payload_bytes if rates else None),
+        _whole(way.traced_bytes),
+        rates.mean_gbs if rates else None,
+        way.share_of_limit,
+        rates.busy_share if rates else None,
+        *(_window_cell(known[window]) if window in known else "" for window in shown),
+    ]
+
+
+def _window_cell(window: WindowStatistics) -> str:
+    rates = (window.p50_gbs, window.p99_gbs, window.peak_gbs)
+    if window.peak_gbs is None:
+        return fmt.MISSING if window.reason else "idle"
+    return " ".join(fmt.gbs_text(gbs) for gbs in rates)
+
+
+def _copy_table(summary: Summary, most: int) -> Table:
+    """A row for each of the largest and of the most frequent groups of like copies."""
+    largest = summary.copies[:most]
+    frequent = [g for g in summary.most_frequent(most) if g not in largest]
+    columns = (
+        Column("copies", Kind.COUNT),
+        Column("of", Kind.BYTES),
+        Column("direction"),
+        Column("host memory"),
+        Column("call"),
+        Column("in sum", Kind.SUM),
+        Column("GPU time", Kind.SECONDS),
+        Column("GB/s", Kind.GBS),
+    )
+    return Table(COPIES, columns, [Group([_copy_row(group) for group in (*largest, *frequent)])])
+
+
+def _copy_row(group: CopyGroup) -> list[str | float | None]:
+    return [
+        group.count,
+        group.bytes,
+        group.direction,
+        group.memory or None,
+        "asynchronous" if group.asynchronous else "synchronous",
+        group.total_bytes,
+        group.seconds,
+        group.gbs,
+    ]
+
+
+def probed_table(ways: Sequence[ProbedWay]) -> Table:
+    """Return a row for each direction that was probed."""
+    columns = (
+        Column("direction"),
+        Column("copies", Kind.COUNT),
+        Column("of", Kind.BYTES),
+        Column("free GB/s", Kind.GBS),
+        Column("free delay", Kind.SECONDS),
+        Column("used by others", Kind.SHARE),
+        Column("held up", Kind.FIGURES),
+        Column("delay raised", Kind.FIGURES),
+        Column("own share", Kind.SHARE),
+    )
+    return Table(PROBED, columns, [Group([_probed_row(way) for way in ways])])
+
+
+def _probed_row(way: ProbedWay) -> list[str | float | None]:
+    return [
+        f"g{way.gpu} {way.direction}",
+        way.records,
+        way.chunk_bytes,
+        way.undisturbed_gbs,
+        way.undisturbed_delay_seconds,
+        way.used_by_others,
+        _times(way, Sign.LINK),
+        _times(way, Sign.DELAY),
+        way.probe_busy_share,
+    ]
+
+
+def _times(way: ProbedWay, sign: Sign) -> str:
+    count = way.count_of(sign)
+    return f"{count} × ({fmt.seconds_text(way.seconds_of(sign))})" if count else "never"
+
+
+def _managed_table(ways: Sequence[ManagedWay]) -> Table:
+    """A row for each direction in which managed memory was migrated."""
+    columns = (
+        Column("migrated"),
+        Column("migrations", Kind.COUNT),
+        Column("in sum", Kind.SUM),
+        Column("mean size", Kind.BYTES),
+        Column("GPU time", Kind.SECONDS),
+        Column("faults"),
+    )
+    return Table(MANAGED, columns, [Group([_managed_row(way) for way in ways])])
+
+
+def _managed_row(way: ManagedWay) -> list[str | float | None]:
+    by = "the GPU" if way.direction == "h2d" else "CPUs"
+    return [
+        f"g{way.gpu} {way.direction}",
+        way.count,
+        way.total_bytes,
+        round(way.mean_bytes),
+        way.seconds,
+        None if way.faults is None else f"{way.faults} of {by}",
+    ]
+
+
+def _share_lines(summary: Summary, most: int) -> list[str]:
+    """Who moved the traced bytes: by process, stream, thread, range, and path."""
+    lines = []
+    for by in WAYS_TO_ASK:
+        found = summary.shares_by(by)
+        if not found:
+            continue
+        named = [
+            f"{_cut(share.name)} {fmt.percent_text(share.share)} "
+            f"({fmt.sum_text(share.total_bytes)})"
+            for share in found[:most]
+        ]
+        more = f"; {len(found) - most} more" if len(found) > most else ""
+        lines.append(f"by {by}: {'; '.join(named)}{more}")
+    return lines
+
+
+def _findings(findings: Sequence[Finding], most: Most) -> list[Block]:
+    if not findings:
+        return []
+    heading = [Text("Findings", Style.STRONG)] if most is TERMINAL else []
+    blocks: list[Block] = [*heading, Findings(findings[: most.findings], brief=True)]
+    if (left := len(findings) - most.findings) > 0:
+        blocks.append(Text(f"{fmt.count_text(left, 'more finding')} in --json"))
+    return blocks
+
+
+def _aligned(found: Alignment) -> str:
+    told = [f"p99 of {found.copies} copies"]
+    for one in found.delays:
+        begin, end = (
+            f"{fmt.seconds_text(abs(ns) * 1e-9)} {'after' if ns >= 0 else 'before'}"
+            for ns in (one.begin_ns, one.end_ns)
+        )
+        told.append(f"{one.direction} bursts begin {begin} a copy begins and end {end} it ends")
+    return f"{fmt.seconds_text(found.residual_p99_ns * 1e-9)} ({'; '.join(told)})"
+
+
+def turns_text(turns: Turns) -> str:
+    """Return what watching cost the program, as a sentence."""
+    median, low, high = (f"{100 * share:+.2f} %" for share in turns.slowdown)
+    sure = "95 % interval" if len(turns.plain) >= FEWEST_FOR_INTERVAL else "range"
+    count = fmt.count_text(len(turns.plain), "turn")
+    return (
+        f"Slowdown by watching, measured: {median} ({sure} {low} to {high}) of the program's whole "
+        f"time, {fmt.seconds_text(statistics.median(turns.plain))} unwatched; median of {count} "
+        "with and without watching."
+    )
+
+
+def slowdown_text(slowdown: Slowdown) -> str:
+    """Return what tracing may have cost the program, as a sentence."""
+    traced = fmt.count_text(slowdown.copies, "copy", "copies")
+    if slowdown.kernels:
+        traced += f" and {fmt.count_text(slowdown.kernels, 'kernel')}"
+    return (
+        f"Slowdown by tracing, predicted: at most {fmt.percent_text(slowdown.share)} of the time "
+        f"({_seconds(slowdown.seconds)} for {traced}, {slowdown.basis})."
+    )
+
+
+def end_lines(summary: Summary) -> list[str]:
+    """Return what was lost, what watching cost, and how well clocks agree; sentences."""
+    losses = summary.losses
+    lines = []
+    lost = f"{fmt.count_text(losses.samples, 'sample')}, "
+    lost += f"{fmt.count_text(losses.records, 'trace record')}"
+    if losses.unknown_seconds is not None:
+        lost += f"; counters know nothing of {_seconds(losses.unknown_seconds)}"
+    if losses.cut_processes:
+        cut = fmt.count_text(len(losses.cut_processes), "process", "processes")
+        lost += f"; the trace of {cut} was cut off"
+    if losses.unfinished:
+        lost += f"; {fmt.count_text(losses.unfinished, 'operation')} had not ended with the process"
+    if losses.nvlink_unknown_seconds is not None:
+        lost += f"; of NVLink {fmt.count_text(losses.nvlink_samples, 'sample')}, "
+        lost += f"nothing is known of {_seconds(losses.nvlink_unknown_seconds)}"
+    lines.append(f"Lost: {lost}.")
+    costs = [f"{c.source} {_seconds(c.cpu_seconds)}" for c in summary.costs]
+    if costs:
+        lines.append(f"Processor time of the sources: {', '.join(costs)}.")
+    if summary.turns is not None:
+        lines.append(turns_text(summary.turns))
+    if summary.slowdown is not None:
+        lines.append(slowdown_text(summary.slowdown))
+    aligned = [f"g{gpu} {_aligned(a)}" for gpu, a in summary.alignments if a is not None]
+    if aligned:
+        lines.append(f"Counters and trace agree in time to: {', '.join(aligned)}.")
+    return lines
+
+
+def _whole(count: float | None) -> float | None:
+    return None if count is None else round(count)
+
+
+def _seconds(seconds: float | None) -> str:
+    return "0 s" if seconds == 0 else fmt.seconds_text(seconds)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _MOST_NAME else f"{name[: _MOST_NAME - 1]}…"

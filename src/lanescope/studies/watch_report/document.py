@@ -1,0 +1,231 @@
+"""The document of a watch: what it found, the timeline, and how it was watched; its page."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from lanescope.document.blocks import (
+    Banner,
+    Block,
+    Bullets,
+    Cell,
+    Code,
+    Column,
+    Details,
+    Document,
+    Facts,
+    Group,
+    Headline,
+    Kind,
+    Section,
+    Table,
+    Text,
+    Tone,
+)
+from lanescope.findings.trace.evaluate import Told
+from lanescope.report.document_page import document_page
+from lanescope.report.format import seconds_text, sum_text
+from lanescope.report.timeline_html import timeline_of
+from lanescope.report.values import finding_text
+from lanescope.store.folder import state_sentence
+from lanescope.studies.watch_report.blocks import (
+    NOTHING,
+    PAGE,
+    TERMINAL,
+    direction_text,
+    summary_sections,
+)
+from lanescope.trace.run import SourceRecord, WatchManifest, WatchRun
+from lanescope.trace.timeline import Process
+
+#: A longer command line stands below the heading only.
+_LONGEST_HEADING = 60
+_SIGNALLED = 128
+_NO_SOURCE = "No counters work here; 'lanescope doctor' says why, and what to do."
+_WORDS: tuple[tuple[str, str], ...] = (
+    (
+        "Wire",
+        "Rates are what counters saw on the link: payload, and the packets around it. Read "
+        "requests and acknowledgements of copies one way show as a few percent the other way. Rows "
+        "of NVLink are payload alone, over all links of a GPU together.",
+    ),
+    (
+        "Mean and peak",
+        "Where a pixel covers many records, the filled line is their mean and the paler area "
+        "above it reaches to the fastest single record. Rates are kept to 0.05 %.",
+    ),
+    (
+        "Hatched",
+        "Nothing is known of that time: samples were lost, or counting had not begun. It is "
+        "not zero. Where less than a pixel is missing, a short mark stands at the foot.",
+    ),
+    ("GB/s", "1e9 bytes a second. Sizes are binary: 1 MiB is 1,048,576 bytes."),
+    (
+        "Time",
+        "From the start of the watch. Where many operations share a pixel, its strength tells "
+        "how much of that time they took.",
+    ),
+)
+
+
+def watch_page_html(run: WatchRun, told: Told, *, static: bool = False) -> str:
+    """Return the report of a watch as one self-contained HTML page; see `document_page`."""
+    return document_page(watch_document(run, told), static=static)
+
+
+def watch_terminal(run: WatchRun, told: Told) -> list[Block]:
+    """Return what a terminal shows of a watch: its summary, its notes, and what watched."""
+    sources = run.manifest.sources
+    lines = [_source_line(source) for source in sources] if sources else [_NO_SOURCE]
+    return [
+        *summary_sections(told.summary, told.findings, TERMINAL),
+        Bullets([*run.manifest.notes, *lines]),
+    ]
+
+
+def watch_document(run: WatchRun, told: Told) -> Document:
+    """Return all that is known of a watch: what it comes to first, how it was watched last."""
+    manifest = run.manifest
+    summary, findings, losses = summary_sections(told.summary, told.findings, PAGE)
+    timeline = timeline_of(run)
+    sections = (
+        findings,
+        summary,
+        Section("timeline", "Timeline", [timeline or Text(_nothing(manifest))]),
+        Section("processes", "Processes", _processes(run)),
+        losses,
+        Section("sources", "How it was watched", _sources(manifest.sources)),
+        Section("definitions", "What the timeline shows", _definitions() if timeline else ()),
+    )
+    program = shlex.join(manifest.program)
+    repeated = program == _heading(manifest)
+    return Document(
+        title=f"lanescope watch: {_heading(manifest)}",
+        heading=f"Watch of {_heading(manifest)}",
+        started=manifest.started,
+        facts=_facts(run),
+        commands=[line for line in ("" if repeated else program, manifest.command) if line],
+        headline=_headline(manifest, told),
+        sections=sections,
+        tool_version=manifest.tool_version,
+        banners=[Banner(words)] if (words := state_sentence(manifest.state)) else (),
+    )
+
+
+def _facts(run: WatchRun) -> tuple[str, ...]:
+    manifest = run.manifest
+    end_ns = run.timeline.end_ns if manifest.end_ns is None else manifest.end_ns
+    lasted = seconds_text(max(0, end_ns - manifest.start_ns) * 1e-9)
+    version = f"lanescope {manifest.tool_version}"
+    return (f"lasted {lasted}", _exit(manifest), manifest.machine.name, version)
+
+
+def _headline(manifest: WatchManifest, told: Told) -> Headline:
+    """What would gain most; where nothing is found, what moved."""
+    notes = Bullets([f"Note: {note}" for note in manifest.notes])
+    if told.findings:
+        return Headline(finding_text(told.findings[0]), Tone.OPEN, [notes])
+    moved = [
+        f"{direction_text(way)} {sum_text(round(way.rates.payload_bytes))}"
+        for way in (*told.summary.ways, *told.summary.nvlinks)
+        if way.rates is not None and way.rates.payload_bytes
+    ]
+    words = f"Moved: {', '.join(moved)}." if moved else NOTHING
+    return Headline(words, Tone.QUIET, [notes])
+
+
+def _heading(manifest: WatchManifest) -> str:
+    if not manifest.program:
+        return manifest.machine.name
+    whole = shlex.join(manifest.program)
+    return whole if len(whole) <= _LONGEST_HEADING else PurePath(manifest.program[0]).name
+
+
+def _exit(manifest: WatchManifest) -> str:
+    code = manifest.exit_code
+    if code is None:
+        return "exit code not known" if manifest.program else "whole machine"
+    if code <= _SIGNALLED:
+        return f"exit code {code}"
+    try:
+        return f"exit code {code} ({signal.Signals(code - _SIGNALLED).name})"
+    except ValueError:
+        return f"exit code {code}"
+
+
+def _nothing(manifest: WatchManifest) -> str:
+    used = [source.name for source in manifest.sources if source.used]
+    why = f"{', '.join(used)} saw nothing" if used else "no source could watch"
+    return f"There is nothing to show: {why}."
+
+
+def _definitions() -> list[Block]:
+    return [Details([Facts(_WORDS)], "Wire, mean and peak, hatched, GB/s, time")]
+
+
+def _source_line(record: SourceRecord) -> str:
+    state = "watched" if record.used else "did not watch"
+    why = " ".join(filter(None, (record.reason, record.remedy)))
+    return f"{record.name}: {state}" + (f". {why}" if why else "")
+
+
+def _sources(sources: Sequence[SourceRecord]) -> list[Block]:
+    if not sources:
+        return []
+    columns = (
+        Column("Source"),
+        Column("State"),
+        Column("Samples", Kind.COUNT, "Of counters"),
+        Column("Lost", Kind.COUNT, "Samples that the source knows to have lost"),
+        Column("CPU, s", Kind.FIGURES, "Processor time that it took beside the program"),
+    )
+    return [Table("What watched", columns, [Group([_source(one) for one in sources])])]
+
+
+def _source(one: SourceRecord) -> list[Cell | str | None]:
+    state = "used" if one.used else "not used"
+    words = f"{state}: {one.reason}" if one.reason else state
+    remedy = (f"→ {one.remedy}",) if one.remedy else ()
+    return [
+        one.name,
+        Cell(words, tone=Tone.OPEN if one.used and one.reason else None, below=remedy),
+        _count(one.samples),
+        Cell(_count(one.lost_samples), tone=Tone.OPEN if one.lost_samples else None),
+        None if one.cpu_seconds is None else f"{one.cpu_seconds:.3g}",
+    ]
+
+
+def _processes(run: WatchRun) -> list[Block]:
+    if not run.timeline.processes:
+        return []
+    columns = (
+        Column("Process", Kind.COUNT),
+        Column("Command"),
+        Column("Began after", Kind.SECONDS),
+        Column("Lasted", Kind.SECONDS),
+        Column("Trace"),
+    )
+    rows = [_process(one, run.timeline.start_ns) for one in run.timeline.processes]
+    return [Table("Processes that were traced", columns, [Group(rows)])]
+
+
+def _process(one: Process, start_ns: int) -> list[Cell | Code | str | float | None]:
+    began = (one.start_ns - start_ns) * 1e-9
+    trace = "complete" if one.complete else "cut off"
+    if one.lost_records:
+        trace += f", {one.lost_records:,} records lost"
+    whole = one.complete and not one.lost_records
+    return [
+        one.pid,
+        Code(one.command),
+        began if began > 0 else "0 s",
+        None if one.end_ns is None else (one.end_ns - one.start_ns) * 1e-9,
+        Cell(trace, tone=None if whole else Tone.OPEN),
+    ]
+
+
+def _count(count: int | None) -> str | None:
+    return None if count is None else f"{count:,}"

@@ -1,0 +1,412 @@
+"""A timeline as Parquet files, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+import numpy as np
+
+from lanescope.codec.atomic import replace_when_written, write_atomically
+from lanescope.codec.fields import PositiveInt, decode
+from lanescope.codec.files import fields_of, read_json, reading
+from lanescope.codec.tables import metadata_of, open_table, require_short
+from lanescope.errors import InputError
+from lanescope.trace.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
+from lanescope.trace.operations import COLUMNS, Operations, impossible
+from lanescope.trace.operations import RANGES as OPERATION_RANGES
+from lanescope.trace.probe import Probe
+from lanescope.trace.ranges import COLUMNS as RANGE_COLUMNS
+from lanescope.trace.ranges import Ranges
+from lanescope.trace.side_tables import HostCopies, Managed, ManagedKind
+from lanescope.trace.sorted_rows import scratch_file
+from lanescope.trace.stored import MOST_IN_MEMORY, ParquetRecords, in_memory, pieces_of, with_stored
+from lanescope.trace.time_checks import FAR_NS, Span
+from lanescope.trace.timeline import PCIE, CountedLink, Counters, Process, Timeline
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COUNTERS = "counters.parquet"
+OPERATIONS = "operations.parquet"
+PROCESSES = "processes.json"
+#: Is there only if something was probed.
+PROBE = "probe.parquet"
+#: Is there only if the program had NVTX ranges.
+RANGES = "ranges.parquet"
+#: Are there only if something was traced that they hold.
+MANAGED = "managed.parquet"
+HOST_COPIES = "host_copies.parquet"
+#: Times grow steadily: their differences take a fraction of the bytes.
+_GROWING = ("end_ns", "start_ns", "begin_ns", "call_start_ns", "call_end_ns", "correlation")
+
+#: Nothing is counted or probed more often.
+_LEAST_INTERVAL_NS = 1000
+
+_OneSeries = TypeVar("_OneSeries", Counters, Probe)
+_OneSide = TypeVar("_OneSide", Managed, HostCopies)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What a series says about itself, beside its records, and the columns of these."""
+
+    told: type[Any]
+    records: Mapping[str, Range]
+
+    def description_of(self, series: Counters | Probe) -> dict[str, Any]:
+        """Return what a series says about itself, to be stored."""
+        return {field.name: getattr(series, field.name) for field in fields(self.told)}
+
+
+@dataclass(frozen=True, slots=True)
+class _OfCounters:
+    """What counters say about themselves; attributes are those of `Counters`."""
+
+    source: str
+    gpu: int
+    interval_ns: PositiveInt
+    lost_samples: int
+    cpu_seconds: float | None
+    link: CountedLink = PCIE
+
+
+@dataclass(frozen=True, slots=True)
+class _OfProbe:
+    """What a probe says about itself; attributes are those of `Probe`."""
+
+    gpu: int
+    chunk_bytes: PositiveInt
+    period_ns: int
+    cpu_seconds: float | None
+
+
+_OF_COUNTERS = _Layout(
+    _OfCounters,
+    {"end_ns": TIMES, "rx_bytes": BYTES, "tx_bytes": BYTES, "known": TRUTH, "own": TRUTH},
+)
+#: The column that runs of earlier versions do not have.
+_OWN = "own"
+_OF_PROBES = _Layout(
+    _OfProbe,
+    {"begin_ns": TIMES, "delay_ns": BYTES, "copy_ns": BYTES, "direction": (0, 1)},
+)
+_OF_RANGES = {**dict.fromkeys(RANGE_COLUMNS, TIMES), "thread": NUMBERS, "pushed": TRUTH}
+#: Addresses and hashes are 64 bits of any kind.
+_OF_SIDES = {
+    **dict.fromkeys(("start_ns", "end_ns", "correlation"), TIMES),
+    "pid": PIDS,
+    **dict.fromkeys(("bytes", "value"), BYTES),
+    **dict.fromkeys(("device", "node"), NUMBERS),
+    **dict.fromkeys(("source", "destination", "address", "hash"), ANY),
+    "kind": (0, max(ManagedKind)),
+    "hashed": (0, 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Counters, or a probe, that come some records at a time.
+
+    Attributes
+    ----------
+    told
+        What they say about themselves; its records do not matter.
+    pieces
+        Their records, in order.
+    """
+
+    told: Counters | Probe
+    pieces: Iterable[Counters | Probe]
+
+
+def write_columns(
+    folder: Path, timeline: Timeline, counters: Sequence[Series] | None = None
+) -> None:
+    """Write a timeline into a run's folder; raises OSError.
+
+    Parameters
+    ----------
+    counters
+        Where its counters come from, some records at a time; None: from the timeline itself.
+    """
+    own = [Series(one, _pieces(one)) for one in timeline.counters]
+    _write_series(folder / COUNTERS, own if counters is None else counters, _OF_COUNTERS)
+    _write_operations(folder / OPERATIONS, timeline.operations)
+    told = [dataclasses.asdict(process) for process in timeline.processes]
+    write_atomically(folder / PROCESSES, json.dumps(told, indent=1).encode())
+    if timeline.probes:
+        probes = [Series(one, (one,)) for one in timeline.probes]
+        _write_series(folder / PROBE, probes, _OF_PROBES)
+    if len(timeline.ranges):
+        _write_ranges(folder / RANGES, timeline.ranges)
+    for name, side in ((MANAGED, timeline.managed), (HOST_COPIES, timeline.host_copies)):
+        if len(side):
+            _write_side(folder / name, side)
+
+
+def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
+    """Read what `write_columns` wrote.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read or is damaged.
+    """
+    span_ns = FAR_NS if end_ns is None else end_ns - start_ns
+    counters = _read_series(Counters, folder / COUNTERS, _OF_COUNTERS, span_ns)
+    operations = read_operations(folder / OPERATIONS)
+    with fields_of(folder / PROCESSES, "name another run"):
+        processes = decode(tuple[Process, ...], read_json(folder / PROCESSES, inner=1), "processes")
+    probes: tuple[Probe, ...] = ()
+    if (folder / PROBE).exists():
+        probes = _read_series(Probe, folder / PROBE, _OF_PROBES, span_ns)
+    ranges = Ranges.empty()
+    if (folder / RANGES).exists():
+        ranges = _ranges_of(folder / RANGES)
+    span = Span(start_ns, end_ns)
+    counters = tuple(span.counters(one) for one in counters)
+    operations = _possible(operations, folder, span)
+    if end_ns is None:
+        ends = [int(one.end_ns[-1]) for one in counters if len(one)]
+        ends += [int(piece.end_ns.max()) for piece in operations.pieces()]
+        end_ns = max([start_ns, *ends])
+    return Timeline(
+        start_ns,
+        end_ns,
+        counters,
+        operations,
+        processes,
+        tuple(span.probe(one) for one in probes),
+        span.ranges(ranges),
+        span.managed(_read_side(Managed, folder / MANAGED)),
+        _read_side(HostCopies, folder / HOST_COPIES),
+        span.left_out,
+    )
+
+
+def _possible(operations: Operations, folder: Path, span: Span) -> Operations:
+    """Return the operations whose times can be, in memory or, as they were, in a file."""
+    if len(operations) <= MOST_IN_MEMORY:
+        return span.operations(operations)
+    if all(span.holds(piece.start_ns, piece.end_ns).all() for piece in operations.pieces()):
+        return operations
+    pieces = (span.operations(piece) for piece in operations.pieces())
+    return operations_in_file(pieces, folder, lambda: operations.names)
+
+
+def operations_in_file(
+    pieces: Iterable[Operations], folder: Path, names: Callable[[], tuple[str, ...]]
+) -> Operations:
+    """Return operations as stored columns of a file that has no name any more.
+
+    Parameters
+    ----------
+    folder
+        Where the file is made; among temporary files where that cannot be written to.
+    names
+        Those of the operations, when all pieces have been taken.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    with scratch_file(folder) as file:
+        _fill(file, _table_of(Operations.empty()).schema, map(_table_of, pieces))
+        file.flush()
+        again = Path(f"/proc/self/fd/{file.fileno()}")
+        return stored_operations(again, names(), inner=0)
+
+
+def _pieces(counters: Counters) -> Iterator[Counters]:
+    """Yield consecutive records as views, so that nothing is copied but the piece at work."""
+    for part in pieces_of(len(counters)):  # each becomes a row group
+        columns = {k: getattr(counters, k)[part] for k in _OF_COUNTERS.records if k != _OWN}
+        own = None if counters.own is None else counters.own[part]
+        yield dataclasses.replace(counters, **columns, own=own)
+
+
+def _write_series(path: Path, series: Sequence[Series], layout: _Layout) -> None:
+    """Write the records of all series, one after the other, in memory for one piece."""
+    import pyarrow as pa
+
+    told = [layout.description_of(one.told) for one in series]
+    types = {"series": pa.int16(), **dict.fromkeys(layout.records, pa.int64())}
+    types |= {name: pa.bool_() for name, span in layout.records.items() if span is TRUTH}
+    schema = pa.schema(types, metadata={b"series": json.dumps(told).encode()})
+    tables = (
+        _series_table(number, piece, schema)
+        for number, one in enumerate(series)
+        for piece in one.pieces
+    )
+    write_tables(path, schema, tables)
+
+
+def _series_table(number: int, piece: Counters | Probe, schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {
+        name: piece.maybe_own if name == _OWN else getattr(piece, name)  # type: ignore[union-attr]
+        for name in schema.names[1:]
+    }
+    return pa.table({"series": np.full(len(piece), number, np.int16), **columns}, schema)
+
+
+def _read_series(
+    kind: type[_OneSeries], path: Path, layout: _Layout, span_ns: int
+) -> tuple[_OneSeries, ...]:
+    """Return all series: arrays where they are short, else columns that stay in the file.
+
+    There are no more records than the time of the watch has room for.
+    """
+    records = ParquetRecords(path, {**layout.records, "series": (0, 2**15)}, optional=(_OWN,))
+    series = metadata_of(records.file, path, "series", tuple[layout.told, ...])  # type: ignore[name-defined]
+    if records.rows > max(MOST_IN_MEMORY, len(series) * span_ns // _LEAST_INTERVAL_NS):
+        raise InputError(
+            f"{path} holds {records.rows} records, more than the time of its watch has room for; "
+            "name another run"
+        )
+    there = set(records.file.schema_arrow.names)
+    edges = np.concatenate(([0], np.cumsum(_rows_of_series(path, records, len(series))))).tolist()
+    found = []
+    for told, (begin, end) in zip(series, pairwise(edges), strict=True):
+        none: dict[str, Any] = {
+            name: np.empty(0, np.bool_ if span is TRUTH else np.int64)
+            for name, span in layout.records.items()
+            if name in there
+        }
+        one = with_stored(kind(**layout.description_of(told), **none), records, begin, end)
+        short = kind is Probe or records.rows <= MOST_IN_MEMORY  # probes are worked on whole
+        found.append(in_memory(one) if short else one)
+    return tuple(found)
+
+
+def _rows_of_series(path: Path, records: ParquetRecords, count: int) -> IntArray:
+    """Return how many records each series has."""
+    rows = np.zeros(count, np.int64)
+    for part in pieces_of(records.rows):
+        numbers = records.read("series", part.start, part.stop).astype(np.int64)
+        if numbers.max() >= count or np.any(numbers[1:] < numbers[:-1]):
+            raise InputError(f"{path}: records are of no series that it says; name another run")
+        rows += np.bincount(numbers, minlength=count)
+    return rows
+
+
+def _write_operations(path: Path, operations: Operations) -> None:
+    names = {b"names": json.dumps(operations.names).encode()}
+    schema = _table_of(Operations.empty()).schema.with_metadata(names)
+    write_tables(path, schema, (_table_of(piece).cast(schema) for piece in operations.pieces()))
+
+
+def _table_of(operations: Operations) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table({name: getattr(operations, name) for name in COLUMNS})
+
+
+def _write_ranges(path: Path, ranges: Ranges) -> None:
+    import pyarrow as pa
+
+    table = pa.table({name: getattr(ranges, name) for name in RANGE_COLUMNS})
+    table = table.replace_schema_metadata({b"names": json.dumps(ranges.names).encode()})
+    write_tables(path, table.schema, (table,))
+
+
+def _ranges_of(path: Path) -> Ranges:
+    with open_table(path) as file:
+        names = metadata_of(file, path, "names", tuple[str, ...])
+    columns = _whole(path, _OF_RANGES | {"name": (0, len(names) - 1)})
+    return Ranges.of(names, **columns)
+
+
+def _write_side(path: Path, side: Managed | HostCopies) -> None:
+    import pyarrow as pa
+
+    table = pa.table({name: getattr(side, name) for name in side.columns()})
+    write_tables(path, table.schema, (table,))
+
+
+def _read_side(kind: type[_OneSide], path: Path) -> _OneSide:
+    if not path.exists():
+        return kind.empty()
+    return kind.of(**_whole(path, {name: _OF_SIDES[name] for name in kind.columns()}))
+
+
+def _whole(path: Path, wanted: Mapping[str, Range]) -> dict[str, IntArray]:
+    """Return the columns of a file that is short."""
+    records = ParquetRecords(path, wanted)
+    require_short(path, records.rows * len(wanted))
+    return {name: records.read(name, 0, records.rows) for name in wanted}
+
+
+def read_operations(path: Path) -> Operations:
+    """Return operations with their names: arrays when they are few, else stored columns.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is damaged.
+    """
+    with open_table(path) as file:
+        names = metadata_of(file, path, "names", tuple[str, ...])
+        _require_dense(path, file.metadata.num_rows)
+    found = stored_operations(path, names)
+    if len(found) > MOST_IN_MEMORY:
+        return found
+    found = in_memory(found)
+    if problem := impossible(found):
+        raise InputError(f"{path}: {problem}; name another run")
+    return found
+
+
+def _require_dense(path: Path, rows: int) -> None:
+    """Refuse operations that are so alike that no program's are; raises `InputError`.
+
+    Millions of equal ones fit into a small file, and take hours to be looked at.
+    """
+    with reading(path):
+        size = path.stat().st_size
+    if rows > MOST_IN_MEMORY and size < rows:
+        raise InputError(
+            f"{path} holds {rows} operations in {size} bytes, which no watch does: their times "
+            "alone take more; name another run"
+        )
+
+
+def stored_operations(path: Path, names: tuple[str, ...], inner: int = 1) -> Operations:
+    """Return the operations of a file as stored columns; raises `InputError`.
+
+    `inner` is how many of the path's last names lie in a run folder.
+    """
+    wanted = OPERATION_RANGES | {"name": (0, len(names) - 1)}
+    records = ParquetRecords(path, wanted, inner=inner)
+    return with_stored(Operations.of(names), records, 0, records.rows)
+
+
+def write_tables(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    """Write tables of one schema as row groups of one file."""
+    replace_when_written(path, lambda file: _fill(file, schema, tables))
+
+
+def _fill(file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    import pyarrow.parquet as pq
+
+    growing = [name for name in schema.names if name in _GROWING]
+    others = [name for name in schema.names if name not in _GROWING]
+
+    with pq.ParquetWriter(
+        file,
+        schema,
+        compression="zstd",
+        write_page_checksum=True,
+        use_dictionary=others,
+        column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
+    ) as writer:
+        for table in tables:
+            writer.write_table(table)

@@ -1,0 +1,221 @@
+"""Counters as their samplers write them: a line of JSON, then records of 16 bytes.
+
+The line names the link if that is not PCIe. A record says what crossed the link during (end of
+the record before, its own end]; bytes of all ones are unknown, and the highest bit of the time
+says that the sampler itself used the link meanwhile. Next to a spool lies what its sampler said
+at the end; where that is not, the sampler was cut off, and all that it had written counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from lanescope.codec.fields import Bound, PositiveInt, build
+from lanescope.codec.files import fields_of, reading
+from lanescope.codec.opening import open_file
+from lanescope.errors import InputError
+from lanescope.trace.codes import LATEST_NS, BoolArray, IntArray
+from lanescope.trace.spool_header import LONGEST_HEADER, CutOffError, header_of, merge_directions
+from lanescope.trace.stored import MOST_IN_MEMORY, SpoolRecords, in_memory, with_stored
+from lanescope.trace.timeline import LINKS, PCIE, CountedLink, Counters
+
+__all__ = [
+    "HALVES",
+    "RECORD",
+    "RX",
+    "TX",
+    "CounterHeader",
+    "counter_header",
+    "counters_of",
+    "read_all_counters",
+    "read_counters",
+    "read_sidecar",
+    "sidecar_of",
+]
+
+#: Names of the columns: what the GPU received, and what it sent.
+RX, TX = "rx_bytes", "tx_bytes"
+CounterColumn = Annotated[str, Bound(f"{RX} or {TX}", lambda value: value in (RX, TX))]
+VERSION = 1
+
+#: How a record lies in a spool.
+RECORD = np.dtype([("end_ns", "<u8"), (RX, "<u4"), (TX, "<u4")])
+RecordArray = np.ndarray[Any, np.dtype[np.void]]
+_UNKNOWN = 0xFFFFFFFF
+#: What a sampler says at its end is shorter.
+_LONGEST_SIDECAR = 1 << 20
+_OWN = np.uint64(1 << 63)
+#: How sources are called that know of one direction only: received, sent.
+HALVES = ("-rx", "-tx")
+
+
+@dataclass(frozen=True, slots=True)
+class CounterHeader:
+    """The first line of a spool; see `counter_header`."""
+
+    source: str
+    version: int
+    gpu: int
+    interval_ns: PositiveInt
+    columns: tuple[CounterColumn, ...]
+    link: CountedLink = PCIE
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a sampler said at its end."""
+
+    lost_samples: int = 0
+    cpu_seconds: float | None = None
+
+
+def counter_header(
+    source: str,
+    gpu: int,
+    interval_ns: int,
+    columns: Sequence[str] = (RX, TX),
+    link: str = PCIE,
+    *,
+    own: bool = False,
+) -> str:
+    """Return the first line of a spool; records always hold both columns.
+
+    Parameters
+    ----------
+    own
+        Whether the records say when the sampler itself used the link.
+    """
+    told: dict[str, Any] = {
+        "source": source,
+        "version": VERSION,
+        "gpu": gpu,
+        "interval_ns": interval_ns,
+    }
+    told |= {} if link == PCIE else {"link": link}
+    told |= {"own": True} if own else {}
+    return json.dumps({**told, "columns": list(columns)}) + "\n"
+
+
+def sidecar_of(spool: Path) -> Path:
+    """Return where a sampler writes what it says at the end, such as ``pm.g0.bin.json``."""
+    return spool.with_name(spool.name + ".json")
+
+
+def read_counters(path: Path) -> Counters:
+    """Read a spool of counters, whole or cut off.
+
+    Long ones are read as they are used, see `lanescope.trace.stored`. A column that the spool
+    does not have is 0: `merge_directions` brings two such together.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is not a spool of this version.
+    """
+    with reading(path), open_file(path, inner=2) as file:
+        content = file.read(LONGEST_HEADER)
+        header, begin = header_of(path, content, CounterHeader, VERSION)
+        count = (os.fstat(file.fileno()).st_size - begin) // RECORD.itemsize
+        file.seek(begin)
+        short = count <= MOST_IN_MEMORY
+        records: RecordArray = np.fromfile(file, RECORD, count if short else 0)
+    found = counters_of(path, header, records, read_sidecar(path))
+    if short:
+        return found
+    stored = SpoolRecords(path, RECORD, begin, lambda part: counters_of(path, header, part))
+    return with_stored(found, stored, 0, count)
+
+
+def counters_of(
+    path: Path, header: CounterHeader, records: RecordArray, said: Said | None = None
+) -> Counters:
+    """Return records of a spool as counters.
+
+    Parameters
+    ----------
+    path, header
+        The spool, for messages, and its first line.
+    said
+        What its sampler said at the end; None when it has said nothing.
+
+    Raises
+    ------
+    InputError
+        If the records hold times that cannot be.
+    """
+    said = said or Said()
+    known = np.ones(records.size, np.bool_)
+    for column in header.columns:
+        known &= records[column] != _UNKNOWN
+    end_ns = (records["end_ns"] & ~_OWN).astype(np.int64)
+    if end_ns.size and int(end_ns.max()) > LATEST_NS:
+        raise InputError(f"{path} is damaged: it holds times that are not; name another run")
+    return Counters(
+        source=header.source,
+        gpu=header.gpu,
+        interval_ns=header.interval_ns,
+        end_ns=end_ns,
+        rx_bytes=_column(records, RX, known),
+        tx_bytes=_column(records, TX, known),
+        known=known,
+        lost_samples=said.lost_samples,
+        cpu_seconds=said.cpu_seconds,
+        link=header.link,
+        own=records["end_ns"] >= _OWN if header.own else None,
+    )
+
+
+def read_all_counters(folder: Path) -> tuple[Counters, ...]:
+    """Read every spool of counters in a folder, by GPU, source and link.
+
+    One whose first line is cut off, as nothing had been watched yet, is left out; the two
+    halves of a source that has a spool for each direction are brought together.
+    """
+    found = []
+    for path in sorted(folder.glob("*.g*.bin")):
+        if path.name.startswith("probe."):
+            continue  # see probe_spool.py
+        with contextlib.suppress(CutOffError):
+            found.append(read_counters(path))
+    whole = [c for c in found if not c.source.endswith(HALVES)]
+    # of 50 records a second: ten hours of a GPU take 90 MB
+    halves = {(c.source, c.gpu): in_memory(c) for c in found if c.source.endswith(HALVES)}
+    for source, gpu in sorted(halves):
+        name = source.removesuffix(HALVES[0])
+        other = halves.get((name + HALVES[1], gpu))
+        if name != source and other is not None:
+            whole.append(merge_directions(halves[source, gpu], other, name))
+    return tuple(sorted(whole, key=lambda c: (c.gpu, c.source, LINKS.index(c.link))))
+
+
+def read_sidecar(path: Path) -> Said:
+    """Return what the sampler of a spool said at its end; nothing when it was cut off.
+
+    Raises
+    ------
+    InputError
+        If it said something else.
+    """
+    sidecar = sidecar_of(path)
+    try:
+        with open_file(sidecar, inner=2) as file:
+            said = json.loads(file.read(_LONGEST_SIDECAR).decode("utf-8", "replace"))
+    except (OSError, ValueError, RecursionError):
+        return Said()
+    with fields_of(sidecar, "name another run"):
+        return build(Said, said, others=True)
+
+
+def _column(records: RecordArray, name: str, known: BoolArray) -> IntArray:
+    values: IntArray = records[name].astype(np.int64)
+    values[~known | (values == _UNKNOWN)] = 0
+    return values

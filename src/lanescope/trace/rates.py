@@ -1,0 +1,310 @@
+"""Payload, rates and busy shares of a link, and the bytes that no traced copy explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lanescope.trace.codes import LATEST_NS, Direction, FloatArray, IntArray
+from lanescope.trace.operations import Operations
+from lanescope.trace.rectangles import (
+    MovedBetween,
+    between,
+    moved,
+    rectangle_pieces,
+    running,
+    union,
+)
+from lanescope.trace.timeline import Counters
+from lanescope.trace.windows import WINDOWS_NS, WindowStatistics, WindowSums, window_text
+from lanescope.trace.wire import RESOLUTION, TRACED_RESOLUTION, WireModel, payload_records, settle
+from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import binary_text
+
+#: A link is busy from this share of its limit on: below are commands, completions and what
+#: watching causes, 0.2 % on an H200. Where no limit is known, so many GB/s.
+BUSY_SHARE_OF_LIMIT = 0.01
+BUSY_GBS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What one direction of a link carried.
+
+    Attributes
+    ----------
+    payload_bytes
+        In the known time; None where nothing is known.
+    known_seconds, known_share
+        Of how much of the watch that is.
+    mean_gbs
+        Over all known time, pauses included, in GB/s.
+    busy_share
+        Share of known windows with traffic above `busy_gbs`; None when unknown.
+    busy_gbs, busy_window_ns
+        What counts as traffic, and over how long.
+    windows
+        Rates over windows of 10 µs, 1 ms and 1 s; of NVLink over 10 ms, too.
+    """
+
+    payload_bytes: float | None
+    known_seconds: float
+    known_share: float | None
+    mean_gbs: float | None
+    busy_share: float | None
+    busy_gbs: float
+    busy_window_ns: int
+    windows: tuple[WindowStatistics, ...]
+
+
+class RateMeter:
+    """Adds up payload of both directions, fed chunk by chunk.
+
+    Parameters
+    ----------
+    span_ns
+        Start and end of the watch, nanoseconds since 1970; windows start at the former.
+    interval_ns
+        How far apart samples are; 0 for a trace, which knows every copy.
+    limits_gbs
+        What the link can carry, h2d and d2h, in GB/s; None when unknown.
+    resolution
+        Traffic below this share of the other way's cannot be told from none; 0 for a trace.
+    windows_ns
+        Lengths of the windows whose rates are told, ascending.
+    """
+
+    def __init__(
+        self,
+        span_ns: tuple[int, int],
+        interval_ns: int,
+        limits_gbs: tuple[float | None, float | None] = (None, None),
+        resolution: float = RESOLUTION,
+        windows_ns: tuple[int, ...] = WINDOWS_NS,
+    ) -> None:
+        self._span, self._interval, self._resolution = span_ns, interval_ns, resolution
+        down, up = (BUSY_GBS if x is None else BUSY_SHARE_OF_LIMIT * x for x in limits_gbs)
+        self._busy = (down, up)
+        self._windows = windows_ns
+        self._finest = max(windows_ns[0], interval_ns)
+        wanted = {w for w in windows_ns if w >= interval_ns} | {self._finest}
+        self._sums = {w: WindowSums(w, span_ns[0], self._busy, resolution) for w in sorted(wanted)}
+        self._total = np.zeros(3)
+        self._end: int | None = None
+
+    def add(self, end_ns: IntArray, columns: FloatArray) -> None:
+        """Add records that follow those before; the very first has no start and is left out.
+
+        Parameters
+        ----------
+        columns
+            A row for each record: payload bytes h2d and d2h, and known nanoseconds.
+        """
+        if not end_ns.size:
+            return
+        if self._end is None:
+            self._end, end_ns, columns = int(end_ns[0]), end_ns[1:], columns[1:]
+        for sums in self._sums.values():
+            sums.add(self._end, end_ns, columns)
+        self._total += columns.sum(axis=0)
+        self._end = int(end_ns[-1]) if end_ns.size else self._end
+
+    def add_counters(
+        self, counters: Counters, model: WireModel, operation_ends: IntArray | None = None
+    ) -> None:
+        """Add counters that follow those before.
+
+        Parameters
+        ----------
+        operation_ends
+            When traced copies of this GPU ended, ascending: each costs wire bytes
+            that are no payload.
+        """
+        for end_ns, columns in payload_records(counters, model, self._end, operation_ends):
+            self.add(end_ns, columns)
+
+    def rates(self) -> tuple[Rates, Rates]:
+        """Return what both directions carried; nothing may be added after it."""
+        down, up = settle(self._total[0], self._total[1], self._resolution)
+        found = {window: sums.statistics() for window, sums in self._sums.items()}
+        return self._rates(float(down), 0, found), self._rates(float(up), 1, found)
+
+    def _rates(
+        self,
+        payload: float,
+        way: int,
+        found: dict[int, tuple[WindowStatistics, WindowStatistics]],
+    ) -> Rates:
+        seconds, span = float(self._total[2]) * 1e-9, (self._span[1] - self._span[0]) * 1e-9
+        reason = f"sampled every {window_text(self._interval)}"
+        windows = [
+            found[w][way] if w in found else WindowStatistics(w, reason=reason)
+            for w in self._windows
+        ]
+        return Rates(
+            payload if seconds else None,
+            seconds,
+            min(seconds / span, 1.0) if span > 0 else None,
+            bandwidth_gbs(payload, seconds) if seconds else None,
+            found[self._finest][way].busy_share,
+            self._busy[way],
+            self._finest,
+            tuple(windows),
+        )
+
+
+def counter_rates(
+    counters: Counters,
+    model: WireModel,
+    span_ns: tuple[int, int],
+    limits_gbs: tuple[float | None, float | None] = (None, None),
+    operations: Operations | None = None,
+) -> tuple[Rates, Rates]:
+    """Return what counters tell of both directions (h2d, d2h) of their GPU's link."""
+    ends, resolution = None, RESOLUTION
+    if operations is not None and len(operations):
+        resolution = TRACED_RESOLUTION
+        ends = ends_of_copies(operations, counters.gpu)
+    meter = RateMeter(span_ns, counters.interval_ns, limits_gbs, resolution)
+    meter.add_counters(counters, model, ends)
+    return meter.rates()
+
+
+def ends_of_copies(operations: Operations, gpu: int) -> IntArray:
+    """Return when the copies of a GPU ended, in order."""
+    return operations.where(lambda o: o.is_copy, by="end_ns", device=gpu).end_ns
+
+
+def operation_rates(
+    operations: Operations,
+    gpu: int,
+    span_ns: tuple[int, int],
+    limits_gbs: tuple[float | None, float | None] = (None, None),
+) -> tuple[Rates, Rates]:
+    """Return what a trace tells of both directions (h2d, d2h) of a GPU's link.
+
+    Each copy counts with an even rate from its start to its end.
+    """
+    meter = RateMeter(span_ns, 0, limits_gbs, resolution=0.0)
+    ways = [moved(operations, gpu, way) for way in (Direction.H2D, Direction.D2H)]
+    for end_ns, columns in rectangle_pieces(ways, span_ns):
+        meter.add(end_ns, columns)
+    return meter.rates()
+
+
+@dataclass(frozen=True, slots=True)
+class Unexplained:
+    """Bytes of one direction that no copy or migration explains, by when they crossed the link.
+
+    Attributes
+    ----------
+    before_first
+        Before the GPU's first copy: what CUDA moves when a program starts.
+    beside_kernels
+        Later, while a kernel ran and no copy: kernels that read or write host memory in place,
+        or managed memory whose migrations were not traced.
+    """
+
+    before_first: float
+    beside_kernels: float
+
+
+def unexplained(
+    counters: Counters, model: WireModel, operations: Operations, way: int
+) -> Unexplained | None:
+    """Return when the unexplained bytes crossed; None without a copy of this GPU.
+
+    Records of counters count with an even rate, so that an edge of a kernel within a record is
+    known to that record only.
+
+    Parameters
+    ----------
+    operations
+        Of any GPUs.
+    way
+        0 h2d, 1 d2h.
+    """
+    gpu = counters.gpu
+    moves = operations.where(lambda o: o.moves, device=gpu)
+    if not len(moves) or len(counters) < 2:
+        return None
+    explained = moved(operations, gpu, (Direction.H2D, Direction.D2H)[way])
+    begin = int(moves.start_ns[0])
+    first = int(np.clip(begin, counters.end_ns[0], counters.end_ns[-1]))
+    before = np.array([counters.end_ns[0], first])
+    kernels = operations.where(lambda o: o.is_kernel & (o.end_ns > first), device=gpu)
+    parts = _kernels_alone(kernels, moves, begin)
+    until, alone = next(parts, (LATEST_NS, before[:0]))
+    sums = np.zeros(2)
+    ends = ends_of_copies(operations, gpu)
+    for end_ns, rest in _rests(counters, model, ends, explained, way):
+        sums[0] += _within(end_ns, rest, before)
+        sums[1] += _within(end_ns, rest, alone)
+        while until < end_ns[-1]:
+            until, alone = next(parts, (LATEST_NS, before[:0]))
+            sums[1] += _within(end_ns, rest, alone)
+    return Unexplained(max(float(sums[0]), 0.0), max(float(sums[1]), 0.0))
+
+
+def _within(end_ns: IntArray, values: FloatArray, edges: IntArray) -> float:
+    """Return what falls between each first edge and the one after it; the first record is none."""
+    first = int(np.searchsorted(edges, end_ns[0])) // 2 * 2
+    last = (int(np.searchsorted(edges, end_ns[-1])) + 1) // 2 * 2
+    if last <= first:
+        return 0.0
+    inside = np.clip(edges[first:last], end_ns[0], end_ns[-1])
+    return float(between(end_ns, values, inside)[::2].sum())
+
+
+def _rests(
+    counters: Counters, model: WireModel, ends: IntArray, explained: Operations, way: int
+) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Yield ends of records, some at a time, and their payload without what operations explain.
+
+    The first of each is the last of those before, so that all but it have a start. Where nothing
+    is known, it is 0.
+    """
+    told = MovedBetween(explained, (int(counters.end_ns[0]), int(counters.end_ns[-1])))
+    done, before = 0, counters.end_ns[:1]
+    for end_ns, found in payload_records(counters, model, None, ends):
+        edges = np.concatenate((before, end_ns))
+        known = counters.known[done : done + end_ns.size]
+        yield edges, np.append(0.0, np.where(known, found[:, way] - told.take(edges), 0.0))
+        done, before = done + end_ns.size, end_ns[-1:]
+
+
+def _kernels_alone(
+    kernels: Operations, moves: Operations, begin: int
+) -> Iterator[tuple[int, IntArray]]:
+    """Yield parts of the time behind `begin`: each end, and when in it kernels ran and no copy.
+
+    The latter are begins and ends in turn.
+    """
+    if not len(kernels):
+        return
+    last = max(int(piece.end_ns.max()) for piece in kernels.pieces())
+    for (_, end), found in running((kernels, moves), (begin, max(last, begin + 1))):
+        busy, copied = (union(one.start_ns, one.end_ns) for one in found)
+        times = np.concatenate((*busy, *copied))
+        sizes = [busy[0].size, busy[1].size, copied[0].size, copied[1].size]
+        order = np.argsort(times, kind="stable")
+        alone = np.cumsum(np.repeat([1, -1, 2, -2], sizes)[order]) == 1
+        changes = np.flatnonzero(np.diff(np.concatenate(([False], alone, [False])).astype(np.int8)))
+        yield end, times[order][np.minimum(changes, times.size - 1)]
+
+
+def split_text(parts: Sequence[Unexplained]) -> str:
+    """Return the split of all ways together in words; empty where it says nothing."""
+    before = sum(part.before_first for part in parts)
+    beside = sum(part.beside_kernels for part in parts)
+    told = []
+    if before > 0:
+        told.append(f"{binary_text(round(before))} of them before the first copy (CUDA's start)")
+    if beside > 0:
+        told.append(
+            f"{binary_text(round(beside))} while kernels ran and no copy (host memory that kernels "
+            "use in place, or managed memory)"
+        )
+    return ", ".join(told)

@@ -1,0 +1,219 @@
+"""Operations as intervals and as rates that are even from start to end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from lanescope.trace.codes import Direction, FloatArray, IntArray
+from lanescope.trace.operations import Operations
+from lanescope.trace.stored import pieces_of, search
+from lanescope.trace.timeline import Counters
+
+#: Intervals that are worked on at once.
+_INTERVALS_CHUNK = 1 << 17
+
+
+def covered_ns(start_ns: IntArray, end_ns: IntArray) -> int:
+    """Return how much time some intervals cover, overlaps counted once, in nanoseconds.
+
+    Stored columns are those of intervals ordered by start.
+    """
+    if isinstance(start_ns, np.ndarray):
+        starts, ends = union(start_ns, end_ns)
+        return int((ends - starts).sum())
+    total, latest = 0, start_ns[:1]
+    for part in pieces_of(len(start_ns), _INTERVALS_CHUNK):
+        reached = np.maximum.accumulate(np.concatenate((latest, end_ns[part])))
+        added = reached[1:] - np.maximum(start_ns[part], reached[:-1])
+        total, latest = total + int(np.maximum(added, 0).sum()), reached[-1:]
+    return total
+
+
+def union(start_ns: IntArray, end_ns: IntArray) -> tuple[IntArray, IntArray]:
+    """Return what intervals cover as intervals that do not touch, in order."""
+    if not start_ns.size:
+        return start_ns, end_ns
+    order = np.argsort(start_ns, kind="stable")
+    start, end = start_ns[order], np.maximum.accumulate(end_ns[order])
+    first = np.concatenate(([True], start[1:] > end[:-1]))
+    last = np.concatenate((np.flatnonzero(first)[1:] - 1, [start.size - 1]))
+    return start[first], end[last]
+
+
+#: Records, and operations, that are worked on at once.
+_CHUNK = 1 << 18
+
+
+def moved(operations: Operations, gpu: int, way: Direction) -> Operations:
+    """Return what a GPU's link carried one way: times and bytes, ordered by start."""
+    return operations.where(lambda o: o.direction == way, "bytes", device=gpu)
+
+
+def rectangle_pieces(
+    ways: Sequence[Operations], span_ns: tuple[int, int]
+) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Yield what `rectangles` returns some operations at a time, the first record only once.
+
+    Parameters
+    ----------
+    ways
+        Each ordered by start.
+    """
+    for i, (times, columns) in enumerate(_parts(ways, span_ns)):
+        keep = slice(1 if i else 0, None)
+        yield times[keep], columns[keep]
+
+
+def _parts(
+    ways: Sequence[Operations], span_ns: tuple[int, int]
+) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Yield rectangles of parts of the time, each with the part's start."""
+    begins = min([span_ns[0], *(int(w.start_ns[0]) for w in ways if len(w))])
+    ends = max([span_ns[1], *(int(_ends(p).max()) for w in ways for p in w.pieces())])
+    for part, inside in running(ways, (begins, ends)):
+        inner = [edge for edge in span_ns if part[0] < edge < part[1]]
+        yield rectangles(inside, part, inner)
+
+
+def running(
+    ways: Sequence[Operations], span_ns: tuple[int, int]
+) -> Iterator[tuple[tuple[int, int], tuple[Operations, ...]]]:
+    """Yield parts of the time, each with what of some operations lies in it, as operations.
+
+    Parameters
+    ----------
+    ways
+        Each ordered by start.
+    """
+    begins, ends = span_ns
+    starts = {int(way.start_ns[row]) for way in ways for row in range(_CHUNK, len(way), _CHUNK)}
+    edges = [begins, *sorted(start for start in starts if begins < start < ends), ends]
+    inside = [_running(way, edges) for way in ways]
+    yield from zip(pairwise(edges), zip(*inside, strict=True), strict=True)
+
+
+def _ends(way: Operations) -> IntArray:
+    """Return ends of operations; one that took no time takes 1 ns."""
+    return np.maximum(way.end_ns, way.start_ns + 1)
+
+
+def _running(way: Operations, edges: Sequence[int]) -> Iterator[Operations]:
+    """Yield what of some operations lies between each two edges, as operations.
+
+    Those that go on are carried from part to part: one that lasts all the time does not make all
+    that began after it be looked at again.
+    """
+    sized = way.bytes.size > 0
+    carried, done = np.empty((3, 0), np.int64), 0
+    for begin, end in pairwise(edges):
+        until = search(way.start_ns, end, "left")
+        new = way.rows(slice(done, until))
+        sizes = new.bytes if sized else np.zeros(len(new), np.int64)
+        rows = np.concatenate((carried, np.stack((new.start_ns, _ends(new), sizes))), axis=1)
+        start, stop, size = rows = rows[:, rows[1] > begin]
+        first, last = np.maximum(start, begin), np.minimum(stop, end)
+        share: Any = (last - first) / (stop - start)
+        yield replace(Operations.empty(), start_ns=first, end_ns=last, bytes=size * share)
+        carried, done = rows[:, stop > end], until
+
+
+def rectangles(
+    ways: Sequence[Operations], span_ns: tuple[int, int], inner: Sequence[int] = ()
+) -> tuple[IntArray, FloatArray]:
+    """Return records between all starts and ends: bytes of each way, and known nanoseconds.
+
+    The first record is the span's start. An operation that took no time takes 1 ns.
+
+    Parameters
+    ----------
+    inner
+        Times at which records end, too.
+    """
+    edges = [np.array([*span_ns, *inner])]
+    for way in ways:
+        edges += [way.start_ns, np.maximum(way.end_ns, way.start_ns + 1)]
+    times = np.sort(np.concatenate(edges))  # np.unique hashes: ten times slower on millions
+    times = times[np.diff(times, prepend=times[0] - 1) > 0]
+    lasted = np.diff(times, prepend=times[:1]).astype(np.float64)
+    columns = [_spread(way, times) for way in ways]
+    return times, np.stack((*columns, lasted), axis=1)
+
+
+def _spread(way: Operations, times: IntArray) -> FloatArray:
+    """Bytes of some operations in each record, that end at `times`."""
+    ends = np.maximum(way.end_ns, way.start_ns + 1)
+    rates = way.bytes / (ends - way.start_ns)
+    # depth tells exactly where nothing runs: sums of rates keep a rest there
+    steps, depth = np.zeros(times.size + 1), np.zeros(times.size + 1, np.int64)
+    for at, sign in ((way.start_ns, 1), (ends, -1)):
+        places = np.searchsorted(times, at) + 1
+        np.add.at(steps, places, sign * rates)
+        np.add.at(depth, places, sign)
+    rate = np.where(np.cumsum(depth) > 0, np.cumsum(steps), 0.0)[:-1]
+    spread: FloatArray = rate * np.diff(times, prepend=times[:1])
+    return spread
+
+
+class MovedBetween:
+    """Bytes of some operations between times that are asked for in order, some at a time.
+
+    Parameters
+    ----------
+    operations
+        Ordered by start.
+    span_ns
+        Of the times that are asked for.
+    """
+
+    def __init__(self, operations: Operations, span_ns: tuple[int, int]) -> None:
+        self._pieces = rectangle_pieces([operations], span_ns)
+        self._times, columns = next(self._pieces)
+        self._sums: FloatArray = np.cumsum(columns[:, 0])
+
+    def take(self, edges: IntArray) -> FloatArray:
+        """Return what was moved between each two edges, which grow from call to call."""
+        origin, done = int(edges[0]), 0
+        until: FloatArray = np.empty(edges.size)
+        while True:
+            reached = max(int(np.searchsorted(edges, self._times[-1], "right")), done)
+            asked, since = (
+                (times - origin).astype(np.float64) for times in (edges[done:reached], self._times)
+            )
+            until[done:reached] = np.interp(asked, since, self._sums)
+            done = reached
+            if done == edges.size or (more := next(self._pieces, None)) is None:
+                until[done:] = self._sums[-1]
+                return np.diff(until)
+            times, columns = more
+            self._times = np.concatenate((self._times[-1:], times))
+            sums = self._sums[-1] + np.cumsum(columns[:, 0])
+            self._sums = np.concatenate((self._sums[-1:], sums))
+
+
+def bytes_in_known(operations: Operations, counters: Counters) -> float:
+    """Return the bytes of operations, ordered by start, in the time that counters know."""
+    if not len(operations) or len(counters) < 2:
+        return 0.0
+    total, begin_ns = 0.0, int(operations.start_ns[0])
+    for times, columns in _parts([operations], (begin_ns, begin_ns)):
+        since, sums = (times - times[0]).astype(np.float64), np.cumsum(columns[:, 0])
+        first = max(search(counters.end_ns, int(times[0]), "right") - 1, 0)
+        last = min(search(counters.end_ns, int(times[-1]), "left") + 1, len(counters))
+        for begin in range(first, last - 1, _CHUNK):
+            part = slice(begin, min(begin + _CHUNK + 1, last))
+            moved = np.diff(np.interp(counters.end_ns[part] - times[0], since, sums))
+            total += float(moved[counters.known[part][1:]].sum())
+    return total
+
+
+def between(end_ns: IntArray, values: FloatArray | IntArray, edges: IntArray) -> FloatArray:
+    """Return what falls between edges of values that are spread evenly over their records."""
+    origin = int(end_ns[0])
+    sums = np.cumsum(values, dtype=np.float64) - float(values[0])
+    at = np.interp((edges - origin).astype(np.float64), (end_ns - origin).astype(np.float64), sums)
+    return np.diff(at)

@@ -1,0 +1,303 @@
+"""Columns of records that stay on the disk, from Parquet files and spools of counters.
+
+Ten hours of eight GPUs at 10 kHz are 2.9e9 records, 72 GB as arrays. They are compressed to a
+fraction of that in Parquet, which nothing maps into memory; a copy that could be mapped would
+take the 72 GB on the disk, and would be made anew for each report. So a column here reads what
+a slice asks for, and whoever works on counters does so slice by slice. What would need all of it,
+such as arithmetic, is refused rather than done in memory that may not be there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from lanescope.codec.opening import open_file
+from lanescope.codec.tables import Holds, open_table, require_columns, table_errors, values_of
+from lanescope.errors import InputError
+from lanescope.trace.codes import ANY, TRUTH, IntArray, Range
+
+Column = npt.NDArray[Any]
+_Series = TypeVar("_Series")
+#: Records of a piece: what is worked on at once, 25 MB of counters.
+PIECE = 1 << 20
+#: Values that are searched in at once.
+_SEARCHED = 1 << 17
+#: So few records, 6 MB of counters, are arrays at once: that is quicker.
+MOST_IN_MEMORY = 1 << 18
+
+
+class Records(Protocol):
+    """Something on the disk that holds columns of equal length."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it lies, as far as files can be made there."""
+
+    def read(self, name: str, begin: int, end: int) -> Column:
+        """Return consecutive values of a column."""
+
+
+class StoredColumn:
+    """Consecutive values of one column.
+
+    Parameters
+    ----------
+    begin, end
+        Which of the records.
+    piece
+        So many are read at once to search in.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        name: str,
+        begin: int,
+        end: int,
+        dtype: npt.DTypeLike,
+        piece: int = PIECE,
+    ) -> None:
+        self._records, self._name, self._begin, self._piece = records, name, begin, piece
+        self.size = end - begin
+        self.dtype = np.dtype(dtype)
+        self._firsts: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it lies, as far as files can be made there."""
+        return self._records.folder
+
+    @overload
+    def __getitem__(self, chosen: slice) -> Column: ...
+    @overload
+    def __getitem__(self, chosen: int) -> Any: ...
+    def __getitem__(self, chosen: slice | int) -> Any:
+        if isinstance(chosen, slice):
+            begin, end, step = chosen.indices(self.size)
+            if step != 1:
+                raise IndexError("a stored column is read in order; slice it without a step")
+            return self._read(begin, max(begin, end))
+        place = chosen + self.size if chosen < 0 else chosen
+        if not 0 <= place < self.size:
+            raise IndexError(f"record {chosen} of {self.size}")
+        return self._read(place, place + 1)[0]
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Column:
+        """Return all of it in memory, for whoever knows that it is short."""
+        return self._read(0, self.size).astype(dtype or self.dtype, copy=False)
+
+    def tolist(self) -> list[Any]:
+        """Return all of it as Python's numbers."""
+        found: list[Any] = np.asarray(self).tolist()
+        return found
+
+    def any(self) -> bool:
+        """Return whether any value is not 0, reading no further than that."""
+        return any(bool(self[part].any()) for part in pieces_of(self.size))
+
+    def search(self, value: int, side: Literal["left", "right"] = "left") -> int:
+        """Return where a value would go into a column that grows, as `numpy.searchsorted`."""
+        # by the first values of the pieces, of which one is then read
+        bisect = bisect_left if side == "left" else bisect_right
+        count = -(-self.size // self._piece)
+        begin = max(bisect(range(count), value, key=self._first_of) - 1, 0) * self._piece
+        return begin + int(np.searchsorted(self[begin : begin + self._piece], value, side))
+
+    def _first_of(self, piece: int) -> int:
+        if piece not in self._firsts:
+            self._firsts[piece] = int(self[piece * self._piece])
+        return self._firsts[piece]
+
+    def _read(self, begin: int, end: int) -> Column:
+        if begin == end:
+            return np.empty(0, self.dtype)
+        return self._records.read(self._name, self._begin + begin, self._begin + end)
+
+
+def pieces_of(count: int, piece: int = PIECE) -> Iterator[slice]:
+    """Yield slices that cover so many records, in order."""
+    for begin in range(0, count, piece):
+        yield slice(begin, min(begin + piece, count))
+
+
+def search(
+    column: IntArray | StoredColumn, value: int, side: Literal["left", "right"] = "left"
+) -> int:
+    """Return where a value would go into a column that grows, wherever the column lies."""
+    if isinstance(column, StoredColumn):
+        return column.search(value, side)
+    return int(np.searchsorted(column, value, side))
+
+
+def search_all(
+    column: IntArray | StoredColumn, values: IntArray, side: Literal["left", "right"] = "left"
+) -> IntArray:
+    """Return where each of some values would go, which grow as the column does."""
+    if not isinstance(column, StoredColumn) or not values.size:
+        return np.searchsorted(column, values, side)
+    first, last = (column.search(int(value), side) for value in (values[0], values[-1]))
+    found = np.full(values.size, first)
+    other: Literal["left", "right"] = "left" if side == "right" else "right"
+    for part in pieces_of(last - first, _SEARCHED):
+        block = column[first + part.start : first + part.stop]
+        begin, end = np.searchsorted(values, (block[0], block[-1]), other)
+        found[begin:end] = first + part.start + np.searchsorted(block, values[begin:end], side)
+        found[end:] = first + part.stop
+    return found
+
+
+def with_stored(empty: _Series, records: Records, begin: int, end: int) -> _Series:
+    """Return a dataclass of columns without records as one whose columns are stored.
+
+    Parameters
+    ----------
+    begin, end
+        Which of the records.
+    """
+    columns = {
+        field.name: StoredColumn(records, field.name, begin, end, column.dtype)
+        for field in dataclasses.fields(empty)  # type: ignore[arg-type]
+        if isinstance(column := getattr(empty, field.name), np.ndarray)
+    }
+    return dataclasses.replace(empty, **columns)  # type: ignore[type-var]
+
+
+def in_memory(stored: _Series) -> _Series:
+    """Return a dataclass of columns with all of its columns as arrays."""
+    columns = {
+        field.name: np.array(column)
+        for field in dataclasses.fields(stored)  # type: ignore[arg-type]
+        if isinstance(column := getattr(stored, field.name), StoredColumn)
+    }
+    return dataclasses.replace(stored, **columns)  # type: ignore[type-var]
+
+
+#: Row groups of each column that are kept decoded: whoever works slice by slice needs the one
+#: at work and, at its edge, the one before.
+_KEPT = 2
+
+
+def folder_of(path: Path) -> Path:
+    """Return the folder of a file, also of one that is only open: ``/proc/self/fd/7``."""
+    return Path(os.path.realpath(path)).parent
+
+
+class ParquetRecords:
+    """The columns of a Parquet file.
+
+    Parameters
+    ----------
+    wanted
+        Its columns and between which numbers their values lie, both included.
+    optional
+        Those that may be missing.
+    inner
+        How many of the path's last names lie in a run folder: see `open_file`.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is none, or a column is missing or of another type; and from
+        `read`, if a value is missing or out of its range.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        wanted: Mapping[str, Range],
+        optional: Collection[str] = (),
+        inner: int = 1,
+    ) -> None:
+        self._path, self._wanted = path, wanted
+        self.folder = folder_of(path)
+        self.file = open_table(path, inner)
+        types = {n: Holds.TRUTH if span is TRUTH else Holds.WHOLE for n, span in wanted.items()}
+        require_columns(self.file.schema_arrow, path, types, optional)
+        counts = [self.file.metadata.row_group(g).num_rows for g in range(self.groups)]
+        self._edges = np.concatenate(([0], np.cumsum(counts, dtype=np.int64))).tolist()
+        self._kept: dict[str, OrderedDict[int, Column]] = {}
+
+    @property
+    def groups(self) -> int:
+        """How many row groups there are."""
+        return int(self.file.metadata.num_row_groups)
+
+    @property
+    def rows(self) -> int:
+        """How many records there are."""
+        return int(self.file.metadata.num_rows)
+
+    def read(self, name: str, begin: int, end: int) -> Column:
+        """Return consecutive values of a column."""
+        group, parts = bisect_right(self._edges, begin) - 1, []
+        while begin < end:
+            first, stop = self._edges[group], min(self._edges[group + 1], end)
+            parts.append(self._group(group, name)[begin - first : stop - first])
+            begin, group = stop, group + 1
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _group(self, group: int, name: str) -> Column:
+        kept = self._kept.setdefault(name, OrderedDict())
+        if group not in kept:
+            if len(kept) >= _KEPT:
+                kept.popitem(last=False)
+            kept[group] = self._checked(group, name)
+        kept.move_to_end(group)
+        return kept[group]
+
+    def _checked(self, group: int, name: str) -> Column:
+        with table_errors(self._path):
+            table = self.file.read_row_group(group, columns=[name], use_threads=False)
+        values = values_of(table.column(0), self._path, name)
+        low, high = self._wanted.get(name, ANY)
+        if values.size and not (low <= values.min() and values.max() <= high):
+            raise InputError(
+                f"{self._path}: the column {name!r} holds what is not from {low} to {high}; name "
+                "another run"
+            )
+        return values
+
+
+class SpoolRecords:
+    """The records of a spool, of which each has the same layout.
+
+    Parameters
+    ----------
+    offset
+        Of the first record in the file, bytes.
+    decoded
+        Makes of records something that has their columns as attributes.
+    """
+
+    #: The latest slice of all spools: a watch has one for each GPU, and works on one at a time.
+    _kept: ClassVar[tuple[SpoolRecords, int, int, Any] | None] = None
+
+    def __init__(
+        self, path: Path, layout: np.dtype[np.void], offset: int, decoded: Callable[[Column], Any]
+    ) -> None:
+        self._path, self._layout, self._offset, self._decoded = path, layout, offset, decoded
+        self.folder = folder_of(path)
+
+    def read(self, name: str, begin: int, end: int) -> Column:
+        """Return consecutive values of a column; raises OSError."""
+        # all columns of a slice are asked for, one after the other
+        found = SpoolRecords._kept
+        if found is None or found[0] is not self or found[1:3] != (begin, end):
+            offset = self._offset + begin * self._layout.itemsize
+            with open_file(self._path, inner=2) as file:
+                records = np.fromfile(file, self._layout, end - begin, offset=offset)
+            found = SpoolRecords._kept = (self, begin, end, self._decoded(records))
+        column: Column = getattr(found[3], name)
+        return column

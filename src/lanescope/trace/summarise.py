@@ -1,0 +1,267 @@
+"""From a timeline to its summary, with how bursts agree with copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lanescope.machine import Machine
+from lanescope.trace.align import align
+from lanescope.trace.attribution import attribution, copy_groups
+from lanescope.trace.codes import BoolArray, Direction, FloatArray, IntArray
+from lanescope.trace.limits import WAYS, Ceilings, link_limits, pcie_links
+from lanescope.trace.managed import managed_ways
+from lanescope.trace.nvlink_rates import nvlink_notes, nvlink_ways
+from lanescope.trace.probed import probe_notes, probed_ways
+from lanescope.trace.rates import Rates, counter_rates, operation_rates, split_text, unexplained
+from lanescope.trace.rectangles import bytes_in_known
+from lanescope.trace.summary import Cost, Losses, Summary, WaySummary
+from lanescope.trace.time_checks import impossible_note, no_room_note
+from lanescope.trace.timeline import NVLINK, PCIE, Counters, Timeline, best_counters
+from lanescope.trace.windows import window_text
+from lanescope.trace.wire import RESOLUTION
+from lanescope.trace.wire_fit import model_of
+from lanescope.units.sizes import binary_text
+
+#: Sources whose samples show single transfers.
+FINE = ("pm",)
+#: Outside of the sampler's own bursts an idle H200 showed at most 512 bytes in a sample, the
+#: samples themselves on their way to the host; so much counts as traffic.
+LEAST_BYTES = 1024
+#: A copy of 4 KiB is 4,096 bytes on the wire and more; this tells it from notes of 1.5 KB that
+#: CUDA's driver writes every 100 ms.
+LEAST_BURST_BYTES = 3584
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bursts:
+    """Runs of samples with traffic, in one direction.
+
+    Attributes
+    ----------
+    start_ns, end_ns
+        Of each burst, nanoseconds since 1970; as exact as samples are apart.
+    wire_bytes
+        That the GPU received or sent in it, protocol included.
+    """
+
+    start_ns: IntArray
+    end_ns: IntArray
+    wire_bytes: IntArray
+
+    def __len__(self) -> int:
+        return int(self.start_ns.size)
+
+
+def bursts(counters: Counters, way: int) -> Bursts:
+    """Return the bursts of one direction, 0 to the GPU and 1 from it.
+
+    Samples during which the sampler itself used the link are left out: there a burst of less
+    than 30 KB could be its own. Transfers without a pause between them are one burst.
+    """
+    column = (counters.rx_bytes, counters.tx_bytes)[way]
+    active = counters.known & ~counters.maybe_own & (column >= LEAST_BYTES)
+    first, last = _runs(active)
+    sums: FloatArray = np.concatenate(([0], np.cumsum(np.where(active, column, 0))))
+    moved = (sums[last + 1] - sums[first]).astype(np.int64)
+    kept = moved >= LEAST_BURST_BYTES
+    first, last = first[kept], last[kept]
+    return Bursts(counters.start_ns[first], counters.end_ns[last], moved[kept])
+
+
+def burst_notes(counters: Counters) -> tuple[str, ...]:
+    """Return how many bursts there were in each direction, and how large, as sentences.
+
+    One that goes on from one piece of a long watch to the next counts twice.
+    """
+    notes = []
+    for way, words in enumerate(("to the GPU", "from it")):
+        sizes: list[IntArray] = []
+        for part, _ in counters.pieces():
+            sizes.append(bursts(counters.rows(part), way).wire_bytes)
+        found = np.sort(np.concatenate([np.empty(0, np.int64), *sizes]))
+        if found.size:
+            half, most = (binary_text(int(found[i])) for i in (found.size // 2, -1))
+            if found.size == 1:
+                told = f"one burst of 4 KiB or more {words}, {most} on the wire"
+            else:
+                told = (
+                    f"{found.size} bursts of 4 KiB or more {words}, half of them up to {half} and "
+                    f"the largest {most} on the wire"
+                )
+            notes.append(f"g{counters.gpu}: {told}; transfers without a pause are one.")
+    return tuple(notes)
+
+
+def _runs(active: BoolArray) -> tuple[IntArray, IntArray]:
+    """Return the first and the last row of each run of true values."""
+    edges = np.diff(active.astype(np.int8), prepend=np.int8(0), append=np.int8(0))
+    return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
+
+
+#: Less than this is start-up and what watching causes.
+_LEAST_UNATTRIBUTED = 1 << 20
+
+_CANDIDATES = (
+    "what CUDA moves when a program starts, processes that were not traced, host memory that "
+    "kernels read in place, managed memory, copies between GPUs over PCIe, and network cards or "
+    "drives that reach into the GPU"
+)
+
+
+def summarise(
+    timeline: Timeline, machine: Machine | None = None, ceilings: Ceilings | None = None
+) -> Summary:
+    """Return what a watch has seen.
+
+    Parameters
+    ----------
+    machine
+        For the payload limits of links; None when unknown.
+    ceilings
+        What an earlier run measured; shares are of that where it tells.
+    """
+    gpus = timeline.operations.values("device", lambda o: o.moves)
+    gpus |= {counters.gpu for counters in timeline.over(PCIE)}
+    chosen = {gpu: best_counters(timeline, gpu) for gpu in sorted(gpus)}
+    ways = tuple(
+        way
+        for gpu, counters in chosen.items()
+        for way in _ways(timeline, gpu, counters, machine, ceilings)
+    )
+    aligned = tuple(
+        (gpu, align(counters, timeline.operations))
+        for gpu, counters in chosen.items()
+        if counters is not None and _traced(timeline)
+    )
+    probed = probed_ways(timeline.probes)
+    nvlinks = nvlink_ways(timeline, machine, ceilings)
+    notes = _notes(timeline, ways, nvlinks) + nvlink_notes(nvlinks)
+    return Summary(
+        timeline.seconds,
+        ways,
+        copy_groups(timeline.operations),
+        attribution(timeline.operations, timeline.processes, timeline.ranges),
+        _losses(timeline, ways, nvlinks),
+        _costs(timeline),
+        aligned,
+        notes + probe_notes(probed, counted=bool(timeline.over(PCIE))),
+        probed,
+        nvlinks,
+        managed=managed_ways(timeline),
+    )
+
+
+def _costs(timeline: Timeline) -> tuple[Cost, ...]:
+    counters = (
+        Cost(f"{c.source} of {'NVLink of ' if c.link == NVLINK else ''}g{c.gpu}", c.cpu_seconds)
+        for c in timeline.counters
+        if c.link != NVLINK or c.cpu_seconds is not None  # else the same thread samples PCIe
+    )
+    probes = (Cost(f"probe of g{p.gpu}", p.cpu_seconds) for p in timeline.probes)
+    return (*counters, *probes)
+
+
+def _traced(timeline: Timeline) -> bool:
+    return bool(timeline.processes) or len(timeline.operations) > 0
+
+
+def _ways(
+    timeline: Timeline,
+    gpu: int,
+    counters: Counters | None,
+    machine: Machine | None,
+    ceilings: Ceilings | None,
+) -> list[WaySummary]:
+    limits = link_limits(machine, gpu, ceilings)
+    gbs = (limits[0].gbs, limits[1].gbs)
+    span = (timeline.start_ns, timeline.end_ns)
+    counted: tuple[Rates, Rates] | None = None
+    traced: tuple[Rates, Rates] | None = None
+    source = "neither counted nor traced"
+    model = None
+    if _traced(timeline):
+        traced = operation_rates(timeline.operations, gpu, span, gbs)
+        source = "traced copies, each with an even rate"
+    if counters is not None and counters.known.any():
+        link = next((ln.pcie for ln in pcie_links(machine, gpu)), None) if machine else None
+        model = model_of(timeline, counters, link)
+        counted = counter_rates(counters, model, span, gbs, timeline.operations)
+        source = f"{counters.source}, {window_text(counters.interval_ns)}; {model.source}"
+    told = "counters" if counted else "trace" if traced else None
+    ways = []
+    for i, direction in enumerate(WAYS):
+        known = counted and traced and counters
+        count, trace = (r[i].payload_bytes if r else None for r in (counted, traced))
+        rest = _unattributed(count, timeline, counters, gpu, i) if known else None
+        both = counted or traced
+        rates = both[i] if both else None
+        split = None
+        # when a probe's own bytes crossed is not taken off there: they are no program's start
+        probing = any(probe.gpu == gpu for probe in timeline.probes)
+        if rest and counters is not None and model is not None and not probing:
+            split = unexplained(counters, model, timeline.operations, i)
+        ways.append(
+            WaySummary(gpu, direction, told, source, rates, count, trace, rest, limits[i], split)
+        )
+    return ways
+
+
+def _unattributed(
+    counted: float | None, timeline: Timeline, counters: Counters | None, gpu: int, way: int
+) -> float | None:
+    if counted is None or counters is None:
+        return None
+    code = (Direction.H2D, Direction.D2H)[way]
+    own = timeline.operations.where(lambda o: o.direction == code, "bytes", device=gpu)
+    probes = (probe.one_way(way) for probe in timeline.probes if probe.gpu == gpu)
+    probed = sum(
+        probe.bytes_between(int(counters.end_ns[0]), int(counters.end_ns[-1])) for probe in probes
+    )
+    rest = counted - bytes_in_known(own, counters) - probed
+    return rest if rest > max(RESOLUTION * counted, _LEAST_UNATTRIBUTED) else 0.0
+
+
+def _losses(
+    timeline: Timeline, ways: tuple[WaySummary, ...], nvlinks: tuple[WaySummary, ...]
+) -> Losses:
+    return Losses(
+        sum(c.lost_samples for c in timeline.over(PCIE)),
+        sum(p.lost_records for p in timeline.processes),
+        _unknown_seconds(timeline, ways),
+        tuple(p.pid for p in timeline.processes if not p.complete),
+        sum(p.unfinished for p in timeline.processes),
+        sum(c.lost_samples for c in timeline.over(NVLINK)),
+        _unknown_seconds(timeline, nvlinks),
+    )
+
+
+def _unknown_seconds(timeline: Timeline, ways: tuple[WaySummary, ...]) -> float | None:
+    counted = [w.rates.known_seconds for w in ways if w.told == "counters" and w.rates]
+    return max(timeline.seconds - min(counted), 0.0) if counted else None
+
+
+def _notes(
+    timeline: Timeline, ways: tuple[WaySummary, ...], nvlinks: tuple[WaySummary, ...]
+) -> tuple[str, ...]:
+    notes = [impossible_note(timeline.impossible)] if timeline.impossible else []
+    if note := no_room_note(timeline.processes):
+        notes.append(note)
+    rest = sum(way.unattributed_bytes or 0.0 for way in ways)
+    if rest:
+        size = binary_text(rest)
+        split = split_text([way.unexplained for way in ways if way.unexplained])
+        when = f", {split}" if split else ""
+        notes.append(f"{size} were counted that no traced copy explains{when}: {_CANDIDATES}.")
+    pieces = timeline.operations.pieces()
+    between = any(bool(np.any(piece.direction == Direction.P2P)) for piece in pieces)
+    if between and not nvlinks:
+        notes.append(
+            "Copies between GPUs cross the links above only where no NVLink joins the GPUs."
+        )
+    if not _traced(timeline) and timeline.counters:
+        notes.append("No process was traced, so that nothing tells who moved the bytes.")
+        for counters in timeline.over(PCIE):
+            notes += burst_notes(counters) if counters.source in FINE else ()
+    return tuple(notes)

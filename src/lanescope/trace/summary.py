@@ -1,0 +1,154 @@
+"""What a watch has seen, in numbers: the values that tables, JSON and assertions share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lanescope.trace.align import Alignment
+from lanescope.trace.attribution import CopyGroup, Share
+from lanescope.trace.limits import LinkLimit
+from lanescope.trace.link_error_log import LinkErrors
+from lanescope.trace.managed import ManagedWay
+from lanescope.trace.probed import ProbedWay
+from lanescope.trace.rates import Rates, Unexplained
+from lanescope.trace.run import Turns
+from lanescope.trace.tracing_cost import Slowdown
+
+
+@dataclass(frozen=True, slots=True)
+class WaySummary:
+    """One direction of one GPU's link.
+
+    Attributes
+    ----------
+    direction
+        ``h2d`` or ``d2h``; over all NVLinks of the GPU ``nvlink-rx`` or ``nvlink-tx``.
+    told
+        Whose rates are told: ``counters`` where there are any, else ``trace``; None
+        without both.
+    source
+        Where those come from, as a phrase with the sampling interval or the model.
+    rates
+        Payload and rates by `told`; None without any.
+    counter_bytes, traced_bytes
+        Payload by each source, over its known time; None without it.
+    unattributed_bytes
+        Counted payload that no traced copy explains, in the counters' known time; None
+        without both sources. Differences below 0.5 % are 0: counters are no more exact.
+    limit
+        What the link can carry.
+    unexplained
+        When the unattributed bytes crossed the link; None where there are none.
+    """
+
+    gpu: int
+    direction: str
+    told: str | None
+    source: str
+    rates: Rates | None
+    counter_bytes: float | None
+    traced_bytes: float | None
+    unattributed_bytes: float | None
+    limit: LinkLimit
+    unexplained: Unexplained | None = None
+
+    @property
+    def label(self) -> str:
+        """The way as assertions name it, such as ``g0.h2d``."""
+        return f"g{self.gpu}.{self.direction}"
+
+    @property
+    def share_of_limit(self) -> float | None:
+        """Mean rate as a share of what the link can carry; None when one is unknown."""
+        if self.rates is None or self.rates.mean_gbs is None or not self.limit.gbs:
+            return None
+        return self.rates.mean_gbs / self.limit.gbs
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What was not recorded.
+
+    Attributes
+    ----------
+    samples, records
+        Lost counter samples and trace records, as far as the sources know.
+    unknown_seconds
+        Seconds of the watch of which the counters know nothing, the worst GPU's; None without
+        counters. This and `samples` are of PCIe.
+    cut_processes
+        Processes whose trace did not end in order.
+    unfinished
+        Operations that were under way when their process ended.
+    nvlink_samples, nvlink_unknown_seconds
+        As `samples` and `unknown_seconds`, of NVLink.
+    """
+
+    samples: int
+    records: int
+    unknown_seconds: float | None
+    cut_processes: tuple[int, ...]
+    unfinished: int = 0
+    nvlink_samples: int = 0
+    nvlink_unknown_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Processor time that a source took; None when unknown."""
+
+    source: str
+    cpu_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a watch has seen.
+
+    Attributes
+    ----------
+    copies
+        Groups of like copies, that with the most bytes first; of very many only the
+        largest and the most frequent.
+    shares
+        Traced bytes by process, stream, thread, range and path.
+    alignments
+        By GPU, how counters and trace agree in time; None when too few copies tell.
+    probed
+        What probes have seen of each direction.
+    managed
+        What managed memory moved.
+    slowdown
+        What tracing may have cost the program; None when not known.
+    turns
+        What watching did cost it, where that was measured.
+    notes
+        Plain sentences on what the numbers do not say.
+    nvlinks
+        What crossed NVLink, as `ways`; empty where there is none.
+    link_errors
+        What links counted of errors while watching, by GPU; empty where nobody looked.
+    """
+
+    seconds: float
+    ways: tuple[WaySummary, ...]
+    copies: tuple[CopyGroup, ...]
+    shares: tuple[Share, ...]
+    losses: Losses
+    costs: tuple[Cost, ...]
+    alignments: tuple[tuple[int, Alignment | None], ...] = ()
+    notes: tuple[str, ...] = ()
+    probed: tuple[ProbedWay, ...] = ()
+    nvlinks: tuple[WaySummary, ...] = ()
+    link_errors: tuple[LinkErrors, ...] = ()
+    managed: tuple[ManagedWay, ...] = ()
+    slowdown: Slowdown | None = None
+    turns: Turns | None = None
+
+    def most_frequent(self, count: int) -> tuple[CopyGroup, ...]:
+        """Return the groups with the most copies."""
+        return tuple(sorted(self.copies, key=lambda g: -g.count)[:count])
+
+    def shares_by(self, by: str) -> tuple[Share, ...]:
+        """Return the shares of one way to ask: one of `WAYS_TO_ASK`."""
+        return tuple(share for share in self.shares if share.by == by)

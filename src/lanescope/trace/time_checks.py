@@ -1,0 +1,191 @@
+"""Leaves out and counts what a watch holds whose times cannot be.
+
+A clock that is set while a program runs, a driver's bug or a damaged file give times before the
+watch began, after it ended, or an end before its begin. One of them says nothing of the others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+
+from lanescope.trace.codes import BoolArray, IntArray
+from lanescope.trace.operations import Operations
+from lanescope.trace.probe import Probe
+from lanescope.trace.ranges import COLUMNS as RANGE_COLUMNS
+from lanescope.trace.ranges import Ranges
+from lanescope.trace.side_tables import Managed
+from lanescope.trace.sorted_rows import SortedRows
+from lanescope.trace.stored import StoredColumn, pieces_of
+from lanescope.trace.timeline import Counters, Process
+
+__all__ = ["FAR_NS", "Span", "impossible_note"]
+
+#: Clocks of GPUs and hosts differ, and sources end a moment after the watch: so far from it what
+#: they tell can be.
+MARGIN_NS = 60 * 10**9
+#: Of a watch whose end nobody saw, no record is so far from its start.
+FAR_NS = 366 * 86_400 * 10**9
+
+#: Times that are looked at together with as many behind them.
+_TIMES = 1 << 18
+
+_Timed = TypeVar("_Timed", Ranges, Managed)
+
+
+@dataclass(slots=True)
+class Span:
+    """When records can be, and how many were left out as they are at other times.
+
+    Attributes
+    ----------
+    start_ns, end_ns
+        Of the watch, nanoseconds since 1970; the end is None when nobody saw it.
+    left_out
+        Records so far.
+    """
+
+    start_ns: int
+    end_ns: int | None
+    left_out: int = field(default=0)
+
+    def holds(self, start_ns: IntArray, end_ns: IntArray) -> BoolArray:
+        """Return where something that begins and ends at these times can be."""
+        first = self.start_ns - MARGIN_NS
+        last = self.start_ns + FAR_NS if self.end_ns is None else self.end_ns + MARGIN_NS
+        found: BoolArray = (first <= start_ns) & (start_ns <= end_ns) & (end_ns <= last)
+        return found
+
+    def operations(self, rows: Operations) -> Operations:
+        """Return those that can be, in memory; a call that cannot be is not known."""
+        kept = self._kept(self.holds(rows.start_ns, rows.end_ns))
+        if not kept.all():
+            rows = rows.rows(kept)
+        called = rows.call_start_ns != 0
+        wrong = called & ~self.holds(rows.call_start_ns, rows.call_end_ns)
+        if not wrong.any():
+            return rows
+        begins, ends = (np.where(wrong, 0, one) for one in (rows.call_start_ns, rows.call_end_ns))
+        return dataclasses.replace(rows, call_start_ns=begins, call_end_ns=ends)
+
+    def counters(self, one: Counters) -> Counters:
+        """Return the records that can be; raises `InputError` as `SortedRows` does.
+
+        Of the time of what is left out nothing is known, nor of the record behind it, which
+        begins there.
+        """
+        if all(kept.all() for _, kept in self._growing(one.end_ns)):
+            return one
+        names = [
+            "end_ns",
+            "rx_bytes",
+            "tx_bytes",
+            "known",
+            *(["own"] if one.own is not None else []),
+        ]
+        folder = one.end_ns.folder if isinstance(one.end_ns, StoredColumn) else None
+        rows = SortedRows({name: getattr(one, name).dtype for name in names}, "end_ns", folder)
+        before = True
+        for part, kept in self._growing(one.end_ns):
+            columns = {name: getattr(one, name)[part] for name in names}
+            columns["known"] = columns["known"] & np.concatenate(([before], kept[:-1]))
+            rows.add({name: column[kept] for name, column in columns.items()})
+            before = bool(self._kept(kept)[-1])
+        return dataclasses.replace(one, **rows.columns())
+
+    def _growing(self, times: IntArray) -> Iterator[tuple[slice, BoolArray]]:
+        """Yield parts of some times, and which of each can be and grow: as many as can be.
+
+        Those of a part and of the one behind it are looked at together, so that one late time at
+        the end of a part does not stand against all that follow.
+        """
+        latest = self.start_ns - MARGIN_NS
+        for part in pieces_of(len(times), _TIMES):
+            both = times[part.start : part.stop + _TIMES]
+            kept = _in_order(both, self.holds(both, both) & (both >= latest))
+            kept = kept[: part.stop - part.start]
+            if kept.any():
+                latest = int(both[: kept.size][kept][-1])
+            yield part, kept
+
+    def probe(self, one: Probe) -> Probe:
+        """Return the records of a probe that can be."""
+        begins = one.begin_ns
+        kept = _in_order(begins, self.holds(begins, begins))
+        if self._kept(kept).all():
+            return one
+        columns = ("begin_ns", "delay_ns", "copy_ns", "direction")
+        return dataclasses.replace(one, **{name: getattr(one, name)[kept] for name in columns})
+
+    def ranges(self, rows: Ranges) -> Ranges:
+        """Return the ranges that can be; the end of one that was open is 0."""
+        ends = np.where(rows.end_ns == 0, rows.start_ns, rows.end_ns)
+        kept = self._kept(self.holds(rows.start_ns, ends))
+        return self._rows(rows, RANGE_COLUMNS, kept)
+
+    def managed(self, rows: Managed) -> Managed:
+        """Return what managed memory did when it can have."""
+        ends = np.where(rows.end_ns == 0, rows.start_ns, rows.end_ns)
+        kept = self._kept(self.holds(rows.start_ns, ends))
+        return self._rows(rows, Managed.columns(), kept)
+
+    @staticmethod
+    def _rows(rows: _Timed, columns: tuple[str, ...], kept: BoolArray) -> _Timed:
+        if kept.all():
+            return rows
+        return dataclasses.replace(rows, **{name: getattr(rows, name)[kept] for name in columns})
+
+    def _kept(self, kept: BoolArray) -> BoolArray:
+        self.left_out += int(kept.size - np.count_nonzero(kept))
+        return kept
+
+
+def _in_order(times: IntArray, kept: BoolArray) -> BoolArray:
+    """Return which of the times that are kept already grow, as many of them as can be."""
+    rows = np.flatnonzero(kept)
+    if np.all(times[rows][1:] >= times[rows][:-1]):
+        return kept
+    ends: list[int] = []  # the least end of a growing row of each length, and its place
+    places: list[int] = []
+    before = np.full(rows.size, -1)
+    for place, time in enumerate(times[rows].tolist()):
+        length = bisect_right(ends, time)
+        before[place] = places[length - 1] if length else -1
+        ends[length : length + 1] = [time]
+        places[length : length + 1] = [place]
+    found = np.zeros(times.size, np.bool_)
+    place = places[-1]
+    while place >= 0:
+        found[rows[place]] = True
+        place = int(before[place])
+    return found
+
+
+def impossible_note(records: int) -> str:
+    """Return a sentence on what was left out."""
+    told = "One record was" if records == 1 else f"{records:,} records were"
+    return (
+        f"{told} left out whose times cannot be: before the watch began, after it ended, or out "
+        "of order; a clock was set meanwhile, or the driver told them so."
+    )
+
+
+def no_room_note(processes: Sequence[Process]) -> str | None:
+    """Return a sentence on what was left out of spools; None where nothing was."""
+    records = sum(process.left_out for process in processes)
+    if not records:
+        return None
+    kernels = sum(process.left_out_kernels for process in processes)
+    calls = sum(process.left_out_calls for process in processes)
+    counts = {"kernels": kernels, "calls": calls, "others": records - kernels - calls}
+    of = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
+    told = "One trace record was" if records == 1 else f"{records:,} trace records were"
+    return (
+        f"{told} left out, kernels first and calls next ({of}), so that the disk keeps room for "
+        "the program; free some space, or let spools take more by --max-spool."
+    )

@@ -1,0 +1,219 @@
+"""What a watched program moved, when: counters and operations on one clock.
+
+All times are whole nanoseconds since 1970, by the system's clock as it was when lanescope
+started and by one that nobody sets from then on; never floats: a double
+cannot hold today's time to the nanosecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import numpy as np
+
+from lanescope.codec.fields import Bound
+from lanescope.trace.codes import PIDS, BoolArray, Direction, IntArray, MemoryKind, What
+from lanescope.trace.operations import Operations
+from lanescope.trace.probe import Probe
+from lanescope.trace.ranges import Ranges
+from lanescope.trace.side_tables import HostCopies, Managed
+from lanescope.trace.stored import PIECE, pieces_of
+
+__all__ = [
+    "NVLINK",
+    "PCIE",
+    "Counters",
+    "Direction",
+    "MemoryKind",
+    "Operations",
+    "Probe",
+    "Process",
+    "Timeline",
+    "What",
+]
+
+
+#: Which links counters are of.
+PCIE, NVLINK = "pcie", "nvlink"
+LINKS = (PCIE, NVLINK)
+CountedLink = Annotated[str, Bound(" or ".join(LINKS), lambda value: value in LINKS)]
+
+
+_Pid = Annotated[int, Bound("a process id", lambda pid: PIDS[0] <= pid <= PIDS[1])]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counters:
+    """Bytes that crossed the link of one GPU, on the wire, interval by interval.
+
+    Columns are arrays, or of long watches `lanescope.trace.stored.StoredColumn`: work on them
+    by `pieces`.
+
+    Attributes
+    ----------
+    source
+        What counted, such as ``pm`` or ``counters``.
+    gpu
+        The machine's number of the GPU.
+    interval_ns
+        Sampling interval that was asked for.
+    end_ns
+        End of each record; it starts where the one before ends.
+    rx_bytes, tx_bytes
+        What the GPU received (from the host) and sent, protocol overhead and
+        read requests included. Of NVLink: payload alone, over all of the GPU's links together.
+    known
+        False where nothing is known of a record's interval. The first record
+        has no start and is never known.
+    lost_samples
+        Samples that the source knows to have lost.
+    cpu_seconds
+        Processor time that the sampler took; None when unknown.
+    link
+        One of `LINKS`.
+    own
+        True where the sampler itself used the link; None where it may have at any time.
+    """
+
+    source: str
+    gpu: int
+    interval_ns: int
+    end_ns: IntArray
+    rx_bytes: IntArray
+    tx_bytes: IntArray
+    known: BoolArray
+    lost_samples: int = 0
+    cpu_seconds: float | None = None
+    link: str = PCIE
+    own: BoolArray | None = None
+
+    def __len__(self) -> int:
+        return int(self.end_ns.size)
+
+    @property
+    def maybe_own(self) -> BoolArray:
+        """Whether the sampler itself may have used the link, record by record."""
+        return np.ones(len(self), np.bool_) if self.own is None else self.own
+
+    @property
+    def start_ns(self) -> IntArray:
+        """Start of each record: the end of the one before; the first starts where it ends."""
+        return np.concatenate((self.end_ns[:1], self.end_ns[:-1]))
+
+    def pieces(self, most: int = PIECE) -> Iterator[tuple[slice, IntArray]]:
+        """Yield consecutive records, so many at once, each time with their starts.
+
+        The columns of the records are slices, such as ``counters.end_ns[part]``.
+        """
+        for part in pieces_of(len(self), most):
+            if part.start:
+                yield part, self.end_ns[part.start - 1 : part.stop - 1]
+            else:
+                ends = self.end_ns[part]
+                yield part, np.concatenate((ends[:1], ends[:-1]))
+
+    def rows(self, chosen: slice) -> Counters:
+        """Return consecutive records; the first has lost its start and so is not known."""
+        known = self.known[chosen].copy()
+        known[:1] = False
+        return Counters(
+            self.source,
+            self.gpu,
+            self.interval_ns,
+            self.end_ns[chosen],
+            self.rx_bytes[chosen],
+            self.tx_bytes[chosen],
+            known,
+            self.lost_samples,
+            self.cpu_seconds,
+            self.link,
+            None if self.own is None else self.own[chosen],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process of the watched program.
+
+    Attributes
+    ----------
+    command
+        Its command line, or what is known of it.
+    start_ns, end_ns
+        Nanoseconds since 1970; the end is None when it was not seen.
+    complete
+        Whether its trace was ended in order; False when it was cut off.
+    lost_records
+        Trace records that were lost, as far as known.
+    unfinished
+        Operations that the GPU had not done when the process ended; they have no times.
+    left_out
+        Trace records that were left out for want of room on the disk.
+    left_out_kernels, left_out_calls
+        How many of those were kernels and calls; the others are copies and the like.
+    """
+
+    pid: _Pid
+    command: str
+    start_ns: int
+    end_ns: int | None = None
+    complete: bool = True
+    lost_records: int = 0
+    unfinished: int = 0
+    left_out: int = 0
+    left_out_kernels: int = 0
+    left_out_calls: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """All that is known of a watch.
+
+    Attributes
+    ----------
+    start_ns, end_ns
+        When the watch began and ended, nanoseconds since 1970.
+    probes
+        At most one for each GPU.
+    ranges
+        NVTX ranges of the processes.
+    managed, host_copies
+        What managed memory did, and what copies were passed; empty where that was not traced.
+    impossible
+        How many records were left out as their times cannot be.
+    """
+
+    start_ns: int
+    end_ns: int
+    counters: tuple[Counters, ...] = ()
+    operations: Operations = field(default_factory=Operations.empty)
+    processes: tuple[Process, ...] = ()
+    probes: tuple[Probe, ...] = ()
+    ranges: Ranges = field(default_factory=Ranges.empty)
+    managed: Managed = field(default_factory=Managed.empty)
+    host_copies: HostCopies = field(default_factory=HostCopies.empty)
+    impossible: int = 0
+
+    def over(self, link: str) -> tuple[Counters, ...]:
+        """Return the counters of one kind of link, of `LINKS`."""
+        return tuple(c for c in self.counters if c.link == link)
+
+    @property
+    def seconds(self) -> float:
+        """How long the watch lasted."""
+        return (self.end_ns - self.start_ns) * 1e-9
+
+
+#: Of several counters of one GPU the first of these is told: PM sampling has the finest
+#: samples, and the driver's throughput is a mean over 20 ms.
+PREFERRED = ("pm", "counters", "throughput")
+
+
+def best_counters(timeline: Timeline, gpu: int, link: str = PCIE) -> Counters | None:
+    """Return the counters of a GPU's link that are told: the preferred that know anything."""
+    own = [c for c in timeline.over(link) if c.gpu == gpu]
+    order = {source: i for i, source in enumerate(PREFERRED)}
+    own.sort(key=lambda c: (not c.known.any(), order.get(c.source, len(order)), c.interval_ns))
+    return own[0] if own else None

@@ -1,0 +1,223 @@
+"""Finds the records in the spool of a traced process.
+
+The layouts are those of native/src/inject/spool_format.hpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lanescope.trace.ranges import Ranges
+
+Table = npt.NDArray[np.void]
+
+
+class Kind(IntEnum):
+    """Kinds of records."""
+
+    OPERATION = 1
+    STRING = 2
+    CALL = 3
+    LOSS = 4
+    END = 5
+    NOTE = 6
+    RANGE = 7
+    MANAGED = 8
+    HOST_COPY = 9
+    GPU = 10
+
+
+#: A flag of operations.
+TIMES_UNKNOWN = 1
+#: Flags of losses: left out so that the disk does not fill up; and what all of them are.
+NO_ROOM, KERNELS, CALLED = 1, 2, 4
+#: A flag of host copies.
+HASH_KNOWN = 1
+
+HEAD = np.dtype([("kind", "<u2"), ("flags", "<u2"), ("size", "<u4")])
+OPERATIONS = np.dtype(
+    [
+        ("head", HEAD),
+        ("start_ns", "<i8"),
+        ("end_ns", "<i8"),
+        ("bytes", "<i8"),
+        ("what", "<u4"),
+        ("copy_kind", "u1"),
+        ("source_kind", "u1"),
+        ("destination_kind", "u1"),
+        ("asynchronous", "u1"),
+        ("source_device", "<i4"),  # 0xFFFFFFFF, the host, becomes -1
+        ("destination_device", "<i4"),
+        ("device", "<i4"),
+        ("context", "<u4"),
+        ("stream", "<u4"),
+        ("correlation", "<u4"),
+        ("name", "<u4"),
+        ("count", "<u4"),
+        ("reserved", "<u4", 2),
+    ]
+)
+CALLS = np.dtype(
+    [
+        ("head", HEAD),
+        ("start_ns", "<i8"),
+        ("end_ns", "<i8"),
+        ("correlation", "<u4"),
+        ("thread", "<u4"),
+        ("name", "<u4"),
+        ("result", "<u4"),
+    ]
+)
+EDGES = np.dtype(
+    [
+        ("head", HEAD),
+        ("at_ns", "<i8"),
+        ("id", "<u8"),
+        ("thread", "<u4"),
+        ("name", "<u4"),
+        ("domain", "<u4"),
+        ("kind", "<u4"),
+    ]
+)
+MANAGED = np.dtype(
+    [
+        ("head", HEAD),
+        ("start_ns", "<i8"),
+        ("end_ns", "<i8"),
+        ("value", "<i8"),
+        ("address", "<i8"),
+        ("kind", "<u4"),
+        ("device", "<i4"),
+    ]
+)
+HOST_COPIES = np.dtype(
+    [
+        ("head", HEAD),
+        ("source", "<i8"),
+        ("destination", "<i8"),
+        ("bytes", "<i8"),
+        ("hash", "<i8"),
+        ("correlation", "<u4"),
+        ("node", "<i4"),
+    ]
+)
+COUNTS = np.dtype([("head", HEAD), ("at_ns", "<i8"), ("records", "<u8")])
+
+
+class Run(NamedTuple):
+    """Records of one kind and size that stand behind each other."""
+
+    at: int
+    size: int
+    many: int
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The places of a spool's whole records by their kind, and where the last of them ends."""
+
+    content: bytes
+    runs: Mapping[int, Sequence[Run]]
+    end: int = 0
+
+    @classmethod
+    def found_in(cls, content: bytes, begin: int) -> Records:
+        """Return the places of the records from `begin` to the first that is not whole."""
+        runs: dict[int, list[Run]] = {}
+        at, end = begin, len(content)
+        while at + HEAD.itemsize <= end:
+            kind = int.from_bytes(content[at : at + 2], "little")
+            size = int.from_bytes(content[at + 4 : at + 8], "little")
+            if size < HEAD.itemsize or size % 8 or at + size > end:
+                break  # cut off, or damaged: what follows cannot be told
+            run = Run(at, size, _run(content, at, size, end))
+            runs.setdefault(kind, []).append(run)
+            at += size * run.many
+        return cls(content, runs, at)
+
+    def table(self, kind: Kind, layout: np.dtype[np.void]) -> Table:
+        """Return the records of a kind that has a fixed layout."""
+        return np.concatenate(
+            [
+                np.ndarray((run.many,), layout, self.content, run.at, (run.size,))
+                for run in self.runs.get(kind, ())
+                if run.size >= layout.itemsize
+            ]
+            or [np.empty(0, layout)]
+        )
+
+    def texts(self, kind: Kind) -> list[tuple[int, str]]:
+        """Return the numbers and the texts of strings or notes."""
+        found = []
+        for run in self.runs.get(kind, ()):
+            for place in range(run.at, run.at + run.size * run.many, run.size):
+                identity = int.from_bytes(self.content[place + 8 : place + 12], "little")
+                length = int.from_bytes(self.content[place + 12 : place + 16], "little")
+                text = self.content[place + 16 : place + min(16 + length, run.size)]
+                found.append((identity, text.decode("utf-8", "replace")))
+        return found
+
+
+def _run(content: bytes, at: int, size: int, end: int) -> int:
+    """Return how many records behind each other have the kind and size of the one at `at`."""
+    reach, count = 16, 1
+    while True:  # in growing steps: most runs are short, some are very long
+        most = min(reach, (end - at) // size)
+        heads = np.ndarray((most,), HEAD, content, at, (size,))
+        other = (heads["kind"] != heads["kind"][0]) | (heads["size"] != size)
+        count = int(other.argmax()) if other.any() else most
+        if count < most or most < reach:
+            return count
+        reach *= 16
+
+
+_PUSH, _POP, _START, _END = range(4)
+
+
+def ranges_of(edges: Table, strings: Mapping[int, str], pid: int) -> Ranges:
+    """Return the ranges of one process; a pop or an end whose begin was lost is left out.
+
+    Parameters
+    ----------
+    edges
+        Records of the layout `EDGES`, in the order of time on each thread.
+    """
+    end_ns = np.zeros(len(edges), np.int64)
+    stacks: dict[tuple[int, int], list[int]] = {}
+    started: dict[int, int] = {}
+    columns = (edges[name].tolist() for name in ("kind", "thread", "domain", "id", "at_ns"))
+    for row, (kind, thread, domain, identity, at) in enumerate(zip(*columns, strict=True)):
+        if kind == _PUSH:
+            stacks.setdefault((thread, domain), []).append(row)
+        elif kind == _START:
+            started[identity] = row
+        elif kind == _POP and (stack := stacks.get((thread, domain))):
+            end_ns[stack.pop()] = at
+        elif kind == _END and (begun := started.pop(identity, None)) is not None:
+            end_ns[begun] = at
+    begins = np.isin(edges["kind"], (_PUSH, _START))
+    rows = edges[begins]
+    named, which = np.unique(
+        np.stack((rows["domain"], rows["name"]), axis=1), axis=0, return_inverse=True
+    )
+    names = [_name(strings.get(d, ""), strings.get(n, "")) for d, n in named.tolist()]
+    return Ranges.of(
+        names,
+        pid=np.full(len(rows), pid),
+        thread=rows["thread"],
+        start_ns=rows["at_ns"],
+        end_ns=end_ns[begins],
+        pushed=rows["kind"] == _PUSH,
+        name=which.reshape(-1),
+    )
+
+
+def _name(domain: str, name: str) -> str:
+    name = name or "(unnamed)"
+    return f"{domain}:{name}" if domain else name

@@ -1,0 +1,265 @@
+"""Reads the spool of a traced process, whatever was written of it.
+
+How its records are found is in trace_records.py.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from lanescope.codec.files import read_bytes, reading
+from lanescope.codec.opening import open_file
+from lanescope.errors import InputError
+from lanescope.trace.codes import UNKNOWN_THREAD, MemoryKind
+from lanescope.trace.operations import COLUMNS, impossible
+from lanescope.trace.ranges import Ranges
+from lanescope.trace.side_tables import HostCopies, Managed
+from lanescope.trace.spool_header import header_of
+from lanescope.trace.timeline import Operations, Process
+from lanescope.trace.trace_records import (
+    CALLED,
+    CALLS,
+    COUNTS,
+    EDGES,
+    HASH_KNOWN,
+    HOST_COPIES,
+    KERNELS,
+    MANAGED,
+    NO_ROOM,
+    OPERATIONS,
+    TIMES_UNKNOWN,
+    Kind,
+    Records,
+    Table,
+    ranges_of,
+)
+
+#: Notes that matter stand at the beginning: that is when tracing succeeds or fails.
+_BEGINNING = 256 << 10
+#: Columns that stand in the record as in the timeline.
+_OWN = [n for n in OPERATIONS.names or () if n in COLUMNS and n != "name"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """What the spool of one process holds.
+
+    Attributes
+    ----------
+    operations
+        Ordered by start; those without times are left out.
+    process
+        Whose spool it is.
+    unfinished
+        How many operations have no times: the GPU had not done them when the process ended.
+    notes
+        Sentences on what was not traced.
+    visible_devices
+        The process's ``CUDA_VISIBLE_DEVICES``; None where it had none. The numbers of devices in
+        `operations` are the process's own.
+    gpus
+        PCI addresses by the process's own numbers of GPUs; empty where it did not tell.
+    ranges
+        Its NVTX ranges.
+    managed, host_copies
+        What its managed memory did, and what its copies were passed, where that was asked for.
+    """
+
+    operations: Operations
+    process: Process
+    unfinished: int
+    notes: tuple[str, ...]
+    visible_devices: str | None
+    gpus: Mapping[int, str] = field(default_factory=dict)
+    ranges: Ranges = field(default_factory=Ranges.empty)
+    managed: Managed = field(default_factory=Managed.empty)
+    host_copies: HostCopies = field(default_factory=HostCopies.empty)
+
+
+def read_trace_spool(path: Path) -> Trace:
+    """Return all that the spool of a process holds.
+
+    A spool that ends in the middle of a record, because its process was killed, is read up to
+    there.
+
+    Raises
+    ------
+    InputError
+        If the file is no trace spool or cannot be read.
+    """
+    content = read_bytes(path, inner=2)
+    header, begin = trace_header(path, content)
+    records = Records.found_in(content, begin)
+    operations = records.table(Kind.OPERATION, OPERATIONS)
+    timed = (operations["head"]["flags"] & TIMES_UNKNOWN) == 0
+    ends = records.table(Kind.END, COUNTS)
+    unfinished = int(len(timed) - np.count_nonzero(timed))
+    losses = Losses()
+    losses.add(records)
+    process = process_of(header, ends["at_ns"].tolist(), losses, unfinished)
+    strings = dict(records.texts(Kind.STRING))
+    calls = outermost(records.table(Kind.CALL, CALLS))
+    found = operations_of(operations[timed], calls, strings, process.pid)
+    if problem := impossible(found):
+        raise InputError(f"{path} is damaged: {problem}; name another run")
+    return Trace(
+        found,
+        process,
+        unfinished=unfinished,
+        notes=tuple(text for _, text in records.texts(Kind.NOTE)),
+        visible_devices=header.visible_devices,
+        gpus=dict(records.texts(Kind.GPU)),
+        ranges=ranges_of(records.table(Kind.RANGE, EDGES), strings, process.pid),
+        managed=managed_of(records.table(Kind.MANAGED, MANAGED), process.pid),
+        host_copies=host_copies_of(records.table(Kind.HOST_COPY, HOST_COPIES), process.pid),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TraceHeader:
+    """The first line of a spool."""
+
+    source: str
+    version: int
+    pid: int
+    command: tuple[str, ...]
+    start_ns: int
+    visible_devices: str | None = None
+
+
+@dataclass(slots=True)
+class Losses:
+    """Records that are not in a spool: for want of room on the disk, or else."""
+
+    lost: int = 0
+    left_out: int = 0
+    kernels: int = 0
+    calls: int = 0
+
+    def add(self, records: Records) -> None:
+        """Add what some records of a spool say."""
+        counts = records.table(Kind.LOSS, COUNTS)
+        flags = counts["head"]["flags"]
+
+        def of(flag: int) -> int:
+            return int(counts["records"][flags & flag != 0].sum())
+
+        self.lost += int(counts["records"].sum()) - of(NO_ROOM)
+        self.left_out += of(NO_ROOM)
+        self.kernels += of(KERNELS)
+        self.calls += of(CALLED)
+
+
+def process_of(header: TraceHeader, ends: list[int], losses: Losses, unfinished: int) -> Process:
+    """Return whose spool it is.
+
+    Parameters
+    ----------
+    ends
+        When the trace was ended in order, nanoseconds since 1970; empty when it was cut off.
+    """
+    return Process(
+        pid=header.pid,
+        command=shlex.join(header.command),
+        start_ns=header.start_ns,
+        end_ns=ends[-1] if ends else None,
+        complete=bool(ends),
+        lost_records=losses.lost,
+        unfinished=unfinished,
+        left_out=losses.left_out,
+        left_out_kernels=losses.kernels,
+        left_out_calls=losses.calls,
+    )
+
+
+def read_notes(path: Path) -> tuple[str, ...]:
+    """Return the sentences at a spool's beginning on what was not traced.
+
+    Raises
+    ------
+    InputError
+        If the file is no trace spool or cannot be read.
+    """
+    with reading(path), open_file(path, inner=2) as file:
+        content = file.read(_BEGINNING)
+    _, begin = trace_header(path, content)
+    return tuple(text for _, text in Records.found_in(content, begin).texts(Kind.NOTE))
+
+
+def trace_header(path: Path, content: bytes) -> tuple[TraceHeader, int]:
+    """Return the first line of a spool, and where its records begin; raises InputError."""
+    return header_of(path, content, TraceHeader, 1, "trace")
+
+
+def outermost(calls: Table) -> Table:
+    """Return one call for each number: of a runtime's call and the driver's in it, the first."""
+    order = np.lexsort((calls["start_ns"], calls["correlation"]))
+    calls = calls[order]
+    if len(calls) == 0:
+        return calls
+    first = np.ones(len(calls), bool)
+    first[1:] = calls["correlation"][1:] != calls["correlation"][:-1]
+    return calls[first]
+
+
+def operations_of(rows: Table, calls: Table, strings: Mapping[int, str], pid: int) -> Operations:
+    """Return records as operations ordered by start; calls are those of `outermost`."""
+    if np.any(rows["start_ns"][1:] < rows["start_ns"][:-1]):
+        rows = rows[np.argsort(rows["start_ns"], kind="stable")]
+    known, match = _matches(rows["correlation"], calls["correlation"])
+
+    def of_call(column: str, missing: int) -> npt.NDArray[np.int64]:
+        found = np.full(len(rows), missing, np.int64)
+        found[known] = calls[column][match]
+        return found
+
+    names = tuple(dict.fromkeys(("", *strings.values())))
+    numbers = {name: number for number, name in enumerate(names)}
+    # a kernel has a name of its own, a copy that of its call; one whose record is missing, none
+    named = np.where(rows["name"] > 0, rows["name"], of_call("name", 0))
+    identities, which = np.unique(named, return_inverse=True)
+    codes = np.array([numbers[strings.get(i, "")] for i in identities.tolist()], np.int64)
+    own = {column: rows[column] for column in _OWN}
+    known_kinds = {
+        column: np.where(rows[column] <= max(MemoryKind), rows[column], MemoryKind.UNKNOWN)
+        for column in ("source_kind", "destination_kind")  # a newer CUPTI has more of them
+    }
+    return Operations.of(
+        names,
+        **own | known_kinds,
+        pid=np.full(len(rows), pid, np.int64),
+        name=codes[which],
+        thread=of_call("thread", UNKNOWN_THREAD),
+        call_start_ns=of_call("start_ns", 0),
+        call_end_ns=of_call("end_ns", 0),
+    )
+
+
+def managed_of(rows: Table, pid: int) -> Managed:
+    """Return what a process's managed memory did."""
+    own = {name: rows[name] for name in Managed.columns() if name != "pid"}
+    return Managed.of(pid=np.full(len(rows), pid), **own)
+
+
+def host_copies_of(rows: Table, pid: int) -> HostCopies:
+    """Return what a process's copies were passed."""
+    own = {name: rows[name] for name in HostCopies.columns() if name not in ("pid", "hashed")}
+    hashed = rows["head"]["flags"] & HASH_KNOWN
+    return HostCopies.of(pid=np.full(len(rows), pid), hashed=hashed, **own)
+
+
+def _matches(
+    wanted: npt.NDArray[np.uint32], there: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """Return which numbers are there, and the places of those in the ordered `there`."""
+    places = np.searchsorted(there, wanted)
+    inside = places < len(there)
+    known = inside.copy()
+    known[inside] = (there[places[inside]] == wanted[inside]) & (wanted[inside] != 0)
+    return known, places[known]

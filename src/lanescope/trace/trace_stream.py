@@ -1,0 +1,185 @@
+"""Reads the spools of traced processes piece by piece, where they are too long to be read whole.
+
+Operations and the calls that asked for them are records of their own, which come in buffers at
+about the same time. A call is looked for in the pieces around its operation: the two before, which
+hold what was submitted some hundred thousand records ago, and the one after.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+
+from lanescope.codec.opening import open_file
+from lanescope.trace.columns import operations_in_file
+from lanescope.trace.operations import Operations
+from lanescope.trace.ranges import Ranges
+from lanescope.trace.side_tables import HostCopies, Managed
+from lanescope.trace.spool_header import CutOffError
+from lanescope.trace.timeline import Process
+from lanescope.trace.trace_records import (
+    CALLS,
+    COUNTS,
+    EDGES,
+    HOST_COPIES,
+    MANAGED,
+    OPERATIONS,
+    TIMES_UNKNOWN,
+    Kind,
+    Records,
+    Table,
+    ranges_of,
+)
+from lanescope.trace.trace_spool import (
+    Losses,
+    host_copies_of,
+    managed_of,
+    operations_of,
+    outermost,
+    process_of,
+    trace_header,
+)
+
+#: Bytes of a spool that are read at once.
+_BLOCK = 8 << 20
+#: Blocks whose calls are kept: two before the operations, theirs and the one after.
+_KEPT = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traced:
+    """What the traces of all processes tell."""
+
+    operations: Operations
+    processes: tuple[Process, ...]
+    ranges: Ranges
+    managed: Managed
+    host_copies: HostCopies
+
+
+class Renumbered(Protocol):
+    """Gives rows of a process the machine's numbers of GPUs."""
+
+    def __call__(self, rows: Any, visible: str | None, gpus: Mapping[int, str]) -> Any:
+        """Return operations or managed memory.
+
+        Parameters
+        ----------
+        visible
+            The process's ``CUDA_VISIBLE_DEVICES``.
+        gpus
+            PCI addresses by the process's numbers of GPUs.
+        """
+
+
+@dataclass(slots=True)
+class _Told:
+    """What spools say beside their operations."""
+
+    names: dict[str, int] = field(default_factory=lambda: {"": 0})
+    processes: list[Process] = field(default_factory=list)
+    ranges: list[Ranges] = field(default_factory=list)
+    managed: list[Managed] = field(default_factory=list)
+    host_copies: list[HostCopies] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Beside:
+    """Records of one process that are held whole: there are fewer of them than operations."""
+
+    edges: list[Table] = field(default_factory=lambda: [np.empty(0, EDGES)])
+    managed: list[Table] = field(default_factory=lambda: [np.empty(0, MANAGED)])
+    host_copies: list[Table] = field(default_factory=lambda: [np.empty(0, HOST_COPIES)])
+
+    def add(self, records: Records) -> None:
+        self.edges.append(records.table(Kind.RANGE, EDGES))
+        self.managed.append(records.table(Kind.MANAGED, MANAGED))
+        self.host_copies.append(records.table(Kind.HOST_COPY, HOST_COPIES))
+
+
+def stream_traces(paths: list[Path], possible: Renumbered, renumbered: Renumbered) -> Traced:
+    """Return what spools tell; the operations lie in a file without a name.
+
+    Parameters
+    ----------
+    possible
+        Of operations; leaves those out that cannot be.
+    renumbered
+        Of managed memory.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written, beside the spools or among temporary files.
+    """
+    told = _Told()
+    pieces = (piece for path in paths for piece in _pieces(path, told, possible, renumbered))
+    operations = operations_in_file(pieces, paths[0].parent, lambda: tuple(told.names))
+    return Traced(
+        operations,
+        tuple(told.processes),
+        Ranges.concat(told.ranges),
+        Managed.concat(told.managed),
+        HostCopies.concat(told.host_copies),
+    )
+
+
+def _pieces(
+    path: Path, told: _Told, possible: Renumbered, renumbered: Renumbered
+) -> Iterator[Operations]:
+    """Yield a process's operations, and tell the rest."""
+    with open_file(path, inner=2) as file, contextlib.suppress(CutOffError):
+        header, begin = trace_header(path, file.read(_BLOCK))
+        file.seek(begin)
+        strings: dict[int, str] = {}
+        ends, losses, unfinished = [], Losses(), 0
+        gpus: dict[int, str] = {}
+        calls: list[Table] = []
+        beside = _Beside()
+        pid, visible = header.pid, header.visible_devices
+        waiting = np.empty(0, OPERATIONS)
+
+        def waited() -> Operations:
+            found = outermost(np.concatenate(calls))
+            own = operations_of(waiting, found, strings, pid)
+            numbers = [told.names.setdefault(name, len(told.names)) for name in own.names]
+            named = dataclasses.replace(own, name=np.array(numbers, np.int64)[own.name])
+            piece: Operations = possible(named, visible, gpus)
+            return piece
+
+        for records in _blocks(file):
+            strings.update(records.texts(Kind.STRING))
+            gpus.update(records.texts(Kind.GPU))
+            beside.add(records)
+            calls = [*calls, records.table(Kind.CALL, CALLS)][-_KEPT:]
+            if waiting.size:
+                yield waited()
+            rows = records.table(Kind.OPERATION, OPERATIONS)
+            timed = (rows["head"]["flags"] & TIMES_UNKNOWN) == 0
+            waiting, unfinished = rows[timed], unfinished + int((~timed).sum())
+            ends += records.table(Kind.END, COUNTS)["at_ns"].tolist()
+            losses.add(records)
+        if waiting.size:
+            yield waited()
+        told.processes.append(process_of(header, ends, losses, unfinished))
+        told.ranges.append(ranges_of(np.concatenate(beside.edges), strings, pid))
+        managed = managed_of(np.concatenate(beside.managed), pid)
+        told.managed.append(renumbered(managed, visible, gpus))
+        told.host_copies.append(host_copies_of(np.concatenate(beside.host_copies), pid))
+
+
+def _blocks(file: BinaryIO) -> Iterator[Records]:
+    """Yield the whole records of a file from here on, up to the first that is damaged."""
+    rest = b""
+    while more := file.read(_BLOCK):
+        records = Records.found_in(rest + more, 0)
+        if records.end == 0:
+            return
+        rest = records.content[records.end :]
+        yield records

@@ -1,0 +1,241 @@
+"""A link's own wire model, from traced copies; and what watching causes, from pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from lanescope.machine.pcie import PcieLink
+from lanescope.trace.codes import Direction, FloatArray, IntArray
+from lanescope.trace.operations import Operations
+from lanescope.trace.rectangles import MovedBetween, between, moved
+from lanescope.trace.stored import pieces_of, search, search_all
+from lanescope.trace.timeline import PCIE, Counters, Timeline
+from lanescope.trace.wire import (
+    NONE,
+    OBSERVER_PER_OWN_SECOND,
+    OBSERVER_PER_SAMPLE,
+    OBSERVER_PER_SECOND,
+    WireModel,
+    default_model,
+)
+
+#: Commands of smaller copies are a thousandth of their bytes and more.
+LARGE_BYTES = 1 << 20
+#: Long enough that copy edges, known to some microseconds, and bursts of decoding do not matter.
+FIT_WINDOW_NS = 10_000_000
+#: Windows with less payload are left out: what watching causes is 0.5 % of it.
+LEAST_BYTES = 32 << 20
+LEAST_WINDOWS = 5
+#: With a larger residual not all traffic was traced, and the default is better.
+MOST_RESIDUAL = 0.01
+#: Packets of half or twice the size cost so much more or less. Beyond that it is traffic of
+#: others in step with the copies, which a fit cannot tell from protocol.
+MOST_DIFFERENCE = 0.05
+#: A fit is off by some hundredths of a percent, as windows cut through records. What comes so
+#: near to the sizes of packets confirms them, and these are more exact.
+SAME = 0.002
+
+#: Windows with less traffic are pauses: more than watching causes, less than any use of a link.
+QUIET_BYTES_PER_SECOND = 30e6
+QUIET_WINDOWS = 20
+#: Records and windows (41 s) that are worked on at once.
+_CHUNK = 1 << 18
+_BLOCK = 1 << 12
+#: A fit takes no more windows than about so many, evenly out of a long watch.
+MOST_WINDOWS = 100_000
+
+
+def model_of(timeline: Timeline, counters: Counters, link: PcieLink | None = None) -> WireModel:
+    """Return the best model of counters of PCIe: fitted where the trace allows, else the default.
+
+    Raises
+    ------
+    ValueError
+        If they are of another link, which has other packets.
+    """
+    if counters.link != PCIE:
+        raise ValueError(f"counters of {counters.link} have no model of PCIe packets")
+    default = default_of(timeline, counters, link)
+    return fit(timeline, counters, default) or default
+
+
+def default_of(timeline: Timeline, counters: Counters, link: PcieLink | None = None) -> WireModel:
+    """Return the model that follows from PCIe's packets, with what watching itself causes.
+
+    It is not fitted to traced copies.
+    """
+    told = default_model(counters.source, link, own=counters.own is not None)
+    return with_observer(_with_others(told, counters, timeline), counters)
+
+
+def _with_others(model: WireModel, counters: Counters, timeline: Timeline) -> WireModel:
+    """Return the model with what other counters of the same GPU cause by watching."""
+    more = np.zeros(2)
+    for other in timeline.over(PCIE):
+        if other.gpu != counters.gpu or other is counters or len(other) < 2:
+            continue
+        seconds = (int(other.end_ns[-1]) - int(other.end_ns[0])) * 1e-9
+        more += np.array(OBSERVER_PER_SAMPLE.get(other.source, NONE)) * (len(other) - 1) / seconds
+        if other.own is None:
+            more += np.array(OBSERVER_PER_SECOND.get(other.source, NONE))
+        else:
+            own = sum(int(other.own[part].sum()) for part, _ in other.pieces()) / len(other)
+            more += np.array(OBSERVER_PER_OWN_SECOND.get(other.source, NONE)) * own
+    return replace(model, others_per_second=(float(more[0]), float(more[1])))
+
+
+def with_observer(model: WireModel, counters: Counters) -> WireModel:
+    """Return the model with what watching causes by this watch's own pauses.
+
+    Bursts depend on how often samples are fetched. Without pauses nothing changes, and
+    never more than the default is taken off: steady traffic of 4 MB/s could be hidden, no more.
+    """
+    if not any(model.per_sample) or not len(counters):
+        return model
+    most = QUIET_BYTES_PER_SECOND + sum(model.per_sample) * 1e9 / counters.interval_ns
+    most += sum(model.others_per_second)
+    windows, sums = 0, np.zeros(4)
+    for _, found in _blocks(counters):
+        rx, tx, known, _ = found
+        quiet = (known > 0.9 * FIT_WINDOW_NS) & ((rx + tx) < most * known * 1e-9)
+        windows += int(quiet.sum())
+        sums += found[:, quiet].sum(axis=1)
+    seconds, own_seconds = (float(x) * 1e-9 for x in sums[2:])
+    if windows < QUIET_WINDOWS or not own_seconds:
+        return model
+    samples = seconds * 1e9 / counters.interval_ns
+    per_second = [
+        min(max((float(wire) - each * samples - other * seconds) / own_seconds, 0.0), most_own)
+        for wire, each, most_own, other in zip(
+            sums[:2], model.per_sample, model.per_second, model.others_per_second, strict=True
+        )
+    ]
+    return replace(model, per_second=(per_second[0], per_second[1]))
+
+
+def fit(timeline: Timeline, counters: Counters, default: WireModel) -> WireModel | None:
+    """Return the model that explains the wire bytes of traced copies, by least squares.
+
+    Directions without enough large copies keep the default's figures. None where there
+    are none, or where the traced copies do not explain the counters.
+    """
+    if len(counters) < 2:
+        return None
+    copies = _Copies(timeline.operations, counters)
+    if not copies.large:
+        return None
+    most = MOST_WINDOWS // max(_block_count(counters), 1)
+    parts = []
+    for edges, found in _blocks(counters):
+        chosen = _chosen(copies, edges, found, default, counters.interval_ns)
+        parts.append(chosen[:: -(-len(chosen) // most) or 1])
+    if not parts:
+        return None
+    columns = np.concatenate(parts)
+    return _fitted(columns[:, :2], [columns[:, 2], columns[:, 3]], default)
+
+
+class _Copies:
+    """What traced operations moved over a GPU's link, between times that are asked for in order."""
+
+    def __init__(self, operations: Operations, counters: Counters) -> None:
+        gpu, span = counters.gpu, (int(counters.end_ns[0]), int(counters.end_ns[-1]))
+        both = [moved(operations, gpu, way) for way in (Direction.H2D, Direction.D2H)]
+        large = [one.where(lambda o: o.bytes >= LARGE_BYTES, "bytes") for one in both]
+        self._ends = operations.where(lambda o: o.moves, by="end_ns", device=gpu).end_ns
+        self._moved, self._moved_large = (
+            [MovedBetween(one, span) for one in ways] for ways in (both, large)
+        )
+        #: Whether there is any of `LARGE_BYTES`.
+        self.large = any(len(one) for one in large)
+
+    def take(self, edges: IntArray) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Return bytes h2d and d2h, those of large ones, and how many ended, between edges."""
+        payload, large = (
+            np.stack([one.take(edges) for one in ways], axis=1)
+            for ways in (self._moved, self._moved_large)
+        )
+        return payload, large, np.diff(search_all(self._ends, edges))
+
+
+def _chosen(
+    copies: _Copies, edges: IntArray, found: FloatArray, default: WireModel, interval_ns: int
+) -> FloatArray:
+    """Return a row for each window that large copies fill: payload h2d, d2h, and wire rx, tx."""
+    payload, large, counts = copies.take(edges)
+    rx, tx, known, fetching = found
+    total = payload.sum(axis=1)
+    observed = default.observed(known * 1e-9, interval_ns, fetching * 1e-9)
+    chosen = (
+        (known > 0.999 * FIT_WINDOW_NS)
+        & (total >= LEAST_BYTES)
+        & (large.sum(axis=1) >= 0.98 * total)
+    )
+    wires = [
+        wire - own_bytes - each * counts
+        for wire, own_bytes, each in zip((rx, tx), observed, default.per_operation, strict=True)
+    ]
+    rows: FloatArray = np.column_stack((payload, *wires))[chosen]
+    return rows
+
+
+def _fitted(payload: FloatArray, wires: list[FloatArray], default: WireModel) -> WireModel | None:
+    given = (payload >= LEAST_BYTES).sum(axis=0) >= LEAST_WINDOWS
+    if not given.any():
+        return None
+    rows, left = [], 0.0
+    for wire, row in zip(wires, default.matrix, strict=True):
+        fixed = np.array(row)
+        target = wire - payload[:, ~given] @ fixed[~given]
+        fixed[given] = np.linalg.lstsq(payload[:, given], target, rcond=None)[0]
+        left += float(np.square(wire - payload @ fixed).sum())
+        rows.append((float(fixed[0]), float(fixed[1])))
+    residual = float(np.sqrt(left / np.square(np.stack(wires)).sum()))
+    difference = float(np.abs(np.array(rows) - np.array(default.matrix)).max())
+    if residual > MOST_RESIDUAL or difference > MOST_DIFFERENCE:
+        return None
+    ways = " and ".join(np.array(["h2d", "d2h"])[given])
+    windows = f"{payload.shape[0]} windows of 10 ms with traced copies {ways}"
+    if difference <= SAME:
+        source = f"{default.source}, as {windows} confirm"
+        return replace(default, source=source, residual=residual)
+    source = f"fitted to {windows}"
+    return replace(default, matrix=(rows[0], rows[1]), source=source, residual=residual)
+
+
+def _block_count(counters: Counters) -> int:
+    return -(-(int(counters.end_ns[-1]) - int(counters.end_ns[0])) // (FIT_WINDOW_NS * _BLOCK))
+
+
+def _blocks(counters: Counters) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Yield windows from the first to the last record, some at a time: edges, and between them.
+
+    The latter has the rows of `_in_windows`.
+    """
+    begin_ns, end_ns = int(counters.end_ns[0]), int(counters.end_ns[-1])
+    count = (end_ns - begin_ns - 1) // FIT_WINDOW_NS  # whole windows
+    for part in pieces_of(count, _BLOCK):
+        edges = begin_ns + np.arange(part.start, part.stop + 1) * FIT_WINDOW_NS
+        yield edges, _in_windows(counters, edges)
+
+
+def _in_windows(counters: Counters, edges: IntArray) -> FloatArray:
+    """Return bytes (rx, tx), known ns and those that may be the sampler's, between edges."""
+    found = np.zeros((4, max(edges.size - 1, 0)))
+    first = max(search(counters.end_ns, int(edges[0]), "right") - 1, 0)
+    last = min(search(counters.end_ns, int(edges[-1]), "left") + 1, len(counters))
+    for begin in range(first, last - 1, _CHUNK):
+        part = slice(begin, min(begin + _CHUNK + 1, last))  # the first one has no start
+        end, known = counters.end_ns[part], counters.known[part]
+        low = max(int(np.searchsorted(edges, end[0], "right")) - 1, 0)
+        high = int(np.searchsorted(edges, end[-1], "left")) + 1
+        near = np.clip(edges[low:high], end[0], end[-1])
+        lasted = np.diff(end, prepend=end[:1])
+        own = lasted if counters.own is None else np.where(counters.own[part], lasted, 0)
+        columns = (counters.rx_bytes[part], counters.tx_bytes[part], lasted, own)
+        for row, column in zip(found, columns, strict=True):
+            row[low : high - 1] += between(end, np.where(known, column, 0), near)
+    return found

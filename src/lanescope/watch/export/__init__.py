@@ -1,1 +1,0 @@
-"""Watches in the formats of other tools."""

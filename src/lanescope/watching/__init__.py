@@ -1,0 +1,1 @@
+"""Watching a program: sources of counters and traces, the session, and the live view."""

@@ -1,0 +1,268 @@
+"""Runs the program that is watched in its own environment, as if nobody watched it.
+
+Its streams, its descriptors, its process group and its place in the shell's job are those of
+lanescope, so that pipes, scripts, Ctrl-C and Ctrl-Z do what they would do without it. Signals
+that lanescope gets are the program's: passing_on.py.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from lanescope._core import native
+from lanescope.errors import InputError
+from lanescope.interruption import ENDING
+from lanescope.machine.device_order import VARIABLE, is_ours
+from lanescope.watching.interrupting import handling
+from lanescope.watching.passing_on import passing_on
+
+#: Python sets LC_CTYPE to one of these where the locale is that of C (PEP 538).
+_COERCED = (b"C.UTF-8", b"C.utf8", b"UTF-8")
+_OF_C = (None, b"", b"C", b"POSIX")
+_LOCALE = b"LC_CTYPE"
+
+
+def program_environment() -> dict[str, str]:
+    """Return this process's environment as a program is to have it.
+
+    What somebody has changed in ``os.environ`` since the start stays changed.
+    """
+    return without_ours(os.environb, _at_start())
+
+
+def without_ours(now: Mapping[bytes, bytes], at_start: Mapping[bytes, bytes]) -> dict[str, str]:
+    """Return an environment without the locale that Python, and the order that we, have set.
+
+    Parameters
+    ----------
+    now, at_start
+        The variables of a process, and those that it was started with.
+    """
+    kept = dict(now)
+    before = at_start.get(_LOCALE)
+    if kept.get(_LOCALE) in _COERCED and before in _OF_C:
+        del kept[_LOCALE]
+        if before is not None:
+            kept[_LOCALE] = before
+    if is_ours():
+        kept.pop(VARIABLE.encode(), None)
+    return {os.fsdecode(name): os.fsdecode(value) for name, value in kept.items()}
+
+
+def _at_start() -> dict[bytes, bytes]:
+    try:
+        words = Path("/proc/self/environ").read_bytes().split(b"\0")
+    except OSError:  # no /proc: what is there counts as the user's
+        return dict(os.environb)
+    return {name: value for name, equals, value in (w.partition(b"=") for w in words) if equals}
+
+
+_NOT_FOUND = 127
+_NOT_EXECUTABLE = 126
+_KILLED = 128
+
+
+class CommandError(InputError):
+    """The program to watch cannot be run.
+
+    Attributes
+    ----------
+    exit_code
+        What a shell would end with: 127 if there is no such program, 126 if it is none.
+    """
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a program ended.
+
+    Attributes
+    ----------
+    exit_code
+        As a shell tells it: the program's own, or 128 and the number of the signal.
+    start_ns, end_ns
+        Nanoseconds since 1970.
+    signal
+        The signal that ended it; None if it ended by itself.
+    """
+
+    exit_code: int
+    start_ns: int
+    end_ns: int
+    pid: int
+    signal: int | None
+
+
+def resolve_command(
+    command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Return a command that can be run, unchanged, or say at once why it cannot.
+
+    Raises
+    ------
+    InputError
+        If no command is given; a `CommandError` if it cannot be run.
+    """
+    if not command:
+        raise InputError("no program to watch; name it after --")
+    name = command[0]
+    path = (os.environ if environment is None else environment).get("PATH", os.defpath)
+    if shutil.which(name, path=path) is not None:
+        return tuple(command)
+    there = [folder for folder in path.split(os.pathsep) if os.path.isfile(_inside(folder, name))]
+    if os.path.isdir(name) and os.sep in name:
+        raise CommandError(f"{name} is a folder; name a program after --", _NOT_EXECUTABLE)
+    if os.sep in name and os.path.exists(name):
+        raise CommandError(
+            f"{name} may not be executed; make it executable (chmod +x) or name its interpreter",
+            _NOT_EXECUTABLE,
+        )
+    if os.sep not in name and there:
+        raise CommandError(
+            f"{_inside(there[0], name)} may not be executed; make it executable (chmod +x)",
+            _NOT_EXECUTABLE,
+        )
+    where = "" if os.sep in name else " in PATH"
+    hint = f"; to run the one in this folder write ./{name}" if os.path.isfile(name) else ""
+    raise CommandError(
+        f"there is no program {name}{where}{hint or '; check the name after --'}", _NOT_FOUND
+    )
+
+
+def launch(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
+    """Run a program until it ends; processes that it leaves behind are not waited for.
+
+    Parameters
+    ----------
+    environment
+        All of the program's environment.
+
+    Raises
+    ------
+    CommandError
+        If the system cannot run it.
+    """
+    with passing_on() as signals:
+        start_ns = native.watch_time_ns()
+        program = _start(command, environment)
+        code = signals.wait(program)
+        end_ns = native.watch_time_ns()
+    killed_by = -code if code < 0 else None
+    exit_code = code if killed_by is None else _KILLED + killed_by
+    return Outcome(exit_code, start_ns, end_ns, program.pid, killed_by)
+
+
+def _inside(folder: str, name: str) -> str:
+    return os.path.join(folder, name)
+
+
+def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    # Descriptors beyond the three streams are the program's, too: those of a make job, say.
+    try:
+        return subprocess.Popen(list(command), env=dict(environment), close_fds=False)
+    except OSError as error:
+        if error.errno == errno.ENOEXEC:  # a script that names no interpreter: as execvp does it
+            path = shutil.which(command[0], path=environment.get("PATH")) or command[0]
+            return subprocess.Popen(
+                ["/bin/sh", path, *command[1:]], env=dict(environment), close_fds=False
+            )
+        missing = error.errno == errno.ENOENT
+        what = "its interpreter is missing" if missing else os.strerror(error.errno or 0)
+        raise CommandError(
+            f"{command[0]} cannot be run: {what}; try it without lanescope",
+            _NOT_FOUND if missing else _NOT_EXECUTABLE,
+        ) from error
+
+
+class Stopped:
+    """Whether somebody has asked for the end, and what is to be ended then."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self.running: subprocess.Popen[bytes] | None = None
+
+    def listening(self) -> AbstractContextManager[None]:
+        """Have Ctrl-C and SIGTERM ask for the end; a watch takes them for itself otherwise."""
+        return handling(ENDING, self.ask)
+
+    def ask(self, number: int, _: FrameType | None) -> None:
+        """Take a signal: the program that runs ends, and no other one begins."""
+        self.signal = number
+        if self.running is not None:
+            self.running.terminate()
+
+
+@dataclass
+class Captured:
+    """A program that a watch waits for, with what it printed.
+
+    Attributes
+    ----------
+    output, errors
+        What it printed, after its end.
+    exit_code, seconds
+        How it ended, and how long it ran.
+    """
+
+    program: tuple[str, ...]
+    stopped: Stopped
+    output: str = ""
+    errors: str = ""
+    exit_code: int | None = None
+    seconds: float | None = None
+    traceable: bool = field(default=True, init=False)
+    notes: tuple[str, ...] = field(default=(), init=False)
+
+    def wait(self, environment: Mapping[str, str] | None = None) -> Outcome:
+        """Run it until it ends; at once, when the end has been asked for already.
+
+        Raises
+        ------
+        InputError
+            If it cannot be run, or there is no place for what it prints.
+        """
+        try:
+            return self._run(environment)
+        except OSError as error:
+            raise InputError(
+                f"{self.program[0]} cannot be run, or its output not be kept in temporary files: "
+                f"{error.strerror}; look at it, and at TMPDIR"
+            ) from error
+
+    def _run(self, environment: Mapping[str, str] | None) -> Outcome:
+        files = tempfile.TemporaryFile
+        with self.stopped.listening(), files() as output, files() as errors:
+            start_ns = native.watch_time_ns()
+            running = subprocess.Popen(
+                self.program,
+                env=dict(os.environ if environment is None else environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+            )
+            self.stopped.running = running
+            if self.stopped.signal is not None:
+                running.terminate()
+            code = running.wait()
+            self.stopped.running = None
+            end_ns = native.watch_time_ns()
+            for file, name in ((output, "output"), (errors, "errors")):
+                file.seek(0)
+                setattr(self, name, file.read().decode(errors="replace"))
+        signal = -code if code < 0 else None
+        self.seconds = (end_ns - start_ns) * 1e-9
+        self.exit_code = code if signal is None else _KILLED + signal
+        return Outcome(self.exit_code, start_ns, end_ns, running.pid, signal)

@@ -1,0 +1,234 @@
+"""Which sources watch: those that are named, else the best that work here; and a check of all."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lanescope.errors import InputError
+from lanescope.machine import Gpu, Machine
+from lanescope.trace.nvlink import nvlinked
+from lanescope.watching.sources.base import Source, prepare_all
+from lanescope.watching.sources.counters import DEFAULT_PERIOD_NS, CountersSource, counts_nvlink
+from lanescope.watching.sources.pm import DEFAULT_INTERVAL_NS, PmSource
+from lanescope.watching.sources.probe import DEFAULT_CHUNK_BYTES, ProbeSource, require_chunk
+from lanescope.watching.sources.throughput import ThroughputSource
+from lanescope.watching.sources.trace import DEFAULT_KINDS, TraceSource
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What somebody asked for.
+
+    Attributes
+    ----------
+    names
+        Some of `SOURCES`; None is the best that work here.
+    interval_ns
+        From sample to sample of pm.
+    period_ns
+        From read to read of counters.
+    kernels
+        Whether kernels are traced, too.
+    managed
+        Whether migrations and faults of managed memory are.
+    addresses, hashes
+        Whether copies tell the addresses that they were passed, and a hash of what they copied.
+    chunk_bytes
+        Of each copy of a probe.
+    gentle
+        Whether a probe copies rarely.
+    traceable
+        Whether there is a program to trace: one that lanescope runs.
+    program
+        What is run, with its arguments.
+
+    Raises
+    ------
+    InputError
+        If there is no such source, or a trace is asked for of what cannot be traced.
+    """
+
+    names: tuple[str, ...] | None = None
+    interval_ns: int = DEFAULT_INTERVAL_NS
+    period_ns: int = DEFAULT_PERIOD_NS
+    kernels: bool = False
+    managed: bool = False
+    addresses: bool = False
+    hashes: bool = False
+    chunk_bytes: int = DEFAULT_CHUNK_BYTES
+    gentle: bool = False
+    traceable: bool = True
+    program: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_chunk(self.chunk_bytes)
+        for name in self.names or ():
+            if name not in SOURCES:
+                raise InputError(f"there is no source {name!r}; use {', '.join(SOURCES)}")
+        tracing = self.kernels or self.managed or self.addresses or self.hashes
+        if not self.traceable and (tracing or "trace" in (self.names or ())):
+            raise InputError(
+                "only programs that lanescope runs can be traced; leave --source trace, "
+                "--kernels, --managed, --addresses and --hash away, or name the program after --"
+            )
+
+
+def sources_for(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+    """Return the sources of a watch, which append to files in `folder`.
+
+    Without names these are, for each GPU, the best counters that say they work, and a trace
+    of what can be traced; where none of these works, there is a gentle probe beside the trace.
+    Where some are refused when they are set up, the next best counters are there, too.
+    A source that was asked for by name is there whether or not it works: its start says why.
+    """
+    if asked.names is not None:
+        return [s for name in asked.names for s in _named(name, machine, asked, folder)]
+    chosen: list[Source] = []
+    for name in [name for name, kind in SOURCES.items() if kind.counts]:
+        found = _named(name, machine, asked, folder)
+        if found and all(_works(source, machine) for source in found):
+            chosen += found
+            if not any(prepare_all(found)):  # none was refused, by another profiler say
+                break
+    trace = _named("trace", machine, asked, folder) if asked.traceable else []
+    if chosen or any(_works(source, machine) for source in trace):
+        return [*chosen, *trace]
+    gently = dataclasses.replace(asked, gentle=True)
+    probes = _named("probe", machine, gently, folder)
+    return [*(probe for probe in probes if _works(probe, machine)), *trace]
+
+
+def require_usable(machine: Machine, asked: Asked) -> None:
+    """Refuse a source that is named and cannot watch here, before a program is run for it.
+
+    Raises
+    ------
+    InputError
+        If there is one; it says what stands in the way.
+    """
+    for name in asked.names or ():
+        answers = [source.available(machine) for source in _named(name, machine, asked, Path())]
+        if any(answer.ok for answer in answers):
+            continue
+        told = [answers[0].reason, answers[0].remedy] if answers else ["there is no GPU"]
+        why = "; ".join(part.rstrip(".") for part in told if part)
+        raise InputError(
+            f"--source {name} cannot watch here: {why}; 'lanescope doctor' shows what can"
+        )
+
+
+def every_source(machine: Machine, folder: Path) -> list[Source]:
+    """Return each source of each GPU, the best first."""
+    return [s for name in SOURCES for s in _named(name, machine, Asked(), folder)]
+
+
+def _works(source: Source, machine: Machine) -> bool:
+    return source.available(machine).ok
+
+
+def _named(name: str, machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+    return SOURCES[name].make(machine, asked, folder)
+
+
+def _usable(machine: Machine) -> list[Gpu]:
+    return [gpu for gpu in machine.gpus if gpu.unavailable is None]
+
+
+def _pm(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+    joined = nvlinked(machine)
+    return [
+        PmSource(gpu, folder, interval_ns=asked.interval_ns, nvlink=gpu.index in joined)
+        for gpu in _usable(machine)
+    ]
+
+
+def _counters(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+    gpus, linked = _usable(machine), nvlinked(machine)
+    one = CountersSource(gpus, folder, period_ns=asked.period_ns, nvlinked=linked)
+    return [one] if gpus else []
+
+
+def _throughput(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+    return [ThroughputSource(gpu, folder) for gpu in _usable(machine)]
+
+
+def _trace(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+    more = {
+        "kernel": asked.kernels,
+        "migration": asked.managed,
+        "address": asked.addresses or asked.hashes,
+        "hash": asked.hashes,
+    }
+    kinds = (*DEFAULT_KINDS, *(kind for kind, on in more.items() if on))
+    return [TraceSource(folder, kinds, program=asked.program)]
+
+
+def _probe(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+    return [ProbeSource(gpu, folder, asked.chunk_bytes, asked.gentle) for gpu in _usable(machine)]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceKind:
+    """A kind of source.
+
+    Attributes
+    ----------
+    make
+        Makes its sources: of a machine, as asked for, which append to files in a folder.
+    counts
+        Whether it counts bytes of links; the first of these that works watches by default.
+    """
+
+    make: Callable[[Machine, Asked, Path], list[Source]]
+    counts: bool = False
+
+
+#: Every kind of source by its name, the best counters first. A new one is a line here.
+SOURCES: dict[str, SourceKind] = {
+    "pm": SourceKind(_pm, counts=True),
+    "counters": SourceKind(_counters, counts=True),
+    "throughput": SourceKind(_throughput, counts=True),
+    "trace": SourceKind(_trace),
+    "probe": SourceKind(_probe),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What was found of one source; a sentence each for what is wrong and what to do."""
+
+    name: str
+    works: bool
+    reason: str | None
+    remedy: str | None
+
+
+def nvlink_text(machine: Machine) -> str:
+    """Return on which NVLinks the driver counts bytes, as half a sentence."""
+    linked = nvlinked(machine)
+    if not linked:
+        return "none"
+    gpus = [gpu for gpu in machine.gpus if gpu.index in linked]
+    counted = [gpu.id for gpu in gpus if counts_nvlink(gpu)]
+    others = [gpu.id for gpu in gpus if gpu.id not in counted]
+    told = [f"bytes of {', '.join(counted)} are counted by source counters"] if counted else []
+    told += [f"the driver does not count bytes of {', '.join(others)}"] if others else []
+    return "; ".join(told)
+
+
+def examine(machine: Machine, folder: Path) -> tuple[Examined, ...]:
+    """Try every source for a moment.
+
+    Parameters
+    ----------
+    folder
+        For what they write meanwhile.
+    """
+    found = []
+    for source in every_source(machine, folder):
+        answer = source.available(machine, thorough=True)
+        found.append(Examined(source.name, answer.ok, answer.reason, answer.remedy))
+    return tuple(found)

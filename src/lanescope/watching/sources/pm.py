@@ -1,0 +1,197 @@
+"""The hardware's own samples of the bytes on a GPU's link, through CUPTI."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from lanescope._core import native
+from lanescope.errors import NotMeasuredError
+from lanescope.machine import Gpu, Machine
+from lanescope.trace.counter_spool import counter_header
+from lanescope.trace.timeline import NVLINK
+from lanescope.watching.cupti import find_cupti
+from lanescope.watching.sources.base import Availability, SourceReport
+from lanescope.watching.sources.common import (
+    COUNTERS_INSTEAD,
+    NO_CUPTI,
+    NO_PRIVILEGES,
+    finish,
+    refusal,
+    tried,
+    unusable,
+)
+
+_ADMIN_ONLY = "RmProfilingAdminOnly"
+#: Bits of the capability set; either is enough.
+_SYS_ADMIN, _PERFMON = 21, 38
+
+
+def may_profile(proc: Path = Path("/proc")) -> bool:
+    """Return False where the driver asks for an administrator and this process is none.
+
+    What cannot be read stands in nobody's way: CUPTI has the last word.
+    """
+    told = _fields(proc / "driver/nvidia/params")
+    if told.get(_ADMIN_ONLY) != "1":
+        return True
+    try:
+        held = int(_fields(proc / "self/status").get("CapEff", ""), 16)
+    except ValueError:
+        return True
+    return bool(held >> _SYS_ADMIN & 1 or held >> _PERFMON & 1)
+
+
+def _fields(path: Path) -> dict[str, str]:
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in lines)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+#: 10 kHz.
+DEFAULT_INTERVAL_NS = 100_000
+#: Each fetching costs about 1 ms of processor time, and a kill loses at most this.
+_DECODE_PERIOD_NS = 50_000_000
+#: What GPUs received and sent over PCIe, protocol included.
+_METRICS = ("pcie__read_bytes.sum", "pcie__write_bytes.sum")
+#: Payload that GPUs received and sent over all of their NVLinks.
+_NVLINK_METRICS = ("nvlrx__bytes_data_user.sum", "nvltx__bytes_data_user.sum")
+#: A sample of these metrics takes 64 bytes of the hardware's buffer; it holds two seconds.
+_BYTES_PER_SAMPLE = 64
+_NO_METRICS = "no such metrics"
+_BUFFERED_NS = 2_000_000_000
+_FEWEST_BYTES = 8 << 20
+#: The architectures that cannot sample by time: Turing and GA100.
+_NO_TIME_TRIGGER = {(7, 5), (8, 0)}
+
+
+class PmSource:
+    """Samples one GPU's link in hardware.
+
+    Parameters
+    ----------
+    gpu
+        What to sample.
+    folder
+        Where its spool goes: ``pm.g0.bin`` for GPU 0.
+    interval_ns
+        From sample to sample.
+    nvlink
+        Whether to sample the GPU's NVLinks as well, into ``pm-nvlink.g0.bin``; where the GPU
+        does not count them, its link to the host is sampled alone.
+    """
+
+    def __init__(
+        self,
+        gpu: Gpu,
+        folder: Path,
+        *,
+        interval_ns: int = DEFAULT_INTERVAL_NS,
+        nvlink: bool = False,
+    ) -> None:
+        self.gpu = gpu
+        self.nvlink = nvlink
+        self.interval_ns = interval_ns
+        self.spool = folder / f"pm.{gpu.id}.bin"
+        self._sampler: native.PmSampler | None = None
+
+    @property
+    def name(self) -> str:
+        """Such as ``pm.g0``."""
+        return f"pm.{self.gpu.id}"
+
+    def available(self, machine: Machine, *, thorough: bool = False) -> Availability:
+        """Say whether the GPU's link can be sampled; a thorough trial takes a second."""
+        if (refused := unusable(machine, self.gpu)) is not None:
+            return refused
+        if self.gpu.compute_capability in _NO_TIME_TRIGGER:
+            return Availability(
+                False, f"The {self.gpu.name} cannot sample its link by time.", COUNTERS_INSTEAD
+            )
+        cupti = find_cupti()
+        if cupti is None:
+            return Availability(False, *NO_CUPTI)
+        if not may_profile():
+            return Availability(False, *NO_PRIVILEGES)
+        found = tried(lambda: native.check_cupti(str(cupti)))
+        return tried(self._try) if found.ok and thorough else found
+
+    def prepare(self) -> None:
+        """Do all of `start` that takes time, the better part of a second.
+
+        Raises
+        ------
+        NotMeasuredError
+            If the GPU cannot be sampled now.
+        """
+        self._sampler = self._sampler or self._open(self.spool)
+
+    def start(self) -> None:
+        """Begin to sample.
+
+        Raises
+        ------
+        NotMeasuredError
+            If the GPU cannot be sampled now.
+        """
+        sampler = self._sampler = self._sampler or self._open(self.spool)
+        try:
+            sampler.start()
+        except native.NativeError as error:
+            self._sampler = None
+            raise refusal(error) from error
+
+    def stop(self) -> SourceReport:
+        """End sampling, write what the hardware still holds, and give the GPU back."""
+        if self._sampler is None:
+            return SourceReport()
+        sampler, self._sampler = self._sampler, None
+        report = sampler.stop()
+        if self.nvlink:
+            finish(report, self._nvlink_spool, second=True)
+        return finish(report, self.spool)
+
+    def environment(self) -> Mapping[str, str]:
+        """Return nothing: the program need not know."""
+        return {}
+
+    @property
+    def _nvlink_spool(self) -> Path:
+        return self.spool.with_name(f"pm-nvlink.{self.gpu.id}.bin")
+
+    def _try(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            self._open(Path(folder) / self.spool.name)
+
+    def _open(self, spool: Path) -> native.PmSampler:
+        cupti = find_cupti()
+        if cupti is None:
+            raise NotMeasuredError(*NO_CUPTI)
+        try:
+            return self._sampler_of(spool, str(cupti), self.nvlink)
+        except native.NativeError as error:
+            if self.nvlink and error.args[2] == _NO_METRICS:
+                self.nvlink = False
+                return self._open(spool)
+            raise refusal(error) from error
+
+    def _sampler_of(self, spool: Path, cupti: str, nvlink: bool) -> native.PmSampler:
+        told = ("pm", self.gpu.index, self.interval_ns)
+        spools = [(str(spool), counter_header(*told, own=True))]
+        if nvlink:
+            other = spool.with_name(self._nvlink_spool.name)
+            spools.append((str(other), counter_header(*told, link=NVLINK)))
+        buffered = _BUFFERED_NS // self.interval_ns * _BYTES_PER_SAMPLE * len(spools)
+        return native.PmSampler(
+            device=self.gpu.index,
+            interval_ns=self.interval_ns,
+            metrics=[*_METRICS, *(_NVLINK_METRICS if nvlink else ())],
+            hardware_buffer_bytes=max(buffered, _FEWEST_BYTES),
+            decode_period_ns=_DECODE_PERIOD_NS,
+            spools=spools,
+            cupti=cupti,
+        )

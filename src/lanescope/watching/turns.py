@@ -1,0 +1,108 @@
+"""What watching costs a program, measured: it is run again and again, watched and unwatched."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+from lanescope.errors import InputError
+from lanescope.interruption import Interrupted
+from lanescope.trace.run import Turns, store_turns
+from lanescope.watching.launcher import Captured, Stopped, program_environment
+from lanescope.watching.session import NotStoredError, Watch, watch
+
+
+def take_turns(asked: Watch, count: int, folder: Path) -> Turns | None:
+    """Run a program so often without and with watching, in turns, and store how long it took.
+
+    What it prints is dropped, and it has no input.
+
+    Parameters
+    ----------
+    folder
+        The run's; what was measured is there after each turn.
+
+    Returns
+    -------
+    Turns | None
+        Those that were done when somebody interrupted; None if there was none.
+
+    Raises
+    ------
+    InputError
+        If the program ends with an error, or the folder or temporary files cannot be written.
+    """
+    plain: list[float] = []
+    watched: list[float] = []
+    stopped = Stopped()
+    told = None
+    with stopped.listening(), _temporary_folder() as place:
+        for number in range(count):
+            seconds: dict[bool, float] = {}
+            for watching in (False, True) if number % 2 == 0 else (True, False):
+                lasted = _seconds(asked, place / "run", watching, stopped)
+                if lasted is None:
+                    return told
+                seconds[watching] = lasted
+            plain.append(seconds[False])
+            watched.append(seconds[True])
+            told = Turns(tuple(plain), tuple(watched))
+            store_turns(folder, told)
+    return told
+
+
+def _not_stored(error: InputError) -> InputError:
+    """Return why a turn was not stored: its folder goes, and --out does not name it."""
+    cause = error.__cause__ if isinstance(error, NotStoredError) else error
+    system = getattr(cause, "__cause__", None)
+    if not isinstance(system, OSError):
+        return InputError(f"a turn of --turns could not be stored: {cause}")
+    return InputError(
+        "a turn of --turns could not be stored among temporary files: "
+        f"{system.strerror or system}; name another place by TMPDIR"
+    )
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """Make a folder for the runs of the turns; raises InputError."""
+    try:
+        folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    except OSError as error:
+        raise InputError(
+            f"--turns has no place for temporary files: {error.strerror}; name one by TMPDIR"
+        ) from error
+    with folder as place:
+        yield Path(place)
+
+
+def _seconds(asked: Watch, place: Path, watching: bool, stopped: Stopped) -> float | None:
+    """Run the program once; None where somebody asked for the end."""
+    if stopped.signal is not None:
+        return None
+    program = Captured(asked.waited.program, stopped)
+    if watching:
+        again = dataclasses.replace(asked, waited=program, out=place, beside=nullcontext)
+        try:
+            run = watch(again)
+        except InputError as error:
+            if isinstance(error, NotStoredError) and isinstance(error.__cause__, Interrupted):
+                stopped.signal = error.__cause__.number
+                return None
+            raise _not_stored(error) from error
+        assert run.folder is not None
+        shutil.rmtree(run.folder, ignore_errors=True)
+    else:
+        program.wait(program_environment())
+    if stopped.signal is not None:
+        return None
+    if program.exit_code or program.seconds is None:
+        raise InputError(
+            f"{program.program[0]} ended with {program.exit_code} when it was run again for "
+            "--turns: what watching costs can be measured only where it can run again and again"
+        )
+    return program.seconds

@@ -1,0 +1,411 @@
+"""What is advised of programs of which it is known what would make them faster."""
+
+from dataclasses import replace
+
+import pytest
+
+from lanescope.errors import InputError
+from lanescope.findings.advice.advice import Step
+from lanescope.findings.advice.advise import advise
+from lanescope.prediction.predictor import predictor_named
+from lanescope.prediction.workload import Method
+from lanescope.store.folder import State
+from lanescope.studies.advise import Advised, phase_section
+from lanescope.trace.limits import Ceilings
+from lanescope.trace.run import SourceRecord
+from lanescope.trace.side_tables import HostCopies
+from lanescope.trace.store import read_watch
+from lanescope.trace.timeline import Operations, Timeline
+from lanescope.units.estimate import Estimate
+from tests.findings.advice.made_up import LINK, PINNED_ONLY, UNMAPPED, Simple
+from tests.findings.advice.programs import MANAGED, PAGEABLE, Program, looped, overlapped, run_of
+from tests.findings.advice.test_phases import H200, MB
+from tests.printed import printed
+
+
+def advice_of(*programs: Program, parameters=LINK, **columns):
+    run = run_of(*(p.operations() for p in programs), **columns)
+    return advise(run, parameters, Simple())
+
+
+def only(program: Program, **columns):
+    (phase,) = advice_of(program, **columns).phases
+    return phase
+
+
+def text_of(advice):
+    return printed(Advised(advice).blocks())
+
+
+def lines_of(phase):
+    return printed([phase_section(phase, "")]).splitlines()
+
+
+def change(phase, kind):
+    (found,) = (c for c in phase.changes if c.kind == kind)
+    return found
+
+
+def test_pageable_memory_that_is_waited_for_is_pinned_and_overlapped():
+    phase = only(looped(50, 100 * MB, 2000.0, host=PAGEABLE), parameters=UNMAPPED)
+    assert phase.described
+    assert abs(phase.error) < 0.01
+    pin = change(phase, "pin")
+    # of 22 ms, 10 ms each way become 1.8 ms
+    assert pin.seconds.value == pytest.approx(2e-3 + 2 * 1.8e-3, rel=0.01)
+    assert pin.round_gain_seconds.value == pytest.approx(22e-3 - 5.6e-3, rel=0.01)
+    assert pin.gain_seconds.value == pytest.approx(50 * pin.round_gain_seconds.value)
+    assert pin.seconds.low < pin.seconds.value < pin.seconds.high
+    assert pin.round_gain_seconds.low < pin.round_gain_seconds.value < pin.round_gain_seconds.high
+    best = phase.advised[0]
+    assert best.kind == "pin+async+streams"
+    assert best.seconds.value == pytest.approx(2e-3, rel=0.1)
+    gains = [c.round_gain_seconds.value for c in phase.advised]
+    assert gains == sorted(gains, reverse=True)
+    assert any("pinning takes longer" in condition for condition in pin.conditions)
+
+
+def test_ways_to_move_the_same_data_exclude_each_other_and_pinning_does_not():
+    phase = only(looped(50, 100 * MB, 2000.0, host=PAGEABLE))
+    streams, mapped, pin = (change(phase, k) for k in ("pin+async+streams", "pin+mapped", "pin"))
+    assert streams.excludes(mapped)
+    assert mapped.excludes(streams)
+    assert not pin.excludes(streams)
+    assert not streams.excludes(streams)
+
+
+def test_pinned_and_serial_is_cut_into_streams():
+    phase = only(looped(50, 100 * MB, 2000.0, wait=False), parameters=UNMAPPED)
+    assert phase.phase.method is Method.EXPLICIT
+    assert Step.PIN not in {step for c in phase.changes for step in c.steps}
+    best = phase.advised[0]
+    assert best.kind == "streams"
+    assert best.streams > 8
+    assert best.seconds.value == pytest.approx(2e-3, rel=0.1)
+    assert change(phase, "rounds").worth
+
+
+def test_what_overlaps_perfectly_has_nothing_to_gain():
+    phase = only(overlapped(40, 64, 100 * MB, 8000.0))
+    assert phase.phase.method is Method.STREAMS
+    assert phase.described
+    assert phase.advised == ()
+    assert phase.not_worth
+    for one in phase.not_worth:
+        assert "not worth a change" in one.why or "within the error" in one.why
+
+
+def test_small_copies_are_gathered():
+    program = Program()
+    for _ in range(20):
+        for _ in range(1000):
+            program.copy(4096, down=True, wait=True)
+        program.kernel(500.0)
+        program.copy(1 * MB, down=False, wait=True)
+    phase = only(program)
+    batch = change(phase, "batch")
+    assert batch.worth
+    assert "1000 h2d copies of a round into 1" in batch.remedy
+    # 1000 waits of 8 µs become one copy of 75 µs
+    assert batch.round_gain_seconds.value > 0.8 * phase.phase.seconds.value
+    assert any("one buffer" in condition for condition in batch.conditions)
+
+
+def test_small_copies_that_follow_each_other_without_waiting_gain_less():
+    def program(wait):
+        made = Program()
+        for _ in range(20):
+            for _ in range(200):
+                made.copy(4096, down=True, wait=wait)
+            made.kernel(5000.0)
+            made.copy(1 * MB, down=False, wait=True)
+        return made
+
+    waiting, queued = (change(only(program(wait)), "batch") for wait in (True, False))
+    assert waiting.round_gain_seconds.value > 2 * queued.round_gain_seconds.value > 0
+
+
+def test_kernels_that_take_nearly_all_leave_nothing_worth_it():
+    phase = only(looped(20, 1 * MB, 50_000.0, host=PAGEABLE))
+    assert phase.described
+    assert phase.advised == ()
+    assert all("less than 1%" in c.why for c in phase.not_worth)
+    assert "1 kernel or memset" in text_of(advice_of(looped(20, 1 * MB, 50_000.0)))
+
+
+@pytest.mark.parametrize("jitter", [0.02, 0.1])
+def test_jitter_widens_intervals_and_keeps_the_advice(jitter):
+    calm = only(looped(200, 100 * MB, 2000.0, host=PAGEABLE))
+    shaky = only(looped(200, 100 * MB, 2000.0, host=PAGEABLE, jitter=jitter))
+    assert [c.kind for c in shaky.advised] == [c.kind for c in calm.advised]
+
+    def width(one: Estimate) -> float:
+        return one.high - one.low
+
+    assert width(change(shaky, "pin").round_gain_seconds) > width(
+        change(calm, "pin").round_gain_seconds
+    )
+
+
+def test_what_the_model_is_wrong_about_scales_and_bounds_what_it_predicts():
+    slower = replace(
+        LINK, pageable_h2d=LINK.pageable_d2h, h2d=LINK.h2d, d2h=LINK.d2h, name="slower"
+    )
+    program = looped(50, 100 * MB, 5000.0, host=PAGEABLE, between=10.0)
+    for row in program.rows:  # everything took 10 % longer than such a link would
+        row["end_ns"] = row["start_ns"] + round((row["end_ns"] - row["start_ns"]) * 1.0)
+    exact = only(program, parameters=slower)
+    fast = replace(
+        LINK,
+        pageable_h2d=replace(LINK.pageable_h2d, per_byte=Estimate.exactly(1e-9 / 12)),
+        pageable_d2h=replace(LINK.pageable_d2h, per_byte=Estimate.exactly(1e-9 / 12)),
+    )
+    off = only(program, parameters=fast)
+    # 2 times 10 ms are predicted as 2 times 8.33 ms, of 25 ms
+    assert off.error == pytest.approx(-3.33 / 25, abs=0.005)
+    assert off.described
+    before, after = change(exact, "pin").seconds, change(off, "pin").seconds
+    assert after.value == pytest.approx(before.value / (1 + off.error), rel=0.01)
+    assert after.low < before.value < after.high
+    assert after.high / after.value - 1 >= abs(off.error)
+
+
+def test_a_phase_that_the_model_does_not_describe_is_told_and_not_advised_on():
+    program = looped(50, 100 * MB, 500.0, host=PAGEABLE)
+    fast = replace(
+        LINK,
+        pageable_h2d=replace(LINK.pageable_h2d, per_byte=Estimate.exactly(1e-9 / 30)),
+        pageable_d2h=replace(LINK.pageable_d2h, per_byte=Estimate.exactly(1e-9 / 30)),
+    )
+    advice = advice_of(program, parameters=fast)
+    (phase,) = advice.phases
+    assert not phase.described
+    assert phase.changes == ()
+    assert phase.error == pytest.approx(-0.65, abs=0.02)
+    assert "less than it took, more than the 25%" in phase.reason
+    assert "The model does not describe this phase" in text_of(advice)
+
+
+def test_memory_that_was_not_measured_or_is_not_known():
+    phase = only(looped(20, 100 * MB, host=PAGEABLE), parameters=PINNED_ONLY)
+    assert (phase.described, phase.error) == (False, None)
+    assert "pageable memory was not measured" in phase.reason
+    phase = only(looped(20, 100 * MB), parameters=UNMAPPED)
+    assert not {Step.MAPPED, Step.HYBRID} & {s for c in phase.changes for s in c.steps}
+    assert (
+        "no model knows copies of this memory (managed)" in only(looped(5, MB, host=MANAGED)).reason
+    )
+
+
+def test_without_kernels_only_copies_are_advised_on_and_what_to_run_is_told():
+    rows = looped(20, 100 * MB, 4000.0, host=PAGEABLE).operations()
+    run = run_of(rows.rows(~rows.is_kernel), command="lanescope watch -- ./app")
+    (phase,) = advise(run, LINK, Simple()).phases
+    assert phase.described
+    assert [c.kind for c in phase.advised] == ["pin"]
+    assert phase.advised[0].round_gain_seconds.value == pytest.approx(16.4e-3, rel=0.02)
+    assert "lanescope advise -- PROGRAM" in phase.notes[0]
+    run = run_of(rows.rows(~rows.is_kernel), command="lanescope report it's.sqlite")
+    assert advise(run, LINK, Simple()).phases[0].phase.kernel_seconds is None
+    # where kernels were asked for and there are none, their time is known: none
+    (phase,) = advise(run_of(rows.rows(~rows.is_kernel)), LINK, Simple()).phases
+    assert phase.phase.kernel_seconds.value == 0
+
+
+def test_copies_in_turns_gain_by_going_both_ways_at_once():
+    phase = only(looped(40, 64 * MB, 0.0, wait=False))
+    best = phase.advised[0]
+    assert "both ways at once" in " ".join(c.remedy for c in phase.advised)
+    assert best.round_gain_seconds.value / phase.phase.seconds.value == pytest.approx(
+        0.48, abs=0.05
+    )
+
+
+def test_copies_of_one_direction_alone_have_nothing_to_overlap_with():
+    program = Program()
+    for _ in range(30):
+        for _ in range(5):
+            program.copy(1 * MB, down=True, wait=True)
+        program.host(20_000.0)
+    phase = only(program)
+    assert [c.kind for c in phase.changes] == ["batch", "async"]
+
+
+@pytest.mark.parametrize("name", ["replay", "equations"])
+def test_each_predictor_describes_programs_that_are_as_it_says(name):
+    found = {}
+    for kind, program in (
+        ("pageable", looped(50, 100 * MB, 2000.0, host=PAGEABLE)),
+        ("serial", looped(50, 100 * MB, 2000.0, wait=False)),
+        ("overlapped", overlapped(40, 64, 100 * MB, 8000.0)),
+        ("turns", looped(40, 64 * MB, 0.0, wait=False)),
+    ):
+        (phase,) = advise(run_of(program.operations()), LINK, predictor_named(name)).phases
+        assert abs(phase.error) < 0.02, kind
+        found[kind] = phase
+    assert {c.kind for c in found["pageable"].advised} >= {"pin", "pin+async+streams"}
+    assert {c.kind for c in found["serial"].advised} >= {"streams", "rounds", "mapped"}
+    assert found["overlapped"].advised == ()
+    both = change(found["turns"], "streams").seconds.value
+    assert both == pytest.approx(64e6 / 51.5e9, rel=0.1)
+
+
+def test_several_processes_and_gpus_are_told_to_be_predicted_apart():
+    advice = advice_of(
+        looped(12, 50 * MB, pid=1, gpu=0), looped(12, 50 * MB, pid=1, gpu=1), looped(9, MB, pid=2)
+    )
+    assert [(p.phase.pid, p.phase.gpu) for p in advice.phases] == [(1, 0), (1, 1), (2, 0)]
+    assert any("3 pairs of process and GPU" in note for note in advice.notes)
+    text = text_of(advice)
+    assert "Process 1 (./app) on g1, phase 1" in text
+
+
+def test_memory_of_a_far_node_holds_without_the_model():
+    program = looped(50, 100 * MB, 1000.0)
+    rows = program.operations()
+    down = rows.rows(rows.source_device == -1)
+    down = down.rows(down.is_copy)
+    n = len(down)
+    called = HostCopies.of(
+        pid=down.pid, correlation=down.correlation, source=[1] * n, destination=[2] * n,
+        bytes=down.bytes, node=[1] * n, hash=[0] * n, hashed=[0] * n,
+    )  # fmt: skip
+    run = run_of(rows, host_copies=called)
+    rates = {(0, "h2d", 0): 55.0, (0, "h2d", 1): 40.0}
+    ceilings = Ceilings({(0, "h2d"): 55.0}, "measured in a run", rates)
+    (phase,) = advise(run, replace(LINK, h2d=replace(LINK.h2d, per_byte=Estimate.exactly(1e-12))),
+                      Simple(), ceilings).phases  # fmt: skip
+    place = change(phase, "place")
+    assert place.round_gain_seconds.value == pytest.approx(0.1 / 40.0 - 0.1 / 55.0, rel=1e-6)
+    assert place.worth
+    assert "NUMA node" in place.remedy
+    assert "as measured here before" in place.evidence[0]
+    assert not phase.described
+    # no more than the copies take, whatever other rates are
+    slow = Ceilings({(0, "h2d"): 55.0}, "measured in a run", {**rates, (0, "h2d", 1): 1.0})
+    (phase,) = advise(run, LINK, Simple(), slow).phases
+    place = change(phase, "place")
+    assert place.round_gain_seconds.value == pytest.approx(phase.phase.h2d_seconds.value)
+    assert place.seconds.low > 0
+    (phase,) = advise(run, LINK, Simple()).phases
+    assert any("no gain is told" in note.lower() for note in phase.notes)
+
+
+def far_copies(rows):
+    down = rows.rows(rows.is_copy & (rows.source_device == -1))
+    n = len(down)
+    return HostCopies.of(
+        pid=down.pid, correlation=down.correlation, source=[1] * n, destination=[2] * n,
+        bytes=down.bytes, node=[1] * n, hash=[0] * n, hashed=[0] * n,
+    )  # fmt: skip
+
+
+def placed(*programs):
+    rates = {(0, "h2d", 0): 55.0, (0, "h2d", 1): 40.0}
+    rows = Operations.concat([program.operations() for program in programs])
+    run = run_of(rows, host_copies=far_copies(rows))
+    return advise(run, LINK, Simple(), Ceilings({(0, "h2d"): 55.0}, "measured", rates)).phases
+
+
+def test_nearer_memory_of_copies_that_are_hidden_may_gain_nothing():
+    (phase,) = placed(overlapped(40, 16, 100 * MB, 8000.0))
+    place = change(phase, "place")
+    assert place.round_gain_seconds.low == 0
+    assert not place.worth
+    assert place.seconds.low <= place.seconds.value <= place.seconds.high
+    (text,) = (line for line in lines_of(phase) if line.startswith("place:"))
+    assert "is within the error" in text
+
+
+def test_phases_that_are_not_told_take_their_part_of_what_nearer_memory_gains():
+    often, once = looped(50, 100 * MB, 1000.0), Program(now=3_000_000.0)
+    once.copy(60 * MB, down=True, wait=True)
+    once._number = 10_000
+    both = Program(rows=[*often.rows, *({**row, "correlation": 9999} for row in once.rows)])
+    (phase,) = placed(both)
+    place = change(phase, "place")
+    assert place.round_gain_seconds.value == pytest.approx(0.1 / 40.0 - 0.1 / 55.0, rel=1e-6)
+
+
+def test_kernels_too_short_to_have_moved_what_was_copied_are_not_told_to():
+    phase = only(looped(20, 1000 * MB, 50.0, wait=False))
+    assert phase.described
+    assert not {Step.MAPPED, Step.HYBRID} & {s for c in phase.changes for s in c.steps}
+    longer = only(looped(20, 1000 * MB, 500.0, wait=False))
+    assert {Step.MAPPED, Step.HYBRID} <= {s for c in longer.changes for s in c.steps}
+
+
+def test_conditions_on_kernels_are_told_where_there_are_some():
+    without, with_one = (
+        change(only(looped(40, 64 * MB, kernel, wait=False)), "streams").conditions
+        for kernel in (0.0, 1000.0)
+    )
+    assert not any("kernels take" in condition for condition in without)
+    assert any("kernels take as long in parts" in condition for condition in with_one)
+
+
+def test_negative_ends_of_intervals_are_told_with_their_sign():
+    (phase,) = advice_of(looped(20, 100 * MB, 2000.0, host=PAGEABLE)).phases
+    loss = replace(phase.changes[0], round_gain_seconds=Estimate(-3e-3, -5e-3, -1e-3))
+    lines = lines_of(replace(phase, changes=(loss,)))
+    assert any("-3.00 ms (-5.00 ms to -1.00 ms)" in line for line in lines)
+
+
+def test_a_run_of_another_gpu_is_told():
+    advice = advice_of(looped(5, MB), parameters=replace(LINK, gpu="NVIDIA A100"))
+    assert any("are of NVIDIA A100" in note for note in advice.notes)
+    assert advice_of(looped(5, MB)).notes == ()
+
+
+def test_a_watch_without_copies_is_a_sentence():
+    run = run_of(looped(1, MB).operations())
+    empty = Timeline(1, 1_000_000_000)
+    with pytest.raises(InputError, match="holds no copies: nothing was traced"):
+        advise(replace(run, timeline=empty), LINK, Simple())
+    refused = SourceRecord("trace", False, "libcupti was not found.")
+    manifest = replace(run.manifest, sources=(refused,), state=State.COMPLETE)
+    with pytest.raises(InputError, match="libcupti was not found"):
+        advise(replace(run, timeline=empty, manifest=manifest), LINK, Simple())
+    alone = Program()
+    alone.kernel(100.0)
+    with pytest.raises(InputError, match="no copies between the host and a GPU"):
+        advise(run_of(alone.operations()), LINK, Simple())
+    assert len(Operations.empty()) == 0
+
+
+def test_the_vector_addition_of_an_h200_is_told_to_pin_and_to_overlap():
+    (phase,) = advise(read_watch(H200 / "vector-add"), LINK, Simple()).phases
+    assert phase.described
+    assert phase.advised[0].kind == "pin+async+streams"
+    # 800 MB each way at 55 GB/s, of 157 ms
+    assert change(phase, "pin").seconds.value == pytest.approx(29e-3, rel=0.05)
+    assert any("It ran once" in note for note in phase.notes)
+    assert any("pinned before" in condition for condition in change(phase, "pin").conditions)
+    # to wait once in place of four times gains 13 µs more of 157 ms
+    assert change(phase, "pin+async").why.startswith("pin alone gains as much")
+
+
+def test_the_matrix_product_of_an_h200_has_nothing_to_gain():
+    (phase,) = advise(read_watch(H200 / "matmul"), LINK, Simple()).phases
+    assert phase.described
+    assert phase.advised == ()
+    streams = change(phase, "pin+async+streams")
+    assert any("all 301 kernels" in condition for condition in streams.conditions)
+
+
+def test_copies_in_turns_of_an_h200_are_told_to_go_both_ways():
+    run = read_watch(H200 / "thesis" / "load-with-copies" / "sources-1")
+    (phase,) = (p for p in advise(run, LINK, Simple()).phases if p.phase.rounds == 66)
+    assert phase.error == pytest.approx(0, abs=0.02)
+    assert change(phase, "streams").worth
+
+
+def test_json_has_every_number_with_its_interval_and_its_kind():
+    told = Advised(advice_of(looped(20, 100 * MB, 2000.0, host=PAGEABLE))).as_dict()
+    (phase,) = told["phases"]
+    assert set(phase["measured"]["seconds"]) == {"value", "low", "high"}
+    assert phase["method"] == "Pageable"
+    assert phase["changes"][0]["excludes"]
+    for one in phase["changes"]:
+        for key in ("predicted_seconds", "predicted_gain_seconds", "predicted_run_gain_seconds"):
+            assert one[key]["low"] <= one[key]["value"] <= one[key]["high"]

@@ -1,0 +1,235 @@
+"""Which copies shared an engine, read from the times at which their windows ended."""
+
+import dataclasses
+import io
+import json
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from lanescope.cli.output import exit_code
+from lanescope.cli.run_text import run_tables
+from lanescope.copies.grammar import parse_copies
+from lanescope.engine.fake import FakeBackend
+from lanescope.engine.sampling import Plan, measure_all
+from lanescope.engine.sessions import GpuSession, _lane
+from lanescope.results.result import Source, Status
+from lanescope.results.turns import Turns, groups_in_turns, seconds_in_turns
+from lanescope.store.folder import State
+from lanescope.store.run import Manifest
+from lanescope.store.store import RunWriter, read_run
+from lanescope.studies.runs.case_values import cell_values
+from lanescope.studies.runs.document import page_html
+from lanescope.studies.runs.export import run_csv, run_json
+from tests.conftest import experiment_of, gpu_to_gpu, gpu_to_host, host_to_gpu
+from tests.engines import Engines
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+GBS = 1e9
+#: The set of the report, and what each copy does alone on two H200s, both ways at once.
+ALL_WAYS = "h0 <-> g0, h0 <-> g1, g0 <-> g1"
+HOST, PEER = (512 << 20) / (50 * GBS), (512 << 20) / (390 * GBS)
+SECONDS = [HOST, 1.02 * HOST, HOST, 1.02 * HOST, PEER, PEER]
+#: g0 → h0 and g0 → g1 share an engine, and so do g1 → h0 and g1 → g0.
+SHARED = [[0], [1, 4], [2], [3, 5]]
+
+
+class Backend:
+    """Measures with a stand-in for the core."""
+
+    source = Source.MEASURED
+
+    def __init__(self, engines):
+        self.engines = engines
+
+    @contextmanager
+    def prepare(self, experiment):
+        yield GpuSession(self.engines, experiment, (), None)
+
+
+def measured(machine, experiment, engines, budget=0.0):
+    results = []
+    measure_all(
+        [experiment], Backend(engines), machine, Plan(budget_seconds=budget), results.append
+    )
+    return results[0]
+
+
+def copies_of(machine, text):
+    copies = parse_copies(text, machine)
+    return experiment_of(*copies, name=text)
+
+
+def groups_of(copies, engines, windows=16):
+    return groups_in_turns(engines.run_gated(windows, 1), list(map(_lane, copies)))
+
+
+@pytest.mark.parametrize("queues", [SHARED, [[0], [4, 1], [2], [5, 3]], [[0], [1, 4], [2], [5, 3]]])
+def test_copies_of_one_engine_are_grouped_and_concurrent_ones_are_not(two_gpus, queues):
+    experiment = copies_of(two_gpus, ALL_WAYS)
+    found = groups_of(experiment.copies, Engines(SECONDS, queues))
+    assert found == ((1, 4), (3, 5))
+
+
+def test_only_those_that_shared_an_engine_have_a_joint_number(two_gpus):
+    experiment = copies_of(two_gpus, ALL_WAYS)
+    result = measured(two_gpus, experiment, Engines(SECONDS, SHARED))
+    assert result.groups_in_turns == ((1, 4), (3, 5))
+    own = [copy.gbs for copy in result.copies]
+    assert own[0] == own[2] == pytest.approx(50, rel=0.01)
+    assert [own[n] for n in (1, 3, 4, 5)] == [None] * 4
+    together = 2 * (512 << 20) / (1.02 * HOST + PEER) / GBS
+    for number in (1, 3, 4, 5):
+        assert result.joint_gbs(number) == pytest.approx(together, rel=0.01)
+    assert result.joint_gbs(0) is None
+    assert result.total_gbs == pytest.approx(2 * 50 + 2 * together, rel=0.01)
+    reason = result.copies[4].verdict.reason
+    assert "took turns with g0 → h0 on one copy engine of g0" in reason
+    assert "only their sum is known, 87.1 GB/s" in reason
+    assert "took turns with g0 → g1" in result.copies[1].verdict.reason
+    assert "its load changed" in result.copies[0].verdict.reason
+    assert {copy.verdict.status for copy in result.copies} == {Status.UNJUDGED}
+
+
+def test_nobody_is_blamed_however_slow(two_gpus):
+    experiment = copies_of(two_gpus, ALL_WAYS)
+    result = measured(two_gpus, experiment, Engines([5 * s for s in SECONDS], SHARED))
+    assert {copy.verdict.status for copy in result.copies} == {Status.UNJUDGED}
+    beside = [[n] for n in range(6)]  # where none waits, slow is slow
+    result = measured(two_gpus, experiment, Engines([5 * s for s in SECONDS], beside))
+    assert {copy.verdict.status for copy in result.copies} == {Status.SLOW}
+
+
+def test_copies_that_all_run_concurrently_share_no_engine(two_gpus):
+    experiment = copies_of(two_gpus, ALL_WAYS)
+    engines = Engines(SECONDS, [[n] for n in range(6)])
+    assert groups_of(experiment.copies, engines, windows=8) == ()
+    result = measured(two_gpus, experiment, engines)
+    assert result.groups_in_turns == ()
+    assert result.copies[4].gbs == pytest.approx(390, rel=0.01)
+    assert result.copies[4].verdict.status is Status.HEALTHY
+
+
+def test_copies_that_an_engine_alternates_between_are_not_slow(two_gpus):
+    engines = Engines(SECONDS, SHARED, alternate=True)
+    result = measured(two_gpus, copies_of(two_gpus, ALL_WAYS), engines)
+    assert result.groups_in_turns == ()  # each has the same time for itself, and it is true
+    assert result.copies[1].gbs == result.copies[4].gbs == pytest.approx(43.5, rel=0.01)
+    assert Status.SLOW not in {copy.verdict.status for copy in result.copies}
+    assert result.copies[4].verdict.status is Status.UNJUDGED
+    assert "alternate between it and g0 → h0" in result.copies[4].verdict.reason
+
+
+def test_a_link_that_wakes_up_late_takes_no_turns(two_gpus):
+    both = experiment_of(host_to_gpu(), gpu_to_gpu(0, 1))
+    # the fast copy has ended when the slow one's first window, three times as long, has
+    engines = Engines([20 * PEER, PEER], [[0], [1]], first=3.0)
+    result = measured(two_gpus, both, engines)
+    assert result.groups_in_turns == ()
+    assert result.copies[0].gbs == pytest.approx(390 / 20, rel=0.01)
+
+
+def test_streams_in_both_directions_are_grouped_by_direction(two_gpus):
+    down, up = host_to_gpu(), gpu_to_host()
+    copies = [down, up, down, up, down, up]
+    # one is faster, so that its engine ends before the other one's
+    engines = Engines([HOST, 1.1 * HOST] * 3, [[0, 2, 4], [1, 3, 5]])
+    assert groups_of(copies, engines) == ((0, 2, 4), (1, 3, 5))
+    alike = Engines([HOST, HOST] * 3, [[0, 2, 4], [1, 3, 5]])
+    assert groups_of(copies, alike) == ((0, 2, 4), (1, 3, 5))
+    result = measured(two_gpus, experiment_of(*copies), alike)
+    assert result.joint_gbs(0) == pytest.approx(50)
+    assert result.total_gbs == pytest.approx(100)
+    assert [c.carried_gbs for c in result.copies] == pytest.approx([50 / 3] * 6)
+
+
+def test_copies_of_two_gpus_never_share_an_engine(two_gpus):
+    copies = [host_to_gpu(gpu=0), host_to_gpu(gpu=1)]
+    assert groups_of(copies, Engines([HOST, HOST], [[0, 1]])) == ()
+    with_kernel = [host_to_gpu(), dataclasses.replace(host_to_gpu(), engine="sm")]
+    assert groups_of(with_kernel, Engines([HOST, HOST], [[0, 1]])) == ()
+
+
+def test_a_copy_that_pauses_for_another_shares_its_engine(two_gpus):
+    copies = [host_to_gpu(), host_to_gpu()]
+    first = [1.0, 2.0, 3.0, 8.0, 9.0, 10.0]  # 4.0 to 7.0 is the other's
+    assert groups_in_turns([first, [4.0, 5.0, 6.0, 7.0]], list(map(_lane, copies))) == ((0, 1),)
+
+
+def test_a_joint_time_begins_a_usual_window_before_the_first_window_ends():
+    boundaries = [[9.0, 10.0, 11.0], [13.0, 15.0, 17.0], [5.0, 10.0, 15.0, 20.0]]
+    seconds = seconds_in_turns(boundaries, ((0, 1),))
+    assert seconds[0] == seconds[1] == pytest.approx([3.0])  # three times each, from 8 to 17
+    assert seconds[2] == pytest.approx([5.0])  # from 10 to 15; the others reach past 9 to 17
+
+
+def test_a_copy_that_never_ran_beside_the_others_is_not_known(two_gpus):
+    copies = (host_to_gpu(), host_to_gpu(), gpu_to_gpu(0, 1))
+    engines = Engines([HOST, HOST, HOST / 1000], [[0, 1], [2]])
+    result = measured(two_gpus, experiment_of(*copies), engines)
+    last = result.copies[2]
+    assert (last.gbs, last.carried_gbs, result.total_gbs) == (None, None, None)
+    assert "never ran beside all the others" in last.verdict.reason
+    assert result.joint_gbs(0) == pytest.approx(50)
+    assert last.seconds == pytest.approx(np.full(last.seconds.size, HOST / 1000))
+
+
+def test_a_fake_backend_may_say_so(two_gpus):
+    both = experiment_of(host_to_gpu(), host_to_gpu())
+    backend = FakeBackend(lambda copy, batch: [2 * HOST] * 6, turns=Turns(((0, 1),)))
+    results = []
+    measure_all([both], backend, two_gpus, Plan(budget_seconds=0.0), results.append)
+    (result,) = results
+    assert result.joint_gbs(1) == pytest.approx(50)
+    assert result.copies[0].share_of_limit is None
+
+
+def test_a_set_reads_back_with_its_turns(tmp_path, two_gpus):
+    result = measured(two_gpus, copies_of(two_gpus, ALL_WAYS), Engines(SECONDS, SHARED))
+    manifest = Manifest("copy", "lanescope copy", "2026-11-22T10:00:00+00:00", "0.4", two_gpus)
+    writer = RunWriter(tmp_path / "run", manifest)
+    writer.add(result)
+    run = writer.finish(State.COMPLETE)
+    assert read_run(run.folder) == run
+    row = json.loads(run_json(run))["results"][4]
+    assert (row["gbs"], row["own_rate"], row["in_turns_with"]) == (None, False, [1])
+    assert row["joint_gbs"] == pytest.approx(result.joint_gbs(4))
+    assert len(run_csv(run).splitlines()) == 7
+    screen = Console(file=io.StringIO(), width=240)
+    screen.print(*run_tables(run), sep="\n")
+    text = screen.file.getvalue()
+    assert "g0 → h0, g0 → g1 took turns on an engine: 87.1 GB/s in sum" in text
+    assert "slow" not in text
+    assert exit_code(run, strict=True) == 0
+    assert "took turns with g0 → g1" in page_html(run)
+
+
+@pytest.mark.parametrize(("machine", "groups"), [("h200-x1/suite", 9), ("h200-x2/suite", 27)])
+def test_sets_that_were_given_shares_are_read_as_what_they_are(machine, groups):
+    run = read_run(RESULTS / machine)
+    found = [r for r in run.results if r.groups_in_turns]
+    assert len(found) == groups
+    for result in found:
+        (group,) = result.groups_in_turns
+        assert group == tuple(range(len(result.copies)))
+        assert {c.verdict.status for c in result.copies} == {Status.UNJUDGED}
+        assert result.total_gbs == result.joint_gbs(0) == sum(c.carried_gbs for c in result.copies)
+
+
+def test_a_cell_of_copies_in_turns_is_their_sum():
+    run = read_run(RESULTS / "h200-x4" / "bench")
+    results = {r.experiment.name: r for r in run.results}
+    (case,) = (
+        c for c in run.manifest.cases if c.name.startswith("one_to_all_write") and "ce" in c.name
+    )
+    (matrix,) = case.matrices
+    for value in cell_values(matrix, results):
+        assert value.median == pytest.approx(results[value.cell.experiment].joint_gbs(0))
+        assert value.share_of_limit == pytest.approx(0.879, abs=0.005)
+        assert value.verdict.status is Status.UNJUDGED
+    part = dataclasses.replace(matrix.cells[0], measured=(0, 1))
+    (value,) = cell_values(dataclasses.replace(matrix, cells=(part,)), results)
+    assert (value.median, value.share_of_limit) == (None, None)

@@ -1,0 +1,198 @@
+"""What copies were passed, and what managed memory did, traced without a GPU."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lanescope.trace.columns import read_columns, write_columns
+from lanescope.trace.side_tables import ManagedKind
+from lanescope.trace.timeline import Direction, Timeline
+from lanescope.trace.trace_spool import Trace
+from tests.native.programs import program
+from tests.patience import PATIENCE_S
+from tests.watching.injected import WAITING, environment, needs_injection, read_one
+
+BEGIN = (
+    WAITING
+    + """
+import ctypes, mmap, os, sys, threading
+from ctypes import byref, c_size_t, c_uint, c_uint64, c_void_p
+cupti = ctypes.CDLL(os.environ["LANESCOPE_CUPTI"])
+inject = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"])
+assert inject.InitializeInjection() == 1
+def copy(source, size, destination=1 << 40, result=0):
+    cupti.mock_copy_of(c_void_p(destination), c_void_p(source), c_size_t(size), result)
+buffer = ctypes.create_string_buffer(b"a" * 1000, 1 << 20)
+at = ctypes.addressof(buffer)
+"""
+)
+
+Run = Callable[..., Trace]
+
+pytestmark = needs_injection
+
+
+@pytest.fixture(scope="session")
+def cupti() -> Path:
+    return program("mock_cupti")
+
+
+@pytest.fixture
+def run(cupti: Path, tmp_path: Path) -> Run:
+    def run_program(text: str, kinds: str, **variables: str) -> Trace:
+        done = subprocess.run(
+            [sys.executable, "-c", BEGIN + text],
+            env=environment(cupti, tmp_path, {"LANESCOPE_TRACE_KINDS": kinds, **variables}),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return read_one(tmp_path)
+
+    return run_program
+
+
+def test_a_copy_of_the_runtime_and_the_driver_is_told_once(run: Run) -> None:
+    trace = run("copy(at, 100); copy(at + 8, 50, 77)", "copy,address")
+    told = trace.host_copies
+    assert trace.notes == ()
+    assert told.bytes.tolist() == [100, 50]
+    assert told.destination.tolist() == [1 << 40, 77]
+    assert (told.source[1] - told.source[0]) == 8
+    assert told.correlation.tolist() == trace.operations.correlation.tolist()
+    assert told.hashed.tolist() == [0, 0]
+
+
+def test_nothing_is_told_without_being_asked(run: Run) -> None:
+    trace = run("copy(at, 100)", "copy,call")
+    assert (len(trace.host_copies), len(trace.operations)) == (0, 1)
+
+
+def test_a_call_that_failed_is_not_read(run: Run) -> None:
+    trace = run("copy(16, 100, result=1); copy(at, 10)", "copy,hash")
+    assert trace.host_copies.bytes.tolist() == [10]
+
+
+def test_hashes_tell_whether_content_changed(run: Run) -> None:
+    trace = run(
+        """
+copy(at, 1000); copy(at, 1000)
+buffer[999] = b"b"; copy(at, 1000)
+buffer[999] = b"a"; copy(at, 1000)
+copy(at, 999)
+other = ctypes.create_string_buffer(b"a" * 1000, 1000); copy(ctypes.addressof(other), 1000)
+""",
+        "copy,hash",
+    )
+    first, same, changed, back, shorter, elsewhere = trace.host_copies.hash.tolist()
+    assert first == same == back == elsewhere
+    assert len({first, changed, shorter}) == 3
+    assert trace.host_copies.hashed.tolist() == [1] * 6
+
+
+def test_blocks_that_change_places_are_another_content(run: Run) -> None:
+    trace = run(
+        """
+one = bytes(range(64)) + bytes(64) + bytes(8) + b"x" * 8
+two = bytes(64) + bytes(range(64)) + b"x" * 8 + bytes(8)
+for content in (one, two, bytes(144), bytes(143)):
+    held = ctypes.create_string_buffer(content, len(content))
+    copy(ctypes.addressof(held), len(content))
+""",
+        "copy,hash",
+    )
+    assert len(set(trace.host_copies.hash.tolist())) == 4
+
+
+def test_memory_that_is_slow_to_read_is_not_hashed(run: Run) -> None:
+    driver = program("mock_cuda")
+    trace = run(
+        f"""
+driver = ctypes.CDLL({str(driver)!r})
+portable, write_combined = 1, 4
+copy(at, 1000)
+for flags in (portable, portable | write_combined):
+    driver.mock_pinned(c_uint64(at), c_uint64(1000), flags); copy(at, 1000)
+""",
+        "copy,hash",
+    )
+    assert trace.host_copies.hashed.tolist() == [1, 1, 0]
+
+
+def test_a_process_tells_the_addresses_of_its_gpus(run: Run) -> None:
+    trace = run(f"ctypes.CDLL({str(program('mock_cuda'))!r}); copy(at, 1000)", "copy")
+    assert trace.gpus == {0: "0000:C1:00.0", 1: "0000:0A:00.0"}
+
+
+def test_a_process_without_a_driver_tells_no_addresses(run: Run) -> None:
+    assert run("copy(at, 1000)", "copy").gpus == {}
+
+
+def test_nodes_of_pages_are_asked_and_can_be_left_out(run: Run, tmp_path: Path) -> None:
+    text = """
+fresh = mmap.mmap(-1, 1 << 20)  # never written to: it has no page
+hole = ctypes.addressof(ctypes.c_char.from_buffer(fresh))
+copy(at, 100); copy(hole, 100); copy(8, 100)
+for _ in range(2000): copy(at, 1)
+"""
+    trace = run(text, "copy,address")
+    nodes = trace.host_copies.node.tolist()
+    assert nodes[0] in (-1, 0, 1, 2, 3)  # some containers forbid to ask
+    assert nodes[1:3] == [-1, -1]
+    assert set(nodes[3:]) == {nodes[0]}
+
+
+def test_nodes_can_be_left_out(run: Run) -> None:
+    trace = run("copy(at, 100)", "copy,address", LANESCOPE_TRACE_NODES="0")
+    assert trace.host_copies.node.tolist() == [-1]
+
+
+def test_where_cupti_refuses_copies_are_traced_all_the_same(run: Run) -> None:
+    trace = run("copy(at, 100)", "copy,address", MOCK_CUPTI_FAIL="cuptiEnableCallback:1")
+    assert trace.operations.bytes.tolist() == [100]
+    assert "tracing of addresses failed" in trace.notes[0]
+
+
+def test_many_calls_without_flushes_lose_nothing(run: Run) -> None:
+    trace = run("for n in range(40_000): copy(at, 8)", "copy,address", LANESCOPE_TRACE_FLUSH_MS="0")
+    assert len(trace.host_copies) == 40_000
+    assert trace.process.lost_records == 0
+
+
+def test_migrations_and_faults_of_managed_memory(run: Run, tmp_path: Path) -> None:
+    trace = run(
+        """
+until(cupti.mock_migrations_enabled)
+host, gpu = 0xFFFFFFFF, 3
+for kind, value, source, target in (
+    (1, 65536, host, gpu), (2, 4096, gpu, host), (4, 7, gpu, 0), (3, 12345, 0, 0)
+):
+    cupti.mock_managed(
+        kind, c_uint64(value), c_uint64(1 << 33), c_uint(source), c_uint(target))
+""",
+        "copy,migration",
+        LANESCOPE_TRACE_FLUSH_MS="20",
+    )
+    managed = trace.managed
+    assert [ManagedKind(k) for k in managed.kind.tolist()] == [
+        ManagedKind.TO_GPU,
+        ManagedKind.FROM_GPU,
+        ManagedKind.GPU_FAULT,
+        ManagedKind.CPU_FAULT,
+    ]
+    assert managed.value.tolist() == [65536, 4096, 7, 1]
+    assert managed.device.tolist() == [3, 3, 3, -1]
+    assert managed.address.tolist() == [1 << 33] * 4
+    moved = trace.operations
+    assert moved.direction.tolist() == [Direction.H2D, Direction.D2H]
+    span = int(managed.start_ns[0]), int(managed.start_ns[-1])
+    told = Timeline(*span, managed=managed, host_copies=trace.host_copies)
+    write_columns(tmp_path, told)
+    again = read_columns(tmp_path, *span)
+    assert again.managed.value.tolist() == [65536, 4096, 7, 1]
+    assert not len(again.host_copies)
