@@ -94,10 +94,12 @@ def citing_texts() -> Iterable[str]:
 def places_of(file: Path) -> set[str]:
     """Return the names by which a file is cited: its own, its folders', its siblings' of its stem.
 
-    What ``check`` printed into ``check.txt`` belongs to the run ``check/``, and the other way round.
+    What ``check`` printed into ``check.txt`` belongs to the run ``check/``, and vice versa.
     """
     folders = [one for one in (file, *file.parents) if len(one.parts) > 1]
-    siblings = [one for place in folders for one in (RESULTS / place.parent).glob(place.stem + ".*")]
+    siblings = [
+        one for place in folders for one in (RESULTS / place.parent).glob(place.stem + ".*")
+    ]
     named = [one.relative_to(RESULTS).as_posix() for one in siblings]
     return {*named, *(one.as_posix() for one in folders), file.with_suffix("").as_posix()}
 
