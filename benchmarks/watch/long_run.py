@@ -6,7 +6,7 @@
 
 Spools are made up: counters of 10 kHz with bursts, and traces of a process for each GPU, whose
 copies fall together with the bursts. Then a process of its own makes columns of them, the summary,
-findings, JSON and the page, and another does what ``report`` does with the stored run. Told are
+findings, JSON and the page, and another does what ``report`` does with the stored run. Reported are
 the seconds of each step and the most memory that was ever resident, beside what was resident when
 all modules were imported. No GPU is needed; the disk has to hold 16 bytes a record and 120 bytes
 an operation.
@@ -135,7 +135,7 @@ def manifest(gpus: int, end_ns: int | None):
 
 def finish(folder: Path, gpus: int, records: int) -> None:
     """Print what finishing takes."""
-    from lanescope.findings.trace.evaluate import tell
+    from lanescope.findings.trace.evaluate import evaluate_watch
     from lanescope.store.folder import RunFolder
     from lanescope.studies.watch_report.document import watch_page_html
     from lanescope.studies.watch_report.values import summary_json
@@ -160,7 +160,7 @@ def finish(folder: Path, gpus: int, records: int) -> None:
 
         run = read_watch(folder)
         step("read")
-    told = tell(run, runs=folder / "none")
+    told = evaluate_watch(run, runs=folder / "none")
     step("summary and findings")
     json.dumps(summary_json(told.summary, told.findings))
     page = folder / "report.html"

@@ -14,7 +14,7 @@ from lanescope.compression.device import HostDevice
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
 from lanescope.studies.compress import on_gpus
-from lanescope.studies.compress.json import Asked
+from lanescope.studies.compress.json import CompressRequest
 from lanescope.studies.compress.reading import read_compress
 from tests.compression.made_up_core import MadeUpCore
 
@@ -39,7 +39,7 @@ def task(monkeypatch):
     entries = tuple(Entry(name, "float64", values.shape, lambda: values) for name in "ab")
 
     def make(core, budget=0.001):
-        asked = Asked(None, 8 * MIB, ("made up", "made up"))
+        asked = CompressRequest(None, 8 * MIB, ("made up", "made up"))
         return compress_task.Task(Opened(entries), HostDevice(1), (1,), budget, asked, Plan(core))
 
     return make

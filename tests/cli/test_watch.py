@@ -60,7 +60,7 @@ def test_a_fault_of_the_summary_is_one_sentence_and_the_exit_code_stays(lanescop
     broken.write_text(
         "import sys, types\n"
         "told = types.ModuleType('lanescope.findings.trace.evaluate')\n"
-        "told.tell = told.Told = lambda run: [][0]\n"
+        "told.evaluate_watch = told.Evaluation = lambda run: [][0]\n"
         "sys.modules['lanescope.findings.trace.evaluate'] = told\n"
     )
     environment = os.environ | {"PYTHONPATH": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}

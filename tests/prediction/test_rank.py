@@ -22,7 +22,7 @@ WORK = Workload(700_000_000, 350_000_000, 0.012)
 ALL = range(1, 257)
 
 
-class Told:
+class FixedPredictor:
     """Predicts what it was told: milliseconds with their half-width, by method and streams."""
 
     name, is_slow = "told", False
@@ -52,7 +52,9 @@ def test_a_search_goes_by_what_is_predicted(predictor, method):
 
 
 def test_fastest_first_each_with_its_fewest_best_streams():
-    told = Told(EXPLICIT=lambda n: (9.0, 0.1), STREAMS=lambda n: (5.0 + abs(n // 2 - 4), 0.1))
+    told = FixedPredictor(
+        EXPLICIT=lambda n: (9.0, 0.1), STREAMS=lambda n: (5.0 + abs(n // 2 - 4), 0.1)
+    )
     methods = (Method.EXPLICIT, Method.STREAMS)
     ranking = rank(WORK, fitted(), told, [16, 8, 9, 4, 1], methods)
     assert [(p.method, p.streams) for p in ranking.best] == [
@@ -66,7 +68,7 @@ def test_fastest_first_each_with_its_fewest_best_streams():
 
 
 def test_a_slow_predictor_tries_few_numbers_and_finds_the_best_between_them():
-    told = Told(STREAMS=lambda n: (5.0 + abs(n - 48), 0.1))
+    told = FixedPredictor(STREAMS=lambda n: (5.0 + abs(n - 48), 0.1))
     told.is_slow = True
     ranking = rank(WORK, fitted(), told, ALL, (Method.STREAMS,))
     tried = [p.streams for p in ranking.curves[Method.STREAMS]]
@@ -77,7 +79,7 @@ def test_a_slow_predictor_tries_few_numbers_and_finds_the_best_between_them():
 
 
 def test_intervals_that_overlap_decide_nothing():
-    told = Told(EXPLICIT=lambda n: (9.0, 3.0), STREAMS=lambda n: (5.0, 2.0))
+    told = FixedPredictor(EXPLICIT=lambda n: (9.0, 3.0), STREAMS=lambda n: (5.0, 2.0))
     ranking = rank(WORK, fitted(), told, [2], (Method.EXPLICIT, Method.STREAMS))
     assert not ranking.decided
     assert [p.method for p in ranking.level] == [Method.EXPLICIT]

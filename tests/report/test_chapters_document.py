@@ -24,7 +24,7 @@ from lanescope.studies.pcie_thesis.document import chapters_page_html, overview
 from lanescope.studies.pcie_thesis.evaluate import evaluate
 from lanescope.studies.pcie_thesis.plan import programs_for
 from lanescope.studies.pcie_thesis.probing import probed
-from lanescope.studies.pcie_thesis.results import Told
+from lanescope.studies.pcie_thesis.results import ReproductionResults
 from lanescope.studies.pcie_thesis.store import read_reproduction
 from lanescope.trace.store import read_watch
 from tests.report import test_browser, watch_factory
@@ -43,11 +43,11 @@ _RULER = """<script>const wait = setInterval(() => {
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def told(tmp_path_factory: pytest.TempPathFactory) -> ReproductionResults:
     return evaluate(read_reproduction(reproduction(tmp_path_factory.mktemp("page") / "run")))
 
 
-def test_the_page_has_every_chapter_and_what_the_numbers_say(told: Told):
+def test_the_page_has_every_chapter_and_what_the_numbers_say(told: ReproductionResults):
     page = Document(chapters_page_html(told))
     for title in ("Chapter 4", "Chapter 5", "The idle link", "What the numbers mean"):
         assert title in page.text
@@ -73,7 +73,7 @@ def test_the_outlook_has_a_section_and_smaller_sizes_are_folded(tmp_path: Path):
     Document(page)
 
 
-def test_nothing_of_the_machine_is_taken_for_markup(told: Told):
+def test_nothing_of_the_machine_is_taken_for_markup(told: ReproductionResults):
     found = told.reproduction
     asked = dataclasses.replace(found.asked, command="<script>alert(1)</script>", notes=("<b>",))
     page = chapters_page_html(
@@ -92,7 +92,7 @@ def test_a_page_is_made_of_what_was_done(tmp_path: Path, most: int):
     assert ("Chapter 4" in page.text) == (most > 2)
 
 
-def test_a_chart_holds_all_sources_over_the_steps(told: Told):
+def test_a_chart_holds_all_sources_over_the_steps(told: ReproductionResults):
     one = told.programs[0]
     down, up = source_charts(one)
     assert [curve.name for curve in down.curves] == ["pm", "trace"]
@@ -109,7 +109,7 @@ def test_a_chart_holds_all_sources_over_the_steps(told: Told):
         accepted(specification(chart))
 
 
-def test_four_sources_stand_on_one_clock(told: Told):
+def test_four_sources_stand_on_one_clock(told: ReproductionResults):
     one = told.programs[0]
     run = read_watch(told.reproduction.folder / "vector-add-400MB/sources-1")
     (pm,) = run.timeline.counters
@@ -124,7 +124,7 @@ def test_four_sources_stand_on_one_clock(told: Told):
     assert first < 0 <= down.spans[0].begin < max(span.end for span in down.spans) < last
 
 
-def test_lines_keep_their_bytes_and_stay_short(told: Told):
+def test_lines_keep_their_bytes_and_stay_short(told: ReproductionResults):
     shown = told.programs[0].shown
     begin, end = shown.steps[0].begin_ns, shown.steps[-1].end_ns
     line = counted_line(shown.payloads[0], 0, begin, end)
@@ -143,7 +143,7 @@ def test_lines_keep_their_bytes_and_stay_short(told: Told):
     assert (probed.values <= probed.high).all()
 
 
-def test_copies_that_took_no_time_have_no_bandwidth(told: Told):
+def test_copies_that_took_no_time_have_no_bandwidth(told: ReproductionResults):
     probe = told.programs[0].shown.probe
     assert probe is not None
     own = probe.one_way(0)
@@ -157,7 +157,7 @@ def test_copies_that_took_no_time_have_no_bandwidth(told: Told):
     assert [direction.gbs for direction in probed(none)] == [None, None]
 
 
-def test_the_terminal_has_a_row_for_each_program(told: Told):
+def test_the_terminal_has_a_row_for_each_program(told: ReproductionResults):
     text = watch_factory.shown(overview(told), width=180)
     rows = [line for line in text.splitlines() if re.match(r" +(vector-add|matmul)", line)]
     assert len(rows) == 2
@@ -170,7 +170,7 @@ def test_the_terminal_has_a_row_for_each_program(told: Told):
 @pytest.mark.skipif(test_browser.BROWSER is None, reason="no Chromium on PATH")
 @pytest.mark.parametrize("width", [1280, 420])
 def test_a_browser_draws_all_charts_and_asks_the_network_for_nothing(
-    told: Told, width: int, tmp_path: Path
+    told: ReproductionResults, width: int, tmp_path: Path
 ):
     source = test_browser.with_script(chapters_page_html(told), _RULER)
     done = test_browser.opened(source, width, tmp_path)

@@ -14,7 +14,7 @@ from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
 from lanescope.studies.compress.advice import DEFAULT_SLAB_BYTES, Link
 from lanescope.studies.compress.crossings import Crossing, read_crossings
-from lanescope.studies.compress.json import Asked, compress_json
+from lanescope.studies.compress.json import CompressRequest, compress_json
 from lanescope.studies.compress.reading import read_compress
 from lanescope.studies.compress.results import Kernels, Timing
 from lanescope.studies.compress.tables import compress_tables
@@ -22,7 +22,7 @@ from tests.compression.made_up import array_result, measured
 
 MIB = 1 << 20
 OLD = Path(__file__).parents[1] / "data/compress-schema-1.json"
-ASKED = Asked(None, DEFAULT_SLAB_BYTES, ("NVIDIA H200", "NVIDIA H200"))
+ASKED = CompressRequest(None, DEFAULT_SLAB_BYTES, ("NVIDIA H200", "NVIDIA H200"))
 
 
 def kernels(codec="delta", ratio=1.5, size=64 * MIB):

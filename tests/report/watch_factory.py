@@ -13,7 +13,7 @@ from rich.console import Console
 
 from lanescope.document.blocks import Block
 from lanescope.document.finding import Finding
-from lanescope.findings.trace.evaluate import tell
+from lanescope.findings.trace.evaluate import evaluate_watch
 from lanescope.machine import Machine
 from lanescope.report.blocks_text import renderables
 from lanescope.store.folder import State
@@ -165,4 +165,4 @@ def summary_text(summary: Summary, findings: Sequence[Finding] = ()) -> str:
 
 def page(run: WatchRun, **options: Any) -> str:
     """The page of a watch, whatever earlier runs have measured."""
-    return watch_page_html(run, tell(run, Path("/nowhere")), **options)
+    return watch_page_html(run, evaluate_watch(run, Path("/nowhere")), **options)

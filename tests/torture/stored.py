@@ -15,7 +15,7 @@ from lanescope.prediction.samples import read_measured, write_measured
 from lanescope.prediction.stored import dumps
 from lanescope.prediction.workload import Method
 from lanescope.store.store import RunWriter
-from lanescope.studies.compress.json import Asked, compress_json
+from lanescope.studies.compress.json import CompressRequest, compress_json
 from lanescope.studies.ocean.measured import save
 from lanescope.studies.taruc import Parameters
 from lanescope.studies.taruc.names import NAMES
@@ -230,7 +230,9 @@ def _compress(folder: Path) -> Path:
     from tests.report.test_compress_gpu_report import RESULT
 
     path = folder / "compress.json"
-    path.write_text(compress_json([RESULT], Asked(None, DEFAULT_SLAB_BYTES, ("H200",)), ()))
+    path.write_text(
+        compress_json([RESULT], CompressRequest(None, DEFAULT_SLAB_BYTES, ("H200",)), ())
+    )
     return path
 
 

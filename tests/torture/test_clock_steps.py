@@ -27,7 +27,7 @@ sys.path.insert(0, ".")
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.sources import trace
 from lanescope.trace.store import read_watch
-from lanescope.findings.trace.evaluate import tell
+from lanescope.findings.trace.evaluate import evaluate_watch
 from lanescope.watching.waiting import Launched
 from tests.watching.test_session import MACHINE
 
@@ -38,7 +38,7 @@ began = time.monotonic_ns()
 watch(Watch(MACHINE, Launched(tuple(sys.argv[2:])), "lanescope watch", sources, folder))
 lasted = time.monotonic_ns() - began
 run = read_watch(folder)
-told = tell(run, folder / "none")
+told = evaluate_watch(run, folder / "none")
 operations = run.timeline.operations
 print(json.dumps({
     "lasted_ns": lasted,

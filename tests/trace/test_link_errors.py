@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.findings.trace.evaluate import tell
+from lanescope.findings.trace.evaluate import evaluate_watch
 from lanescope.machine import Machine
 from lanescope.studies.watch_report.values import summary_json
 from lanescope.trace import link_error_log
@@ -73,7 +73,7 @@ def test_both_readings_are_in_the_folder(tmp_path):
 def test_a_summary_tells_what_rose_and_json_has_every_count():
     manifest = WatchManifest("lanescope watch", ("./app",), "", "0", Machine("m"), 0)
     run = WatchRun(manifest, timeline(), link_errors=(LinkErrors(0, pcie_replays=3),))
-    told = tell(run)
+    told = evaluate_watch(run)
     assert "g0: 3 packets were sent again over PCIe (replays) while watching." in told.summary.notes
     (errors,) = json.loads(json.dumps(summary_json(told.summary)))["link_errors"]
     assert (errors["gpu"], errors["pcie_replays"], errors["nvlink_replays"]) == (0, 3, None)

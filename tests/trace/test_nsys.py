@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.findings.trace.evaluate import tell
+from lanescope.findings.trace.evaluate import evaluate_watch
 from lanescope.trace.codes import Direction, MemoryKind, What
 from lanescope.trace.nsys import read_nsys
 from lanescope.trace.ranges import OpenRanges
@@ -80,7 +80,7 @@ def test_the_manifest_tells_where_it_comes_from(run):
 
 
 def test_the_summary_is_that_of_any_watch(run, tmp_path):
-    told = tell(run, tmp_path)
+    told = evaluate_watch(run, tmp_path)
     down = next(w for w in told.summary.ways if (w.gpu, w.direction) == (1, "h2d"))
     assert down.traced_bytes == 400_000_000 + 65536
     assert any(f.kind == "synchronous-copies" for f in told.findings)
@@ -107,7 +107,7 @@ def test_other_versions_lack_tables_and_columns(tmp_path):
     assert run.timeline.processes[0].command == f"process {PID}"
     assert [gpu.index for gpu in run.manifest.machine.gpus] == [0]
     assert any("time of day is not known" in note for note in run.manifest.notes)
-    assert tell(run, tmp_path).summary.ways
+    assert evaluate_watch(run, tmp_path).summary.ways
 
 
 def test_an_export_numbers_kinds_as_its_own_tables_say(tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lanescope.findings.trace.evaluate import tell
+from lanescope.findings.trace.evaluate import evaluate_watch
 from lanescope.trace.codes import Direction
 from lanescope.trace.limits import pcie_links
 from lanescope.trace.rectangles import between
@@ -50,7 +50,7 @@ def test_payload_by_counters_is_that_of_the_copies(run):
 
 
 def test_no_sample_was_lost_and_every_copy_is_attributed(run):
-    summary = tell(run, runs=Path("/nowhere")).summary
+    summary = evaluate_watch(run, runs=Path("/nowhere")).summary
     assert summary.losses.samples == summary.losses.records == 0
     assert summary.losses.cut_processes == ()
     (process,) = summary.shares_by("process")
@@ -59,7 +59,7 @@ def test_no_sample_was_lost_and_every_copy_is_attributed(run):
 
 
 def test_vector_add_waits_for_its_copies():
-    told = tell(read_watch(RECORDED / "vector-add"), runs=Path("/nowhere"))
+    told = evaluate_watch(read_watch(RECORDED / "vector-add"), runs=Path("/nowhere"))
     (finding,) = (f for f in told.findings if f.kind == "synchronous-copies")
     assert "4 synchronous copies of 1526 MiB" in finding.sentence
     assert finding.gain_seconds.high == pytest.approx(0.156, rel=0.01)

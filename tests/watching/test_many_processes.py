@@ -35,7 +35,7 @@ sys.path.insert(0, ".")
 from tests.report.watch_factory import page as watch_page_html
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.sources import trace
-from lanescope.findings.trace.evaluate import tell
+from lanescope.findings.trace.evaluate import evaluate_watch
 from lanescope.watching.waiting import Launched
 from tests.watching.test_session import MACHINE
 import pyarrow.parquet
@@ -48,7 +48,7 @@ folder = Path(sys.argv[1])
 before, open_before = highest(), len(os.listdir("/proc/self/fd"))
 sources = lambda spool: [trace.TraceSource(spool)]
 run = watch(Watch(MACHINE, Launched(tuple(sys.argv[2:])), "lanescope watch", sources, folder))
-told = tell(run, folder / "none")
+told = evaluate_watch(run, folder / "none")
 watch_page_html(run)
 print(json.dumps({
     "grown_kib": highest() - before,

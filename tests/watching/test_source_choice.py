@@ -10,7 +10,7 @@ from lanescope.trace.counter_spool import RECORD, counter_header, read_all_count
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Timeline
 from lanescope.watching.live import LiveWatch
-from lanescope.watching.source_choice import Asked, examine, nvlink_text, sources_for
+from lanescope.watching.source_choice import SourceRequest, examine, nvlink_text, sources_for
 from lanescope.watching.sources.base import Availability
 from lanescope.watching.sources.counters import CountersSource
 from lanescope.watching.sources.pm import PmSource
@@ -38,7 +38,7 @@ def working(monkeypatch):
 
 
 def names(tmp_path, asked=None):
-    return [source.name for source in sources_for(MACHINE, asked or Asked(), tmp_path)]
+    return [source.name for source in sources_for(MACHINE, asked or SourceRequest(), tmp_path)]
 
 
 def test_the_best_counters_that_work_watch_and_a_trace(tmp_path, working):
@@ -62,9 +62,9 @@ def test_where_a_gpu_is_refused_the_next_counters_watch_too(tmp_path, working, m
 
 def test_those_that_are_named_watch_whether_or_not_they_say_they_work(tmp_path, working):
     working.clear()
-    assert names(tmp_path, Asked(("trace", "pm"))) == ["trace", "pm.g0", "pm.g1"]
+    assert names(tmp_path, SourceRequest(("trace", "pm"))) == ["trace", "pm.g0", "pm.g1"]
     with pytest.raises(InputError, match="no source 'pn'; use pm, counters"):
-        Asked(("pn",))
+        SourceRequest(("pn",))
 
 
 def test_doctor_says_whose_nvlinks_are_counted(two_gpus, monkeypatch):
@@ -83,7 +83,7 @@ def test_gpus_with_nvlinks_are_counted_there_too(two_gpus, tmp_path, monkeypatch
     monkeypatch.setattr("lanescope.watching.sources.counters.native.NvmlCounters", Mock())
     gpus = tuple(dataclasses.replace(g, uuid=f"GPU-{g.index}") for g in two_gpus.gpus)
     for machine in (MACHINE, dataclasses.replace(two_gpus, gpus=gpus)):
-        (source,) = sources_for(machine, Asked(names=("counters",)), tmp_path)
+        (source,) = sources_for(machine, SourceRequest(names=("counters",)), tmp_path)
         source.start()
     assert [gpu.uuid for gpu in asked] == ["GPU-0", "GPU-1"]  # none of those without links
 
@@ -96,13 +96,13 @@ def test_doctor_asks_every_source(tmp_path, working):
 
 
 def test_what_is_traced_is_what_was_asked_for(tmp_path):
-    asked = Asked(("trace",), kernels=True, managed=True, hashes=True)
+    asked = SourceRequest(("trace",), kernels=True, managed=True, hashes=True)
     (trace,) = sources_for(MACHINE, asked, tmp_path)
     kinds = ("copy", "memset", "call", "range", "kernel", "migration", "address", "hash")
     assert trace._kinds == kinds
     for one in ("managed", "addresses", "hashes"):
         with pytest.raises(InputError, match="--managed, --addresses and --hash"):
-            Asked(traceable=False, **{one: True})
+            SourceRequest(traceable=False, **{one: True})
 
 
 def test_a_new_source_is_a_line_of_the_registry(tmp_path, working, monkeypatch):
@@ -122,7 +122,7 @@ def test_a_new_source_is_a_line_of_the_registry(tmp_path, working, monkeypatch):
     monkeypatch.setitem(source_choice.SOURCES, "packets", kind)
     working.clear()
     assert names(tmp_path) == ["packets", "trace"]
-    assert names(tmp_path, Asked(("packets",))) == ["packets"]
+    assert names(tmp_path, SourceRequest(("packets",))) == ["packets"]
     assert "packets" in _source_names()
     assert ("packets", True) in [(one.name, one.works) for one in examine(MACHINE, tmp_path)]
 

@@ -133,7 +133,7 @@ def test_damaged_turns_do_not_read(tmp_path):
 
 
 def test_a_run_has_its_turns_and_its_page_tells_them(tmp_path):
-    from lanescope.findings.trace.evaluate import tell
+    from lanescope.findings.trace.evaluate import evaluate_watch
     from lanescope.trace.store import read_watch
     from lanescope.watching.session import watch
 
@@ -143,4 +143,4 @@ def test_a_run_has_its_turns_and_its_page_tells_them(tmp_path):
     assert run.turns is None
     assert back.turns is not None
     assert json.loads((tmp_path / "run" / "turns.json").read_text())["plain"]
-    assert tell(back).summary.turns == back.turns
+    assert evaluate_watch(back).summary.turns == back.turns

@@ -116,11 +116,11 @@ def _watched(program: tuple[str, ...], out: Path | None) -> WatchRun:
     with reporting_interruptions():
         from lanescope.machine import discover
         from lanescope.watching.session import Watch, watch
-        from lanescope.watching.source_choice import Asked, sources_for
+        from lanescope.watching.source_choice import SourceRequest, sources_for
         from lanescope.watching.waiting import Launched
 
         waited, machine = Launched(program), discover()
-        asked = Asked(("trace",), kernels=True)
+        asked = SourceRequest(("trace",), kernels=True)
         command = shlex.join(["lanescope", *sys.argv[1:]])
         return watch(
             Watch(machine, waited, command, lambda folder: sources_for(machine, asked, folder), out)

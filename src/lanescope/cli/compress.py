@@ -185,7 +185,7 @@ def compress(
     from lanescope.cli.compress_task import Task, measured
     from lanescope.compression.device import HostDevice
     from lanescope.compression.stream import Codec
-    from lanescope.studies.compress.json import Asked
+    from lanescope.studies.compress.json import CompressRequest
     from lanescope.studies.compress.reading import Stored
 
     if stored is not None:
@@ -197,7 +197,7 @@ def compress(
     devices = Devices(device)
     plan = gpu_plan(devices, sms, link_sizes, picture=plot_rate is not None, codecs=some)
     names = () if plan is None else plan.names
-    asked = Asked(_link(link_speed, machine), slab, names)
+    asked = CompressRequest(_link(link_speed, machine), slab, names)
     opened = _opened(files or [], dtype, size)
     host = HostDevice(threads)
     gfc = some is None or Codec.GFC in some

@@ -13,7 +13,7 @@ from lanescope.cli.compress_gpus import GpuPlan
 from lanescope.compression.arrays import Entry, Opened
 from lanescope.compression.device import Device
 from lanescope.compression.stream import Codec
-from lanescope.studies.compress.json import Asked
+from lanescope.studies.compress.json import CompressRequest
 from lanescope.studies.compress.measuring import array_results
 from lanescope.studies.compress.on_gpus import Gpus
 from lanescope.studies.compress.results import ArrayResult
@@ -42,7 +42,7 @@ class Task:
     device: Device
     dimensionalities: Sequence[int]
     budget_seconds: float | None
-    asked: Asked
+    asked: CompressRequest
     plan: GpuPlan | None = None
     codecs: tuple[Codec, ...] | None = None
 

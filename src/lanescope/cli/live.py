@@ -223,7 +223,7 @@ def check_terminal(*, launches: bool) -> None:
 
 @contextmanager
 def live_view(folder: Path, machine: Machine) -> Iterator[None]:
-    """Show what spools in a folder tell, ten times a second, until the block is left.
+    """Show what spools in a folder say, ten times a second, until the block is left.
 
     Whatever becomes of the terminal, the block goes on.
     """

@@ -40,7 +40,7 @@ def report_watch(
     import json as encoder
 
     from lanescope.codec.atomic import write_text
-    from lanescope.findings.trace.evaluate import tell
+    from lanescope.findings.trace.evaluate import evaluate_watch
     from lanescope.studies.watch_report.document import watch_page_html
     from lanescope.studies.watch_report.values import summary_json
 
@@ -48,7 +48,7 @@ def report_watch(
         raise InputError(
             "a watch has a page, --json and --export (perfetto, csv); its columns are Parquet files"
         )
-    told = tell(run)
+    told = evaluate_watch(run)
     if json:
         print(encoder.dumps(summary_json(told.summary, told.findings), indent=2))
         return

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lanescope.machine import Machine
     from lanescope.studies.pcie_thesis.carry_out import Progress
     from lanescope.studies.pcie_thesis.plan import Program, Turn
-    from lanescope.studies.pcie_thesis.results import Told
+    from lanescope.studies.pcie_thesis.results import ReproductionResults
     from lanescope.studies.pcie_thesis.store import ReproductionFolder
 
 STUDIES = ("pcie-thesis",)
@@ -101,7 +101,7 @@ def reproduce(
 
 def write_page(
     folder: Path, page: Path | None = None, *, numbers: bool = False, static: bool = False
-) -> tuple[Told, Path]:
+) -> tuple[ReproductionResults, Path]:
     """Write the page of a stored reproduction.
 
     Parameters
@@ -161,15 +161,19 @@ def _folder(
 ) -> ReproductionFolder:
     from lanescope._version import __version__
     from lanescope.store.folders import new_run_folder
-    from lanescope.studies.pcie_thesis.store import REPRODUCE, Asked, ReproductionFolder
+    from lanescope.studies.pcie_thesis.store import (
+        REPRODUCE,
+        ReproductionFolder,
+        ReproductionRequest,
+    )
 
     command = shlex.join(["lanescope", *sys.argv[1:]])
     started = datetime.now().astimezone().isoformat(timespec="seconds")
-    asked = Asked(command, started, __version__, machine, gpu, repetitions, programs)
+    asked = ReproductionRequest(command, started, __version__, machine, gpu, repetitions, programs)
     return ReproductionFolder(out or new_run_folder(REPRODUCE), asked)
 
 
-def _print(told: Told, page: Path) -> None:
+def _print(told: ReproductionResults, page: Path) -> None:
     from lanescope.cli.output import console
     from lanescope.report.blocks_text import renderables
     from lanescope.studies.pcie_thesis.document import overview

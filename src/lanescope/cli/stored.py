@@ -83,14 +83,14 @@ def show(
 
     folder = find_run(run)
     if is_watch(folder):
-        from lanescope.findings.trace.evaluate import tell
+        from lanescope.findings.trace.evaluate import evaluate_watch
         from lanescope.report.blocks_text import renderables
         from lanescope.studies.watch_report.document import watch_terminal
 
         if json or csv:
             raise InputError(f"'lanescope report {run}' has the exports of a watch")
         watched = read_watch(folder)
-        for part in renderables(watch_terminal(watched, tell(watched))):
+        for part in renderables(watch_terminal(watched, evaluate_watch(watched))):
             console().print(part)
         return
     if is_reproduction(folder):

@@ -20,11 +20,11 @@ from lanescope.exit_codes import ExitCode
 from lanescope.units.values import Duration, File, Folder, OneOf, Real, Whole
 
 if TYPE_CHECKING:
-    from lanescope.findings.trace.evaluate import Told
+    from lanescope.findings.trace.evaluate import Evaluation
     from lanescope.trace.run import WatchRun
     from lanescope.watching.assertions import Assertion
     from lanescope.watching.session import Watch
-    from lanescope.watching.source_choice import Asked
+    from lanescope.watching.source_choice import SourceRequest
 
 
 def _source_names() -> Sequence[str]:
@@ -167,13 +167,13 @@ def watch(
     """
     with reporting_interruptions(nothing_begun=True):
         from lanescope.cli.live import check_terminal, live_view
-        from lanescope.findings.trace.evaluate import tell
+        from lanescope.findings.trace.evaluate import evaluate_watch
         from lanescope.interruption import Interrupted
         from lanescope.machine import discover
         from lanescope.watching.assertions import parse
         from lanescope.watching.session import NotStoredError, Watch, summary_interrupted
         from lanescope.watching.session import watch as run_watch
-        from lanescope.watching.source_choice import Asked, require_usable, sources_for
+        from lanescope.watching.source_choice import SourceRequest, require_usable, sources_for
         from lanescope.watching.waiting import waited_for
 
         conditions = [parse(text) for text in assertions or ()]
@@ -183,7 +183,7 @@ def watch(
         if live:
             check_terminal(launches=waited.traceable)
         names = None if not source else tuple(dict.fromkeys(source))
-        asked = Asked(
+        asked = SourceRequest(
             names,
             interval,
             kernels=kernels,
@@ -214,7 +214,7 @@ def watch(
         try:
             if turns:
                 run = _in_turns(what, turns, run)
-            told = tell(run)
+            told = evaluate_watch(run)
             shown = _shown(run, told, json, quiet=quiet)
             holds = _hold(conditions, told)
         except Interrupted as error:
@@ -231,7 +231,7 @@ def watch(
     raise ProgramEnded(ended if ended is not None else 0 if shown else ExitCode.INPUT)
 
 
-def _require_effect(names: Sequence[str] | None, asked: Asked) -> None:
+def _require_effect(names: Sequence[str] | None, asked: SourceRequest) -> None:
     """Refuse options of sources that --source leaves out.
 
     Raises
@@ -239,9 +239,9 @@ def _require_effect(names: Sequence[str] | None, asked: Asked) -> None:
     InputError
         If there is one.
     """
-    from lanescope.watching.source_choice import Asked
+    from lanescope.watching.source_choice import SourceRequest
 
-    default = Asked()
+    default = SourceRequest()
     of_trace = ("kernels", "managed", "addresses", "hashes")
     for source, fields in (
         ("pm", {"interval_ns": "--interval"}),
@@ -302,7 +302,7 @@ def _in_turns(what: Watch, count: int, run: WatchRun) -> WatchRun:
         return dataclasses.replace(run, turns=read_turns(run.folder))
 
 
-def _shown(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> bool:
+def _shown(run: WatchRun, told: Evaluation, json: Path | None, *, quiet: bool) -> bool:
     """Show a watch; what cannot be written is told, and the program's exit code stays."""
     try:
         _show(run, told, json, quiet=quiet)
@@ -312,7 +312,7 @@ def _shown(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> bool
     return True
 
 
-def _show(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> None:
+def _show(run: WatchRun, told: Evaluation, json: Path | None, *, quiet: bool) -> None:
     """Write the page and the JSON, and the summary to standard error."""
     from lanescope.cli.output import console
     from lanescope.codec.atomic import write_text
@@ -337,7 +337,7 @@ def _show(run: WatchRun, told: Told, json: Path | None, *, quiet: bool) -> None:
     out.print(f"page: {page}\nrun:  {run.folder}")
 
 
-def _hold(conditions: Sequence[Assertion], told: Told) -> bool:
+def _hold(conditions: Sequence[Assertion], told: Evaluation) -> bool:
     """Whether all conditions hold; each outcome is told on standard error."""
     from lanescope.watching.assertions import evaluate
 

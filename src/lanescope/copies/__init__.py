@@ -1,4 +1,4 @@
-"""Experiments: copies as data, the catalogue of cases, and their limits."""
+"""Copies as data and as text: places, experiments, patterns, and their limits."""
 
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment, Purpose, Timing

@@ -14,8 +14,8 @@ class Finding:
     Attributes
     ----------
     kind
-        Stable identifier, such as ``trained-down`` or ``far-numa``; docs/diagnoses.md lists those
-        of measured paths.
+        Stable identifier, such as ``trained-down`` or ``far-numa``; docs/cases.md#diagnoses lists
+        those of measured paths.
     sentence
         What it is, in plain words, with the parts named.
     evidence

@@ -1,1 +1,1 @@
-"""Backends: what runs experiments, on this machine or on paper."""
+"""Runs experiments on this machine, and samples them until they are known well enough."""

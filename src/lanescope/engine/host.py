@@ -72,7 +72,17 @@ _LEAST_AT_ONCE = 3
 _CLOCK_SECONDS = 1e-9
 
 
-class HostSession:
+class _OfHost:
+    """What sessions of host threads share: no GPU stages their copies, and no link carries them."""
+
+    staged = False
+
+    def evidence(self) -> tuple[LinkEvidence, ...]:
+        """Host memory has no link to look at."""
+        return ()
+
+
+class HostSession(_OfHost):
     """Copies by host threads; several of them run free of each other.
 
     Parameters
@@ -80,8 +90,6 @@ class HostSession:
     device
         The GPU that pins memory, where it is to be pinned.
     """
-
-    staged = False
 
     def __init__(
         self,
@@ -126,10 +134,6 @@ class HostSession:
     def clock_seconds(self) -> float:
         """Return what reading the clock adds to a repetition; see `ReadsClock`."""
         return native.host_clock_cost()
-
-    def evidence(self) -> tuple[LinkEvidence, ...]:
-        """Host memory has no link to look at."""
-        return ()
 
     def _describe(self, experiment: Experiment) -> str:
         copies = experiment.copies
@@ -179,7 +183,7 @@ _ORDER_WORDS = {
 }
 
 
-class BlockSession:
+class BlockSession(_OfHost):
     """One copy by one thread, whose repetitions walk over memory block by block.
 
     Parameters
@@ -187,8 +191,6 @@ class BlockSession:
     device
         The GPU that pins memory, where it is to be pinned.
     """
-
-    staged = False
 
     def __init__(
         self,
@@ -227,10 +229,6 @@ class BlockSession:
     def check(self) -> None:
         """Copy every block once more and compare every byte; see `Session.check`."""
         require_equal(self._copier.count_mismatches(), "bytes")
-
-    def evidence(self) -> tuple[LinkEvidence, ...]:
-        """Host memory has no link to look at."""
-        return ()
 
     def clock_seconds(self) -> float:
         """Return what reading the clock adds to one copy; see `ReadsClock`."""

@@ -1,1 +1,1 @@
-"""From samples to results: sampling, statistics, verdicts."""
+"""From samples to results: statistics, verdicts, and which copies overlapped."""

@@ -1,1 +1,1 @@
-"""Runs: kept, read back, exported."""
+"""Run folders: begun, locked, written and read back."""

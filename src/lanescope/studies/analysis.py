@@ -159,8 +159,8 @@ Parameters = LinkParameters | StrPath | None
 PARAMETERS = Option(
     Value("--parameters"),
     "NAME|FILE|RUN",
-    "Link parameters: gtx680, gtx-titan, k20, a JSON file or a run of 'model fit'; default: the "
-    "newest fit of this machine.",
+    "Link parameters: gtx680, gtx-titan, h200, k20, a JSON file or a run of 'model fit'; default: "
+    "the newest fit of this machine.",
     old=("--machine",),
 )
 

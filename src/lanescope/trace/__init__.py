@@ -1,1 +1,1 @@
-"""What a watched program moved: counters and copies on one clock, and what follows from them."""
+"""What a watched program moved, when: counters and copies on one clock, stored and in numbers."""

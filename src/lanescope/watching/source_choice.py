@@ -19,7 +19,7 @@ from lanescope.watching.sources.trace import DEFAULT_KINDS, TraceSource
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SourceRequest:
     """What somebody asked for.
 
     Attributes
@@ -76,7 +76,7 @@ class Asked:
             )
 
 
-def sources_for(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+def sources_for(machine: Machine, asked: SourceRequest, folder: Path) -> list[Source]:
     """Return the sources of a watch, which append to files in `folder`.
 
     Without names these are, for each GPU, the best counters that say they work, and a trace
@@ -101,7 +101,7 @@ def sources_for(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
     return [*(probe for probe in probes if _works(probe, machine)), *trace]
 
 
-def require_usable(machine: Machine, asked: Asked) -> None:
+def require_usable(machine: Machine, asked: SourceRequest) -> None:
     """Refuse a source that is named and cannot watch here, before a program is run for it.
 
     Raises
@@ -122,14 +122,14 @@ def require_usable(machine: Machine, asked: Asked) -> None:
 
 def every_source(machine: Machine, folder: Path) -> list[Source]:
     """Return each source of each GPU, the best first."""
-    return [s for name in SOURCES for s in _named(name, machine, Asked(), folder)]
+    return [s for name in SOURCES for s in _named(name, machine, SourceRequest(), folder)]
 
 
 def _works(source: Source, machine: Machine) -> bool:
     return source.available(machine).ok
 
 
-def _named(name: str, machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+def _named(name: str, machine: Machine, asked: SourceRequest, folder: Path) -> list[Source]:
     return SOURCES[name].make(machine, asked, folder)
 
 
@@ -137,7 +137,7 @@ def _usable(machine: Machine) -> list[Gpu]:
     return [gpu for gpu in machine.gpus if gpu.unavailable is None]
 
 
-def _pm(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+def _pm(machine: Machine, asked: SourceRequest, folder: Path) -> list[Source]:
     joined = nvlinked(machine)
     return [
         PmSource(gpu, folder, interval_ns=asked.interval_ns, nvlink=gpu.index in joined)
@@ -145,17 +145,17 @@ def _pm(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
     ]
 
 
-def _counters(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+def _counters(machine: Machine, asked: SourceRequest, folder: Path) -> list[Source]:
     gpus, linked = _usable(machine), nvlinked(machine)
     one = CountersSource(gpus, folder, period_ns=asked.period_ns, nvlinked=linked)
     return [one] if gpus else []
 
 
-def _throughput(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+def _throughput(machine: Machine, asked: SourceRequest, folder: Path) -> list[Source]:
     return [ThroughputSource(gpu, folder) for gpu in _usable(machine)]
 
 
-def _trace(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+def _trace(machine: Machine, asked: SourceRequest, folder: Path) -> list[Source]:
     more = {
         "kernel": asked.kernels,
         "migration": asked.managed,
@@ -166,7 +166,7 @@ def _trace(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
     return [TraceSource(folder, kinds, program=asked.program)]
 
 
-def _probe(machine: Machine, asked: Asked, folder: Path) -> list[Source]:
+def _probe(machine: Machine, asked: SourceRequest, folder: Path) -> list[Source]:
     return [ProbeSource(gpu, folder, asked.chunk_bytes, asked.gentle) for gpu in _usable(machine)]
 
 
@@ -182,7 +182,7 @@ class SourceKind:
         Whether it counts bytes of links; the first of these that works watches by default.
     """
 
-    make: Callable[[Machine, Asked, Path], list[Source]]
+    make: Callable[[Machine, SourceRequest, Path], list[Source]]
     counts: bool = False
 
 

@@ -15,7 +15,7 @@ from tests.studies.link_parameters import fitted, within
 from tests.studies.ocean.stored import case, h200, timed, validation
 
 
-class Told:
+class FixedPredictor:
     """Predicts what it was told, in ms by method and streams, and keeps what it was asked."""
 
     name, is_slow = "told", False
@@ -33,7 +33,7 @@ class Told:
 
 def compared(measured, told):
     rows = [timed(method, n, ms, spread) for (method, n), (ms, spread) in measured.items()]
-    predictor = Told(told)
+    predictor = FixedPredictor(told)
     return compare(validation(case(*rows)), fitted(), predictor), predictor
 
 
@@ -125,7 +125,7 @@ def test_what_an_h200_measured_is_predicted_row_by_row(name):
 def test_what_was_held_out_says_where_reads_come_from(counts, said, not_said):
     row = timed(Method.IMPLICIT, 1, 5.0)
     cases = [replace(case(row), counted_reads=count) for count in counts]
-    text = held_out(compare(validation(*cases), fitted(), Told({I1: 5.0})))
+    text = held_out(compare(validation(*cases), fitted(), FixedPredictor({I1: 5.0})))
     assert said in text
     assert not_said not in text
 

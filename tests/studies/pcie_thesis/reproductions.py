@@ -12,7 +12,7 @@ import numpy as np
 from lanescope.store.folder import State
 from lanescope.studies.pcie_thesis.plan import Program, Turn, Way, programs_for, turns
 from lanescope.studies.pcie_thesis.steps import Step
-from lanescope.studies.pcie_thesis.store import Asked, Done, ReproductionFolder
+from lanescope.studies.pcie_thesis.store import Done, ReproductionFolder, ReproductionRequest
 from lanescope.trace.codes import Direction
 from lanescope.trace.columns import write_columns
 from lanescope.trace.operations import Operations
@@ -140,7 +140,7 @@ def reproduction(
     most: int | None = None,
 ) -> Path:
     """Store a reproduction; `most` turns of it, when it was interrupted."""
-    asked = Asked(
+    asked = ReproductionRequest(
         "lanescope reproduce pcie-thesis",
         "2026-11-21T18:21:14+00:00",
         "0.3.0",

@@ -12,7 +12,11 @@ import pytest
 from lanescope.store.folder import State
 from lanescope.studies.pcie_thesis import carry_out as carrying
 from lanescope.studies.pcie_thesis.plan import Way, programs_for, turns
-from lanescope.studies.pcie_thesis.store import Asked, ReproductionFolder, read_reproduction
+from lanescope.studies.pcie_thesis.store import (
+    ReproductionFolder,
+    ReproductionRequest,
+    read_reproduction,
+)
 from lanescope.watching.launcher import Captured, Stopped
 from tests.patience import PATIENCE_S
 from tests.studies.pcie_thesis.reproductions import MACHINE
@@ -39,7 +43,9 @@ def pretended(monkeypatch: pytest.MonkeyPatch):
 
 
 def folder_in(path):
-    asked = Asked("lanescope", "2026-11-21T18:21:14+00:00", "0.3.0", MACHINE, 0, 1, PROGRAMS)
+    asked = ReproductionRequest(
+        "lanescope", "2026-11-21T18:21:14+00:00", "0.3.0", MACHINE, 0, 1, PROGRAMS
+    )
     return ReproductionFolder(path / "run", asked)
 
 

@@ -7,14 +7,14 @@ import pytest
 from lanescope.store.folder import State
 from lanescope.studies.pcie_thesis.plan import Way, programs_for
 from lanescope.studies.pcie_thesis.results import (
-    NoticedTold,
-    ProgramTold,
+    NoticedResults,
+    ProgramResults,
     Quantity,
-    SourceTold,
-    StepTold,
-    Told,
+    ReproductionResults,
+    SourceResults,
+    StepResults,
 )
-from lanescope.studies.pcie_thesis.store import Asked, Reproduction
+from lanescope.studies.pcie_thesis.store import Reproduction, ReproductionRequest
 from lanescope.studies.pcie_thesis.words import program_sentences
 from lanescope.trace.limits import LinkLimit
 from tests.studies.pcie_thesis.reproductions import MACHINE
@@ -25,18 +25,22 @@ def q(value: float, unit: str = "s", n: int = 3) -> Quantity:
 
 
 LIMIT = LinkLimit(50.0, "by hand")
-PLAIN = ProgramTold(
+PLAIN = ProgramResults(
     programs_for(("matmul",))[0], (10**9, 0), 1, (q(40.0), None), {}, {}, (), (), ()
 )
 
 
-def told_of(folder) -> Told:
-    asked = Asked("x", "2026", "0.3.0", MACHINE, 0, 1, (PLAIN.program,), State.COMPLETE)
+def told_of(folder) -> ReproductionResults:
+    asked = ReproductionRequest(
+        "x", "2026", "0.3.0", MACHINE, 0, 1, (PLAIN.program,), State.COMPLETE
+    )
     idle = (q(5e-6), None)
-    return Told(Reproduction(asked, (), folder), 1, (LIMIT, LIMIT), (None, None), idle, ())
+    return ReproductionResults(
+        Reproduction(asked, (), folder), 1, (LIMIT, LIMIT), (None, None), idle, ()
+    )
 
 
-COUNTED = SourceTold(
+COUNTED = SourceResults(
     "throughput",
     used=True,
     deviation=(q(-0.01, "share"), None),
@@ -61,14 +65,14 @@ COUNTED = SourceTold(
         (replace(COUNTED, highest_gbs=(q(55.0), None)), "more than the link carries (50.0 GB/s)"),
         (replace(COUNTED, lost=7), "throughput lost 7 samples of 1,000."),
         (replace(COUNTED, deviation=(None, None)), "does not know enough of the steps that copy"),
-        (SourceTold("pm", used=False, reason="No right."), "pm could not watch: No right."),
-        (SourceTold("trace", used=True), "no process told of its copies"),
+        (SourceResults("pm", used=False, reason="No right."), "pm could not watch: No right."),
+        (SourceResults("trace", used=True), "no process told of its copies"),
         (
-            SourceTold("trace", used=True, copies=q(3), deviation=(q(0), q(0))),
+            SourceResults("trace", used=True, copies=q(3), deviation=(q(0), q(0))),
             "has 3 copies by the nanosecond and agrees with the program to the byte",
         ),
         (
-            SourceTold("trace", used=True, copies=q(3), deviation=(q(0.5), None)),
+            SourceResults("trace", used=True, copies=q(3), deviation=(q(0.5), None)),
             "with +50.00 % of difference",
         ),
     ],
@@ -89,8 +93,8 @@ def test_what_is_within_the_link_and_not_diluted_is_not_worth_a_sentence(tmp_pat
     [(20e-6, "and 20.0 µs during 'compute'"), (6e-6, "in no step more than 6.00 µs")],
 )
 def test_a_raised_delay_is_told_with_its_step(tmp_path, delay, words):
-    steps = (StepTold("compute", 0, 0, 0, {}, probe_delay_seconds=(q(delay), None)),)
-    noticed = (NoticedTold("h2d", 2, 3, 1, q(0.25)),)
+    steps = (StepResults("compute", 0, 0, 0, {}, probe_delay_seconds=(q(delay), None)),)
+    noticed = (NoticedResults("h2d", 2, 3, 1, q(0.25)),)
     one = replace(
         PLAIN, steps=steps, noticed=noticed, slowdown={Way.PROBE: replace(q(0.1), low=0.05)}
     )
@@ -111,7 +115,7 @@ def test_what_concurrent_steps_cost_each_other_is_told_of_unwatched_runs(tmp_pat
         "copies with the load": 1.1,
         "load with the copies": 2.0,
     }
-    steps = tuple(StepTold(n, 0, 0, 0, {Way.PLAIN: q(t)}) for n, t in times.items())
+    steps = tuple(StepResults(n, 0, 0, 0, {Way.PLAIN: q(t)}) for n, t in times.items())
     found = program_sentences(replace(PLAIN, steps=steps), told_of(tmp_path)).program
     assert "1.20 times what the slower direction took alone, and 0.80 times both" in found[0]
     assert found[1:] == (

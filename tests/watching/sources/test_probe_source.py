@@ -15,7 +15,7 @@ from lanescope.trace.probe_spool import read_probe
 from lanescope.trace.store import read_watch
 from lanescope.trace.summarise import summarise
 from lanescope.watching.session import Watch, watch
-from lanescope.watching.source_choice import Asked, every_source, sources_for
+from lanescope.watching.source_choice import SourceRequest, every_source, sources_for
 from lanescope.watching.sources.base import Availability
 from lanescope.watching.sources.counters import CountersSource
 from lanescope.watching.sources.pm import PmSource
@@ -118,7 +118,7 @@ def test_chunks_that_cannot_be_are_told(two_gpus, tmp_path, chunk):
     with pytest.raises(InputError, match="4 B to 1 GiB"):
         ProbeSource(two_gpus.gpus[0], tmp_path, chunk)
     with pytest.raises(InputError, match="4 B to 1 GiB"):
-        Asked(chunk_bytes=chunk)
+        SourceRequest(chunk_bytes=chunk)
 
 
 def stub(monkeypatch, **working):
@@ -147,15 +147,15 @@ def test_a_probe_is_chosen_where_nothing_else_works(
     monkeypatch, two_gpus, tmp_path, working, chosen
 ):
     stub(monkeypatch, **working)
-    found = sources_for(two_gpus, Asked(chunk_bytes=4096), tmp_path)
+    found = sources_for(two_gpus, SourceRequest(chunk_bytes=4096), tmp_path)
     assert [source.name for source in found] == chosen
     assert all(s.gentle and s.chunk_bytes == 4096 for s in found if isinstance(s, ProbeSource))
 
 
 def test_a_probe_that_is_asked_for_fills_the_link(two_gpus, tmp_path):
-    found = sources_for(two_gpus, Asked(("probe",)), tmp_path)
+    found = sources_for(two_gpus, SourceRequest(("probe",)), tmp_path)
     assert [(s.name, s.gentle) for s in found] == [("probe.g0", False), ("probe.g1", False)]
-    (first, *_) = sources_for(two_gpus, Asked(("probe",), gentle=True), tmp_path)
+    (first, *_) = sources_for(two_gpus, SourceRequest(("probe",), gentle=True), tmp_path)
     assert first.gentle
 
 
@@ -164,7 +164,7 @@ def test_a_watch_keeps_and_tells_what_was_probed(opened, two_gpus, tmp_path, mon
     monkeypatch.setattr(time_checks, "MARGIN_NS", LATEST_NS)
 
     def sources(folder):
-        return sources_for(two_gpus, Asked(("probe",)), folder)
+        return sources_for(two_gpus, SourceRequest(("probe",)), folder)
 
     for seconds in longer_and_longer(0.1):
         folder, program = tmp_path / f"run-{seconds}", Launched(("sleep", str(seconds)))

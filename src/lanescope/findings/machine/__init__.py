@@ -1,4 +1,4 @@
-"""What is wrong with a machine, told from a whole run and not from one path."""
+"""What is wrong with a machine, from all results of a run and not from one path."""
 
 from lanescope.document.finding import Finding
 from lanescope.findings.machine.rules import diagnose

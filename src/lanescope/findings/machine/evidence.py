@@ -47,7 +47,7 @@ Way = tuple[str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class MeasuredCopy:
     """A copy that counts, as its experiment saw it.
 
     Attributes
@@ -112,7 +112,7 @@ class Seen:
         return source, destination, self.copy.is_read
 
 
-Run = tuple[Seen, ...]
+Run = tuple[MeasuredCopy, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Matrix:
     memory_gbs: Mapping[str, float]
 
     @property
-    def alone(self) -> Iterator[Seen]:
+    def alone(self) -> Iterator[MeasuredCopy]:
         """Copies that ran with no other at the same time."""
         return (run[0] for run in self.runs.values() if len(run) == 1)
 
@@ -147,12 +147,12 @@ class Matrix:
         """Return the experiment that has exactly these ways, or None."""
         return self.runs.get(tuple(sorted(ways)))
 
-    def host_copies(self, gpu: str, down: bool) -> dict[str, Seen]:
+    def host_copies(self, gpu: str, down: bool) -> dict[str, MeasuredCopy]:
         """Return a GPU's copies from (`down`) or to the host that ran alone, by node."""
         copies = (s for s in self.alone if s.over_host and s.gpu == gpu and s.down == down)
         return {seen.host: seen for seen in copies}
 
-    def best_host_copy(self, gpu: str, down: bool) -> Seen | None:
+    def best_host_copy(self, gpu: str, down: bool) -> MeasuredCopy | None:
         """Return a GPU's fastest copy from or to a node, to be compared with other GPUs.
 
         None where the node that is told to be near was not measured: a far one
@@ -164,7 +164,7 @@ class Matrix:
             return None
         return max(copies.values(), key=lambda seen: seen.gbs)
 
-    def best_host_copies(self, gpu: str) -> tuple[Seen, ...]:
+    def best_host_copies(self, gpu: str) -> tuple[MeasuredCopy, ...]:
         """Return `best_host_copy` of both directions, as far as known."""
         both = (self.best_host_copy(gpu, down) for down in (True, False))
         return tuple(seen for seen in both if seen is not None)
@@ -192,7 +192,7 @@ def matrix_of(machine: Machine, results: Sequence[Result]) -> Matrix:
 def _run(machine: Machine, result: Result) -> Run:
     bounds = limits(machine, result.experiment)
     return tuple(
-        Seen(result.experiment, c.copy, _gbs(c), limit, result.staged, result.links)
+        MeasuredCopy(result.experiment, c.copy, _gbs(c), limit, result.staged, result.links)
         for c, limit in zip(result.copies, bounds, strict=True)
     )
 

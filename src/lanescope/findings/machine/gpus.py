@@ -8,7 +8,7 @@ from statistics import median_high
 from lanescope.document.finding import Finding
 from lanescope.findings.machine.evidence import (
     Matrix,
-    Seen,
+    MeasuredCopy,
     cut,
     in_order,
     lspci_of,
@@ -30,7 +30,7 @@ def slow_gpus(matrix: Matrix, explained: frozenset[str]) -> tuple[Finding, ...]:
     explained
         GPUs whose rates have a known cause; they are compared with nobody.
     """
-    slow: dict[str, list[tuple[Seen, float]]] = {}
+    slow: dict[str, list[tuple[MeasuredCopy, float]]] = {}
     compared: set[str] = set()
     for down in (True, False):
         for likes in _likes(matrix, down, explained):
@@ -44,7 +44,7 @@ def slow_gpus(matrix: Matrix, explained: frozenset[str]) -> tuple[Finding, ...]:
     return tuple(_diagnosis(matrix, {gpu: slow[gpu]}, None) for gpu in in_order(slow))
 
 
-def slower_than_others(likes: list[Seen]) -> Iterator[tuple[Seen, float]]:
+def slower_than_others(likes: list[MeasuredCopy]) -> Iterator[tuple[MeasuredCopy, float]]:
     """Yield copies clearly slower than the others, with the others' median in GB/s.
 
     The other direction of the same pair is no other. Of an even number the higher
@@ -56,8 +56,8 @@ def slower_than_others(likes: list[Seen]) -> Iterator[tuple[Seen, float]]:
             yield seen, usual
 
 
-def _likes(matrix: Matrix, down: bool, explained: frozenset[str]) -> list[list[Seen]]:
-    groups: dict[float, list[Seen]] = {}
+def _likes(matrix: Matrix, down: bool, explained: frozenset[str]) -> list[list[MeasuredCopy]]:
+    groups: dict[float, list[MeasuredCopy]] = {}
     for gpu in matrix.machine.gpus:
         seen, narrowest = matrix.best_host_copy(gpu.id, down), narrowest_gbs(matrix.machine, gpu.id)
         if gpu.id not in explained and seen is not None and narrowest is not None:
@@ -66,7 +66,7 @@ def _likes(matrix: Matrix, down: bool, explained: frozenset[str]) -> list[list[S
 
 
 def _diagnosis(
-    matrix: Matrix, slow: dict[str, list[tuple[Seen, float]]], shared: str | None
+    matrix: Matrix, slow: dict[str, list[tuple[MeasuredCopy, float]]], shared: str | None
 ) -> Finding:
     gpus = in_order(slow)
     worst, usual = min(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from lanescope.document.finding import Finding
 from lanescope.findings.machine.evidence import (
     Matrix,
-    Seen,
+    MeasuredCopy,
     above,
     below,
     cut,
@@ -64,13 +64,13 @@ def _told(matrix: Matrix, link: Link) -> Iterator[str]:
         yield f"is x{narrow.width} wide, x{best.width} is possible"
 
 
-def _contradicted(state: PcieLink, copies: list[Seen]) -> bool:
+def _contradicted(state: PcieLink, copies: list[MeasuredCopy]) -> bool:
     """Whether copies were faster than the state allows: it was read too late, or is wrong."""
     limit = payload_gbs(state)
     return any(s.gbs > limit[0 if s.down else 1] * _LIKE_LINK[1] for s in copies)
 
 
-def _copies_below(matrix: Matrix, part: str) -> list[Seen]:
+def _copies_below(matrix: Matrix, part: str) -> list[MeasuredCopy]:
     gpus = below(matrix.machine, (part,))
     return [s for s in matrix.alone if s.over_host and s.gpu in gpus]
 
@@ -97,7 +97,7 @@ def _slower(best: PcieLink) -> Iterator[PcieLink]:
             yield replace(best, width=width)
 
 
-def _fits(seen: Seen, limits_gbs: tuple[float, float]) -> bool:
+def _fits(seen: MeasuredCopy, limits_gbs: tuple[float, float]) -> bool:
     slower, own = limits_gbs[0 if seen.down else 1], seen.limit.gbs
     like = _LIKE_LINK[0] <= seen.gbs / slower <= _LIKE_LINK[1]
     return like and own is not None and slower < _STEP_SHARE * own

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 
 from lanescope.copies.limit import limits
 from lanescope.document.finding import Finding
-from lanescope.findings.machine.evidence import Matrix, Run, Seen, in_order, names, percent_below
+from lanescope.findings.machine.evidence import (
+    Matrix,
+    MeasuredCopy,
+    Run,
+    in_order,
+    names,
+    percent_below,
+)
 from lanescope.machine import LinkKind, Machine
 from lanescope.results.verdict import EXPECTED_SHARE
 
@@ -84,7 +91,7 @@ def _by_node(matrix: Matrix, run: Run, explained: frozenset[str]) -> Iterator[_T
             )
 
 
-def _expected(matrix: Matrix, run: Run, seen: Seen, bound: float | None) -> float | None:
+def _expected(matrix: Matrix, run: Run, seen: MeasuredCopy, bound: float | None) -> float | None:
     """Return what a copy would reach if only links were shared, from its GPU's run on its own."""
     own = matrix.of_ways(*(other.way for other in run if other.gpu == seen.gpu))
     if own is None or bound is None:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from lanescope.document.finding import Finding
-from lanescope.findings.machine.evidence import Matrix, Seen, cut, in_order, names, percent_below
+from lanescope.findings.machine.evidence import (
+    Matrix,
+    MeasuredCopy,
+    cut,
+    in_order,
+    names,
+    percent_below,
+)
 
 #: A far node always costs some latency; only more than this is worth binding a program for.
 _FAR_SHARE = 0.90
 #: The node that is told to be near must not lose to another by more than noise.
 _NEAR_SHARE = 0.95
 
-_Pair = tuple[Seen, Seen]  # the slower copy and the faster one
+_Pair = tuple[MeasuredCopy, MeasuredCopy]  # the slower copy and the faster one
 
 
 def far_numa(matrix: Matrix) -> tuple[Finding, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from lanescope.document.finding import Finding
-from lanescope.findings.machine.evidence import Matrix, Run, Seen, cut, in_order, names
+from lanescope.findings.machine.evidence import Matrix, MeasuredCopy, Run, cut, in_order, names
 from lanescope.findings.machine.memory import link_limits
 
 #: One GPU on its own link loses 6 to 9 % in both directions, nearly alike; two GPUs on an
@@ -20,7 +20,7 @@ _CACHED = "16MiB"
 class _Kept:
     """What a copy keeps of its rate alone, and of what shared links leave of that; shares."""
 
-    seen: Seen
+    seen: MeasuredCopy
     of_alone: float
     of_links: float
 
@@ -85,7 +85,7 @@ def _opposing(matrix: Matrix, run: Run, explained: frozenset[str]) -> _Opposing 
     return _Opposing(down, up) if down and up else None
 
 
-def _kept(matrix: Matrix, seen: Seen, bound: float | None) -> _Kept | None:
+def _kept(matrix: Matrix, seen: MeasuredCopy, bound: float | None) -> _Kept | None:
     alone = matrix.of_ways(seen.way)
     own_bound = None if alone is None else link_limits(matrix.machine, alone)[0]
     if alone is None or bound is None or own_bound is None:

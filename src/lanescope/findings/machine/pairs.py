@@ -6,12 +6,19 @@ from collections.abc import Hashable
 
 from lanescope.copies.limit import route
 from lanescope.document.finding import Finding
-from lanescope.findings.machine.evidence import Matrix, Seen, cut, in_order, names, percent_below
+from lanescope.findings.machine.evidence import (
+    Matrix,
+    MeasuredCopy,
+    cut,
+    in_order,
+    names,
+    percent_below,
+)
 from lanescope.findings.machine.gpus import slower_than_others
 from lanescope.findings.machine.peers import Pairs, over_nvlink, peer_copies
 from lanescope.machine import Link, Machine, NvLink
 
-_Slow = list[tuple[Seen, float]]
+_Slow = list[tuple[MeasuredCopy, float]]
 
 
 def slow_pairs(matrix: Matrix, explained: frozenset[str], known: Pairs) -> tuple[Finding, ...]:
@@ -24,7 +31,7 @@ def slow_pairs(matrix: Matrix, explained: frozenset[str], known: Pairs) -> tuple
     known
         Pairs whose rates have a known cause.
     """
-    groups: dict[Hashable, list[Seen]] = {}
+    groups: dict[Hashable, list[MeasuredCopy]] = {}
     for seen in peer_copies(matrix):
         by_fabric = over_nvlink(matrix, seen)
         if seen.ends not in known and (by_fabric or not explained & set(seen.ends)):
@@ -40,7 +47,7 @@ def slow_pairs(matrix: Matrix, explained: frozenset[str], known: Pairs) -> tuple
     return (*found, *(_of_pair(matrix, p, [s for s in left if s[0].ends == p]) for p in pairs))
 
 
-def _way(machine: Machine, seen: Seen) -> list[Hashable]:
+def _way(machine: Machine, seen: MeasuredCopy) -> list[Hashable]:
     """What pairs must have in common to be compared."""
     path = route(machine, seen.copy.source.part, seen.copy.destination.part) or ()
     return sorted((_kind(link) for link, _ in path), key=str)
@@ -107,7 +114,7 @@ def _of_pair(matrix: Matrix, pair: tuple[str, str], slow: _Slow) -> Finding:
     )
 
 
-def _worst(slow: _Slow) -> tuple[Seen, float]:
+def _worst(slow: _Slow) -> tuple[MeasuredCopy, float]:
     return min(slow, key=lambda pair: pair[0].gbs / pair[1])
 
 

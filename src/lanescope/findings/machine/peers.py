@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from lanescope.copies.limit import route
 from lanescope.document.finding import Finding
-from lanescope.findings.machine.evidence import Matrix, Seen, cut, in_order, names, narrowest_gbs
+from lanescope.findings.machine.evidence import (
+    Matrix,
+    MeasuredCopy,
+    cut,
+    in_order,
+    names,
+    narrowest_gbs,
+)
 from lanescope.machine import LinkKind
 from lanescope.results.verdict import EXPECTED_SHARE
 
@@ -15,12 +22,12 @@ _WAY_SHARE = 0.60
 Pairs = frozenset[tuple[str, str]]
 
 
-def peer_copies(matrix: Matrix) -> list[Seen]:
+def peer_copies(matrix: Matrix) -> list[MeasuredCopy]:
     """Return the copies between GPUs that ran alone."""
     return [seen for seen in matrix.alone if not seen.over_host]
 
 
-def over_nvlink(matrix: Matrix, seen: Seen) -> bool:
+def over_nvlink(matrix: Matrix, seen: MeasuredCopy) -> bool:
     """Whether NVLink joins the two ends of a copy."""
     path = route(matrix.machine, seen.copy.source.part, seen.copy.destination.part)
     return bool(path) and all(link.kind is LinkKind.NVLINK for link, _ in path or ())
@@ -82,7 +89,7 @@ def iommu_or_acs(matrix: Matrix, explained: frozenset[str]) -> tuple[tuple[Findi
     return (diagnosis,), pairs
 
 
-def _below_pcie(matrix: Matrix, seen: Seen) -> bool:
+def _below_pcie(matrix: Matrix, seen: MeasuredCopy) -> bool:
     rates = [narrowest_gbs(matrix.machine, gpu) for gpu in seen.ends]
     known = [rate for rate in rates if rate is not None]
     if not known or seen.limit.gbs is None:
@@ -91,7 +98,7 @@ def _below_pcie(matrix: Matrix, seen: Seen) -> bool:
     return seen.gbs < min(*known, _WAY_SHARE * seen.limit.gbs)
 
 
-def _below_one_switch(matrix: Matrix, seen: Seen) -> bool:
+def _below_one_switch(matrix: Matrix, seen: MeasuredCopy) -> bool:
     path = route(matrix.machine, seen.copy.source.part, seen.copy.destination.part)
     return (
         path is not None
@@ -107,12 +114,12 @@ def _host_copies_fine(matrix: Matrix, gpu: str) -> bool:
     )
 
 
-def _host_text(matrix: Matrix, slow: list[Seen]) -> tuple[str, ...]:
+def _host_text(matrix: Matrix, slow: list[MeasuredCopy]) -> tuple[str, ...]:
     gpu = slow[0].ends[0]
     return tuple(f"at full speed: {seen.text}" for seen in matrix.best_host_copies(gpu))
 
 
-def _staged(copies: list[Seen], why: str, *, fault: bool) -> Finding:
+def _staged(copies: list[MeasuredCopy], why: str, *, fault: bool) -> Finding:
     return Finding(
         kind="staged-through-host",
         sentence=f"Copies {_pairs_text(copies)} {why}.",
@@ -126,7 +133,7 @@ def _staged(copies: list[Seen], why: str, *, fault: bool) -> Finding:
     )
 
 
-def _pairs_text(copies: list[Seen]) -> str:
+def _pairs_text(copies: list[MeasuredCopy]) -> str:
     pairs = sorted({seen.ends for seen in copies})
     gpus = in_order(gpu for pair in pairs for gpu in pair)
     if len(pairs) == 1:

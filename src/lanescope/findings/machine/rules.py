@@ -17,6 +17,7 @@ from lanescope.findings.machine.peers import iommu_or_acs, staged_through_host
 from lanescope.machine import Machine
 from lanescope.results.result import Result
 
+#: A suite loads paths in ways that say nothing of their health.
 _OF_PATHS = (Purpose.PATH, Purpose.SWEEP, Purpose.SMALL)
 
 

@@ -1,4 +1,4 @@
-"""What could be faster, told from a timeline: one file for each kind of finding."""
+"""What could be faster, from a timeline: one file for each kind of finding."""
 
 from lanescope.document.finding import Finding
 from lanescope.findings.trace.evaluate import find

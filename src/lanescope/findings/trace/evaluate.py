@@ -61,20 +61,20 @@ _NO_SLOWDOWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A watch in numbers and in words."""
+class Evaluation:
+    """A watch in numbers, and what could be faster."""
 
     summary: Summary
     findings: tuple[Finding, ...]
 
 
-def tell(run: WatchRun, runs: Path | None = None) -> Told:
-    """Return what a watch has seen.
+def evaluate_watch(run: WatchRun, runs: Path | None = None) -> Evaluation:
+    """Return the summary and the findings of a watch.
 
     Parameters
     ----------
     runs
-        Where earlier runs lie, which tell what links carry; None is where runs are kept.
+        Where earlier runs lie, which measured what links carry; None is where runs are kept.
     """
     machine = run.manifest.machine
     ceilings = measured_ceilings(machine, runs)
@@ -90,7 +90,7 @@ def tell(run: WatchRun, runs: Path | None = None) -> Told:
         slowdown=predicted,
         turns=run.turns,
     )
-    return Told(summary, find(run.timeline, summary, machine, ceilings))
+    return Evaluation(summary, find(run.timeline, summary, machine, ceilings))
 
 
 def measured_ceilings(machine: Machine, runs: Path | None = None) -> Ceilings | None:

@@ -12,7 +12,7 @@ from rich.text import Text
 from lanescope.report.format import MISSING, bytes_text, gbs_text
 from lanescope.studies.compress.advice import break_even_gbs, predict, rates_of
 from lanescope.studies.compress.crossings import Crossing
-from lanescope.studies.compress.json import Asked
+from lanescope.studies.compress.json import CompressRequest
 from lanescope.studies.compress.results import ArrayResult, Kernels
 from lanescope.studies.compress.text import (
     SPEED_WIDTH,
@@ -31,7 +31,7 @@ GPU_EXPLANATION = (
 )
 
 
-def gpu_tables(result: ArrayResult, asked: Asked) -> Iterator[RenderableType]:
+def gpu_tables(result: ArrayResult, asked: CompressRequest) -> Iterator[RenderableType]:
     """Return a table of kernels and one of links, where they were measured, and what was not."""
     if result.gpu:
         yield _kernels_table(result, asked)
@@ -41,7 +41,7 @@ def gpu_tables(result: ArrayResult, asked: Asked) -> Iterator[RenderableType]:
         yield Text(f"not measured: {sentence}")
 
 
-def _kernels_table(result: ArrayResult, asked: Asked) -> Table:
+def _kernels_table(result: ArrayResult, asked: CompressRequest) -> Table:
     first = result.gpu[0]
     table = _table(f"kernels on {_gpu_text(first.gpu, asked)}, {_times_text(first.bytes, result)}")
     table.add_column("codec", min_width=len("constant"))
@@ -54,7 +54,9 @@ def _kernels_table(result: ArrayResult, asked: Asked) -> Table:
     return table
 
 
-def _kernel_rows(one: Kernels, result: ArrayResult, asked: Asked) -> Iterator[tuple[str, ...]]:
+def _kernel_rows(
+    one: Kernels, result: ArrayResult, asked: CompressRequest
+) -> Iterator[tuple[str, ...]]:
     """Return a row for each number of SMs; what is predicted stands in the last."""
     told = (one.choice.name, ratio_text(one.ratio))
     for timing in one.timings:
@@ -118,7 +120,7 @@ def _table(title: str) -> Table:
     return table
 
 
-def _gpu_text(gpu: int, asked: Asked) -> str:
+def _gpu_text(gpu: int, asked: CompressRequest) -> str:
     return f"GPU {gpu}" + (f" ({asked.gpus[gpu]})" if gpu < len(asked.gpus) else "")
 
 

@@ -37,7 +37,7 @@ SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompressRequest:
     """What predictions are made for.
 
     Attributes
@@ -65,7 +65,7 @@ class MeasuredBy:
 
 def compress_json(
     results: Sequence[ArrayResult],
-    asked: Asked,
+    asked: CompressRequest,
     left_out: Sequence[str],
     *,
     complete: bool = True,
@@ -98,7 +98,7 @@ def compress_json(
     return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
 
 
-def _array(result: ArrayResult, asked: Asked) -> dict[str, Any]:
+def _array(result: ArrayResult, asked: CompressRequest) -> dict[str, Any]:
     return {
         "name": result.name,
         "dtype": result.dtype,
@@ -117,11 +117,11 @@ def _array(result: ArrayResult, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _codec(one: Measured, result: ArrayResult, asked: Asked) -> dict[str, Any]:
+def _codec(one: Measured, result: ArrayResult, asked: CompressRequest) -> dict[str, Any]:
     return _measured(one) | _timed(one, result, asked)
 
 
-def _timed(one: Measured | Kernels, result: ArrayResult, asked: Asked) -> dict[str, Any]:
+def _timed(one: Measured | Kernels, result: ArrayResult, asked: CompressRequest) -> dict[str, Any]:
     """Return the times of a codec, and what is predicted from those with the most threads."""
     told: dict[str, Any] = {"timings": [_timing(timing) for timing in one.timings]}
     if not one.timings:
@@ -135,7 +135,7 @@ def _timed(one: Measured | Kernels, result: ArrayResult, asked: Asked) -> dict[s
     return told
 
 
-def _kernels(one: Kernels, result: ArrayResult, asked: Asked) -> dict[str, Any]:
+def _kernels(one: Kernels, result: ArrayResult, asked: CompressRequest) -> dict[str, Any]:
     """Return the times of a GPU's kernels; what a host calls threads are SMs, 0: all."""
     return {
         "gpu": one.gpu,

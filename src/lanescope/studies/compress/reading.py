@@ -11,7 +11,7 @@ from lanescope.compression.device import Choice
 from lanescope.compression.stream import Codec
 from lanescope.studies.compress.advice import Link
 from lanescope.studies.compress.crossings import Crossing
-from lanescope.studies.compress.json import SCHEMA, Asked, MeasuredBy
+from lanescope.studies.compress.json import SCHEMA, CompressRequest, MeasuredBy
 from lanescope.studies.compress.results import ArrayResult, Kernels, Measured, Timing
 
 _FILE = "compress.json"
@@ -30,7 +30,7 @@ class Stored:
     """
 
     results: tuple[ArrayResult, ...]
-    asked: Asked
+    asked: CompressRequest
     left_out: tuple[str, ...]
     complete: bool = True
     by: MeasuredBy | None = None
@@ -53,7 +53,7 @@ def read_compress(path: Path) -> Stored:
         told = build(_File, table, others=True)
     return Stored(
         tuple(_array(one) for one in told.arrays),
-        Asked(told.link, told.slab_bytes, told.gpus),
+        CompressRequest(told.link, told.slab_bytes, told.gpus),
         told.left_out,
         told.complete,
         MeasuredBy(told.lanescope, told.cpu),

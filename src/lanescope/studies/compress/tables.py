@@ -26,7 +26,7 @@ from lanescope.studies.compress.advice import (
     raw_gbs,
 )
 from lanescope.studies.compress.gpu_tables import GPU_EXPLANATION, gpu_tables
-from lanescope.studies.compress.json import Asked
+from lanescope.studies.compress.json import CompressRequest
 from lanescope.studies.compress.results import ArrayResult, Measured, Sum, sums_by_dtype
 from lanescope.studies.compress.text import add_speed_columns, estimate_text, ratio_text
 from lanescope.studies.compress.verdicts import sentences
@@ -38,7 +38,7 @@ _CODEC_WIDTH = 8
 
 
 def compress_tables(
-    results: Sequence[ArrayResult], asked: Asked, left_out: Sequence[str]
+    results: Sequence[ArrayResult], asked: CompressRequest, left_out: Sequence[str]
 ) -> Iterator[RenderableType]:
     """Return a table for each array, with what to do, then the sums and what was left out."""
     shown = sorted(results, key=lambda one: -one.bytes)[:_MOST_ARRAYS]
@@ -61,7 +61,7 @@ def compress_tables(
         yield Text(_explanation(results, asked), "dim")
 
 
-def _array_table(result: ArrayResult, asked: Asked) -> Table:
+def _array_table(result: ArrayResult, asked: CompressRequest) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.title = Text(_title(result), "bold")
     table.title_justify = "left"
@@ -77,7 +77,7 @@ def _array_table(result: ArrayResult, asked: Asked) -> Table:
     return table
 
 
-def _rows(one: Measured, result: ArrayResult, asked: Asked) -> Iterator[tuple[str, ...]]:
+def _rows(one: Measured, result: ArrayResult, asked: CompressRequest) -> Iterator[tuple[str, ...]]:
     """Return a row for each number of threads; what is predicted stands in the last."""
     # rounded, and not -0.0
     told = [
@@ -138,7 +138,7 @@ def _sums_table(sums: Sequence[Sum]) -> Table:
     return table
 
 
-def _explanation(results: Sequence[ArrayResult], asked: Asked) -> str:
+def _explanation(results: Sequence[ArrayResult], asked: CompressRequest) -> str:
     speeds = (
         "in, out: compressing and decompressing, GB/s of the array, median and 95 % interval; "
         "every byte came back as it was. "

@@ -16,7 +16,7 @@ from lanescope.machine import Gpu
 from lanescope.store.folder import State
 from lanescope.studies.pcie_thesis.plan import IDLE_SECONDS, Program, Turn, Way, turns
 from lanescope.studies.pcie_thesis.steps import parse_steps
-from lanescope.studies.pcie_thesis.store import Asked, Done, ReproductionFolder
+from lanescope.studies.pcie_thesis.store import Done, ReproductionFolder, ReproductionRequest
 from lanescope.watching.launcher import Captured, Stopped
 from lanescope.watching.session import NotStoredError, Watch
 from lanescope.watching.session import watch as run_watch
@@ -113,7 +113,7 @@ def sources_of(way: Way, gpu: Gpu, folder: Path) -> Sequence[Source]:
     )
 
 
-def _run(turn: Turn, place: Path, asked: Asked, stopped: Stopped) -> Done:
+def _run(turn: Turn, place: Path, asked: ReproductionRequest, stopped: Stopped) -> Done:
     gpu = next(gpu for gpu in asked.machine.gpus if gpu.index == asked.gpu)
 
     def sources(folder: Path) -> Sequence[Source]:

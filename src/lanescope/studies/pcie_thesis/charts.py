@@ -13,7 +13,7 @@ from lanescope.document.chart import PERCENTILES, Axis, Chart, Curve, Span
 from lanescope.report.format import bytes_text, seconds_text
 from lanescope.report.palette import FROM_GPU, TO_GPU
 from lanescope.studies.pcie_thesis.counted import Payload
-from lanescope.studies.pcie_thesis.results import ProgramTold
+from lanescope.studies.pcie_thesis.results import ProgramResults
 from lanescope.studies.pcie_thesis.steps import Step
 from lanescope.trace.codes import Direction, FloatArray, IntArray
 from lanescope.trace.operations import Operations
@@ -118,7 +118,7 @@ _GREY = "#808894"
 _ROOM = 0.01
 
 
-def source_charts(one: ProgramTold) -> list[Chart]:
+def source_charts(one: ProgramResults) -> list[Chart]:
     """Return a chart for each direction: all counters and the trace; none without a watch."""
     shown = one.shown
     if not shown.steps or not (shown.payloads or shown.operations is not None):
@@ -136,7 +136,7 @@ def source_charts(one: ProgramTold) -> list[Chart]:
     return charts
 
 
-def probe_charts(one: ProgramTold) -> list[Chart]:
+def probe_charts(one: ProgramResults) -> list[Chart]:
     """Return the probe's bandwidth and its delay, both directions in one; none without a probe."""
     probe, steps = one.shown.probe, one.shown.probe_steps
     if probe is None or not steps:

@@ -40,11 +40,11 @@ from lanescope.studies.pcie_thesis.charts import probe_charts, source_charts
 from lanescope.studies.pcie_thesis.plan import Way
 from lanescope.studies.pcie_thesis.results import (
     Pair,
-    ProgramTold,
+    ProgramResults,
     Quantity,
-    SourceTold,
-    StepTold,
-    Told,
+    ReproductionResults,
+    SourceResults,
+    StepResults,
 )
 from lanescope.studies.pcie_thesis.sources import SOURCES
 
@@ -82,12 +82,12 @@ _DEFINITIONS = (
 )
 
 
-def chapters_page_html(told: Told, *, static: bool = False) -> str:
+def chapters_page_html(told: ReproductionResults, *, static: bool = False) -> str:
     """Return a reproduction as one self-contained HTML page; see `document_page`."""
     return document_page(chapters_document(told), static=static)
 
 
-def chapters_document(told: Told) -> Document:
+def chapters_document(told: ReproductionResults) -> Document:
     """Return all that a reproduction has shown, every program first."""
     asked = told.reproduction.asked
     gpu = next(gpu for gpu in asked.machine.gpus if gpu.index == asked.gpu)
@@ -124,7 +124,7 @@ def chapters_document(told: Told) -> Document:
     )
 
 
-def _headline(told: Told) -> Headline:
+def _headline(told: ReproductionResults) -> Headline:
     """What watching and probing cost the programs at most."""
     costs = []
     for way, words in ((Way.SOURCES, "all sources"), (Way.PROBE, "the probe")):
@@ -138,7 +138,7 @@ def _headline(told: Told) -> Headline:
     return Headline(words, Tone.OPEN, [Text(_THESIS, Style.QUIET), Bullets(notes)])
 
 
-def overview(told: Told) -> list[Block]:
+def overview(told: ReproductionResults) -> list[Block]:
     """Return a row for each program: how far sources are from the truth, and what they cost."""
     columns = (
         Column("program"),
@@ -153,7 +153,7 @@ def overview(told: Told) -> list[Block]:
     return [Table(title, columns, [Group(rows)])] if rows else []
 
 
-def _overview_row(one: ProgramTold) -> Row:
+def _overview_row(one: ProgramResults) -> Row:
     by_name = {source.source: source for source in one.sources if source.used}
     deviations = [by_name[name].deviation if name in by_name else (None, None) for name in SOURCES]
     return [
@@ -194,30 +194,30 @@ def _pair_cell(pair: Pair) -> Value | Cell:
 def _section(
     key: str,
     title: str,
-    programs: Sequence[ProgramTold],
-    of: Callable[[ProgramTold, bool], list[Block]],
+    programs: Sequence[ProgramResults],
+    of: Callable[[ProgramResults, bool], list[Block]],
 ) -> Section:
     return Section(key, title, [b for p in programs for b in of(p, not _is_open(p, programs))])
 
 
-def _sources(one: ProgramTold, folded: bool) -> list[Block]:
+def _sources(one: ProgramResults, folded: bool) -> list[Block]:
     if not one.sources:
         return []
     words = Bullets(one.sentences.sources)
     return [_heading(one), _source_table(one), words, *_charts(source_charts(one), folded)]
 
 
-def _probe(one: ProgramTold, folded: bool) -> list[Block]:
+def _probe(one: ProgramResults, folded: bool) -> list[Block]:
     words = Bullets(one.sentences.probe)
     return [_heading(one), _step_table(one), words, *_charts(probe_charts(one), folded)]
 
 
-def _both(one: ProgramTold, _: bool) -> list[Block]:
+def _both(one: ProgramResults, _: bool) -> list[Block]:
     sources, probe = _sources(one, folded=False), _probe(one, folded=False)
     return [*sources, *(probe[1:] if sources else probe), Bullets(one.sentences.program)]
 
 
-def _heading(one: ProgramTold) -> Text:
+def _heading(one: ProgramResults) -> Text:
     return Text(one.program.title, Style.STRONG)
 
 
@@ -227,14 +227,14 @@ def _charts(charts: Sequence[AnyChart], folded: bool) -> list[Block]:
     return [Details(list(charts), count_text(len(charts), "chart"))]
 
 
-def _is_open(one: ProgramTold, programs: Sequence[ProgramTold]) -> bool:
+def _is_open(one: ProgramResults, programs: Sequence[ProgramResults]) -> bool:
     """Whether its charts are shown at once: of one program with many sizes the largest are."""
     name = one.program.arguments[0]
     same = [p for p in programs if p.program.arguments[0] == name]
     return one is max(same, key=lambda p: sum(p.truth_bytes))
 
 
-def _source_table(one: ProgramTold) -> Table:
+def _source_table(one: ProgramResults) -> Table:
     """A row for each source of a program, under one of what the program itself says."""
     columns = (
         Column("Source"),
@@ -259,7 +259,7 @@ def _source_table(one: ProgramTold) -> Table:
     return Table(f"{one.program.title}: each source against the program", columns, [Group(rows)])
 
 
-def _source_row(one: SourceTold) -> Row:
+def _source_row(one: SourceResults) -> Row:
     if not one.used:
         return [f"{one.source} did not watch", *[None] * 11]
     moved: Row = []
@@ -278,7 +278,7 @@ def _source_row(one: SourceTold) -> Row:
     ]
 
 
-def _step_table(one: ProgramTold) -> Table:
+def _step_table(one: ProgramResults) -> Table:
     """A row for each step: its time in each way of running, and the probe in it."""
     columns = (
         Column("Step"),
@@ -293,7 +293,7 @@ def _step_table(one: ProgramTold) -> Table:
     return Table(f"{one.program.title}: its steps, and the probe in them", columns, [Group(rows)])
 
 
-def _step_row(step: StepTold) -> Row:
+def _step_row(step: StepResults) -> Row:
     return [
         step.name,
         (step.h2d_bytes + step.d2h_bytes) or None,
@@ -303,7 +303,7 @@ def _step_row(step: StepTold) -> Row:
     ]
 
 
-def _link_table(told: Told) -> Table:
+def _link_table(told: ReproductionResults) -> Table:
     """What the link carries at most, and what the probe found of it while it was idle."""
     columns = (
         Column("Direction"),
@@ -320,7 +320,7 @@ def _link_table(told: Told) -> Table:
     return Table("The idle link", columns, [Group(rows)])
 
 
-def _turns(told: Told) -> Text:
+def _turns(told: ReproductionResults) -> Text:
     done = count_text(len(told.reproduction.done), "run")
     return Text(
         (

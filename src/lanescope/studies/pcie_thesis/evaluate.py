@@ -9,13 +9,13 @@ from lanescope.machine import Machine
 from lanescope.studies.pcie_thesis.plan import Program, Way, turns
 from lanescope.studies.pcie_thesis.probing import Noticed, Probed, noticed, probed
 from lanescope.studies.pcie_thesis.results import (
-    NoticedTold,
+    NoticedResults,
     Pair,
-    ProgramTold,
+    ProgramResults,
     Quantity,
+    ReproductionResults,
     Shown,
-    StepTold,
-    Told,
+    StepResults,
     pair_of,
     quantity,
 )
@@ -53,7 +53,7 @@ class _Probed:
     noticed: tuple[Noticed, ...]
 
 
-def evaluate(found: Reproduction) -> Told:
+def evaluate(found: Reproduction) -> ReproductionResults:
     """Return what a reproduction tells, of as much as is done of it."""
     asked = found.asked
     limits = link_limits(asked.machine, asked.gpu)
@@ -62,7 +62,7 @@ def evaluate(found: Reproduction) -> Told:
     delay = pair_of(
         quantity((one[w].delay_seconds for one in idle), "s", _IDLE_DELAY) for w in range(2)
     )
-    empty = Told(
+    empty = ReproductionResults(
         found, len(turns(asked.programs, asked.repetitions)), limits, gbs, delay, programs=()
     )
     own = ((p, [d for d in found.done if d.turn.program == p and d.steps]) for p in asked.programs)
@@ -80,7 +80,7 @@ def _probe(watch: WatchRun | None, gpu: int) -> Probe | None:
     return next((p for p in probes if p.gpu == gpu and len(p)), None)
 
 
-def _program(program: Program, done: Sequence[Done], machine: Machine, gpu: int) -> ProgramTold:
+def _program(program: Program, done: Sequence[Done], machine: Machine, gpu: int) -> ProgramResults:
     by_way = {way: [one for one in done if one.turn.way is way] for way in Way}
     shown = Shown()
     watched: list[Watched] = []
@@ -105,7 +105,7 @@ def _program(program: Program, done: Sequence[Done], machine: Machine, gpu: int)
         for way, ones in by_way.items()
         if (q := quantity((work_seconds(o.steps) for o in ones), "s", _WORK))
     }
-    return ProgramTold(
+    return ProgramResults(
         program,
         moved(told),
         sum(step.copies for step in told),
@@ -149,13 +149,13 @@ def _probed(probe: Probe, steps: Sequence[Step]) -> _Probed:
     return _Probed(told, noticed(probe, moving(steps, LEAST_BYTES)))
 
 
-def _step(step: Step, by_way: dict[Way, list[Done]], probes: Sequence[_Probed]) -> StepTold:
+def _step(step: Step, by_way: dict[Way, list[Done]], probes: Sequence[_Probed]) -> StepResults:
     def seconds(done: Done) -> float | None:
         return next((s.seconds for s in done.steps if s.name == step.name), None)
 
     times = {way: quantity(map(seconds, ones), "s", _STEP) for way, ones in by_way.items()}
     mine = [one.steps[step.name] for one in probes if step.name in one.steps]
-    return StepTold(
+    return StepResults(
         step.name,
         step.h2d_bytes,
         step.d2h_bytes,
@@ -166,7 +166,7 @@ def _step(step: Step, by_way: dict[Way, list[Done]], probes: Sequence[_Probed]) 
     )
 
 
-def _noticed(probes: Sequence[_Probed]) -> tuple[NoticedTold, ...]:
+def _noticed(probes: Sequence[_Probed]) -> tuple[NoticedResults, ...]:
     found = []
     for way, name in enumerate(PROBE_WAYS):
         own = [one.noticed[way] for one in probes]
@@ -175,5 +175,5 @@ def _noticed(probes: Sequence[_Probed]) -> tuple[NoticedTold, ...]:
             seen, steps, alarms = (
                 sum(getattr(o, k) for o in own) for k in ("seen", "steps", "alarms")
             )
-            found.append(NoticedTold(name, seen, steps, alarms, longest))
+            found.append(NoticedResults(name, seen, steps, alarms, longest))
     return tuple(found)

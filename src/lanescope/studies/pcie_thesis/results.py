@@ -63,7 +63,7 @@ def pair_of(values: Iterable[Quantity | None]) -> Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceTold:
+class SourceResults:
     """What one source told of one program; pairs are to the GPU and from it.
 
     Attributes
@@ -103,7 +103,7 @@ class SourceTold:
 
 
 @dataclass(frozen=True, slots=True)
-class StepTold:
+class StepResults:
     """A step: how long it took in each way of running, and what the probe found in it."""
 
     name: str
@@ -116,7 +116,7 @@ class StepTold:
 
 
 @dataclass(frozen=True, slots=True)
-class NoticedTold:
+class NoticedResults:
     """Steps that copy one way, and how many of them the probe noticed, over all repetitions."""
 
     direction: str
@@ -147,7 +147,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramTold:
+class ProgramResults:
     """One program.
 
     Attributes
@@ -168,15 +168,15 @@ class ProgramTold:
     fastest_step_gbs: Pair
     work_seconds: Mapping[Way, Quantity]
     slowdown: Mapping[Way, Quantity]
-    sources: tuple[SourceTold, ...]
-    steps: tuple[StepTold, ...]
-    noticed: tuple[NoticedTold, ...]
+    sources: tuple[SourceResults, ...]
+    steps: tuple[StepResults, ...]
+    noticed: tuple[NoticedResults, ...]
     sentences: Sentences = field(default_factory=Sentences)
     shown: Shown = field(default_factory=Shown, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReproductionResults:
     """A whole reproduction.
 
     Attributes
@@ -192,14 +192,14 @@ class Told:
     limits: tuple[LinkLimit, LinkLimit]
     idle_gbs: Pair
     idle_delay_seconds: Pair
-    programs: tuple[ProgramTold, ...]
+    programs: tuple[ProgramResults, ...]
 
 
 #: Version of ``chapters.json``.
 JSON_VERSION = 1
 
 
-def reproduction_json(told: Told) -> dict[str, Any]:
+def reproduction_json(told: ReproductionResults) -> dict[str, Any]:
     """Return it as plain values; each number has its unit, its method and its spread."""
     asked = told.reproduction.asked
     gpu = next(gpu for gpu in asked.machine.gpus if gpu.index == asked.gpu)
@@ -225,7 +225,7 @@ def reproduction_json(told: Told) -> dict[str, Any]:
     }
 
 
-def _program(one: ProgramTold) -> dict[str, Any]:
+def _program(one: ProgramResults) -> dict[str, Any]:
     return {
         "program": asdict(one.program),
         "truth": {
@@ -244,12 +244,12 @@ def _program(one: ProgramTold) -> dict[str, Any]:
     }
 
 
-def _source(one: SourceTold) -> dict[str, Any]:
+def _source(one: SourceResults) -> dict[str, Any]:
     pairs = ("bytes", "deviation", "elsewhere_bytes", "highest_gbs")
     return {**asdict(one), **{key: _ways(getattr(one, key)) for key in pairs}}
 
 
-def _step(one: StepTold) -> dict[str, Any]:
+def _step(one: StepResults) -> dict[str, Any]:
     return {
         "name": one.name,
         "h2d_bytes": one.h2d_bytes,

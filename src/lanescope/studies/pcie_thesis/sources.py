@@ -9,7 +9,7 @@ import numpy as np
 
 from lanescope.machine import Machine
 from lanescope.studies.pcie_thesis.counted import CountedSteps, Payload, counted_steps, payload_of
-from lanescope.studies.pcie_thesis.results import Pair, SourceTold, pair_of, quantity
+from lanescope.studies.pcie_thesis.results import Pair, SourceResults, pair_of, quantity
 from lanescope.studies.pcie_thesis.steps import Step, moved, moving
 from lanescope.trace.codes import Direction
 from lanescope.trace.operations import Operations
@@ -66,14 +66,16 @@ def watched_once(
     return Watched(counted, traced, run.manifest.sources, steps, processes)
 
 
-def source_told(name: str, watched: Sequence[Watched], told: Sequence[Step]) -> SourceTold | None:
+def source_told(
+    name: str, watched: Sequence[Watched], told: Sequence[Step]
+) -> SourceResults | None:
     """Return what a source told in all repetitions; None where it was not asked to watch."""
     records = [r for one in watched for r in one.records if r.name.partition(".")[0] == name]
     if not records:
         return None
     used = [r for r in records if r.used]
     reasons = [" ".join(filter(None, (r.reason, r.remedy))) for r in records if r.reason]
-    source = SourceTold(
+    source = SourceResults(
         name,
         bool(used),
         reasons[0] if reasons else None,
@@ -86,8 +88,8 @@ def source_told(name: str, watched: Sequence[Watched], told: Sequence[Step]) -> 
 
 
 def _counted(
-    source: SourceTold, watched: Sequence[Watched], used: Sequence[SourceRecord]
-) -> SourceTold:
+    source: SourceResults, watched: Sequence[Watched], used: Sequence[SourceRecord]
+) -> SourceResults:
     found = [
         (one.counted[source.source], one.steps) for one in watched if source.source in one.counted
     ]
@@ -122,7 +124,7 @@ def _counted(
     )
 
 
-def _traced(source: SourceTold, watched: Sequence[Watched]) -> SourceTold:
+def _traced(source: SourceResults, watched: Sequence[Watched]) -> SourceResults:
     seen = [one for one in watched if one.processes]
     sums = [
         tuple(int(one.traced.bytes[one.traced.direction == way].sum()) for way in _DIRECTIONS)

@@ -37,7 +37,7 @@ CHAPTERS = "chapters.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReproductionRequest:
     """What was asked for.
 
     Attributes
@@ -101,7 +101,7 @@ class Done:
 class Reproduction:
     """What was asked, and what is done of it."""
 
-    asked: Asked
+    asked: ReproductionRequest
     done: tuple[Done, ...]
     folder: Path
 
@@ -115,11 +115,11 @@ class ReproductionFolder:
         From any method, if it cannot be written.
     """
 
-    def __init__(self, folder: Path, asked: Asked) -> None:
+    def __init__(self, folder: Path, asked: ReproductionRequest) -> None:
         self.folder, self.asked = folder, asked
         self._opened = RunFolder.begin(folder, REPRODUCE, asked)
 
-    def update(self, asked: Asked) -> None:
+    def update(self, asked: ReproductionRequest) -> None:
         """Store how far it came."""
         self.asked = asked
         self._opened.update(asked)
@@ -156,13 +156,13 @@ def read_reproduction(folder: Path) -> Reproduction:
     InputError
         If it is none, of another schema version, or damaged.
     """
-    asked = read_manifest(Asked, folder)
+    asked = read_manifest(ReproductionRequest, folder)
     with fields_of(folder / MANIFEST, "name another run"):
         _require_possible(asked)
     return Reproduction(asked, _done(folder, turns(asked.programs, asked.repetitions)), folder)
 
 
-def _require_possible(asked: Asked) -> None:
+def _require_possible(asked: ReproductionRequest) -> None:
     """Check what a manifest tells; raises `FieldError`."""
     if asked.gpu not in {gpu.index for gpu in asked.machine.gpus}:
         raise FieldError(f"its machine.toml has no g{asked.gpu}", "gpu")

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from lanescope.studies.pcie_thesis.plan import Way
 from lanescope.studies.pcie_thesis.results import (
-    ProgramTold,
+    ProgramResults,
     Quantity,
+    ReproductionResults,
     Sentences,
-    SourceTold,
-    StepTold,
-    Told,
+    SourceResults,
+    StepResults,
 )
 from lanescope.units.sizes import binary_text
 from lanescope.units.words import rate_text, time_text
@@ -25,7 +25,7 @@ _TOO_FAST = 1.02
 _RAISED = 1.5
 
 
-def program_sentences(one: ProgramTold, told: Told) -> Sentences:
+def program_sentences(one: ProgramResults, told: ReproductionResults) -> Sentences:
     """Return sentences on what each source saw of a program, what it cost, and the program itself.
 
     ``told`` is for the link's limits and for the idle link.
@@ -38,7 +38,7 @@ def program_sentences(one: ProgramTold, told: Told) -> Sentences:
     )
 
 
-def _source(source: SourceTold, one: ProgramTold, told: Told) -> Iterator[str]:
+def _source(source: SourceResults, one: ProgramResults, told: ReproductionResults) -> Iterator[str]:
     if not source.used:
         yield f"{source.source} could not watch: {source.reason or 'it did not say why'}"
         return
@@ -70,7 +70,7 @@ def _source(source: SourceTold, one: ProgramTold, told: Told) -> Iterator[str]:
         yield f"{source.source} lost {source.lost:,} samples of {source.samples or 0:,}."
 
 
-def _traced(source: SourceTold) -> str:
+def _traced(source: SourceResults) -> str:
     if source.copies is None:
         return "trace watched, but no process told of its copies."
     ways = [q for q in source.deviation if q is not None]
@@ -82,7 +82,7 @@ def _traced(source: SourceTold) -> str:
     )
 
 
-def _fineness(source: SourceTold) -> Iterator[str]:
+def _fineness(source: SourceResults) -> Iterator[str]:
     if source.shaped is None or source.interval_seconds is None or not source.copying:
         return
     every = time_text(source.interval_seconds.value)
@@ -99,7 +99,7 @@ def _fineness(source: SourceTold) -> Iterator[str]:
     )
 
 
-def _rates(source: SourceTold, one: ProgramTold, told: Told) -> Iterator[str]:
+def _rates(source: SourceResults, one: ProgramResults, told: ReproductionResults) -> Iterator[str]:
     for way, word in enumerate(_WAY_WORDS):
         highest, true = source.highest_gbs[way], one.fastest_step_gbs[way]
         limit = told.limits[way].gbs
@@ -117,7 +117,7 @@ def _rates(source: SourceTold, one: ProgramTold, told: Told) -> Iterator[str]:
             )
 
 
-def _probe(one: ProgramTold, told: Told) -> Iterator[str]:
+def _probe(one: ProgramResults, told: ReproductionResults) -> Iterator[str]:
     for noticed, word in zip(one.noticed, _WAY_WORDS, strict=False):
         if noticed.steps:
             wait = noticed.longest_seconds
@@ -145,13 +145,13 @@ def _probe(one: ProgramTold, told: Told) -> Iterator[str]:
             )
 
 
-def _cost(one: ProgramTold, way: Way, what: str) -> Iterator[str]:
+def _cost(one: ProgramResults, way: Way, what: str) -> Iterator[str]:
     cost = one.slowdown.get(way)
     if cost is not None:
         yield f"{what} changed the program's time by {_percent(cost)}{_range(cost)}."
 
 
-def _at_once(one: ProgramTold) -> Iterator[str]:
+def _at_once(one: ProgramResults) -> Iterator[str]:
     """What concurrent steps cost each other, in unwatched runs."""
     steps = {step.name: step for step in one.steps}
     both = _plain(steps.get("copies both ways"))
@@ -171,7 +171,7 @@ def _at_once(one: ProgramTold) -> Iterator[str]:
             yield f"'{with_both}' took {(together / before - 1) * 100:+.1f} % against '{single}'."
 
 
-def _plain(step: StepTold | None) -> float | None:
+def _plain(step: StepResults | None) -> float | None:
     time = None if step is None else step.seconds.get(Way.PLAIN)
     return None if time is None else time.value
 

@@ -1,1 +1,1 @@
-"""What results come to, as rows, sentences, tables and charts."""
+"""What every run of copies comes to: outcome, document, export, comparison, notebook."""

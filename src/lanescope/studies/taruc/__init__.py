@@ -1,4 +1,4 @@
-"""The micro-benchmarks of TARUC: parameters, and the experiments that they stand for."""
+"""TARUC's suite: parameters, the experiments they stand for, findings and report."""
 
 from lanescope.studies.taruc.axes import Only
 from lanescope.studies.taruc.parameters import (

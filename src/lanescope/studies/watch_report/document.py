@@ -25,7 +25,7 @@ from lanescope.document.blocks import (
     Text,
     Tone,
 )
-from lanescope.findings.trace.evaluate import Told
+from lanescope.findings.trace.evaluate import Evaluation
 from lanescope.report.document_page import document_page
 from lanescope.report.format import seconds_text, sum_text
 from lanescope.report.timeline_html import timeline_of
@@ -71,12 +71,12 @@ _WORDS: tuple[tuple[str, str], ...] = (
 )
 
 
-def watch_page_html(run: WatchRun, told: Told, *, static: bool = False) -> str:
+def watch_page_html(run: WatchRun, told: Evaluation, *, static: bool = False) -> str:
     """Return the report of a watch as one self-contained HTML page; see `document_page`."""
     return document_page(watch_document(run, told), static=static)
 
 
-def watch_terminal(run: WatchRun, told: Told) -> list[Block]:
+def watch_terminal(run: WatchRun, told: Evaluation) -> list[Block]:
     """Return what a terminal shows of a watch: its summary, its notes, and what watched."""
     sources = run.manifest.sources
     lines = [_source_line(source) for source in sources] if sources else [_NO_SOURCE]
@@ -86,7 +86,7 @@ def watch_terminal(run: WatchRun, told: Told) -> list[Block]:
     ]
 
 
-def watch_document(run: WatchRun, told: Told) -> Document:
+def watch_document(run: WatchRun, told: Evaluation) -> Document:
     """Return all that is known of a watch: what it comes to first, how it was watched last."""
     manifest = run.manifest
     summary, findings, losses = summary_sections(told.summary, told.findings, PAGE)
@@ -123,7 +123,7 @@ def _facts(run: WatchRun) -> tuple[str, ...]:
     return (f"lasted {lasted}", _exit(manifest), manifest.machine.name, version)
 
 
-def _headline(manifest: WatchManifest, told: Told) -> Headline:
+def _headline(manifest: WatchManifest, told: Evaluation) -> Headline:
     """What would gain most; where nothing is found, what moved."""
     notes = Bullets([f"Note: {note}" for note in manifest.notes])
     if told.findings:

@@ -1,1 +1,1 @@
-"""What can be seen of a program: one file for each source."""
+"""What records a program: counters and traces, one file for each source."""
