@@ -38,7 +38,8 @@ elseif(LANESCOPE_PYTHON)  # It is built and installed when it is asked for: make
   list(APPEND installed EXCLUDE_FROM_ALL)
 endif()
 add_library(lanescope::compression ALIAS lanescope_compression)
-target_include_directories(lanescope_compression PUBLIC
+target_include_directories(lanescope_compression
+  PRIVATE native/src PUBLIC
   $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/native/include>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(lanescope_compression PUBLIC cxx_std_20)

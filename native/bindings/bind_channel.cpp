@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/compress/channel.hpp"
-#include "lanescope/compress/host_channel.hpp"
+#include "compress/channel.hpp"
+#include "compress/host_channel.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "bindings.hpp"
+#include "compress/host_codec.hpp"
 #include "compress_values.hpp"
-#include "lanescope/compress/host_codec.hpp"
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

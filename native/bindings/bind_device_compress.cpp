@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "bindings.hpp"
+#include "compress/device_codec.hpp"
+#include "compress/device_timing.hpp"
+#include "compress/nvcomp.hpp"
 #include "compress_values.hpp"
-#include "lanescope/compress/device_codec.hpp"
-#include "lanescope/compress/device_timing.hpp"
-#include "lanescope/compress/nvcomp.hpp"
-#include "lanescope/cuda_handles.hpp"
+#include "cuda/cuda_handles.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/compress/format.hpp"
+#include "compress/format.hpp"
 #include "library/candidates.hpp"
 #include "library/rule_costs.hpp"
 

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/watch/counter_stream.hpp"
-#include "lanescope/watch/own_traffic.hpp"
-#include "lanescope/watch/sample_memo.hpp"
-#include "lanescope/watch/spool_file.hpp"
-#include "lanescope/watch/worker.hpp"
+#include "watch/counter_stream.hpp"
+#include "watch/own_traffic.hpp"
+#include "watch/sample_memo.hpp"
+#include "watch/spool_file.hpp"
+#include "watch/worker.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "lanescope/compress/format.hpp"
-#include "lanescope/error.hpp"
+#include "compress/format.hpp"
+#include "error.hpp"
 #include "lent_array.hpp"
 
 // What codecs have to know of arrays that Python lends.

@@ -17,14 +17,14 @@
 #include <string>
 #include <vector>
 
+#include "compress/delta.hpp"
+#include "compress/exponent.hpp"
+#include "compress/format.hpp"
+#include "compress/gfc.hpp"
+#include "compress/strip_codec.hpp"
+#include "compress/warp.hpp"
+#include "compress/zvc.hpp"
 #include "fuzzing.hpp"
-#include "lanescope/compress/delta.hpp"
-#include "lanescope/compress/exponent.hpp"
-#include "lanescope/compress/format.hpp"
-#include "lanescope/compress/gfc.hpp"
-#include "lanescope/compress/strip_codec.hpp"
-#include "lanescope/compress/warp.hpp"
-#include "lanescope/compress/zvc.hpp"
 
 extern "C" void __sanitizer_set_death_callback(void (*callback)());
 

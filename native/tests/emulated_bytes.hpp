@@ -9,8 +9,8 @@
 #include <cstring>
 #include <vector>
 
+#include "compress/format.hpp"
 #include "emulated_group.hpp"
-#include "lanescope/compress/format.hpp"
 
 namespace lanescope::compress {
 

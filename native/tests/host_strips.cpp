@@ -3,7 +3,7 @@
 //
 //   host_strips ROUNDS SEED
 
-#include "lanescope/compress/host_strips.hpp"
+#include "compress/host_strips.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "compress/checksum.hpp"
+#include "compress/host_codec.hpp"
+#include "error.hpp"
 #include "fuzzing.hpp"
-#include "lanescope/compress/checksum.hpp"
-#include "lanescope/compress/host_codec.hpp"
-#include "lanescope/error.hpp"
 
 extern "C" void __sanitizer_set_death_callback(void (*callback)());
 

@@ -1,5 +1,5 @@
-#include "decode_kernel.cuh"
-#include "lanescope/compress/delta.hpp"
+#include "compress/decode_kernel.cuh"
+#include "compress/delta.hpp"
 
 namespace lanescope::compress {
 

@@ -1,5 +1,5 @@
-#include "decode_kernel.cuh"
-#include "lanescope/compress/exponent.hpp"
+#include "compress/decode_kernel.cuh"
+#include "compress/exponent.hpp"
 
 namespace lanescope::compress {
 

@@ -1,5 +1,5 @@
-#include "decode_kernel.cuh"
-#include "lanescope/compress/gfc.hpp"
+#include "compress/decode_kernel.cuh"
+#include "compress/gfc.hpp"
 
 namespace lanescope::compress {
 

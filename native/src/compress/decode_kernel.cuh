@@ -1,8 +1,8 @@
 #pragma once
 
-#include "lanescope/compress/device_decode.cuh"
-#include "lanescope/compress/device_progress.cuh"
-#include "strip_kernels.hpp"
+#include "compress/device_decode.cuh"
+#include "compress/device_progress.cuh"
+#include "compress/strip_kernels.hpp"
 
 namespace lanescope::compress {
 

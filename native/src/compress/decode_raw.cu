@@ -1,4 +1,4 @@
-#include "decode_kernel.cuh"
+#include "compress/decode_kernel.cuh"
 
 namespace lanescope::compress {
 

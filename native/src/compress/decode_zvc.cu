@@ -1,5 +1,5 @@
-#include "decode_kernel.cuh"
-#include "lanescope/compress/zvc.hpp"
+#include "compress/decode_kernel.cuh"
+#include "compress/zvc.hpp"
 
 namespace lanescope::compress {
 

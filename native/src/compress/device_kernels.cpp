@@ -1,14 +1,14 @@
-#include "lanescope/compress/device_kernels.hpp"
+#include "compress/device_kernels.hpp"
 
 #include <algorithm>
 #include <map>
 #include <mutex>
 #include <string>
 
-#include "lanescope/compress/device_shape.hpp"
-#include "lanescope/compress/strips.hpp"
-#include "lanescope/cuda_handles.hpp"
-#include "strip_kernels.hpp"
+#include "compress/device_shape.hpp"
+#include "compress/strip_kernels.hpp"
+#include "compress/strips.hpp"
+#include "cuda/cuda_handles.hpp"
 
 namespace lanescope::compress {
 

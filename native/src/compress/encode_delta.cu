@@ -1,5 +1,5 @@
-#include "encode_kernel.cuh"
-#include "lanescope/compress/delta.hpp"
+#include "compress/delta.hpp"
+#include "compress/encode_kernel.cuh"
 
 namespace lanescope::compress {
 

@@ -1,5 +1,5 @@
-#include "encode_kernel.cuh"
-#include "lanescope/compress/exponent.hpp"
+#include "compress/encode_kernel.cuh"
+#include "compress/exponent.hpp"
 
 namespace lanescope::compress {
 

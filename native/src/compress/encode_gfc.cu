@@ -1,5 +1,5 @@
-#include "encode_kernel.cuh"
-#include "lanescope/compress/gfc.hpp"
+#include "compress/encode_kernel.cuh"
+#include "compress/gfc.hpp"
 
 namespace lanescope::compress {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "lanescope/compress/device_encode.cuh"
-#include "strip_kernels.hpp"
+#include "compress/device_encode.cuh"
+#include "compress/strip_kernels.hpp"
 
 namespace lanescope::compress {
 

@@ -1,4 +1,4 @@
-#include "encode_kernel.cuh"
+#include "compress/encode_kernel.cuh"
 
 namespace lanescope::compress {
 

@@ -1,5 +1,5 @@
-#include "encode_kernel.cuh"
-#include "lanescope/compress/zvc.hpp"
+#include "compress/encode_kernel.cuh"
+#include "compress/zvc.hpp"
 
 namespace lanescope::compress {
 

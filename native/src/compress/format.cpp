@@ -1,10 +1,10 @@
-#include "lanescope/compress/format.hpp"
+#include "compress/format.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "lanescope/compress/checksum.hpp"
-#include "lanescope/error.hpp"
+#include "compress/checksum.hpp"
+#include "error.hpp"
 
 namespace lanescope::compress {
 

@@ -1,4 +1,4 @@
-#include "lanescope/compress/host_codec.hpp"
+#include "compress/host_codec.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -6,12 +6,12 @@
 #include <memory>
 #include <string>
 
-#include "lanescope/compress/host_strips.hpp"
-#include "lanescope/compress/lanes.hpp"
-#include "lanescope/compress/nvcomp_chunk.hpp"
-#include "lanescope/compress/strips.hpp"
-#include "lanescope/error.hpp"
-#include "lanescope/parallel.hpp"
+#include "compress/host_strips.hpp"
+#include "compress/lanes.hpp"
+#include "compress/nvcomp_chunk.hpp"
+#include "compress/strips.hpp"
+#include "error.hpp"
+#include "host/parallel.hpp"
 
 namespace lanescope::compress {
 

@@ -1,10 +1,10 @@
-#include "lanescope/compress/room.hpp"
+#include "compress/room.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
-#include "lanescope/compress/slabs.hpp"
-#include "lanescope/compress/stream_order.hpp"
+#include "compress/slabs.hpp"
+#include "compress/stream_order.hpp"
 
 namespace lanescope::compress {
 

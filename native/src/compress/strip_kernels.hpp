@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lanescope/compress/device_blocks.hpp"
-#include "lanescope/compress/strip_codec.hpp"
+#include "compress/device_blocks.hpp"
+#include "compress/strip_codec.hpp"
 
 namespace lanescope::compress {
 

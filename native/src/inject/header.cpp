@@ -1,4 +1,4 @@
-#include "header.hpp"
+#include "inject/header.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "lanescope/watch/watch_clock.hpp"
+#include "watch/watch_clock.hpp"
 
 namespace lanescope::inject {
 

@@ -5,13 +5,13 @@
 #include <utility>
 #include <vector>
 
-#include "candidates.hpp"
-#include "deciding.hpp"
-#include "gpu_memory.hpp"
-#include "lanescope/compress/channel.hpp"
-#include "lanescope/compress/host_channel.hpp"
-#include "lanescope/cuda_handles.hpp"
-#include "log.hpp"
+#include "compress/channel.hpp"
+#include "compress/host_channel.hpp"
+#include "cuda/cuda_handles.hpp"
+#include "library/candidates.hpp"
+#include "library/deciding.hpp"
+#include "library/gpu_memory.hpp"
+#include "library/log.hpp"
 
 namespace lanescope::compression {
 

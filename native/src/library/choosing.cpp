@@ -1,12 +1,12 @@
-#include "choosing.hpp"
+#include "library/choosing.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 
-#include "lanescope/compress/format.hpp"
-#include "lanescope/error.hpp"
+#include "compress/format.hpp"
+#include "error.hpp"
 
 namespace lanescope::compression {
 

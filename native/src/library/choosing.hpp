@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "lanescope/compress/host_codec.hpp"
+#include "compress/host_codec.hpp"
 
 namespace lanescope::compression {
 

@@ -1,4 +1,4 @@
-#include "codec.hpp"
+#include "library/codec.hpp"
 
 #include <limits>
 #include <string>

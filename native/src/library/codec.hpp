@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "choosing.hpp"
-#include "seam.hpp"
+#include "library/choosing.hpp"
+#include "library/seam.hpp"
 
 namespace lanescope::compression {
 

@@ -1,7 +1,7 @@
-#include "deciding.hpp"
+#include "library/deciding.hpp"
 
-#include "choosing.hpp"
-#include "gpu_memory.hpp"
+#include "library/choosing.hpp"
+#include "library/gpu_memory.hpp"
 
 namespace lanescope::compression {
 

@@ -1,9 +1,9 @@
 #include <optional>
 
-#include "codec.hpp"
-#include "gpu_memory.hpp"
-#include "lanescope/compress/device_codec.hpp"
-#include "lanescope/cuda_handles.hpp"
+#include "compress/device_codec.hpp"
+#include "cuda/cuda_handles.hpp"
+#include "library/codec.hpp"
+#include "library/gpu_memory.hpp"
 
 namespace lanescope::compression {
 

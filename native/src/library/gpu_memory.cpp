@@ -1,8 +1,8 @@
-#include "gpu_memory.hpp"
+#include "library/gpu_memory.hpp"
 
-#include "choosing.hpp"
-#include "lanescope/cuda_handles.hpp"
-#include "seam.hpp"
+#include "cuda/cuda_handles.hpp"
+#include "library/choosing.hpp"
+#include "library/seam.hpp"
 
 namespace lanescope::compression {
 

@@ -14,9 +14,9 @@
 #include <tuple>
 #include <utility>
 
-#include "candidates.hpp"
 #include "lanescope/compression.hpp"
-#include "rule_costs.hpp"
+#include "library/candidates.hpp"
+#include "library/rule_costs.hpp"
 
 namespace lanescope::compression {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "lanescope/compress/host_codec.hpp"
+#include "compress/host_codec.hpp"
 #include "lanescope/compression.hpp"
 
 namespace lanescope::compression {
