@@ -17,13 +17,13 @@
 #include <string>
 #include <vector>
 
-#include "compress/delta.hpp"
-#include "compress/exponent.hpp"
+#include "compress/codecs/delta.hpp"
+#include "compress/codecs/exponent.hpp"
+#include "compress/codecs/gfc.hpp"
+#include "compress/codecs/zvc.hpp"
 #include "compress/format.hpp"
-#include "compress/gfc.hpp"
 #include "compress/strip_codec.hpp"
 #include "compress/warp.hpp"
-#include "compress/zvc.hpp"
 #include "fuzzing.hpp"
 
 extern "C" void __sanitizer_set_death_callback(void (*callback)());

@@ -1,5 +1,5 @@
+#include "compress/codecs/delta.hpp"
 #include "compress/decode_kernel.cuh"
-#include "compress/delta.hpp"
 
 namespace lanescope::compress {
 

@@ -1,5 +1,5 @@
+#include "compress/codecs/exponent.hpp"
 #include "compress/decode_kernel.cuh"
-#include "compress/exponent.hpp"
 
 namespace lanescope::compress {
 

@@ -1,5 +1,5 @@
+#include "compress/codecs/gfc.hpp"
 #include "compress/decode_kernel.cuh"
-#include "compress/gfc.hpp"
 
 namespace lanescope::compress {
 

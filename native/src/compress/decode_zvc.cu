@@ -1,5 +1,5 @@
+#include "compress/codecs/zvc.hpp"
 #include "compress/decode_kernel.cuh"
-#include "compress/zvc.hpp"
 
 namespace lanescope::compress {
 

@@ -1,4 +1,4 @@
-#include "compress/delta.hpp"
+#include "compress/codecs/delta.hpp"
 #include "compress/encode_kernel.cuh"
 
 namespace lanescope::compress {

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 
-#include "compress/delta.hpp"
-#include "compress/exponent.hpp"
+#include "compress/codecs/delta.hpp"
+#include "compress/codecs/exponent.hpp"
+#include "compress/codecs/gfc.hpp"
+#include "compress/codecs/zvc.hpp"
 #include "compress/format.hpp"
-#include "compress/gfc.hpp"
-#include "compress/zvc.hpp"
 
 namespace lanescope::compress {
 inline namespace LANESCOPE_CPU {

@@ -9,7 +9,7 @@
 #include "compress/words.hpp"
 #if defined(__AVX512VBMI2__) && defined(__AVX512BW__) && defined(__AVX512VL__) && \
     !defined(LANESCOPE_ON_DEVICE)
-#include "compress/zvc_avx512.hpp"
+#include "compress/codecs/zvc_avx512.hpp"
 #define LANESCOPE_ZVC_VECTORS
 #endif
 

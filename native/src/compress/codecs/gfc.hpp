@@ -8,7 +8,7 @@
 #include "compress/warp.hpp"
 #if defined(__AVX512VBMI2__) && defined(__AVX512BW__) && defined(__AVX512CD__) && \
     !defined(__CUDACC__) && !defined(LANESCOPE_ON_DEVICE)
-#include "compress/gfc_avx512.hpp"
+#include "compress/codecs/gfc_avx512.hpp"
 #define LANESCOPE_GFC_VECTORS
 #endif
 

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "compress/delta_planes.hpp"
-#include "compress/delta_search.hpp"
-#include "compress/delta_shape.hpp"
+#include "compress/codecs/delta_planes.hpp"
+#include "compress/codecs/delta_search.hpp"
+#include "compress/codecs/delta_shape.hpp"
 #include "compress/strip_codec.hpp"
 #include "compress/warp.hpp"
 

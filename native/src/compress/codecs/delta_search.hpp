@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "compress/delta_shape.hpp"
+#include "compress/codecs/delta_shape.hpp"
 #include "compress/half_rows.hpp"
 #include "compress/warp.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "compress/blocks.hpp"
-#include "compress/exponent_window.hpp"
+#include "compress/codecs/exponent_window.hpp"
 #include "compress/nibbles.hpp"
 #include "compress/strip_codec.hpp"
 #include "compress/warp.hpp"
