@@ -84,7 +84,8 @@ simulate: python
 
 stubs: python
 	@$(PYTHON) tools/build.py --for test lint
-	cd / && $(CURDIR)/$(BIN)/python -m nanobind.stubgen -m lanescope._native -O $(CURDIR)/src/lanescope -r
+	cd / && $(CURDIR)/$(BIN)/python -m nanobind.stubgen -m lanescope._native -O $(CURDIR)/src/lanescope -r \
+	  -p $(CURDIR)/native/bindings/stub_patterns.txt
 
 clean:
 	rm -rf build dist .venv src/lanescope/*.so

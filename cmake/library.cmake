@@ -61,7 +61,8 @@ endif()
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/lanescope")
 install(TARGETS lanescope_compression EXPORT lanescope ${installed})
 install(FILES
-  native/include/lanescope/compression.hpp native/include/lanescope/version.hpp
+  native/include/lanescope/codecs.hpp native/include/lanescope/compression.hpp
+  native/include/lanescope/version.hpp
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lanescope" ${installed})
 install(EXPORT lanescope NAMESPACE lanescope:: FILE lanescope-targets.cmake
   DESTINATION "${package_folder}" ${installed})

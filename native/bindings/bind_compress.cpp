@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "bindings.hpp"
+#include "compress/candidates.hpp"
 #include "compress/host_codec.hpp"
 #include "compress_values.hpp"
 #include "error.hpp"
@@ -21,6 +22,8 @@ using lanescope::compress::Choice;
 using lanescope::compress::Codec;
 using lanescope::compress::Dtype;
 using lanescope::compress::Layout;
+using lanescope::compression::kCodecs;
+using lanescope::compression::kDtypes;
 
 namespace {
 
@@ -90,30 +93,21 @@ std::vector<std::size_t> blocks_by_mode(const Layout& layout) {
   return counts;
 }
 
+void bind_registry(nb::module_& module) {
+  nb::enum_<Codec> codecs(module, "Codec", "How values are coded in a compressed stream.");
+  for (const auto& one : kCodecs) codecs.value(one.name, one.codec, one.description);
+  nb::enum_<Dtype> dtypes(module, "Dtype", "What the values of a compressed stream are.");
+  for (const auto& one : kDtypes) dtypes.value(one.name, one.dtype);
+  module.def("by_nvcomp", &lanescope::compress::by_nvcomp, "codec"_a,
+             "Whether a codec is one of NVIDIA's nvCOMP, for streams alone.");
+  module.def("codecs_of", &lanescope::compress::codecs_of, "dtype"_a,
+             "The codecs that may make values of a type smaller, the likeliest first.");
+}
+
 }  // namespace
 
 void bind_compress(nb::module_& module) {
-  nb::enum_<Codec>(module, "Codec", "How values are coded in a compressed stream.")
-      .value("raw", Codec::raw)
-      .value("gfc", Codec::gfc)
-      .value("exponent", Codec::exponent)
-      .value("delta", Codec::delta)
-      .value("ans", Codec::ans)
-      .value("bitcomp", Codec::bitcomp)
-      .value("zvc", Codec::zvc);
-  nb::enum_<Dtype>(module, "Dtype", "What the values of a compressed stream are.")
-      .value("bytes", Dtype::bytes)
-      .value("float16", Dtype::float16)
-      .value("bfloat16", Dtype::bfloat16)
-      .value("float32", Dtype::float32)
-      .value("float64", Dtype::float64)
-      .value("int8", Dtype::int8)
-      .value("int16", Dtype::int16)
-      .value("int32", Dtype::int32)
-      .value("int64", Dtype::int64)
-      .value("uint16", Dtype::uint16)
-      .value("uint32", Dtype::uint32)
-      .value("uint64", Dtype::uint64);
+  bind_registry(module);
   nb::class_<Layout>(module, "StreamLayout", "What a compressed stream says of itself.")
       .def_prop_ro("codec", [](const Layout& self) { return self.header.codec; })
       .def_prop_ro("dtype", [](const Layout& self) { return self.header.dtype; })
@@ -122,17 +116,8 @@ void bind_compress(nb::module_& module) {
       .def_prop_ro("stored_bytes", [](const Layout& self) { return self.header.stored_bytes; })
       .def_ro("shape", &Layout::shape)
       .def_prop_ro("blocks_by_mode", &blocks_by_mode);
-  module.def(
-      "can_compress",
-      [](Codec codec, Dtype dtype) {
-        try {
-          lanescope::compress::require_possible({codec, dtype, 1});
-        } catch (const Error&) {
-          return false;
-        }
-        return true;
-      },
-      "codec"_a, "dtype"_a, "Whether a codec of lanescope's own takes values of a type.");
+  module.def("can_compress", &lanescope::compress::takes, "codec"_a, "dtype"_a,
+             "Whether a codec of lanescope's own takes values of a type.");
   module.def(
       "stream_layout",
       [](const Stream& stream) { return lanescope::compress::layout_of(bytes_of(stream)); },

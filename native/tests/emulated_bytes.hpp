@@ -14,12 +14,6 @@
 
 namespace lanescope::compress {
 
-// As in format.cpp, which is not linked.
-std::size_t bytes_of(Dtype dtype) {
-  constexpr std::size_t kBytes[] = {1, 2, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8};
-  return kBytes[static_cast<int>(dtype)];
-}
-
 namespace {
 
 /// Memory of just so many bytes, aligned to 16; with a copy of others, if there are.

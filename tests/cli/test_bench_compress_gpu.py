@@ -110,7 +110,7 @@ def test_a_file_of_the_users(lanescope, heat, tmp_path):
     assert array["gpu_notes"] == []
     assert array["recommendation_from"] == "measured"
     by_codec = {one["codec"]: one for one in array["gpu"]}
-    assert set(by_codec) == {"raw", "gfc", "exponent", "delta", "zvc", *NVCOMP}
+    assert set(by_codec) >= {"raw", "gfc", "exponent", "delta", "zvc", *NVCOMP}
     for one in array["codecs"]:  # the same streams, but for headers and where tiles meet
         assert by_codec[one["codec"]]["ratio"] == pytest.approx(one["ratio"], rel=0.05)
     paths = {one["path"] for one in array["crossings"]}

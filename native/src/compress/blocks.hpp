@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "compress/lanes.hpp"
+#include "lanescope/codecs.hpp"
 
 namespace lanescope::compress {
 
@@ -21,37 +22,25 @@ inline constexpr std::size_t kPayloadAlignment = 16;
 inline constexpr std::size_t kStripUnit = 4;
 inline constexpr std::size_t kStripTable = 8;
 
-/// How values are coded; the numbers are those in streams. `ans` and `bitcomp` are nvCOMP's.
-enum class Codec : std::uint8_t {
-  raw = 0,
-  gfc = 1,
-  exponent = 2,
-  delta = 3,
-  ans = 4,
-  bitcomp = 5,
-  zvc = 6,
-};
+using compression::Codec;
+using compression::Coder;
+using compression::Dtype;
 
-/// Whether blocks are coded by NVIDIA's nvCOMP, on a GPU: its chunks are what we know nothing of.
-LANESCOPE_LANES constexpr bool by_nvcomp(Codec codec) {
-  return codec == Codec::ans || codec == Codec::bitcomp;
+inline namespace LANESCOPE_CPU {
+
+/// Bytes of one value; 1 where a number is no type.
+constexpr std::size_t bytes_of(Dtype dtype) {
+  switch (dtype) {
+#define LANESCOPE_CASE(name, number, bytes) \
+  case Dtype::name:                         \
+    return bytes;
+    LANESCOPE_DTYPES(LANESCOPE_CASE)
+#undef LANESCOPE_CASE
+  }
+  return 1;
 }
 
-/// What the values are; the numbers are those in streams.
-enum class Dtype : std::uint8_t {
-  bytes = 0,
-  float16 = 1,
-  bfloat16 = 2,
-  float32 = 3,
-  float64 = 4,
-  int8 = 5,
-  int16 = 6,
-  int32 = 7,
-  int64 = 8,
-  uint16 = 9,
-  uint32 = 10,
-  uint64 = 11,
-};
+}  // namespace LANESCOPE_CPU
 
 /// How a block is stored: as it is, as one value that all of it repeats, or coded.
 enum class BlockMode : std::uint8_t { raw = 0, constant = 1, coded = 2 };

@@ -25,8 +25,6 @@ namespace lanescope::compress {
 inline constexpr std::uint32_t kMagic = 0x5A43534C;  // "LSCZ"
 inline constexpr std::size_t kMostDimensions = 16;
 
-std::size_t bytes_of(Dtype dtype);
-
 struct Header {
   std::uint32_t magic = kMagic;
   std::uint8_t version = kVersion;

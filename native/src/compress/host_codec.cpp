@@ -7,9 +7,8 @@
 #include <string>
 
 #include "compress/host_strips.hpp"
-#include "compress/lanes.hpp"
 #include "compress/nvcomp_chunk.hpp"
-#include "compress/strips.hpp"
+#include "compress/warp.hpp"
 #include "error.hpp"
 #include "host/parallel.hpp"
 
@@ -178,8 +177,7 @@ void require_possible(const Choice& choice) {
                 "a dimensionality of " + std::to_string(choice.dimensionality) +
                     " is not 1 to 32, as GFC has it");
   if (by_nvcomp(choice.codec)) throw Error("compress", 0, "no nvcomp", needs_nvcomp(choice.codec));
-  if (choice.codec != Codec::raw &&
-      !with_strip(choice.codec, choice.dtype, []<typename Strip>(Strip) {}))
+  if (!takes(choice.codec, choice.dtype))
     throw Error("compress", 0, "bad choice", "this codec does not take values of this type");
 }
 

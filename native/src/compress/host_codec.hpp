@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "compress/candidates.hpp"
 #include "compress/format.hpp"
 
 namespace lanescope::compress {

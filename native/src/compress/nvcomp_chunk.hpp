@@ -54,7 +54,7 @@ inline std::uint64_t checksum_of_chunk(std::span<const std::byte> payload) {
 
 /// The sentence that says that a codec is there only with nvCOMP.
 inline std::string needs_nvcomp(Codec codec) {
-  return std::string("codec ") + (codec == Codec::ans ? "ans" : "bitcomp") +
+  return std::string("codec ") + entry_of(codec).name +
          " needs a GPU and nvCOMP: pip install 'lanescope[nvcomp]'";
 }
 

@@ -41,6 +41,35 @@ inline namespace LANESCOPE_CPU {
 //   void done(Warp warp, std::uint32_t end)
 //       values before `end` were put; `end` is a multiple of the row, and may lie behind the last
 
+// A codec of the registry has a header, codecs/NAME.hpp, with its strip codecs, one for each kind
+// of values, and
+//
+//   template <>
+//   struct CodecOf<Codec::NAME> : StripCodec {
+//     template <typename Go>
+//     static bool with_strip(Dtype dtype, Go go)
+//         calls `go` with an object of the class that codes such values; false where there is none
+//   };
+//
+// which says what differs from `StripCodec`, too.
+template <Codec codec>
+struct CodecOf;
+
+struct StripCodec {
+  /// Where codecs are tried in turn, those of the lowest rank come first, and of one rank those of
+  /// the lowest number; those of rank 0 never.
+  static constexpr int kLastRank = 9;
+
+  /// In what order `auto` tries: where all it looks at is constant, the first codec is taken.
+  static constexpr int kAutoRank = kLastRank;
+
+  /// In what order the rule tries, for values of a type that the codec takes: the likeliest first.
+  static constexpr int rank(Dtype) { return kLastRank; }
+
+  /// Whether values have one coding only, so that what is decoded is coded so again.
+  static constexpr bool kOneCoding = false;
+};
+
 /// An `Out` of memory that holds all of the values.
 template <typename Word>
 struct ValuesOut {

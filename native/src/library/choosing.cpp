@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "compress/format.hpp"
-#include "error.hpp"
 
 namespace lanescope::compression {
 
@@ -79,15 +78,6 @@ int best_dimensionality(Scale& scale, Bytes block) {
   return best;
 }
 
-bool can_take(core::Codec codec, core::Dtype dtype) {
-  try {
-    core::require_possible({codec, dtype, 1});
-  } catch (const lanescope::Error&) {
-    return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 std::vector<std::byte> sample_of(Bytes array, const CopyPart& copy) {
@@ -113,10 +103,7 @@ core::Choice smallest(core::Dtype dtype, Bytes sample) {
   const std::size_t raw = core::most_stream_bytes(sample.size(), 1);
   std::optional<std::size_t> least;
   core::Choice best{core::Codec::raw, dtype, 1};
-  // Where all of it is constant, the first one is taken, as Python does.
-  for (const auto codec :
-       {core::Codec::delta, core::Codec::zvc, core::Codec::gfc, core::Codec::exponent}) {
-    if (!can_take(codec, dtype)) continue;
+  for (const core::Codec codec : core::tried_by_auto(dtype)) {
     const int dimensionality =
         codec == core::Codec::gfc ? best_dimensionality(scale, least_even(sample)) : 1;
     const std::size_t bytes = scale.bytes(codec, dimensionality, sample);

@@ -17,9 +17,8 @@ std::vector<std::uint64_t> shape_of(std::size_t bytes, const Options& options);
 /// The codec of the options, or else the one that makes what `sample` returns smallest.
 template <typename Sample>
 core::Choice choice_of(const Options& options, Sample sample) {
-  const core::Dtype dtype = core_of(options.dtype);
-  if (options.codec) return {core_of(*options.codec), dtype, options.dimensionality};
-  return smallest(dtype, sample());
+  if (options.codec) return {*options.codec, options.dtype, options.dimensionality};
+  return smallest(options.dtype, sample());
 }
 
 /// What a stream says of itself, for users.

@@ -26,11 +26,4 @@ decltype(auto) told(Action&& action) {
 
 [[noreturn]] void refuse(const std::string& sentence);
 
-inline core::Codec core_of(Codec codec) {
-  return static_cast<core::Codec>(codec);
-}
-inline core::Dtype core_of(Dtype dtype) {
-  return static_cast<core::Dtype>(dtype);
-}
-
 }  // namespace lanescope::compression

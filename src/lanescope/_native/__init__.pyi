@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 import enum
+from enum import Enum
 from typing import Annotated
 
 import numpy
@@ -607,22 +608,9 @@ class NvmlThroughput:
 
     def stop(self) -> CounterReport: ...
 
-class Codec(enum.Enum):
+class Codec(Enum):
     """How values are coded in a compressed stream."""
-
     raw = 0
-
-    gfc = 1
-
-    exponent = 2
-
-    delta = 3
-
-    ans = 4
-
-    bitcomp = 5
-
-    zvc = 6
 
 class Dtype(enum.Enum):
     """What the values of a compressed stream are."""
@@ -650,6 +638,14 @@ class Dtype(enum.Enum):
     uint32 = 10
 
     uint64 = 11
+
+def by_nvcomp(codec: Codec) -> bool:
+    """Whether a codec is one of NVIDIA's nvCOMP, for streams alone."""
+
+def codecs_of(dtype: Dtype) -> list[Codec]:
+    """
+    The codecs that may make values of a type smaller, the likeliest first.
+    """
 
 class StreamLayout:
     """What a compressed stream says of itself."""
@@ -906,14 +902,6 @@ def read_device(gpu: int, source: int, begins: Sequence[int], each: int, stream:
 RULE_MARGIN: float = 0.95
 
 RULE_EVERY: int = 64
-
-def codecs_of(dtype: Dtype) -> list[Codec]:
-    """
-    The codecs that may make values of a type smaller, the likeliest first.
-    """
-
-def codec_takes(codec: Codec, dtype: Dtype) -> bool:
-    """Whether a codec takes values of a type, suitable or not."""
 
 def compressed_seconds(bytes: float, ratio: float, codec: tuple[float, float, float, int], link: tuple[float, float]) -> float:
     """What bytes take compressed."""

@@ -33,7 +33,7 @@ _GPU = 0
 _LEAST_SAVED = 0.01
 #: Where all that is looked at is constant, the first one is taken: of these, the one that makes
 #: other values among constant ones smallest.
-_TRIED = (Codec.DELTA, Codec.ZVC, Codec.GFC, Codec.EXPONENT)
+_TRIED = tuple(map(Codec, ("delta", "zvc", "gfc", "exponent")))
 
 
 def compress(

@@ -282,5 +282,19 @@ struct DeltaStrip {
   }
 };
 
+template <>
+struct CodecOf<Codec::delta> : StripCodec {
+  static constexpr int kAutoRank = 1;
+  static constexpr int rank(Dtype) { return 2; }
+
+  template <typename Go>
+  static bool with_strip(Dtype dtype, Go go) {
+    if (bytes_of(dtype) == 2) return go(DeltaStrip<std::uint16_t>{}), true;
+    if (bytes_of(dtype) == 4) return go(DeltaStrip<std::uint32_t>{}), true;
+    if (bytes_of(dtype) == 8) return go(DeltaStrip<std::uint64_t>{}), true;
+    return false;
+  }
+};
+
 }  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

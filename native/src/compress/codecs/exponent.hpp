@@ -626,5 +626,19 @@ struct ExponentStrip {
   }
 };
 
+template <>
+struct CodecOf<Codec::exponent> : StripCodec {
+  static constexpr int kAutoRank = 4;
+  static constexpr int rank(Dtype dtype) { return dtype == Dtype::float32 ? 3 : 1; }
+
+  template <typename Go>
+  static bool with_strip(Dtype dtype, Go go) {
+    if (dtype == Dtype::bfloat16) return go(ExponentStrip<Bfloat16>{}), true;
+    if (dtype == Dtype::float16) return go(ExponentStrip<Float16>{}), true;
+    if (dtype == Dtype::float32) return go(ExponentStrip<Float32>{}), true;
+    return false;
+  }
+};
+
 }  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

@@ -420,5 +420,19 @@ struct GfcStrip {
   }
 };
 
+template <>
+struct CodecOf<Codec::gfc> : StripCodec {
+  static constexpr int kAutoRank = 3;
+  static constexpr int rank(Dtype dtype) { return dtype == Dtype::float64 ? 3 : 0; }
+  static constexpr bool kOneCoding = true;
+
+  template <typename Go>
+  static bool with_strip(Dtype dtype, Go go) {
+    if (dtype == Dtype::float64) return go(GfcStrip<std::uint64_t>{}), true;
+    if (dtype == Dtype::float32) return go(GfcStrip<std::uint32_t>{}), true;
+    return false;
+  }
+};
+
 }  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

@@ -301,5 +301,20 @@ struct ZvcStrip {
 #endif
 };
 
+template <>
+struct CodecOf<Codec::zvc> : StripCodec {
+  static constexpr int kAutoRank = 2;
+  static constexpr int rank(Dtype) { return 4; }  // whether there are zeros no type tells
+
+  template <typename Go>
+  static bool with_strip(Dtype dtype, Go go) {
+    if (bytes_of(dtype) == 1) return go(ZvcStrip<std::uint8_t>{}), true;
+    if (bytes_of(dtype) == 2) return go(ZvcStrip<std::uint16_t>{}), true;
+    if (bytes_of(dtype) == 4) return go(ZvcStrip<std::uint32_t>{}), true;
+    if (bytes_of(dtype) == 8) return go(ZvcStrip<std::uint64_t>{}), true;
+    return false;
+  }
+};
+
 }  // namespace LANESCOPE_CPU
 }  // namespace lanescope::compress

@@ -1,7 +1,0 @@
-#include "compress/decode_kernel.cuh"
-
-namespace lanescope::compress {
-
-template struct DecodeKernel<NoStrip>;
-
-}  // namespace lanescope::compress
