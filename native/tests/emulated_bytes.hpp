@@ -9,8 +9,10 @@
 #include <cstring>
 #include <vector>
 
-#include "compress/format.hpp"
 #include "emulated_group.hpp"
+
+// After it:
+#include "compress/format.hpp"
 
 namespace lanescope::compress {
 
