@@ -4,7 +4,7 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-set(library_sources choosing.cpp codec.cpp seam.cpp)
+set(library_sources codec.cpp seam.cpp)
 list(TRANSFORM library_sources PREPEND native/src/library/)
 if(LANESCOPE_CUDA)
   file(GLOB library_sources CONFIGURE_DEPENDS native/src/library/*.cpp)

@@ -10,7 +10,7 @@
 
 #include "bindings.hpp"
 #include "compress/candidates.hpp"
-#include "compress/host_codec.hpp"
+#include "compress/choosing.hpp"
 #include "compress_values.hpp"
 #include "error.hpp"
 
@@ -34,17 +34,19 @@ using StreamRoom = LentArray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device
 using NewStream = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 
 /// Compresses into so much memory, without the interpreter's lock; returns the stream's length.
-std::size_t compress_into(const Values& values, Codec codec, std::optional<Dtype> dtype,
-                          int dimensionality, int threads, std::span<std::byte> out) {
+std::size_t compress_into(const Values& values, std::optional<Codec> codec,
+                          std::optional<Dtype> dtype, int dimensionality, int threads,
+                          std::span<std::byte> out) {
   const Dtype taken = taken_dtype(values, dtype);
   const nb::gil_scoped_release released;
-  return lanescope::compress::compress_on_host(
-      {codec, taken, dimensionality},
-      {static_cast<const std::byte*>(values.data()), values.nbytes()}, shape_of(values), out,
-      threads);
+  const auto choice = lanescope::compress::choice_of(codec, taken, dimensionality, [&] {
+    return lanescope::compress::sample_on_host(bytes_of(values));
+  });
+  return lanescope::compress::compress_on_host(choice, bytes_of(values), shape_of(values), out,
+                                               threads);
 }
 
-NewStream compress(const Values& values, Codec codec, std::optional<Dtype> dtype,
+NewStream compress(const Values& values, std::optional<Codec> codec, std::optional<Dtype> dtype,
                    int dimensionality, int threads) {
   const std::size_t most = lanescope::compress::most_stream_bytes(values.nbytes(), values.ndim());
   std::unique_ptr<void, void (*)(void*)> owner(std::malloc(most), std::free);
@@ -128,24 +130,26 @@ void bind_compress(nb::module_& module) {
                      "Dtype, int]"),
              "The bytes of an array in the host's memory, not copied, what its values are, and the "
              "bytes of each.");
-  module.def("compress", &compress, "values"_a.noconvert(), "codec"_a, "dtype"_a = nb::none(),
-             "dimensionality"_a = 1, "threads"_a = 0,
-             nb::sig("def compress(values: object, codec: Codec, dtype: Dtype | None = None, "
-                     "dimensionality: int = 1, threads: int = 0) -> "
-                     "Annotated[NDArray[numpy.uint8], dict(shape=(None,))]"),
-             "Compress the values of an array in the host's memory; returns the stream.");
+  module.def(
+      "compress", &compress, "values"_a.noconvert(), "codec"_a.none(), "dtype"_a = nb::none(),
+      "dimensionality"_a = 1, "threads"_a = 0,
+      nb::sig("def compress(values: object, codec: Codec | None, dtype: Dtype | None = None, "
+              "dimensionality: int = 1, threads: int = 0) -> "
+              "Annotated[NDArray[numpy.uint8], dict(shape=(None,))]"),
+      "Compress the values of an array in the host's memory, by the codec that makes some "
+      "blocks smallest if none is given; returns the stream.");
   module.def("most_stream_bytes", &lanescope::compress::most_stream_bytes, "bytes"_a,
              "dimensions"_a, "Most bytes of the stream of an array.");
   module.def(
       "compress_into",
-      [](const Values& values, const StreamRoom& out, Codec codec, std::optional<Dtype> dtype,
-         int dimensionality, int threads) {
+      [](const Values& values, const StreamRoom& out, std::optional<Codec> codec,
+         std::optional<Dtype> dtype, int dimensionality, int threads) {
         return compress_into(values, codec, dtype, dimensionality, threads,
                              {reinterpret_cast<std::byte*>(out.data()), out.nbytes()});
       },
-      "values"_a.noconvert(), "out"_a.noconvert(), "codec"_a, "dtype"_a = nb::none(),
+      "values"_a.noconvert(), "out"_a.noconvert(), "codec"_a.none(), "dtype"_a = nb::none(),
       "dimensionality"_a = 1, "threads"_a = 0,
-      nb::sig("def compress_into(values: object, out: object, codec: Codec, "
+      nb::sig("def compress_into(values: object, out: object, codec: Codec | None, "
               "dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> int"),
       "Compress into memory that is there; returns the stream's length.");
   module.def("decompress", &decompress, "stream"_a, "out"_a.noconvert(), "threads"_a = 0,

@@ -179,6 +179,26 @@ def test_auto_takes_what_is_smallest():
     assert describe(lanescope.compress(noise)).codec == Codec.RAW
 
 
+@pytest.mark.parametrize("blocks", [8, 9, 10, 13, 31, 200])
+def test_auto_looks_at_eight_blocks_spread_over_an_array(blocks):
+    """At all of a shorter one."""
+    each = 65536 // 8
+    looked_at = np.linspace(0, blocks - 1, 8).astype(int) if blocks > 8 else np.arange(8)
+    noise = RANDOM.integers(0, 1 << 64, (blocks, each), np.uint64)
+    steps = np.arange(each, dtype=np.uint64) ** 2
+    even, odd = noise.copy(), np.tile(steps, (blocks, 1))
+    even[looked_at], odd[looked_at] = steps, noise[looked_at]
+    assert describe(lanescope.compress(even)).codec == Codec.DELTA
+    assert describe(lanescope.compress(odd)).codec == Codec.RAW
+
+
+def test_auto_finds_a_dimensionality():
+    """Of which GFC needs one other than 1: 17 values that come again, nearly."""
+    values = np.tile(RANDOM.normal(size=17) * 30, 5000)
+    info = describe(lanescope.compress(values + RANDOM.normal(size=values.size) * 1e-9))
+    assert (info.codec, info.dimensionality) == (Codec.GFC, 17)
+
+
 def few(dtype, kind):
     """An array of more blocks than `auto` looks at, of which nearly all are constant."""
     word = TAKES["zvc"][dtype]

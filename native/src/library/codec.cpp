@@ -54,7 +54,7 @@ std::size_t compress_into(Bytes array, Room out, const Options& options) {
   return told([&] {
     require_threads(options.threads);
     const auto shape = shape_of(array.size(), options);
-    const auto choice = choice_of(options, [&] { return sample_on_host(array); });
+    const auto choice = choice_of(options, [&] { return core::sample_on_host(array); });
     return core::compress_on_host(choice, array, shape, out, options.threads);
   });
 }

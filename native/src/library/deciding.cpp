@@ -1,7 +1,7 @@
 #include "library/deciding.hpp"
 
-#include "library/choosing.hpp"
-#include "library/gpu_memory.hpp"
+#include "compress/choosing.hpp"
+#include "compress/device_codec.hpp"
 
 namespace lanescope::compression {
 
@@ -50,7 +50,7 @@ core::Choice Deciding::choose(const Transfer& transfer, std::span<const std::byt
   const std::pair kind(transfer.tag, transfer.dtype);
   const auto known = chosen_.find(kind);
   if (known != chosen_.end()) return known->second;
-  const auto found = smallest(transfer.dtype, sample_on_gpu(array, stream));
+  const auto found = core::smallest(transfer.dtype, core::sample_on_device(array, stream));
   return chosen_.emplace(kind, found).first->second;
 }
 

@@ -39,7 +39,7 @@ std::size_t compress_on_gpu(Bytes array, Room out, const Options& options, cudaS
     const int gpu = gpu_of(out.data(), "the stream's memory");
     require_on(gpu, array, "the array");
     const lanescope::ScopedDevice scope(gpu);
-    const auto choice = choice_of(options, [&] { return sample_on_gpu(array, on); });
+    const auto choice = choice_of(options, [&] { return core::sample_on_device(array, on); });
     return core::compress_on_device(choice, array, shape, out, on, options.sms,
                                     nvcomp_for(choice.codec));
   });

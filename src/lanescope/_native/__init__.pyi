@@ -682,15 +682,15 @@ def bytes_view(values: object) -> tuple[Annotated[NDArray[numpy.uint8], dict(sha
     The bytes of an array in the host's memory, not copied, what its values are, and the bytes of each.
     """
 
-def compress(values: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+def compress(values: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
     """
-    Compress the values of an array in the host's memory; returns the stream.
+    Compress the values of an array in the host's memory, by the codec that makes some blocks smallest if none is given; returns the stream.
     """
 
 def most_stream_bytes(bytes: int, dimensions: int) -> int:
     """Most bytes of the stream of an array."""
 
-def compress_into(values: object, out: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> int:
+def compress_into(values: object, out: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> int:
     """Compress into memory that is there; returns the stream's length."""
 
 def decompress(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], out: object, threads: int = 0) -> None:
@@ -701,7 +701,7 @@ class DeviceEncoding:
     An array in a GPU's memory, coded there, in the order of a CUDA stream.
     """
 
-    def __init__(self, values: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, stream: int = 0, sms: int = 0, nvcomp: Nvcomp | None = None) -> None: ...
+    def __init__(self, values: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, stream: int = 0, sms: int = 0, nvcomp: Nvcomp | None = None) -> None: ...
 
     @property
     def stream_bytes(self) -> int: ...
@@ -896,8 +896,10 @@ def sms_that_fill(link: Via, codec: Codec, dtype: Dtype) -> int:
 def reach_each_other(one: int, other: int) -> bool:
     """Whether two GPUs can be given access to each other's memory."""
 
-def read_device(gpu: int, source: int, begins: Sequence[int], each: int, stream: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
-    """Bytes of some ranges of an array in a GPU's memory."""
+def choose_codec(gpu: int, source: int, bytes: int, dtype: Dtype, stream: int) -> tuple[Codec, int]:
+    """
+    The codec that makes some blocks of an array in a GPU's memory smallest, and its dimensionality.
+    """
 
 RULE_MARGIN: float = 0.95
 

@@ -1,4 +1,4 @@
-#include "library/choosing.hpp"
+#include "compress/choosing.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -7,11 +7,10 @@
 
 #include "compress/format.hpp"
 
-namespace lanescope::compression {
+namespace lanescope::compress {
 
 namespace {
 
-namespace core = lanescope::compress;
 using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kSampledBlocks = 8;
@@ -20,14 +19,13 @@ constexpr double kLeastSaved = 0.01;  // a codec that saves less costs more than
 
 /// The parts of an array that make its sample.
 std::vector<Bytes> parts_of(Bytes array) {
-  const std::size_t blocks = array.size() / core::kBlockBytes;
+  const std::size_t blocks = array.size() / kBlockBytes;
   if (blocks <= kSampledBlocks) return {array};
   std::vector<Bytes> parts;
   const double last = static_cast<double>(blocks - 1), step = last / (kSampledBlocks - 1);
   for (std::size_t i = 0; i < kSampledBlocks; ++i) {
     const double at = i + 1 < kSampledBlocks ? static_cast<double>(i) * step : last;
-    parts.push_back(
-        array.subspan(static_cast<std::size_t>(at) * core::kBlockBytes, core::kBlockBytes));
+    parts.push_back(array.subspan(static_cast<std::size_t>(at) * kBlockBytes, kBlockBytes));
   }
   return parts;
 }
@@ -35,26 +33,25 @@ std::vector<Bytes> parts_of(Bytes array) {
 /// How long streams become.
 class Scale {
  public:
-  Scale(core::Dtype dtype, std::size_t most)
-      : dtype_(dtype), room_(core::most_stream_bytes(most, 1)) {}
+  Scale(Dtype dtype, std::size_t most) : dtype_(dtype), room_(most_stream_bytes(most, 1)) {}
 
-  std::size_t bytes(core::Codec codec, int dimensionality, Bytes data) {
-    const std::uint64_t values = data.size() / core::bytes_of(dtype_);
-    return core::compress_on_host({codec, dtype_, dimensionality}, data, {&values, 1}, room_, 1);
+  std::size_t bytes(Codec codec, int dimensionality, Bytes data) {
+    const std::uint64_t values = data.size() / bytes_of(dtype_);
+    return compress_on_host({codec, dtype_, dimensionality}, data, {&values, 1}, room_, 1);
   }
 
  private:
-  core::Dtype dtype_;
+  Dtype dtype_;
   std::vector<std::byte> room_;
 };
 
 /// The block whose bytes differ most often from those eight before: it tells most.
 Bytes least_even(Bytes sample) {
   constexpr std::size_t back = 8;
-  Bytes best = sample.first(std::min(core::kBlockBytes, sample.size()));
+  Bytes best = sample.first(std::min(kBlockBytes, sample.size()));
   std::size_t most = 0;
-  for (std::size_t begin = 0; begin < sample.size(); begin += core::kBlockBytes) {
-    const Bytes one = sample.subspan(begin, std::min(core::kBlockBytes, sample.size() - begin));
+  for (std::size_t begin = 0; begin < sample.size(); begin += kBlockBytes) {
+    const Bytes one = sample.subspan(begin, std::min(kBlockBytes, sample.size() - begin));
     std::size_t differ = 0;
     for (std::size_t i = back; i < one.size(); ++i) differ += one[i] != one[i - back];
     if (differ > most) {
@@ -67,9 +64,9 @@ Bytes least_even(Bytes sample) {
 
 int best_dimensionality(Scale& scale, Bytes block) {
   int best = 1;
-  std::size_t least = scale.bytes(core::Codec::gfc, 1, block);
+  std::size_t least = scale.bytes(Codec::gfc, 1, block);
   for (int one = 2; one <= kMostDimensionality; ++one) {
-    const std::size_t bytes = scale.bytes(core::Codec::gfc, one, block);
+    const std::size_t bytes = scale.bytes(Codec::gfc, one, block);
     if (bytes < least) {
       least = bytes;
       best = one;
@@ -98,22 +95,22 @@ std::vector<std::byte> sample_on_host(Bytes array) {
                    [](std::byte* to, Bytes part) { std::memcpy(to, part.data(), part.size()); });
 }
 
-core::Choice smallest(core::Dtype dtype, Bytes sample) {
+Choice smallest(Dtype dtype, Bytes sample) {
   Scale scale(dtype, sample.size());
-  const std::size_t raw = core::most_stream_bytes(sample.size(), 1);
+  const std::size_t raw = most_stream_bytes(sample.size(), 1);
   std::optional<std::size_t> least;
-  core::Choice best{core::Codec::raw, dtype, 1};
-  for (const core::Codec codec : core::tried_by_auto(dtype)) {
+  Choice best{Codec::raw, dtype, 1};
+  for (const Codec codec : tried_by_auto(dtype)) {
     const int dimensionality =
-        codec == core::Codec::gfc ? best_dimensionality(scale, least_even(sample)) : 1;
+        codec == Codec::gfc ? best_dimensionality(scale, least_even(sample)) : 1;
     const std::size_t bytes = scale.bytes(codec, dimensionality, sample);
     if (least && bytes >= *least) continue;
     least = bytes;
     best = {codec, dtype, dimensionality};
   }
   if (least && static_cast<double>(*least) >= static_cast<double>(raw) * (1 - kLeastSaved))
-    return {core::Codec::raw, dtype, 1};
+    return {Codec::raw, dtype, 1};
   return best;
 }
 
-}  // namespace lanescope::compression
+}  // namespace lanescope::compress
