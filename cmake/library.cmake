@@ -4,15 +4,11 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-set(library_sources codec.cpp seam.cpp)
-list(TRANSFORM library_sources PREPEND native/src/library/)
-if(LANESCOPE_CUDA)
-  file(GLOB library_sources CONFIGURE_DEPENDS native/src/library/*.cpp)
-endif()
-add_library(lanescope_compression ${library_sources})
+add_library(lanescope_compression ${host_library_sources})
 target_link_libraries(lanescope_compression PRIVATE
   $<BUILD_INTERFACE:lanescope_codecs> Threads::Threads)
 if(LANESCOPE_CUDA)
+  target_sources(lanescope_compression PRIVATE ${rule_sources} ${gpu_library_sources})
   # The CUDA runtime is linked in, also where users have no CUDA compiler.
   cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH cuda_root)
   cmake_path(GET cuda_root PARENT_PATH cuda_root)

@@ -13,8 +13,7 @@
 
 #include "bindings.hpp"
 #include "compress/channel.hpp"
-#include "compress/choosing.hpp"
-#include "compress/device_codec.hpp"
+#include "compress/device_sample.hpp"
 #include "compress/host_channel.hpp"
 
 namespace nb = nanobind;

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "bindings.hpp"
-#include "compress/choosing.hpp"
 #include "compress/device_codec.hpp"
+#include "compress/device_sample.hpp"
 #include "compress/device_timing.hpp"
 #include "compress/nvcomp.hpp"
 #include "compress_values.hpp"

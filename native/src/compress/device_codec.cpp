@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "compress/choosing.hpp"
 #include "compress/gather_kernels.hpp"
 #include "compress/nvcomp_blocks.hpp"
 
@@ -116,15 +115,6 @@ std::size_t compress_on_device(const Choice& choice, std::span<const std::byte> 
   const DeviceEncoding encoding(choice, data, shape, sms, stream, nvcomp);
   encoding.write(out);
   return encoding.stream_bytes();
-}
-
-std::vector<std::byte> sample_on_device(std::span<const std::byte> array, cudaStream_t stream) {
-  auto sample = sample_of(array, [stream](std::byte* to, std::span<const std::byte> part) {
-    check(cudaMemcpyAsync(to, part.data(), part.size(), cudaMemcpyDeviceToHost, stream),
-          "cudaMemcpyAsync");
-  });
-  wait_for(stream);
-  return sample;
 }
 
 Layout layout_on_device(std::span<const std::byte> compressed, cudaStream_t stream) {

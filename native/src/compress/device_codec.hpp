@@ -53,10 +53,6 @@ std::size_t compress_on_device(const Choice& choice, std::span<const std::byte> 
                                std::span<const std::uint64_t> shape, std::span<std::byte> out,
                                cudaStream_t stream, int sms = 0, const Nvcomp* nvcomp = nullptr);
 
-/// The sample, by which a codec is chosen, of an array in the current device's memory, behind what
-/// is on a stream. Throws `Error`.
-std::vector<std::byte> sample_on_device(std::span<const std::byte> array, cudaStream_t stream);
-
 /// The layout of a stream in the current device's memory. Throws `Error` as `layout_of`.
 Layout layout_on_device(std::span<const std::byte> compressed, cudaStream_t stream);
 

@@ -10,12 +10,12 @@ namespace lanescope::compress {
 
 namespace {
 
-constexpr std::size_t kLine = 256;
+constexpr std::size_t kRoomLine = 256;
 /// An encoder may be held up by others for a while; and nanoseconds have to fit.
 constexpr double kLeastPatience_s = 30, kMostPatience_s = 1e9;
 
 constexpr std::size_t lined(std::size_t bytes) {
-  return (bytes + kLine - 1) / kLine * kLine;
+  return (bytes + kRoomLine - 1) / kRoomLine * kRoomLine;
 }
 
 std::variant<DeviceMemory, DriverMemory> memory_for(int to, std::size_t bytes, Via via) {

@@ -1,7 +1,6 @@
 #include "library/deciding.hpp"
 
-#include "compress/choosing.hpp"
-#include "compress/device_codec.hpp"
+#include "compress/device_sample.hpp"
 
 namespace lanescope::compression {
 

@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "compress/device_codec.hpp"
+#include "compress/device_sample.hpp"
 #include "cuda/cuda_handles.hpp"
 #include "library/codec.hpp"
 #include "library/gpu_memory.hpp"
