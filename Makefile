@@ -7,6 +7,7 @@
 # make library      the library for C++, installed below PREFIX (docs/cpp.md)
 # make time         how long all of these take, from a fresh clone
 # make gpu-test     tests on an offline machine with a GPU, with evidence
+# make lint         style, types, and what clang-tidy finds in the native code
 # make format       lay the code out
 # make fuzz         throw data, damaged strips and streams at the codecs; INPUTS=10000000 SEED=7
 # make simulate     send arrays through channels over a pretended CUDA; ROUNDS=10000 SEED=7 for more

@@ -8,7 +8,7 @@ add_library(lanescope_compression ${host_library_sources})
 target_link_libraries(lanescope_compression PRIVATE
   $<BUILD_INTERFACE:lanescope_codecs> Threads::Threads)
 if(LANESCOPE_CUDA)
-  target_sources(lanescope_compression PRIVATE ${rule_sources} ${gpu_library_sources})
+  target_sources(lanescope_compression PRIVATE ${gpu_library_sources})
   # The CUDA runtime is linked in, also where users have no CUDA compiler.
   cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH cuda_root)
   cmake_path(GET cuda_root PARENT_PATH cuda_root)

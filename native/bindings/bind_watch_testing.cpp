@@ -98,7 +98,7 @@ void bind_memo(nb::module_& testing) {
       .def(nb::init<std::size_t, std::size_t>(), "bytes"_a, "values"_a)
       .def(
           "find",
-          [](SampleMemo& self, nb::bytes sample) {
+          [](SampleMemo& self, const nb::bytes& sample) {
             const double* found = self.find(static_cast<const std::uint8_t*>(sample.data()));
             return found == nullptr ? std::optional<double>() : *found;
           },

@@ -31,8 +31,9 @@ inline std::optional<lanescope::compress::Dtype> dtype_of(nanobind::dlpack::dtyp
         return four;
       case 64:
         return eight;
+      default:
+        return std::optional<Dtype>();
     }
-    return std::optional<Dtype>();
   };
   switch (static_cast<nanobind::dlpack::dtype_code>(type.code)) {
     case nanobind::dlpack::dtype_code::Int:

@@ -32,7 +32,7 @@ struct DeviceShape {
   static constexpr std::uint32_t kManyEscapes = 2 << 10;
 
   /// For each warp, where an SM has so many groups in so many CTAs.
-  static constexpr std::uint32_t each(std::uint32_t groups, std::uint32_t ctas = 1) {
+  static constexpr std::uint32_t each(std::uint32_t groups, std::uint32_t ctas) {
     return (kShared - ctas * kOfCta) / (groups * static_cast<std::uint32_t>(kStrips)) / 16 * 16;
   }
   static constexpr std::uint32_t least(std::uint32_t one, std::uint32_t other) {
@@ -42,10 +42,11 @@ struct DeviceShape {
  public:
   static constexpr bool kCodes = true;
 
-  static constexpr int kEncodeGroups = Strip::least_room(kValues) + kManyEscapes <= each(4) ? 4 : 3;
+  static constexpr int kEncodeGroups =
+      Strip::least_room(kValues) + kManyEscapes <= each(4, 1) ? 4 : 3;
   /// Bytes for each warp.
   static constexpr std::uint32_t kEncodeRoom =
-      least(each(kEncodeGroups), static_cast<std::uint32_t>(padded(Strip::bound(kValues))));
+      least(each(kEncodeGroups, 1), static_cast<std::uint32_t>(padded(Strip::bound(kValues))));
   static_assert(kEncodeRoom >= Strip::least_room(kValues));
   static_assert(kEncodeRoom * kStrips >= Strip::bound(kValues));
 
