@@ -7,6 +7,7 @@
 # make library      the library for C++, installed below PREFIX (docs/cpp.md)
 # make time         how long all of these take, from a fresh clone
 # make gpu-test     tests on an offline machine with a GPU, with evidence
+# make lint         style, types, and what clang-tidy finds in the native code
 # make format       lay the code out
 # make fuzz         throw data, damaged strips and streams at the codecs; INPUTS=10000000 SEED=7
 # make simulate     send arrays through channels over a pretended CUDA; ROUNDS=10000 SEED=7 for more
@@ -84,7 +85,8 @@ simulate: python
 
 stubs: python
 	@$(PYTHON) tools/build.py --for test lint
-	cd / && $(CURDIR)/$(BIN)/python -m nanobind.stubgen -m lanescope._native -O $(CURDIR)/src/lanescope -r
+	cd / && $(CURDIR)/$(BIN)/python -m nanobind.stubgen -m lanescope._native -O $(CURDIR)/src/lanescope -r \
+	  -p $(CURDIR)/native/bindings/stub_patterns.txt
 
 clean:
 	rm -rf build dist .venv src/lanescope/*.so

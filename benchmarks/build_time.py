@@ -32,7 +32,7 @@ class Step:
 
 STEPS = (
     Step("make, from nothing to the table", "make", 90),
-    Step("make, one kernel changed", "make", 25, "native/src/compress/encode_exponent.cu"),
+    Step("make, one kernel changed", "make", 25, "native/src/cuda/task_kernels.cu"),
     Step("make, one Python file changed", "make", 3, "src/lanescope/errors.py"),
     Step("make library", "make library", 180),
     Step("make test", "make test", 300),

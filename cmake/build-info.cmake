@@ -26,7 +26,7 @@ add_custom_target(lanescope_build_values
 
 # use_build_info(TARGET): compiles build_info.cpp into it.
 function(use_build_info target)
-  target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/native/src/build_info.cpp")
+  target_sources(${target} PRIVATE ${build_info_source})
   target_include_directories(${target} PRIVATE "${generated_folder}")
   add_dependencies(${target} lanescope_build_values)
 endfunction()

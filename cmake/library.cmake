@@ -4,15 +4,11 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-set(library_sources choosing.cpp codec.cpp seam.cpp)
-list(TRANSFORM library_sources PREPEND native/src/library/)
-if(LANESCOPE_CUDA)
-  file(GLOB library_sources CONFIGURE_DEPENDS native/src/library/*.cpp)
-endif()
-add_library(lanescope_compression ${library_sources})
+add_library(lanescope_compression ${host_library_sources})
 target_link_libraries(lanescope_compression PRIVATE
   $<BUILD_INTERFACE:lanescope_codecs> Threads::Threads)
 if(LANESCOPE_CUDA)
+  target_sources(lanescope_compression PRIVATE ${gpu_library_sources})
   # The CUDA runtime is linked in, also where users have no CUDA compiler.
   cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH cuda_root)
   cmake_path(GET cuda_root PARENT_PATH cuda_root)
@@ -38,7 +34,8 @@ elseif(LANESCOPE_PYTHON)  # It is built and installed when it is asked for: make
   list(APPEND installed EXCLUDE_FROM_ALL)
 endif()
 add_library(lanescope::compression ALIAS lanescope_compression)
-target_include_directories(lanescope_compression PUBLIC
+target_include_directories(lanescope_compression
+  PRIVATE native/src PUBLIC
   $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/native/include>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(lanescope_compression PUBLIC cxx_std_20)
@@ -60,7 +57,8 @@ endif()
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/lanescope")
 install(TARGETS lanescope_compression EXPORT lanescope ${installed})
 install(FILES
-  native/include/lanescope/compression.hpp native/include/lanescope/version.hpp
+  native/include/lanescope/codecs.hpp native/include/lanescope/compression.hpp
+  native/include/lanescope/version.hpp
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lanescope" ${installed})
 install(EXPORT lanescope NAMESPACE lanescope:: FILE lanescope-targets.cmake
   DESTINATION "${package_folder}" ${installed})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,6 +33,22 @@ def lint() -> bool:
     return not any([process.wait() for process in processes])  # noqa: C419, all have to end
 
 
+def tidy() -> bool:
+    """What clang-tidy finds in all that the build compiles for the CPU; see .clang-tidy."""
+    commands = json.loads((ROOT / "build/native/compile_commands.json").read_text())
+    files = dict.fromkeys(one["file"] for one in commands)
+    ours = [one for one in files if not one.endswith(".cu") and "/nanobind-" not in one]
+
+    def checked(file: str) -> bool:
+        command = [BIN / "clang-tidy", "-p", ROOT / "build/native", "--quiet", file]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        sys.stdout.write(done.stdout)
+        return done.returncode == 0
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+        return all(list(threads.map(checked, ours)))  # all have to end
+
+
 def tests(marked: str, *paths: str, **variables: str) -> bool:
     """Those that a marker selects, on all CPUs."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", marked, f"--durations={SLOWEST}"]
@@ -52,7 +70,7 @@ def main(which: str) -> int:
         print("the test tools are missing; run make test", file=sys.stderr)
         return 2
     good = {
-        "lint": lint,
+        "lint": lambda: lint() & tidy(),
         "quick": lambda: lint() & tests("not native"),
         "native": lambda: programs() & tests("native"),
         "torture": lambda: tests("not native", "tests/torture", LANESCOPE_TRIALS="full"),

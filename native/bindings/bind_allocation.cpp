@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/allocation_probe.hpp"
+#include "cuda/allocation_probe.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

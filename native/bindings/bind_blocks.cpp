@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "bindings.hpp"
-#include "lanescope/block_copier.hpp"
+#include "host/block_copier.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

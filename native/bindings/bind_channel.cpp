@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/compress/channel.hpp"
-#include "lanescope/compress/host_channel.hpp"
+#include "compress/channel.hpp"
+#include "compress/device_sample.hpp"
+#include "compress/host_channel.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -98,8 +99,6 @@ std::shared_ptr<Ticket> restore(const Host& self, const std::shared_ptr<Parcel>&
   return channel->restore(parcel, pointer_of<std::byte>(target), pointer_of<CUstream_st>(stream));
 }
 
-using Sample = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
-
 template <typename Kept>
 void load(const Kept& self, Codec codec, Dtype dtype) {
   const auto channel = self.get();
@@ -107,25 +106,14 @@ void load(const Kept& self, Codec codec, Dtype dtype) {
   channel->load({codec, dtype, 1});
 }
 
-/// Some ranges of an array in a GPU's memory, behind what is on the stream.
-Sample read_device(int gpu, std::uintptr_t source, const std::vector<std::size_t>& begins,
-                   std::size_t each, std::uintptr_t stream) {
-  auto data = std::make_unique<std::uint8_t[]>(begins.size() * each);
-  {
-    const nb::gil_scoped_release released;
-    const lanescope::ScopedDevice scope(gpu);
-    const auto on = pointer_of<CUstream_st>(stream);
-    for (std::size_t i = 0; i < begins.size(); ++i)
-      lanescope::check(
-          cudaMemcpyAsync(data.get() + i * each, pointer_of<const std::uint8_t>(source) + begins[i],
-                          each, cudaMemcpyDeviceToHost, on),
-          "cudaMemcpyAsync");
-    lanescope::check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
-  }
-  std::uint8_t* kept = data.get();
-  nb::capsule owner(data.release(),
-                    [](void* at) noexcept { delete[] static_cast<std::uint8_t*>(at); });
-  return Sample(kept, {begins.size() * each}, owner);
+/// The codec that makes some blocks of an array in a GPU's memory smallest, and its dimensionality.
+std::pair<Codec, int> choose_codec(int gpu, std::uintptr_t source, std::size_t bytes, Dtype dtype,
+                                   std::uintptr_t stream) {
+  const lanescope::ScopedDevice scope(gpu);
+  const auto sample = lanescope::compress::sample_on_device(
+      {pointer_of<const std::byte>(source), bytes}, pointer_of<CUstream_st>(stream));
+  const Choice chosen = lanescope::compress::smallest(dtype, sample);
+  return {chosen.codec, chosen.dimensionality};
 }
 
 void bind_ticket(nb::module_& module) {
@@ -226,6 +214,8 @@ void bind_channel(nb::module_& module) {
         return there != 0 && back != 0;
       },
       "one"_a, "other"_a, "Whether two GPUs can be given access to each other's memory.");
-  module.def("read_device", &read_device, "gpu"_a, "source"_a, "begins"_a, "each"_a, "stream"_a,
-             "Bytes of some ranges of an array in a GPU's memory.");
+  module.def("choose_codec", &choose_codec, "gpu"_a, "source"_a, "bytes"_a, "dtype"_a, "stream"_a,
+             Released(),
+             "The codec that makes some blocks of an array in a GPU's memory smallest, and its "
+             "dimensionality.");
 }

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/compress/range_arena.hpp"
-#include "lanescope/compress/slabs.hpp"
+#include "compress/range_arena.hpp"
+#include "compress/slabs.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -9,9 +9,10 @@
 #include <optional>
 
 #include "bindings.hpp"
+#include "compress/candidates.hpp"
+#include "compress/choosing.hpp"
 #include "compress_values.hpp"
-#include "lanescope/compress/host_codec.hpp"
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -21,6 +22,8 @@ using lanescope::compress::Choice;
 using lanescope::compress::Codec;
 using lanescope::compress::Dtype;
 using lanescope::compress::Layout;
+using lanescope::compression::kCodecs;
+using lanescope::compression::kDtypes;
 
 namespace {
 
@@ -31,17 +34,19 @@ using StreamRoom = LentArray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device
 using NewStream = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 
 /// Compresses into so much memory, without the interpreter's lock; returns the stream's length.
-std::size_t compress_into(const Values& values, Codec codec, std::optional<Dtype> dtype,
-                          int dimensionality, int threads, std::span<std::byte> out) {
+std::size_t compress_into(const Values& values, std::optional<Codec> codec,
+                          std::optional<Dtype> dtype, int dimensionality, int threads,
+                          std::span<std::byte> out) {
   const Dtype taken = taken_dtype(values, dtype);
   const nb::gil_scoped_release released;
-  return lanescope::compress::compress_on_host(
-      {codec, taken, dimensionality},
-      {static_cast<const std::byte*>(values.data()), values.nbytes()}, shape_of(values), out,
-      threads);
+  const auto choice = lanescope::compress::choice_of(codec, taken, dimensionality, [&] {
+    return lanescope::compress::sample_on_host(bytes_of(values));
+  });
+  return lanescope::compress::compress_on_host(choice, bytes_of(values), shape_of(values), out,
+                                               threads);
 }
 
-NewStream compress(const Values& values, Codec codec, std::optional<Dtype> dtype,
+NewStream compress(const Values& values, std::optional<Codec> codec, std::optional<Dtype> dtype,
                    int dimensionality, int threads) {
   const std::size_t most = lanescope::compress::most_stream_bytes(values.nbytes(), values.ndim());
   std::unique_ptr<void, void (*)(void*)> owner(std::malloc(most), std::free);
@@ -90,30 +95,21 @@ std::vector<std::size_t> blocks_by_mode(const Layout& layout) {
   return counts;
 }
 
+void bind_registry(nb::module_& module) {
+  nb::enum_<Codec> codecs(module, "Codec", "How values are coded in a compressed stream.");
+  for (const auto& one : kCodecs) codecs.value(one.name, one.codec, one.description);
+  nb::enum_<Dtype> dtypes(module, "Dtype", "What the values of a compressed stream are.");
+  for (const auto& one : kDtypes) dtypes.value(one.name, one.dtype);
+  module.def("by_nvcomp", &lanescope::compress::by_nvcomp, "codec"_a,
+             "Whether a codec is one of NVIDIA's nvCOMP, for streams alone.");
+  module.def("codecs_of", &lanescope::compress::codecs_of, "dtype"_a,
+             "The codecs that may make values of a type smaller, the likeliest first.");
+}
+
 }  // namespace
 
 void bind_compress(nb::module_& module) {
-  nb::enum_<Codec>(module, "Codec", "How values are coded in a compressed stream.")
-      .value("raw", Codec::raw)
-      .value("gfc", Codec::gfc)
-      .value("exponent", Codec::exponent)
-      .value("delta", Codec::delta)
-      .value("ans", Codec::ans)
-      .value("bitcomp", Codec::bitcomp)
-      .value("zvc", Codec::zvc);
-  nb::enum_<Dtype>(module, "Dtype", "What the values of a compressed stream are.")
-      .value("bytes", Dtype::bytes)
-      .value("float16", Dtype::float16)
-      .value("bfloat16", Dtype::bfloat16)
-      .value("float32", Dtype::float32)
-      .value("float64", Dtype::float64)
-      .value("int8", Dtype::int8)
-      .value("int16", Dtype::int16)
-      .value("int32", Dtype::int32)
-      .value("int64", Dtype::int64)
-      .value("uint16", Dtype::uint16)
-      .value("uint32", Dtype::uint32)
-      .value("uint64", Dtype::uint64);
+  bind_registry(module);
   nb::class_<Layout>(module, "StreamLayout", "What a compressed stream says of itself.")
       .def_prop_ro("codec", [](const Layout& self) { return self.header.codec; })
       .def_prop_ro("dtype", [](const Layout& self) { return self.header.dtype; })
@@ -122,17 +118,8 @@ void bind_compress(nb::module_& module) {
       .def_prop_ro("stored_bytes", [](const Layout& self) { return self.header.stored_bytes; })
       .def_ro("shape", &Layout::shape)
       .def_prop_ro("blocks_by_mode", &blocks_by_mode);
-  module.def(
-      "can_compress",
-      [](Codec codec, Dtype dtype) {
-        try {
-          lanescope::compress::require_possible({codec, dtype, 1});
-        } catch (const Error&) {
-          return false;
-        }
-        return true;
-      },
-      "codec"_a, "dtype"_a, "Whether a codec of lanescope's own takes values of a type.");
+  module.def("can_compress", &lanescope::compress::takes, "codec"_a, "dtype"_a,
+             "Whether a codec of lanescope's own takes values of a type.");
   module.def(
       "stream_layout",
       [](const Stream& stream) { return lanescope::compress::layout_of(bytes_of(stream)); },
@@ -143,24 +130,26 @@ void bind_compress(nb::module_& module) {
                      "Dtype, int]"),
              "The bytes of an array in the host's memory, not copied, what its values are, and the "
              "bytes of each.");
-  module.def("compress", &compress, "values"_a.noconvert(), "codec"_a, "dtype"_a = nb::none(),
-             "dimensionality"_a = 1, "threads"_a = 0,
-             nb::sig("def compress(values: object, codec: Codec, dtype: Dtype | None = None, "
-                     "dimensionality: int = 1, threads: int = 0) -> "
-                     "Annotated[NDArray[numpy.uint8], dict(shape=(None,))]"),
-             "Compress the values of an array in the host's memory; returns the stream.");
+  module.def(
+      "compress", &compress, "values"_a.noconvert(), "codec"_a.none(), "dtype"_a = nb::none(),
+      "dimensionality"_a = 1, "threads"_a = 0,
+      nb::sig("def compress(values: object, codec: Codec | None, dtype: Dtype | None = None, "
+              "dimensionality: int = 1, threads: int = 0) -> "
+              "Annotated[NDArray[numpy.uint8], dict(shape=(None,))]"),
+      "Compress the values of an array in the host's memory, by the codec that makes some "
+      "blocks smallest if none is given; returns the stream.");
   module.def("most_stream_bytes", &lanescope::compress::most_stream_bytes, "bytes"_a,
              "dimensions"_a, "Most bytes of the stream of an array.");
   module.def(
       "compress_into",
-      [](const Values& values, const StreamRoom& out, Codec codec, std::optional<Dtype> dtype,
-         int dimensionality, int threads) {
+      [](const Values& values, const StreamRoom& out, std::optional<Codec> codec,
+         std::optional<Dtype> dtype, int dimensionality, int threads) {
         return compress_into(values, codec, dtype, dimensionality, threads,
                              {reinterpret_cast<std::byte*>(out.data()), out.nbytes()});
       },
-      "values"_a.noconvert(), "out"_a.noconvert(), "codec"_a, "dtype"_a = nb::none(),
+      "values"_a.noconvert(), "out"_a.noconvert(), "codec"_a.none(), "dtype"_a = nb::none(),
       "dimensionality"_a = 1, "threads"_a = 0,
-      nb::sig("def compress_into(values: object, out: object, codec: Codec, "
+      nb::sig("def compress_into(values: object, out: object, codec: Codec | None, "
               "dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> int"),
       "Compress into memory that is there; returns the stream's length.");
   module.def("decompress", &decompress, "stream"_a, "out"_a.noconvert(), "threads"_a = 0,

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/block_walk.hpp"
-#include "lanescope/copy_set.hpp"
-#include "lanescope/devices.hpp"
+#include "cuda/copy_set.hpp"
+#include "cuda/devices.hpp"
+#include "host/block_walk.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

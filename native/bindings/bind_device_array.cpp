@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "bindings.hpp"
+#include "compress/device_array.hpp"
+#include "compress/device_timing.hpp"
 #include "compress_values.hpp"
-#include "lanescope/compress/device_array.hpp"
-#include "lanescope/compress/device_timing.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

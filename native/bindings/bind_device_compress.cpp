@@ -6,11 +6,12 @@
 #include <optional>
 
 #include "bindings.hpp"
+#include "compress/device_codec.hpp"
+#include "compress/device_sample.hpp"
+#include "compress/device_timing.hpp"
+#include "compress/nvcomp.hpp"
 #include "compress_values.hpp"
-#include "lanescope/compress/device_codec.hpp"
-#include "lanescope/compress/device_timing.hpp"
-#include "lanescope/compress/nvcomp.hpp"
-#include "lanescope/cuda_handles.hpp"
+#include "cuda/cuda_handles.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -37,15 +38,17 @@ cudaStream_t stream_of(std::uintptr_t number) {
 /// An encoding with the device that it lies on, which is current while it is made, used and freed.
 class Encoding {
  public:
-  Encoding(const Values& values, Codec codec, std::optional<Dtype> dtype, int dimensionality,
-           std::uintptr_t stream, int sms, const Nvcomp* nvcomp)
+  Encoding(const Values& values, std::optional<Codec> codec, std::optional<Dtype> dtype,
+           int dimensionality, std::uintptr_t stream, int sms, const Nvcomp* nvcomp)
       : device_(values.device_id()) {
     const Dtype taken = taken_dtype(values, dtype);
     const nb::gil_scoped_release released;
     const ScopedDevice scope(device_);
-    encoding_ = std::make_unique<DeviceEncoding>(
-        lanescope::compress::Choice{codec, taken, dimensionality}, bytes_of(values),
-        shape_of(values), sms, stream_of(stream), nvcomp);
+    const auto choice = lanescope::compress::choice_of(codec, taken, dimensionality, [&] {
+      return lanescope::compress::sample_on_device(bytes_of(values), stream_of(stream));
+    });
+    encoding_ = std::make_unique<DeviceEncoding>(choice, bytes_of(values), shape_of(values), sms,
+                                                 stream_of(stream), nvcomp);
   }
   ~Encoding() {
     try {
@@ -105,11 +108,12 @@ DeviceTimes time_codec(const Values& values, Codec codec, std::optional<Dtype> d
 void bind_device_compress(nb::module_& module) {
   nb::class_<Encoding>(module, "DeviceEncoding",
                        "An array in a GPU's memory, coded there, in the order of a CUDA stream.")
-      .def(nb::init<const Values&, Codec, std::optional<Dtype>, int, std::uintptr_t, int,
-                    const Nvcomp*>(),
-           "values"_a.noconvert(), "codec"_a, "dtype"_a = nb::none(), "dimensionality"_a = 1,
+      .def(nb::init<const Values&, std::optional<Codec>, std::optional<Dtype>, int, std::uintptr_t,
+                    int, const Nvcomp*>(),
+           "values"_a.noconvert(), "codec"_a.none(), "dtype"_a = nb::none(), "dimensionality"_a = 1,
            "stream"_a = 0, "sms"_a = 0, "nvcomp"_a = nb::none(),
-           nb::sig("def __init__(self, values: object, codec: Codec, dtype: Dtype | None = None, "
+           nb::sig("def __init__(self, values: object, codec: Codec | None, "
+                   "dtype: Dtype | None = None, "
                    "dimensionality: int = 1, stream: int = 0, sms: int = 0, "
                    "nvcomp: Nvcomp | None = None) -> None"))
       .def_prop_ro("stream_bytes", &Encoding::stream_bytes)

@@ -1,5 +1,5 @@
 #include "bindings.hpp"
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace nb = nanobind;
 

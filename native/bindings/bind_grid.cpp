@@ -2,9 +2,9 @@
 #include <string>
 
 #include "bindings.hpp"
+#include "error.hpp"
 #include "grid_arrays.hpp"
-#include "lanescope/error.hpp"
-#include "lanescope/grid_operations.hpp"
+#include "workload/grid_operations.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

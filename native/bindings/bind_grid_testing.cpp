@@ -2,9 +2,9 @@
 #include <memory>
 
 #include "bindings.hpp"
+#include "cuda/cuda_handles.hpp"
 #include "grid_arrays.hpp"
-#include "lanescope/cuda_handles.hpp"
-#include "lanescope/grid_testing.hpp"
+#include "workload/grid_testing.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

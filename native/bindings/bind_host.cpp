@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/host_team.hpp"
+#include "host/host_team.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

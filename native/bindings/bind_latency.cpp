@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/call_probe.hpp"
-#include "lanescope/chase.hpp"
-#include "lanescope/copy_load.hpp"
-#include "lanescope/host_clock.hpp"
-#include "lanescope/ping_pong.hpp"
+#include "cuda/call_probe.hpp"
+#include "cuda/chase.hpp"
+#include "cuda/copy_load.hpp"
+#include "cuda/host_clock.hpp"
+#include "cuda/ping_pong.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/load_probe.hpp"
+#include "host/load_probe.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -7,11 +7,11 @@
 #include <span>
 
 #include "bindings.hpp"
+#include "compress/device_array.hpp"
+#include "compress/device_codec.hpp"
+#include "compress/device_timing.hpp"
+#include "compress/nvcomp.hpp"
 #include "compress_values.hpp"
-#include "lanescope/compress/device_array.hpp"
-#include "lanescope/compress/device_codec.hpp"
-#include "lanescope/compress/device_timing.hpp"
-#include "lanescope/compress/nvcomp.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/piece_threads.hpp"
+#include "cuda/piece_threads.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

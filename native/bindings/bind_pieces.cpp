@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/piece_set.hpp"
+#include "cuda/piece_set.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

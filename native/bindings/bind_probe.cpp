@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "bindings.hpp"
-#include "lanescope/watch/cuda_link.hpp"
-#include "lanescope/watch/link_probe.hpp"
+#include "watch/cuda_link.hpp"
+#include "watch/link_probe.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

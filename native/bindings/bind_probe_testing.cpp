@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/error.hpp"
-#include "lanescope/watch/link_probe.hpp"
+#include "error.hpp"
+#include "watch/link_probe.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -1,20 +1,16 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
 #include <tuple>
-#include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/compress/format.hpp"
-#include "library/candidates.hpp"
+#include "lanescope/compression.hpp"
 #include "library/rule_costs.hpp"
 
-// The rule of the library for C++. Python knows codecs and types by the core's enumerations, whose
-// numbers are the same.
+// The rule of the library for C++.
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -22,16 +18,13 @@ namespace lc = lanescope::compression;
 
 namespace {
 
-using CoreCodec = lanescope::compress::Codec;
-using CoreDtype = lanescope::compress::Dtype;
-
 /// L in GB/s, and a in seconds.
 using Link = std::tuple<double, double>;
 /// C and D in GB/s, t0 in seconds, S in bytes.
 using Cost = std::tuple<double, double, double, std::size_t>;
 /// Whether, codec, dimensionality, seconds as it is and compressed, reason.
 using Decided =
-    std::tuple<bool, CoreCodec, int, std::optional<double>, std::optional<double>, std::string>;
+    std::tuple<bool, lc::Codec, int, std::optional<double>, std::optional<double>, std::string>;
 
 lc::LinkCost link_of(const Link& link) {
   return std::make_from_tuple<lc::LinkCost>(link);
@@ -41,31 +34,20 @@ lc::CodecCost cost_of(const Cost& cost) {
   return std::make_from_tuple<lc::CodecCost>(cost);
 }
 
-std::optional<lc::Codec> codec_of(std::optional<CoreCodec> codec) {
-  if (!codec) return {};
-  return static_cast<lc::Codec>(*codec);
-}
-
-lc::Transfer transfer_of(const std::string& tag, const std::string& path, CoreDtype dtype,
-                         std::size_t bytes) {
-  return {tag, path, static_cast<lc::Dtype>(dtype), bytes};
-}
-
-Decided decide(lc::Rule& rule, const std::string& tag, const std::string& path, CoreDtype dtype,
+Decided decide(lc::Rule& rule, const std::string& tag, const std::string& path, lc::Dtype dtype,
                std::size_t bytes) {
-  const lc::Decision made = rule.decide(transfer_of(tag, path, dtype, bytes));
-  return {made.compress,           static_cast<CoreCodec>(made.codec.value_or(lc::Codec::raw)),
+  const lc::Decision made = rule.decide({tag, path, dtype, bytes});
+  return {made.compress,           made.codec.value_or(lc::Codec::raw),
           made.dimensionality,     made.raw_seconds,
           made.compressed_seconds, made.reason};
 }
 
-void learn(lc::Rule& rule, const std::string& tag, const std::string& path, CoreDtype dtype,
-           std::size_t bytes, bool compress, std::optional<CoreCodec> codec, int dimensionality,
+void learn(lc::Rule& rule, const std::string& tag, const std::string& path, lc::Dtype dtype,
+           std::size_t bytes, bool compress, std::optional<lc::Codec> codec, int dimensionality,
            std::optional<double> predicted, double seconds, std::size_t wire_bytes,
            bool compressed) {
-  const lc::Decision decision{compress, codec_of(codec), dimensionality, {}, {}, predicted};
-  rule.learn(transfer_of(tag, path, dtype, bytes), decision,
-             {seconds, bytes, wire_bytes, compressed});
+  const lc::Decision decision{compress, codec, dimensionality, {}, {}, predicted};
+  rule.learn({tag, path, dtype, bytes}, decision, {seconds, bytes, wire_bytes, compressed});
 }
 
 std::optional<Link> link_at(const lc::RawTimes& times, const std::string& path, std::size_t bytes) {
@@ -74,24 +56,9 @@ std::optional<Link> link_at(const lc::RawTimes& times, const std::string& path, 
   return Link(link->gbs, link->first_seconds);
 }
 
-std::vector<CoreCodec> codecs_of(CoreDtype dtype) {
-  std::vector<CoreCodec> found;
-  for (const lc::Codec one : lc::codecs_of(static_cast<lc::Dtype>(dtype)))
-    found.push_back(static_cast<CoreCodec>(one));
-  return found;
-}
-
 void bind_costs(nb::module_& module) {
   module.attr("RULE_MARGIN") = lc::kMargin;
   module.attr("RULE_EVERY") = lc::kEvery;
-  module.def("codecs_of", &codecs_of, "dtype"_a,
-             "The codecs that may make values of a type smaller, the likeliest first.");
-  module.def(
-      "codec_takes",
-      [](CoreCodec codec, CoreDtype dtype) {
-        return lc::takes(static_cast<lc::Codec>(codec), static_cast<lc::Dtype>(dtype));
-      },
-      "codec"_a, "dtype"_a, "Whether a codec takes values of a type, suitable or not.");
   module.def(
       "compressed_seconds",
       [](double bytes, double ratio, const Cost& codec, const Link& link) {
@@ -135,8 +102,8 @@ void bind_rule(nb::module_& module) {
   nb::class_<lc::Rule>(module, "Rule", "Decides about transfers, and learns from them.")
       .def(
           "__init__",
-          [](lc::Rule* at, const Cost& at_best, std::optional<CoreCodec> codec) {
-            new (at) lc::Rule(cost_of(at_best), codec_of(codec));
+          [](lc::Rule* at, const Cost& at_best, std::optional<lc::Codec> codec) {
+            new (at) lc::Rule(cost_of(at_best), codec);
           },
           "at_best"_a, "codec"_a.none())
       .def(

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/topology.hpp"
+#include "host/topology.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/task_graph.hpp"
+#include "cuda/task_graph.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

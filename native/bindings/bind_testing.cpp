@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/block_gaps.hpp"
-#include "lanescope/block_walk.hpp"
-#include "lanescope/cache_flush.hpp"
-#include "lanescope/chase_ring.hpp"
-#include "lanescope/gate.hpp"
-#include "lanescope/host_buffer.hpp"
-#include "lanescope/host_kernels.hpp"
-#include "lanescope/pattern.hpp"
-#include "lanescope/peer.hpp"
+#include "block_gaps.hpp"
+#include "chase_ring.hpp"
+#include "cuda/gate.hpp"
+#include "cuda/peer.hpp"
+#include "host/block_walk.hpp"
+#include "host/cache_flush.hpp"
+#include "host/host_buffer.hpp"
+#include "host/host_kernels.hpp"
+#include "pattern.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "bindings.hpp"
-#include "lanescope/pages.hpp"
-#include "lanescope/topology.hpp"
+#include "host/pages.hpp"
+#include "host/topology.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/watch/nvml_counters.hpp"
-#include "lanescope/watch/pm_sampler.hpp"
-#include "lanescope/watch/worker.hpp"
+#include "watch/nvml_counters.hpp"
+#include "watch/pm_sampler.hpp"
+#include "watch/worker.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

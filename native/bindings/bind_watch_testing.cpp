@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "bindings.hpp"
-#include "lanescope/watch/counter_stream.hpp"
-#include "lanescope/watch/own_traffic.hpp"
-#include "lanescope/watch/sample_memo.hpp"
-#include "lanescope/watch/spool_file.hpp"
-#include "lanescope/watch/worker.hpp"
+#include "watch/counter_stream.hpp"
+#include "watch/own_traffic.hpp"
+#include "watch/sample_memo.hpp"
+#include "watch/spool_file.hpp"
+#include "watch/worker.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -98,7 +98,7 @@ void bind_memo(nb::module_& testing) {
       .def(nb::init<std::size_t, std::size_t>(), "bytes"_a, "values"_a)
       .def(
           "find",
-          [](SampleMemo& self, nb::bytes sample) {
+          [](SampleMemo& self, const nb::bytes& sample) {
             const double* found = self.find(static_cast<const std::uint8_t*>(sample.data()));
             return found == nullptr ? std::optional<double>() : *found;
           },

@@ -2,7 +2,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
-#include "lanescope/workload.hpp"
+#include "workload/workload.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

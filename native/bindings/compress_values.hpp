@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "lanescope/compress/format.hpp"
-#include "lanescope/error.hpp"
+#include "compress/format.hpp"
+#include "error.hpp"
 #include "lent_array.hpp"
 
 // What codecs have to know of arrays that Python lends.
@@ -31,8 +31,9 @@ inline std::optional<lanescope::compress::Dtype> dtype_of(nanobind::dlpack::dtyp
         return four;
       case 64:
         return eight;
+      default:
+        return std::optional<Dtype>();
     }
-    return std::optional<Dtype>();
   };
   switch (static_cast<nanobind::dlpack::dtype_code>(type.code)) {
     case nanobind::dlpack::dtype_code::Int:

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "lanescope/grid_kernels.hpp"
 #include "lent_array.hpp"
+#include "workload/grid_kernels.hpp"
 
 /// What Python gives of a grid: arrays that are used where they lie.
 using GridInput =

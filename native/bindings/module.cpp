@@ -2,8 +2,8 @@
 #include <unistd.h>
 
 #include "bindings.hpp"
-#include "lanescope/build_info.hpp"
-#include "lanescope/interruption.hpp"
+#include "build_info.hpp"
+#include "host/interruption.hpp"
 
 namespace {
 

@@ -1,8 +1,7 @@
 // Compresses a file of values on the host, and gets it back:
 //
-//   compress_file compress values.f32 values.z float32 [raw, gfc, exponent, delta or zvc]
+//   compress_file compress values.f32 values.z float32 [CODEC]
 //   compress_file decompress values.z values.f32
-#include <array>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -14,20 +13,15 @@ namespace lc = lanescope::compression;
 
 namespace {
 
-constexpr std::array<const char*, 12> kDtypes = {"bytes",   "float16", "bfloat16", "float32",
-                                                 "float64", "int8",    "int16",    "int32",
-                                                 "int64",   "uint16",  "uint32",   "uint64"};
-constexpr std::array<const char*, 7> kCodecs = {"raw", "gfc",     "exponent", "delta",
-                                                "ans", "bitcomp", "zvc"};
-
 [[noreturn]] void refuse(const std::string& sentence) {
   throw lc::Error(lc::ErrorCode::bad_input, 0, sentence);
 }
 
-template <typename Value, std::size_t n>
-Value named(const std::array<const char*, n>& names, const std::string& name, const char* what) {
-  for (std::size_t i = 0; i < n; ++i)
-    if (name == names[i]) return static_cast<Value>(i);
+/// The entry of that name in `lc::kCodecs` or `lc::kDtypes`.
+template <typename Entry, std::size_t n>
+const Entry& named(const Entry (&entries)[n], const std::string& name, const char* what) {
+  for (const Entry& one : entries)
+    if (name == one.name) return one;
   refuse("there is no " + std::string(what) + " " + name);
 }
 
@@ -57,13 +51,13 @@ void run(const std::vector<std::string>& words) {
     return;
   }
   lc::Options options;
-  if (words.size() > 3) options.dtype = named<lc::Dtype>(kDtypes, words[3], "type of values");
-  if (words.size() > 4) options.codec = named<lc::Codec>(kCodecs, words[4], "codec");
+  if (words.size() > 3) options.dtype = named(lc::kDtypes, words[3], "type of values").dtype;
+  if (words.size() > 4) options.codec = named(lc::kCodecs, words[4], "codec").codec;
   const std::vector<std::byte> stream = lc::compress(input, options);
   write(words[2], stream);
   const lc::StreamInfo info = lc::describe(stream);
-  std::printf("%s: %zu bytes became %zu\n", kCodecs[static_cast<std::size_t>(info.codec)],
-              info.bytes, info.stored_bytes);
+  std::printf("%s: %zu bytes became %zu\n", lc::entry_of(info.codec).name, info.bytes,
+              info.stored_bytes);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "lanescope/block_gaps.hpp"
+#include "block_gaps.hpp"
 
 #include <algorithm>
 

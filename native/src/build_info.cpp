@@ -1,4 +1,4 @@
-#include "lanescope/build_info.hpp"
+#include "build_info.hpp"
 
 #include "lanescope_build_values.hpp"  // CMake writes it: cmake/build-info.cmake
 

@@ -1,12 +1,12 @@
-#include "lanescope/chase_ring.hpp"
+#include "chase_ring.hpp"
 
 #include <cstring>
 #include <limits>
 #include <numeric>
 #include <utility>
 
-#include "lanescope/error.hpp"
-#include "lanescope/pattern.hpp"
+#include "error.hpp"
+#include "pattern.hpp"
 
 namespace lanescope {
 

@@ -1,4 +1,4 @@
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 #include <cerrno>
 #include <cstring>

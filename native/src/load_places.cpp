@@ -1,6 +1,6 @@
-#include "lanescope/load_places.hpp"
+#include "load_places.hpp"
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace lanescope {
 

@@ -1,8 +1,8 @@
-#include "lanescope/pattern.hpp"
+#include "pattern.hpp"
 
 #include <atomic>
 
-#include "lanescope/parallel.hpp"
+#include "host/parallel.hpp"
 
 namespace lanescope {
 

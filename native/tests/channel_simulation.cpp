@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "lanescope/compress/channel.hpp"
-#include "lanescope/compress/checksum.hpp"
-#include "lanescope/compress/host_channel.hpp"
+#include "compress/channel.hpp"
+#include "compress/checksum.hpp"
+#include "compress/host_channel.hpp"
 #include "pretended_cuda.hpp"
 
 namespace lanescope::compress {

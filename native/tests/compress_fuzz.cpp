@@ -17,14 +17,10 @@
 #include <string>
 #include <vector>
 
+#include "compress/format.hpp"
+#include "compress/strips.hpp"
+#include "compress/warp.hpp"
 #include "fuzzing.hpp"
-#include "lanescope/compress/delta.hpp"
-#include "lanescope/compress/exponent.hpp"
-#include "lanescope/compress/format.hpp"
-#include "lanescope/compress/gfc.hpp"
-#include "lanescope/compress/strip_codec.hpp"
-#include "lanescope/compress/warp.hpp"
-#include "lanescope/compress/zvc.hpp"
 
 extern "C" void __sanitizer_set_death_callback(void (*callback)());
 
@@ -336,7 +332,7 @@ std::uint64_t fuzz(const char* name, const Options& options, std::uint64_t input
   for (std::uint64_t seed = options.seed; done < inputs; ++seed)
     done += one(seed, inputs == 1 ? ~std::uint64_t{0} : inputs - done);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  std::printf("%-10s %llu inputs in %.1f s, %.0f a second\n", name,
+  std::printf("%-17s %llu inputs in %.1f s, %.0f a second\n", name,
               static_cast<unsigned long long>(done), took.count(),
               static_cast<double>(done) / took.count());
   std::fflush(stdout);
@@ -344,24 +340,31 @@ std::uint64_t fuzz(const char* name, const Options& options, std::uint64_t input
 }
 
 struct Entry {
-  const char* name;
+  std::string name;
   std::uint64_t (*run)(const char* name, const Options& options, std::uint64_t inputs);
 };
 
-constexpr Entry kCodecs[] = {
-    {"gfc64", fuzz<GfcStrip<std::uint64_t>, Codings::one>},
-    {"gfc32", fuzz<GfcStrip<std::uint32_t>, Codings::one>},
-    {"bfloat16", fuzz<ExponentStrip<Bfloat16>, Codings::several>},
-    {"float16", fuzz<ExponentStrip<Float16>, Codings::several>},
-    {"float32", fuzz<ExponentStrip<Float32>, Codings::several>},
-    {"delta16", fuzz<DeltaStrip<std::uint16_t>, Codings::several>},
-    {"delta32", fuzz<DeltaStrip<std::uint32_t>, Codings::several>},
-    {"delta64", fuzz<DeltaStrip<std::uint64_t>, Codings::several>},
-    {"zvc8", fuzz<ZvcStrip<std::uint8_t>, Codings::several>},
-    {"zvc16", fuzz<ZvcStrip<std::uint16_t>, Codings::several>},
-    {"zvc32", fuzz<ZvcStrip<std::uint32_t>, Codings::several>},
-    {"zvc64", fuzz<ZvcStrip<std::uint64_t>, Codings::several>},
-};
+/// Adds each class of a codec's strips once, named by the codec and the first type of its values.
+template <Codec codec, Coder coder>
+void add_strips(std::vector<Entry>& all) {
+  if constexpr (coder == Coder::strips)
+    for (const auto& type : compression::kDtypes)
+      CodecOf<codec>::with_strip(type.dtype, [&]<typename Strip>(Strip) {
+        constexpr Codings kCodings = CodecOf<codec>::kOneCoding ? Codings::one : Codings::several;
+        const auto run = &fuzz<Strip, kCodings>;
+        const auto same = [&](const Entry& one) { return one.run == run; };
+        if (std::none_of(all.begin(), all.end(), same))
+          all.push_back({std::string(entry_of(codec).name) + "-" + type.name, run});
+      });
+}
+
+std::vector<Entry> all_strips() {
+  std::vector<Entry> all;
+#define LANESCOPE_ADD(name, number, coder, ...) add_strips<Codec::name, Coder::coder>(all);
+  LANESCOPE_CODECS(LANESCOPE_ADD)
+#undef LANESCOPE_ADD
+  return all;
+}
 
 [[noreturn]] void refuse(const char* what) {
   std::fprintf(stderr, "%s; use: compress_fuzz [--inputs N] [--seed S] [--codec NAME]\n", what);
@@ -399,10 +402,11 @@ int main(int count, char** arguments) {
   using namespace lanescope::compress;
   const Options options = options_of(count, arguments);
   __sanitizer_set_death_callback(tell_now);
-  const std::uint64_t codecs = options.codec.empty() ? std::size(kCodecs) : 1;
+  const std::vector<Entry> all = all_strips();
+  const std::uint64_t codecs = options.codec.empty() ? all.size() : 1;
   std::uint64_t done = 0;
-  for (const Entry& entry : kCodecs)
-    done += entry.run(entry.name, options, (options.inputs + codecs - 1) / codecs);
+  for (const Entry& entry : all)
+    done += entry.run(entry.name.c_str(), options, (options.inputs + codecs - 1) / codecs);
   if (done == 0) refuse("no input, or no such codec");
   std::printf("%llu inputs, nothing wrong\n", static_cast<unsigned long long>(done));
 }

@@ -10,15 +10,11 @@
 #include <vector>
 
 #include "emulated_group.hpp"
-#include "lanescope/compress/format.hpp"
+
+// After it:
+#include "compress/format.hpp"
 
 namespace lanescope::compress {
-
-// As in format.cpp, which is not linked.
-std::size_t bytes_of(Dtype dtype) {
-  constexpr std::size_t kBytes[] = {1, 2, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8};
-  return kBytes[static_cast<int>(dtype)];
-}
 
 namespace {
 

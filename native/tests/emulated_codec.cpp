@@ -15,9 +15,9 @@
 #include <cstring>
 #include <string>
 
-#include "lanescope/compress/device_decode.cuh"
-#include "lanescope/compress/device_encode.cuh"
-#include "lanescope/compress/strips.hpp"
+#include "compress/device_decode.cuh"
+#include "compress/device_encode.cuh"
+#include "compress/strips.hpp"
 
 namespace lanescope::compress {
 

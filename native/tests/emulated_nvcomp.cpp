@@ -18,7 +18,7 @@
 #include <cstring>
 #include <string>
 
-#include "lanescope/compress/nvcomp_group.cuh"
+#include "compress/nvcomp_group.cuh"
 
 namespace lanescope::compress {
 

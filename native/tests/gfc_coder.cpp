@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "lanescope/compress/gfc.hpp"
+#include "compress/codecs/gfc.hpp"
 
 template <typename Word>
 int code(int dimensionality) {

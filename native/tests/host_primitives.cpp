@@ -10,15 +10,15 @@
 #include <thread>
 #include <vector>
 
-#include "lanescope/cache_flush.hpp"
-#include "lanescope/chase_ring.hpp"
-#include "lanescope/error.hpp"
-#include "lanescope/host_kernels.hpp"
-#include "lanescope/pages.hpp"
-#include "lanescope/parallel.hpp"
-#include "lanescope/pattern.hpp"
-#include "lanescope/rendezvous.hpp"
-#include "lanescope/single_loads.hpp"
+#include "chase_ring.hpp"
+#include "error.hpp"
+#include "host/cache_flush.hpp"
+#include "host/host_kernels.hpp"
+#include "host/pages.hpp"
+#include "host/parallel.hpp"
+#include "host/rendezvous.hpp"
+#include "host/single_loads.hpp"
+#include "pattern.hpp"
 
 namespace lanescope {
 namespace {

@@ -3,7 +3,7 @@
 //
 //   host_strips ROUNDS SEED
 
-#include "lanescope/compress/host_strips.hpp"
+#include "compress/host_strips.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -13,13 +13,9 @@
 #include <random>
 #include <vector>
 
-namespace lanescope::compress {
+#include "compress/strips.hpp"
 
-// As in format.cpp, which is not linked.
-std::size_t bytes_of(Dtype dtype) {
-  constexpr std::size_t kBytes[] = {1, 2, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8};
-  return kBytes[static_cast<int>(dtype)];
-}
+namespace lanescope::compress {
 
 namespace {
 
@@ -101,13 +97,14 @@ void compare(Random& random, const StripKind& kind, const HostStrips& plain,
   }
 }
 
-constexpr StripKind kKinds[] = {
-    {Codec::gfc, Dtype::float64, 1},       {Codec::gfc, Dtype::float32, 1},
-    {Codec::exponent, Dtype::bfloat16, 1}, {Codec::exponent, Dtype::float16, 1},
-    {Codec::exponent, Dtype::float32, 1},  {Codec::delta, Dtype::float64, 1},
-    {Codec::delta, Dtype::int32, 1},       {Codec::delta, Dtype::uint16, 1},
-    {Codec::zvc, Dtype::int8, 1},          {Codec::zvc, Dtype::float16, 1},
-    {Codec::zvc, Dtype::float32, 1},       {Codec::zvc, Dtype::int64, 1}};
+std::vector<StripKind> all_kinds() {
+  std::vector<StripKind> all;
+  for (const auto& codec : compression::kCodecs)
+    for (const auto& type : compression::kDtypes)
+      if (with_strip(codec.codec, type.dtype, []<typename Strip>(Strip) {}))
+        all.push_back({codec.codec, type.dtype, 1});
+  return all;
+}
 
 }  // namespace
 }  // namespace lanescope::compress
@@ -117,7 +114,7 @@ int main(int, char** arguments) {
   Random random(std::strtoull(arguments[2], nullptr, 10));
   const auto possible = possible_host_strips();
   for (long round = std::atol(arguments[1]); round > 0; --round)
-    for (StripKind kind : kKinds) {
+    for (StripKind kind : all_kinds()) {
       kind.dimensionality = 1 + static_cast<int>(random() % 32);
       for (const HostStrips* other : possible) compare(random, kind, *possible[0], *other);
     }

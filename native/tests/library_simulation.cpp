@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "lanescope/compress/checksum.hpp"
-#include "lanescope/compress/device_kernels.hpp"
+#include "compress/checksum.hpp"
+#include "compress/device_kernels.hpp"
 #include "lanescope/compression.hpp"
 #include "pretended_cuda.hpp"
 

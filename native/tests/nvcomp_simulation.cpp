@@ -14,10 +14,10 @@
 #include <random>
 #include <string>
 
-#include "lanescope/compress/device_codec.hpp"
-#include "lanescope/compress/gather_kernels.hpp"
-#include "lanescope/compress/nvcomp_group.cuh"
-#include "lanescope/error.hpp"
+#include "compress/device_codec.hpp"
+#include "compress/gather_kernels.hpp"
+#include "compress/nvcomp_group.cuh"
+#include "error.hpp"
 #include "pretended_cuda.hpp"
 
 namespace lanescope::compress {

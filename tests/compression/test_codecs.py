@@ -9,20 +9,34 @@ from lanescope.compression.stream import Codec, describe
 from lanescope.errors import InputError
 from tests.compression.stream_format import sealed
 
-#: By codec the types of values that it takes, and the words that hold their bits.
-TAKES = {
-    "gfc": {"float64": np.uint64, "float32": np.uint32},
-    "exponent": {"bfloat16": np.uint16, "float16": np.uint16, "float32": np.uint32},
-    "delta": {
-        **dict.fromkeys(("float64", "int64", "uint64"), np.uint64),
-        **dict.fromkeys(("float32", "int32", "uint32"), np.uint32),
-        **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), np.uint16),
-    },
+WORDS = {
+    **dict.fromkeys(("float64", "int64", "uint64"), np.uint64),
+    **dict.fromkeys(("float32", "int32", "uint32"), np.uint32),
+    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), np.uint16),
+    **dict.fromkeys(("int8", "uint8"), np.uint8),
 }
-TAKES["zvc"] = TAKES["delta"] | {"int8": np.uint8, "uint8": np.uint8}
+#: By codec of lanescope's own the types of values that it takes, and the words of their bits.
+TAKES = {
+    codec.name: {
+        dtype: word
+        for dtype, word in WORDS.items()
+        if native.can_compress(codec, native.Dtype["bytes" if dtype == "uint8" else dtype])
+    }
+    for codec in native.Codec
+    if codec.name != Codec.RAW and not native.by_nvcomp(codec)
+}
 ALL = [(codec, dtype, word) for codec, takes in TAKES.items() for dtype, word in takes.items()]
 every_codec = pytest.mark.parametrize(("codec", "dtype", "word"), ALL, ids=lambda v: str(v)[-20:])
 RANDOM = np.random.default_rng(5)
+
+
+def test_what_the_codecs_of_before_take():
+    large = {dtype for dtype, word in WORDS.items() if word is not np.uint8}
+    taken = {codec: set(dtypes) for codec, dtypes in TAKES.items()}
+    assert taken["gfc"] == {"float64", "float32"}
+    assert taken["exponent"] == {"bfloat16", "float16", "float32"}
+    assert taken["delta"] == large
+    assert taken["zvc"] == set(WORDS)
 
 
 def bf16(values):
@@ -163,6 +177,26 @@ def test_auto_takes_what_is_smallest():
     for codec, stream in found.items():
         assert describe(stream).codec == codec
     assert describe(lanescope.compress(noise)).codec == Codec.RAW
+
+
+@pytest.mark.parametrize("blocks", [8, 9, 10, 13, 31, 200])
+def test_auto_looks_at_eight_blocks_spread_over_an_array(blocks):
+    """At all of a shorter one."""
+    each = 65536 // 8
+    looked_at = np.linspace(0, blocks - 1, 8).astype(int) if blocks > 8 else np.arange(8)
+    noise = RANDOM.integers(0, 1 << 64, (blocks, each), np.uint64)
+    steps = np.arange(each, dtype=np.uint64) ** 2
+    even, odd = noise.copy(), np.tile(steps, (blocks, 1))
+    even[looked_at], odd[looked_at] = steps, noise[looked_at]
+    assert describe(lanescope.compress(even)).codec == Codec.DELTA
+    assert describe(lanescope.compress(odd)).codec == Codec.RAW
+
+
+def test_auto_finds_a_dimensionality():
+    """Of which GFC needs one other than 1: 17 values that come again, nearly."""
+    values = np.tile(RANDOM.normal(size=17) * 30, 5000)
+    info = describe(lanescope.compress(values + RANDOM.normal(size=values.size) * 1e-9))
+    assert (info.codec, info.dimensionality) == (Codec.GFC, 17)
 
 
 def few(dtype, kind):

@@ -43,6 +43,14 @@ def flags_for(kind: str) -> list[str]:
         return [flag for flag in (BUILD / "flags" / kind).read_text().split(";") if flag]
 
 
+def include_flags() -> list[str]:
+    """Return the compiler's options for own headers, those that CMake writes among them."""
+    with _told_to_pytest(), locked(BUILD):
+        configure()
+    folders = (ROOT / "native/include", ROOT / "native/src", BUILD / "generated")
+    return [f"-I{folder}" for folder in folders]
+
+
 @contextlib.contextmanager
 def _told_to_pytest() -> Iterator[None]:
     try:

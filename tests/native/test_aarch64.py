@@ -24,6 +24,7 @@ from tests.native.host_library import (
     require_same_streams,
     run,
 )
+from tests.native.programs import include_flags
 
 NATIVE = ROOT / "native"
 COMPILER = shutil.which("aarch64-linux-gnu-g++")
@@ -48,7 +49,7 @@ def by_qemu(program):
 
 def compiled(program, *sources, options=(), compiler=COMPILER):
     """A program of files below native/."""
-    command = [compiler, "-std=c++20", "-O1", ROUNDING, f"-I{NATIVE}/include", *options]
+    command = [compiler, "-std=c++20", "-O1", ROUNDING, *include_flags(), *options]
     require(*command, *(NATIVE / name for name in sources), "-pthread", "-o", program)
     return program
 
@@ -75,6 +76,7 @@ def test_decisions_are_those_of_this_cpu(tmp_path):
         pytest.skip("no g++")
     sources = ["tests/rule_replay.cpp"]
     sources += [f"src/library/{name}.cpp" for name in ("rule", "rule_costs", "always")]
+    sources += ["src/compress/candidates.cpp"]
     options = ["-O2", "-isystem", cuda_headers()]
     there = compiled(tmp_path / "there", *sources, options=options)
     here = compiled(tmp_path / "here", *sources, options=options, compiler=here)
@@ -177,7 +179,7 @@ def headers():
         pytest.skip("no headers of hwloc")
     if not (cuda_headers() / "cupti.h").exists():
         pytest.skip("no headers of CUPTI")
-    return [f"-I{NATIVE}/include", "-isystem", cuda_headers(), "-isystem", hwloc]
+    return [*include_flags(), "-isystem", cuda_headers(), "-isystem", hwloc]
 
 
 def as_one_file(folder, to):

@@ -66,7 +66,9 @@ def test_stubs_are_those_of_the_core(tmp_path):
     stubgen = pytest.importorskip("nanobind.stubgen")
     import lanescope
 
-    stubgen.main(["-m", "lanescope._native", "-O", str(tmp_path), "-r", "-q"])
+    patterns = Path(__file__).parents[2] / "native/bindings/stub_patterns.txt"
+    words = ["-m", "lanescope._native", "-O", str(tmp_path), "-r", "-q", "-p", str(patterns)]
+    stubgen.main(words)
     kept = Path(lanescope.__file__).parent / "_native"
     generated = {path.name: path.read_text() for path in tmp_path.rglob("*.pyi")}
     assert generated == {path.name: path.read_text() for path in kept.glob("*.pyi")}, "make stubs"

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.native
 
 KIB = 1 << 10
 VERSION = 3
-CODECS = {"raw": 0, "gfc": 1, "exponent": 2, "delta": 3, "zvc": 6}
+CODECS = {one.name: one.value for one in native.Codec}
 ENTRY = np.dtype([("size_and_mode", "<u4"), ("checksum", "<u4"), ("offset", "<u8")])
 RANDOM = np.random.default_rng(23)
 #: One type of values for each class of strips.
@@ -26,6 +26,7 @@ CLASSES = [
     *(("delta", "float64"), ("delta", "int32"), ("delta", "bfloat16")),
     *(("zvc", "float64"), ("zvc", "float32"), ("zvc", "bfloat16"), ("zvc", "uint8")),
 ]
+CLASSES += [(one, dtype) for one in TAKES.keys() - dict(CLASSES).keys() for dtype in TAKES[one]]
 every_class = pytest.mark.parametrize(
     ("codec", "dtype", "word"),
     [(codec, dtype, TAKES[codec][dtype]) for codec, dtype in CLASSES],

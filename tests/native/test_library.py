@@ -229,11 +229,17 @@ def test_the_program_of_the_docs(prefix, tmp_path, a_cmake):
     assert re.fullmatch(r"8000000 bytes became \d+, and the same again\n", done.stdout)
 
 
-def test_the_header_and_its_version_are_all_that_is_installed(prefix):
+def test_the_header_its_codecs_and_its_version_are_all_that_is_installed(prefix):
     headers = sorted(path.relative_to(prefix).as_posix() for path in prefix.rglob("*.h*"))
-    assert headers == ["include/lanescope/compression.hpp", "include/lanescope/version.hpp"]
-    included = re.findall(r"#include (\S+)", HEADER.read_text())
-    assert [one for one in included if '"' in one or "/" in one] == ['"version.hpp"']
+    names = ["codecs.hpp", "compression.hpp", "version.hpp"]
+    assert headers == [f"include/lanescope/{name}" for name in names]
+    assert headers == sorted(f"include/lanescope/{path.name}" for path in HEADER.parent.iterdir())
+    text = "".join(path.read_text() for path in HEADER.parent.iterdir())
+    included = re.findall(r"#include (\S+)", text)
+    assert {one for one in included if '"' in one or "/" in one} == {
+        '"codecs.hpp"',
+        '"version.hpp"',
+    }
 
 
 def test_the_version_is_that_of_the_package():
@@ -242,11 +248,12 @@ def test_the_version_is_that_of_the_package():
 
 
 def test_numbers_are_those_of_streams():
-    header = HEADER.read_text()
+    registry = HEADER.with_name("codecs.hpp").read_text()
     for kind in (native.Codec, native.Dtype):
-        listed = re.search(rf"enum class {kind.__name__} .*?{{(.*?)}}", header, re.DOTALL)[1]
-        told = {name: int(number) for name, number in re.findall(r"(\w+) = (\d+)", listed)}
+        listed = re.findall(rf"  {kind.__name__.upper()}\((\w+), (\d+),", registry)
+        told = {name: int(number) for name, number in listed}
         assert told == {one.name: one.value for one in kind}
+        assert list(told.values()) == list(range(len(told)))  # as the tables are looked up
 
 
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU")

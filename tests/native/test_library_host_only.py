@@ -68,8 +68,8 @@ def test_nothing_of_cuda_is_needed(folder):
     assert not re.search(r"^(CMAKE_CUDA|LANESCOPE_CUDART|LANESCOPE_CUDA_)", cache, re.MULTILINE)
     made = {path.name for path in (folder / "prefix").rglob("*") if path.is_file()}
     assert made == {
-        "compression.hpp", "version.hpp", "liblanescope_compression.a", "lanescope-config.cmake",
-        "lanescope-config-version.cmake", "lanescope-targets.cmake",
+        "codecs.hpp", "compression.hpp", "version.hpp", "liblanescope_compression.a",
+        "lanescope-config.cmake", "lanescope-config-version.cmake", "lanescope-targets.cmake",
         "lanescope-targets-release.cmake",
     }  # fmt: skip
     (archive,) = (folder / "prefix").rglob("*.a")

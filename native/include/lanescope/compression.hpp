@@ -14,7 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "version.hpp"  // installed beside this one
+#include "codecs.hpp"  // installed beside this one
+#include "version.hpp"
 
 /// Compresses arrays without loss, on the host and on NVIDIA GPUs, and moves them compressed from
 /// GPU to GPU and from a GPU to the host and back. Link with `lanescope::compression`
@@ -57,35 +58,6 @@ class LANESCOPE_API Error : public std::runtime_error {
 };
 
 // ---- Streams ------------------------------------------------------------------------------------
-
-/// How values are coded; docs/compression.md tells each. The numbers are those in streams.
-/// `ans` and `bitcomp` are for streams in a GPU's memory, not for channels, and open NVIDIA's
-/// nvCOMP 6, which the loader has to find: `libnvcomp.so.6`.
-enum class Codec : std::uint8_t {
-  raw = 0,
-  gfc = 1,
-  exponent = 2,
-  delta = 3,
-  ans = 4,
-  bitcomp = 5,
-  zvc = 6,
-};
-
-/// What the values are. The numbers are those in streams.
-enum class Dtype : std::uint8_t {
-  bytes = 0,
-  float16 = 1,
-  bfloat16 = 2,
-  float32 = 3,
-  float64 = 4,
-  int8 = 5,
-  int16 = 6,
-  int32 = 7,
-  int64 = 8,
-  uint16 = 9,
-  uint32 = 10,
-  uint64 = 11,
-};
 
 /// Bytes of one value.
 LANESCOPE_API std::size_t value_bytes(Dtype dtype);

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "lanescope/compress/device_decode.cuh"
-#include "lanescope/compress/device_progress.cuh"
-#include "strip_kernels.hpp"
+#include "compress/codec_kernel.cuh"
+#include "compress/device_decode.cuh"
+#include "compress/device_progress.cuh"
 
 namespace lanescope::compress {
 
@@ -48,15 +48,19 @@ __global__ void __launch_bounds__(kGroupThreads, DeviceShape<Strip>::kDecodeGrou
 }
 
 template <typename Strip>
-const void* DecodeKernel<Strip>::entry() {
-  return reinterpret_cast<const void*>(&decode_kernel<Strip>);
-}
-
-template <typename Strip>
-void DecodeKernel<Strip>::launch(const Launch& launch, const Decoding& decoding) {
+void launch_decode(const Launch& launch, const Decoding& decoding) {
   decode_kernel<Strip><<<launch.ctas, launch.threads, launch.shared_bytes, launch.stream>>>(
       decoding.entries, decoding.payloads, decoding.room, decoding.out, decoding.bytes,
       decoding.fault, decoding.settings, decoding.value_bytes, decoding.binding, decoding.arrival);
 }
+
+template <typename Strip>
+struct StripKernel<Decoding, Strip> {
+  using Shape = DeviceShape<Strip>;
+  static Kernel<Decoding> get() {
+    return {reinterpret_cast<const void*>(&decode_kernel<Strip>), Shape::kDecodeGroups,
+            (Shape::kDecodeRoom + Shape::kTileBytes) * kStrips, true, &launch_decode<Strip>};
+  }
+};
 
 }  // namespace lanescope::compress

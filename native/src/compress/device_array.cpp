@@ -1,4 +1,4 @@
-#include "lanescope/compress/device_array.hpp"
+#include "compress/device_array.hpp"
 
 #include <algorithm>
 #include <cstring>

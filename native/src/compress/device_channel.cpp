@@ -5,14 +5,14 @@
 #include <utility>
 #include <vector>
 
-#include "lanescope/compress/channel.hpp"
-#include "lanescope/compress/device_kernels.hpp"
-#include "lanescope/compress/in_flight.hpp"
-#include "lanescope/compress/slabs.hpp"
-#include "lanescope/compress/stream_order.hpp"
-#include "lanescope/cuda_handles.hpp"
-#include "lanescope/peer.hpp"
-#include "lanescope/stream_values.hpp"
+#include "compress/channel.hpp"
+#include "compress/device_kernels.hpp"
+#include "compress/in_flight.hpp"
+#include "compress/slabs.hpp"
+#include "compress/stream_order.hpp"
+#include "cuda/cuda_handles.hpp"
+#include "cuda/peer.hpp"
+#include "cuda/stream_values.hpp"
 
 namespace lanescope::compress {
 

@@ -1,12 +1,12 @@
-#include "lanescope/compress/device_codec.hpp"
+#include "compress/device_codec.hpp"
 
 #include <cstddef>
 #include <cstring>
 #include <optional>
 #include <string>
 
-#include "lanescope/compress/gather_kernels.hpp"
-#include "lanescope/compress/nvcomp_blocks.hpp"
+#include "compress/gather_kernels.hpp"
+#include "compress/nvcomp_blocks.hpp"
 
 namespace lanescope::compress {
 

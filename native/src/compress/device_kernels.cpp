@@ -1,14 +1,14 @@
-#include "lanescope/compress/device_kernels.hpp"
+#include "compress/device_kernels.hpp"
 
 #include <algorithm>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
-#include "lanescope/compress/device_shape.hpp"
-#include "lanescope/compress/strips.hpp"
-#include "lanescope/cuda_handles.hpp"
-#include "strip_kernels.hpp"
+#include "compress/device_shape.hpp"
+#include "compress/strip_kernels.hpp"
+#include "cuda/cuda_handles.hpp"
 
 namespace lanescope::compress {
 
@@ -35,62 +35,49 @@ void allow_shared(const void* kernel, std::size_t bytes) {
         "cudaFuncSetAttribute");
 }
 
-/// Lays out a kernel whose groups of warps take so much shared memory each: up to `groups` a CTA,
-/// and one CTA an SM, or, if `alone`, one a CTA, and as many CTAs as an SM has room for. Throws
-/// `Error`.
-KernelLayout lay_out(const void* kernel, int device, int groups, std::size_t shared_bytes,
-                     bool alone) {
+/// Lays out a kernel: up to `groups` of warps a CTA, and one CTA an SM, or, if they are `alone`,
+/// one a CTA, and as many CTAs as an SM has room for. Throws `Error`.
+template <typename Job>
+KernelLayout lay_out(const Kernel<Job>& kernel, int device) {
   int sms = 0, most = 0;
   check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device),
         "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
         "cudaDeviceGetAttribute");
   cudaFuncAttributes attributes{};
-  check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+  check(cudaFuncGetAttributes(&attributes, kernel.entry), "cudaFuncGetAttributes");
   const std::size_t there = static_cast<std::size_t>(most) - attributes.sharedSizeBytes;
-  int fitting = groups;
-  if (shared_bytes > 0) fitting = std::min(groups, static_cast<int>(there / shared_bytes));
+  int fitting = kernel.groups;
+  if (kernel.shared_bytes > 0)
+    fitting = std::min(fitting, static_cast<int>(there / kernel.shared_bytes));
   if (fitting < 1)
     throw Error("compress", 0, "bad choice",
                 "the SMs of this GPU have " + std::to_string(most) +
                     " bytes of shared memory, too few for this codec; compress on the host");
-  const int in_cta = alone ? 1 : fitting;
-  const std::size_t taken = shared_bytes * static_cast<std::size_t>(in_cta);
-  allow_shared(kernel, taken);
+  const int in_cta = kernel.alone ? 1 : fitting;
+  const std::size_t taken = kernel.shared_bytes * static_cast<std::size_t>(in_cta);
+  allow_shared(kernel.entry, taken);
   int ctas = 1;
-  if (alone)
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&ctas, kernel, kGroupThreads, taken),
+  if (kernel.alone)
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&ctas, kernel.entry, kGroupThreads, taken),
           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  return {static_cast<unsigned int>(sms), static_cast<unsigned int>(std::clamp(ctas, 1, groups)),
+  return {static_cast<unsigned int>(sms),
+          static_cast<unsigned int>(std::clamp(ctas, 1, kernel.groups)),
           static_cast<unsigned int>(in_cta), taken};
 }
 
 /// The same for the current device, found out once: that takes as long as some launches.
-template <typename Kernel>
-KernelLayout layout_on_device(int groups, std::size_t shared_bytes, bool alone) {
+template <typename Job>
+KernelLayout layout_on_device(const Kernel<Job>& kernel) {
   static std::mutex mutex;
-  static std::map<int, KernelLayout> known;
+  static std::map<std::pair<int, const void*>, KernelLayout> known;
   int device = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
   const std::lock_guard lock(mutex);
-  const auto found = known.find(device);
+  const std::pair key(device, kernel.entry);
+  const auto found = known.find(key);
   if (found != known.end()) return found->second;
-  const KernelLayout layout = lay_out(Kernel::entry(), device, groups, shared_bytes, alone);
-  return known.emplace(device, layout).first->second;
-}
-
-template <typename Strip>
-KernelLayout encode_layout() {
-  using Shape = DeviceShape<Strip>;
-  return layout_on_device<EncodeKernel<Strip>>(Shape::kEncodeGroups, Shape::kEncodeRoom * kStrips,
-                                               false);
-}
-
-template <typename Strip>
-KernelLayout decode_layout() {
-  using Shape = DeviceShape<Strip>;
-  return layout_on_device<DecodeKernel<Strip>>(
-      Shape::kDecodeGroups, (Shape::kDecodeRoom + Shape::kTileBytes) * kStrips, true);
+  return known.emplace(key, lay_out(kernel, device)).first->second;
 }
 
 /// CTAs of a launch: as many as may be used and have something to do.
@@ -101,11 +88,19 @@ unsigned int ctas_of(const KernelLayout& layout, std::size_t bytes, int sms) {
   return static_cast<unsigned int>(std::min(std::size_t{wanted} * layout.ctas_per_sm, blocks));
 }
 
-/// Calls `go` with an object of the class that codes such values, `NoStrip` where none does.
-template <typename Go>
-void with_any_strip(const Choice& choice, Go go) {
+/// Throws `Error` where there is none.
+template <typename Job>
+Kernel<Job> kernel_for(const Choice& choice) {
   require_possible(choice);
-  if (!with_strip(choice.codec, choice.dtype, go)) go(NoStrip{});
+  switch (choice.codec) {
+#define LANESCOPE_CASE(name, number, coder, ...)                                                   \
+  case Codec::name:                                                                                \
+    if constexpr (Coder::coder != Coder::nvcomp) return kernel_of<Job, Codec::name>(choice.dtype); \
+    break;
+    LANESCOPE_CODECS(LANESCOPE_CASE)
+#undef LANESCOPE_CASE
+  }
+  return {};
 }
 
 void require_aligned(const void* memory) {
@@ -117,10 +112,8 @@ void require_aligned(const void* memory) {
 }  // namespace
 
 void load_kernels(const Choice& choice) {
-  with_any_strip(choice, []<typename Strip>(Strip) {
-    encode_layout<Strip>();
-    decode_layout<Strip>();
-  });
+  layout_on_device(kernel_for<Encoding>(choice));
+  layout_on_device(kernel_for<Decoding>(choice));
 }
 
 void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
@@ -129,16 +122,15 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
   require_aligned(sink.payloads);
   if (bytes >= kMostBytes)
     throw Error("compress", 0, "bad values", "an array of 512 GiB or more has to go in parts");
-  with_any_strip(choice, [&]<typename Strip>(Strip) {
-    if (bytes == 0) return;
-    const KernelLayout layout = encode_layout<Strip>();
-    const auto threads =
-        layout.groups_per_cta * kGroupThreads + (sink.progress.stored != nullptr ? kLanes : 0);
-    EncodeKernel<Strip>::launch({ctas_of(layout, bytes, sms), threads, layout.shared_bytes, stream},
-                                {data, bytes, sink, Settings{choice.dimensionality},
-                                 static_cast<std::uint32_t>(bytes_of(choice.dtype))});
-    check(cudaGetLastError(), "encode_kernel");
-  });
+  const auto kernel = kernel_for<Encoding>(choice);
+  if (bytes == 0) return;
+  const KernelLayout layout = layout_on_device(kernel);
+  const auto threads =
+      layout.groups_per_cta * kGroupThreads + (sink.progress.stored != nullptr ? kLanes : 0);
+  kernel.launch({ctas_of(layout, bytes, sms), threads, layout.shared_bytes, stream},
+                {data, bytes, sink, Settings{choice.dimensionality},
+                 static_cast<std::uint32_t>(bytes_of(choice.dtype))});
+  check(cudaGetLastError(), "encode_kernel");
 }
 
 void decode_blocks(const Choice& choice, const Binding& binding, const Entry* entries,
@@ -146,16 +138,14 @@ void decode_blocks(const Choice& choice, const Binding& binding, const Entry* en
                    Fault* fault, int sms, cudaStream_t stream, const Arrival& arrival) {
   require_aligned(payloads);
   require_aligned(out);
-  with_any_strip(choice, [&]<typename Strip>(Strip) {
-    if (bytes == 0) return;
-    const KernelLayout layout = decode_layout<Strip>();
-    DecodeKernel<Strip>::launch(
-        {ctas_of(layout, bytes, sms), kGroupThreads, layout.shared_bytes, stream},
-        {entries, payloads, room, out, bytes, fault,
-         Settings{choice.dimensionality, choice.version},
-         static_cast<std::uint32_t>(bytes_of(choice.dtype)), binding, arrival});
-    check(cudaGetLastError(), "decode_kernel");
-  });
+  const auto kernel = kernel_for<Decoding>(choice);
+  if (bytes == 0) return;
+  const KernelLayout layout = layout_on_device(kernel);
+  kernel.launch(
+      {ctas_of(layout, bytes, sms), kGroupThreads, layout.shared_bytes, stream},
+      {entries, payloads, room, out, bytes, fault, Settings{choice.dimensionality, choice.version},
+       static_cast<std::uint32_t>(bytes_of(choice.dtype)), binding, arrival});
+  check(cudaGetLastError(), "decode_kernel");
 }
 
 }  // namespace lanescope::compress

@@ -1,11 +1,11 @@
-#include "lanescope/compress/device_timing.hpp"
+#include "compress/device_timing.hpp"
 
 #include <optional>
 #include <string>
 
-#include "lanescope/compress/device_kernels.hpp"
-#include "lanescope/compress/nvcomp_blocks.hpp"
-#include "lanescope/cuda_handles.hpp"
+#include "compress/device_kernels.hpp"
+#include "compress/nvcomp_blocks.hpp"
+#include "cuda/cuda_handles.hpp"
 
 namespace lanescope::compress {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "lanescope/compress/device_encode.cuh"
-#include "strip_kernels.hpp"
+#include "compress/codec_kernel.cuh"
+#include "compress/device_encode.cuh"
 
 namespace lanescope::compress {
 
@@ -50,14 +50,18 @@ __global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThrea
 }
 
 template <typename Strip>
-const void* EncodeKernel<Strip>::entry() {
-  return reinterpret_cast<const void*>(&encode_kernel<Strip>);
-}
-
-template <typename Strip>
-void EncodeKernel<Strip>::launch(const Launch& launch, const Encoding& encoding) {
+void launch_encode(const Launch& launch, const Encoding& encoding) {
   encode_kernel<Strip><<<launch.ctas, launch.threads, launch.shared_bytes, launch.stream>>>(
       encoding.data, encoding.bytes, encoding.sink, encoding.settings, encoding.value_bytes);
 }
+
+template <typename Strip>
+struct StripKernel<Encoding, Strip> {
+  using Shape = DeviceShape<Strip>;
+  static Kernel<Encoding> get() {
+    return {reinterpret_cast<const void*>(&encode_kernel<Strip>), Shape::kEncodeGroups,
+            Shape::kEncodeRoom * kStrips, false, &launch_encode<Strip>};
+  }
+};
 
 }  // namespace lanescope::compress

@@ -1,10 +1,10 @@
-#include "lanescope/compress/format.hpp"
+#include "compress/format.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "lanescope/compress/checksum.hpp"
-#include "lanescope/error.hpp"
+#include "compress/checksum.hpp"
+#include "error.hpp"
 
 namespace lanescope::compress {
 
@@ -67,7 +67,7 @@ void check_numbers(const Header& header, std::size_t length) {
 
 void check_meaning(const Layout& layout) {
   const Header& header = layout.header;
-  if (header.codec > Codec::zvc || header.dtype > Dtype::uint64)
+  if (!is_known(header.codec) || !is_known(header.dtype))
     refuse("its codec or its type of values is none that this lanescope knows");
   if (header.dimensionality < 1 || header.dimensionality > 32)
     refuse("its dimensionality is " + std::to_string(header.dimensionality) + " and not 1 to 32");
@@ -79,28 +79,6 @@ void check_meaning(const Layout& layout) {
 }
 
 }  // namespace
-
-std::size_t bytes_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::bytes:
-    case Dtype::int8:
-      return 1;
-    case Dtype::float16:
-    case Dtype::bfloat16:
-    case Dtype::int16:
-    case Dtype::uint16:
-      return 2;
-    case Dtype::float32:
-    case Dtype::int32:
-    case Dtype::uint32:
-      return 4;
-    case Dtype::float64:
-    case Dtype::int64:
-    case Dtype::uint64:
-      return 8;
-  }
-  return 1;
-}
 
 std::size_t front_bytes(std::size_t dimensions, std::size_t blocks) {
   return padded(head_bytes(dimensions) + sizeof(Descriptor) * blocks);

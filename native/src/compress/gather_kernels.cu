@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "lanescope/compress/checksum.hpp"
-#include "lanescope/compress/gather_kernels.hpp"
-#include "lanescope/cuda_handles.hpp"
+#include "compress/checksum.hpp"
+#include "compress/gather_kernels.hpp"
+#include "cuda/cuda_handles.hpp"
 
 namespace lanescope::compress {
 

@@ -1,12 +1,12 @@
-#include "lanescope/compress/host_channel.hpp"
+#include "compress/host_channel.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
 
-#include "lanescope/compress/in_flight.hpp"
-#include "lanescope/compress/stream_order.hpp"
+#include "compress/in_flight.hpp"
+#include "compress/stream_order.hpp"
 
 namespace lanescope::compress {
 

@@ -1,4 +1,4 @@
-#include "lanescope/compress/host_codec.hpp"
+#include "compress/host_codec.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -6,12 +6,11 @@
 #include <memory>
 #include <string>
 
-#include "lanescope/compress/host_strips.hpp"
-#include "lanescope/compress/lanes.hpp"
-#include "lanescope/compress/nvcomp_chunk.hpp"
-#include "lanescope/compress/strips.hpp"
-#include "lanescope/error.hpp"
-#include "lanescope/parallel.hpp"
+#include "compress/host_strips.hpp"
+#include "compress/nvcomp_chunk.hpp"
+#include "compress/warp.hpp"
+#include "error.hpp"
+#include "host/parallel.hpp"
 
 namespace lanescope::compress {
 
@@ -178,8 +177,7 @@ void require_possible(const Choice& choice) {
                 "a dimensionality of " + std::to_string(choice.dimensionality) +
                     " is not 1 to 32, as GFC has it");
   if (by_nvcomp(choice.codec)) throw Error("compress", 0, "no nvcomp", needs_nvcomp(choice.codec));
-  if (choice.codec != Codec::raw &&
-      !with_strip(choice.codec, choice.dtype, []<typename Strip>(Strip) {}))
+  if (!takes(choice.codec, choice.dtype))
     throw Error("compress", 0, "bad choice", "this codec does not take values of this type");
 }
 

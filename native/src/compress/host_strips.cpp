@@ -1,4 +1,4 @@
-#include "lanescope/compress/host_strips.hpp"
+#include "compress/host_strips.hpp"
 
 #include <array>
 

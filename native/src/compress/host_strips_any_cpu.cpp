@@ -1,4 +1,4 @@
-#include "host_strips_here.hpp"
+#include "compress/host_strips_here.hpp"
 
 namespace lanescope::compress {
 

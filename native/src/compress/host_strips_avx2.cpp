@@ -1,9 +1,9 @@
 #define LANESCOPE_CPU avx2
 
-#include "lanescope/compress/host_strips.hpp"
+#include "compress/host_strips.hpp"
 
 #if defined(__AVX2__) && defined(__BMI2__) && defined(__LZCNT__)
-#include "host_strips_here.hpp"
+#include "compress/host_strips_here.hpp"
 
 namespace lanescope::compress {
 

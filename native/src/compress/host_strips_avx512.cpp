@@ -1,9 +1,9 @@
 #define LANESCOPE_CPU avx512
 
-#include "lanescope/compress/host_strips.hpp"
+#include "compress/host_strips.hpp"
 
 #if defined(__AVX512VBMI2__) && defined(__AVX512BW__) && defined(__GFNI__)
-#include "host_strips_here.hpp"
+#include "compress/host_strips_here.hpp"
 
 namespace lanescope::compress {
 

@@ -4,11 +4,11 @@
 // LANESCOPE_CPU, and includes nothing of the standard library whose functions are not C's: what is
 // compiled here for newer CPUs must not be taken for the same function in other files.
 
-#include "lanescope/compress/block.hpp"
-#include "lanescope/compress/checksum.hpp"
-#include "lanescope/compress/host_strips.hpp"
-#include "lanescope/compress/strips.hpp"
-#include "lanescope/compress/warp.hpp"
+#include "compress/block.hpp"
+#include "compress/checksum.hpp"
+#include "compress/host_strips.hpp"
+#include "compress/strips.hpp"
+#include "compress/warp.hpp"
 
 namespace lanescope::compress {
 inline namespace LANESCOPE_CPU {

@@ -1,4 +1,4 @@
-#include "lanescope/compress/in_flight.hpp"
+#include "compress/in_flight.hpp"
 
 #include <chrono>
 #include <thread>

@@ -1,11 +1,11 @@
-#include "lanescope/compress/nvcomp.hpp"
+#include "compress/nvcomp.hpp"
 
 #include <bit>
 #include <cstdint>
 
-#include "lanescope/compress/nvcomp_chunk.hpp"
-#include "lanescope/compress/stream_memory.hpp"
-#include "lanescope/error.hpp"
+#include "compress/nvcomp_chunk.hpp"
+#include "compress/stream_memory.hpp"
+#include "error.hpp"
 
 namespace lanescope::compress {
 

@@ -1,11 +1,11 @@
-#include "lanescope/compress/nvcomp_blocks.hpp"
+#include "compress/nvcomp_blocks.hpp"
 
 #include <algorithm>
 #include <string>
 #include <type_traits>
 
-#include "lanescope/compress/nvcomp_chunk.hpp"
-#include "lanescope/error.hpp"
+#include "compress/nvcomp_chunk.hpp"
+#include "error.hpp"
 
 namespace lanescope::compress {
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "lanescope/compress/nvcomp_group.cuh"
-#include "lanescope/compress/nvcomp_kernels.hpp"
-#include "lanescope/cuda_handles.hpp"
+#include "compress/nvcomp_group.cuh"
+#include "compress/nvcomp_kernels.hpp"
+#include "cuda/cuda_handles.hpp"
 
 namespace lanescope::compress {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lanescope/compress/host_channel.hpp"
+#include "compress/host_channel.hpp"
 
 namespace lanescope::compress {
 

@@ -1,4 +1,4 @@
-#include "lanescope/compress/pinned_arena.hpp"
+#include "compress/pinned_arena.hpp"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
-#include "lanescope/compress/range_arena.hpp"
+#include "compress/range_arena.hpp"
 
 #include <iterator>
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace lanescope::compress {
 

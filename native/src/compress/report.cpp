@@ -1,4 +1,4 @@
-#include "lanescope/compress/report.hpp"
+#include "compress/report.hpp"
 
 #include <algorithm>
 #include <bit>

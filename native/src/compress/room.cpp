@@ -1,21 +1,21 @@
-#include "lanescope/compress/room.hpp"
+#include "compress/room.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
-#include "lanescope/compress/slabs.hpp"
-#include "lanescope/compress/stream_order.hpp"
+#include "compress/slabs.hpp"
+#include "compress/stream_order.hpp"
 
 namespace lanescope::compress {
 
 namespace {
 
-constexpr std::size_t kLine = 256;
+constexpr std::size_t kRoomLine = 256;
 /// An encoder may be held up by others for a while; and nanoseconds have to fit.
 constexpr double kLeastPatience_s = 30, kMostPatience_s = 1e9;
 
 constexpr std::size_t lined(std::size_t bytes) {
-  return (bytes + kLine - 1) / kLine * kLine;
+  return (bytes + kRoomLine - 1) / kRoomLine * kRoomLine;
 }
 
 std::variant<DeviceMemory, DriverMemory> memory_for(int to, std::size_t bytes, Via via) {

@@ -1,4 +1,4 @@
-#include "lanescope/compress/slabs.hpp"
+#include "compress/slabs.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -5,14 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lanescope/compress/device_blocks.hpp"
-#include "lanescope/compress/strip_codec.hpp"
+#include "compress/device_blocks.hpp"
+#include "compress/strip_codec.hpp"
 
 namespace lanescope::compress {
-
-// The kernels that code and decode strips of a class; `NoStrip` is that of blocks that are not
-// coded. Each codec and direction has a file, encode_CODEC.cu and decode_CODEC.cu: these compile at
-// the same time, and a change of one leaves the others alone.
 
 /// What an array is encoded from and to.
 struct Encoding {
@@ -43,16 +39,20 @@ struct Launch {
   cudaStream_t stream;
 };
 
-template <typename Strip>
-struct EncodeKernel {
-  static const void* entry();  ///< As the CUDA runtime names it.
-  static void launch(const Launch& launch, const Encoding& encoding);
+/// A kernel that does a job, and how it is laid out over an SM.
+template <typename Job>
+struct Kernel {
+  const void* entry = nullptr;   ///< As the CUDA runtime names it; null where there is none.
+  int groups = 0;                ///< Of warps in an SM, at most.
+  std::size_t shared_bytes = 0;  ///< Of a group.
+  bool alone = false;            ///< A group is a CTA by itself.
+  void (*launch)(const Launch& launch, const Job& job) = nullptr;
 };
 
-template <typename Strip>
-struct DecodeKernel {
-  static const void* entry();  ///< As the CUDA runtime names it.
-  static void launch(const Launch& launch, const Decoding& decoding);
-};
+/// The kernel of a codec that encodes (`Job` is `Encoding`) or decodes values of a type. Each codec
+/// and job has a file, written by cmake/codecs.cmake: these compile at the same time, and a change
+/// of one leaves the others alone.
+template <typename Job, Codec codec>
+Kernel<Job> kernel_of(Dtype dtype);
 
 }  // namespace lanescope::compress

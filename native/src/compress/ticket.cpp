@@ -1,11 +1,11 @@
-#include "lanescope/compress/ticket.hpp"
+#include "compress/ticket.hpp"
 
 #include <chrono>
 #include <thread>
 #include <utility>
 
-#include "lanescope/compress/slabs.hpp"
-#include "lanescope/compress/stream_order.hpp"
+#include "compress/slabs.hpp"
+#include "compress/stream_order.hpp"
 
 namespace lanescope::compress {
 

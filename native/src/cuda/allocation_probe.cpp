@@ -1,4 +1,4 @@
-#include "lanescope/allocation_probe.hpp"
+#include "cuda/allocation_probe.hpp"
 
 #include <malloc.h>
 #include <sys/mman.h>
@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "lanescope/error.hpp"
-#include "lanescope/host_clock.hpp"
-#include "lanescope/interruption.hpp"
-#include "lanescope/pages.hpp"
+#include "cuda/host_clock.hpp"
+#include "error.hpp"
+#include "host/interruption.hpp"
+#include "host/pages.hpp"
 
 namespace lanescope {
 

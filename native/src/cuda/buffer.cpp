@@ -1,4 +1,4 @@
-#include "lanescope/buffer.hpp"
+#include "cuda/buffer.hpp"
 
 #include <algorithm>
 #include <string>

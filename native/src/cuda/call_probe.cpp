@@ -1,13 +1,13 @@
-#include "lanescope/call_probe.hpp"
+#include "cuda/call_probe.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <utility>
 
-#include "lanescope/host_clock.hpp"
-#include "lanescope/latency_kernels.hpp"
-#include "lanescope/lend_to.hpp"
+#include "cuda/host_clock.hpp"
+#include "cuda/latency_kernels.hpp"
+#include "cuda/lend_to.hpp"
 
 namespace lanescope {
 

@@ -1,12 +1,12 @@
-#include "lanescope/chase.hpp"
+#include "cuda/chase.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "lanescope/chase_kernel.hpp"
-#include "lanescope/gate.hpp"
-#include "lanescope/lend_to.hpp"
-#include "lanescope/peer.hpp"
+#include "cuda/chase_kernel.hpp"
+#include "cuda/gate.hpp"
+#include "cuda/lend_to.hpp"
+#include "cuda/peer.hpp"
 
 namespace lanescope {
 

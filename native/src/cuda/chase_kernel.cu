@@ -1,5 +1,5 @@
-#include "lanescope/chase_kernel.hpp"
-#include "lanescope/cuda_handles.hpp"
+#include "cuda/chase_kernel.hpp"
+#include "cuda/cuda_handles.hpp"
 
 namespace lanescope {
 

@@ -1,13 +1,13 @@
-#include "lanescope/copy_load.hpp"
+#include "cuda/copy_load.hpp"
 
 #include <thread>
 #include <utility>
 
-#include "lanescope/gate.hpp"
-#include "lanescope/host_clock.hpp"
-#include "lanescope/kernels.hpp"
-#include "lanescope/lend_to.hpp"
-#include "lanescope/peer.hpp"
+#include "cuda/gate.hpp"
+#include "cuda/host_clock.hpp"
+#include "cuda/kernels.hpp"
+#include "cuda/lend_to.hpp"
+#include "cuda/peer.hpp"
 
 namespace lanescope {
 

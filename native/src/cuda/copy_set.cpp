@@ -1,4 +1,4 @@
-#include "lanescope/copy_set.hpp"
+#include "cuda/copy_set.hpp"
 
 #include <algorithm>
 #include <barrier>
@@ -7,11 +7,11 @@
 #include <thread>
 #include <utility>
 
-#include "lanescope/host_clock.hpp"
-#include "lanescope/interruption.hpp"
-#include "lanescope/kernels.hpp"
-#include "lanescope/pattern.hpp"
-#include "lanescope/peer.hpp"
+#include "cuda/host_clock.hpp"
+#include "cuda/kernels.hpp"
+#include "cuda/peer.hpp"
+#include "host/interruption.hpp"
+#include "pattern.hpp"
 
 namespace lanescope {
 

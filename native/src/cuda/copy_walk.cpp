@@ -2,11 +2,11 @@
 #include <cstddef>
 #include <vector>
 
-#include "lanescope/block_gaps.hpp"
-#include "lanescope/cache_flush.hpp"
-#include "lanescope/copy_set.hpp"
-#include "lanescope/parallel.hpp"
-#include "lanescope/peer.hpp"
+#include "block_gaps.hpp"
+#include "cuda/copy_set.hpp"
+#include "cuda/peer.hpp"
+#include "host/cache_flush.hpp"
+#include "host/parallel.hpp"
 
 namespace lanescope {
 

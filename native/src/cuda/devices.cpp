@@ -1,8 +1,8 @@
-#include "lanescope/devices.hpp"
+#include "cuda/devices.hpp"
 
 #include <cstdio>
 
-#include "lanescope/cuda_handles.hpp"
+#include "cuda/cuda_handles.hpp"
 
 namespace lanescope {
 

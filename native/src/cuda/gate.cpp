@@ -1,4 +1,4 @@
-#include "lanescope/gate.hpp"
+#include "cuda/gate.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -7,7 +7,7 @@
 #include <system_error>
 #include <thread>
 
-#include "lanescope/kernels.hpp"
+#include "cuda/kernels.hpp"
 
 namespace lanescope {
 

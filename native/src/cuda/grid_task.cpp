@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "lanescope/grid_check.hpp"
-#include "lanescope/task_graph.hpp"
+#include "cuda/task_graph.hpp"
+#include "workload/grid_check.hpp"
 
 namespace lanescope {
 

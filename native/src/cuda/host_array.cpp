@@ -1,7 +1,7 @@
-#include "lanescope/host_array.hpp"
+#include "cuda/host_array.hpp"
 
-#include "lanescope/lend_to.hpp"
-#include "lanescope/pages.hpp"
+#include "cuda/lend_to.hpp"
+#include "host/pages.hpp"
 
 namespace lanescope {
 

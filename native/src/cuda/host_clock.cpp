@@ -1,4 +1,4 @@
-#include "lanescope/host_clock.hpp"
+#include "cuda/host_clock.hpp"
 
 #include <cuda_runtime_api.h>
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "device_clock.cuh"
-#include "lanescope/cuda_handles.hpp"
-#include "lanescope/kernels.hpp"
-#include "lanescope/pattern.hpp"
+#include "cuda/cuda_handles.hpp"
+#include "cuda/device_clock.cuh"
+#include "cuda/kernels.hpp"
+#include "pattern.hpp"
 
 namespace lanescope {
 

@@ -1,6 +1,6 @@
-#include "device_clock.cuh"
-#include "lanescope/cuda_handles.hpp"
-#include "lanescope/latency_kernels.hpp"
+#include "cuda/cuda_handles.hpp"
+#include "cuda/device_clock.cuh"
+#include "cuda/latency_kernels.hpp"
 
 namespace lanescope {
 

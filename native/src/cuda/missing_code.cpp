@@ -1,7 +1,7 @@
 #include <string>
 
-#include "lanescope/build_info.hpp"
-#include "lanescope/cuda_handles.hpp"
+#include "build_info.hpp"
+#include "cuda/cuda_handles.hpp"
 
 namespace lanescope {
 

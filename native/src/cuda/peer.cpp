@@ -1,6 +1,6 @@
-#include "lanescope/peer.hpp"
+#include "cuda/peer.hpp"
 
-#include "lanescope/cuda_handles.hpp"
+#include "cuda/cuda_handles.hpp"
 
 namespace lanescope {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "lanescope/cuda_handles.hpp"
-#include "lanescope/piece_kernels.hpp"
+#include "cuda/cuda_handles.hpp"
+#include "cuda/piece_kernels.hpp"
 
 namespace lanescope {
 

@@ -1,11 +1,11 @@
-#include "lanescope/piece_set.hpp"
+#include "cuda/piece_set.hpp"
 
 #include <chrono>
 #include <utility>
 
-#include "lanescope/gate.hpp"
-#include "lanescope/kernels.hpp"
-#include "lanescope/piece_kernels.hpp"
+#include "cuda/gate.hpp"
+#include "cuda/kernels.hpp"
+#include "cuda/piece_kernels.hpp"
 
 namespace lanescope {
 

@@ -1,12 +1,12 @@
-#include "lanescope/ping_pong.hpp"
+#include "cuda/ping_pong.hpp"
 
 #include <atomic>
 #include <utility>
 
-#include "lanescope/gate.hpp"
-#include "lanescope/host_clock.hpp"
-#include "lanescope/latency_kernels.hpp"
-#include "lanescope/lend_to.hpp"
+#include "cuda/gate.hpp"
+#include "cuda/host_clock.hpp"
+#include "cuda/latency_kernels.hpp"
+#include "cuda/lend_to.hpp"
 
 namespace lanescope {
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "lanescope/build_info.hpp"
-#include "lanescope/cuda_handles.hpp"
-#include "lanescope/sm_copy.hpp"
+#include "build_info.hpp"
+#include "cuda/cuda_handles.hpp"
+#include "cuda/sm_copy.hpp"
 
 namespace lanescope {
 

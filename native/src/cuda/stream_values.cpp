@@ -1,10 +1,10 @@
-#include "lanescope/stream_values.hpp"
+#include "cuda/stream_values.hpp"
 
 #include <cuda.h>
 
 #include <cstdint>
 
-#include "lanescope/cuda_handles.hpp"
+#include "cuda/cuda_handles.hpp"
 
 namespace lanescope {
 

@@ -1,11 +1,11 @@
-#include "lanescope/task_graph.hpp"
+#include "cuda/task_graph.hpp"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "lanescope/host_clock.hpp"
-#include "lanescope/task_kernels.hpp"
+#include "cuda/host_clock.hpp"
+#include "cuda/task_kernels.hpp"
 
 namespace lanescope {
 

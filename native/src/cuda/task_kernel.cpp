@@ -1,7 +1,7 @@
 #include <string>
 
-#include "lanescope/task_graph.hpp"
-#include "lanescope/task_kernels.hpp"
+#include "cuda/task_graph.hpp"
+#include "cuda/task_kernels.hpp"
 
 namespace lanescope {
 

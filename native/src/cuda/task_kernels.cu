@@ -1,5 +1,5 @@
-#include "lanescope/cuda_handles.hpp"
-#include "lanescope/task_kernels.hpp"
+#include "cuda/cuda_handles.hpp"
+#include "cuda/task_kernels.hpp"
 
 namespace lanescope {
 

@@ -1,4 +1,4 @@
-#include "lanescope/task_memory.hpp"
+#include "cuda/task_memory.hpp"
 
 #include <cerrno>
 #include <cstring>

@@ -1,15 +1,15 @@
-#include "lanescope/block_copier.hpp"
+#include "host/block_copier.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <utility>
 
-#include "lanescope/cache_flush.hpp"
-#include "lanescope/host_clock.hpp"
-#include "lanescope/interruption.hpp"
-#include "lanescope/parallel.hpp"
-#include "lanescope/pattern.hpp"
+#include "cuda/host_clock.hpp"
+#include "host/cache_flush.hpp"
+#include "host/interruption.hpp"
+#include "host/parallel.hpp"
+#include "pattern.hpp"
 
 namespace lanescope {
 

@@ -1,11 +1,11 @@
-#include "lanescope/block_walk.hpp"
+#include "host/block_walk.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
-#include "lanescope/pattern.hpp"
+#include "pattern.hpp"
 
 namespace lanescope {
 

@@ -1,4 +1,4 @@
-#include "lanescope/cache_flush.hpp"
+#include "host/cache_flush.hpp"
 
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace lanescope {
 

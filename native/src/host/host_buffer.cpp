@@ -1,4 +1,4 @@
-#include "lanescope/host_buffer.hpp"
+#include "host/host_buffer.hpp"
 
 #include <sys/mman.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "lanescope/error.hpp"
-#include "lanescope/parallel.hpp"
+#include "error.hpp"
+#include "host/parallel.hpp"
 
 namespace lanescope {
 

@@ -1,6 +1,6 @@
-#include "lanescope/host_kernels.hpp"
+#include "host/host_kernels.hpp"
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

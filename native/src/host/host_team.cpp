@@ -1,4 +1,4 @@
-#include "lanescope/host_team.hpp"
+#include "host/host_team.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -6,10 +6,10 @@
 #include <system_error>
 #include <utility>
 
-#include "lanescope/error.hpp"
-#include "lanescope/host_clock.hpp"
-#include "lanescope/interruption.hpp"
-#include "lanescope/parallel.hpp"
+#include "cuda/host_clock.hpp"
+#include "error.hpp"
+#include "host/interruption.hpp"
+#include "host/parallel.hpp"
 
 namespace lanescope {
 

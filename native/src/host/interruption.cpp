@@ -1,10 +1,10 @@
-#include "lanescope/interruption.hpp"
+#include "host/interruption.hpp"
 
 #include <atomic>
 #include <chrono>
 
-#include "lanescope/error.hpp"
-#include "lanescope/host_clock.hpp"
+#include "cuda/host_clock.hpp"
+#include "error.hpp"
 
 namespace lanescope {
 

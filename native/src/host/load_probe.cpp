@@ -1,15 +1,15 @@
-#include "lanescope/load_probe.hpp"
+#include "host/load_probe.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "lanescope/cache_flush.hpp"
-#include "lanescope/error.hpp"
-#include "lanescope/host_clock.hpp"
-#include "lanescope/interruption.hpp"
-#include "lanescope/pattern.hpp"
-#include "lanescope/single_loads.hpp"
+#include "cuda/host_clock.hpp"
+#include "error.hpp"
+#include "host/cache_flush.hpp"
+#include "host/interruption.hpp"
+#include "host/single_loads.hpp"
+#include "pattern.hpp"
 
 namespace lanescope {
 

@@ -1,4 +1,4 @@
-#include "lanescope/pages.hpp"
+#include "host/pages.hpp"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace lanescope {
 

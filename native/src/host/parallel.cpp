@@ -1,4 +1,4 @@
-#include "lanescope/parallel.hpp"
+#include "host/parallel.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "lanescope/interruption.hpp"
+#include "host/interruption.hpp"
 
 namespace lanescope {
 

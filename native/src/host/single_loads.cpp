@@ -1,4 +1,4 @@
-#include "lanescope/single_loads.hpp"
+#include "host/single_loads.hpp"
 
 #include <algorithm>
 

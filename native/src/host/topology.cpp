@@ -1,4 +1,4 @@
-#include "lanescope/topology.hpp"
+#include "host/topology.hpp"
 
 #include <sched.h>
 #include <sys/syscall.h>
@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace lanescope {
 

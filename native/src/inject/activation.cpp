@@ -1,10 +1,10 @@
-#include "activation.hpp"
+#include "inject/activation.hpp"
 
 #include <cstring>
 #include <utility>
 
-#include "call_names.hpp"
-#include "copy_call.hpp"
+#include "inject/call_names.hpp"
+#include "inject/copy_call.hpp"
 
 namespace lanescope::inject {
 

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cupti_library.hpp"
-#include "settings.hpp"
+#include "inject/cupti_library.hpp"
+#include "inject/settings.hpp"
 
 namespace lanescope::inject {
 

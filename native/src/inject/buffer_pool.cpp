@@ -1,4 +1,4 @@
-#include "buffer_pool.hpp"
+#include "inject/buffer_pool.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "call_names.hpp"
+#include "inject/call_names.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "content_hash.hpp"
+#include "inject/content_hash.hpp"
 
 #include <bit>
 #include <cstring>

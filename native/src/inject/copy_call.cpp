@@ -1,4 +1,4 @@
-#include "copy_call.hpp"
+#include "inject/copy_call.hpp"
 
 #include <cstddef>
 #include <iterator>

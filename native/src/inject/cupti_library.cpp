@@ -1,4 +1,4 @@
-#include "cupti_library.hpp"
+#include "inject/cupti_library.hpp"
 
 #include <dlfcn.h>
 #include <glob.h>

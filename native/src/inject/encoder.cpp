@@ -1,4 +1,4 @@
-#include "encoder.hpp"
+#include "inject/encoder.hpp"
 
 #include <algorithm>
 

@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "range_log.hpp"
-#include "record_buffer.hpp"
-#include "spool_format.hpp"
+#include "inject/range_log.hpp"
+#include "inject/record_buffer.hpp"
+#include "inject/spool_format.hpp"
 
 namespace lanescope::inject {
 

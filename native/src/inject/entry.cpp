@@ -1,4 +1,4 @@
-#include "entry.hpp"
+#include "inject/entry.hpp"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -6,9 +6,9 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "header.hpp"
-#include "settings.hpp"
-#include "tracer.hpp"
+#include "inject/header.hpp"
+#include "inject/settings.hpp"
+#include "inject/tracer.hpp"
 
 namespace lanescope::inject {
 

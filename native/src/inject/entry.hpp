@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "activation.hpp"
+#include "inject/activation.hpp"
 
 namespace lanescope::inject {
 

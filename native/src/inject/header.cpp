@@ -1,4 +1,4 @@
-#include "header.hpp"
+#include "inject/header.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "lanescope/watch/watch_clock.hpp"
+#include "watch/watch_clock.hpp"
 
 namespace lanescope::inject {
 
@@ -39,8 +39,11 @@ std::string own_command() {
   if (file < 0) return "";
   std::string text(kLongestCommand, '\0');
   std::size_t size = 0;
-  for (ssize_t got; size < text.size(); size += static_cast<std::size_t>(got))
-    if ((got = read(file, text.data() + size, text.size() - size)) <= 0) break;
+  while (size < text.size()) {
+    const ssize_t got = read(file, text.data() + size, text.size() - size);
+    if (got <= 0) break;
+    size += static_cast<std::size_t>(got);
+  }
   close(file);
   text.resize(size);
   return text;

@@ -1,4 +1,4 @@
-#include "host_copies.hpp"
+#include "inject/host_copies.hpp"
 
 #include <cuda.h>
 #include <dlfcn.h>
@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "content_hash.hpp"
+#include "inject/content_hash.hpp"
 
 namespace lanescope::inject {
 

@@ -4,10 +4,10 @@
 #include <mutex>
 #include <vector>
 
-#include "copy_call.hpp"
-#include "page_nodes.hpp"
-#include "settings.hpp"
-#include "spool_format.hpp"
+#include "inject/copy_call.hpp"
+#include "inject/page_nodes.hpp"
+#include "inject/settings.hpp"
+#include "inject/spool_format.hpp"
 
 namespace lanescope::inject {
 

@@ -1,4 +1,4 @@
-#include "kept_file.hpp"
+#include "inject/kept_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "lanescope/watch/spool_folder.hpp"
+#include "watch/spool_folder.hpp"
 
 namespace lanescope::inject {
 

@@ -1,4 +1,4 @@
-#include "main_thread.hpp"
+#include "inject/main_thread.hpp"
 
 #include <fcntl.h>
 #include <signal.h>

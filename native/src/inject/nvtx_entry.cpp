@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-#include "entry.hpp"
-#include "nvtx_api.hpp"
-#include "range_log.hpp"
-#include "settings.hpp"
+#include "inject/entry.hpp"
+#include "inject/nvtx_api.hpp"
+#include "inject/range_log.hpp"
+#include "inject/settings.hpp"
 
 namespace lanescope::inject {
 

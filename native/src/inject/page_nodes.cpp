@@ -1,4 +1,4 @@
-#include "page_nodes.hpp"
+#include "inject/page_nodes.hpp"
 
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,12 +1,12 @@
-#include "range_log.hpp"
+#include "inject/range_log.hpp"
 
 #include <unistd.h>
 
 #include <new>
 #include <utility>
 
-#include "header.hpp"
-#include "in_callback.hpp"
+#include "inject/header.hpp"
+#include "inject/in_callback.hpp"
 
 namespace lanescope::inject {
 

@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "spool_format.hpp"
+#include "inject/spool_format.hpp"
 
 namespace lanescope::inject {
 

@@ -1,4 +1,4 @@
-#include "record_buffer.hpp"
+#include "inject/record_buffer.hpp"
 
 namespace lanescope::inject {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "spool_format.hpp"
+#include "inject/spool_format.hpp"
 
 namespace lanescope::inject {
 

@@ -1,4 +1,4 @@
-#include "settings.hpp"
+#include "inject/settings.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "spool.hpp"
+#include "inject/spool.hpp"
 
 #include <unistd.h>
 
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "call_names.hpp"
-#include "header.hpp"
+#include "inject/call_names.hpp"
+#include "inject/header.hpp"
 
 namespace lanescope::inject {
 

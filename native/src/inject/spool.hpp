@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "cupti_library.hpp"
-#include "encoder.hpp"
-#include "lanescope/watch/spool_room.hpp"
-#include "spool_file.hpp"
+#include "inject/cupti_library.hpp"
+#include "inject/encoder.hpp"
+#include "inject/spool_file.hpp"
+#include "watch/spool_room.hpp"
 
 namespace lanescope::inject {
 

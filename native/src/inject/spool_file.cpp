@@ -1,4 +1,4 @@
-#include "spool_file.hpp"
+#include "inject/spool_file.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <ctime>
 
-#include "lanescope/watch/spool_room.hpp"
+#include "watch/spool_room.hpp"
 
 namespace lanescope::inject {
 

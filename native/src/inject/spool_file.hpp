@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kept_file.hpp"
+#include "inject/kept_file.hpp"
 
 namespace lanescope::inject {
 

@@ -1,4 +1,4 @@
-#include "tracer.hpp"
+#include "inject/tracer.hpp"
 
 #include <pthread.h>
 #include <signal.h>
@@ -6,10 +6,10 @@
 #include <chrono>
 #include <utility>
 
-#include "entry.hpp"
-#include "header.hpp"
-#include "in_callback.hpp"
-#include "range_log.hpp"
+#include "inject/entry.hpp"
+#include "inject/header.hpp"
+#include "inject/in_callback.hpp"
+#include "inject/range_log.hpp"
 
 namespace lanescope::inject {
 

@@ -8,14 +8,14 @@
 #include <mutex>
 #include <utility>
 
-#include "activation.hpp"
-#include "buffer_pool.hpp"
-#include "cupti_library.hpp"
-#include "host_copies.hpp"
-#include "main_thread.hpp"
-#include "settings.hpp"
-#include "spool.hpp"
-#include "visible_gpus.hpp"
+#include "inject/activation.hpp"
+#include "inject/buffer_pool.hpp"
+#include "inject/cupti_library.hpp"
+#include "inject/host_copies.hpp"
+#include "inject/main_thread.hpp"
+#include "inject/settings.hpp"
+#include "inject/spool.hpp"
+#include "inject/visible_gpus.hpp"
 
 namespace lanescope::inject {
 

@@ -1,4 +1,4 @@
-#include "visible_gpus.hpp"
+#include "inject/visible_gpus.hpp"
 
 #include <dlfcn.h>
 

@@ -5,13 +5,13 @@
 #include <utility>
 #include <vector>
 
-#include "candidates.hpp"
-#include "deciding.hpp"
-#include "gpu_memory.hpp"
-#include "lanescope/compress/channel.hpp"
-#include "lanescope/compress/host_channel.hpp"
-#include "lanescope/cuda_handles.hpp"
-#include "log.hpp"
+#include "compress/candidates.hpp"
+#include "compress/channel.hpp"
+#include "compress/host_channel.hpp"
+#include "cuda/cuda_handles.hpp"
+#include "library/deciding.hpp"
+#include "library/gpu_memory.hpp"
+#include "library/log.hpp"
 
 namespace lanescope::compression {
 
@@ -54,11 +54,11 @@ struct Way {
   void load(Dtype dtype) {
     const std::lock_guard lock(loading);
     if (!loaded.insert(dtype).second) return;
-    const auto codecs = only ? std::vector{*only} : codecs_of(dtype);
+    const auto codecs = only ? std::vector{*only} : core::codecs_of(dtype);
     for (const Codec codec : codecs) {
-      if (codec == Codec::raw || !takes(codec, dtype)) continue;
+      if (codec == Codec::raw || !core::takes(codec, dtype)) continue;
       try {
-        channel->load({core_of(codec), core_of(dtype), 1});
+        channel->load({codec, dtype, 1});
       } catch (const lanescope::Error&) {  // which is told where they are needed
       }
     }

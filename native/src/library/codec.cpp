@@ -1,4 +1,4 @@
-#include "codec.hpp"
+#include "library/codec.hpp"
 
 #include <limits>
 #include <string>
@@ -38,16 +38,12 @@ std::vector<std::uint64_t> shape_of(std::size_t bytes, const Options& options) {
 
 StreamInfo info_of(const core::Layout& layout) {
   const core::Header& header = layout.header;
-  return {static_cast<Codec>(header.codec),
-          static_cast<Dtype>(header.dtype),
-          header.dimensionality,
-          layout.shape,
-          header.bytes,
-          header.stored_bytes};
+  return {header.codec, header.dtype, header.dimensionality,
+          layout.shape, header.bytes, header.stored_bytes};
 }
 
 std::size_t value_bytes(Dtype dtype) {
-  return told([&] { return core::bytes_of(core_of(dtype)); });
+  return told([&] { return core::bytes_of(dtype); });
 }
 
 std::size_t most_bytes(std::size_t array_bytes, std::size_t dimensions) {
@@ -58,7 +54,7 @@ std::size_t compress_into(Bytes array, Room out, const Options& options) {
   return told([&] {
     require_threads(options.threads);
     const auto shape = shape_of(array.size(), options);
-    const auto choice = choice_of(options, [&] { return sample_on_host(array); });
+    const auto choice = choice_of(options, [&] { return core::sample_on_host(array); });
     return core::compress_on_host(choice, array, shape, out, options.threads);
   });
 }

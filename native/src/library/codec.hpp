@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "choosing.hpp"
-#include "seam.hpp"
+#include "compress/choosing.hpp"
+#include "library/seam.hpp"
 
 namespace lanescope::compression {
 
@@ -14,12 +14,10 @@ namespace lanescope::compression {
 /// Throws `Error` where no array of so many bytes is of the shape that the options have.
 std::vector<std::uint64_t> shape_of(std::size_t bytes, const Options& options);
 
-/// The codec of the options, or else the one that makes what `sample` returns smallest.
+/// As `core::choice_of`, for options.
 template <typename Sample>
 core::Choice choice_of(const Options& options, Sample sample) {
-  const core::Dtype dtype = core_of(options.dtype);
-  if (options.codec) return {core_of(*options.codec), dtype, options.dimensionality};
-  return smallest(dtype, sample());
+  return core::choice_of(options.codec, options.dtype, options.dimensionality, sample);
 }
 
 /// What a stream says of itself, for users.

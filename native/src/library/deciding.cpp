@@ -1,15 +1,15 @@
-#include "deciding.hpp"
+#include "library/deciding.hpp"
 
-#include "choosing.hpp"
-#include "gpu_memory.hpp"
+#include "compress/device_sample.hpp"
 
 namespace lanescope::compression {
 
 namespace {
 
 void require_ours(const std::optional<Codec>& codec) {
-  if (codec && core::by_nvcomp(core_of(*codec)))
-    refuse("ans and bitcomp are codecs of streams, and not of channels; give another one, or none");
+  if (codec && core::by_nvcomp(*codec))
+    refuse(std::string(entry_of(*codec).name) +
+           " is a codec of streams, and not of channels; give another one, or none");
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ Decision Deciding::decide(const Transfer& transfer, std::span<const std::byte> a
   require_ours(decision.codec);
   if (!decision.codec) {
     const core::Choice chosen = choose(transfer, array, stream);
-    decision.codec = static_cast<Codec>(chosen.codec);
+    decision.codec = chosen.codec;
     decision.dimensionality = chosen.dimensionality;
   }
   if (*decision.codec == Codec::raw) {
@@ -49,13 +49,13 @@ core::Choice Deciding::choose(const Transfer& transfer, std::span<const std::byt
   const std::pair kind(transfer.tag, transfer.dtype);
   const auto known = chosen_.find(kind);
   if (known != chosen_.end()) return known->second;
-  const auto found = smallest(core_of(transfer.dtype), sample_on_gpu(array, stream));
+  const auto found = core::smallest(transfer.dtype, core::sample_on_device(array, stream));
   return chosen_.emplace(kind, found).first->second;
 }
 
 std::optional<core::Choice> choice_of(const Decision& decision, Dtype dtype) {
   if (!decision.compress) return std::nullopt;
-  return core::Choice{core_of(*decision.codec), core_of(dtype), decision.dimensionality};
+  return core::Choice{*decision.codec, dtype, decision.dimensionality};
 }
 
 ChannelOptions filled_up(ChannelOptions options, const core::ChannelOptions& usual) {

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "lanescope/compress/channel.hpp"
-#include "seam.hpp"
+#include "compress/channel.hpp"
+#include "library/seam.hpp"
 
 namespace lanescope::compression {
 

@@ -1,9 +1,10 @@
 #include <optional>
 
-#include "codec.hpp"
-#include "gpu_memory.hpp"
-#include "lanescope/compress/device_codec.hpp"
-#include "lanescope/cuda_handles.hpp"
+#include "compress/device_codec.hpp"
+#include "compress/device_sample.hpp"
+#include "cuda/cuda_handles.hpp"
+#include "library/codec.hpp"
+#include "library/gpu_memory.hpp"
 
 namespace lanescope::compression {
 
@@ -39,7 +40,7 @@ std::size_t compress_on_gpu(Bytes array, Room out, const Options& options, cudaS
     const int gpu = gpu_of(out.data(), "the stream's memory");
     require_on(gpu, array, "the array");
     const lanescope::ScopedDevice scope(gpu);
-    const auto choice = choice_of(options, [&] { return sample_on_gpu(array, on); });
+    const auto choice = choice_of(options, [&] { return core::sample_on_device(array, on); });
     return core::compress_on_device(choice, array, shape, out, on, options.sms,
                                     nvcomp_for(choice.codec));
   });

@@ -1,8 +1,7 @@
-#include "gpu_memory.hpp"
+#include "library/gpu_memory.hpp"
 
-#include "choosing.hpp"
-#include "lanescope/cuda_handles.hpp"
-#include "seam.hpp"
+#include "cuda/cuda_handles.hpp"
+#include "library/seam.hpp"
 
 namespace lanescope::compression {
 
@@ -32,15 +31,6 @@ void require_on(int gpu, std::span<const std::byte> memory, const std::string& w
   if (where != gpu)
     refuse(what + " lies on GPU " + std::to_string(where) + ", not on GPU " + std::to_string(gpu) +
            "; move it there, or swap them");
-}
-
-std::vector<std::byte> sample_on_gpu(std::span<const std::byte> array, cudaStream_t stream) {
-  auto got = sample_of(array, [stream](std::byte* to, std::span<const std::byte> part) {
-    lanescope::check(cudaMemcpyAsync(to, part.data(), part.size(), cudaMemcpyDeviceToHost, stream),
-                     "cudaMemcpyAsync");
-  });
-  lanescope::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  return got;
 }
 
 }  // namespace lanescope::compression

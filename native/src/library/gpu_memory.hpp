@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace lanescope::compression {
 
@@ -17,8 +16,5 @@ int gpu_of(const void* at, const std::string& what);
 
 /// Throws `Error` unless the memory is that GPU's, or none.
 void require_on(int gpu, std::span<const std::byte> memory, const std::string& what);
-
-/// The sample of an array in the current device's memory, behind what is on a stream.
-std::vector<std::byte> sample_on_gpu(std::span<const std::byte> array, cudaStream_t stream);
 
 }  // namespace lanescope::compression

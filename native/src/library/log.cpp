@@ -1,4 +1,4 @@
-#include "log.hpp"
+#include "library/log.hpp"
 
 #include <exception>
 #include <utility>

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <vector>
 
-#include "lanescope/compress/ticket.hpp"
-#include "seam.hpp"
+#include "compress/ticket.hpp"
+#include "library/seam.hpp"
 
 namespace lanescope::compression {
 

@@ -14,13 +14,16 @@
 #include <tuple>
 #include <utility>
 
-#include "candidates.hpp"
+#include "compress/candidates.hpp"
 #include "lanescope/compression.hpp"
-#include "rule_costs.hpp"
+#include "library/rule_costs.hpp"
 
 namespace lanescope::compression {
 
 namespace {
+
+using compress::codecs_of;
+using compress::takes;
 
 constexpr double kShare = 0.005;   // of all time, that trials and mistakes may cost
 constexpr int kFirstPatience = 8;  // fewer at first after a loss, which may be an accident
@@ -37,38 +40,12 @@ std::string time_text(double seconds) {
 }
 
 std::string name_of(Codec codec) {
-  constexpr const char* names[] = {"raw", "gfc", "exponent", "delta", "ans", "bitcomp", "zvc"};
-  return names[static_cast<int>(codec)];
+  return entry_of(codec).name;
 }
 
 std::string name_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::bytes:
-      return "uint8";
-    case Dtype::float16:
-      return "float16";
-    case Dtype::bfloat16:
-      return "bfloat16";
-    case Dtype::float32:
-      return "float32";
-    case Dtype::float64:
-      return "float64";
-    case Dtype::int8:
-      return "int8";
-    case Dtype::int16:
-      return "int16";
-    case Dtype::int32:
-      return "int32";
-    case Dtype::int64:
-      return "int64";
-    case Dtype::uint16:
-      return "uint16";
-    case Dtype::uint32:
-      return "uint32";
-    case Dtype::uint64:
-      return "uint64";
-  }
-  return "such values";
+  if (!is_known(dtype)) return "such values";
+  return dtype == Dtype::bytes ? "uint8" : entry_of(dtype).name;
 }
 
 Decision not_compressed(std::string reason, std::optional<double> raw = {},

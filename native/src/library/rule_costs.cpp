@@ -1,4 +1,4 @@
-#include "rule_costs.hpp"
+#include "library/rule_costs.hpp"
 
 #include <algorithm>
 #include <bit>

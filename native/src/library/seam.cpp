@@ -1,8 +1,8 @@
-#include "seam.hpp"
+#include "library/seam.hpp"
 
 #include <new>
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace lanescope::compression {
 

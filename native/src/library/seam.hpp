@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "lanescope/compress/host_codec.hpp"
+#include "compress/host_codec.hpp"
 #include "lanescope/compression.hpp"
 
 namespace lanescope::compression {
@@ -25,12 +25,5 @@ decltype(auto) told(Action&& action) {
 }
 
 [[noreturn]] void refuse(const std::string& sentence);
-
-inline core::Codec core_of(Codec codec) {
-  return static_cast<core::Codec>(codec);
-}
-inline core::Dtype core_of(Dtype dtype) {
-  return static_cast<core::Dtype>(dtype);
-}
 
 }  // namespace lanescope::compression

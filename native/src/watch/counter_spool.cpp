@@ -1,4 +1,4 @@
-#include "lanescope/watch/counter_spool.hpp"
+#include "watch/counter_spool.hpp"
 
 namespace lanescope::watch {
 

@@ -1,4 +1,4 @@
-#include "lanescope/watch/counter_stream.hpp"
+#include "watch/counter_stream.hpp"
 
 #include <algorithm>
 #include <cmath>

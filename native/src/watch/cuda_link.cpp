@@ -1,4 +1,4 @@
-#include "lanescope/watch/cuda_link.hpp"
+#include "watch/cuda_link.hpp"
 
 #include <chrono>
 #include <cstring>
@@ -7,8 +7,8 @@
 #include <future>
 #include <thread>
 
-#include "lanescope/host_clock.hpp"
-#include "lanescope/watch/worker.hpp"
+#include "cuda/host_clock.hpp"
+#include "watch/worker.hpp"
 
 namespace lanescope::watch {
 

@@ -1,6 +1,6 @@
-#include "lanescope/watch/cupti_api.hpp"
+#include "watch/cupti_api.hpp"
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace lanescope::watch {
 

@@ -1,10 +1,10 @@
-#include "lanescope/watch/library.hpp"
+#include "watch/library.hpp"
 
 #include <dlfcn.h>
 
 #include <cstdlib>
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace lanescope::watch {
 

@@ -1,10 +1,10 @@
-#include "lanescope/watch/link_probe.hpp"
+#include "watch/link_probe.hpp"
 
 #include <exception>
 #include <span>
 #include <utility>
 
-#include "lanescope/watch/cuda_link.hpp"
+#include "watch/cuda_link.hpp"
 
 namespace lanescope::watch {
 

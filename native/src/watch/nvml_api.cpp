@@ -1,6 +1,6 @@
-#include "lanescope/watch/nvml_api.hpp"
+#include "watch/nvml_api.hpp"
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace lanescope::watch {
 

@@ -1,4 +1,4 @@
-#include "lanescope/watch/nvml_counters.hpp"
+#include "watch/nvml_counters.hpp"
 
 #include <algorithm>
 #include <exception>

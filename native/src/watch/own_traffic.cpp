@@ -1,4 +1,4 @@
-#include "lanescope/watch/own_traffic.hpp"
+#include "watch/own_traffic.hpp"
 
 namespace lanescope::watch {
 

@@ -1,8 +1,8 @@
-#include "lanescope/watch/pm_metrics.hpp"
+#include "watch/pm_metrics.hpp"
 
 #include <utility>
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace lanescope::watch {
 

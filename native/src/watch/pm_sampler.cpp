@@ -1,9 +1,9 @@
-#include "lanescope/watch/pm_sampler.hpp"
+#include "watch/pm_sampler.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace lanescope::watch {
 

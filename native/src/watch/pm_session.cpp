@@ -1,10 +1,10 @@
-#include "lanescope/watch/pm_session.hpp"
+#include "watch/pm_session.hpp"
 
 #include <array>
 #include <mutex>
 #include <utility>
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace lanescope::watch {
 

@@ -1,9 +1,9 @@
-#include "lanescope/watch/probe_round.hpp"
+#include "watch/probe_round.hpp"
 
 #include <algorithm>
 #include <limits>
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace lanescope::watch {
 

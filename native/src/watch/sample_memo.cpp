@@ -1,4 +1,4 @@
-#include "lanescope/watch/sample_memo.hpp"
+#include "watch/sample_memo.hpp"
 
 #include <algorithm>
 #include <cstring>

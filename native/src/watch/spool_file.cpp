@@ -1,4 +1,4 @@
-#include "lanescope/watch/spool_file.hpp"
+#include "watch/spool_file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "lanescope/error.hpp"
-#include "lanescope/watch/spool_folder.hpp"
+#include "error.hpp"
+#include "watch/spool_folder.hpp"
 
 namespace lanescope::watch {
 

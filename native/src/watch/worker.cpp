@@ -1,4 +1,4 @@
-#include "lanescope/watch/worker.hpp"
+#include "watch/worker.hpp"
 
 #include <pthread.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "lanescope/watch/watch_clock.hpp"
+#include "watch/watch_clock.hpp"
 
 namespace lanescope::watch {
 

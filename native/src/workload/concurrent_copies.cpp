@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "lanescope/kernels.hpp"
-#include "lanescope/pattern.hpp"
-#include "steps.hpp"
+#include "cuda/kernels.hpp"
+#include "pattern.hpp"
+#include "workload/steps.hpp"
 
 namespace lanescope {
 

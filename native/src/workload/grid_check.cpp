@@ -1,9 +1,9 @@
-#include "lanescope/grid_check.hpp"
+#include "workload/grid_check.hpp"
 
 #include <limits>
 #include <string>
 
-#include "lanescope/error.hpp"
+#include "error.hpp"
 
 namespace lanescope {
 

@@ -2,12 +2,12 @@
 #include <string>
 #include <vector>
 
-#include "grid_filter.hpp"
-#include "grid_points.hpp"
-#include "lanescope/error.hpp"
-#include "lanescope/grid_check.hpp"
-#include "lanescope/grid_testing.hpp"
-#include "lanescope/parallel.hpp"
+#include "error.hpp"
+#include "host/parallel.hpp"
+#include "workload/grid_check.hpp"
+#include "workload/grid_filter.hpp"
+#include "workload/grid_points.hpp"
+#include "workload/grid_testing.hpp"
 
 namespace lanescope {
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "grid_filter.hpp"
-#include "grid_points.hpp"
-#include "lanescope/cuda_handles.hpp"
-#include "lanescope/grid_check.hpp"
+#include "cuda/cuda_handles.hpp"
+#include "workload/grid_check.hpp"
+#include "workload/grid_filter.hpp"
+#include "workload/grid_points.hpp"
 
 namespace lanescope {
 

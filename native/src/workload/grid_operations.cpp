@@ -1,7 +1,7 @@
-#include "lanescope/grid_operations.hpp"
+#include "workload/grid_operations.hpp"
 
-#include "grid_filter.hpp"
-#include "grid_points.hpp"
+#include "workload/grid_filter.hpp"
+#include "workload/grid_points.hpp"
 
 namespace lanescope {
 

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-#include "equation_of_state.hpp"
-#include "lanescope/grid_kernels.hpp"
+#include "workload/equation_of_state.hpp"
+#include "workload/grid_kernels.hpp"
 
 namespace lanescope {
 

@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "lanescope/pattern.hpp"
-#include "steps.hpp"
+#include "pattern.hpp"
+#include "workload/steps.hpp"
 
 namespace lanescope {
 

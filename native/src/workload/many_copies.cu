@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "steps.hpp"
+#include "workload/steps.hpp"
 
 namespace lanescope {
 

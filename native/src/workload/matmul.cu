@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "steps.hpp"
+#include "workload/steps.hpp"
 
 namespace lanescope {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "lanescope/cuda_handles.hpp"
-#include "lanescope/workload.hpp"
+#include "cuda/cuda_handles.hpp"
+#include "workload/workload.hpp"
 
 namespace lanescope {
 

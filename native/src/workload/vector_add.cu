@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "steps.hpp"
+#include "workload/steps.hpp"
 
 namespace lanescope {
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 import enum
+from enum import Enum
 from typing import Annotated
 
 import numpy
@@ -607,22 +608,9 @@ class NvmlThroughput:
 
     def stop(self) -> CounterReport: ...
 
-class Codec(enum.Enum):
+class Codec(Enum):
     """How values are coded in a compressed stream."""
-
     raw = 0
-
-    gfc = 1
-
-    exponent = 2
-
-    delta = 3
-
-    ans = 4
-
-    bitcomp = 5
-
-    zvc = 6
 
 class Dtype(enum.Enum):
     """What the values of a compressed stream are."""
@@ -650,6 +638,14 @@ class Dtype(enum.Enum):
     uint32 = 10
 
     uint64 = 11
+
+def by_nvcomp(codec: Codec) -> bool:
+    """Whether a codec is one of NVIDIA's nvCOMP, for streams alone."""
+
+def codecs_of(dtype: Dtype) -> list[Codec]:
+    """
+    The codecs that may make values of a type smaller, the likeliest first.
+    """
 
 class StreamLayout:
     """What a compressed stream says of itself."""
@@ -686,15 +682,15 @@ def bytes_view(values: object) -> tuple[Annotated[NDArray[numpy.uint8], dict(sha
     The bytes of an array in the host's memory, not copied, what its values are, and the bytes of each.
     """
 
-def compress(values: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+def compress(values: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
     """
-    Compress the values of an array in the host's memory; returns the stream.
+    Compress the values of an array in the host's memory, by the codec that makes some blocks smallest if none is given; returns the stream.
     """
 
 def most_stream_bytes(bytes: int, dimensions: int) -> int:
     """Most bytes of the stream of an array."""
 
-def compress_into(values: object, out: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> int:
+def compress_into(values: object, out: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> int:
     """Compress into memory that is there; returns the stream's length."""
 
 def decompress(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], out: object, threads: int = 0) -> None:
@@ -705,7 +701,7 @@ class DeviceEncoding:
     An array in a GPU's memory, coded there, in the order of a CUDA stream.
     """
 
-    def __init__(self, values: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, stream: int = 0, sms: int = 0, nvcomp: Nvcomp | None = None) -> None: ...
+    def __init__(self, values: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, stream: int = 0, sms: int = 0, nvcomp: Nvcomp | None = None) -> None: ...
 
     @property
     def stream_bytes(self) -> int: ...
@@ -900,20 +896,14 @@ def sms_that_fill(link: Via, codec: Codec, dtype: Dtype) -> int:
 def reach_each_other(one: int, other: int) -> bool:
     """Whether two GPUs can be given access to each other's memory."""
 
-def read_device(gpu: int, source: int, begins: Sequence[int], each: int, stream: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
-    """Bytes of some ranges of an array in a GPU's memory."""
+def choose_codec(gpu: int, source: int, bytes: int, dtype: Dtype, stream: int) -> tuple[Codec, int]:
+    """
+    The codec that makes some blocks of an array in a GPU's memory smallest, and its dimensionality.
+    """
 
 RULE_MARGIN: float = 0.95
 
 RULE_EVERY: int = 64
-
-def codecs_of(dtype: Dtype) -> list[Codec]:
-    """
-    The codecs that may make values of a type smaller, the likeliest first.
-    """
-
-def codec_takes(codec: Codec, dtype: Dtype) -> bool:
-    """Whether a codec takes values of a type, suitable or not."""
 
 def compressed_seconds(bytes: float, ratio: float, codec: tuple[float, float, float, int], link: tuple[float, float]) -> float:
     """What bytes take compressed."""

@@ -127,6 +127,15 @@ class Combined(TyperCommand):
         """Refuse an option that is given twice and has one value."""
         return once_each(super().make_parser(ctx))
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Name what an option takes where only the compiled core knows: ``{names}`` in its help."""
+        param: Any
+        for param in self.params:
+            if "{names}" in (getattr(param, "help", None) or ""):
+                known = param.type_descriptor.parameter_info.parser.known()
+                param.help = param.help.replace("{names}", ", ".join(known))
+        super().format_help(ctx, formatter)
+
     def invoke(self, ctx: Any) -> Any:
         """Check what was given together around the verb."""
         with keeping_rules(ctx):

@@ -82,8 +82,8 @@ def compress(
         option(
             Words("--codec", _codec_names),
             metavar="NAME,...",
-            help="Only these besides raw: gfc, exponent, delta, zvc, and on a GPU with nvCOMP ans, "
-            "bitcomp; default: all that there are.",
+            help="Only these besides raw, of {names}: those of nvCOMP on a GPU that has it; "
+            "default: all that there are.",
         ),
     ] = None,
     size: Annotated[

@@ -13,7 +13,6 @@ from lanescope._core import native
 from lanescope.calls import checked, shown
 from lanescope.compression import gpu
 from lanescope.compression.nvcomp_library import nvcomp_for, open_nvcomp, there_is_nvcomp
-from lanescope.compression.sampling import BLOCK_BYTES, sampled_begins
 from lanescope.compression.stream import Codec, as_bytes, describe, input_errors
 from lanescope.compression.values import (
     known_values,
@@ -24,16 +23,10 @@ from lanescope.compression.values import (
 from lanescope.errors import InputError
 
 AUTO = "auto"
-_DIMENSIONALITIES = range(1, 33)
 _NO_ROOM = "values can be put only into a writable array in the host's memory and in C order"
 _MOST_THREADS = 1024
 #: By which nvCOMP codes arrays in the host's memory.
 _GPU = 0
-#: A codec that saves less costs more than it gains.
-_LEAST_SAVED = 0.01
-#: Where all that is looked at is constant, the first one is taken: of these, the one that makes
-#: other values among constant ones smallest.
-_TRIED = (Codec.DELTA, Codec.ZVC, Codec.GFC, Codec.EXPONENT)
 
 
 def compress(
@@ -93,18 +86,14 @@ def compress(
     values, dtype = known_values(values, dtype)
     kind = None if dtype is None else _dtype_named(dtype)
     chosen = None if codec == AUTO else _codec_named(codec)
+    coded = None if chosen is None else native.Codec[chosen]
     if gpu.on_gpu(values):
         with input_errors(), _type_errors(lambda: gpu.NO_ARRAY):
-            if chosen is None:
-                chosen, dimensionality = best_codec(values, kind)
-            nvcomp = nvcomp_for(chosen)
-            return gpu.compress(values, native.Codec[chosen], kind, dimensionality, out, nvcomp)
+            nvcomp = None if chosen is None else nvcomp_for(chosen)
+            return gpu.compress(values, coded, kind, dimensionality, out, nvcomp)
     with input_errors(), _type_errors(lambda: why_no_array(values)):
-        if chosen is None:
-            chosen, dimensionality = best_codec(values, kind)
-        if chosen.by_nvcomp:
+        if chosen is not None and chosen.by_nvcomp:
             return _compress_by_nvcomp(values, chosen, kind, out)
-        coded = native.Codec[chosen]
         if out is None:
             return native.compress(values, coded, kind, dimensionality, threads)
         _require_bytes(out)
@@ -237,47 +226,3 @@ def _dtype_named(name: str) -> native.Dtype:
         raise InputError(
             f"there is no type of values {shown(name)}; give one of uint8, {names}"
         ) from None
-
-
-def best_codec(values: Any, dtype: native.Dtype | None) -> tuple[Codec, int]:
-    """Return the codec, and its dimensionality, that makes some blocks of an array smallest."""
-    sample, kind, word = _sample(values, dtype)
-
-    def size(codec: Codec, dimensionality: int, data: NDArray[np.uint8]) -> int:
-        chosen = native.Codec[codec]
-        return len(native.compress(data.view(word), chosen, kind, dimensionality, 1))
-
-    tried = {}
-    for codec in _TRIED:
-        if native.can_compress(native.Codec[codec], kind):
-            dimensionality = 1
-            if codec is Codec.GFC:  # one block tells from how far back to predict
-                one = _least_even(sample)
-                dimensionality = min(_DIMENSIONALITIES, key=lambda d: size(Codec.GFC, d, one))
-            tried[codec, dimensionality] = size(codec, dimensionality, sample)
-    best = min(tried, key=tried.__getitem__, default=(Codec.RAW, 1))
-    if tried.get(best, 0) >= most_bytes(len(sample)) * (1 - _LEAST_SAVED):
-        return Codec.RAW, 1
-    return best
-
-
-def _least_even(sample: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the block whose bytes differ most often from those eight before: most to predict."""
-    blocks = [sample[begin : begin + BLOCK_BYTES] for begin in range(0, len(sample), BLOCK_BYTES)]
-    return max(blocks, key=lambda one: np.count_nonzero(one[8:] != one[:-8]), default=sample)
-
-
-def _sample(
-    values: Any, dtype: native.Dtype | None
-) -> tuple[NDArray[np.uint8], native.Dtype, np.dtype[Any]]:
-    """Return some blocks of an array as bytes, what its values are, and words of their size."""
-    if gpu.on_gpu(values):
-        view, name, size = gpu.sample(values)
-        kind = dtype or _dtype_named("uint8" if name == "bool" else name)
-        return view, kind, np.dtype(f"u{size}")
-    view, kind, size = native.bytes_view(values)
-    word = np.dtype(f"u{size}")
-    begins = sampled_begins(len(view))
-    if begins is not None:
-        view = np.concatenate([view[begin : begin + BLOCK_BYTES] for begin in begins])
-    return view, dtype or kind, word

@@ -6,12 +6,8 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lanescope._core import native
 from lanescope.compression.gpu_arrays import current_stream
-from lanescope.compression.sampling import BLOCK_BYTES, sampled_begins
 from lanescope.errors import InputError
 
 _DLPACK_CUDA = 2
@@ -52,15 +48,6 @@ class Framework(Protocol):
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         """Return a new array in the current GPU's memory."""
 
-    def type_of(self, array: Any) -> tuple[str, int]:
-        """Return the name of its values' type, and the bytes of each."""
-
-    def as_bytes(self, array: Any) -> Any:
-        """Return its bytes, not copied; raises `TypeError` if they do not lie in C order."""
-
-    def on_host(self, data: Any) -> NDArray[np.uint8]:
-        """Return a copy of bytes."""
-
 
 class Torch:
     """PyTorch."""
@@ -88,21 +75,6 @@ class Torch:
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         """Return a new tensor in the current GPU's memory."""
         return self._torch.empty(shape, dtype=getattr(self._torch, dtype), device="cuda")
-
-    def type_of(self, array: Any) -> tuple[str, int]:
-        """Return the name of its values' type, and the bytes of each."""
-        return str(array.dtype).removeprefix("torch."), array.element_size()
-
-    def as_bytes(self, array: Any) -> Any:
-        """Return its bytes, not copied."""
-        if not array.is_contiguous():
-            raise TypeError("not contiguous")
-        return array.reshape(-1).view(self._torch.uint8)
-
-    def on_host(self, data: Any) -> NDArray[np.uint8]:
-        """Return a copy of bytes."""
-        copied: NDArray[np.uint8] = data.cpu().numpy()
-        return copied
 
 
 class Cupy:
@@ -132,21 +104,6 @@ class Cupy:
         """Return a new array in the current GPU's memory."""
         return self._cupy.empty(shape, dtype="uint16" if dtype == "bfloat16" else dtype)
 
-    def type_of(self, array: Any) -> tuple[str, int]:
-        """Return the name of its values' type, and the bytes of each."""
-        return str(array.dtype), array.itemsize
-
-    def as_bytes(self, array: Any) -> Any:
-        """Return its bytes, not copied."""
-        if not array.flags.c_contiguous:
-            raise TypeError("not contiguous")
-        return array.reshape(-1).view("uint8")
-
-    def on_host(self, data: Any) -> NDArray[np.uint8]:
-        """Return a copy of bytes."""
-        copied: NDArray[np.uint8] = data.get()
-        return copied
-
 
 def framework_of(array: Any, name: str | None = None) -> Framework:
     """Return the library that takes an array: its own, else PyTorch if that is loaded, or CuPy.
@@ -171,7 +128,7 @@ def framework_of(array: Any, name: str | None = None) -> Framework:
 
 def compress(
     values: Any,
-    codec: native.Codec,
+    codec: native.Codec | None,
     dtype: native.Dtype | None,
     dimensionality: int,
     out: Any,
@@ -231,19 +188,3 @@ def decompress(
             )
         native.decompress_on_device(array, out, framework.stream_of(array), nvcomp=nvcomp)
     return out
-
-
-def sample(values: Any) -> tuple[NDArray[np.uint8], str, int]:
-    """Return some blocks of an array in a GPU's memory as `sampled_begins` has them.
-
-    They come as bytes on the host, with the name of the values' type and the bytes of each.
-    """
-    framework = framework_of(values)
-    array = framework.own(values)
-    with framework.device_of(array):
-        data = framework.as_bytes(array)
-        begins = sampled_begins(len(data))
-        if begins is None:
-            return framework.on_host(data), *framework.type_of(array)
-        parts = [framework.on_host(data[begin : begin + BLOCK_BYTES]) for begin in begins]
-    return np.concatenate(parts), *framework.type_of(array)

@@ -139,7 +139,7 @@ def takes(codec: str, dtype: str) -> bool:
     """Return whether a codec takes values of a type, suitable or not."""
     if dtype not in CODECS_BY_DTYPE:
         return codec == "raw"
-    return native.codec_takes(_codec_of(codec), dtype_of(dtype))
+    return native.can_compress(_codec_of(codec), dtype_of(dtype))
 
 
 def _codec_of(name: str) -> native.Codec:

@@ -20,27 +20,18 @@ _REFUSED = ("bad stream", "bad block")
 
 
 class Codec(StrEnum):
-    """How values are coded."""
+    """How values are coded: the codecs of the compiled core, by name."""
 
     RAW = "raw"
     """As they are."""
     GFC = "gfc"
-    """Differences to values shortly before, with their leading zero bytes left out (fp64, fp32)."""
-    EXPONENT = "exponent"
-    """Exponents in 2 to 4 bits (bf16, fp16, fp32)."""
-    DELTA = "delta"
-    """Differences to the value before, in as few bits as 32 of them need."""
-    ANS = "ans"
-    """By NVIDIA's nvCOMP, on a GPU alone: how often bytes appear."""
-    BITCOMP = "bitcomp"
-    """By NVIDIA's nvCOMP, on a GPU alone."""
-    ZVC = "zvc"
-    """Zero-value compression: a bit for each value, and the values that are not 0."""
+    """The one that has a dimensionality."""
+    vars().update({one.name.upper(): one.name for one in native.Codec if one.value > 1})
 
     @property
     def by_nvcomp(self) -> bool:
         """Whether it needs NVIDIA's nvCOMP, and a GPU; such codecs are for streams alone."""
-        return self in (Codec.ANS, Codec.BITCOMP)
+        return native.by_nvcomp(native.Codec[self])
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from lanescope.trace.timeline import Timeline
 from lanescope.trace.trace_spool import Trace, read_trace_spool
 from lanescope.trace.trace_stream import Traced, stream_traces
 
-#: As in native/include/lanescope/watch/spool_room.hpp.
+#: As in native/src/watch/spool_room.hpp.
 LIMITS = "limits"
 #: Spools take no more than this share of what is free, and leave at least that half of it.
 _SHARE, _RESERVED_SHARE = 4, 2

@@ -18,7 +18,6 @@ from lanescope._core import native
 from lanescope.compression.arrays import Values
 from lanescope.compression.costs import MARGIN
 from lanescope.compression.device import Choice
-from lanescope.compression.sampling import BLOCK_BYTES
 from lanescope.compression.shapes import TO_GPU, TO_HOST
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
@@ -41,6 +40,8 @@ _PATIENCE_SECONDS = 30.0
 _GPU, _PEER = 0, 1
 #: Of a block, beside its payload.
 _ENTRY_BYTES = 16
+#: Of an array, what codecs keep apart from the rest.
+_BLOCK_BYTES = 64 << 10
 #: What memory holds that values shall be written to: so none is taken for written that is not.
 _UNWRITTEN = 0xA5
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
@@ -170,7 +171,7 @@ class Gpus:
     def _kernels(self, array: _Array, choice: Choice) -> Kernels:
         size = min(max(array.data.nbytes, LEAST_TIMED_BYTES), MOST_TIMED_BYTES)
         part, timings, stored = array.part(size), [], 0
-        blocks = -(-size // BLOCK_BYTES)
+        blocks = -(-size // _BLOCK_BYTES)
         with _failures(array, choice):
             source, out = self._filled(_GPU, part, size), self._core.DeviceArray(_GPU, size)
             for sms in (0,) if choice.codec.by_nvcomp else self._sms:

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "compress/blocks.hpp"
+
+namespace lanescope::compress {
+
+/// Whether lanescope's own code compresses values of a type by a codec, suitable or not.
+bool takes(Codec codec, Dtype dtype);
+
+/// Whether blocks are coded by NVIDIA's nvCOMP, on a GPU: its chunks are what we know nothing of.
+bool by_nvcomp(Codec codec);
+
+/// The codecs that may make values of a type smaller, the likeliest first.
+std::vector<Codec> codecs_of(Dtype dtype);
+
+/// The codecs that `auto` tries on values of a type, in that order.
+std::vector<Codec> tried_by_auto(Dtype dtype);
+
+}  // namespace lanescope::compress

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "compress/host_codec.hpp"
+
+namespace lanescope::compress {
+
+// Which codec makes an array smallest: found by coding some of its blocks.
+
+using CopyPart = std::function<void(std::byte* to, std::span<const std::byte> part)>;
+
+/// Blocks by which a codec is chosen, eight spread over an array; all of a short one. `copy` brings
+/// each to the host's memory.
+std::vector<std::byte> sample_of(std::span<const std::byte> array, const CopyPart& copy);
+
+/// The sample of an array in the host's memory.
+std::vector<std::byte> sample_on_host(std::span<const std::byte> array);
+
+/// The codec, and its dimensionality, that makes a sample smallest; raw where none saves 1 %.
+Choice smallest(Dtype dtype, std::span<const std::byte> sample);
+
+/// The codec that is given, or else the one that makes what `sample` returns smallest.
+template <typename Sample>
+Choice choice_of(std::optional<Codec> codec, Dtype dtype, int dimensionality, Sample sample) {
+  if (codec) return {*codec, dtype, dimensionality};
+  return smallest(dtype, sample());
+}
+
+}  // namespace lanescope::compress

@@ -1,9 +1,0 @@
-#include "decode_kernel.cuh"
-#include "lanescope/compress/gfc.hpp"
-
-namespace lanescope::compress {
-
-template struct DecodeKernel<GfcStrip<std::uint32_t>>;
-template struct DecodeKernel<GfcStrip<std::uint64_t>>;
-
-}  // namespace lanescope::compress

@@ -1,7 +1,0 @@
-#include "decode_kernel.cuh"
-
-namespace lanescope::compress {
-
-template struct DecodeKernel<NoStrip>;
-
-}  // namespace lanescope::compress

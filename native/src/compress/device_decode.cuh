@@ -1,0 +1,216 @@
+#pragma once
+
+#include "compress/device_blocks.hpp"
+#include "compress/device_group.cuh"
+#include "compress/device_shape.hpp"
+#include "compress/strip_codec.hpp"
+
+namespace lanescope::compress {
+
+/// What is wrong with a block, as `Fault` has it.
+enum class Wrong : unsigned int { nothing = 0, payload = 1, checksum = 2, mode = 3, late = 4 };
+
+/// Values that a warp decodes, by way of shared memory: from there they are stored, 16 bytes a
+/// lane, and get into the checksum.
+template <typename Strip>
+struct TileOut {
+  using Word = typename Strip::Word;
+  using Shape = DeviceShape<Strip>;
+
+  Word* tile;
+  std::byte* out;        ///< Of the strip.
+  std::uint32_t values;  ///< Of the strip.
+  std::uint32_t place;   ///< Of the strip in its block, in words of 8 bytes.
+  std::uint64_t sum;     ///< Of parts of the checksum, this lane's.
+
+  __device__ __forceinline__ Word* at(std::uint32_t first) const {
+    return tile + first % Shape::kTileValues;
+  }
+
+  __device__ __forceinline__ void done(DeviceWarp warp, std::uint32_t end) {
+    if (end % Shape::kTileValues != 0 && end < values) return;
+    const std::uint32_t begin = (end - 1) / Shape::kTileValues * Shape::kTileValues;
+    const std::uint32_t bytes = ((end < values ? end : values) - begin) * sizeof(Word);
+    __syncwarp();
+    if (bytes == Shape::kTileBytes)
+      store_tile(warp, begin * static_cast<std::uint32_t>(sizeof(Word)));
+    else
+      store_part(warp, begin * static_cast<std::uint32_t>(sizeof(Word)), bytes);
+    __syncwarp();
+  }
+
+ private:
+  __device__ __forceinline__ void store_tile(DeviceWarp warp, std::uint32_t begin) {
+    constexpr std::uint32_t kEach = Shape::kTileBytes / 16 / kLanes;
+    const auto* from = reinterpret_cast<const uint4*>(tile) + warp.lane;
+    auto* to = reinterpret_cast<uint4*>(out + begin) + warp.lane;
+    uint4 held[kEach];
+#pragma unroll
+    for (std::uint32_t k = 0; k < kEach; ++k) held[k] = from[k * kLanes];
+#pragma unroll
+    for (std::uint32_t k = 0; k < kEach; ++k) {
+      to[k * kLanes] = held[k];
+      add_parts(sum, held[k], place + begin / 8 + 2 * (k * kLanes + warp.lane));
+    }
+  }
+
+  /// The last values of a strip that is not whole.
+  __device__ void store_part(DeviceWarp warp, std::uint32_t begin, std::uint32_t bytes) {
+    const auto* from = reinterpret_cast<const std::byte*>(tile);
+#pragma unroll 1
+    for (std::uint32_t i = 16 * warp.lane; i < bytes; i += 16 * kLanes) {
+      const std::uint32_t there = bytes - i < 16 ? bytes - i : 16;
+#pragma unroll 1
+      for (std::uint32_t k = 0; k < there; ++k) out[begin + i + k] = from[i + k];
+      add_parts(sum, load_rest(from + i, there), place + (begin + i) / 8, there);
+    }
+  }
+};
+
+/// Decodes blocks, one after another, by one group of warps.
+template <typename Strip>
+struct GroupDecoder {
+  using Word = typename Strip::Word;
+  using Shape = DeviceShape<Strip>;
+
+  Group group;
+  std::byte* staging;  ///< In shared memory, this warp's: `Shape::kDecodeRoom` and a tile.
+  const std::byte* payloads;
+  std::size_t room;
+  Settings settings;
+  std::uint32_t value_bytes;
+  Binding binding;
+  int turn;  ///< 0 and 1 by turns.
+
+  /// Returns, in the leading thread, what is wrong.
+  __device__ Wrong decode(const Entry& entry, std::byte* out, std::uint32_t bytes,
+                          std::size_t block) {
+    const StripPart mine = StripPart::of(group.warp, bytes);
+    std::uint64_t sum = 0;
+    const Wrong wrong = restore(entry, out, bytes, mine, sum);
+    sum = sum_of(sum);
+    turn ^= 1;
+    if (group.lanes.lane == 0) group.shared->sums[turn][group.warp] = sum;
+    if (group.any(wrong != Wrong::nothing))
+      return wrong == Wrong::mode ? Wrong::mode : Wrong::payload;
+    if (!group.leads()) return Wrong::nothing;
+    std::uint64_t all = checksum_begin(bytes) + checksum_place(binding, block);
+#pragma unroll
+    for (std::size_t strip = 0; strip < kStrips; ++strip) all += group.shared->sums[turn][strip];
+    return checksum_end(all) == entry.descriptor.checksum ? Wrong::nothing : Wrong::checksum;
+  }
+
+ private:
+  /// How many bytes before a strip are read with it: from where its line of memory begins, or
+  /// 16 bytes of it where that lies before the first payload.
+  __device__ std::uint32_t bytes_before(const std::byte* strip) const {
+    const auto line = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(strip) % kLine);
+    return strip - payloads >= static_cast<std::ptrdiff_t>(line) ? line : line % 16;
+  }
+
+  __device__ __forceinline__ Wrong restore(const Entry& entry, std::byte* out, std::uint32_t bytes,
+                                           StripPart mine, std::uint64_t& sum) {
+    const auto size = static_cast<std::uint32_t>(entry.descriptor.payload_bytes());
+    const std::size_t whole = padded(size);
+    if (entry.descriptor.mode() > static_cast<std::uint8_t>(BlockMode::coded)) return Wrong::mode;
+    if (entry.offset % 16 != 0 || entry.offset > room || whole > room - entry.offset)
+      return Wrong::payload;
+    const std::byte* payload = payloads + entry.offset;
+    bool good = ends_in_zeros(payload, size);
+    if (entry.descriptor.mode() == static_cast<std::uint8_t>(BlockMode::raw)) {
+      good = good && size == bytes;
+      if (good) copy(payload + mine.begin, out + mine.begin, mine, sum);
+    } else if (entry.descriptor.mode() == static_cast<std::uint8_t>(BlockMode::constant)) {
+      good = good && size == value_bytes && size <= bytes;
+      if (good) fill(repeat(load_part(payload, size), size), out + mine.begin, mine, sum);
+    } else if constexpr (Shape::kCodes) {
+      good = good && decode_strip(payload, size, out, bytes, mine, sum);
+    } else {
+      good = false;
+    }
+    return good ? Wrong::nothing : Wrong::payload;
+  }
+
+  /// Whether zeros lie behind the payload, up to a multiple of 16.
+  __device__ bool ends_in_zeros(const std::byte* payload, std::uint32_t size) const {
+    const std::uint32_t i = size + static_cast<std::uint32_t>(group.lanes.lane);
+    const bool other = i < padded(size) && payload[i] != std::byte{0};
+    return !__any_sync(kAllLanes, other);
+  }
+
+  __device__ void copy(const std::byte* from, std::byte* to, StripPart mine,
+                       std::uint64_t& sum) const {
+    const std::uint32_t place = mine.begin / 8;
+    auto* units = reinterpret_cast<uint4*>(to);
+    for_units(
+        group.lanes, from, mine.bytes,
+        [&](uint4 unit, std::uint32_t number) {
+          units[number] = unit;
+          add_parts(sum, unit, place + 2 * number);
+        },
+        [&](uint4 unit, std::uint32_t number, std::uint32_t rest) {
+          for (std::uint32_t i = 16 * number; i < mine.bytes; ++i) to[i] = from[i];
+          add_parts(sum, unit, place + 2 * number, rest);
+        });
+  }
+
+  __device__ void fill(std::uint64_t pattern, std::byte* to, StripPart mine,
+                       std::uint64_t& sum) const {
+    const std::uint32_t place = mine.begin / 8;
+    const uint4 unit = unit_of(pattern, pattern);
+    const std::uint32_t whole = mine.bytes / 16, rest = mine.bytes % 16;
+#pragma unroll 4
+    for (std::uint32_t i = group.lanes.lane; i < whole; i += kLanes) {
+      reinterpret_cast<uint4*>(to)[i] = unit;
+      add_parts(sum, unit, place + 2 * i);
+    }
+    if (rest == 0 || group.lanes.lane != 0) return;
+    for (std::uint32_t i = 0; i < rest; ++i)
+      to[16 * whole + i] = static_cast<std::byte>(pattern >> i % 8 * 8);
+    const std::uint64_t low = pattern & low_bytes(rest < 8 ? rest : 8);
+    const std::uint64_t high = rest > 8 ? pattern & low_bytes(rest - 8) : 0;
+    add_parts(sum, unit_of(low, high), place + 2 * whole, rest);
+  }
+
+  __device__ __forceinline__ bool decode_strip(const std::byte* payload, std::uint32_t size,
+                                               std::byte* out, std::uint32_t bytes, StripPart mine,
+                                               std::uint64_t& sum) const {
+    if (bytes % sizeof(Word) != 0 || size < kStripTable) return false;
+    if (mine.bytes == 0) return true;
+    const std::uint64_t table = *reinterpret_cast<const std::uint64_t*>(payload);
+    const auto bytes_of_strip = [&](int strip) {
+      return static_cast<std::uint32_t>(table >> 16 * strip & 0xFFFF) *
+             static_cast<std::uint32_t>(kStripUnit);
+    };
+    std::uint32_t begin = kStripTable;
+#pragma unroll
+    for (int strip = 0; strip < static_cast<int>(kStrips); ++strip)
+      if (strip < group.warp) begin += bytes_of_strip(strip);
+    const std::uint32_t used = bytes_of_strip(group.warp);
+    const bool last = mine.begin + mine.bytes == bytes;
+    if (last ? begin + used != size : begin + used > size) return false;
+
+    auto* tile = reinterpret_cast<Word*>(staging + Shape::kDecodeRoom);
+    const auto values = static_cast<std::uint32_t>(mine.bytes / sizeof(Word));
+    TileOut<Strip> to{tile, out + mine.begin, values, mine.begin / 8, 0};
+    bool good;
+    const std::uint32_t before = bytes_before(payload + begin);
+    const std::uint32_t count = (before + used + 15) / 16;
+    if (16 * count <= Shape::kDecodeRoom) {
+      auto* held = reinterpret_cast<uint4*>(staging);
+      const auto* from = reinterpret_cast<const uint4*>(payload + begin - before);
+      for (std::uint32_t i = group.lanes.lane; i < count; i += kLanes) copy_in(held + i, from + i);
+      wait_for_copies();
+      __syncwarp();
+      good = Strip::decode(group.lanes, reinterpret_cast<const std::uint8_t*>(staging) + before,
+                           used, settings, to, values);
+    } else {
+      good = Strip::decode(group.lanes, reinterpret_cast<const std::uint8_t*>(payload) + begin,
+                           used, settings, to, values);
+    }
+    sum = to.sum;
+    return good;
+  }
+};
+
+}  // namespace lanescope::compress

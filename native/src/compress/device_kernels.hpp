@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+#include "compress/device_blocks.hpp"
+#include "compress/host_codec.hpp"
+
+namespace lanescope::compress {
+
+/// Codes `bytes` bytes at `data` (aligned to 16) on so many SMs (0: all) of the current device.
+/// Returns at once; throws `Error` where the launch fails or the choice is impossible.
+void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
+                   int sms, cudaStream_t stream);
+
+/// Loads both kernels of a choice to the current device, which their first launch does else, while
+/// others wait. Throws `Error`.
+void load_kernels(const Choice& choice);
+
+/// Decodes what `encode_blocks` made, wherever it lies now, into `bytes` bytes at `out` (aligned to
+/// 16), and compares checksums, with the binding that the sink had. Never reads outside of the
+/// first `room` bytes of `payloads`, nor writes outside of `out`, whatever entries and payloads
+/// hold.
+void decode_blocks(const Choice& choice, const Binding& binding, const Entry* entries,
+                   const std::byte* payloads, std::size_t room, std::byte* out, std::size_t bytes,
+                   Fault* fault, int sms, cudaStream_t stream, const Arrival& arrival = {});
+
+}  // namespace lanescope::compress

@@ -1,9 +1,0 @@
-#include "encode_kernel.cuh"
-#include "lanescope/compress/gfc.hpp"
-
-namespace lanescope::compress {
-
-template struct EncodeKernel<GfcStrip<std::uint32_t>>;
-template struct EncodeKernel<GfcStrip<std::uint64_t>>;
-
-}  // namespace lanescope::compress

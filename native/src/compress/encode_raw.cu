@@ -1,7 +1,0 @@
-#include "encode_kernel.cuh"
-
-namespace lanescope::compress {
-
-template struct EncodeKernel<NoStrip>;
-
-}  // namespace lanescope::compress

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compress/blocks.hpp"
+
+namespace lanescope::compress {
+
+// The stream, all numbers little-endian (docs/compression.md tells it in full):
+//
+//   Header, then 8 bytes for each dimension of the shape
+//   a Descriptor for each block
+//   zeros up to a multiple of 16
+//   the payload of each block, each padded with zeros to a multiple of 16
+//
+// A block is 64 KiB of what was compressed, the last one less. The payload of a coded block is
+// the lengths of its strips, 2 bytes each in units of 4 bytes, padded with zeros to 8 bytes, and
+// then the strips, each padded to 4 bytes. A strip is 16 KiB of what was compressed, and all that
+// one warp looks at. Where nvCOMP coded it, the payload is a `ChunkFront` and nvCOMP's chunk.
+
+inline constexpr std::uint32_t kMagic = 0x5A43534C;  // "LSCZ"
+inline constexpr std::size_t kMostDimensions = 16;
+
+struct Header {
+  std::uint32_t magic = kMagic;
+  std::uint8_t version = kVersion;
+  Codec codec = Codec::raw;
+  Dtype dtype = Dtype::bytes;
+  std::uint8_t dimensionality = 1;  ///< Of GFC: how far back a value's prediction lies, 1 to 32.
+  std::uint64_t bytes = 0;          ///< Of what was compressed.
+  std::uint64_t stored_bytes = 0;   ///< Of the whole stream.
+  std::uint32_t blocks = 0;
+  std::uint8_t dimensions = 0;  ///< Of the shape.
+  std::uint8_t reserved[3] = {};
+  std::uint32_t unused = 0;
+  std::uint32_t checksum = 0;  ///< Of the other bytes of the header, the shape and, since version
+                               ///< 3, the descriptors.
+};
+static_assert(sizeof(Header) == 40);
+
+/// What a stream says of itself, checked: sizes agree, and nothing lies outside of it.
+struct Layout {
+  Header header;
+  std::vector<std::uint64_t> shape;
+  std::vector<Descriptor> blocks;
+  std::vector<std::size_t> offsets;  ///< Of each block's payload.
+  Binding binding;                   ///< Of each block's checksum.
+};
+
+/// Reads and checks all but the payloads. Throws `Error` with one sentence that says what is wrong.
+Layout layout_of(std::span<const std::byte> stream);
+
+/// The same of a stream of so many bytes, of which the `front_length` ones are there.
+Layout layout_of(std::span<const std::byte> front, std::size_t length);
+
+/// Bytes in front of the payloads of a stream of so many bytes, of which the header is there, or
+/// all where there are fewer. Throws `Error`.
+std::size_t front_length(std::span<const std::byte> header, std::size_t length);
+
+/// What the blocks of a stream are bound to: all that a header says but the stream's length, which
+/// is not known before they are coded.
+Binding binding_of(Header header, std::span<const std::uint64_t> shape);
+
+/// Puts the checksum into a header that is complete otherwise.
+void seal(Header& header, std::span<const std::uint64_t> shape,
+          std::span<const Descriptor> descriptors);
+
+/// The sum of which that checksum is made, but for the parts of the descriptors.
+std::uint64_t sum_before_descriptors(Header header, std::span<const std::uint64_t> shape);
+
+/// Where descriptors begin, and the place of the first one in the checksum.
+inline std::size_t head_bytes(std::size_t dimensions) {
+  return sizeof(Header) + 8 * dimensions;
+}
+inline std::size_t first_descriptor_place(std::size_t dimensions) {
+  return head_bytes(dimensions) / 8;
+}
+
+inline bool is_aligned(const void* memory) {
+  return reinterpret_cast<std::uintptr_t>(memory) % kPayloadAlignment == 0;
+}
+
+/// Bytes of header, shape and descriptors, with the zeros behind them.
+std::size_t front_bytes(std::size_t dimensions, std::size_t blocks);
+
+}  // namespace lanescope::compress

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "cuda/cuda_handles.hpp"
+
+namespace lanescope::compress {
+
+// Work of several streams in order. A stream may be the caller's, and null: the device's default
+// stream, so that device has to be current.
+
+inline Event event_on(int device, Timing timing) {
+  const ScopedDevice scope(device);
+  return Event(timing);
+}
+
+/// Both of the same device.
+inline void record(const Event& event, cudaStream_t stream) {
+  check(cudaEventRecord(event.get(), stream), "cudaEventRecord");
+}
+
+/// What is put on the stream from now on waits for what the event was last recorded behind.
+inline void let_wait(cudaStream_t stream, const Event& event) {
+  check(cudaStreamWaitEvent(stream, event.get(), 0), "cudaStreamWaitEvent");
+}
+
+}  // namespace lanescope::compress

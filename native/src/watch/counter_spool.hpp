@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "watch/counter_stream.hpp"
+#include "watch/spool_file.hpp"
+
+namespace lanescope::watch {
+
+/// What a sampler tells when it has stopped.
+struct CounterReport {
+  CounterCounts counts;
+  std::uint64_t restarts = 0;         ///< Times that sampling was begun anew after an overflow.
+  std::uint64_t reads = 0;            ///< Calls that fetched samples.
+  std::uint64_t asked = 0;            ///< Samples whose values CUPTI was asked for.
+  std::uint64_t contradictions = 0;   ///< See `SampleMemo`.
+  double cpu_seconds = 0;             ///< Of the sampler's thread, all in all.
+  double decode_cpu_seconds = 0;      ///< Of them: fetching samples.
+  double evaluate_cpu_seconds = 0;    ///< Of them: turning samples into bytes.
+  double wall_seconds = 0;            ///< From start to stop.
+  std::vector<std::string> errors{};  ///< Sentences; empty when all went well.
+};
+
+/// A spool of counter records and what is to be said of it.
+class CounterSpool {
+ public:
+  /// Where the file goes, and its first line, with the newline.
+  struct Target {
+    std::string path;
+    std::string header;
+  };
+
+  /// Creates the file; see `SpoolFile` and `CounterStream`. Throws `Error`.
+  CounterSpool(const Target& target, std::uint64_t interval_ns, bool drops_first)
+      : file_(target.path, target.header), stream_(interval_ns, drops_first) {}
+
+  CounterStream& stream() noexcept { return stream_; }
+
+  /// Writes what the stream holds.
+  void flush() {
+    if (const auto records = stream_.take(); !records.empty()) file_.write(records);
+  }
+
+  /// Adds to a report what the stream and the file know.
+  void complete(CounterReport& report) const;
+
+ private:
+  SpoolFile file_;
+  CounterStream stream_;
+};
+
+}  // namespace lanescope::watch

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "watch/counter_image.hpp"
+#include "watch/cupti_api.hpp"
+#include "watch/pm_metrics.hpp"
+#include "watch/sample_memo.hpp"
+
+namespace lanescope::watch {
+
+/// What is sampled, and how often.
+struct PmSettings {
+  int device;                         ///< CUDA's number of the GPU.
+  std::uint64_t interval_ns;          ///< Between two samples, 1 us to 50 ms.
+  std::vector<std::string> metrics;   ///< Of each link two: bytes received and sent by the GPU.
+  std::size_t hardware_buffer_bytes;  ///< Of host memory; a sample takes 64 bytes or more.
+};
+
+/// What one decoding has found.
+enum class Decoded {
+  all,       ///< All there was.
+  full,      ///< The image is full, and there may be more.
+  overflow,  ///< The hardware's buffer ran over: sampling is to be begun anew.
+};
+
+/// PM sampling of one GPU, made ready: it needs no context of CUDA, and the driver keeps it
+/// for this process alone until the session ends.
+class PmSession {
+ public:
+  /// Takes the better part of a second. Throws `Error` with CUPTI's name: of a GPU without such
+  /// metrics, of another profiler that holds it, of missing privileges.
+  PmSession(std::shared_ptr<const CuptiApi> api, PmSettings settings);
+
+  /// Begins or ends sampling. Throws `Error`.
+  void start();
+  void stop();
+
+  /// Gives the GPU back and takes it again, which ends whatever state it was in; sampling is
+  /// stopped then, and images are to be made anew. Takes half a second. Throws `Error`.
+  void reopen();
+
+  /// Room for so many samples. Throws `Error`.
+  CounterImage make_image(std::size_t samples);
+
+  /// Fetches into an image what the hardware has written since the last call. Throws `Error`.
+  Decoded decode(CounterImage& image) const;
+
+  /// When a sample began and ended (CLOCK_REALTIME, ns), and its values, one for each metric.
+  using Take = std::function<void(std::uint64_t, std::uint64_t, std::span<const double>)>;
+
+  /// Hands over the samples of an image, in order of time. Throws `Error`.
+  void evaluate(const CounterImage& image, const Take& take);
+
+  /// How often a sample's values differed from those of samples that looked the same; see
+  /// `SampleMemo`.
+  std::uint64_t contradictions() const noexcept { return memo_->contradictions(); }
+
+  /// Of how many samples CUPTI was asked for the values.
+  std::uint64_t asked() const noexcept { return asked_; }
+
+  const std::string& chip() const noexcept { return chip_; }
+  const PmSettings& settings() const noexcept { return settings_; }
+
+ private:
+  void choose_metrics();
+  void require_support() const;
+  std::vector<std::uint8_t> availability() const;
+  void enable();
+  std::size_t image_bytes(std::size_t samples);
+  void learn_layout();
+
+  std::shared_ptr<const CuptiApi> api_;
+  PmSettings settings_;
+  std::string chip_;
+  std::optional<PmMetrics> metrics_;                   // outlives object_, which looks at it
+  std::shared_ptr<CUpti_PmSampling_Object> object_;    // gives the GPU back
+  std::size_t before_samples_ = 0, sample_bytes_ = 0;  // in an image; 0 where that is not known
+  std::optional<SampleMemo> memo_;
+  std::uint64_t asked_ = 0;
+};
+
+}  // namespace lanescope::watch
