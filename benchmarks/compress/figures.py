@@ -10,8 +10,8 @@ from pathlib import Path
 
 from lanescope.errors import InputError
 from lanescope.report.chart_files import FORMATS, write_chart
-from lanescope.studies.compress.crossings import read_crossings
-from lanescope.studies.compress.rate_chart import rate_charts
+from lanescope.studies.compress.charts import rate_charts
+from lanescope.studies.compress.compressed import read_crossings
 
 
 def main() -> None:

@@ -38,7 +38,8 @@ def test_a_file_of_the_users(lanescope, array, tmp_path):
     assert "float32 100×300, 120 kB" in done.stdout
     assert "→ use " in done.stdout  # constant blocks, or another codec: they do the same here
     assert "made up" not in done.stdout
-    assert str(tmp_path / "run" / "compress.json") in done.stderr
+    assert f"run:  {tmp_path / 'run'}\n" in done.stderr
+    assert f"page: {tmp_path / 'run' / 'report.html'}\n" in done.stderr
     stored = json.loads((tmp_path / "run" / "compress.json").read_text())
     assert stored["complete"] is True
     (told,) = stored["arrays"]
@@ -47,7 +48,7 @@ def test_a_file_of_the_users(lanescope, array, tmp_path):
 
 
 def test_json_is_what_is_stored(lanescope, array, tmp_path):
-    done = lanescope(*QUICK, array, "--json", "--machine", "h200", "--out", tmp_path / "run")
+    done = lanescope(*QUICK, array, "--json", "--parameters", "h200", "--out", tmp_path / "run")
     assert done.stdout == (tmp_path / "run" / "compress.json").read_text()
     assert json.loads(done.stdout)["link"]["gbs"] == pytest.approx(55, abs=2)
 
@@ -68,8 +69,13 @@ def test_the_picture(lanescope, tmp_path):
     assert "Compression ratio by GFC" in picture.read_text()
     assert "gfc by dimensionality: 1: " in done.stdout
     (tmp_path / "a.i16").write_bytes(bytes(100))
-    told = sentence(lanescope(*QUICK, tmp_path / "a.i16", "--plot", picture))
-    assert "leave out --plot" in told
+    assert "note: --plot FILE is now --plots DIR" in done.stderr
+    both = lanescope("bench", "compress", "--from", OLD, "--plots", tmp_path / "drawn")
+    assert both.returncode == 0, both.stderr
+    assert sorted(one.suffix for one in (tmp_path / "drawn").iterdir()) == [".png", ".svg"]
+    none = lanescope(*QUICK, tmp_path / "a.i16", "--plots", tmp_path / "none")
+    assert none.returncode == 2
+    assert "this run has nothing to plot" in none.stderr
 
 
 def test_several_files_are_summed_up_by_type(lanescope, tmp_path):
@@ -91,21 +97,21 @@ def test_several_files_are_summed_up_by_type(lanescope, tmp_path):
         (("--dimensionality", "x"), "numbers from 1 to 32"),
         (("--link-speed", "0"), "takes GB/s above 0"),
         (("--link-speed", "nan"), "takes GB/s above 0"),
-        (("--link-speed", "5", "--machine", "h200"), "say the same"),
-        (("--machine", "h2000"), "did you mean h200"),
+        (("--link-speed", "5", "--parameters", "h200"), "say the same"),
+        (("--parameters", "h2000"), "did you mean h200"),
         (("--slab", "none"), "takes a size"),
         (("--size", "none"), "takes a size"),
         (("--dtype", "float32"), "--dtype is that of files"),
         (("--plot", "x.pdf"), "ends in .svg or .png"),
         (("--plot-rate", "x.pdf"), "--plot-rate takes a file"),
         (("--device", "cpu", "--sms", "16"), "--sms is of GPUs"),
-        (("--device", "cpu", "--plot-rate", "x.svg"), "--plot-rate is of GPUs"),
+        (("--device", "cpu", "--plot-rate", "x.svg"), "--link-sizes is of GPUs"),
+        (("--device", "gpu"), "--budget is of CPUs"),
         (("--device", "cpu", "--codec", "ans"), "--codec ans is of GPUs"),
         (("--codec", "delta,zip"), "raw, gfc, exponent, delta, ans, bitcomp"),
-        (("--codec", "delta", "--plot", "x.svg"), "--plot draws what GFC makes"),
         (("--link-sizes", "none"), "takes a size"),
         (("--sms", "x"), "whole numbers from 0"),
-        (("--link-sizes", "1MiB", "--plot-rate", "x.svg"), "give several with --link-sizes"),
+        (("--link-sizes", "2MiB-1MiB"), "1MiB,256MiB or 1MiB-256MiB"),
         (("x.npy", "--from", "y.json"), "leave out FILES, or --from"),
         (("--plot", "nowhere/x.svg"), "there is no folder 'nowhere'"),
     ],
@@ -166,15 +172,20 @@ def test_what_was_measured_before_the_end_is_there(lanescope, tmp_path, sent, co
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--device", "gpu"), "--device gpu needs a GPU"),
         (("--sms", "16"), "--sms needs a GPU"),
-        (("--plot-rate", "x.svg"), "--plot-rate needs a GPU"),
+        (("--plot-rate", "x.svg"), "--link-sizes needs a GPU"),
         (("--link-sizes", "1MiB"), "--link-sizes needs a GPU"),
         (("--codec", "delta,ans"), "--codec ans needs a GPU"),
     ],
 )
 def test_what_needs_a_gpu_says_so(lanescope, array, arguments, words):
     assert words in sentence(lanescope(*QUICK, array, *arguments))
+
+
+@no_gpu
+def test_the_gpu_alone_needs_one(lanescope, array):
+    done = lanescope("bench", "compress", array, "--device", "gpu")
+    assert "--device gpu needs a GPU" in sentence(done)
 
 
 @no_gpu
@@ -198,3 +209,38 @@ def test_what_is_stored_is_shown_again_and_nothing_measured(lanescope, tmp_path)
     assert any(one["recommendation"].startswith("use ") for one in told["arrays"])
     refused = lanescope("bench", "compress", "--from", OLD, "--plot-rate", tmp_path / "y.svg")
     assert "nothing did" in sentence(refused)
+
+
+def test_a_run_is_listed_shown_again_and_has_a_page(lanescope, array, tmp_path):
+    done = lanescope(*QUICK, array, "--link-speed", "0.001")
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads(lanescope("runs", "--json").stdout)
+    assert (run["verb"], run["state"]) == ("compress", "complete")
+    again = lanescope("show", "latest")
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    as_json = lanescope("show", "latest", "--json")
+    assert as_json.stdout == lanescope("report", "latest", "--json").stdout
+    assert json.loads(as_json.stdout)["arrays"][0]["name"].endswith("heat.npy")
+    page = tmp_path / "x.html"
+    assert lanescope("report", "latest", "--out", page, "--static").returncode == 0
+    assert "Compressing pays for 1 of 1 arrays (predicted)" in page.read_text()
+    assert page.stat().st_size < 300_000
+    assert "has no CSV" in sentence(lanescope("show", "latest", "--csv"))
+
+
+def test_nothing_is_stored_and_no_page_made_if_so_wanted(lanescope, array, tmp_path):
+    done = lanescope(*QUICK, array, "--no-store")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(lanescope("runs", "--json").stdout or "[]") == []
+    done = lanescope(*QUICK, array, "--no-page", "--out", tmp_path / "run")
+    assert done.stderr == f"run:  {tmp_path / 'run'}\n"
+    assert not (tmp_path / "run" / "report.html").exists()
+
+
+def test_a_program_calls_it(array, tmp_path):
+    from lanescope import api
+
+    found = api.compress(files=array, budget_seconds=0.001, threads=1, out=tmp_path / "run")
+    assert found.arrays[0].name.endswith("heat.npy")
+    assert found.complete
+    assert "heat.npy" in found._repr_html_()

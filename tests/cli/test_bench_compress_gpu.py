@@ -19,6 +19,7 @@ NVCOMP = ("ans", "bitcomp") if there_is_nvcomp() else ()
 #: Whether charts can be written.
 PICTURES = importlib.util.find_spec("vl_convert") is not None
 QUICK = ("bench", "compress", "--threads", "1", "--budget", "0.001", "--dimensionality", "1,5")
+ON_GPUS = ("bench", "compress", "--device", "gpu", "--dimensionality", "1,5")
 RANDOM = np.random.default_rng(23)
 
 
@@ -96,13 +97,14 @@ def heat(tmp_path):
 
 
 def test_a_file_of_the_users(lanescope, heat, tmp_path):
-    picture = ("--plot-rate", tmp_path / "rate.svg") if PICTURES else ()
+    picture = ("--plots", tmp_path / "plots") if PICTURES else ()
     sizes = ("--link-sizes", "1MiB,64MiB", "--sms", "16,0")
     done = lanescope(*QUICK, heat, "--out", tmp_path / "run", *sizes, *picture)
     assert done.returncode == 0, done.stderr + done.stdout
     assert "kernels on GPU 0 (" in done.stdout
     assert "→ GPU 0 to host: " in done.stdout
-    assert (tmp_path / "rate-g0-host-heat-npy.svg").is_file() is PICTURES
+    drawn = tmp_path / "plots" / "compress-rate-g0-host-heat-npy.svg"
+    assert drawn.is_file() is PICTURES
     told = json.loads((tmp_path / "run" / "compress.json").read_text())
     assert told["complete"] is True
     assert len(told["gpus"]) == GPUS
@@ -122,7 +124,7 @@ def test_a_file_of_the_users(lanescope, heat, tmp_path):
 
 
 def test_on_all_sms_kernels_are_no_slower_than_on_16(lanescope, heat):
-    done = lanescope(*QUICK, heat, "--device", "gpu", "--json", "--link-sizes", "1MiB")
+    done = lanescope(*ON_GPUS, heat, "--json", "--link-sizes", "1MiB")
     assert done.returncode == 0, done.stderr
     (array,) = json.loads(done.stdout)["arrays"]
     assert not any(one["timings"] for one in array["codecs"])
@@ -135,9 +137,8 @@ def test_on_all_sms_kernels_are_no_slower_than_on_16(lanescope, heat):
 
 
 def test_codecs_of_nvcomp_that_are_asked_for(lanescope, heat):
-    quick = [word for word in QUICK if word not in ("--dimensionality", "1,5")]  # of gfc alone
-    asked = (*quick, heat, "--device", "gpu", "--json", "--link-sizes", "1MiB", "--codec")
-    done = lanescope(*asked, "ans,bitcomp,delta")
+    options = ("--device", "gpu", "--json", "--link-sizes", "1MiB", "--codec")
+    done = lanescope("bench", "compress", heat, *options, "ans,bitcomp,delta")
     if not NVCOMP:
         assert done.returncode == 2
         assert "codec ans needs a GPU and nvCOMP: pip install" in done.stderr
@@ -182,8 +183,8 @@ def test_neither_pytorch_nor_cupy_is_loaded(heat, tmp_path):
     program = (
         "import sys; sys.modules['torch'] = sys.modules['cupy'] = None\n"
         "from lanescope.cli import main\n"
-        f"sys.argv = ['lanescope', {', '.join(map(repr, QUICK))}, {str(heat)!r}, '--device', "
-        f"'gpu', '--link-sizes', '1MiB', '--out', {str(tmp_path / 'run')!r}]\n"
+        f"sys.argv = ['lanescope', {', '.join(map(repr, ON_GPUS))}, {str(heat)!r}, "
+        f"'--link-sizes', '1MiB', '--out', {str(tmp_path / 'run')!r}]\n"
         "main()\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

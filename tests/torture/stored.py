@@ -8,14 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lanescope.compression.costs import DEFAULT_SLAB_BYTES
 from lanescope.machine import machine_named, save_machine
 from lanescope.prediction.points import Kind
 from lanescope.prediction.samples import read_measured, write_measured
 from lanescope.prediction.stored import dumps
 from lanescope.prediction.workload import Method
 from lanescope.store.store import RunWriter
-from lanescope.studies.compress.json import CompressRequest, compress_json
 from lanescope.studies.ocean.measured import save
 from lanescope.studies.taruc import Parameters
 from lanescope.studies.taruc.names import NAMES
@@ -227,12 +225,11 @@ def _killed(folder: Path) -> Path:
 
 
 def _compress(folder: Path) -> Path:
-    from tests.report.test_compress_gpu_report import RESULT
+    from tests.studies.compress.made_up import compressed
+    from tests.studies.compress.test_blocks_of_gpus import RESULT
 
     path = folder / "compress.json"
-    path.write_text(
-        compress_json([RESULT], CompressRequest(None, DEFAULT_SLAB_BYTES, ("H200",)), ())
-    )
+    path.write_text(compressed(RESULT, gpus=("H200",)).to_json())
     return path
 
 

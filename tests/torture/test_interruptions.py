@@ -16,10 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.cli.compress_task import FILE as COMPRESS
+from lanescope.report.document_page import document_page
 from lanescope.store.folder import MANIFEST
 from lanescope.store.store import read_run
-from lanescope.studies.compress.reading import read_compress
+from lanescope.studies.analysis_run import analysis_document
+from lanescope.studies.compress.compressed import FILE as COMPRESS
+from lanescope.studies.compress.compressed import read_compress
+from lanescope.studies.compress.study import Compress
 from lanescope.studies.runs.document import page_html
 from lanescope.trace.store import is_watch, read_watch
 from tests.patience import PATIENCE_S
@@ -180,9 +183,11 @@ def require_sound(verb, outcome, sent, where):
 
 def require_readable(out, where):
     """Read back what a command has stored, as `report` does."""
+    if not (out / MANIFEST).is_file():
+        return
     if (out / COMPRESS).is_file():
         read_compress(out / COMPRESS)
-    if not (out / MANIFEST).is_file():
+        assert document_page(analysis_document(Compress, out)), where
         return
     if is_watch(out):
         read_watch(out)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import gc
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanescope.cli.combinations import Excludes, Needs, Rule, combines
-from lanescope.cli.options import JsonOption, option
+from lanescope.cli.combinations import Alone, Excludes, Needs, Rule, combines
+from lanescope.cli.options import JsonOption, NoPageOption, NoStoreOption, option
 from lanescope.cli.studies import (
+    NOT_STORED,
     Parameter,
     note,
     own_parameters,
     own_values,
     with_parameters,
 )
+from lanescope.errors import InputError
 from lanescope.units.values import File, Folder
 
 if TYPE_CHECKING:
@@ -33,6 +37,20 @@ _RULES: dict[str, tuple[Rule, ...]] = {
         Needs(("--peak-flops",), ("--memory-bandwidth",), "makes a roofline with another limit"),
         Needs(("--memory-bandwidth",), ("--peak-flops",), "makes a roofline with another limit"),
     ),
+    "compress": (
+        Alone(
+            "--from",
+            (
+                *("--link-speed", "--parameters", "--machine"),
+                *("--plots", "--plot", "--plot-rate", "--json"),
+            ),
+            "shows what is stored",
+        ),
+        Excludes("--link-speed", ("--parameters", "--machine"), "and --parameters say the same"),
+        Excludes("--size", ("FILES",), "is that of made-up examples"),
+        Needs(("--dtype",), ("FILES",), "is that of files"),
+        NOT_STORED,
+    ),
     "fit": (Excludes("RUN", ("--gpu", "--budget"), "was measured already"),),
     "validate": (Excludes("RUN", ("--gpu", "--grid", "--out"), "was measured already"),),
 }
@@ -40,10 +58,12 @@ _PLOTS = Annotated[
     Path | None,
     option(Folder("--plots"), metavar="DIR", help="Write the charts there, as SVG and PNG."),
 ]
-_PLOT = Annotated[
-    Path | None,
-    typer.Option("--plot", parser=File("--plot", (".svg", ".png")), hidden=True),
-]
+_PLOT, _PLOT_RATE = (
+    Annotated[Path | None, typer.Option(name, parser=File(name, (".svg", ".png")), hidden=True)]
+    for name in ("--plot", "--plot-rate")
+)
+#: What --plot-rate of 'bench compress' had cross links.
+_RATE_SIZES = tuple(1 << power for power in range(20, 29))
 
 
 def analysis_command(analysis: type[Analysis]) -> Callable[..., None]:
@@ -56,6 +76,13 @@ def analysis_command(analysis: type[Analysis]) -> Callable[..., None]:
     parameters = [*own_parameters(analysis), Parameter("json", JsonOption, False)]
     if analysis.has_charts:
         parameters += [Parameter("plots", _PLOTS), Parameter("plot", _PLOT)]
+    if analysis.verb == "compress":
+        parameters.append(Parameter("plot_rate", _PLOT_RATE))
+    if analysis.title:
+        parameters += [
+            Parameter("no_page", NoPageOption, False),
+            Parameter("no_store", NoStoreOption, False),
+        ]
     with_parameters(command, parameters)
     return combines(*_RULES.get(analysis.verb, ()))(command)
 
@@ -73,6 +100,8 @@ def made(analysis: type[Analysis], given: dict[str, Any]) -> tuple[Analysis, lis
     own, notes = own_values(analysis, given)
     if analysis.verb == "predict":
         notes += _machine_or_parameters(own)
+    if given.get("plot_rate") is not None and own["stored"] is None:
+        own["link_sizes"] = own["link_sizes"] or _RATE_SIZES
     return analysis(**own), notes
 
 
@@ -91,10 +120,11 @@ def _machine_or_parameters(own: dict[str, Any]) -> Iterator[str]:
 class _Shown:
     """Shows how far a measurement is, and says in the end where it is stored."""
 
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
+    def __init__(self, stack: ExitStack, *, says_where: bool = True) -> None:
+        self._stack, self._says_where = stack, says_where
         self._show: Callable[[str, int, int | None], None] | None = None
         self._begun = False
+        self.folder: Path | None = None
 
     def progress(self, what: str, done: int, total: int) -> None:
         from lanescope.cli.output import progress_bar
@@ -106,7 +136,9 @@ class _Shown:
             self._show(what, done, total)
 
     def stores(self, folder: Path) -> None:
-        self._stack.callback(lambda: print(f"run:  {folder}", file=sys.stderr))
+        self.folder = folder
+        if self._says_where:
+            self._stack.callback(lambda: print(f"run:  {folder}", file=sys.stderr))
 
 
 def show(
@@ -116,25 +148,88 @@ def show(
     json: bool,
     plots: Path | None = None,
     plot: Path | None = None,
+    plot_rate: Path | None = None,
+    no_page: bool = False,
+    no_store: bool = False,
 ) -> None:
     """Carry out an analysis and print what it found; ends with an exit code."""
     # What has been loaded stays to the end: the collector need not look at it again and again.
     gc.freeze()
     with ExitStack() as stack:
-        result = analysis.result(_Shown(stack))
+        shown = _Shown(stack, says_where=not no_store)
+        if no_store:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            changed: dict[str, Any] = {"out": Path(folder, analysis.verb)}
+            analysis = replace(analysis, **changed)
+        result = analysis.result(shown)
+        if analysis.title and shown.folder is not None and not (no_page or no_store):
+            write_page(type(analysis), shown.folder)
     for each in notes:
         note(each)
     if not json and (stored := result.store()) is not None:
         note(stored)
     if plots is not None:
-        result.plot().save(plots)
+        write_plots(result, plots)
     if plot is not None:
         from lanescope.report.chart_files import write_picture
 
         note("--plot FILE is now --plots DIR; the next version has no --plot")
         write_picture(result.picture(), plot)
+    if plot_rate is not None:
+        _write_rates(result, plot_rate)
     print_result(result, json=json)
     raise typer.Exit(result.exit_code)
+
+
+def write_plots(result: AnalysisResult, folder: Path) -> int:
+    """Write the charts of a result as picture files, and return how many.
+
+    Raises
+    ------
+    InputError
+        If it has none, or they cannot be written.
+    """
+    from lanescope.report.chart_files import write_charts
+
+    paths = write_charts(result.charts(), folder)
+    if not paths:
+        raise InputError("this run has nothing to plot: none of its numbers has a chart")
+    return len(paths)
+
+
+def write_page(
+    analysis: type[Analysis], folder: Path, page: Path | None = None, *, static: bool = False
+) -> Path:
+    """Write the page of a stored result, into its folder if nothing else is named."""
+    from lanescope.codec.atomic import write_text
+    from lanescope.report.document_page import document_page
+    from lanescope.store.store import PAGE
+    from lanescope.studies.analysis_run import analysis_document
+
+    path = page or folder / PAGE
+    write_text(path, document_page(analysis_document(analysis, folder), static=static))
+    if page is None:
+        print(f"page: {path}", file=sys.stderr)
+    return path
+
+
+def _write_rates(result: AnalysisResult, plot: Path) -> None:
+    """Write the data rates of 'bench compress' as --plot-rate named the pictures."""
+    from lanescope.report.chart_files import write_chart
+
+    prefix = "compress-rate"
+    charts = [one for one in result.charts() if one.key.startswith(prefix)]
+    if not charts:
+        raise InputError(
+            "--plot-rate draws what crossed the links of a GPU, and nothing did; measure on a "
+            "machine with one"
+        )
+    note("--plot-rate FILE is now --plots DIR with --link-sizes, and goes with the next version")
+    for chart in charts:
+        name = f"{plot.stem}{chart.key.removeprefix(prefix)}{plot.suffix}"
+        path = plot if len(charts) == 1 else plot.with_name(name)
+        write_chart(chart, path)
+        print(f"plot: {path}", file=sys.stderr)
 
 
 def print_result(result: AnalysisResult, *, json: bool, error: bool = False) -> None:

@@ -18,7 +18,6 @@ import typer
 from lanescope.cli import (
     advise,
     bench,
-    compress,
     doctor,
     params,
     report,
@@ -74,7 +73,6 @@ _GROUPS = {"": app, "bench": bench_app, "model": model_app}
 #: Verbs in the order of the help; those without a function are studies.
 VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
     *((_GROUPS[e.group], name, None) for name, e in STUDIES.items() if e.group is not None),
-    (bench_app, "compress", compress.compress),
     (bench_app, "params", params.params),
     *((_GROUPS[e.group], name, None) for name, e in ANALYSES.items() if e.group is not None),
     (app, "topo", topo.topo),

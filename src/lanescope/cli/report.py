@@ -78,6 +78,8 @@ def report(
         File("--out", TRACES if export else PAGES)(str(out))
     if _report_reproduction(run, out, others=json or csv or bool(export or plots), static=static):
         return
+    if _report_analysis(run, out, plots, json=json, static=static, others=csv or bool(export)):
+        return
     watch = _watch(run, out, page=not (json or csv or plots or export))
     if watch is None:
         if export is not None:
@@ -107,6 +109,28 @@ def _report_reproduction(name: str, out: Path | None, *, others: bool, static: b
     page = out or result_path(folder, PAGE)
     numbers = page == folder / PAGE and not (folder / CHAPTERS).exists()  # it was killed
     print(write_page(folder, page, numbers=numbers, static=static)[1])
+    return True
+
+
+def _report_analysis(
+    name: str, out: Path | None, plots: Path | None, *, json: bool, static: bool, others: bool
+) -> bool:
+    """Write the page, the charts or the JSON of a stored analysis; False where the run is none."""
+    from lanescope.cli.analyses import print_result, write_page, write_plots
+    from lanescope.store.folders import find_run
+    from lanescope.store.store import PAGE
+    from lanescope.studies.registry import stored_analysis
+
+    if is_capture(name) or (analysis := stored_analysis(folder := find_run(name))) is None:
+        return False
+    if others:
+        raise InputError(f"'{analysis.verb}' has a page, --json and --plots; use one of these")
+    if plots is not None:
+        print(f"{write_plots(analysis.read(folder), plots)} files in {plots}")
+    elif json:
+        print_result(analysis.read(folder), json=True)
+    else:
+        print(write_page(analysis, folder, out or result_path(folder, PAGE), static=static))
     return True
 
 

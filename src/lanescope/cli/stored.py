@@ -75,10 +75,12 @@ def show(
     strict: StrictOption = False,
 ) -> None:
     """Print the report of a stored run again; ends with the exit code of the run."""
+    from lanescope.cli.analyses import print_result
     from lanescope.cli.output import console, exit_code, print_run
     from lanescope.store.folders import find_run
     from lanescope.store.store import read_run
     from lanescope.studies.pcie_thesis.store import CHAPTERS, is_reproduction, read_reproduction
+    from lanescope.studies.registry import stored_analysis
     from lanescope.trace.store import is_watch, read_watch
 
     folder = find_run(run)
@@ -103,6 +105,12 @@ def show(
         for part in renderables(overview(evaluate(read_reproduction(folder)))):
             console().print(part)
         return
+    if (analysis := stored_analysis(folder)) is not None:
+        if csv:
+            raise InputError(f"'{analysis.verb}' has no CSV; use --json")
+        found = analysis.read(folder)
+        print_result(found, json=json)
+        raise typer.Exit(found.exit_code)
     stored = read_run(folder)
     print_run(stored, json=json, csv=csv, strict=strict)
     raise typer.Exit(exit_code(stored, strict=strict))

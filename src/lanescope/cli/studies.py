@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 _ENTRIES = STUDIES | ANALYSES
-_NOT_STORED = Excludes("--no-store", ("--out", "--no-page"), "stores nothing, and so has no page")
+NOT_STORED = Excludes("--no-store", ("--out", "--no-page"), "stores nothing, and so has no page")
 
 
 class StudyCommand(TyperCommand):
@@ -206,7 +206,7 @@ def command_of(study: type[Study]) -> Callable[..., None]:
         _run(study, given)
 
     with_parameters(command, [*own_parameters(study), *_shared(study)])
-    rules = [ONE_FORMAT, _NOT_STORED, *((PREDICTED,) if study.predicted else ())]
+    rules = [ONE_FORMAT, NOT_STORED, *((PREDICTED,) if study.predicted else ())]
     if study.listable:
         names = [_name(about) for _, _, about in options_of(study)]
         of_estimate = ("--budget", "--target") if study.estimates else ()

@@ -146,7 +146,7 @@ def _lines(table: Table) -> Iterator[RichText]:
             first, *rest = (cell_of(value) for value in row)
             line = _cell(table.columns[0], first)
             for column, cell in zip(table.columns[1:], rest, strict=True):
-                if column.kind is not Kind.BAR and cell.value is not None:
+                if column.kind is not Kind.BAR and cell.value not in (None, ""):
                     line = RichText.assemble(line, f"; {column.title} ", _cell(column, cell))
             yield line
 

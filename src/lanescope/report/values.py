@@ -56,7 +56,10 @@ def value_text(column: Column, value: Value) -> str:
     if value is None:
         return MISSING
     if isinstance(value, Estimate):
-        return estimate_text(value)
+        write = _WRITTEN.get(column.kind, seconds_text)
+        if write is seconds_text:
+            return estimate_text(value)
+        return f"{write(value.value)} ({write(value.low)}–{write(value.high)})"
     if isinstance(value, Span):
         spread = time_spread_text if column.kind is Kind.SECONDS else spread_text
         return spread(value.low, value.high)

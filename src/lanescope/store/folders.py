@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -54,6 +55,21 @@ def new_run_folder(verb: str, runs: Path | None = None) -> Path:
                 folder = base.with_name(f"{base.name}-{count}")
             else:
                 return folder
+
+
+def new_or_temporary_folder(verb: str) -> tuple[Path, tuple[str, ...]]:
+    """Return a folder for a new run, and a note where it is not among the others.
+
+    A home that cannot be written, as on some nodes of a cluster, costs nobody the measurement.
+    """
+    try:
+        return new_run_folder(verb), ()
+    except InputError as error:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=f"lanescope-{verb}-"))
+        except OSError:
+            raise error from None
+        return folder, (f"The run is stored in {folder}: {error}.",)
 
 
 def result_place(folder: Path, name: str, here: str | None = None) -> tuple[Path, str | None]:

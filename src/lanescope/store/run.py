@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -147,3 +149,10 @@ class Run:
         from lanescope.studies.runs.notebook import run_html
 
         return run_html(self)
+
+
+def command_line(verb: str) -> str:
+    """Return what a user typed, or the Python call of a verb."""
+    if Path(sys.argv[0]).name in ("lanescope", "__main__.py"):
+        return shlex.join(["lanescope", *sys.argv[1:]])
+    return f"lanescope.{verb}()"

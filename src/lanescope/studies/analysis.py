@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from lanescope.document.blocks import Block
+from lanescope.document.blocks import Block, Headline
 from lanescope.document.chart import AnyChart, subtitle
 from lanescope.kinds import StrPath
 from lanescope.prediction.parameters import LinkParameters
@@ -61,6 +61,10 @@ class AnalysisResult:
 
     def store(self) -> str | None:
         """Store what the command line leaves behind, and return a note on where; None without."""
+        return None
+
+    def headline(self) -> Headline | None:
+        """Return what the result comes to, in words."""
         return None
 
     def blocks(self) -> Sequence[Block]:
@@ -112,11 +116,14 @@ class Analysis:
     ----------
     verb
         Its name on the command line.
+    title
+        The heading of its page; empty where it has none.
     has_charts
         Whether its results have charts.
     """
 
     verb: ClassVar[str]
+    title: ClassVar[str] = ""
     has_charts: ClassVar[bool] = True
 
     def result(self, observer: Observer) -> AnalysisResult:
@@ -126,6 +133,17 @@ class Analysis:
         ------
         InputError
             If an option cannot be used.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def read(cls, folder: Path) -> AnalysisResult:
+        """Return the result that a run folder holds; of analyses that have a title.
+
+        Raises
+        ------
+        InputError
+            If it cannot be read.
         """
         raise NotImplementedError
 

@@ -6,6 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lanescope.studies.analysis import Analysis
     from lanescope.studies.study import Study
 
@@ -111,6 +113,10 @@ ANALYSES = {
         "Run kernels by every method, predict each, and say how far off that is.",
         "model",
     ),
+    "compress": Entry(
+        "compress.study.Compress",
+        "Compress arrays without loss by every codec: how small, how fast, and whether it pays.",
+    ),
     "advise": Entry(
         "advise.Advise",
         "Say what pinned memory, streams, mapped memory or batches would gain, and when not.",
@@ -129,6 +135,14 @@ def analysis_named(verb: str) -> type[Analysis] | None:
     """Return the analysis of a verb; None where it is none."""
     found: type[Analysis] | None = _named(ANALYSES, verb)
     return found
+
+
+def stored_analysis(folder: Path) -> type[Analysis] | None:
+    """Return the analysis whose result a run folder holds; None where it is another run."""
+    from lanescope.store.folder import verb_of
+
+    found = analysis_named(verb_of(folder))
+    return found if found is not None and found.title else None
 
 
 def _named(known: dict[str, Entry], verb: str) -> Any:

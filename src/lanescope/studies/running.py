@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
-import tempfile
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,14 +13,13 @@ from lanescope.copies import Experiment
 from lanescope.copies.case import Case
 from lanescope.engine.base import Backend
 from lanescope.engine.sampling import Plan, measure_all
-from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.prediction.engine import ModelBackend
 from lanescope.results.result import Result
 from lanescope.store.folder import State
-from lanescope.store.folders import new_run_folder
-from lanescope.store.run import Manifest, Run
+from lanescope.store.folders import new_or_temporary_folder
+from lanescope.store.run import Manifest, Run, command_line
 from lanescope.store.store import RunWriter
 from lanescope.studies.resume import finished_names, run_to_resume
 from lanescope.studies.taruc.suite import SUITE
@@ -117,7 +113,7 @@ def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
     """
     manifest = Manifest(
         verb=setup.verb,
-        command=_command(setup.verb),
+        command=command_line(setup.verb),
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
         tool_version=__version__,
         machine=machine,
@@ -184,27 +180,6 @@ def _writer(manifest: Manifest, setup: Setup, names: Sequence[str]) -> tuple[Run
                 return None, stored
             return RunWriter.resumed(stored), stored
     if out is None:
-        out, note = _new_folder(setup.verb)
+        out, note = new_or_temporary_folder(setup.verb)
         manifest = replace(manifest, notes=(*manifest.notes, *note))
     return RunWriter(out, manifest, resumable=manifest.verb == SUITE), Run(manifest)
-
-
-def _new_folder(verb: str) -> tuple[Path, tuple[str, ...]]:
-    """Return a folder for a new run, and a note where it is not among the others.
-
-    A home that cannot be written, as on some nodes of a cluster, costs nobody the measurement.
-    """
-    try:
-        return new_run_folder(verb), ()
-    except InputError as error:
-        try:
-            folder = Path(tempfile.mkdtemp(prefix=f"lanescope-{verb}-"))
-        except OSError:
-            raise error from None
-        return folder, (f"The run is stored in {folder}: {error}.",)
-
-
-def _command(verb: str) -> str:
-    if Path(sys.argv[0]).name in ("lanescope", "__main__.py"):
-        return shlex.join(["lanescope", *sys.argv[1:]])
-    return f"lanescope.{verb}()"

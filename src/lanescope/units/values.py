@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -146,12 +146,23 @@ class Size(Value):
 
 @dataclass(frozen=True, slots=True)
 class Sizes(Value):
-    """Several sizes with commas between."""
+    """Several sizes with commas between; with `spans` also ``1MiB-8MiB``: each double the last."""
+
+    spans: bool = False
 
     def read(self, text: str) -> tuple[int, ...]:
         """Return them, each once."""
+        return tuple(dict.fromkeys(size for part in text.split(",") for size in self._span(part)))
+
+    def _span(self, part: str) -> Iterator[int]:
         one = Size(self.option)
-        return tuple(dict.fromkeys(one(part) for part in text.split(",")))
+        first, dash, last = part.partition("-")
+        size, most = one(first), one(last if dash and self.spans else first)
+        if dash and (not self.spans or most < size):
+            self.refuse(part, "sizes such as 1MiB,256MiB" + (" or 1MiB-256MiB" * self.spans))
+        while size <= most:
+            yield size
+            size *= 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Whether compressing what crosses a link pays: predicted from measured ratios and speeds.
 
 An array crosses the link in slabs, each compressed, sent and decompressed while the others are at
-another of these steps; what that takes is told in `lanescope.compression.costs`, with t0 = 0.
+another of these steps; `lanescope.compression.costs` says what that takes, with t0 = 0.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def _without_link(codecs: Sequence[Measured | Kernels], size: int, slab: int) ->
     limit, measured = max(limits, key=lambda pair: pair[0])
     return (
         f"{measured.choice.name} pays on links slower than {limit:.3g} GB/s (predicted); name one "
-        "with --link-speed or --machine"
+        "with --link-speed or --parameters"
     )
 
 

@@ -114,9 +114,17 @@ def verified(values: Values, entry: Entry, device: Device, choice: Choice) -> Me
     out = _room(values)
     _decompress(device, stream, out, entry, choice, threads)
     _require_same(values, out, entry, choice, threads)
-    told = describe(stream)
-    blocks = told.raw_blocks + told.constant_blocks + told.coded_blocks
-    return Measured(device.name, choice, entry.bytes, len(stream), told.coded_blocks, blocks)
+    about = describe(stream)
+    blocks = about.raw_blocks + about.constant_blocks + about.coded_blocks
+    return Measured(
+        device.name,
+        choice.codec,
+        choice.dimensionality,
+        len(stream),
+        about.coded_blocks,
+        blocks,
+        bytes=entry.bytes,
+    )
 
 
 def _timed(

@@ -21,17 +21,14 @@ from lanescope.compression.device import Choice
 from lanescope.compression.shapes import TO_GPU, TO_HOST
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
-from lanescope.studies.compress.crossings import Crossing
 from lanescope.studies.compress.measuring import MOST_TIMED_BYTES, MismatchError
-from lanescope.studies.compress.results import ArrayResult, Kernels, Timing
+from lanescope.studies.compress.results import ArrayResult, Crossing, Kernels, Timing
 
 MIB = 1 << 20
 #: Of the GPU; 0: all.
 DEFAULT_SMS = (16, 48, 0)
 #: The small one tells what a transfer takes besides its bytes.
 DEFAULT_LINK_SIZES = (MIB, 256 * MIB)
-#: Of a picture of data rate by transfer size.
-PICTURE_SIZES = tuple(MIB << power for power in range(9))
 #: A smaller array is there several times, or kernels would be over before all SMs have work.
 LEAST_TIMED_BYTES = 64 * MIB
 #: Samples of each kernel; turns of each transfer, beside those in which memory is pinned.
@@ -78,8 +75,8 @@ class Gpus:
 
     Parameters
     ----------
-    count
-        How many GPUs there are, one at least.
+    names
+        Those of all GPUs, in CUDA's order, one at least.
     sms
         By how many SMs kernels are timed; 0: all.
     link_sizes
@@ -93,7 +90,7 @@ class Gpus:
 
     def __init__(
         self,
-        count: int,
+        names: Sequence[str],
         sms: Sequence[int] = DEFAULT_SMS,
         link_sizes: Sequence[int] = DEFAULT_LINK_SIZES,
         core: Any = native,
@@ -103,7 +100,8 @@ class Gpus:
         self._core: Any = core
         self._nvcomp: Any = nvcomp
         self._nvcomp_choices = tuple(map(Choice, nvcomp_codecs))
-        self._peer = count > _PEER
+        self.names = tuple(names)
+        self._peer = len(names) > _PEER
         self._sms = sorted(set(sms), key=lambda one: (one == 0, one))
         self._sizes = sorted(set(link_sizes))
         self._channels: dict[str, Any] = {}
@@ -140,7 +138,7 @@ class Gpus:
             for one in result.codecs
             if one.choice.codec is not Codec.RAW or one.ratio * MARGIN > 1
         ]
-        for cross, where in self._ways():
+        for cross, where in self._paths():
             for size in self._sizes:
                 for choice in choices:
                     on_step(f"{choice.name} over {where}")
@@ -163,7 +161,7 @@ class Gpus:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _ways(self) -> Iterator[tuple[Callable[[_Array, int, Choice], list[Crossing]], str]]:
+    def _paths(self) -> Iterator[tuple[Callable[[_Array, int, Choice], list[Crossing]], str]]:
         yield self._to_host_and_back, "the link to the host"
         if self._peer:
             yield self._to_peer, f"the link to GPU {_PEER}"
@@ -180,7 +178,7 @@ class Gpus:
                 _require_same(out, part, array, choice, f"the kernels of GPU {_GPU}")
                 timings.append(Timing(sms, size, tuple(times.encode_s), tuple(times.decode_s)))
                 stored = times.payload_bytes + _ENTRY_BYTES * blocks
-        return Kernels(_GPU, choice, size, stored, tuple(timings))
+        return Kernels(_GPU, choice.codec, choice.dimensionality, size, stored, tuple(timings))
 
     def _times(self, array: _Array, source: Any, out: Any, choice: Choice, sms: int) -> Any:
         codec, kind, dimensionality = _coded(choice, array.kind)
@@ -252,22 +250,22 @@ class _Turns:
         self._seconds: dict[tuple[str, bool], list[float]] = {}
         self._wire: dict[str, int] = {}
 
-    def take(self, way: str, ticket: Any, compressed: bool) -> None:
+    def take(self, leg: str, ticket: Any, compressed: bool) -> None:
         """Wait for a transfer, and take its time."""
         ticket.wait(_PATIENCE_SECONDS)
         if compressed:
             if not ticket.compressed:
                 raise _UnmeasuredError(ticket.why_raw or "it travelled as it is")
-            self._wire[way] = ticket.wire_bytes
-        self._seconds.setdefault((way, compressed), []).append(ticket.seconds)
+            self._wire[leg] = ticket.wire_bytes
+        self._seconds.setdefault((leg, compressed), []).append(ticket.seconds)
 
     def crossing(
-        self, way: str, path: str, array: _Array, size: int, choice: Choice, sms: int
+        self, leg: str, path: str, array: _Array, size: int, choice: Choice, sms: int
     ) -> Crossing:
-        """Return what was taken of one way."""
-        raw, coded = (tuple(self._seconds[way, one][_WARM_UP:]) for one in (False, True))
+        """Return what was taken of one leg."""
+        raw, coded = (tuple(self._seconds[leg, one][_WARM_UP:]) for one in (False, True))
         return Crossing(
-            path, array.name, choice.codec, size, sms, raw, coded, self._wire[way],
+            path, array.name, choice.codec, size, sms, raw, coded, self._wire[leg],
             choice.dimensionality,
         )  # fmt: skip
 

@@ -5,11 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from lanescope.codec.fields import Positive, PositiveInt
+from lanescope.compression.costs import MARGIN
 from lanescope.compression.device import Choice
 from lanescope.compression.stream import Codec
-from lanescope.studies.compress.crossings import Crossing, speed
+from lanescope.results.statistics import median_interval
 from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
 from lanescope.units.estimate import Estimate
+
+
+def speed(size: int, seconds: Sequence[float]) -> Estimate:
+    """Return GB/s of `size` bytes: by the median time, and its 95 % interval."""
+    times = np.array(seconds)
+    low, high = median_interval(times)
+    parts = (float(np.median(times)), high, low)
+    return Estimate(*(bandwidth_gbs(size, one) for one in parts))
+
+
+class _Coded:
+    """What was coded by a codec, and by which dimensionality."""
+
+    __slots__ = ()
+    codec: Codec
+    dimensionality: int
+
+    @property
+    def choice(self) -> Choice:
+        """The codec with its dimensionality."""
+        return Choice(self.codec, self.dimensionality)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +45,7 @@ class Timing:
     ----------
     threads
         On a GPU SMs; 0: all.
-    bytes
+    timed_bytes
         That were compressed each time: of the array, of its first part, or on a GPU more than it
         has, where it stands there several times.
     compress_seconds, decompress_seconds
@@ -28,45 +53,50 @@ class Timing:
     """
 
     threads: int
-    bytes: int
-    compress_seconds: tuple[float, ...]
-    decompress_seconds: tuple[float, ...]
+    timed_bytes: PositiveInt
+    compress_seconds: tuple[Positive, ...]
+    decompress_seconds: tuple[Positive, ...]
+
+    def __post_init__(self) -> None:
+        if not self.compress_seconds or not self.decompress_seconds:
+            raise ValueError("a codec has no times")
 
     @property
     def compress_gbs(self) -> Estimate:
         """GB/s of the array: the median, and its 95 % interval."""
-        return speed(self.bytes, self.compress_seconds)
+        return speed(self.timed_bytes, self.compress_seconds)
 
     @property
     def decompress_gbs(self) -> Estimate:
         """GB/s of the array: the median, and its 95 % interval."""
-        return speed(self.bytes, self.decompress_seconds)
+        return speed(self.timed_bytes, self.decompress_seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(_Coded):
     """One codec on one array, every byte of which came back.
 
     Attributes
     ----------
     device
         Where, such as ``cpu``.
-    bytes, stored_bytes
-        Of the array, and of the stream.
+    stored_bytes, bytes
+        Of the stream, and of the array.
     coded_blocks, blocks
         Blocks of 64 KiB in the stream that are coded, and all; the others are as they are or of
         one value.
     timings
-        By number of threads; empty where only the ratio was asked for.
+        By number of threads; empty where only the ratio was requested.
     """
 
     device: str
-    choice: Choice
-    bytes: int
-    stored_bytes: int
+    codec: Codec
+    dimensionality: int
+    stored_bytes: PositiveInt
     coded_blocks: int
     blocks: int
     timings: tuple[Timing, ...] = ()
+    bytes: int = 0  # files of earlier versions have it at the array alone
 
     @property
     def ratio(self) -> float:
@@ -85,7 +115,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernels:
+class Kernels(_Coded):
     """One codec on one array within a GPU's memory, every byte of which came back.
 
     Attributes
@@ -100,15 +130,79 @@ class Kernels:
     """
 
     gpu: int
-    choice: Choice
-    bytes: int
-    stored_bytes: int
+    codec: Codec
+    dimensionality: int
+    bytes: PositiveInt
+    stored_bytes: PositiveInt
     timings: tuple[Timing, ...]
+
+    def __post_init__(self) -> None:
+        if not self.timings:
+            raise ValueError("kernels have no times")
 
     @property
     def ratio(self) -> float:
         """Bytes that were timed over those that are stored."""
         return self.bytes / self.stored_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing(_Coded):
+    """One array over one path by one codec, and as it is in turns with that.
+
+    Attributes
+    ----------
+    path, data
+        Such as ``p2p``, and what the array holds.
+    bytes, wire_bytes
+        Of the array, and that crossed the link compressed.
+    sms
+        Multiprocessors that the codec may use on each side; 0: all.
+    raw_seconds, seconds
+        Every sample, as it is and compressed, in turns.
+    dimensionality
+        Of GFC.
+    """
+
+    path: str
+    data: str
+    codec: Codec
+    bytes: PositiveInt
+    sms: int
+    raw_seconds: tuple[Positive, ...]
+    seconds: tuple[Positive, ...]
+    wire_bytes: PositiveInt
+    dimensionality: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.raw_seconds or not self.seconds:
+            raise ValueError("a transfer has no times")
+
+    @property
+    def ratio(self) -> float:
+        """Bytes of the array over those that crossed the link."""
+        return self.bytes / self.wire_bytes
+
+    @property
+    def gbs(self) -> Estimate:
+        """Effective data rate compressed: GB/s of the array, median and its 95 % interval."""
+        return speed(self.bytes, self.seconds)
+
+    @property
+    def raw_gbs(self) -> Estimate:
+        """Data rate as it is: GB/s, median and its 95 % interval."""
+        return speed(self.bytes, self.raw_seconds)
+
+    @property
+    def speedup(self) -> Estimate:
+        """How many times as fast as it is: by the medians, and what their intervals allow."""
+        coded, raw = self.gbs, self.raw_gbs
+        return Estimate(coded.value / raw.value, coded.low / raw.high, coded.high / raw.low)
+
+    @property
+    def pays(self) -> bool:
+        """Whether it took less than `MARGIN` of the time, by the medians."""
+        return MARGIN * self.speedup.value > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +226,7 @@ class ArrayResult:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    bytes: int
+    bytes: PositiveInt
     made_up: bool
     note: str
     codecs: tuple[Measured, ...]

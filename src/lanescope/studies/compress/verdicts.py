@@ -1,17 +1,37 @@
-"""What to do with an array over each path that it crossed: measured, not predicted."""
+"""What to do with an array over each path that it crossed: measured, not predicted.
+
+From how many bytes on compressing pays there follows from the rule and from what was measured. L
+and a come from the raw copies of the least and the most bytes; C and D are the kernels' speeds on
+as many SMs, both slower or faster by the factor that explains the transfer of the most bytes; t0
+is what the one of the least bytes took more than all this explains. With one size alone a and t0
+are taken to be 0.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
 
-from lanescope.compression.costs import MARGIN
+from lanescope._core import native
+from lanescope.compression.costs import (
+    DEFAULT_SLAB_BYTES,
+    MARGIN,
+    CodecCost,
+    LinkCost,
+    break_even,
+    compressed_seconds,
+    slowness,
+)
 from lanescope.compression.shapes import TO_GPU, TO_HOST
-from lanescope.studies.compress.advice import Link, recommendation
-from lanescope.studies.compress.crossing_costs import pays_from
-from lanescope.studies.compress.crossings import Crossing
-from lanescope.studies.compress.results import ArrayResult
+from lanescope.studies.compress.advice import Link, predict, rates_of, recommendation
+from lanescope.studies.compress.results import ArrayResult, Crossing, Kernels, Measured
+
+#: Where a transfer took no more than its bytes on the link, the codec's speed is not known.
+_LEAST_SLOWNESS = 0.1
+#: The factor and t0 depend on each other; each step leaves a small part of what both are off.
+_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +79,25 @@ def sentences(result: ArrayResult, link: Link | None, slab_bytes: int) -> tuple[
 
     Predicted is for the link that was named, or for none where nothing crossed one.
     """
-    told = [one.sentence for one in verdicts(result)]
-    if told and link is None:
-        return tuple(told)
+    measured = [one.sentence for one in verdicts(result)]
+    if measured and link is None:
+        return tuple(measured)
     by_cpu = recommendation(result, link, slab_bytes)
     if not result.gpu:
-        return (*told, by_cpu)
+        return (*measured, by_cpu)
     if any(one.timings for one in result.codecs):
-        told.append(f"by this host's CPUs: {by_cpu}")
+        measured.append(f"by this host's CPUs: {by_cpu}")
     by_gpu = recommendation(result, link, slab_bytes, by_gpu=True)
-    return (*told, f"by kernels of such GPUs: {by_gpu}")
+    return (*measured, f"by kernels of such GPUs: {by_gpu}")
+
+
+def pays(result: ArrayResult, link: Link | None, slab_bytes: int) -> bool:
+    """Return whether compressing an array pays: over a path as measured, else as predicted."""
+    if result.crossings or link is None:
+        return any(one.best.pays for one in verdicts(result))
+    coded: list[Measured | Kernels] = [*result.codecs, *result.gpu]
+    rates = (rates_of(one) for one in coded if one.timings)
+    return any(predict(result.bytes, one, link, slab_bytes).pays for one in rates)
 
 
 def _verdicts(result: ArrayResult) -> Iterator[Verdict]:
@@ -76,10 +105,10 @@ def _verdicts(result: ArrayResult) -> Iterator[Verdict]:
         those = [one for one in result.crossings if one.path == path]
         size = max(one.bytes for one in those)
         best = max((one for one in those if one.bytes == size), key=lambda one: one.speedup.value)
-        yield Verdict(best, break_even_bytes(result, best))
+        yield Verdict(best, crossing_break_even(result, best))
 
 
-def break_even_bytes(result: ArrayResult, of: Crossing) -> int | None:
+def crossing_break_even(result: ArrayResult, of: Crossing) -> int | None:
     """Return from how many bytes on a crossing's codec pays over its path, by the rule.
 
     With the slabs that channels over such a path have by themselves.
@@ -101,3 +130,65 @@ def path_text(path: str) -> str:
     ('GPU 0 to host', 'GPU 0 to GPU 1', 'p2p')
     """
     return re.sub(r"\bg(\d+)", r"GPU \1", path).replace(">", " to ")
+
+
+def link_cost(crossings: Sequence[Crossing]) -> LinkCost:
+    """Return L and a of a path, from arrays that crossed it as they are."""
+    times = native.RawTimes()
+    for one in crossings:
+        for _ in range(2):  # what was observed once only counts for nothing
+            times.take(one.path, one.bytes, median(one.raw_seconds))
+    largest = max(crossings, key=lambda one: one.bytes)
+    found = times.link(largest.path, largest.bytes)
+    assert found is not None, "two of this size were taken in"
+    return LinkCost(*found)
+
+
+def codec_cost(
+    crossings: Sequence[Crossing], kernels: Kernels, slab_bytes: int = DEFAULT_SLAB_BYTES
+) -> CodecCost:
+    """Return C, D and t0 of one codec over one path.
+
+    Parameters
+    ----------
+    crossings
+        By that codec over that path, of one size or several.
+    kernels
+        What its kernels do alone.
+    """
+    largest = max(crossings, key=lambda one: one.bytes)
+    smallest = min(crossings, key=lambda one: one.bytes)
+    alone = _kernel_cost(kernels, largest.sms, slab_bytes)
+    link = link_cost(crossings)
+    codec = alone
+    for _ in range(_STEPS):
+        started = replace(alone, start_seconds=codec.start_seconds)
+        taken = slowness(largest.bytes, largest.ratio, started, link, median(largest.seconds))
+        codec = started.slower(max(taken, _LEAST_SLOWNESS))
+        if smallest.bytes == largest.bytes:
+            break
+        codec = replace(codec, start_seconds=_start_seconds(smallest, codec, link))
+    return codec
+
+
+def _start_seconds(smallest: Crossing, codec: CodecCost, link: LinkCost) -> float:
+    """Return what a transfer took more than a codec without a start would."""
+    alone = replace(codec, start_seconds=0.0)
+    explained = compressed_seconds(smallest.bytes, smallest.ratio, alone, link)
+    return max(median(smallest.seconds) - explained, 0.0)
+
+
+def pays_from(
+    crossings: Sequence[Crossing], kernels: Kernels, slab_bytes: int = DEFAULT_SLAB_BYTES
+) -> int | None:
+    """Return from how many bytes on that codec pays over that path; None: never."""
+    largest = max(crossings, key=lambda one: one.bytes)
+    codec = codec_cost(crossings, kernels, slab_bytes)
+    return break_even(largest.ratio, codec, link_cost(crossings))
+
+
+def _kernel_cost(kernels: Kernels, sms: int, slab_bytes: int) -> CodecCost:
+    """Return the speeds on so many SMs, or where they were not measured on the most there are."""
+    alike = [one for one in kernels.timings if one.threads == sms]
+    timing = alike[0] if alike else kernels.timings[-1]
+    return CodecCost(timing.compress_gbs.value, timing.decompress_gbs.value, slab_bytes=slab_bytes)

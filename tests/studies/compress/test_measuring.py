@@ -11,7 +11,7 @@ from lanescope.studies.compress import measuring
 from lanescope.studies.compress.examples import example_arrays
 from lanescope.studies.compress.measuring import MismatchError, array_results
 from lanescope.studies.compress.results import sums_by_dtype
-from tests.compression.made_up import FakeDevice, array_result, measured
+from tests.studies.compress.made_up import FakeDevice, array_result, measured
 
 
 def entry(values, dtype=None):
@@ -34,7 +34,7 @@ def test_every_codec_is_timed_with_each_number_of_threads():
     for one in result.codecs:
         assert [timing.threads for timing in one.timings] == [1, 4]
         for timing in one.timings:
-            assert timing.bytes == VALUES.nbytes
+            assert timing.timed_bytes == VALUES.nbytes
             assert len(timing.compress_seconds) == 6  # the least, though 4 fill the budget
             assert len(timing.decompress_seconds) == 8
             assert timing.compress_gbs.value == pytest.approx(VALUES.nbytes / 0.25 / 1e9)
@@ -52,7 +52,7 @@ def test_of_a_long_array_the_first_part_is_timed_and_all_is_compared(monkeypatch
     monkeypatch.setattr(measuring, "MOST_TIMED_BYTES", 80_000)
     (one,) = last_result(entry(VALUES), FakeDevice(), (1,), 0.1).codecs
     assert one.bytes == VALUES.nbytes
-    assert {timing.bytes for timing in one.timings} == {80_000}
+    assert {timing.timed_bytes for timing in one.timings} == {80_000}
 
     def at_the_end(out):
         if out.nbytes == VALUES.nbytes:

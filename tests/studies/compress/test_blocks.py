@@ -1,18 +1,16 @@
 """What codecs made of arrays, as a table, as JSON and as a picture."""
 
 import io
-import json
 
 import pytest
 from rich.console import Console
 
 from lanescope.errors import InputError
+from lanescope.report.blocks_text import renderables
 from lanescope.report.chart_files import write_chart
-from lanescope.studies.compress.advice import DEFAULT_SLAB_BYTES, Link
-from lanescope.studies.compress.chart import compress_chart
-from lanescope.studies.compress.json import CompressRequest, compress_json
-from lanescope.studies.compress.tables import compress_tables
-from tests.compression.made_up import array_result, measured
+from lanescope.studies.compress.advice import Link
+from lanescope.studies.compress.charts import compress_chart
+from tests.studies.compress.made_up import array_result, compressed, measured
 
 LINK = Link("h200, PCIe 5.0 x16", 55.5)
 
@@ -32,17 +30,15 @@ RESULT = array_result(
 )
 
 
-def shown(results, asked, left_out=(), width=80):
+def shown(found, width=80):
     screen = Console(file=io.StringIO(), width=width)
-    for part in compress_tables(results, asked, left_out):
+    for part in renderables(found.blocks()):
         screen.print(part)
     return screen.file.getvalue()
 
 
 def test_the_table_tells_all_that_was_measured():
-    text = shown(
-        [RESULT], CompressRequest(LINK, DEFAULT_SLAB_BYTES), ["y holds no values"], width=180
-    )
+    text = shown(compressed(RESULT, link=LINK, left_out=["y holds no values"]), width=180)
     assert "folder/one.f32: float32" in text
     assert "2.000" in text
     assert "50.0 %" in text
@@ -55,13 +51,13 @@ def test_the_table_tells_all_that_was_measured():
 
 
 def test_without_a_link_nothing_is_said_of_one():
-    text = shown([RESULT], CompressRequest(None, DEFAULT_SLAB_BYTES), width=180)
+    text = shown(compressed(RESULT), width=180)
     assert "over the link" not in text
     assert "pays on links slower than" in text
 
 
 def test_a_narrow_terminal_cuts_no_number():
-    assert "…" not in shown([RESULT], CompressRequest(LINK, DEFAULT_SLAB_BYTES))
+    assert "…" not in shown(compressed(RESULT, link=LINK))
 
 
 def test_of_many_arrays_the_largest_are_shown():
@@ -70,7 +66,7 @@ def test_of_many_arrays_the_largest_are_shown():
                      size=1000 * (n + 1))
         for n in range(20)
     ]  # fmt: skip
-    text = shown(many, CompressRequest(None, DEFAULT_SLAB_BYTES), width=180)
+    text = shown(compressed(*many), width=180)
     assert "t3:" not in text
     assert "t4:" in text
     assert "4 smaller arrays not shown" in text
@@ -78,7 +74,7 @@ def test_of_many_arrays_the_largest_are_shown():
 
 
 def test_json_has_every_sample_and_what_follows():
-    told = json.loads(compress_json([RESULT], CompressRequest(LINK, DEFAULT_SLAB_BYTES), ["x"]))
+    told = compressed(RESULT, link=LINK, left_out=["x"]).as_dict()
     assert told["link"] == {"name": LINK.name, "gbs": 55.5, "first_seconds": 0.0}
     (array,) = told["arrays"]
     sizes = {one["codec"]: one["predicted_break_even_bytes"] for one in array["codecs"]}

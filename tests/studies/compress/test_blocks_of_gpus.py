@@ -8,21 +8,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lanescope.cli.compress_gpus import write_rate_charts
-from lanescope.compression.device import Choice
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
-from lanescope.studies.compress.advice import DEFAULT_SLAB_BYTES, Link
-from lanescope.studies.compress.crossings import Crossing, read_crossings
-from lanescope.studies.compress.json import CompressRequest, compress_json
-from lanescope.studies.compress.reading import read_compress
-from lanescope.studies.compress.results import Kernels, Timing
-from lanescope.studies.compress.tables import compress_tables
-from tests.compression.made_up import array_result, measured
+from lanescope.report.blocks_text import renderables
+from lanescope.studies.compress.advice import Link
+from lanescope.studies.compress.charts import drawn_rate_charts
+from lanescope.studies.compress.compressed import read_compress, read_crossings
+from lanescope.studies.compress.results import Crossing, Kernels, Timing
+from tests.studies.compress.made_up import array_result, compressed, measured
 
 MIB = 1 << 20
-OLD = Path(__file__).parents[1] / "data/compress-schema-1.json"
-ASKED = CompressRequest(None, DEFAULT_SLAB_BYTES, ("NVIDIA H200", "NVIDIA H200"))
+OLD = Path(__file__).parents[2] / "data/compress-schema-1.json"
+GPUS = ("NVIDIA H200", "NVIDIA H200")
 
 
 def kernels(codec="delta", ratio=1.5, size=64 * MIB):
@@ -30,7 +27,7 @@ def kernels(codec="delta", ratio=1.5, size=64 * MIB):
         Timing(sms, size, (size / in_gbs / 1e9,) * 9, (size / out_gbs / 1e9,) * 9)
         for sms, in_gbs, out_gbs in ((16, 110.0, 130.0), (48, 320.0, 380.0), (0, 812.0, 913.0))
     )
-    return Kernels(0, Choice(Codec(codec)), size, round(size / ratio), timings)
+    return Kernels(0, Codec(codec), 1, size, round(size / ratio), timings)
 
 
 def crossing(path, size, faster, codec="delta", raw_gbs=55.0):
@@ -59,9 +56,9 @@ RESULT = replace(
 )
 
 
-def shown(results, asked=ASKED, width=180):
+def shown(*results, link=None, width=180):
     screen = Console(file=io.StringIO(), width=width)
-    for part in compress_tables(results, asked, ()):
+    for part in renderables(compressed(*results, link=link, gpus=GPUS).blocks()):
         screen.print(part)
     return screen.file.getvalue()
 
@@ -72,11 +69,11 @@ def row_of(text, *words):
 
 
 def test_the_tables_tell_what_was_measured_on_gpus():
-    text = shown([RESULT])
+    text = shown(RESULT)
     assert "kernels on GPU 0 (NVIDIA H200), the array 4 times over: 64 MiB" in text
     assert "913 (913–913)" in row_of(text, "all", "812")
     assert "1.44 (" in row_of(text, "256 MiB", "16", "1.44")
-    row = row_of(text, "GPU 0 to GPU 1", "1 MiB")
+    row = row_of(text, "GPU 0 to GPU 1", "  1 MiB")
     assert "0.50 (" in row
     assert "not measured: gfc dim 1 over the link to GPU 1: out of memory" in text
     assert "never" in text  # pays from: back from the host it is slower at any size
@@ -84,11 +81,11 @@ def test_the_tables_tell_what_was_measured_on_gpus():
 
 
 def test_a_narrow_terminal_cuts_no_number():
-    assert "…" not in shown([RESULT], width=100)
+    assert "…" not in shown(RESULT, width=100)
 
 
 def test_what_was_measured_is_recommended_and_nothing_predicted_for_it():
-    arrows = [line for line in shown([RESULT]).splitlines() if line.startswith("→")]
+    arrows = [line for line in shown(RESULT).splitlines() if line.startswith("→")]
     assert len(arrows) == 3
     assert arrows[0].startswith("→ GPU 0 to host: use delta: measured ")
     assert arrows[0].endswith("1.44 times as fast")
@@ -100,19 +97,21 @@ def test_what_was_measured_is_recommended_and_nothing_predicted_for_it():
 def test_an_interval_that_leaves_it_open_is_told():
     one = crossing("g0>host", 256 * MIB, 1.06)
     spread = replace(one, seconds=tuple(s * (0.9 + 0.025 * n) for n, s in enumerate(one.seconds)))
-    text = shown([replace(RESULT, crossings=(spread,))])
+    text = shown(replace(RESULT, crossings=(spread,)))
     assert "the interval of its speeds leaves that open" in text
 
 
 def test_rows_of_a_path_stand_together():
-    text = shown([RESULT])
-    assert text.count("GPU 0 to host ") == 1
+    text = shown(RESULT)
+    rows = [line.split(" MiB")[0] for line in text.splitlines() if " MiB  " in line]
+    paths = [" ".join(row.split()[:-1]) for row in rows if " to " in row]
+    assert paths == sorted(paths, key=paths.index)
     assert text.index("host to GPU 0 ") > text.index("1.44 (")
 
 
 def test_another_link_is_predicted_from_both_and_labelled():
-    asked = replace(ASKED, link=Link("a link of 12.5 GB/s", 12.5))
-    arrows = [line for line in shown([RESULT], asked).splitlines() if line.startswith("→")]
+    text = shown(RESULT, link=Link("a link of 12.5 GB/s", 12.5))
+    arrows = [line for line in text.splitlines() if line.startswith("→")]
     assert len(arrows) == 5
     assert arrows[3].startswith("→ by this host's CPUs: leave it raw: predicted")
     assert arrows[4].startswith("→ by kernels of such GPUs: use delta: predicted")
@@ -121,20 +120,20 @@ def test_another_link_is_predicted_from_both_and_labelled():
 def test_without_speeds_of_the_cpus():
     codecs = tuple(replace(one, timings=()) for one in RESULT.codecs)
     alone = replace(RESULT, codecs=codecs)
-    text = shown([alone, alone])
+    text = shown(alone, alone)
     assert "33.3 %" in text
     assert "CPUs" not in text
-    told = json.loads(compress_json([alone], ASKED, ()))
-    assert "predicted_break_even_gbs" not in told["arrays"][0]["codecs"][0]
+    found = compressed(alone).as_dict()
+    assert "predicted_break_even_gbs" not in found["arrays"][0]["codecs"][0]
     bare = replace(alone, gpu=(), crossings=(), gpu_notes=())
-    assert "no speed was measured" in shown([bare])
+    assert "no speed was measured" in shown(bare)
 
 
 def test_json_has_all_samples_and_what_follows():
-    told = json.loads(compress_json([RESULT], ASKED, ()))
-    assert told["schema"] == 2
-    assert told["gpus"] == ["NVIDIA H200", "NVIDIA H200"]
-    (array,) = told["arrays"]
+    found = json.loads(compressed(RESULT, gpus=GPUS).to_json())
+    assert found["schema"] == 2
+    assert found["gpus"] == ["NVIDIA H200", "NVIDIA H200"]
+    (array,) = found["arrays"]
     (gpu,) = array["gpu"]
     assert gpu["times_over"] == 4
     assert [one["threads"] for one in gpu["timings"]] == [16, 48, 0]
@@ -150,37 +149,32 @@ def test_json_has_all_samples_and_what_follows():
 
 
 def test_what_is_stored_comes_back(tmp_path):
-    asked = replace(ASKED, link=Link("x", 12.5, 1e-6))
-    text = compress_json([RESULT], asked, ["y is empty"], complete=False)
-    (tmp_path / "compress.json").write_text(text)
+    link = Link("x", 12.5, 1e-6)
+    stored = compressed(RESULT, link=link, gpus=GPUS, left_out=["y is empty"], complete=False)
+    (tmp_path / "compress.json").write_text(stored.to_json())
     for path in (tmp_path, tmp_path / "compress.json"):
-        told = read_compress(path)
-        assert told.results == (RESULT,)
-        assert told.asked == asked
-        assert (told.left_out, told.complete) == (("y is empty",), False)
+        assert read_compress(path) == stored
     assert read_crossings(tmp_path / "compress.json") == RESULT.crossings
 
 
 def test_a_file_of_the_first_schema_is_read():
-    told = read_compress(OLD)
+    found = read_compress(OLD)
     assert json.loads(OLD.read_text())["schema"] == 1
-    assert told.complete
-    assert told.asked.link.gbs == pytest.approx(55.5, abs=0.1)
-    assert not any(one.gpu or one.crossings for one in told.results)
-    assert "leave it raw: predicted" in shown(told.results, told.asked)
+    assert found.complete
+    assert found.link.gbs == pytest.approx(55.5, abs=0.1)
+    assert not any(one.gpu or one.crossings for one in found.arrays)
+    assert "leave it raw: predicted" in shown(*found.arrays, link=found.link)
 
 
-def test_stored_results_keep_what_they_were_measured_with():
-    told = read_compress(OLD)
-    whole = json.loads(OLD.read_text())
-    again = compress_json(told.results, told.asked, told.left_out, by=told.by)
-    assert told.by is not None
+def test_stored_results_name_what_they_were_measured_with():
+    found, whole = read_compress(OLD), json.loads(OLD.read_text())
+    again = found.as_dict()
     for field in ("lanescope", "cpu"):
-        assert json.loads(again)[field] == whole[field] == getattr(told.by, field)
+        assert again[field] == whole[field] == getattr(found, field)
 
 
 def changed(**changes):
-    return json.dumps(json.loads(compress_json([RESULT], ASKED, ())) | changes)
+    return json.dumps(json.loads(compressed(RESULT, gpus=GPUS).to_json()) | changes)
 
 
 @pytest.mark.parametrize(
@@ -206,29 +200,15 @@ def test_a_file_that_is_not_there():
         read_compress(Path("nowhere.json"))
 
 
-def test_pictures_of_each_path(tmp_path):
-    write_rate_charts([RESULT], tmp_path / "rate.svg")
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == [
-        "rate-g0-g1-heat-npy.svg",
-        "rate-g0-host-heat-npy.svg",
-        "rate-host-g0-heat-npy.svg",
+def test_each_path_has_a_chart_and_of_many_arrays_the_largest_do():
+    charts = drawn_rate_charts([RESULT])
+    assert [chart.key for chart in charts] == [
+        f"compress-rate-{path}-heat-npy" for path in ("g0-host", "host-g0", "g0-g1")
     ]
-    assert "heat.npy over GPU 0 to host" in (tmp_path / names[1]).read_text()
-    one = replace(RESULT, crossings=RESULT.crossings[4:])
-    write_rate_charts([one], tmp_path / "one.svg")
-    assert (tmp_path / "one.svg").is_file()
-
-
-def test_of_many_arrays_the_largest_are_drawn(tmp_path, capsys):
+    assert "heat.npy over GPU 0 to host" in charts[0].title
+    assert drawn_rate_charts([replace(RESULT, crossings=())]) == ()
     each = replace(RESULT, crossings=RESULT.crossings[4:])
     many = [replace(each, name=f"a{n}", bytes=each.bytes + n) for n in range(6)]
-    write_rate_charts(many, tmp_path / "rate.svg")
-    assert len(list(tmp_path.iterdir())) == 4
-    assert not (tmp_path / "rate-g0-g1-a1.svg").exists()
-    assert "2 smaller arrays are not drawn" in capsys.readouterr().err
-
-
-def test_without_links_there_is_no_picture(tmp_path):
-    with pytest.raises(InputError, match="crossed the links of a GPU, and nothing did"):
-        write_rate_charts([replace(RESULT, crossings=())], tmp_path / "x.svg")
+    drawn = drawn_rate_charts(many)
+    assert [chart.key[-2:] for chart in drawn] == ["a5", "a4", "a3", "a2"]
+    assert "Not drawn: 2 smaller arrays." in drawn[0].notes

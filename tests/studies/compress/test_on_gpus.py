@@ -10,8 +10,8 @@ from lanescope.studies.compress import on_gpus
 from lanescope.studies.compress.measuring import MismatchError
 from lanescope.studies.compress.on_gpus import Gpus, require_sms
 from lanescope.studies.compress.verdicts import sentences, verdicts
-from tests.compression.made_up import array_result, measured
 from tests.compression.made_up_core import DECODE_GBS, ENCODE_GBS, LINK_GBS, MadeUpCore
+from tests.studies.compress.made_up import array_result, measured
 
 MIB = 1 << 20
 LEAST_TIMED_BYTES = 2 * MIB
@@ -35,7 +35,7 @@ def result(*names, size=VALUES.nbytes):
 
 
 def last(core, count=2, sizes=(MIB // 4, MIB), of=None, values=VALUES):
-    with Gpus(count, (0, 16), sizes, core) as gpus:
+    with Gpus(("made up",) * count, (0, 16), sizes, core) as gpus:
         return list(gpus.measure(of or result(), values))[-1]
 
 
@@ -67,7 +67,7 @@ def test_codecs_of_nvcomp_take_the_whole_gpu_and_cross_no_link():
     core = MadeUpCore()
     nvcomp = MadeUpNvcomp(core)
     codecs = (Codec.ANS, Codec.BITCOMP)
-    with Gpus(1, (0, 16), (MIB,), core, nvcomp, codecs) as gpus:
+    with Gpus(("made up",), (0, 16), (MIB,), core, nvcomp, codecs) as gpus:
         found = list(gpus.measure(result(), VALUES))[-1]
     assert [one.choice.name for one in found.gpu][2:] == ["ans", "bitcomp"]
     assert [[timing.threads for timing in one.timings] for one in found.gpu] == [
@@ -195,7 +195,7 @@ def test_channels_end_also_when_something_fails():
     core = MadeUpCore()
 
     def cut_off():
-        with Gpus(2, (0,), (MIB,), core) as gpus:
+        with Gpus(("made up",) * 2, (0,), (MIB,), core) as gpus:
             for grown in gpus.measure(result("gfc"), VALUES):
                 if grown.crossings:
                     assert core.open > 0

@@ -4,11 +4,9 @@ import pytest
 
 from lanescope.compression.costs import CodecCost, LinkCost, break_even, compressed_seconds
 from lanescope.compression.costs import raw_seconds as raw_seconds_of
-from lanescope.compression.device import Choice
 from lanescope.compression.stream import Codec
-from lanescope.studies.compress.crossing_costs import codec_cost, link_cost, pays_from
-from lanescope.studies.compress.crossings import Crossing
-from lanescope.studies.compress.results import Kernels, Timing
+from lanescope.studies.compress.results import Crossing, Kernels, Timing
+from lanescope.studies.compress.verdicts import codec_cost, link_cost, pays_from
 
 MIB = 1 << 20
 LINK = LinkCost(55.0, 8e-6)
@@ -19,7 +17,7 @@ def kernels(compress, decompress, sms=16):
     size = 64 * MIB
     times = [(size / gbs / 1e9,) * 6 for gbs in (compress, decompress)]
     timings = tuple(Timing(of, size, *times) for of in (sms, 0))
-    return Kernels(0, Choice(Codec.DELTA), size, round(size / RATIO), timings)
+    return Kernels(0, Codec.DELTA, 1, size, round(size / RATIO), timings)
 
 
 def crossings(codec, sizes=(MIB, 256 * MIB), sms=16):

@@ -14,7 +14,7 @@ from lanescope.studies.compress.advice import (
     recommendation,
 )
 from lanescope.units.estimate import Estimate
-from tests.compression.made_up import array_result, measured
+from tests.studies.compress.made_up import array_result, measured
 
 MIB = 1 << 20
 SLOW, FAST = Link("a slow link", 10.0), Link("a fast link", 100.0)

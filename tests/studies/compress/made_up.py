@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from lanescope.compression.device import Choice
+from lanescope.compression.costs import DEFAULT_SLAB_BYTES
 from lanescope.compression.stream import Codec
+from lanescope.studies.compress.compressed import Compressed
 from lanescope.studies.compress.results import ArrayResult, Measured, Timing
 
 SIZE = 256 << 20
@@ -20,12 +21,26 @@ def measured(codec, *, ratio, compress, decompress, dimensionality=1, size=SIZE,
         )
         for threads in (1, 2)
     )
-    choice = Choice(Codec(codec), dimensionality)
-    return Measured(device, choice, size, round(size / ratio), 1, 2, timings)
+    stored = round(size / ratio)
+    return Measured(device, Codec(codec), dimensionality, stored, 1, 2, timings, size)
 
 
 def array_result(*codecs, name="x", dtype="float32", dimensionalities=(), size=SIZE):
     return ArrayResult(name, dtype, (size // 4,), size, False, "", codecs, dimensionalities)
+
+
+def compressed(*arrays, link=None, gpus=(), left_out=(), complete=True):
+    """A whole result."""
+    return Compressed(
+        lanescope="1.2.3",
+        cpu="a CPU",
+        gpus=gpus,
+        complete=complete,
+        link=link,
+        slab_bytes=DEFAULT_SLAB_BYTES,
+        arrays=arrays,
+        left_out=tuple(left_out),
+    )
 
 
 class FakeDevice:
