@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import json
+import sys
 import threading
 import time
 
@@ -35,7 +36,9 @@ def test_public_names():
             "streams",
             "sweep",
             "taruc",
+            "topo",
             "validate",
+            "watch",
         ),
     ]
     for name in lanescope.__all__:
@@ -187,3 +190,26 @@ def test_rows_as_pandas_say_what_is_missing(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match="pip install pandas"):
         run.to_pandas()
+
+
+def test_a_program_is_watched(tmp_path, monkeypatch):
+    found = lanescope.watch(f"{sys.executable} -c 'raise SystemExit(3)'", out=tmp_path / "run")
+    assert found.exit_code == 3
+    assert repr(found).count("\n") == 1
+    assert f"stored in {tmp_path / 'run'}" in repr(found)
+    assert found.as_dict()["version"] == 1
+    assert "class='lanescope'" in found._repr_html_().replace('"', "'")
+    assert found.report(static=True) == tmp_path / "run" / "report.html"
+    assert "Watch of" in found.report(tmp_path / "x.html").read_text()
+    with pytest.raises(InputError, match="name one thing to watch"):
+        lanescope.watch()
+    with pytest.raises(InputError, match="there is no source 'nosuch'"):
+        lanescope.watch(["true"], sources="nosuch")
+
+
+def test_a_machine_is_shown():
+    found = lanescope.topo("h200-x2")
+    assert repr(found).startswith("described machine h200-x2")
+    assert found.as_dict()["name"] == "h200-x2"
+    assert "<svg" in found._repr_html_()
+    assert repr(lanescope.topo()).startswith("machine ")

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from lanescope.store.run import Run as Run
     from lanescope.store.store import read_run as read_run
     from lanescope.studies.taruc.study import taruc as taruc
+    from lanescope.studies.topology import topo as topo
+    from lanescope.studies.watched import watch as watch
 
 _HOME = {
     "__version__": "_version",
@@ -88,6 +90,8 @@ _HOME = {
     "Run": "store.run",
     "read_run": "store.store",
     "taruc": "studies.taruc.study",
+    "topo": "studies.topology",
+    "watch": "studies.watched",
 }
 
 __all__ = sorted(_HOME)

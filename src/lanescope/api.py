@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from lanescope.calls import checked
 from lanescope.copies import Experiment
 from lanescope.copies.requirements import (
     require_parts,
@@ -29,9 +30,9 @@ def __getattr__(name: str) -> StudyFunction | AnalysisFunction:
     """Return a study or an analysis as a function."""
     made: StudyFunction | AnalysisFunction
     if (study := study_named(name)) is not None:
-        made = study_function(study)
+        made = checked(study_function(study))
     elif (analysis := analysis_named(name)) is not None:
-        made = analysis_function(analysis)
+        made = checked(analysis_function(analysis))
     else:
         raise AttributeError(f"module 'lanescope.api' has no attribute {name!r}")
     globals()[name] = made

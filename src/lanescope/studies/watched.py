@@ -1,0 +1,166 @@
+"""A watch from Python: ``lanescope.watch()``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lanescope.calls import checked
+from lanescope.document.blocks import Block
+from lanescope.document.finding import Finding
+from lanescope.findings.trace.evaluate import Evaluation, evaluate_watch
+from lanescope.kinds import StrPath
+from lanescope.machine import discover
+from lanescope.store.store import PAGE
+from lanescope.studies.analysis import AnalysisResult
+from lanescope.studies.watch_report.document import watch_page_html, watch_terminal
+from lanescope.studies.watch_report.values import summary_json
+from lanescope.trace.run import WatchRun
+from lanescope.units.durations import Seconds
+from lanescope.units.sizes import Size, size_of
+from lanescope.watching.session import Watch
+from lanescope.watching.session import watch as run_watch
+from lanescope.watching.source_choice import SourceRequest, require_usable, sources_for
+from lanescope.watching.waiting import waited_for
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Watched(AnalysisResult):
+    """What a watch saw, and what follows from it."""
+
+    run: WatchRun
+    evaluation: Evaluation
+
+    def __repr__(self) -> str:
+        """Two lines: what was watched, and what it comes to."""
+        manifest = self.run.manifest
+        program = shlex.join(manifest.program) or "whole machine"
+        found = len(self.findings)
+        return (
+            f"<watch of {program} on {manifest.machine.name}: {self.evaluation.summary.seconds:.3g}"
+            f" s, {found} finding{'s' * (found != 1)}>\n<stored in {self.run.folder}>"
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """That of the program; 0 where none was run."""
+        return self.run.manifest.exit_code or 0
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong or could be better, the largest gain first."""
+        return tuple(self.evaluation.findings)
+
+    def blocks(self) -> list[Block]:
+        """Return the summary as a terminal shows it."""
+        return watch_terminal(self.run, self.evaluation)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the summary and the findings, as ``lanescope watch --json`` writes them."""
+        return summary_json(self.evaluation.summary, self.evaluation.findings)
+
+    @checked
+    def report(self, path: StrPath | None = None, *, static: bool = False) -> Path:
+        """Write the page and return where it is.
+
+        Parameters
+        ----------
+        path
+            None: into the run's folder.
+        static
+            A small page without scripts.
+
+        Raises
+        ------
+        InputError
+            If it cannot be written.
+        """
+        from lanescope.codec.atomic import write_text
+
+        assert self.run.folder is not None, "a watch is always stored"
+        page = self.run.folder / PAGE if path is None else Path(path)
+        write_text(page, watch_page_html(self.run, self.evaluation, static=static))
+        return page
+
+
+def watch(
+    program: str | Sequence[StrPath] | None = None,
+    *,
+    everything: bool = False,
+    pid: int | None = None,
+    seconds: Seconds | None = None,
+    sources: str | Sequence[str] | None = None,
+    interval_seconds: Seconds = 100e-6,
+    kernels: bool = False,
+    managed: bool = False,
+    addresses: bool = False,
+    hashes: bool = False,
+    out: StrPath | None = None,
+    max_spool_bytes: Size | None = None,
+) -> Watched:
+    """Watch what a program, a process or the whole machine moves between the host and GPUs.
+
+    Parameters
+    ----------
+    program
+        What to run, unchanged: a command line, or its words.
+    everything
+        Watch the whole machine instead, until Ctrl-C.
+    pid
+        Watch while this process runs, which is not traced.
+    seconds
+        End after so long; with `everything` or `pid`.
+    sources
+        Names: pm, counters, throughput, trace, probe; None: the best that work here.
+    interval_seconds
+        From sample to sample of pm.
+    kernels, managed
+        Trace kernels, and migrations and faults of managed memory, too.
+    addresses, hashes
+        Note where copies begin and end, and find data that is sent again unchanged.
+    out
+        Run folder; None makes one under the runs folder.
+    max_spool_bytes
+        That sources may write while it is watched; None: a quarter of what is free.
+
+    Returns
+    -------
+    Watched
+        Its exit code is the program's.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used, the program cannot be run, or the folder cannot be written.
+    """
+    words = shlex.split(program) if isinstance(program, str) else program or ()
+    waited = waited_for(
+        [os.fspath(word) for word in words], everything=everything, pid=pid, seconds=seconds
+    )
+    names = (sources,) if isinstance(sources, str) else sources
+    request = SourceRequest(
+        None if names is None else tuple(dict.fromkeys(names)),
+        round(interval_seconds * 1e9),
+        kernels=kernels,
+        managed=managed,
+        addresses=addresses,
+        hashes=hashes,
+        traceable=waited.traceable,
+        program=waited.program,
+    )
+    machine = discover()
+    require_usable(machine, request)
+    what = Watch(
+        machine,
+        waited,
+        "lanescope.watch()",
+        lambda folder: sources_for(machine, request, folder),
+        None if out is None else Path(out),
+        max_spool_bytes=None if max_spool_bytes is None else size_of(max_spool_bytes),
+    )
+    run = run_watch(what)
+    return Watched(run, evaluate_watch(run))
