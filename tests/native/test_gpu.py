@@ -92,8 +92,9 @@ def test_one_wrong_bit_is_found(topology, pool, byte):
 
 def test_pageable_copies_run_at_the_same_time(topology, pool):
     both = copies(topology, pool, spec(PAGEABLE, DEVICE, SIZE), spec(DEVICE, PAGEABLE, SIZE))
-    first, second = both.run_on_host_clock(60)  # of ten one may end before the other's thread runs
-    assert min(first[-1], second[-1]) > max(first[0], second[0])
+    turns = (both.run_on_host_clock(60) for _ in range(10))
+    # on a busy host one thread may be done before the other one gets a core: not each time
+    assert any(min(a[-1], b[-1]) > max(a[0], b[0]) for a, b in turns)
     assert both.count_mismatches() == 0
 
 

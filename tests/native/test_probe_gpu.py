@@ -53,7 +53,7 @@ def test_alone_bandwidths_and_delays_are_plausible(source):
         assert way.records > 500
         assert 1 < way.undisturbed_gbs < 60
         assert 0 < way.undisturbed_delay_seconds < 1e-3
-        assert way.probe_busy_share > 0.1
+        assert way.probe_busy_share > 0.02  # a gentle one stays below 0.01; a busy host holds it up
     assert np.all(np.diff(found.begin_ns) > 0)
     said = json.loads(sidecar_of(source.spool).read_text())
     assert said["records"] == len(found)
