@@ -7,6 +7,7 @@ import sys
 import time
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from lanescope.trace.store import read_watch
