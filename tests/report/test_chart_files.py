@@ -11,6 +11,7 @@ import pytest
 from lanescope.document.chart import Axis, Chart, Curve
 from lanescope.errors import InputError
 from lanescope.report.chart_files import picture_svg, write_chart, write_charts
+from lanescope.store.store import read_run
 from lanescope.studies.runs.document import page_html, run_plots
 from tests.report import factory
 from tests.taruc_plan import contention, host, nurma, overhead, paper_machine
@@ -81,6 +82,19 @@ def test_a_static_page_is_small_and_has_no_scripts():
     root = ElementTree.fromstring(re.search(r'<svg class="plot".*?</svg>', page, re.S)[0])
     texts = {text.text for text in root.iter() if text.text}
     assert any("h0" in one for one in texts)
+
+
+STORED = Path(__file__).parents[2] / "benchmarks/results"
+
+
+@pytest.mark.parametrize("stored", ["h200-x2/suite", "h200-x4/bench"])
+def test_a_static_page_of_a_large_run_says_what_is_left_out(stored):
+    pytest.importorskip("vl_convert")
+    run = read_run(STORED / stored)
+    page = page_html(run, static=True)
+    assert len(page.encode()) < 300_000
+    assert "left out of this small page" in page
+    assert "left out of this small page" not in page_html(run)
 
 
 def test_vl_convert_is_imported_only_when_used():

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lanescope.document.blocks import Banner, Block, Document, Headline, Section, Timeline, Tone
+from lanescope.document.blocks import (
+    Banner,
+    Block,
+    Details,
+    Document,
+    Download,
+    Headline,
+    Section,
+    Style,
+    Text,
+    Timeline,
+    Tone,
+)
+from lanescope.document.chart import AnyChart
 from lanescope.report.blocks_html import DrawChart, blocks_html
 from lanescope.report.chart_files import chart_picture
 from lanescope.report.html import text
@@ -12,6 +25,12 @@ from lanescope.report.page_frame import InteractivePlots, page_footer, page_fram
 
 #: Classes of headlines and banners; others are open.
 _KINDS = {Tone.GOOD: "good", Tone.BAD: "bad", Tone.PREDICTED: "guess"}
+#: What a page to be mailed holds of pictures, and of each part that begins folded.
+_MOST_PICTURE_BYTES, _MOST_FOLDED_BYTES = 180_000, 10_000
+_OTHERS = (
+    "The other plots are left out of this small page; 'lanescope report RUN' has all of them, and "
+    "with --plots DIR writes them as files."
+)
 #: Pages of more sections have their contents at the side.
 _MOST_WITHOUT_CONTENTS = 4
 
@@ -28,7 +47,7 @@ def document_page(document: Document, *, static: bool = False) -> str:
         mailed.
     """
     if static:
-        body = _body(_without_timelines(document), chart_picture)
+        body = _body(_small(document), _FewPictures().draw)
         return page_frame(document.title, body, scripts=False)
     plots = InteractivePlots()
     body = _body(document, plots.draw)
@@ -37,13 +56,40 @@ def document_page(document: Document, *, static: bool = False) -> str:
     return page_frame(document.title, body + plots.script(), styles)
 
 
-def _without_timelines(document: Document) -> Document:
-    """Return a document for pages without scripts, which draw timelines."""
+def _small(document: Document) -> Document:
+    """Return a document for pages without scripts: no timelines, nothing long that is folded."""
     sections = [
-        replace(one, blocks=[b for b in one.blocks if not isinstance(b, Timeline)])
+        replace(one, blocks=[_unless_long(b) for b in one.blocks if not isinstance(b, Timeline)])
         for one in document.sections
     ]
     return replace(document, sections=sections)
+
+
+def _unless_long(block: Block) -> Block:
+    if isinstance(block, Download) and len(block.content) > _MOST_FOLDED_BYTES:
+        return Text(f"{block.name}, {block.about}: left out of this small page.", Style.QUIET)
+    if not isinstance(block, Details) or not block.summary or block.opened:
+        return block
+    if len(blocks_html(block.blocks, lambda chart: "")) <= _MOST_FOLDED_BYTES:
+        return block
+    return Text(f"{block.summary}: left out of this small page.", Style.QUIET)
+
+
+class _FewPictures:
+    """Draws charts as pictures, until they would make a page too large to be mailed."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_PICTURE_BYTES
+        self._explained = False
+
+    def draw(self, chart: AnyChart) -> str:
+        """Return a chart's picture, or once the sentence that says where the others are."""
+        picture = "" if self._explained else chart_picture(chart)
+        self._left -= len(picture)
+        if picture and self._left >= 0:
+            return picture
+        explained, self._explained = self._explained, True
+        return "" if explained else f"<p>{text(_OTHERS)}</p>"
 
 
 def _body(document: Document, draw: DrawChart) -> str:
