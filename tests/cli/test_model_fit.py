@@ -10,6 +10,7 @@ from lanescope.prediction import fit_run
 from lanescope.prediction.fit_run import facts_of, store_samples
 from lanescope.prediction.samples import read_measured
 from lanescope.prediction.stored import FILE, kept, save
+from lanescope.studies.analysis_run import analysis_folder
 from tests.prediction.made_up_points import measured
 from tests.prediction.test_fit import RECORDED, TRUE
 
@@ -76,13 +77,6 @@ def test_bad_input_is_one_sentence(lanescope, arguments, code, words):
     assert "Traceback" not in done.stderr
 
 
-def test_a_folder_that_holds_something_is_refused(tmp_path, two_gpus):
-    (tmp_path / "mine.txt").write_text("not to be lost")
-    machine = two_gpus
-    with pytest.raises(Exception, match="name a new or an empty folder"):
-        store_samples(tmp_path, machine, facts_of(machine, 0, "a test"), [])
-
-
 def test_what_was_timed_before_a_kill_is_there(tmp_path, two_gpus, monkeypatch):
     monkeypatch.setattr(fit_run, "_POINTS_A_WRITE", 1)
     machine = two_gpus
@@ -91,14 +85,33 @@ def test_what_was_timed_before_a_kill_is_there(tmp_path, two_gpus, monkeypatch):
         yield from measured(TRUE)[:3]
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        store_samples(tmp_path / "run", machine, facts_of(machine, 0, "a test"), points())
+    with (
+        pytest.raises(KeyboardInterrupt),
+        analysis_folder("fit", tmp_path / "run", machine) as run,
+    ):
+        store_samples(run, facts_of(machine, 0, "a test"), points())
     assert len(read_measured(tmp_path / "run" / "transfers.parquet")) == 3
 
 
 def test_a_fit_is_found_by_its_machine(tmp_path, two_gpus):
     machine = two_gpus
     folder = tmp_path / "20261121-fit"
-    store_samples(folder, machine, facts_of(machine, 0, "a test"), measured(TRUE))
+    with analysis_folder("fit", folder, machine) as run:
+        store_samples(run, facts_of(machine, 0, "a test"), measured(TRUE))
     save(fit_run.fit_folder(folder)[0], folder / FILE)
     assert kept(machine, tmp_path).source.startswith("a test on ")
+
+
+def test_a_fit_is_a_run_that_is_listed_shown_and_has_a_page(lanescope, tmp_path, two_gpus):
+    folder = tmp_path / "20261123-fit"
+    with analysis_folder("fit", folder, two_gpus) as run:
+        store_samples(run, facts_of(two_gpus, 0, "a test"), measured(TRUE))
+    shown = lanescope("show", folder)
+    assert shown.returncode == 0, shown.stderr
+    assert "L + o, the smallest copy" in shown.stdout
+    as_json = json.loads(lanescope("report", folder, "--json").stdout)
+    assert as_json["source"].startswith("a test on ")
+    page = tmp_path / "fit.html"
+    assert lanescope("report", folder, "--out", page, "--static").returncode == 0
+    assert "L + o, the smallest copy" in page.read_text()
+    assert lanescope("compare", folder, folder).returncode == 3  # no paths

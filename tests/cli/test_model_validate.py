@@ -12,9 +12,10 @@ from lanescope.errors import InputError
 from lanescope.machine.discovery import discover
 from lanescope.prediction.stored import save as save_parameters
 from lanescope.prediction.workload import Method
+from lanescope.studies.analysis_run import analysis_folder
 from lanescope.studies.ocean.measured import save
 from tests.studies.link_parameters import fitted
-from tests.studies.ocean.stored import FOLDER, case, check, h200, timed, validation
+from tests.studies.ocean.stored import FOLDER, case, check, h200, saved, timed, validation
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "model.md").read_text()
 VALIDATE = DOCUMENT.split("## `validate`")[1].split("\n## ")[0]
@@ -112,7 +113,7 @@ def test_bars_are_drawn_for_every_case(shown, tmp_path):
 
 
 def test_a_run_brings_the_parameters_that_it_was_predicted_from(shown, tmp_path):
-    save(replace(h200(), parameters=replace(fitted(), name="its-own")), tmp_path / "run")
+    saved(replace(h200(), parameters=replace(fitted(), name="its-own")), tmp_path / "run")
     assert "Predicted by replay for its-own" in shown(tmp_path / "run", machine=None)[0]
     assert "Predicted by replay for fitted" in shown(tmp_path / "run")[0]
 
@@ -127,7 +128,7 @@ def test_published_parameters_are_not_called_fitted(shown):
 def test_a_wrong_output_ends_with_1(shown, tmp_path):
     for largest, words in ((3e-13, "off by 3.0e-13"), (None, "no number")):
         whole = validation(case(timed(Method.EXPLICIT, 1, 1.0), checks=[check(largest)]))
-        save(whole, tmp_path / str(largest))
+        saved(whole, tmp_path / str(largest))
         text, code = shown(tmp_path / str(largest))
         assert code == 1
         assert f"\nWRONG: sum of axpy by Explicit is {words}; allowed are 1.0e-13\n" in text
@@ -135,12 +136,12 @@ def test_a_wrong_output_ends_with_1(shown, tmp_path):
 
 def test_what_is_missing_or_of_another_machine_is_said(shown, tmp_path):
     half = case(timed(Method.EXPLICIT, 1, 1.0), timed(Method.STREAMS, 2, 0.8))
-    save(validation(half, finished=False, machine_key="a GPU; b; c"), tmp_path / "run")
+    saved(validation(half, finished=False, machine_key="a GPU; b; c"), tmp_path / "run")
     text, code = shown(tmp_path / "run")
     assert code == 0
     assert "interrupted" in text
     assert "The parameters are of another machine" in text
-    save(validation(finished=False), tmp_path / "none")
+    saved(validation(finished=False), tmp_path / "none")
     with pytest.raises(InputError, match="before the first case"):
         shown(tmp_path / "none")
 
@@ -213,3 +214,17 @@ def test_a_grid_that_is_none_is_refused(monkeypatch, two_gpus, shown, grid):
     measured_on_the_host(monkeypatch, two_gpus)
     with pytest.raises(InputError, match=r"--grid .* is no grid"):
         shown("--grid", grid)
+
+
+def test_a_validation_is_a_run_that_is_shown_and_has_a_page(lanescope, tmp_path):
+    whole = replace(h200(), parameters=fitted())
+    with analysis_folder("validate", tmp_path / "run") as run:
+        save(whole, run)
+    done = lanescope("show", tmp_path / "run")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Predicted by replay for fitted" in done.stdout
+    page = tmp_path / "x.html"
+    assert lanescope("report", tmp_path / "run", "--out", page).returncode == 0
+    assert "Predicted by replay for fitted" in page.read_text()
+    plots = lanescope("report", tmp_path / "run", "--plots", tmp_path / "plots")
+    assert f"files in {tmp_path / 'plots'}" in plots.stdout

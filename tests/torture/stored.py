@@ -14,7 +14,6 @@ from lanescope.prediction.samples import read_measured, write_measured
 from lanescope.prediction.stored import dumps
 from lanescope.prediction.workload import Method
 from lanescope.store.store import RunWriter
-from lanescope.studies.ocean.measured import save
 from lanescope.studies.taruc import Parameters
 from lanescope.studies.taruc.names import NAMES
 from lanescope.studies.taruc.parameter_file import parameters_text
@@ -22,7 +21,7 @@ from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.run import Turns, store_turns
 from tests.report import factory
 from tests.studies.link_parameters import fitted
-from tests.studies.ocean.stored import case, check, timed, validation
+from tests.studies.ocean.stored import case, check, saved, timed, validation
 from tests.studies.pcie_thesis.reproductions import PROGRAMS, reproduction
 from tests.trace import nsys_captures
 
@@ -98,7 +97,7 @@ def _models(folder: Path) -> list[Original]:
     parameters.write_text(dumps(fitted()))
     one = case(timed(Method.EXPLICIT, 1, 10.0, 0.1), checks=[check(), check(None)])
     two = case(timed(Method.STREAMS, 4, 9.0), timed(Method.HYBRID, 4, 8.0))
-    validated = save(validation(one, two, parameters=fitted()), folder / "validation")
+    validated = saved(validation(one, two, parameters=fitted()), folder / "validation")
     work = ("--h2d", "700MB", "--d2h", "350MB", "--kernel", "12ms", "--streams", "1..8")
     predict = ("model", "predict", *work, "--parameters")
     return [

@@ -186,8 +186,8 @@ def require_readable(out, where):
     if not (out / MANIFEST).is_file():
         return
     if (out / COMPRESS).is_file():
-        read_compress(out / COMPRESS)
-        assert document_page(analysis_document(Compress, out)), where
+        found = read_compress(out / COMPRESS)
+        assert document_page(analysis_document(Compress, out, found)), where
         return
     if is_watch(out):
         read_watch(out)

@@ -49,7 +49,6 @@ _RULES: dict[str, tuple[Rule, ...]] = {
         Excludes("--link-speed", ("--parameters", "--machine"), "and --parameters say the same"),
         Excludes("--size", ("FILES",), "is that of made-up examples"),
         Needs(("--dtype",), ("FILES",), "is that of files"),
-        NOT_STORED,
     ),
     "fit": (Excludes("RUN", ("--gpu", "--budget"), "was measured already"),),
     "validate": (Excludes("RUN", ("--gpu", "--grid", "--out"), "was measured already"),),
@@ -84,7 +83,8 @@ def analysis_command(analysis: type[Analysis]) -> Callable[..., None]:
             Parameter("no_store", NoStoreOption, False),
         ]
     with_parameters(command, parameters)
-    return combines(*_RULES.get(analysis.verb, ()))(command)
+    stored = (NOT_STORED,) if analysis.title else ()
+    return combines(*_RULES.get(analysis.verb, ()), *stored)(command)
 
 
 def made(analysis: type[Analysis], given: dict[str, Any]) -> tuple[Analysis, list[str]]:
@@ -163,7 +163,7 @@ def show(
             analysis = replace(analysis, **changed)
         result = analysis.result(shown)
         if analysis.title and shown.folder is not None and not (no_page or no_store):
-            write_page(type(analysis), shown.folder)
+            write_page(type(analysis), shown.folder, result)
     for each in notes:
         note(each)
     if not json and (stored := result.store()) is not None:
@@ -198,7 +198,12 @@ def write_plots(result: AnalysisResult, folder: Path) -> int:
 
 
 def write_page(
-    analysis: type[Analysis], folder: Path, page: Path | None = None, *, static: bool = False
+    analysis: type[Analysis],
+    folder: Path,
+    result: AnalysisResult,
+    page: Path | None = None,
+    *,
+    static: bool = False,
 ) -> Path:
     """Write the page of a stored result, into its folder if nothing else is named."""
     from lanescope.codec.atomic import write_text
@@ -207,7 +212,7 @@ def write_page(
     from lanescope.studies.analysis_run import analysis_document
 
     path = page or folder / PAGE
-    write_text(path, document_page(analysis_document(analysis, folder), static=static))
+    write_text(path, document_page(analysis_document(analysis, folder, result), static=static))
     if page is None:
         print(f"page: {path}", file=sys.stderr)
     return path

@@ -22,6 +22,7 @@ from lanescope.units.values import File, Folder, InFile, OneOf
 
 if TYPE_CHECKING:
     from lanescope.store.run import Run
+    from lanescope.studies.analysis import Analysis
     from lanescope.trace.run import WatchRun
 
 
@@ -116,9 +117,8 @@ def _report_analysis(
     name: str, out: Path | None, plots: Path | None, *, json: bool, static: bool, others: bool
 ) -> bool:
     """Write the page, the charts or the JSON of a stored analysis; False where the run is none."""
-    from lanescope.cli.analyses import print_result, write_page, write_plots
+    from lanescope.cli.analyses import print_result, write_plots
     from lanescope.store.folders import find_run
-    from lanescope.store.store import PAGE
     from lanescope.studies.registry import stored_analysis
 
     if is_capture(name) or (analysis := stored_analysis(folder := find_run(name))) is None:
@@ -130,8 +130,16 @@ def _report_analysis(
     elif json:
         print_result(analysis.read(folder), json=True)
     else:
-        print(write_page(analysis, folder, out or result_path(folder, PAGE), static=static))
+        print(_page_of(analysis, folder, out, static=static))
     return True
+
+
+def _page_of(analysis: type[Analysis], folder: Path, out: Path | None, *, static: bool) -> Path:
+    from lanescope.cli.analyses import write_page
+    from lanescope.store.store import PAGE
+
+    page = out or result_path(folder, PAGE)
+    return write_page(analysis, folder, analysis.read(folder), page, static=static)
 
 
 def result_path(folder: Path, name: str, here: str | None = None) -> Path:

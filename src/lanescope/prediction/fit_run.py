@@ -2,8 +2,9 @@
 
 Layout::
 
-    fit.json               what is known of the link without timing it
+    manifest.json          verb, command, start, state
     machine.toml           the machine, as a machine file
+    fit.json               what is known of the link without timing it
     transfers.parquet      all samples, also of what the fit does not use
     link-parameters.json   the parameters
 """
@@ -15,19 +16,16 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
-from lanescope.codec.atomic import writing_to
 from lanescope.codec.fields import build
 from lanescope.codec.files import fields_of, read_json
 from lanescope.errors import InputError
 from lanescope.machine import Machine
-from lanescope.machine.files import dumps_machine
 from lanescope.prediction.fit import LinkFacts, fit
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.samples import FILE as SAMPLES
 from lanescope.prediction.samples import Measured, read_measured, write_measured
 from lanescope.prediction.stored import dumps, link_text, machine_key, parse
-from lanescope.store.folder import MACHINE, RunFolder
-from lanescope.store.folders import require_new
+from lanescope.store.folder import RunFolder
 
 FACTS = "fit.json"
 #: After so many points the samples are written, so that a kill leaves most of them.
@@ -48,31 +46,18 @@ def facts_of(machine: Machine, gpu: int, command: str) -> LinkFacts:
     )
 
 
-def store_samples(
-    folder: Path, machine: Machine, facts: LinkFacts, points: Iterable[Measured]
-) -> list[Measured]:
-    """Write samples as they come, and what is known besides; return them all.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be written, or holds something.
-    """
-    with writing_to(folder):
-        require_new(folder)
+def store_samples(run: RunFolder, facts: LinkFacts, points: Iterable[Measured]) -> None:
+    """Write samples as they come, and what is known besides; raises `InputError`."""
     measured: list[Measured] = []
-    with RunFolder(folder, "fit") as run:
-        run.write(MACHINE, dumps_machine(machine).encode())
-        run.write_json(FACTS, facts)
-        try:
-            for one in points:
-                measured.append(one)
-                if len(measured) % _POINTS_A_WRITE == 0:
-                    run.write(SAMPLES, partial(write_measured, measured))
-        finally:
-            if measured:
+    run.write_json(FACTS, facts)
+    try:
+        for one in points:
+            measured.append(one)
+            if len(measured) % _POINTS_A_WRITE == 0:
                 run.write(SAMPLES, partial(write_measured, measured))
-    return measured
+    finally:
+        if measured:
+            run.write(SAMPLES, partial(write_measured, measured))
 
 
 def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[Measured, ...]]:

@@ -16,7 +16,7 @@ from lanescope.machine import Machine, discover
 from lanescope.store.folder import RunFolder, State, read_manifest, state_sentence
 from lanescope.store.folders import new_or_temporary_folder
 from lanescope.store.run import command_line
-from lanescope.studies.analysis import Analysis
+from lanescope.studies.analysis import Analysis, AnalysisResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,17 @@ class AnalysisManifest:
 
 
 @contextmanager
-def analysis_folder(verb: str, out: StrPath | None) -> Iterator[RunFolder]:
+def analysis_folder(
+    verb: str, out: StrPath | None, machine: Machine | None = None
+) -> Iterator[RunFolder]:
     """Begin the run folder of an analysis; in the end its manifest says how far it came.
 
     Parameters
     ----------
     out
         None: a new one under the runs folder.
+    machine
+        On which it is measured; None: this one, which is looked at.
 
     Raises
     ------
@@ -51,7 +55,7 @@ def analysis_folder(verb: str, out: StrPath | None) -> Iterator[RunFolder]:
         If it holds something, or cannot be written.
     """
     started = datetime.now().astimezone().isoformat(timespec="seconds")
-    manifest = AnalysisManifest(command_line(verb), started, __version__, discover())
+    manifest = AnalysisManifest(command_line(verb), started, __version__, machine or discover())
     path = new_or_temporary_folder(verb)[0] if out is None else Path(out)
     with RunFolder.begin(path, verb, manifest) as folder:
         state = State.INTERRUPTED
@@ -62,9 +66,9 @@ def analysis_folder(verb: str, out: StrPath | None) -> Iterator[RunFolder]:
             folder.update(replace(manifest, state=state))
 
 
-def analysis_document(analysis: type[Analysis], folder: Path) -> Document:
+def analysis_document(analysis: type[Analysis], folder: Path, found: AnalysisResult) -> Document:
     """Return the page of a stored result: what it comes to, the report, and its charts."""
-    manifest, found = read_manifest(AnalysisManifest, folder), analysis.read(folder)
+    manifest = read_manifest(AnalysisManifest, folder)
     charts = Section("charts", "Charts", found.charts())
     sections = [one for one in found.blocks() if isinstance(one, Section)]
     others = [one for one in found.blocks() if not isinstance(one, Section)]

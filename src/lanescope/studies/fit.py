@@ -26,8 +26,9 @@ from lanescope.report.format import (
     seconds_text,
     time_spread_text,
 )
-from lanescope.store.folders import default_runs_folder, new_run_folder, result_place
+from lanescope.store.folders import default_runs_folder, result_place
 from lanescope.studies.analysis import Analysis, AnalysisResult, Observer
+from lanescope.studies.analysis_run import analysis_folder
 from lanescope.studies.options import MOST_PARTS, Argument, Option, one_run
 from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.estimate import Estimate
@@ -64,6 +65,7 @@ class Fit(Analysis):
     """
 
     verb: ClassVar[str] = "fit"
+    title: ClassVar[str] = "Link parameters"
 
     run: Annotated[
         StrPath | None,
@@ -106,13 +108,18 @@ class Fit(Analysis):
                 "parameters of another machine"
             )
         facts = facts_of(machine, self.gpu, "lanescope model fit")
-        folder = new_run_folder("fit") if self.out is None else Path(self.out)
-        observer.stores(folder)
-        try:
-            store_samples(folder, machine, facts, self._points(machine, observer))
-        except NotMeasuredError as error:
-            raise InputError(f"g{self.gpu} cannot be measured: {error}") from error
-        return folder
+        with analysis_folder("fit", self.out, machine) as run:
+            observer.stores(run.path)
+            try:
+                store_samples(run, facts, self._points(machine, observer))
+            except NotMeasuredError as error:
+                raise InputError(f"g{self.gpu} cannot be measured: {error}") from error
+        return run.path
+
+    @classmethod
+    def read(cls, folder: Path) -> Fitted:
+        """Return the parameters that the samples of a run folder are fitted to."""
+        return Fitted(*fit_folder(folder))
 
     def _points(self, machine: Machine, observer: Observer) -> Iterator[Measured]:
         from lanescope.prediction.measuring import ROUNDS, TransferBench, measure_all

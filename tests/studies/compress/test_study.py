@@ -57,8 +57,8 @@ def test_what_was_measured_is_stored_and_comes_back(measure, tmp_path):
 
 
 def test_the_page_says_what_pays_first_and_has_the_charts(measure, tmp_path):
-    measure(MadeUpCore())
-    page = document_page(analysis_document(Compress, tmp_path / "run"), static=True)
+    found = measure(MadeUpCore())
+    page = document_page(analysis_document(Compress, tmp_path / "run", found), static=True)
     assert "Compressing pays for" in page or "Leave all arrays raw" in page
     assert page.index("(measured)") < page.index("constant blocks")
     assert "by dimensionality" in page

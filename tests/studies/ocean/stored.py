@@ -3,8 +3,17 @@
 from pathlib import Path
 
 from lanescope.prediction.workload import Method
+from lanescope.store.folder import RunFolder
 from lanescope.studies.ocean.case import GridCase
-from lanescope.studies.ocean.measured import Check, MeasuredCase, Timed, Validation, load
+from lanescope.studies.ocean.measured import (
+    FILE,
+    Check,
+    MeasuredCase,
+    Timed,
+    Validation,
+    load,
+    save,
+)
 from lanescope.studies.ocean.reference import Kernel
 
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "results" / "h200-x1" / "model" / "validate"
@@ -12,6 +21,12 @@ FOLDER = Path(__file__).parents[3] / "benchmarks" / "results" / "h200-x1" / "mod
 
 def h200():
     return load(FOLDER / "validation.json")
+
+
+def saved(whole, folder):
+    with RunFolder(folder, "validate") as run:
+        save(whole, run)
+    return folder / FILE
 
 
 def timed(method, streams, milliseconds, spread=0.0):

@@ -6,14 +6,14 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.prediction.workload import Method
-from lanescope.studies.ocean.measured import FILE, find, load, save
+from lanescope.studies.ocean.measured import FILE, find, load
 from tests.studies.link_parameters import fitted
-from tests.studies.ocean.stored import FOLDER, case, check, h200, timed, validation
+from tests.studies.ocean.stored import FOLDER, case, check, h200, saved, timed, validation
 
 
 def stored(tmp_path, **changes):
     whole = validation(case(timed(Method.EXPLICIT, 1, 10.0, 0.1), checks=[check(), check(None)]))
-    save(whole, tmp_path)
+    saved(whole, tmp_path)
     table = json.loads((tmp_path / FILE).read_text())
     (tmp_path / FILE).write_text(json.dumps(table | changes))
     return tmp_path / FILE
@@ -27,7 +27,7 @@ def test_what_is_written_reads_back(tmp_path, parameters):
         machine_key="a GPU; a CPU",
         finished=False,
     )
-    assert load(save(whole, tmp_path / "new" / "run")) == whole
+    assert load(saved(whole, tmp_path / "new" / "run")) == whole
 
 
 def test_the_stored_h200_has_what_the_paper_has():
@@ -47,7 +47,7 @@ def test_wrong_outputs_are_those_beyond_the_tolerance_and_no_numbers():
 
 def test_a_run_is_found_by_its_folder_its_file_and_its_name(tmp_path, monkeypatch):
     monkeypatch.setenv("LANESCOPE_RUNS", str(tmp_path))
-    path = save(validation(case()), tmp_path / "one")
+    path = saved(validation(case()), tmp_path / "one")
     for name in (str(tmp_path / "one"), str(path), "one"):
         assert find(name) == path
     with pytest.raises(InputError, match=r"'two' is no run of 'lanescope model validate'"):

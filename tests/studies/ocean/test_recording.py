@@ -7,6 +7,8 @@ import pytest
 
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.prediction.workload import Method
+from lanescope.store.folder import RunFolder
+from lanescope.studies.analysis_run import analysis_folder
 from lanescope.studies.ocean import measuring
 from lanescope.studies.ocean.mapped_traffic import MappedTraffic
 from lanescope.studies.ocean.measured import CASES, STREAMS, case_name, load, stream_counts
@@ -74,10 +76,16 @@ def host(monkeypatch):
     return kept
 
 
-def test_reads_are_counted_beside_those_of_a_kernel_that_reads_once(host, two_gpus, tmp_path):
+@pytest.fixture
+def run(tmp_path):
+    with RunFolder(tmp_path / "run", "validate") as folder:
+        yield folder
+
+
+def test_reads_are_counted_beside_those_of_a_kernel_that_reads_once(host, two_gpus, tmp_path, run):
     """axpy's two arrays show as 2.2, so what shows as 11 for one array is 10 reads of a byte."""
     host.traffic = lambda case: MappedTraffic(2.2 if case.kernel is Kernel.AXPY else 11.0, 1.0, 5)
-    found = record(two_gpus, 0, SIDES, fitted(), tmp_path / "run")
+    found = record(two_gpus, 0, SIDES, fitted(), run)
     reads = {one.kernel: one.reads for one in found.cases}
     assert reads[Kernel.AXPY] == pytest.approx(1.0)
     assert reads[Kernel.BUOYDIFF] == pytest.approx(5.0)
@@ -86,17 +94,15 @@ def test_reads_are_counted_beside_those_of_a_kernel_that_reads_once(host, two_gp
     assert [one.reads for one in back.cases] == [one.reads for one in found.cases]
 
 
-def test_where_nothing_counts_reads_are_computed(host, two_gpus, tmp_path):
-    found = record(two_gpus, 0, SIDES, fitted(), tmp_path / "run")
+def test_where_nothing_counts_reads_are_computed(host, two_gpus, run):
+    found = record(two_gpus, 0, SIDES, fitted(), run)
     assert all(one.counted_reads is None for one in found.cases)
     assert all(one.reads == one.mapped_reads for one in found.cases)
 
 
-def test_every_case_is_measured_by_every_method_and_checked(host, two_gpus, tmp_path):
+def test_every_case_is_measured_by_every_method_and_checked(host, two_gpus, tmp_path, run):
     told = []
-    found = record(
-        two_gpus, 1, SIDES, fitted(), tmp_path / "run", progress=lambda *step: told.append(step)
-    )
+    found = record(two_gpus, 1, SIDES, fitted(), run, progress=lambda *step: told.append(step))
     assert found.finished
     assert load(tmp_path / "run" / "validation.json") == found
     assert [one.case for one in found.cases] == list(CASES)
@@ -119,7 +125,7 @@ def test_every_case_is_measured_by_every_method_and_checked(host, two_gpus, tmp_
     assert told[-1] == ("convolution", 70, 70)
 
 
-def test_a_disturbed_round_does_not_count_and_is_kept(host, two_gpus, tmp_path):
+def test_a_disturbed_round_does_not_count_and_is_kept(host, two_gpus, tmp_path, run):
     """The second case's first round takes twice as long as all others."""
     slow = CASES[1]
     seen = []
@@ -131,7 +137,7 @@ def test_a_disturbed_round_does_not_count_and_is_kept(host, two_gpus, tmp_path):
 
     first_round = sum(len(stream_counts(method, 5)) for method in Method)
     host.slower = slower
-    found = record(two_gpus, 0, SIDES, fitted(), tmp_path / "run")
+    found = record(two_gpus, 0, SIDES, fitted(), run)
     (one,) = [each for each in found.cases if each.case == slow]
     for timed in one.timed:
         assert set(timed.seconds) == {1e-3 * timed.streams}
@@ -141,10 +147,10 @@ def test_a_disturbed_round_does_not_count_and_is_kept(host, two_gpus, tmp_path):
     assert all(len(timed.seconds) == 10 and not timed.disturbed for timed in others)
 
 
-def test_an_interrupted_run_keeps_what_it_has(host, two_gpus, tmp_path):
+def test_an_interrupted_run_keeps_what_it_has(host, two_gpus, tmp_path, run):
     host.stop = 9  # five counts of Streams and Explicit are done, and three of Hybrid
     with pytest.raises(KeyboardInterrupt):
-        record(two_gpus, 0, SIDES, fitted(), tmp_path / "run")
+        record(two_gpus, 0, SIDES, fitted(), run)
     found = load(tmp_path / "run" / "validation.json")
     assert not found.finished
     (one,) = found.cases
@@ -153,13 +159,13 @@ def test_an_interrupted_run_keeps_what_it_has(host, two_gpus, tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [1.0, np.nan])
-def test_a_wrong_output_is_kept_as_such(host, two_gpus, tmp_path, wrong):
+def test_a_wrong_output_is_kept_as_such(host, two_gpus, tmp_path, wrong, run):
     def spoil(case, method, made):
         if case == CASES[1] and method is Method.HYBRID:
             made[2][3, 4, 5] = wrong
 
     host.spoil = spoil
-    record(two_gpus, 0, SIDES, fitted(), tmp_path / "run")
+    record(two_gpus, 0, SIDES, fitted(), run)
     found = load(tmp_path / "run" / "validation.json")
     ((case, check),) = found.wrong
     assert case.name == "state mwjf, 3 outputs"
@@ -167,22 +173,25 @@ def test_a_wrong_output_is_kept_as_such(host, two_gpus, tmp_path, wrong):
     assert (check.largest is None) == np.isnan(wrong)
 
 
-def test_what_cannot_be_measured_is_refused_before_it_begins(host, two_gpus, tmp_path):
+def test_what_cannot_be_measured_is_refused_before_it_begins(host, two_gpus, tmp_path, run):
     from dataclasses import replace
 
     with pytest.raises(InputError, match="no GPU 7; there is 0, 1"):
-        record(two_gpus, 7, SIDES, fitted(), tmp_path / "run")
+        record(two_gpus, 7, SIDES, fitted(), run)
     with pytest.raises(InputError, match="model validate RUN"):
-        record(replace(two_gpus, gpus=(), links=()), 0, SIDES, fitted(), tmp_path / "run")
+        record(replace(two_gpus, gpus=(), links=()), 0, SIDES, fitted(), run)
     (tmp_path / "full").write_text("")
     for taken in (tmp_path, tmp_path / "full"):
-        with pytest.raises(InputError, match="an empty folder"):
-            record(two_gpus, 0, SIDES, fitted(), taken)
+        with (
+            pytest.raises(InputError, match="an empty folder"),
+            analysis_folder("validate", taken, two_gpus),
+        ):
+            pass
     assert not host.ran
 
 
-def test_the_kernel_alone_is_measured_in_one_launch_of_each_version(host, two_gpus, tmp_path):
-    record(two_gpus, 0, SIDES, fitted(), tmp_path / "run")
+def test_the_kernel_alone_is_measured_in_one_launch_of_each_version(host, two_gpus, run):
+    record(two_gpus, 0, SIDES, fitted(), run)
     assert host.alone == [(c, m) for c in CASES for m in (Method.EXPLICIT, Method.STREAMS)]
 
 

@@ -234,21 +234,13 @@ class Validation:
         return tuple((case, c) for case in self.cases for c in case.checks if not c.right)
 
 
-def save(validation: Validation, folder: Path) -> Path:
-    """Write the file into a run folder, whole or not at all.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written.
-    """
+def save(validation: Validation, run: RunFolder) -> None:
+    """Write the file into a run folder, whole or not at all; raises `InputError`."""
     known = validation.parameters
     told = {"schema": SCHEMA} | dataclasses.asdict(dataclasses.replace(validation, parameters=None))
     if known is not None:
         told["parameters"] = json.loads(stored.dumps(known))
-    with RunFolder(folder, "validate") as run:
-        run.write_json(FILE, told)
-    return folder / FILE
+    run.write_json(FILE, told)
 
 
 def find(name: str) -> Path:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isnan
-from pathlib import Path
 
 from lanescope._version import __version__
 from lanescope.errors import MissingPartError, NotMeasuredError
@@ -14,7 +13,7 @@ from lanescope.machine import Machine
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.stored import machine_key
 from lanescope.prediction.workload import Method
-from lanescope.store.folders import require_new
+from lanescope.store.folder import RunFolder
 from lanescope.studies.ocean.case import Difference, GridCase
 from lanescope.studies.ocean.expected import Expected
 from lanescope.studies.ocean.mapped_traffic import (
@@ -219,7 +218,7 @@ def record(
     gpu: int,
     sides: tuple[int, int, int],
     parameters: LinkParameters,
-    folder: Path,
+    run: RunFolder,
     *,
     budget_seconds: float = BUDGET,
     progress: Progress | None = None,
@@ -236,7 +235,6 @@ def record(
         If there is no room for the grid, or the GPU does not do it.
     """
     require_gpu(machine, gpu)
-    require_new(folder)
     tell = progress or (lambda *_: None)
     found = Validation(
         gpu=machine.gpu(gpu).name,
@@ -256,7 +254,7 @@ def record(
     for number, case in enumerate(_measured(bench, done, budget_seconds), start=1):
         done[case.name] = case
         found = replace(found, cases=tuple(done.values()), finished=number == total)
-        save(found, folder)
+        save(found, run)
         tell(case.name, number, total)
     return found
 

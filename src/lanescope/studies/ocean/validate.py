@@ -30,9 +30,11 @@ from lanescope.studies.analysis import (
     AnalysisResult,
     Observer,
     Parameters,
+    Silent,
     link_parameters,
     seconds_fields,
 )
+from lanescope.studies.analysis_run import analysis_folder
 from lanescope.studies.ocean.compare import Choice, Compared, ComparedCase, Row, compare
 from lanescope.studies.ocean.measured import GRID, MeasuredCase, Validation, find, load
 from lanescope.studies.ocean.profiles import parse_sides
@@ -80,6 +82,7 @@ class Validate(Analysis):
     """
 
     verb: ClassVar[str] = "validate"
+    title: ClassVar[str] = "Validation of predictions"
 
     run: Annotated[
         StrPath | None,
@@ -133,17 +136,20 @@ class Validate(Analysis):
         return validation, link_parameters(self.parameters)
 
     def _measured(self, observer: Observer) -> tuple[Validation, LinkParameters]:
-        from lanescope.store.folders import new_run_folder, require_new
         from lanescope.studies.ocean.measuring import record, require_gpu
 
         sides = GRID if self.grid is None else parse_sides(self.grid, "--grid", "1024x1024x42")
         here, gpu = discover(), self.gpu or 0
         require_gpu(here, gpu)
         known = link_parameters(self.parameters)  # before anything is measured in vain
-        folder = new_run_folder("validate") if self.out is None else Path(self.out)
-        require_new(folder)
-        observer.stores(folder)
-        return record(here, gpu, sides, known, folder, progress=observer.progress), known
+        with analysis_folder(self.verb, self.out, here) as run:
+            observer.stores(run.path)
+            return record(here, gpu, sides, known, run, progress=observer.progress), known
+
+    @classmethod
+    def read(cls, folder: Path) -> Validated:
+        """Return what a run folder holds, with what is predicted for it."""
+        return cls(run=folder).result(Silent())
 
 
 @dataclass(frozen=True, slots=True)
