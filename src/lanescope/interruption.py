@@ -177,16 +177,16 @@ class _Process:
         self._taken_at = time.monotonic()
         return True
 
-    def _swallowed(self, told: sys.UnraisableHookArgs) -> None:
+    def _swallowed(self, report: sys.UnraisableHookArgs) -> None:
         """Raise an interruption once more that a destructor has swallowed."""
         if self._taken_at is None or not isinstance(
-            told.exc_value, (KeyboardInterrupt, SystemExit)
+            report.exc_value, (KeyboardInterrupt, SystemExit)
         ):
-            sys.__unraisablehook__(told)
+            sys.__unraisablehook__(report)
             return
         self._taken_at = None
         self._taken.release()
-        interrupted = isinstance(told.exc_value, KeyboardInterrupt)
+        interrupted = isinstance(report.exc_value, KeyboardInterrupt)
         again(signal.SIGINT if interrupted else signal.SIGTERM)
 
     def _watch(self, pipe: int) -> None:

@@ -61,8 +61,8 @@ def kind_of(hint: Any) -> Kind:
     """Return what a type hint takes."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
-        told = [one for one in arguments[1:] if isinstance(one, Kind)]
-        return told[0] if told else kind_of(arguments[0])
+        named = [one for one in arguments[1:] if isinstance(one, Kind)]
+        return named[0] if named else kind_of(arguments[0])
     if origin in (types.UnionType, typing.Union):
         return _any_of([kind_of(one) for one in arguments])
     if origin in _SEVERAL:

@@ -120,8 +120,10 @@ def _watched(program: tuple[str, ...], out: Path | None) -> WatchRun:
         from lanescope.watching.waiting import Launched
 
         waited, machine = Launched(program), discover()
-        asked = SourceRequest(("trace",), kernels=True)
+        request = SourceRequest(("trace",), kernels=True)
         command = shlex.join(["lanescope", *sys.argv[1:]])
         return watch(
-            Watch(machine, waited, command, lambda folder: sources_for(machine, asked, folder), out)
+            Watch(
+                machine, waited, command, lambda folder: sources_for(machine, request, folder), out
+            )
         )

@@ -148,13 +148,13 @@ def once_each(parser: Any) -> Any:
 
     def parse_once(args: list[str]) -> Any:
         options, rest, order = parse(args=args)
-        seen = set()
+        given_before = set()
         for param in order:
-            if id(param) in seen:
+            if id(param) in given_before:
                 raise InputError(f"{_written(param)} is given twice; give it once")
             takes_many = param.multiple if hasattr(param, "multiple") else param.nargs != 1
             if not takes_many and not getattr(param, "is_flag", False):
-                seen.add(id(param))
+                given_before.add(id(param))
         return options, rest, order
 
     parser.parse_args = parse_once

@@ -75,15 +75,15 @@ def _measure_cost(machine: Machine, as_json: bool) -> None:
             "there is no GPU here to measure what tracing costs; leave out --cost"
         )
     try:
-        told = measure_tracing_cost(machine)
+        cost = measure_tracing_cost(machine)
     except NotMeasuredError as error:
         raise InputError(f"what tracing costs cannot be measured: {error}") from error
-    path = keep(told)
+    path = keep(cost)
     print(
-        f"Tracing: a copy and its call take {seconds_text(told.copy_seconds)} longer "
-        f"({seconds_text(told.copy_low)} to {seconds_text(told.copy_high)}), a kernel "
-        f"{seconds_text(told.kernel_seconds)} ({seconds_text(told.kernel_low)} to "
-        f"{seconds_text(told.kernel_high)}), where the program waits for each: medians and range "
+        f"Tracing: a copy and its call take {seconds_text(cost.copy_seconds)} longer "
+        f"({seconds_text(cost.copy_low)} to {seconds_text(cost.copy_high)}), a kernel "
+        f"{seconds_text(cost.kernel_seconds)} ({seconds_text(cost.kernel_low)} to "
+        f"{seconds_text(cost.kernel_high)}), where the program waits for each: medians and range "
         f"of {TURNS} turns of {COUNT:,} rounds with and without it. Kept in {path}.",
         file=sys.stderr if as_json else sys.stdout,
     )

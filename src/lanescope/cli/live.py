@@ -56,10 +56,10 @@ class Redrawn:
         """How wide the terminal is."""
         return self._size().columns
 
-    def draw(self, told: Text) -> None:
+    def draw(self, view: Text) -> None:
         """Draw lines in place of those before, as many as the terminal has room for."""
         size = self._size()
-        lines = _lines(told, size.columns)[: max(size.lines - 1, 1)]
+        lines = _lines(view, size.columns)[: max(size.lines - 1, 1)]
         content = "".join(f"{line}{_CLEAR_LINE_END}\n" for line in lines)
         self._write(f"{self._up()}{content}{_CLEAR_BELOW}")
         self._drawn = len(lines)
@@ -88,15 +88,15 @@ class Redrawn:
         self._terminal.flush()
 
 
-def _lines(told: Text, columns: int) -> list[str]:
+def _lines(view: Text, columns: int) -> list[str]:
     """Return the lines of a text with the codes of its styles, each cut to the width."""
     styles = {} if os.environ.get("NO_COLOR") else _ANSI
-    plain, lines, begin = told.plain.translate(_CONTROL), [], 0
+    plain, lines, begin = view.plain.translate(_CONTROL), [], 0
     for line in plain.split("\n"):
         end = begin + len(line)
         cut = line if len(line) <= columns else line[: columns - 1] + "…"
         parts, at = [], begin
-        for span in told.spans:  # in order, and none within another
+        for span in view.spans:  # in order, and none within another
             first, last = max(span.start, begin), min(span.end, begin + len(cut))
             if first < last and (code := styles.get(str(span.style))):
                 parts += [cut[at - begin : first - begin], f"\x1b[{code}m"]
@@ -127,16 +127,16 @@ def live_text(frame: LiveFrame, width: int) -> Text:
     names = [f"g{way.gpu} {way.direction.replace('-', ' ')}" for way in frame.ways]
     wide = max([_NAME_WIDTH, *(len(name) + 1 for name in names)])
     room = max(width - wide - len(_COLUMNS) - 1, 0)
-    told = Text(no_wrap=True, overflow="ellipsis", end="")
-    told.append(f"{'GB/s':{wide}}{_COLUMNS}{'last 60 s' if room else ''}\n", style="bold")
+    view = Text(no_wrap=True, overflow="ellipsis", end="")
+    view.append(f"{'GB/s':{wide}}{_COLUMNS}{'last 60 s' if room else ''}\n", style="bold")
     for name, way in zip(names, frame.ways, strict=True):
-        told.append(f"{name:{wide}}{_row(way)}")
-        told.append(_history(way, room) + "\n", style=_STYLES[way.direction])
+        view.append(f"{name:{wide}}{_row(way)}")
+        view.append(_history(way, room) + "\n", style=_STYLES[way.direction])
     lines = [f"watching for {frame.seconds:.0f} s", *(_sources(frame) or [_NOTHING])]
-    told.append("; ".join(lines), style="dim")
+    view.append("; ".join(lines), style="dim")
     for problem in frame.problems:
-        told.append(f"\n{problem}", style="yellow")
-    return told
+        view.append(f"\n{problem}", style="yellow")
+    return view
 
 
 def sparkline(values: FloatArray, highest: float) -> str:

@@ -48,12 +48,12 @@ def report_watch(
         raise InputError(
             "a watch has a page, --json and --export (perfetto, csv); its columns are Parquet files"
         )
-    told = evaluate_watch(run)
+    evaluation = evaluate_watch(run)
     if json:
-        print(encoder.dumps(summary_json(told.summary, told.findings), indent=2))
+        print(encoder.dumps(summary_json(evaluation.summary, evaluation.findings), indent=2))
         return
     assert page is not None, "without --json there is a page"
-    write_text(page, watch_page_html(run, told, static=static))
+    write_text(page, watch_page_html(run, evaluation, static=static))
     print(page)
 
 

@@ -89,14 +89,14 @@ def reproduce(
     folder = _folder(machine, gpu, times, chosen, out)
     with _progress() as progress:
         ended = carry_out(folder, progress)
-    told, page = write_page(folder.folder, numbers=True)
-    _print(told, page)
+    results, page = write_page(folder.folder, numbers=True)
+    _print(results, page)
     if ended == signal.SIGINT:
         raise KeyboardInterrupt
     if ended is not None:
         raise SystemExit(128 + ended)
-    if not told.programs:
-        raise InputError(f"no program could be run: {'; '.join(told.reproduction.asked.notes)}")
+    if not results.programs:
+        raise InputError(f"no program could be run: {'; '.join(results.reproduction.asked.notes)}")
 
 
 def write_page(
@@ -127,12 +127,12 @@ def write_page(
     from lanescope.studies.pcie_thesis.results import reproduction_json
     from lanescope.studies.pcie_thesis.store import CHAPTERS, read_reproduction
 
-    told = evaluate(read_reproduction(folder))
+    results = evaluate(read_reproduction(folder))
     if numbers:
-        write_text(folder / CHAPTERS, json.dumps(reproduction_json(told), indent=1) + "\n")
+        write_text(folder / CHAPTERS, json.dumps(reproduction_json(results), indent=1) + "\n")
     page = page or folder / PAGE
-    write_text(page, chapters_page_html(told, static=static))
-    return told, page
+    write_text(page, chapters_page_html(results, static=static))
+    return results, page
 
 
 def _named(
@@ -173,16 +173,16 @@ def _folder(
     return ReproductionFolder(out or new_run_folder(REPRODUCE), asked)
 
 
-def _print(told: ReproductionResults, page: Path) -> None:
+def _print(results: ReproductionResults, page: Path) -> None:
     from lanescope.cli.output import console
     from lanescope.report.blocks_text import renderables
     from lanescope.studies.pcie_thesis.document import overview
 
-    for part in renderables(overview(told)):
+    for part in renderables(overview(results)):
         console().print(part)
-    for note in told.reproduction.asked.notes:
+    for note in results.reproduction.asked.notes:
         print(note, file=sys.stderr)
-    print(f"page: {page}\nrun:  {told.reproduction.folder}", file=sys.stderr)
+    print(f"page: {page}\nrun:  {results.reproduction.folder}", file=sys.stderr)
 
 
 @contextmanager

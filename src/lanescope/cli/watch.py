@@ -183,7 +183,7 @@ def watch(
         if live:
             check_terminal(launches=waited.traceable)
         names = None if not source else tuple(dict.fromkeys(source))
-        asked = SourceRequest(
+        request = SourceRequest(
             names,
             interval,
             kernels=kernels,
@@ -195,14 +195,14 @@ def watch(
             traceable=waited.traceable,
             program=waited.program,
         )
-        _require_effect(names, asked)
+        _require_effect(names, request)
         machine = discover()
-        require_usable(machine, asked)
+        require_usable(machine, request)
     command = shlex.join(["lanescope", *sys.argv[1:]])
-    sources = lambda folder: sources_for(machine, asked, folder)  # noqa: E731
-    beside = (lambda folder: live_view(folder, machine)) if live else nullcontext
+    sources = lambda folder: sources_for(machine, request, folder)  # noqa: E731
+    alongside = (lambda folder: live_view(folder, machine)) if live else nullcontext
     with reporting_interruptions():
-        what = Watch(machine, waited, command, sources, out, beside, max_spool)
+        what = Watch(machine, waited, command, sources, out, alongside, max_spool)
         try:
             run = run_watch(what)
         except NotStoredError as error:
@@ -214,9 +214,9 @@ def watch(
         try:
             if turns:
                 run = _in_turns(what, turns, run)
-            told = evaluate_watch(run)
-            shown = _shown(run, told, json, quiet=quiet)
-            holds = _hold(conditions, told)
+            evaluation = evaluate_watch(run)
+            shown = _shown(run, evaluation, json, quiet=quiet)
+            holds = _hold(conditions, evaluation)
         except Interrupted as error:
             assert run.folder is not None, "a watch is always stored"
             raise summary_interrupted(run.manifest, run.folder, error) from error
@@ -231,7 +231,7 @@ def watch(
     raise ProgramEnded(ended if ended is not None else 0 if shown else ExitCode.INPUT)
 
 
-def _require_effect(names: Sequence[str] | None, asked: SourceRequest) -> None:
+def _require_effect(names: Sequence[str] | None, request: SourceRequest) -> None:
     """Refuse options of sources that --source leaves out.
 
     Raises
@@ -251,7 +251,7 @@ def _require_effect(names: Sequence[str] | None, asked: SourceRequest) -> None:
         changed = [
             option
             for name, option in fields.items()
-            if getattr(asked, name) != getattr(default, name)
+            if getattr(request, name) != getattr(default, name)
         ]
         if changed and source not in (names or ("pm", "trace")):
             raise InputError(
@@ -282,8 +282,8 @@ def reporting_interruptions(*, nothing_begun: bool = False) -> Iterator[None]:
     except Interrupted as error:
         from lanescope.watching.session import NotStoredError
 
-        told = "interrupted before anything was watched; no program was started"
-        raise NotStoredError(told, error.exit_code) from error
+        sentence = "interrupted before anything was watched; no program was started"
+        raise NotStoredError(sentence, error.exit_code) from error
 
 
 def _in_turns(what: Watch, count: int, run: WatchRun) -> WatchRun:
@@ -302,17 +302,17 @@ def _in_turns(what: Watch, count: int, run: WatchRun) -> WatchRun:
         return dataclasses.replace(run, turns=read_turns(run.folder))
 
 
-def _shown(run: WatchRun, told: Evaluation, json: Path | None, *, quiet: bool) -> bool:
+def _shown(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bool) -> bool:
     """Show a watch; what cannot be written is told, and the program's exit code stays."""
     try:
-        _show(run, told, json, quiet=quiet)
+        _show(run, evaluation, json, quiet=quiet)
     except InputError as error:
         print(f"lanescope: {error}", file=sys.stderr)
         return False
     return True
 
 
-def _show(run: WatchRun, told: Evaluation, json: Path | None, *, quiet: bool) -> None:
+def _show(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bool) -> None:
     """Write the page and the JSON, and the summary to standard error."""
     from lanescope.cli.output import console
     from lanescope.codec.atomic import write_text
@@ -325,23 +325,23 @@ def _show(run: WatchRun, told: Evaluation, json: Path | None, *, quiet: bool) ->
     if json is not None:
         import json as encoder
 
-        content = summary_json(told.summary, told.findings)
+        content = summary_json(evaluation.summary, evaluation.findings)
         write_text(json, encoder.dumps(content, indent=2) + "\n")
     page = run.folder / PAGE
-    write_text(page, watch_page_html(run, told))
+    write_text(page, watch_page_html(run, evaluation))
     if quiet:
         return
     out = console(error=True, soft_wrap=True)
-    for part in renderables(watch_terminal(run, told)):
+    for part in renderables(watch_terminal(run, evaluation)):
         out.print(part)
     out.print(f"page: {page}\nrun:  {run.folder}")
 
 
-def _hold(conditions: Sequence[Assertion], told: Evaluation) -> bool:
+def _hold(conditions: Sequence[Assertion], evaluation: Evaluation) -> bool:
     """Whether all conditions hold; each outcome is told on standard error."""
     from lanescope.watching.assertions import evaluate
 
-    outcomes = [evaluate(condition, told.summary) for condition in conditions]
+    outcomes = [evaluate(condition, evaluation.summary) for condition in conditions]
     for outcome in outcomes:
         print(outcome.sentence, file=sys.stderr)
     return all(outcome.passed for outcome in outcomes)

@@ -207,18 +207,18 @@ def _npy(path: Path, size: int, dtype: str | None) -> Entry:
             f"{path} is cut off: it has {size} bytes and its header tells of {needed}; copy or "
             "write it again"
         )
-    told = shape[::-1] if fortran else shape
+    stored_shape = shape[::-1] if fortran else shape
     swapped = not kind.isnative
 
     def load() -> Values:
-        values = read_values(path, kind, offset, told)
+        values = read_values(path, kind, offset, stored_shape)
         if swapped:
             return values.astype(kind.newbyteorder("="))
         return values.view(storage(name)) if values.dtype != storage(name) else values
 
     notes = ["in Fortran order: transposed"] if fortran and len(shape) > 1 else []
     notes += [TURNED] if swapped else []
-    return Entry(str(path), name, told, load, note=", ".join(notes))
+    return Entry(str(path), name, stored_shape, load, note=", ".join(notes))
 
 
 def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:

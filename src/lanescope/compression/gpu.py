@@ -20,11 +20,11 @@ NO_ROOM = "values can be put only into an array in the same GPU's memory and in 
 
 def on_gpu(array: Any) -> bool:
     """Return whether an array lies in a GPU's memory, as far as DLPack tells."""
-    tell = getattr(array, "__dlpack_device__", None)
-    if tell is None or isinstance(array, type):
+    device_of = getattr(array, "__dlpack_device__", None)
+    if device_of is None or isinstance(array, type):
         return False
     try:
-        return int(tell()[0]) == _DLPACK_CUDA
+        return int(device_of()[0]) == _DLPACK_CUDA
     except Exception as error:  # whatever the library raises is the reason
         said = " ".join(str(error).split())[:200]
         raise InputError(

@@ -60,25 +60,25 @@ def safetensors_arrays(path: Path) -> Opened:
         length = int.from_bytes(file.read(_HEADER), "little")
         header = json.loads(file.read(length))
     entries, left_out = [], []
-    for name, told in header.items():
+    for name, about in header.items():
         if name == "__metadata__":
             continue
-        dtype = _DTYPES.get(told["dtype"])
+        dtype = _DTYPES.get(about["dtype"])
         if dtype is None:
-            left_out.append(f"{name} holds {told['dtype']}, which no codec takes")
-        elif 0 in told["shape"]:
+            left_out.append(f"{name} holds {about['dtype']}, which no codec takes")
+        elif 0 in about["shape"]:
             left_out.append(f"{name} holds no values")
         else:
-            entries.append(_entry(path, name, dtype, told, _HEADER + length))
+            entries.append(_entry(path, name, dtype, about, _HEADER + length))
     return Opened(tuple(entries), tuple(left_out))
 
 
-def _entry(path: Path, name: str, dtype: str, told: dict[str, Any], data: int) -> Entry:
-    shape = tuple(told["shape"])
-    begin = data + told["data_offsets"][0]
+def _entry(path: Path, name: str, dtype: str, about: dict[str, Any], data: int) -> Entry:
+    shape = tuple(about["shape"])
+    begin = data + about["data_offsets"][0]
 
     def load() -> Values:
         return read_values(path, storage(dtype), begin, shape)
 
-    note = "fp8 as bytes" if told["dtype"].startswith("F8") else ""
+    note = "fp8 as bytes" if about["dtype"].startswith("F8") else ""
     return Entry(f"{path}:{name}", dtype, shape, load, note=note)

@@ -263,8 +263,8 @@ class _Sampler:
         empty = 0
         while True:
             batch = self._session.sample()
-            for kept, new in zip(self._batches, batch, strict=True):
-                kept.append(new)
+            for batches, new in zip(self._batches, batch, strict=True):
+                batches.append(new)
             if self._predicted:
                 return self.stopped("predicted")
             empty = empty + 1 if any(new.size == 0 for new in batch) else 0

@@ -216,15 +216,15 @@ class GpuSession:
         """Return each GPU's link state, read right after the copies."""
         if self._nvml is None:
             return ()
-        seen = []
+        evidence = []
         for gpu in self._gpus:
             state = self._nvml.link_state(gpu.uuid) if gpu.uuid is not None else None
             if state is not None:
                 before, after = self._replays[gpu.id], self._replay_counter(gpu)
                 replays = None if before is None or after is None else max(0, after - before)
                 generation, width = state
-                seen.append(LinkEvidence(gpu.id, generation, width, replays))
-        return tuple(seen)
+                evidence.append(LinkEvidence(gpu.id, generation, width, replays))
+        return tuple(evidence)
 
     def _replay_counter(self, gpu: Gpu) -> int | None:
         if self._nvml is None or gpu.uuid is None:

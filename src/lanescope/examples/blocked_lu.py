@@ -108,8 +108,8 @@ class NumpyLinear:
         made = np.array(block)
         for column in range(len(made) - 1):
             made[column + 1 :, column] /= made[column, column]
-            below, beside = made[column + 1 :, column], made[column, column + 1 :]
-            made[column + 1 :, column + 1 :] -= np.outer(below, beside)
+            below, right = made[column + 1 :, column], made[column, column + 1 :]
+            made[column + 1 :, column + 1 :] -= np.outer(below, right)
         return made
 
     def solve_lower(self, block: Any, right: Any) -> Any:

@@ -102,11 +102,11 @@ def lu(
         raise InputError(
             f"a matrix of {size} rows does not fit into this machine's memory; give fewer"
         ) from error
-    told: dict[str, Any] = {"size": size, "block": block, "matrix": matrix} | found
+    content: dict[str, Any] = {"size": size, "block": block, "matrix": matrix} | found
     if not cpu:
-        told |= {"compression": compression, "over": over}
-    print(json.dumps(told, indent=1) if as_json else _text(told))
-    if not max(told["residual"].values()) < _MOST_RESIDUAL:  # not a number is none, either
+        content |= {"compression": compression, "over": over}
+    print(json.dumps(content, indent=1) if as_json else _text(content))
+    if not max(content["residual"].values()) < _MOST_RESIDUAL:  # not a number is none, either
         print("the factors are beyond what rounding explains", file=sys.stderr)
         raise typer.Exit(1)
 
@@ -162,14 +162,14 @@ def _saving(folder: Path | None) -> Callable[[Any], None]:
 
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    kept = 0
+    count = 0
 
     def keep(panel: Any) -> None:
-        nonlocal kept
+        nonlocal count
         values = panel if isinstance(panel, np.ndarray) else panel.cpu().numpy()
         with writing_to(folder):
-            np.save(folder / f"panel-{kept:03}.npy", values)
-        kept += 1
+            np.save(folder / f"panel-{count:03}.npy", values)
+        count += 1
 
     return keep
 
@@ -304,13 +304,17 @@ def _told(turn: Turn) -> dict[str, Any]:
     }
 
 
-def _text(told: dict[str, Any]) -> str:
+def _text(content: dict[str, Any]) -> str:
     from lanescope.report.format import bytes_text, seconds_text
 
-    where = told["where"] if isinstance(told["where"], str) else " and ".join(told["where"])
-    lines = [f"LU of {told['size']} rows in blocks of {told['block']} ({told['matrix']}), {where}"]
-    for way in dict.fromkeys(one["way"] for one in told["turns"]):
-        those = [one for one in told["turns"] if one["way"] == way]
+    where = (
+        content["where"] if isinstance(content["where"], str) else " and ".join(content["where"])
+    )
+    lines = [
+        f"LU of {content['size']} rows in blocks of {content['block']} ({content['matrix']}), {where}"
+    ]
+    for way in dict.fromkeys(one["way"] for one in content["turns"]):
+        those = [one for one in content["turns"] if one["way"] == way]
         all_of, sending = ([one[key] for one in those] for key in ("seconds", "transfer_seconds"))
         lines.append(
             f"{way:>8}: {seconds_text(float(np.median(all_of)))} "
@@ -318,10 +322,10 @@ def _text(told: dict[str, Any]) -> str:
             f"{those[0]['transfers']} panels, {bytes_text(those[0]['bytes'])}, took "
             f"{seconds_text(float(np.median(sending)))} "
             f"({seconds_text(min(sending))} to {seconds_text(max(sending))}); residual "
-            f"{told['residual'][way]:.1e}"
+            f"{content['residual'][way]:.1e}"
         )
-    if "same_bits" in told:
-        same = "the same bits" if told["same_bits"] else "not the same bits"
-        ratio = f", ratio {told['ratio']:.3g}" if told["ratio"] else ""
+    if "same_bits" in content:
+        same = "the same bits" if content["same_bits"] else "not the same bits"
+        ratio = f", ratio {content['ratio']:.3g}" if content["ratio"] else ""
         lines.append(f"both ways led to {same}{ratio}; times: median of turns (least to most)")
     return "\n".join(lines)

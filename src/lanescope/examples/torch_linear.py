@@ -106,9 +106,9 @@ class _Sending:
     def ratio(self) -> float | None:
         """Return bytes of panels over those that crossed the links, as far as it is known."""
         records = [one for channel in self._all for one in channel.log]
-        told = [one.outcome for one in records if one.outcome is not None]
-        wire = sum(one.wire_bytes for one in told)
-        return sum(one.raw_bytes for one in told) / wire if wire else None
+        outcomes = [one.outcome for one in records if one.outcome is not None]
+        wire = sum(one.wire_bytes for one in outcomes)
+        return sum(one.raw_bytes for one in outcomes) / wire if wire else None
 
     def close(self) -> None:
         """Give back what the channels hold."""

@@ -140,8 +140,8 @@ def _cuda_gpu(device: dict[str, Any], entry: dict[str, Any], node: int | None) -
 
 def _node_of(address: str | None, snapshot: Snapshot, host: HwlocMachine) -> int | None:
     known = {n.index for n in host.nodes}
-    told = int(snapshot.pci.get(address or "", {}).get("numa_node") or -1)
-    node = told if told >= 0 else host.device_nodes.get(address or "")
+    number = int(snapshot.pci.get(address or "", {}).get("numa_node") or -1)
+    node = number if number >= 0 else host.device_nodes.get(address or "")
     return node if node in known else None
 
 

@@ -59,8 +59,8 @@ def memory_devices(table: bytes) -> bytes:
         if kind != _MEMORY_DEVICE or len(data) <= _BANK_LOCATOR:
             continue
         locators = (data[_LOCATOR], data[_BANK_LOCATOR])
-        kept = [text if i in locators else "-" for i, text in enumerate(texts, start=1)]
-        parts.append(data + b"\0".join(text.encode() or b"-" for text in kept) + b"\0\0")
+        shown = [text if i in locators else "-" for i, text in enumerate(texts, start=1)]
+        parts.append(data + b"\0".join(text.encode() or b"-" for text in shown) + b"\0\0")
     return b"".join(parts)
 
 

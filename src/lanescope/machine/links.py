@@ -65,8 +65,8 @@ def _upstream_ports(snapshot: Snapshot, address: str | None) -> list[str]:
         parent = snapshot.pci[parent].get("parent")
     ports = []
     for place, bridge in enumerate(bridges[:-1]):
-        told = is_upstream_port(bytes.fromhex(snapshot.pci[bridge].get("config") or ""))
-        if place % 2 == 1 if told is None else told:
+        upstream = is_upstream_port(bytes.fromhex(snapshot.pci[bridge].get("config") or ""))
+        if place % 2 == 1 if upstream is None else upstream:
             ports.append(bridge)
     return ports
 
@@ -156,8 +156,8 @@ def nvlinks(
 
 def _bundle(link: dict[str, Any], count: int, whole: int | None) -> NvLink:
     version = _NVLINK_VERSION.get(link["version"])
-    told = link["speed_mbps"]
+    speed = link["speed_mbps"]
     rate = _NVLINK_GBS.get(version or 0, 25.0)
-    if told and told != int(rate * 1e3):  # drivers cut 26562.5 MB/s to 26562
-        rate = told / 1e3
+    if speed and speed != int(rate * 1e3):  # drivers cut 26562.5 MB/s to 26562
+        rate = speed / 1e3
     return NvLink(count, rate, version, whole)

@@ -66,10 +66,12 @@ class Nvml:
         fields
             The number and the scope of each: which link it is of; 0 where there is but one.
         """
-        ask = self._n.nvmlDeviceGetFieldValues
-        values = self._of(uuid, lambda handle: ask(handle, list(fields)))
+        read_fields = self._n.nvmlDeviceGetFieldValues
+        values = self._of(uuid, lambda handle: read_fields(handle, list(fields)))
         if values is None:  # an old driver refuses all of them for one that it does not know
-            every = [self._of(uuid, lambda handle, one=one: ask(handle, [one])) for one in fields]
+            every = [
+                self._of(uuid, lambda handle, one=one: read_fields(handle, [one])) for one in fields
+            ]
             values = [None if answer is None else answer[0] for answer in every]
         return [_count(value) for value in values]
 
@@ -128,14 +130,14 @@ class Nvml:
         """Other GPUs that this one may reach by NVLink; None where that is not told."""
         n = self._n
         peers = {i: self._ask(n.nvmlDeviceGetHandleByIndex, i) for i in others}
-        told = {
+        by_address = {
             i: self._ask(n.nvmlDeviceGetP2PStatus, handle, peer, n.NVML_P2P_CAPS_INDEX_NVLINK)
             for i, peer in peers.items()
             if peer is not None
         }
-        if not told or None in told.values():
+        if not by_address or None in by_address.values():
             return None
-        return [i for i, status in told.items() if status == n.NVML_P2P_STATUS_OK]
+        return [i for i, status in by_address.items() if status == n.NVML_P2P_STATUS_OK]
 
     def _nvlinks(self, handle: Any) -> list[dict[str, Any]]:
         n = self._n

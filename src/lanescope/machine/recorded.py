@@ -110,15 +110,15 @@ def require_sound(table: Mapping[str, Any]) -> None:
     FieldError
         If one cannot be, or the PCI tree is a ring.
     """
-    told = build(_Recorded, table, others=True)
-    for address in told.pci:
-        above, parent = {address}, told.pci[address].parent
-        while parent is not None and parent in told.pci:
+    recorded = build(_Recorded, table, others=True)
+    for address in recorded.pci:
+        above, parent = {address}, recorded.pci[address].parent
+        while parent is not None and parent in recorded.pci:
             if parent in above:
                 raise FieldError(f"the device {parent!r} is its own parent", "parent", "pci")
             above.add(parent)
-            parent = told.pci[parent].parent
-    addresses = [gpu.pci_address for gpu in told.cuda.devices]
-    numbers = [gpu.index for gpu in told.cuda.devices]
+            parent = recorded.pci[parent].parent
+    addresses = [gpu.pci_address for gpu in recorded.cuda.devices]
+    numbers = [gpu.index for gpu in recorded.cuda.devices]
     if len(set(addresses)) < len(addresses) or len(set(numbers)) < len(numbers):
         raise FieldError("a GPU is there twice", "devices", inside="cuda")

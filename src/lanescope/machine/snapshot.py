@@ -75,9 +75,9 @@ class Snapshot:
         xml = read_text(file, inner=1) if os.path.lexists(file) else None
         with fields_of(folder / _JSON, "name another folder"):
             content = read_json(folder / _JSON, inner=1)
-            told = content | {"hwloc_xml": xml} if isinstance(content, dict) else content
-            snapshot = build(Snapshot, told)
-            require_sound(told)
+            fields = content | {"hwloc_xml": xml} if isinstance(content, dict) else content
+            snapshot = build(Snapshot, fields)
+            require_sound(fields)
             return snapshot
 
 

@@ -49,10 +49,10 @@ def why(ranking: Ranking) -> str:
 def _winner(ranking: Ranking) -> str:
     best, known = ranking.winner, ranking.parameters
     overlap = _OVERLAP.get(best.method) or _streams_overlap(known)
-    told = (
+    sentence = (
         f"{method_text(best)} is predicted to take {time_text(best.seconds.value)} on {known.name}"
     )
-    return f"{told}: {overlap}, and most of the time goes to {bound_text(best)}."
+    return f"{sentence}: {overlap}, and most of the time goes to {bound_text(best)}."
 
 
 def _streams_overlap(known: LinkParameters) -> str:
@@ -71,29 +71,31 @@ def _against(ranking: Ranking) -> str:
         return "No other method could be predicted."
     best, second = ranking.best[:2]
     ratio = second.seconds.value / best.seconds.value
-    told = f"{method_text(second)} takes {time_text(second.seconds.value)}, {ratio:.2f} times that"
+    sentence = (
+        f"{method_text(second)} takes {time_text(second.seconds.value)}, {ratio:.2f} times that"
+    )
     explicit = next((p for p in ranking.best if p.method is Method.EXPLICIT), None)
     if explicit is not None and explicit not in (best, second):
         times = explicit.seconds.value / best.seconds.value
-        told += f", and doing one thing after the other {times:.2f} times"
-    return f"{told}."
+        sentence += f", and doing one thing after the other {times:.2f} times"
+    return f"{sentence}."
 
 
 def _interval(ranking: Ranking) -> str:
     low, high = ranking.winner.seconds.low, ranking.winner.seconds.high
     name = method_text(ranking.winner)
-    told = f"{name} lies between {time_text(low)} and {time_text(high)} with 95 % confidence"
+    sentence = f"{name} lies between {time_text(low)} and {time_text(high)} with 95 % confidence"
     if ranking.parameters.errors is None:
         share = error_share(ranking.parameters, ranking.winner.method)
-        told = (
+        sentence = (
             f"The interval of {name}, {time_text(low)} to {time_text(high)}, has the "
             f"{share * 100:.2f} % in it by which the paper's own predictions erred at most, "
             "as nobody has compared these parameters with transfers"
         )
     if ranking.decided:
-        return f"{told}; it lies below that of every other method."
+        return f"{sentence}; it lies below that of every other method."
     names = " and ".join(method_text(p) for p in ranking.level)
-    return f"{told}; it overlaps that of {names}, so it is not decided which is fastest."
+    return f"{sentence}; it overlaps that of {names}, so it is not decided which is fastest."
 
 
 def _fewer(ranking: Ranking) -> list[str]:
@@ -135,25 +137,25 @@ def _second_engine(ranking: Ranking) -> list[str]:
 def caveats(ranking: Ranking) -> list[str]:
     """Return what the prediction leaves out or extrapolates, and what to measure next."""
     known, work = ranking.parameters, ranking.workload
-    told = []
+    sentences = []
     if known.origin is Origin.PUBLISHED:
-        told.append("The parameters are published ones, none was measured here.")
+        sentences.append("The parameters are published ones, none was measured here.")
     elif known.origin is Origin.DERIVED:
-        told.append(
+        sentences.append(
             "Some of the parameters are computed from those of another link: measure there "
             "with 'lanescope model fit' before you rely on it."
         )
     if extrapolated := _extrapolated(ranking.winner, work, known):
-        told.append(extrapolated)
+        sentences.append(extrapolated)
     if work.needs_previous and ranking.winner.predictor.startswith("equations"):
-        told.append(
+        sentences.append(
             "The equations take parts for independent; that each needs the one before it delays "
             "streams by about one part more."
         )
-    told += [
+    sentences += [
         f"{s.method} is left out: {s.reason[:1].lower()}{s.reason[1:]}" for s in ranking.skipped
     ]
-    return told
+    return sentences
 
 
 def _extrapolated(best: Prediction, work: Workload, known: LinkParameters) -> str | None:

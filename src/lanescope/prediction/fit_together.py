@@ -218,10 +218,10 @@ def _solved(
     copy_factor = kernel_factor = 1.0
     for _ in range(_STEPS):
         # what the kernel did not do meanwhile is what it ended later
-        beside = copies[0] * copy_factor
-        kernel_factor = _slowed_by(1 - (with_short - kernel) / beside)
-        beside = kernel * kernel_factor
-        copy_factor = _slowed_by(1 - (with_long - copies[1]) / beside)
+        during_copies = copies[0] * copy_factor
+        kernel_factor = _slowed_by(1 - (with_short - kernel) / during_copies)
+        during_copies = kernel * kernel_factor
+        copy_factor = _slowed_by(1 - (with_long - copies[1]) / during_copies)
     return copy_factor, kernel_factor
 
 

@@ -255,10 +255,10 @@ class Simulation:
         """Task i is done: free its server, and let go what waits for it."""
         tasks, costs = self._graph.tasks, self._costs
         self._end[i] = now
-        self._seen[i] = seen = now + costs[i].after
+        self._seen[i] = observed = now + costs[i].after
         for j in self._dependents[i]:
             if self._server[j] is not self._server[i]:
-                ready = seen + costs[j].before
+                ready = observed + costs[j].before
             elif tasks[i].kind is TaskKind.KERNEL and tasks[i].stream == tasks[j].stream:
                 ready = now + self._rates.kernel_gap
             else:
@@ -269,7 +269,7 @@ class Simulation:
         else:
             self._free(i, now)
         if tasks[i].pageable:
-            self._call(max(now, seen - costs[i].returns_early), i)
+            self._call(max(now, observed - costs[i].returns_early), i)
 
     def _depend(self, j: int, i: int, now: float, ready: float) -> None:
         """Task j need not wait for task i any longer, and can begin at `ready` because of it."""

@@ -31,8 +31,8 @@ _FIT = "'lanescope model fit'"
 
 def dumps(parameters: LinkParameters) -> str:
     """Return parameters as the text of a file; what is unknown is left out."""
-    told = {"schema": SCHEMA} | _without_unknown(dataclasses.asdict(parameters))
-    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+    content = {"schema": SCHEMA} | _without_unknown(dataclasses.asdict(parameters))
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def save(parameters: LinkParameters, path: Path) -> None:

@@ -43,10 +43,10 @@ def seconds_text(seconds: float | None) -> str:
     """
     if seconds is None:
         return MISSING
-    told = seconds * (1 + 1e-9)  # 999.5 µs is 1.00 ms, though as a float it is a little less
+    rounded = seconds * (1 + 1e-9)  # 999.5 µs is 1.00 ms, though as a float it is a little less
     for scale, unit in _SECONDS:
-        if told >= scale * 0.9995:
-            return f"{_significant(told / scale)} {unit}"
+        if rounded >= scale * 0.9995:
+            return f"{_significant(rounded / scale)} {unit}"
     return f"{_significant(seconds * 1e9)} ns"
 
 

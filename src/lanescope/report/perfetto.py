@@ -81,7 +81,7 @@ def _counters(writer: Writer, counters: Counters, most: int) -> dict[str, str]:
     """Write a counter's tracks and return what the trace says of them."""
     gpu, source = f"g{counters.gpu}", counters.source
     over_nvlink = counters.link == NVLINK
-    told = {}
+    totals = {}
     if over_nvlink:
         source += " of NVLink"
     for way, column in _NVLINK_WAYS if over_nvlink else _WAYS:
@@ -89,7 +89,7 @@ def _counters(writer: Writer, counters: Counters, most: int) -> dict[str, str]:
         each = "each record"
         if found.peak is not None:
             each = f"the mean of each {found.records:,} records; the peak is their fastest one"
-            told[f"{gpu} {source}"] = f"points are {each}; the run folder holds all of them"
+            totals[f"{gpu} {source}"] = f"points are {each}; the run folder holds all of them"
         for word, points in (("", found.mean), (" peak", found.peak)):
             if points is not None:
                 name = f"{gpu} {way}{word} (GB/s), {counters.source}"
@@ -102,7 +102,7 @@ def _counters(writer: Writer, counters: Counters, most: int) -> dict[str, str]:
         uuid = writer.track(f"{gpu} not known, {source}", description=words).uuid
         for span in spans:
             writer.slice(uuid, span, writer.text[_UNKNOWN])
-    return told
+    return totals
 
 
 def _processes(writer: Writer, timeline: Timeline, operations: Operations) -> dict[str, str]:
@@ -175,7 +175,7 @@ class _Tracks:
 
 def _slices(writer: Writer, tracks: _Tracks, rows: Operations) -> None:
     keys = np.stack((rows.pid, rows.device, rows.context, rows.stream), axis=1)
-    for key, begin, end, name, flow, told in zip(
+    for key, begin, end, name, flow, details in zip(
         map(tuple, keys.tolist()),
         rows.start_ns.tolist(),
         np.maximum(rows.start_ns, rows.end_ns).tolist(),
@@ -186,7 +186,7 @@ def _slices(writer: Writer, tracks: _Tracks, rows: Operations) -> None:
     ):
         track = tracks.take(key, begin, end)
         if track is not None:
-            writer.slice(track, (begin, end), writer.text[name], told, flow)
+            writer.slice(track, (begin, end), writer.text[name], details, flow)
 
 
 def _calls(writer: Writer, tracks: _Tracks, operations: Operations) -> None:

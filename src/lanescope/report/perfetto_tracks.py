@@ -138,9 +138,9 @@ def lanes(start_ns: IntArray, end_ns: IntArray) -> IntArray:
 def _points(at_ns: IntArray, gbs: FloatArray, end_ns: IntArray) -> Points:
     """Return points without those that repeat the rate before; the last record's end is 0."""
     at_ns, gbs = np.append(at_ns, end_ns[-1:]), np.append(gbs, np.zeros(min(1, end_ns.size)))
-    kept = np.ones(gbs.size, bool)
-    kept[1:] = gbs[1:] != gbs[:-1]
-    return Points(at_ns[kept], gbs[kept])
+    chosen = np.ones(gbs.size, bool)
+    chosen[1:] = gbs[1:] != gbs[:-1]
+    return Points(at_ns[chosen], gbs[chosen])
 
 
 #: Names of annotations.
@@ -187,17 +187,17 @@ def annotated(rows: Operations, writer: Writer) -> Iterator[list[tuple[int, str,
         rows.correlation.tolist(),
         strict=True,
     ):
-        told: list[tuple[int, str, Any]] = []
+        fields: list[tuple[int, str, Any]] = []
         if sized:
-            told.append((label[_BYTES], "int_value", size))
+            fields.append((label[_BYTES], "int_value", size))
             if not math.isnan(rate):
-                told.append((label[_GBS], "double_value", rate))
+                fields.append((label[_GBS], "double_value", rate))
         if moves:
-            told.append((label[_FROM], "string_value_iid", kinds[source]))
-            told.append((label[_TO], "string_value_iid", kinds[destination]))
-            told.append((label[_ASYNCHRONOUS], "bool_value", freely))
-        told.append((label[_CORRELATION], "int_value", number))
-        yield told
+            fields.append((label[_FROM], "string_value_iid", kinds[source]))
+            fields.append((label[_TO], "string_value_iid", kinds[destination]))
+            fields.append((label[_ASYNCHRONOUS], "bool_value", freely))
+        fields.append((label[_CORRELATION], "int_value", number))
+        yield fields
 
 
 def write_ranges(writer: Writer, process: int, timeline: Timeline, pid: int) -> None:

@@ -53,8 +53,8 @@ class Pack:
         width = max(1, (most.bit_length() + 7) // 8)
         planes = unsigned.view(np.uint8).reshape(-1, 8)[:, :width]
         self._parts.append(np.ascontiguousarray(planes.T).tobytes())
-        told = {"rows": int(whole.size), "width": width, "signed": signed, "growing": growing}
-        self.columns.append(told)
+        about = {"rows": int(whole.size), "width": width, "signed": signed, "growing": growing}
+        self.columns.append(about)
         return len(self.columns) - 1
 
     def add_rounded(self, values: IntArray, known: BoolArray | None = None) -> int:
@@ -236,10 +236,10 @@ def _operations_data(lanes: Lanes, start: int, pack: Pack) -> dict[str, Any]:
         "pid": rows.pid,
         "name": name,
     }
-    told: dict[str, Any] = {key: pack.add(column) for key, column in columns.items()}
-    told["start"] = pack.add(rows.start_ns - start, growing=True)
-    told["names"] = used
-    return told
+    data: dict[str, Any] = {key: pack.add(column) for key, column in columns.items()}
+    data["start"] = pack.add(rows.start_ns - start, growing=True)
+    data["names"] = used
+    return data
 
 
 def _used(numbers: IntArray, names: tuple[str, ...]) -> tuple[list[str], IntArray]:
@@ -256,18 +256,18 @@ def _shortened(name: str) -> str:
 def _reductions(run: WatchRun, series: list[RateSeries], lanes: Lanes) -> tuple[str, ...]:
     """What the page does not show as it was recorded, and where that is."""
     where = "the run's folder" if run.folder is None else str(run.folder)
-    told = []
+    notes = []
     records, shown = sum(s.records for s in series), sum(int(s.end_ns.size) for s in series)
     if shown < records:
-        told.append(
+        notes.append(
             f"{records:,} counter records are too many for a page: it holds {shown:,} bins with "
             f"the mean of each and the peak of its records. All are in {where}, "
             "counters.parquet."
         )
     if len(lanes.operations) < lanes.total:
-        told.append(
+        notes.append(
             f"{lanes.total:,} operations are too many for a page: it holds the longest and the "
             f"largest one by one and merges short neighbours of a row, {len(lanes.operations):,} "
             f"rectangles together. All are in {where}, operations.parquet."
         )
-    return tuple(told)
+    return tuple(notes)

@@ -114,9 +114,9 @@ def _joining(
 
     def join(piece: Operations) -> Rows:
         sizes = zip(chosen, _size(piece), strict=True)
-        kept = np.logical_or.reduce([one.among(column) for one, column in sizes])
+        lasting = np.logical_or.reduce([one.among(column) for one, column in sizes])
         part = (piece.start_ns - begin) * parts // max(1, end - begin + 1)
-        return _rows(piece, lane_of(piece), np.where(kept, -1, part)).in_order().joined()
+        return _rows(piece, lane_of(piece), np.where(lasting, -1, part)).in_order().joined()
 
     return join
 

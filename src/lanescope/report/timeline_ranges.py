@@ -28,32 +28,36 @@ def with_ranges(lanes: Lanes, timeline: Timeline) -> Lanes:
     ranges = timeline.ranges
     end_ns = np.where(ranges.end_ns > 0, ranges.end_ns, timeline.end_ns)
     lasted = end_ns - ranges.start_ns
-    kept = np.flatnonzero(lasted > 0)
-    if kept.size > MOST_RANGES:
-        kept = kept[np.argpartition(lasted[kept], kept.size - MOST_RANGES)[-MOST_RANGES:]]
-    kept = kept[np.argsort(ranges.start_ns[kept], kind="stable")]
-    owner = np.where(ranges.pushed, ranges.thread, -1)[kept]
+    lasting = np.flatnonzero(lasted > 0)
+    if lasting.size > MOST_RANGES:
+        lasting = lasting[
+            np.argpartition(lasted[lasting], lasting.size - MOST_RANGES)[-MOST_RANGES:]
+        ]
+    lasting = lasting[np.argsort(ranges.start_ns[lasting], kind="stable")]
+    owner = np.where(ranges.pushed, ranges.thread, -1)[lasting]
     keys, which = np.unique(
-        np.stack((ranges.pid[kept], owner), axis=1), axis=0, return_inverse=True
+        np.stack((ranges.pid[lasting], owner), axis=1), axis=0, return_inverse=True
     )
     which = which.reshape(-1)
     counts = np.bincount(which, minlength=len(keys))
-    told, parts, first = list(lanes.lanes), [], len(lanes.operations)
+    all_lanes, parts, first = list(lanes.lanes), [], len(lanes.operations)
     for number in np.sort(np.argsort(-counts, kind="stable")[:_MOST_THREADS]).tolist():
         pid, thread = keys[number].tolist()
-        rows = kept[which == number]
+        rows = lasting[which == number]
         depth = side_by_side(ranges.start_ns[rows], end_ns[rows])
         for level in range(min(int(depth.max()) + 1, _MOST_DEEP)):
             mine = rows[depth == level]
             label = f"ranges, {f'thread {thread}' if thread >= 0 else f'process {pid}'}"
-            told.append(Lane(NO_GPU, label, "range", _COLOUR, first, mine.size))
+            all_lanes.append(Lane(NO_GPU, label, "range", _COLOUR, first, mine.size))
             parts.append(mine)
             first += mine.size
-    return _joined(lanes, told, timeline, np.concatenate(parts) if parts else kept[:0], end_ns)
+    return _joined(
+        lanes, all_lanes, timeline, np.concatenate(parts) if parts else lasting[:0], end_ns
+    )
 
 
 def _joined(
-    lanes: Lanes, told: list[Lane], timeline: Timeline, rows: IntArray, end_ns: IntArray
+    lanes: Lanes, lanes_so_far: list[Lane], timeline: Timeline, rows: IntArray, end_ns: IntArray
 ) -> Lanes:
     ranges = timeline.ranges
     shown = Operations.of(
@@ -68,7 +72,7 @@ def _joined(
     )
     return dataclasses.replace(
         lanes,
-        lanes=told,
+        lanes=lanes_so_far,
         operations=Operations.concat((lanes.operations, shown)),
         merged=np.append(lanes.merged, np.ones(rows.size, np.int64)),
         busy_ns=np.append(lanes.busy_ns, shown.end_ns - shown.start_ns),

@@ -41,12 +41,12 @@ def link_text(link: Link) -> str:
     return text
 
 
-def _add_below(branch: Tree, machine: Machine, part: str, seen: set[str]) -> None:
+def _add_below(branch: Tree, machine: Machine, part: str, drawn: set[str]) -> None:
     for link in machine.links:
-        if link.kind is LinkKind.PCIE and link.a == part and link.b not in seen:
-            seen.add(link.b)
+        if link.kind is LinkKind.PCIE and link.a == part and link.b not in drawn:
+            drawn.add(link.b)
             below = branch.add(f"{_part_text(machine, link.b)} over {link_text(link)}")
-            _add_below(below, machine, link.b, seen)
+            _add_below(below, machine, link.b, drawn)
 
 
 def _part_text(machine: Machine, part: str) -> str:

@@ -218,7 +218,7 @@ def _bars(chart: Bars) -> Spec:
         layers.append(_layer(tick, limit, "isValid(datum.limit)"))
         entries.append(("limit", _GREY, "M0,-0.5L0,0.5"))
     text = {"type": "text", "style": "ink", "align": "left", "dx": 8, "fontSize": 12}
-    beside = {"y": y, "x": {"value": "width"}, "text": _nominal("beside")}
+    text_at = {"y": y, "x": {"value": "width"}, "text": _nominal("beside")}
     return {
         "padding": {"left": 5, "top": 5, "bottom": 5, "right": _BESIDE},
         "data": {
@@ -231,7 +231,7 @@ def _bars(chart: Bars) -> Spec:
         },
         "layer": [
             {"encoding": shared, "layer": layers},
-            {**_layer(text, beside, "isValid(datum.beside)"), "name": "beside"},
+            {**_layer(text, text_at, "isValid(datum.beside)"), "name": "beside"},
             _legend(entries),
         ],
         **_meta(entries),

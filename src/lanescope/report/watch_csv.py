@@ -162,7 +162,7 @@ def _record_rows(
     end = counters.end_ns[chunk]
     known = counters.known[chunk]
     seconds = np.where(known, (end - start).astype(np.float64) * 1e-9, np.nan)
-    told = known.tolist()
+    is_known = known.tolist()
     received, sent = counters.rx_bytes[chunk], counters.tx_bytes[chunk]
     for row in zip(
         [seconds_from(origin, at) for at in start.tolist()],
@@ -170,8 +170,8 @@ def _record_rows(
         start.tolist(),
         end.tolist(),
         known.astype(np.int64).tolist(),
-        [count if k else "" for count, k in zip(received.tolist(), told, strict=True)],
-        [count if k else "" for count, k in zip(sent.tolist(), told, strict=True)],
+        [count if k else "" for count, k in zip(received.tolist(), is_known, strict=True)],
+        [count if k else "" for count, k in zip(sent.tolist(), is_known, strict=True)],
         _numbers(bandwidths_gbs(received.astype(np.float64), seconds).tolist()),
         _numbers(bandwidths_gbs(sent.astype(np.float64), seconds).tolist()),
         strict=True,

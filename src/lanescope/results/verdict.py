@@ -177,15 +177,15 @@ def _trained_down(
     machine: Machine, copy: Copy, gbs: float, evidence: Sequence[LinkEvidence]
 ) -> Verdict | None:
     over_pcie = copy.source.is_host or copy.destination.is_host
-    for seen in evidence if over_pcie else ():
-        links = [ln for ln in machine.links if ln.pcie is not None and ln.b == seen.part]
+    for link in evidence if over_pcie else ():
+        links = [ln for ln in machine.links if ln.pcie is not None and ln.b == link.part]
         for best in (ln.pcie.at_best() for ln in links if ln.pcie is not None):
-            slower = seen.generation < best.generation or seen.width < best.width
+            slower = link.generation < best.generation or link.width < best.width
             # A state that was read too late, on a link that rests again, proves nothing.
-            if slower and gbs <= line_rate_gbs(seen.generation, seen.width):
+            if slower and gbs <= line_rate_gbs(link.generation, link.width):
                 return Verdict(
                     Status.SLOW,
-                    f"the link of {seen.part} runs at PCIe {seen.generation}.0 x{seen.width} under "
+                    f"the link of {link.part} runs at PCIe {link.generation}.0 x{link.width} under "
                     f"load, {best.generation}.0 x{best.width} is possible",
                     "Reseat the card or riser, try another slot, look at the slot's BIOS setting; "
                     "'lspci -vv' shows LnkSta.",

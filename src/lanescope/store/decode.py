@@ -212,8 +212,8 @@ def _experiment(rows: list[ResultRow], machine: Machine) -> Experiment:
         raise FieldError(f"the copies of {shown(first.experiment)} are not numbered from 0", "")
     parts = {*(node.id for node in machine.nodes), *(gpu.id for gpu in machine.gpus)}
     for row in rows:
-        seen = [link.part for link in row.links_seen or ()]
-        for part in (row.source, row.destination, row.executor, *seen):
+        link_parts = [link.part for link in row.links_seen or ()]
+        for part in (row.source, row.destination, row.executor, *link_parts):
             if part is not None and part not in parts:
                 raise FieldError(
                     f"{shown(row.experiment)} is of {shown(part)}, which its machine.toml has not",
@@ -310,8 +310,8 @@ def _verdict(row: ResultRow) -> Verdict:
 
 
 def _stop(row: ResultRow) -> Stop:
-    told = (row.stop_reason, row.stop_target, row.spent_seconds, row.budget_seconds)
-    reason, target, spent, budget = told
+    fields = (row.stop_reason, row.stop_target, row.spent_seconds, row.budget_seconds)
+    reason, target, spent, budget = fields
     if reason is None or target is None or spent is None or budget is None:
         raise FieldError(f"{shown(row.experiment)} does not say why sampling ended", "stop_reason")
     return Stop(reason, target, spent, budget)

@@ -126,8 +126,8 @@ def _copy_calls(machine: Machine, gpu: Gpu) -> list[Experiment]:
             _call(machine, gpu, down, Operation.COPY_SUBMIT, "call of cudaMemcpyAsync"),
             _call(machine, gpu, down, Operation.COPY_SYNC, "cudaStreamSynchronize"),
         ]
-    seen = _call(machine, gpu, False, Operation.COPY_SPIN, "until it is seen in host memory")
-    return [*experiments, seen]
+    call = _call(machine, gpu, False, Operation.COPY_SPIN, "until it is seen in host memory")
+    return [*experiments, call]
 
 
 def _call(machine: Machine, gpu: Gpu, down: bool, operation: Operation, words: str) -> Experiment:

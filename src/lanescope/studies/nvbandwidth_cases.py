@@ -77,7 +77,7 @@ def _host_specs(engine: Engine) -> list[_Spec]:
         "CPU(row) <- GPU(column)",
         "CPU(row) <-> GPU(column)",
     )
-    beside = "All other GPUs copy at the same time."
+    others = "All other GPUs copy at the same time."
     opposed = "Copies run both ways at the same time"
     return [
         spec("host_to_device_memcpy", "From the host to each GPU, one after the other.",
@@ -88,11 +88,11 @@ def _host_specs(engine: Engine) -> list[_Spec]:
              duplex, down=True, both=True, every=False),
         spec("device_to_host_bidirectional_memcpy", f"{opposed}; GPU to host is shown.",
              duplex, down=False, both=True, every=False),
-        spec("all_to_host_memcpy", f"From each GPU to the host. {beside}",
+        spec("all_to_host_memcpy", f"From each GPU to the host. {others}",
              fro, down=False, both=False, every=True),
         spec("all_to_host_bidirectional_memcpy", f"{opposed} on all GPUs; GPU to host is shown.",
              duplex, down=False, both=True, every=True),
-        spec("host_to_all_memcpy", f"From the host to each GPU. {beside}",
+        spec("host_to_all_memcpy", f"From the host to each GPU. {others}",
              to, down=True, both=False, every=True),
         spec("host_to_all_bidirectional_memcpy", f"{opposed} on all GPUs; host to GPU is shown.",
              duplex, down=True, both=True, every=True),

@@ -81,8 +81,8 @@ def fields_of(options: type[Any]) -> Iterator[tuple[str, Any, Any, Option | Argu
         if about is None:
             yield field.name, field.default, hints[field.name], None
         else:
-            kept = tuple(one for one in extras if one is not about)
-            hint = Annotated[(plain, *kept)] if kept else plain
+            others = tuple(one for one in extras if one is not about)
+            hint = Annotated[(plain, *others)] if others else plain
             yield field.name, field.default, hint, about
 
 

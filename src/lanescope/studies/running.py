@@ -127,14 +127,14 @@ def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
     writer, done = _writer(manifest, setup, names)
     if writer is None:
         return done
-    kept = finished_names(done)
+    finished = finished_names(done)
     numbers = {name: i for i, name in enumerate(names, start=1)}
 
     def on_start(experiment: Experiment) -> None:
         if setup.progress is not None:
             setup.progress(experiment, numbers[experiment.name], len(numbers))
 
-    left = [_left(stage, kept, len(names)) for stage in stages]
+    left = [_left(stage, finished, len(names)) for stage in stages]
     # What comes then is not known yet; the time that it shall have is taken for half as many.
     further = sum(len(one.experiments) for one in left)
     further += len(names) // 2 if setup.then is not None else 0
@@ -161,12 +161,12 @@ def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
         writer.close()
 
 
-def _left(stage: Stage, kept: Collection[str], cases: int) -> Stage:
+def _left(stage: Stage, finished: Collection[str], cases: int) -> Stage:
     """Return what a stage has left to measure, and until when, for so many cases in all."""
     plan = stage.plan.begun()
     if plan.deadline is not None:
         plan = replace(plan, deadline=plan.deadline.before_the_end(cases))
-    return Stage([e for e in stage.experiments if e.name not in kept], plan)
+    return Stage([e for e in stage.experiments if e.name not in finished], plan)
 
 
 def _writer(manifest: Manifest, setup: Setup, names: Sequence[str]) -> tuple[RunWriter | None, Run]:

@@ -141,10 +141,10 @@ def copy_groups(operations: Operations) -> tuple[CopyGroup, ...]:
         tally.add(key, (np.ones(len(found), np.int64), found.end_ns - found.start_ns))
     keys, (counts, lasted_ns) = tally.sums(2)
     sizes = keys >> 7
-    kept = np.union1d(_largest(sizes * counts), _largest(counts))
+    largest = np.union1d(_largest(sizes * counts), _largest(counts))
     groups = []
     for key, count, lasted in zip(
-        *(c[kept].tolist() for c in (keys, counts, lasted_ns)), strict=True
+        *(c[largest].tolist() for c in (keys, counts, lasted_ns)), strict=True
     ):
         size, way, memory = key >> 7, key >> 4 & 7, MemoryKind(key >> 1 & 7)
         seconds = lasted * 1e-9

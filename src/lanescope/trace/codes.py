@@ -83,7 +83,7 @@ def among(column: IntArray | CodeArray, values: Iterable[int]) -> BoolArray:
 
 def on_host(kind: CodeArray, device: IntArray) -> BoolArray:
     """Return where the memory at one end lies in the host, by its kind, else by its device."""
-    told = among(kind, _ON_HOST)
-    ambiguous = ~told & ~among(kind, _ON_DEVICE)
-    host: BoolArray = told | (ambiguous & (device == HOST_DEVICE))
+    known = among(kind, _ON_HOST)
+    ambiguous = ~known & ~among(kind, _ON_DEVICE)
+    host: BoolArray = known | (ambiguous & (device == HOST_DEVICE))
     return host

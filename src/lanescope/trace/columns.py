@@ -138,8 +138,8 @@ def write_columns(
     own = [Series(one, _pieces(one)) for one in timeline.counters]
     _write_series(folder / COUNTERS, own if counters is None else counters, _OF_COUNTERS)
     _write_operations(folder / OPERATIONS, timeline.operations)
-    told = [dataclasses.asdict(process) for process in timeline.processes]
-    write_atomically(folder / PROCESSES, json.dumps(told, indent=1).encode())
+    content = [dataclasses.asdict(process) for process in timeline.processes]
+    write_atomically(folder / PROCESSES, json.dumps(content, indent=1).encode())
     if timeline.probes:
         probes = [Series(one, (one,)) for one in timeline.probes]
         _write_series(folder / PROBE, probes, _OF_PROBES)
@@ -236,10 +236,10 @@ def _write_series(path: Path, series: Sequence[Series], layout: _Layout) -> None
     """Write the records of all series, one after the other, in memory for one piece."""
     import pyarrow as pa
 
-    told = [layout.description_of(one.told) for one in series]
+    about = [layout.description_of(one.told) for one in series]
     types = {"series": pa.int16(), **dict.fromkeys(layout.records, pa.int64())}
     types |= {name: pa.bool_() for name, span in layout.records.items() if span is TRUTH}
-    schema = pa.schema(types, metadata={b"series": json.dumps(told).encode()})
+    schema = pa.schema(types, metadata={b"series": json.dumps(about).encode()})
     tables = (
         _series_table(number, piece, schema)
         for number, one in enumerate(series)
@@ -275,13 +275,13 @@ def _read_series(
     there = set(records.file.schema_arrow.names)
     edges = np.concatenate(([0], np.cumsum(_rows_of_series(path, records, len(series))))).tolist()
     found = []
-    for told, (begin, end) in zip(series, pairwise(edges), strict=True):
+    for about, (begin, end) in zip(series, pairwise(edges), strict=True):
         none: dict[str, Any] = {
             name: np.empty(0, np.bool_ if span is TRUTH else np.int64)
             for name, span in layout.records.items()
             if name in there
         }
-        one = with_stored(kind(**layout.description_of(told), **none), records, begin, end)
+        one = with_stored(kind(**layout.description_of(about), **none), records, begin, end)
         short = kind is Probe or records.rows <= MOST_IN_MEMORY  # probes are worked on whole
         found.append(in_memory(one) if short else one)
     return tuple(found)

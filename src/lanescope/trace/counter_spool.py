@@ -94,15 +94,15 @@ def counter_header(
     own
         Whether the records say when the sampler itself used the link.
     """
-    told: dict[str, Any] = {
+    header: dict[str, Any] = {
         "source": source,
         "version": VERSION,
         "gpu": gpu,
         "interval_ns": interval_ns,
     }
-    told |= {} if link == PCIE else {"link": link}
-    told |= {"own": True} if own else {}
-    return json.dumps({**told, "columns": list(columns)}) + "\n"
+    header |= {} if link == PCIE else {"link": link}
+    header |= {"own": True} if own else {}
+    return json.dumps({**header, "columns": list(columns)}) + "\n"
 
 
 def sidecar_of(spool: Path) -> Path:

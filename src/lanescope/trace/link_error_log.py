@@ -78,8 +78,8 @@ def risen(start: LinkErrors, end: LinkErrors) -> LinkErrors:
     rises = {}
     for name in COUNTS:
         before, after = getattr(start, name), getattr(end, name)
-        told = before is not None and after is not None and after >= before
-        rises[name] = after - before if told else None
+        readable = before is not None and after is not None and after >= before
+        rises[name] = after - before if readable else None
     return LinkErrors(start.gpu, **rises)
 
 
@@ -87,13 +87,13 @@ def error_notes(errors: Sequence[LinkErrors]) -> tuple[str, ...]:
     """Return a sentence for each GPU whose links had errors; none where all went well."""
     notes = []
     for one in errors:
-        told = [
+        risen_notes = [
             f"{count} {words[count > 1]}{_AFTER.get(name, '')}"
             for name, words in _WORDS.items()
             if (count := getattr(one, name))
         ]
-        if told:
-            notes.append(f"g{one.gpu}: {', '.join(told)} while watching.")
+        if risen_notes:
+            notes.append(f"g{one.gpu}: {', '.join(risen_notes)} while watching.")
     return tuple(notes)
 
 
@@ -172,8 +172,8 @@ class LinkErrorLog:
         """Read them again, and store that."""
         self._write({"start": self._start, "end": self._read(self._machine)})
 
-    def _write(self, told: dict[str, tuple[LinkErrors, ...]]) -> None:
-        rows = {key: [dataclasses.asdict(one) for one in found] for key, found in told.items()}
+    def _write(self, readings: dict[str, tuple[LinkErrors, ...]]) -> None:
+        rows = {key: [dataclasses.asdict(one) for one in found] for key, found in readings.items()}
         content = json.dumps({"version": VERSION, **rows}, indent=1)
         with writing_to(self._folder):
             write_atomically(self._folder / LINK_ERRORS, content.encode())
@@ -193,9 +193,9 @@ def read_link_errors(folder: Path) -> tuple[LinkErrors, ...]:
     if not path.exists():
         return ()
     with fields_of(path, "name another run"):
-        told = build(_Readings, read_json(path, inner=1))
-        require_version(told.version, VERSION, path)
-    start, ends = told.start, {one.gpu: one for one in told.end}
+        readings = build(_Readings, read_json(path, inner=1))
+        require_version(readings.version, VERSION, path)
+    start, ends = readings.start, {one.gpu: one for one in readings.end}
     return tuple(risen(one, ends.get(one.gpu, LinkErrors(one.gpu))) for one in start)
 
 
@@ -208,13 +208,13 @@ def _pcie(nvml: Nvml, uuid: str) -> dict[str, int | None]:
 
 
 def _nvlink(nvml: Nvml, uuid: str) -> dict[str, int | None]:
-    asked = [
+    field_ids = [
         (field, link)
         for fields in _NVLINK_FIELDS.values()
         for field in fields
         for link in range(_MOST_NVLINKS)
     ]
-    found = dict(zip(asked, nvml.counts(uuid, asked), strict=True))
+    found = dict(zip(field_ids, nvml.counts(uuid, field_ids), strict=True))
     counts: dict[str, int | None] = {}
     for name, numbers in _NVLINK_FIELDS.items():
         sums = [_sum([found[field, link] for link in range(_MOST_NVLINKS)]) for field in numbers]
@@ -224,5 +224,5 @@ def _nvlink(nvml: Nvml, uuid: str) -> dict[str, int | None]:
 
 def _sum(values: list[int | None]) -> int | None:
     """The sum of what is told; None where nothing is: a GPU may have fewer links."""
-    told = [value for value in values if value is not None]
-    return sum(told) if told else None
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -48,8 +48,8 @@ def read_ranges(tables: Tables, epoch_ns: int) -> Ranges:
     pid = rows["globalTid"] >> _PART & _MASK
     domains = _domains(tables)
     named = [
-        _name(domains.get((process, domain), ""), told or texts.get(text, ""))
-        for process, domain, text, told in zip(
+        _name(domains.get((process, domain), ""), own_text or texts.get(text, ""))
+        for process, domain, text, own_text in zip(
             pid.tolist(),
             rows["domainId"].tolist(),
             rows["textId"].tolist(),
@@ -133,11 +133,11 @@ def _read(path: Path, tables: Tables) -> WatchRun:
     notes: list[str] = []
     epoch_ns = _epoch(tables, notes)
     operations = read_operations(tables, epoch_ns, notes)
-    told = _stated_span(tables, epoch_ns)
-    span = Span(*told) if told else _around(operations, epoch_ns)
+    stated = _stated_span(tables, epoch_ns)
+    span = Span(*stated) if stated else _around(operations, epoch_ns)
     operations = span.operations(operations)
     ranges = span.ranges(read_ranges(tables, epoch_ns))
-    start_ns, end_ns = _span(told, epoch_ns, operations)
+    start_ns, end_ns = _span(stated, epoch_ns, operations)
     if not 0 <= start_ns <= end_ns <= LATEST_NS:
         raise ValueError("its time is before 1970, or after 2116")
     processes = _processes(tables, operations, start_ns)
@@ -173,8 +173,8 @@ def _epoch(tables: Tables, notes: list[str]) -> int:
 
 def _stated_span(tables: Tables, epoch_ns: int) -> tuple[int, int] | None:
     """Return the capture's start and end; None where it does not tell."""
-    told = tables.first(_SPAN, "startTime", "stopTime")
-    start, stop = told.get("startTime"), told.get("stopTime")
+    ends = tables.first(_SPAN, "startTime", "stopTime")
+    start, stop = ends.get("startTime"), ends.get("stopTime")
     if start is None or stop is None or stop < start:
         return None
     return epoch_ns + int(start), epoch_ns + int(stop)
@@ -186,12 +186,12 @@ def _around(operations: Operations, epoch_ns: int) -> Span:
     return Span(middle - FAR_NS, middle + FAR_NS)
 
 
-def _span(told: tuple[int, int] | None, epoch_ns: int, operations: Operations) -> tuple[int, int]:
+def _span(stated: tuple[int, int] | None, epoch_ns: int, operations: Operations) -> tuple[int, int]:
     """Return the capture's start and end; where it does not tell, those of its operations."""
     if not len(operations):
-        return told or (epoch_ns, epoch_ns)
+        return stated or (epoch_ns, epoch_ns)
     first, last = int(operations.start_ns.min()), int(operations.end_ns.max())
-    return told if told and told[0] <= first and last <= told[1] else (first, last)
+    return stated if stated and stated[0] <= first and last <= stated[1] else (first, last)
 
 
 def _processes(tables: Tables, operations: Operations, start_ns: int) -> tuple[Process, ...]:
@@ -202,8 +202,8 @@ def _processes(tables: Tables, operations: Operations, start_ns: int) -> tuple[P
 
 
 def _machine(tables: Tables, operations: Operations) -> Machine:
-    told = tables.records("TARGET_INFO_SYSTEM_ENV", "name", "value")
-    environment = {one.get("name"): one.get("value") for one in told}
+    facts = tables.records("TARGET_INFO_SYSTEM_ENV", "name", "value")
+    environment = {one.get("name"): one.get("value") for one in facts}
     gpus = tuple(
         _gpu(one) for one in tables.records("TARGET_INFO_GPU", *_GPU_COLUMNS) if "id" in one
     )
@@ -232,9 +232,9 @@ def _version(tables: Tables) -> str:
     """Return the version of lanescope, and of nsys where the export tells it."""
     from lanescope._version import __version__
 
-    told = {
+    facts = {
         one.get("name"): one.get("value")
         for one in tables.records("META_DATA_EXPORT", "name", "value")
     }
-    product = told.get("EXPORT_PRODUCT_VERSION")
+    product = facts.get("EXPORT_PRODUCT_VERSION")
     return f"{__version__}, nsys {product}" if product else __version__

@@ -51,20 +51,20 @@ def copy_columns(tables: Tables, found: dict[str, IntArray]) -> dict[str, IntArr
     codes, which = np.unique(found["copyKind"], return_inverse=True)
     names = [ways.get(code, "UNKNOWN") for code in codes.tolist()]
     migrated = np.array([name.startswith(_MIGRATION) for name in names], bool)[which]
-    told = {key: column for key, column in found.items() if key not in _OWN}
-    told["what"] = np.where(migrated, int(What.MIGRATION), int(What.COPY))
-    told["text"] = np.zeros(which.size, np.int64)
+    columns = {key: column for key, column in found.items() if key not in _OWN}
+    columns["what"] = np.where(migrated, int(What.MIGRATION), int(What.COPY))
+    columns["text"] = np.zeros(which.size, np.int64)
     for end, kind, device, place in (
         ("source", "srcKind", "srcDeviceId", 0),
         ("destination", "dstKind", "dstDeviceId", -1),
     ):
         letters = np.array([_letter(name, place) for name in names], "U1")[which]
         memory = _memory(found[kind], letters, kinds)
-        told[f"{end}_kind"] = memory
+        columns[f"{end}_kind"] = memory
         host = (letters == "H") | ((letters == "?") & np.isin(memory, _HOST_KINDS))
         there = np.where(found[device] >= 0, found[device], found["deviceId"])
-        told[f"{end}_device"] = np.where(host, HOST_DEVICE, there)
-    return told
+        columns[f"{end}_device"] = np.where(host, HOST_DEVICE, there)
+    return columns
 
 
 def _letter(way: str, place: int) -> str:
@@ -154,9 +154,9 @@ def _part(found: Columns, what: What) -> Columns:
         "source_device": HOST_DEVICE,
         "destination_device": HOST_DEVICE,
     }
-    told = {key: np.full(rows, value, np.int64) for key, value in constant.items()}
-    told |= {key: found[key] for key in (*_NEEDED, *_COMMON)}
-    return {**told, "bytes": found.get("bytes", np.zeros(rows, np.int64)), "text": name}
+    constants = {key: np.full(rows, value, np.int64) for key, value in constant.items()}
+    constants |= {key: found[key] for key in (*_NEEDED, *_COMMON)}
+    return {**constants, "bytes": found.get("bytes", np.zeros(rows, np.int64)), "text": name}
 
 
 def _joined(tables: Tables, rows: Columns, epoch_ns: int, notes: list[str]) -> Operations:
@@ -242,14 +242,14 @@ def _waits(name: str) -> bool:
 def _devices(tables: Tables, rows: Columns, pid: IntArray) -> dict[str, IntArray]:
     """Return columns of devices with the machine's numbers instead of the process's own."""
     wanted = ("gpuId", "cudaId", "pid")
-    told: Sequence[Mapping[str, Any]] = tables.records("TARGET_INFO_CUDA_DEVICE", *wanted)
+    devices: Sequence[Mapping[str, Any]] = tables.records("TARGET_INFO_CUDA_DEVICE", *wanted)
     columns = {
         "device": rows["deviceId"],
         "source_device": rows["source_device"],
         "destination_device": rows["destination_device"],
     }
     renumbered = {name: column.copy() for name, column in columns.items()}
-    for one in told:
+    for one in devices:
         if all(one.get(key) is not None for key in wanted):
             for name, column in columns.items():
                 mine = (pid == one["pid"]) & (column == one["cudaId"])

@@ -53,11 +53,11 @@ def nvlink_notes(ways: tuple[WaySummary, ...]) -> tuple[str, ...]:
             "that were not traced."
         )
     both = tuple(w for w in ways if w.counter_bytes is not None and w.traced_bytes is not None)
-    seen, traced = (_sum(both, NVLINK_WAYS[1], key) for key in ("counter_bytes", "traced_bytes"))
-    if traced > _LEAST_UNATTRIBUTED and seen < _LEAST_CROSSED * traced:
+    counted, traced = (_sum(both, NVLINK_WAYS[1], key) for key in ("counter_bytes", "traced_bytes"))
+    if traced > _LEAST_UNATTRIBUTED and counted < _LEAST_CROSSED * traced:
         notes.append(
             f"Of {binary_text(traced)} of traced copies between GPUs NVLink carried "
-            f"{binary_text(seen)}: the others went through the host, as they do where peer access "
+            f"{binary_text(counted)}: the others went through the host, as they do where peer access "
             "is not enabled, or in time that the counters do not know."
         )
     return tuple(notes)
@@ -109,7 +109,7 @@ def _ways(
         source = (
             f"{counters.source} of NVLink, {window_text(counters.interval_ns)}; {PAYLOAD.source}"
         )
-    told = "counters" if counted else "trace" if traced else None
+    basis = "counters" if counted else "trace" if traced else None
     both = [None if meter is None else meter.rates() for meter in (counted, traced)]
     ways = []
     for i, direction in enumerate(NVLINK_WAYS):
@@ -117,7 +117,7 @@ def _ways(
         count, trace = (None if r is None else r.payload_bytes for r in rates)
         rest = _unattributed(count, own[i], counters) if traced else None
         shown: Rates | None = rates[0] or rates[1]
-        ways.append(WaySummary(gpu, direction, told, source, shown, count, trace, rest, limits[i]))
+        ways.append(WaySummary(gpu, direction, basis, source, shown, count, trace, rest, limits[i]))
     return ways
 
 

@@ -51,8 +51,8 @@ class ProbeHeader:
 
 def probe_header(gpu: int, chunk_bytes: int, period_ns: int, most_share: float) -> str:
     """Return the first line of a spool; see `lanescope.trace.probe.Probe` for its values."""
-    told = {"source": SOURCE, "version": VERSION, "gpu": gpu, "chunk_bytes": chunk_bytes}
-    return json.dumps({**told, "period_ns": period_ns, "most_share": most_share}) + "\n"
+    header = {"source": SOURCE, "version": VERSION, "gpu": gpu, "chunk_bytes": chunk_bytes}
+    return json.dumps({**header, "period_ns": period_ns, "most_share": most_share}) + "\n"
 
 
 def read_probe(path: Path) -> Probe:

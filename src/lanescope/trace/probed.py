@@ -150,7 +150,7 @@ def _episodes(
     begins = np.concatenate(([0], np.flatnonzero(np.diff(slow) > _BRIDGED + 1) + 1))
     counts = np.diff(np.append(begins, slow.size))
     sums = np.add.reduceat(took[slow], begins)
-    told = np.flatnonzero((counts >= _FEWEST) | (sums - counts * usual >= _LONG_NS))
+    marked = np.flatnonzero((counts >= _FEWEST) | (sums - counts * usual >= _LONG_NS))
     starts = own.begin_ns[slow[begins]]
     ends = own.end_ns[slow[begins + counts - 1]]
     return [
@@ -163,7 +163,7 @@ def _episodes(
             int(counts[i]),
             float(sums[i] / counts[i] / usual),
         )
-        for i in told
+        for i in marked
     ]
 
 

@@ -266,12 +266,12 @@ def _rests(
     The first of each is the last of those before, so that all but it have a start. Where nothing
     is known, it is 0.
     """
-    told = MovedBetween(explained, (int(counters.end_ns[0]), int(counters.end_ns[-1])))
+    moved = MovedBetween(explained, (int(counters.end_ns[0]), int(counters.end_ns[-1])))
     done, before = 0, counters.end_ns[:1]
     for end_ns, found in payload_records(counters, model, None, ends):
         edges = np.concatenate((before, end_ns))
         known = counters.known[done : done + end_ns.size]
-        yield edges, np.append(0.0, np.where(known, found[:, way] - told.take(edges), 0.0))
+        yield edges, np.append(0.0, np.where(known, found[:, way] - moved.take(edges), 0.0))
         done, before = done + end_ns.size, end_ns[-1:]
 
 
@@ -298,13 +298,15 @@ def _kernels_alone(
 def split_text(parts: Sequence[Unexplained]) -> str:
     """Return the split of all ways together in words; empty where it says nothing."""
     before = sum(part.before_first for part in parts)
-    beside = sum(part.beside_kernels for part in parts)
-    told = []
+    with_kernels = sum(part.beside_kernels for part in parts)
+    parts_text = []
     if before > 0:
-        told.append(f"{binary_text(round(before))} of them before the first copy (CUDA's start)")
-    if beside > 0:
-        told.append(
-            f"{binary_text(round(beside))} while kernels ran and no copy (host memory that kernels "
+        parts_text.append(
+            f"{binary_text(round(before))} of them before the first copy (CUDA's start)"
+        )
+    if with_kernels > 0:
+        parts_text.append(
+            f"{binary_text(round(with_kernels))} while kernels ran and no copy (host memory that kernels "
             "use in place, or managed memory)"
         )
-    return ", ".join(told)
+    return ", ".join(parts_text)

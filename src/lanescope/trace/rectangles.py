@@ -181,10 +181,10 @@ class MovedBetween:
         until: FloatArray = np.empty(edges.size)
         while True:
             reached = max(int(np.searchsorted(edges, self._times[-1], "right")), done)
-            asked, since = (
+            wanted, since = (
                 (times - origin).astype(np.float64) for times in (edges[done:reached], self._times)
             )
-            until[done:reached] = np.interp(asked, since, self._sums)
+            until[done:reached] = np.interp(wanted, since, self._sums)
             done = reached
             if done == edges.size or (more := next(self._pieces, None)) is None:
                 until[done:] = self._sums[-1]

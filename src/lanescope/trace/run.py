@@ -63,10 +63,10 @@ def read_turns(folder: Path) -> Turns | None:
     if not path.exists():
         return None
     with fields_of(path, "name another run"):
-        told = build(Turns, read_json(path, inner=1))
-        if not told.plain or len(told.plain) != len(told.watched):
+        turns = build(Turns, read_json(path, inner=1))
+        if not turns.plain or len(turns.plain) != len(turns.watched):
             raise FieldError("it has no turns, or not as many watched as plain", "watched")
-        return told
+        return turns
 
 
 #: The verb of such runs.

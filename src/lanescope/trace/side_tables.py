@@ -131,13 +131,13 @@ def with_addresses(operations: Operations, called: HostCopies) -> tuple[Operatio
     at = np.searchsorted(alone, wanted)
     known = at < alone.size
     known[known] = alone[at[known]] == wanted[known]
-    told = np.flatnonzero(known)
+    with_address = np.flatnonzero(known)
     # a call that was told of twice, as the driver's and as the runtime's: the latter says more
-    _, last = np.unique(wanted[told][::-1], return_index=True)
-    told = told[::-1][last]
-    rows = places[at[told]]
+    _, last = np.unique(wanted[with_address][::-1], return_index=True)
+    with_address = with_address[::-1][last]
+    rows = places[at[with_address]]
     order = np.argsort(operations.start_ns[rows], kind="stable")
-    return operations.rows(rows[order]), called.rows(told[order])
+    return operations.rows(rows[order]), called.rows(with_address[order])
 
 
 def _key(pid: IntArray, correlation: IntArray) -> IntArray:

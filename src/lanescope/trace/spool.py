@@ -163,14 +163,14 @@ def gpu_numbers(visible: str | None, machine: Machine) -> tuple[int, ...]:
     everything = tuple(gpu.index for gpu in machine.gpus)
     if visible is None:
         return everything
-    seen: list[int] = []
+    gpus: list[int] = []
     for word in (word.strip() for word in visible.split(",")):
         by_uuid = [g.index for g in machine.gpus if word and (g.uuid or "").startswith(word)]
         by_number = [i for i in everything if word == str(i)]
         if len(found := by_number or by_uuid) != 1:
             break
-        seen += found
-    return tuple(seen)
+        gpus += found
+    return tuple(gpus)
 
 
 def _mapped(column: IntArray, numbers: tuple[int, ...]) -> IntArray:

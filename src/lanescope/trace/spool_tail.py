@@ -60,8 +60,8 @@ class SpoolTail:
                 begin = file.read(LONGEST_HEADER)
                 if b"\n" not in begin and len(begin) < LONGEST_HEADER:
                     return
-                told = header_of(self._path, begin, CounterHeader, VERSION)
-                self._header, self._offset = told
+                header = header_of(self._path, begin, CounterHeader, VERSION)
+                self._header, self._offset = header
             while True:
                 file.seek(self._offset)  # behind a record that was there in part
                 content = file.read(self._most_bytes)

@@ -249,13 +249,13 @@ class ParquetRecords:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _group(self, group: int, name: str) -> Column:
-        kept = self._kept.setdefault(name, OrderedDict())
-        if group not in kept:
-            if len(kept) >= _KEPT:
-                kept.popitem(last=False)
-            kept[group] = self._checked(group, name)
-        kept.move_to_end(group)
-        return kept[group]
+        cached = self._kept.setdefault(name, OrderedDict())
+        if group not in cached:
+            if len(cached) >= _KEPT:
+                cached.popitem(last=False)
+            cached[group] = self._checked(group, name)
+        cached.move_to_end(group)
+        return cached[group]
 
     def _checked(self, group: int, name: str) -> Column:
         with table_errors(self._path):

@@ -65,9 +65,9 @@ def bursts(counters: Counters, way: int) -> Bursts:
     first, last = _runs(active)
     sums: FloatArray = np.concatenate(([0], np.cumsum(np.where(active, column, 0))))
     moved = (sums[last + 1] - sums[first]).astype(np.int64)
-    kept = moved >= LEAST_BURST_BYTES
-    first, last = first[kept], last[kept]
-    return Bursts(counters.start_ns[first], counters.end_ns[last], moved[kept])
+    large = moved >= LEAST_BURST_BYTES
+    first, last = first[large], last[large]
+    return Bursts(counters.start_ns[first], counters.end_ns[last], moved[large])
 
 
 def burst_notes(counters: Counters) -> tuple[str, ...]:
@@ -84,13 +84,13 @@ def burst_notes(counters: Counters) -> tuple[str, ...]:
         if found.size:
             half, most = (binary_text(int(found[i])) for i in (found.size // 2, -1))
             if found.size == 1:
-                told = f"one burst of 4 KiB or more {words}, {most} on the wire"
+                words_of_burst = f"one burst of 4 KiB or more {words}, {most} on the wire"
             else:
-                told = (
+                words_of_burst = (
                     f"{found.size} bursts of 4 KiB or more {words}, half of them up to {half} and "
                     f"the largest {most} on the wire"
                 )
-            notes.append(f"g{counters.gpu}: {told}; transfers without a pause are one.")
+            notes.append(f"g{counters.gpu}: {words_of_burst}; transfers without a pause are one.")
     return tuple(notes)
 
 
@@ -189,7 +189,7 @@ def _ways(
         model = model_of(timeline, counters, link)
         counted = counter_rates(counters, model, span, gbs, timeline.operations)
         source = f"{counters.source}, {window_text(counters.interval_ns)}; {model.source}"
-    told = "counters" if counted else "trace" if traced else None
+    basis = "counters" if counted else "trace" if traced else None
     ways = []
     for i, direction in enumerate(WAYS):
         known = counted and traced and counters
@@ -203,7 +203,7 @@ def _ways(
         if rest and counters is not None and model is not None and not probing:
             split = unexplained(counters, model, timeline.operations, i)
         ways.append(
-            WaySummary(gpu, direction, told, source, rates, count, trace, rest, limits[i], split)
+            WaySummary(gpu, direction, basis, source, rates, count, trace, rest, limits[i], split)
         )
     return ways
 

@@ -63,9 +63,9 @@ class Span:
 
     def operations(self, rows: Operations) -> Operations:
         """Return those that can be, in memory; a call that cannot be is not known."""
-        kept = self._kept(self.holds(rows.start_ns, rows.end_ns))
-        if not kept.all():
-            rows = rows.rows(kept)
+        possible = self._kept(self.holds(rows.start_ns, rows.end_ns))
+        if not possible.all():
+            rows = rows.rows(possible)
         called = rows.call_start_ns != 0
         wrong = called & ~self.holds(rows.call_start_ns, rows.call_end_ns)
         if not wrong.any():
@@ -79,7 +79,7 @@ class Span:
         Of the time of what is left out nothing is known, nor of the record behind it, which
         begins there.
         """
-        if all(kept.all() for _, kept in self._growing(one.end_ns)):
+        if all(possible.all() for _, possible in self._growing(one.end_ns)):
             return one
         names = [
             "end_ns",
@@ -91,11 +91,11 @@ class Span:
         folder = one.end_ns.folder if isinstance(one.end_ns, StoredColumn) else None
         rows = SortedRows({name: getattr(one, name).dtype for name in names}, "end_ns", folder)
         before = True
-        for part, kept in self._growing(one.end_ns):
+        for part, possible in self._growing(one.end_ns):
             columns = {name: getattr(one, name)[part] for name in names}
-            columns["known"] = columns["known"] & np.concatenate(([before], kept[:-1]))
-            rows.add({name: column[kept] for name, column in columns.items()})
-            before = bool(self._kept(kept)[-1])
+            columns["known"] = columns["known"] & np.concatenate(([before], possible[:-1]))
+            rows.add({name: column[possible] for name, column in columns.items()})
+            before = bool(self._kept(possible)[-1])
         return dataclasses.replace(one, **rows.columns())
 
     def _growing(self, times: IntArray) -> Iterator[tuple[slice, BoolArray]]:
@@ -107,49 +107,51 @@ class Span:
         latest = self.start_ns - MARGIN_NS
         for part in pieces_of(len(times), _TIMES):
             both = times[part.start : part.stop + _TIMES]
-            kept = _in_order(both, self.holds(both, both) & (both >= latest))
-            kept = kept[: part.stop - part.start]
-            if kept.any():
-                latest = int(both[: kept.size][kept][-1])
-            yield part, kept
+            possible = _in_order(both, self.holds(both, both) & (both >= latest))
+            possible = possible[: part.stop - part.start]
+            if possible.any():
+                latest = int(both[: possible.size][possible][-1])
+            yield part, possible
 
     def probe(self, one: Probe) -> Probe:
         """Return the records of a probe that can be."""
         begins = one.begin_ns
-        kept = _in_order(begins, self.holds(begins, begins))
-        if self._kept(kept).all():
+        possible = _in_order(begins, self.holds(begins, begins))
+        if self._kept(possible).all():
             return one
         columns = ("begin_ns", "delay_ns", "copy_ns", "direction")
-        return dataclasses.replace(one, **{name: getattr(one, name)[kept] for name in columns})
+        return dataclasses.replace(one, **{name: getattr(one, name)[possible] for name in columns})
 
     def ranges(self, rows: Ranges) -> Ranges:
         """Return the ranges that can be; the end of one that was open is 0."""
         ends = np.where(rows.end_ns == 0, rows.start_ns, rows.end_ns)
-        kept = self._kept(self.holds(rows.start_ns, ends))
-        return self._rows(rows, RANGE_COLUMNS, kept)
+        possible = self._kept(self.holds(rows.start_ns, ends))
+        return self._rows(rows, RANGE_COLUMNS, possible)
 
     def managed(self, rows: Managed) -> Managed:
         """Return what managed memory did when it can have."""
         ends = np.where(rows.end_ns == 0, rows.start_ns, rows.end_ns)
-        kept = self._kept(self.holds(rows.start_ns, ends))
-        return self._rows(rows, Managed.columns(), kept)
+        possible = self._kept(self.holds(rows.start_ns, ends))
+        return self._rows(rows, Managed.columns(), possible)
 
     @staticmethod
-    def _rows(rows: _Timed, columns: tuple[str, ...], kept: BoolArray) -> _Timed:
-        if kept.all():
+    def _rows(rows: _Timed, columns: tuple[str, ...], possible: BoolArray) -> _Timed:
+        if possible.all():
             return rows
-        return dataclasses.replace(rows, **{name: getattr(rows, name)[kept] for name in columns})
+        return dataclasses.replace(
+            rows, **{name: getattr(rows, name)[possible] for name in columns}
+        )
 
-    def _kept(self, kept: BoolArray) -> BoolArray:
-        self.left_out += int(kept.size - np.count_nonzero(kept))
-        return kept
+    def _kept(self, possible: BoolArray) -> BoolArray:
+        self.left_out += int(possible.size - np.count_nonzero(possible))
+        return possible
 
 
-def _in_order(times: IntArray, kept: BoolArray) -> BoolArray:
+def _in_order(times: IntArray, possible: BoolArray) -> BoolArray:
     """Return which of the times that are kept already grow, as many of them as can be."""
-    rows = np.flatnonzero(kept)
+    rows = np.flatnonzero(possible)
     if np.all(times[rows][1:] >= times[rows][:-1]):
-        return kept
+        return possible
     ends: list[int] = []  # the least end of a growing row of each length, and its place
     places: list[int] = []
     before = np.full(rows.size, -1)
@@ -168,9 +170,9 @@ def _in_order(times: IntArray, kept: BoolArray) -> BoolArray:
 
 def impossible_note(records: int) -> str:
     """Return a sentence on what was left out."""
-    told = "One record was" if records == 1 else f"{records:,} records were"
+    count_words = "One record was" if records == 1 else f"{records:,} records were"
     return (
-        f"{told} left out whose times cannot be: before the watch began, after it ended, or out "
+        f"{count_words} left out whose times cannot be: before the watch began, after it ended, or out "
         "of order; a clock was set meanwhile, or the driver told them so."
     )
 
@@ -184,8 +186,8 @@ def no_room_note(processes: Sequence[Process]) -> str | None:
     calls = sum(process.left_out_calls for process in processes)
     counts = {"kernels": kernels, "calls": calls, "others": records - kernels - calls}
     of = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
-    told = "One trace record was" if records == 1 else f"{records:,} trace records were"
+    count_words = "One trace record was" if records == 1 else f"{records:,} trace records were"
     return (
-        f"{told} left out, kernels first and calls next ({of}), so that the disk keeps room for "
+        f"{count_words} left out, kernels first and calls next ({of}), so that the disk keeps room for "
         "the program; free some space, or let spools take more by --max-spool."
     )

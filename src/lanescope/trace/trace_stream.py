@@ -118,20 +118,20 @@ def stream_traces(paths: list[Path], possible: Renumbered, renumbered: Renumbere
     OSError
         If the file cannot be written, beside the spools or among temporary files.
     """
-    told = _Told()
-    pieces = (piece for path in paths for piece in _pieces(path, told, possible, renumbered))
-    operations = operations_in_file(pieces, paths[0].parent, lambda: tuple(told.names))
+    state = _Told()
+    pieces = (piece for path in paths for piece in _pieces(path, state, possible, renumbered))
+    operations = operations_in_file(pieces, paths[0].parent, lambda: tuple(state.names))
     return Traced(
         operations,
-        tuple(told.processes),
-        Ranges.concat(told.ranges),
-        Managed.concat(told.managed),
-        HostCopies.concat(told.host_copies),
+        tuple(state.processes),
+        Ranges.concat(state.ranges),
+        Managed.concat(state.managed),
+        HostCopies.concat(state.host_copies),
     )
 
 
 def _pieces(
-    path: Path, told: _Told, possible: Renumbered, renumbered: Renumbered
+    path: Path, state: _Told, possible: Renumbered, renumbered: Renumbered
 ) -> Iterator[Operations]:
     """Yield a process's operations, and tell the rest."""
     with open_file(path, inner=2) as file, contextlib.suppress(CutOffError):
@@ -141,14 +141,14 @@ def _pieces(
         ends, losses, unfinished = [], Losses(), 0
         gpus: dict[int, str] = {}
         calls: list[Table] = []
-        beside = _Beside()
+        side_rows = _Beside()
         pid, visible = header.pid, header.visible_devices
         waiting = np.empty(0, OPERATIONS)
 
         def waited() -> Operations:
             found = outermost(np.concatenate(calls))
             own = operations_of(waiting, found, strings, pid)
-            numbers = [told.names.setdefault(name, len(told.names)) for name in own.names]
+            numbers = [state.names.setdefault(name, len(state.names)) for name in own.names]
             named = dataclasses.replace(own, name=np.array(numbers, np.int64)[own.name])
             piece: Operations = possible(named, visible, gpus)
             return piece
@@ -156,7 +156,7 @@ def _pieces(
         for records in _blocks(file):
             strings.update(records.texts(Kind.STRING))
             gpus.update(records.texts(Kind.GPU))
-            beside.add(records)
+            side_rows.add(records)
             calls = [*calls, records.table(Kind.CALL, CALLS)][-_KEPT:]
             if waiting.size:
                 yield waited()
@@ -167,11 +167,11 @@ def _pieces(
             losses.add(records)
         if waiting.size:
             yield waited()
-        told.processes.append(process_of(header, ends, losses, unfinished))
-        told.ranges.append(ranges_of(np.concatenate(beside.edges), strings, pid))
-        managed = managed_of(np.concatenate(beside.managed), pid)
-        told.managed.append(renumbered(managed, visible, gpus))
-        told.host_copies.append(host_copies_of(np.concatenate(beside.host_copies), pid))
+        state.processes.append(process_of(header, ends, losses, unfinished))
+        state.ranges.append(ranges_of(np.concatenate(side_rows.edges), strings, pid))
+        managed = managed_of(np.concatenate(side_rows.managed), pid)
+        state.managed.append(renumbered(managed, visible, gpus))
+        state.host_copies.append(host_copies_of(np.concatenate(side_rows.host_copies), pid))
 
 
 def _blocks(file: BinaryIO) -> Iterator[Records]:

@@ -173,17 +173,17 @@ def default_model(source: str, link: PcieLink | None = None, *, own: bool = Fals
     """
     size = (link.max_payload_bytes if link else None) or DEFAULT_MAX_PAYLOAD_BYTES
     framing = 0 if source in HEADER_ONLY_SOURCES else FRAMING_BYTES
-    asked = REQUEST_HEADER_BYTES + framing
-    told = "" if link and link.max_payload_bytes else ", the usual size"
+    request_bytes = REQUEST_HEADER_BYTES + framing
+    usual = "" if link and link.max_payload_bytes else ", the usual size"
     return WireModel(
         (
             (1 + (COMPLETION_HEADER_BYTES + framing) / size, 0.0),
-            (asked / COPY_REQUEST_BYTES, 1 + asked / size),
+            (request_bytes / COPY_REQUEST_BYTES, 1 + request_bytes / size),
         ),
         OBSERVER_PER_SAMPLE.get(source, NONE),
         (OBSERVER_PER_OWN_SECOND if own else OBSERVER_PER_SECOND).get(source, NONE),
         PER_OPERATION,
-        f"default for PCIe packets of {size} bytes{told}",
+        f"default for PCIe packets of {size} bytes{usual}",
     )
 
 

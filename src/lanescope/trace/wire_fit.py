@@ -67,8 +67,8 @@ def default_of(timeline: Timeline, counters: Counters, link: PcieLink | None = N
 
     It is not fitted to traced copies.
     """
-    told = default_model(counters.source, link, own=counters.own is not None)
-    return with_observer(_with_others(told, counters, timeline), counters)
+    model = default_model(counters.source, link, own=counters.own is not None)
+    return with_observer(_with_others(model, counters, timeline), counters)
 
 
 def _with_others(model: WireModel, counters: Counters, timeline: Timeline) -> WireModel:

@@ -11,10 +11,10 @@ def time_text(seconds: float) -> str:
     >>> time_text(0.0142), time_text(3e-10)
     ('14.2 ms', '0.3 ns')
     """
-    told = seconds * (1 + 1e-9)  # 999.5 µs is 1.00 ms, though as a float it is a little less
+    rounded = seconds * (1 + 1e-9)  # 999.5 µs is 1.00 ms, though as a float it is a little less
     for scale, unit in _TIMES:
-        if told >= scale * 0.9995:
-            return f"{three_digits(told / scale)} {unit}"
+        if rounded >= scale * 0.9995:
+            return f"{three_digits(rounded / scale)} {unit}"
     return f"{seconds * 1e9:.2g} ns"
 
 

@@ -120,10 +120,10 @@ def evaluate(assertion: Assertion, summary: Summary) -> Outcome:
     failed = not all(holds(value, assertion.bound) for value in known)
     unknown = not measured or len(known) < len(measured)
     passed = False if failed else None if unknown else True
-    told = ", ".join(f"{label} {_text(value, assertion.metric)}" for label, value in measured)
+    values = ", ".join(f"{label} {_text(value, assertion.metric)}" for label, value in measured)
     word = {True: "holds", False: "does not hold", None: "is not known"}[passed]
     return Outcome(
-        assertion, passed, measured, f"{assertion.text} {word}: {told or 'nothing was watched'}."
+        assertion, passed, measured, f"{assertion.text} {word}: {values or 'nothing was watched'}."
     )
 
 

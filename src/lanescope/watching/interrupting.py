@@ -64,17 +64,17 @@ def interruptible(*, ends_process: bool = False) -> Iterator[None]:
 @contextmanager
 def deferred() -> Iterator[None]:
     """Raise `Interrupted` at the end of the block only: what it holds must be done whole."""
-    told: list[int] = []
+    arrived_signals: list[int] = []
 
     def arrived(number: int, _: FrameType | None) -> None:
-        told.append(number)
+        arrived_signals.append(number)
         _end_by_the_next()
 
     with handling(ENDING, arrived):
         yield
-    if told:
+    if arrived_signals:
         _end_by_the_next()
-        raise Interrupted(told[0])
+        raise Interrupted(arrived_signals[0])
 
 
 def _end_by_the_next() -> None:

@@ -47,15 +47,15 @@ def without_ours(now: Mapping[bytes, bytes], at_start: Mapping[bytes, bytes]) ->
     now, at_start
         The variables of a process, and those that it was started with.
     """
-    kept = dict(now)
+    remaining = dict(now)
     before = at_start.get(_LOCALE)
-    if kept.get(_LOCALE) in _COERCED and before in _OF_C:
-        del kept[_LOCALE]
+    if remaining.get(_LOCALE) in _COERCED and before in _OF_C:
+        del remaining[_LOCALE]
         if before is not None:
-            kept[_LOCALE] = before
+            remaining[_LOCALE] = before
     if is_ours():
-        kept.pop(VARIABLE.encode(), None)
-    return {os.fsdecode(name): os.fsdecode(value) for name, value in kept.items()}
+        remaining.pop(VARIABLE.encode(), None)
+    return {os.fsdecode(name): os.fsdecode(value) for name, value in remaining.items()}
 
 
 def _at_start() -> dict[bytes, bytes]:

@@ -116,10 +116,10 @@ class LiveLink:
         shown = _SLOTS * SLOT_NS // self.peak_window_ns  # of long records only the end is
         ends = numbers + times
         begins = np.maximum(numbers, ends[-1] - shown)
-        kept = np.maximum(ends - begins, 0)
-        rows = np.repeat(rows, kept, axis=1)
-        within = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
-        numbers = np.repeat(begins, kept) + within
+        widths = np.maximum(ends - begins, 0)
+        rows = np.repeat(rows, widths, axis=1)
+        within = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
+        numbers = np.repeat(begins, widths) + within
         known = rows[2] >= LEAST_KNOWN * self.peak_window_ns
         if not known.any():
             return
@@ -170,8 +170,8 @@ class LiveLink:
         known = lasted >= LEAST_KNOWN
         history = np.full((2, HISTORY_SECONDS), math.nan)
         settled = settle(seconds[0], seconds[1], self._resolution)
-        for told, payload in zip(history, settled, strict=True):
-            told[known] = bandwidths_gbs(payload[known], lasted[known])
+        for times, payload in zip(history, settled, strict=True):
+            times[known] = bandwidths_gbs(payload[known], lasted[known])
         return tuple(history)
 
 
@@ -300,7 +300,7 @@ class LiveWatch:
         own = [(s, link) for (g, k, s), link in self._links.items() if (g, k) == (gpu, kind)]
         order = {source: i for i, source in enumerate(PREFERRED)}
         source, link = min(own, key=lambda s: (not s[1].knows, order.get(s[0], len(order))))
-        told = (source, link.interval_ns, link.peak_window_ns, link.lost_samples)
+        about = (source, link.interval_ns, link.peak_window_ns, link.lost_samples)
         names = NVLINK_WAYS if kind == NVLINK else WAYS
         both = zip(names, link.rates(now_ns), self._limits[gpu, kind], strict=True)
-        return [LiveWay(gpu, way, *told, rates, limit) for way, rates, limit in both]
+        return [LiveWay(gpu, way, *about, rates, limit) for way, rates, limit in both]

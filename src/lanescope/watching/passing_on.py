@@ -123,9 +123,9 @@ class PassingOn:
         return numbers
 
     def _hand_on(self, program: subprocess.Popen[bytes], numbers: list[int]) -> None:
-        seen: set[int] = set() if self._witness is None else self._witness.seen()
+        group_signals: set[int] = set() if self._witness is None else self._witness.group_signals()
         for number in numbers:
-            if number not in (signal.SIGCHLD, signal.SIGXCPU) and number not in seen:
+            if number not in (signal.SIGCHLD, signal.SIGXCPU) and number not in group_signals:
                 with suppress(ProcessLookupError, PermissionError):  # another user's by now
                     os.kill(program.pid, number)
 
@@ -195,16 +195,16 @@ class _Witness:
             os.close(read)
         return cls(pid, write)
 
-    def seen(self) -> set[int]:
+    def group_signals(self) -> set[int]:
         """Return what was sent to more processes than ours since the last call."""
-        seen = self._early | self._pending()
+        group_signals = self._early | self._pending()
         self._early = set()
-        if seen and (fresh := _Witness.start()) is not None:  # what is pending stays so
-            before = seen
+        if group_signals and (fresh := _Witness.start()) is not None:  # what is pending stays so
+            before = group_signals
             self._early = self._pending() - before
             self.end()
             self._pid, self._pipe = fresh._pid, fresh._pipe
-        return seen
+        return group_signals
 
     def end(self) -> None:
         """End it."""

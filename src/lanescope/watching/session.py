@@ -75,7 +75,7 @@ class Watch:
     max_spool_bytes: int | None = None
 
 
-def watch(asked: Watch) -> WatchRun:
+def watch(request: Watch) -> WatchRun:
     """Watch until what is waited for has ended.
 
     A program runs whatever becomes of the sources.
@@ -89,27 +89,27 @@ def watch(asked: Watch) -> WatchRun:
         `NotStoredError` if that is so after the program has ended.
     """
     begun = WatchManifest(
-        command=_readable(asked.command),
-        program=tuple(map(_readable, asked.waited.program)),
+        command=_readable(request.command),
+        program=tuple(map(_readable, request.waited.program)),
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
         tool_version=__version__,
-        machine=asked.machine,
+        machine=request.machine,
         start_ns=native.watch_time_ns(),
-        notes=asked.waited.notes,
+        notes=request.waited.notes,
     )
-    folder = WatchFolder(asked.out or new_run_folder(WATCH), begun, asked.max_spool_bytes)
+    folder = WatchFolder(request.out or new_run_folder(WATCH), begun, request.max_spool_bytes)
     running: list[Source] = []
     ended = outcome = None
     try:
-        errors = LinkErrorLog(folder.folder, asked.machine)
-        sources = list(asked.sources(folder.spool))
+        errors = LinkErrorLog(folder.folder, request.machine)
+        sources = list(request.sources(folder.spool))
         refused = _started(sources, running)
         begun = dataclasses.replace(begun, start_ns=native.watch_time_ns())
         folder.update(begun)
         environment = _environment(running)
-        with asked.beside(folder.spool), deferred():
+        with request.beside(folder.spool), deferred():
             try:
-                outcome = asked.waited.wait(environment)
+                outcome = request.waited.wait(environment)
                 time.sleep(_AFTERWARDS_SECONDS)
                 end_ns = native.watch_time_ns()  # before sources are stopped, which takes time
             finally:
@@ -137,10 +137,10 @@ def watch(asked: Watch) -> WatchRun:
 def _not_stored(error: Exception, outcome: Outcome | None, folder: Path) -> NotStoredError:
     """Return what is told of a failure after the program's end, whose exit code stays its own."""
     expected = isinstance(error, LanescopeError)
-    told = str(error) if expected else f"a fault of lanescope's own ({type(error).__name__})"
+    cause = str(error) if expected else f"a fault of lanescope's own ({type(error).__name__})"
     failed = ExitCode.INPUT if expected else ExitCode.FAULT
     return NotStoredError(
-        f"{told}; what was watched is kept: 'lanescope report {folder}' shows it",
+        f"{cause}; what was watched is kept: 'lanescope report {folder}' shows it",
         failed if outcome is None else outcome.exit_code,
     )
 
@@ -189,7 +189,7 @@ def _stopped(source: Source, refused: SourceRecord | None) -> SourceRecord:
         remedy=report.remedy,
         samples=report.samples,
         lost_samples=report.lost_samples,
-        asked=report.asked,
+        request=report.asked,
         cpu_seconds=report.cpu_seconds,
     )
 

@@ -76,7 +76,7 @@ class SourceRequest:
             )
 
 
-def sources_for(machine: Machine, asked: SourceRequest, folder: Path) -> list[Source]:
+def sources_for(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
     """Return the sources of a watch, which append to files in `folder`.
 
     Without names these are, for each GPU, the best counters that say they work, and a trace
@@ -84,24 +84,24 @@ def sources_for(machine: Machine, asked: SourceRequest, folder: Path) -> list[So
     Where some are refused when they are set up, the next best counters are there, too.
     A source that was asked for by name is there whether or not it works: its start says why.
     """
-    if asked.names is not None:
-        return [s for name in asked.names for s in _named(name, machine, asked, folder)]
+    if request.names is not None:
+        return [s for name in request.names for s in _named(name, machine, request, folder)]
     chosen: list[Source] = []
     for name in [name for name, kind in SOURCES.items() if kind.counts]:
-        found = _named(name, machine, asked, folder)
+        found = _named(name, machine, request, folder)
         if found and all(_works(source, machine) for source in found):
             chosen += found
             if not any(prepare_all(found)):  # none was refused, by another profiler say
                 break
-    trace = _named("trace", machine, asked, folder) if asked.traceable else []
+    trace = _named("trace", machine, request, folder) if request.traceable else []
     if chosen or any(_works(source, machine) for source in trace):
         return [*chosen, *trace]
-    gently = dataclasses.replace(asked, gentle=True)
+    gently = dataclasses.replace(request, gentle=True)
     probes = _named("probe", machine, gently, folder)
     return [*(probe for probe in probes if _works(probe, machine)), *trace]
 
 
-def require_usable(machine: Machine, asked: SourceRequest) -> None:
+def require_usable(machine: Machine, request: SourceRequest) -> None:
     """Refuse a source that is named and cannot watch here, before a program is run for it.
 
     Raises
@@ -109,12 +109,12 @@ def require_usable(machine: Machine, asked: SourceRequest) -> None:
     InputError
         If there is one; it says what stands in the way.
     """
-    for name in asked.names or ():
-        answers = [source.available(machine) for source in _named(name, machine, asked, Path())]
+    for name in request.names or ():
+        answers = [source.available(machine) for source in _named(name, machine, request, Path())]
         if any(answer.ok for answer in answers):
             continue
-        told = [answers[0].reason, answers[0].remedy] if answers else ["there is no GPU"]
-        why = "; ".join(part.rstrip(".") for part in told if part)
+        reasons = [answers[0].reason, answers[0].remedy] if answers else ["there is no GPU"]
+        why = "; ".join(part.rstrip(".") for part in reasons if part)
         raise InputError(
             f"--source {name} cannot watch here: {why}; 'lanescope doctor' shows what can"
         )
@@ -129,45 +129,47 @@ def _works(source: Source, machine: Machine) -> bool:
     return source.available(machine).ok
 
 
-def _named(name: str, machine: Machine, asked: SourceRequest, folder: Path) -> list[Source]:
-    return SOURCES[name].make(machine, asked, folder)
+def _named(name: str, machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+    return SOURCES[name].make(machine, request, folder)
 
 
 def _usable(machine: Machine) -> list[Gpu]:
     return [gpu for gpu in machine.gpus if gpu.unavailable is None]
 
 
-def _pm(machine: Machine, asked: SourceRequest, folder: Path) -> list[Source]:
+def _pm(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
     joined = nvlinked(machine)
     return [
-        PmSource(gpu, folder, interval_ns=asked.interval_ns, nvlink=gpu.index in joined)
+        PmSource(gpu, folder, interval_ns=request.interval_ns, nvlink=gpu.index in joined)
         for gpu in _usable(machine)
     ]
 
 
-def _counters(machine: Machine, asked: SourceRequest, folder: Path) -> list[Source]:
+def _counters(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
     gpus, linked = _usable(machine), nvlinked(machine)
-    one = CountersSource(gpus, folder, period_ns=asked.period_ns, nvlinked=linked)
+    one = CountersSource(gpus, folder, period_ns=request.period_ns, nvlinked=linked)
     return [one] if gpus else []
 
 
-def _throughput(machine: Machine, asked: SourceRequest, folder: Path) -> list[Source]:
+def _throughput(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
     return [ThroughputSource(gpu, folder) for gpu in _usable(machine)]
 
 
-def _trace(machine: Machine, asked: SourceRequest, folder: Path) -> list[Source]:
+def _trace(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
     more = {
-        "kernel": asked.kernels,
-        "migration": asked.managed,
-        "address": asked.addresses or asked.hashes,
-        "hash": asked.hashes,
+        "kernel": request.kernels,
+        "migration": request.managed,
+        "address": request.addresses or request.hashes,
+        "hash": request.hashes,
     }
     kinds = (*DEFAULT_KINDS, *(kind for kind, on in more.items() if on))
-    return [TraceSource(folder, kinds, program=asked.program)]
+    return [TraceSource(folder, kinds, program=request.program)]
 
 
-def _probe(machine: Machine, asked: SourceRequest, folder: Path) -> list[Source]:
-    return [ProbeSource(gpu, folder, asked.chunk_bytes, asked.gentle) for gpu in _usable(machine)]
+def _probe(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+    return [
+        ProbeSource(gpu, folder, request.chunk_bytes, request.gentle) for gpu in _usable(machine)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +216,9 @@ def nvlink_text(machine: Machine) -> str:
     gpus = [gpu for gpu in machine.gpus if gpu.index in linked]
     counted = [gpu.id for gpu in gpus if counts_nvlink(gpu)]
     others = [gpu.id for gpu in gpus if gpu.id not in counted]
-    told = [f"bytes of {', '.join(counted)} are counted by source counters"] if counted else []
-    told += [f"the driver does not count bytes of {', '.join(others)}"] if others else []
-    return "; ".join(told)
+    parts = [f"bytes of {', '.join(counted)} are counted by source counters"] if counted else []
+    parts += [f"the driver does not count bytes of {', '.join(others)}"] if others else []
+    return "; ".join(parts)
 
 
 def examine(machine: Machine, folder: Path) -> tuple[Examined, ...]:

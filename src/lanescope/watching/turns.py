@@ -16,7 +16,7 @@ from lanescope.watching.launcher import Captured, Stopped, program_environment
 from lanescope.watching.session import NotStoredError, Watch, watch
 
 
-def take_turns(asked: Watch, count: int, folder: Path) -> Turns | None:
+def take_turns(request: Watch, count: int, folder: Path) -> Turns | None:
     """Run a program so often without and with watching, in turns, and store how long it took.
 
     What it prints is dropped, and it has no input.
@@ -39,20 +39,20 @@ def take_turns(asked: Watch, count: int, folder: Path) -> Turns | None:
     plain: list[float] = []
     watched: list[float] = []
     stopped = Stopped()
-    told = None
+    turns_so_far = None
     with stopped.listening(), _temporary_folder() as place:
         for number in range(count):
             seconds: dict[bool, float] = {}
             for watching in (False, True) if number % 2 == 0 else (True, False):
-                lasted = _seconds(asked, place / "run", watching, stopped)
+                lasted = _seconds(request, place / "run", watching, stopped)
                 if lasted is None:
-                    return told
+                    return turns_so_far
                 seconds[watching] = lasted
             plain.append(seconds[False])
             watched.append(seconds[True])
-            told = Turns(tuple(plain), tuple(watched))
-            store_turns(folder, told)
-    return told
+            turns_so_far = Turns(tuple(plain), tuple(watched))
+            store_turns(folder, turns_so_far)
+    return turns_so_far
 
 
 def _not_stored(error: InputError) -> InputError:
@@ -80,13 +80,13 @@ def _temporary_folder() -> Iterator[Path]:
         yield Path(place)
 
 
-def _seconds(asked: Watch, place: Path, watching: bool, stopped: Stopped) -> float | None:
+def _seconds(request: Watch, place: Path, watching: bool, stopped: Stopped) -> float | None:
     """Run the program once; None where somebody asked for the end."""
     if stopped.signal is not None:
         return None
-    program = Captured(asked.waited.program, stopped)
+    program = Captured(request.waited.program, stopped)
     if watching:
-        again = dataclasses.replace(asked, waited=program, out=place, beside=nullcontext)
+        again = dataclasses.replace(request, waited=program, out=place, beside=nullcontext)
         try:
             run = watch(again)
         except InputError as error:

@@ -196,12 +196,12 @@ def waited_for(
 
 def _wait_until(ended: Callable[[], bool], seconds: float | None) -> None:
     """Wait for an end, for Ctrl-C or SIGTERM, or for some seconds to be over."""
-    asked: list[int] = []
+    signals: list[int] = []
 
-    def ask(number: int, _: FrameType | None) -> None:
-        asked.append(number)
+    def arrived(number: int, _: FrameType | None) -> None:
+        signals.append(number)
 
     end = math.inf if seconds is None else time.monotonic() + seconds
-    with handling(_ENDING, ask):
-        while not asked and not ended() and (left := end - time.monotonic()) > 0:
+    with handling(_ENDING, arrived):
+        while not signals and not ended() and (left := end - time.monotonic()) > 0:
             time.sleep(min(_LOOK_SECONDS, left))

@@ -83,21 +83,21 @@ def is_work(operations: Operations) -> BoolArray:
 
 def samples(operations: Operations, most: int = MOST_OPERATIONS) -> tuple[Sample, ...]:
     """Return what each process had each GPU do, piece by piece of operations of any length."""
-    kept: dict[tuple[int, int], _Ends] = {}
+    by_lane: dict[tuple[int, int], _Ends] = {}
     for piece in operations.pieces():
         timed = piece.end_ns >= piece.start_ns
         chosen = (is_over_link(piece) | is_work(piece)) & timed & (piece.start_ns > 0)
         pairs = np.unique(np.stack((piece.pid[chosen], piece.device[chosen])), axis=1)
         for pid, gpu in pairs.T.tolist():
             mine = chosen & (piece.pid == pid) & (piece.device == gpu)
-            kept.setdefault((pid, gpu), _Ends(most)).add(piece.rows(mine))
-    return tuple(_sample(pid, gpu, ends) for (pid, gpu), ends in sorted(kept.items()))
+            by_lane.setdefault((pid, gpu), _Ends(most)).add(piece.rows(mine))
+    return tuple(_sample(pid, gpu, ends) for (pid, gpu), ends in sorted(by_lane.items()))
 
 
 def _sample(pid: int, gpu: int, ends: _Ends) -> Sample:
     parts = ends.parts()
-    seen = sum(int(part.bytes[is_over_link(part)].sum()) for part in parts)
-    return Sample(pid, gpu, parts, seen, ends.moved)
+    total = sum(int(part.bytes[is_over_link(part)].sum()) for part in parts)
+    return Sample(pid, gpu, parts, total, ends.moved)
 
 
 #: What an operation is to a phase.

@@ -67,8 +67,8 @@ def find_phases(
         mine = _phases_of(sample, kernels=kernels)
         total = sum(phase.run_seconds for phase in mine)
         # where no phase has much of the time, the one with the most is told all the same
-        told = [p for p in mine if p.run_seconds >= LEAST_SHARE * total] or mine[:1]
-        found += [replace(phase, number=i) for i, phase in enumerate(told[:MOST_PHASES], 1)]
+        large = [p for p in mine if p.run_seconds >= LEAST_SHARE * total] or mine[:1]
+        found += [replace(phase, number=i) for i, phase in enumerate(large[:MOST_PHASES], 1)]
     return tuple(found)
 
 

@@ -52,8 +52,8 @@ def rounds(lane: Lane) -> Rounds:
     if not len(lane):
         none = np.empty(0, np.int64)
         return Rounds(none, none, none, none.astype(np.bool_))
-    told = ~_odd(lane)
-    return _joined(lane, _starts(lane, told), told)
+    regular = ~_odd(lane)
+    return _joined(lane, _starts(lane, regular), regular)
 
 
 def _odd(lane: Lane) -> BoolArray:
@@ -71,9 +71,9 @@ def _odd(lane: Lane) -> BoolArray:
     return odd
 
 
-def _starts(lane: Lane, told: BoolArray) -> IntArray:
+def _starts(lane: Lane, regular: BoolArray) -> IntArray:
     """Return the rows at which bytes begin to go in again."""
-    rows = np.flatnonzero(told)
+    rows = np.flatnonzero(regular)
     kind = lane.kind[rows]
     copies = kind <= OUT
     copied = kind[copies]
@@ -112,10 +112,10 @@ def _after_pauses(lane: Lane) -> IntArray:
     return np.array(starts, np.int64)
 
 
-def _joined(lane: Lane, starts: IntArray, told: BoolArray) -> Rounds:
+def _joined(lane: Lane, starts: IntArray, regular: BoolArray) -> Rounds:
     """Return rounds of parts that overlap: the next goes in before the last has come back."""
-    begin = np.minimum.reduceat(np.where(told, lane.start_ns, np.iinfo(np.int64).max), starts)
-    end = np.maximum.accumulate(np.maximum.reduceat(np.where(told, lane.end_ns, 0), starts))
+    begin = np.minimum.reduceat(np.where(regular, lane.start_ns, np.iinfo(np.int64).max), starts)
+    end = np.maximum.accumulate(np.maximum.reduceat(np.where(regular, lane.end_ns, 0), starts))
     alone = np.concatenate(([True], begin[1:] >= end[:-1]))
     chains = np.flatnonzero(alone)
     lengths = np.diff(np.append(chains, starts.size))

@@ -42,9 +42,9 @@ def predicting(predictor: Predictor, parameters: LinkParameters) -> Predict:
     """Return what predicts states by a predictor, on a machine with these parameters."""
 
     def predict(state: State) -> Estimate:
-        told = predictor.predict(state.workload, state.method, state.streams, parameters)
+        predicted = predictor.predict(state.workload, state.method, state.streams, parameters)
         waits = _waits(state, parameters)
-        return told.seconds.map(lambda seconds: (seconds + waits) / state.rounds)
+        return predicted.seconds.map(lambda seconds: (seconds + waits) / state.rounds)
 
     return predict
 

@@ -150,7 +150,7 @@ class Matrix:
     def host_copies(self, gpu: str, down: bool) -> dict[str, MeasuredCopy]:
         """Return a GPU's copies from (`down`) or to the host that ran alone, by node."""
         copies = (s for s in self.alone if s.over_host and s.gpu == gpu and s.down == down)
-        return {seen.host: seen for seen in copies}
+        return {copy.host: copy for copy in copies}
 
     def best_host_copy(self, gpu: str, down: bool) -> MeasuredCopy | None:
         """Return a GPU's fastest copy from or to a node, to be compared with other GPUs.
@@ -162,12 +162,12 @@ class Matrix:
         near = self.machine.gpu(int(gpu[1:])).node
         if not copies or (near is not None and f"h{near}" not in copies):
             return None
-        return max(copies.values(), key=lambda seen: seen.gbs)
+        return max(copies.values(), key=lambda copy: copy.gbs)
 
     def best_host_copies(self, gpu: str) -> tuple[MeasuredCopy, ...]:
         """Return `best_host_copy` of both directions, as far as known."""
         both = (self.best_host_copy(gpu, down) for down in (True, False))
-        return tuple(seen for seen in both if seen is not None)
+        return tuple(copy for copy in both if copy is not None)
 
 
 def matrix_of(machine: Machine, results: Sequence[Result]) -> Matrix:
@@ -183,7 +183,7 @@ def matrix_of(machine: Machine, results: Sequence[Result]) -> Matrix:
         if not all(copy.own_rate for copy in result.copies):
             continue  # some waited for others: no rate that a rule could go by
         run = _run(machine, result)
-        key = tuple(sorted(seen.way for seen in run))
+        key = tuple(sorted(measured_copy.way for measured_copy in run))
         if run and (key not in runs or _weight(run) >= _weight(runs[key])):
             runs[key] = run
     return Matrix(machine, runs, memory)
@@ -216,7 +216,7 @@ def _counts(machine: Machine, copy: Copy) -> bool:
 
 def _weight(run: Run) -> tuple[bool, int]:
     gated = run[0].experiment.timing is Timing.GATE
-    return gated, min(seen.copy.bytes for seen in run)
+    return gated, min(copy.copy.bytes for copy in run)
 
 
 def _note_memory(memory: dict[str, float], result: Result) -> None:

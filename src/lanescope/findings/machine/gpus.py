@@ -34,9 +34,9 @@ def slow_gpus(matrix: Matrix, explained: frozenset[str]) -> tuple[Finding, ...]:
     compared: set[str] = set()
     for down in (True, False):
         for likes in _likes(matrix, down, explained):
-            compared.update(seen.gpu for seen in likes)
-            for seen, usual in slower_than_others(likes):
-                slow.setdefault(seen.gpu, []).append((seen, usual))
+            compared.update(copy.gpu for copy in likes)
+            for copy, usual in slower_than_others(likes):
+                slow.setdefault(copy.gpu, []).append((copy, usual))
     # All GPUs of one switch or node: it is that part, not each of them.
     shared = shared_by_only(matrix.machine, slow, compared - slow.keys())
     if shared is not None:
@@ -50,18 +50,18 @@ def slower_than_others(likes: list[MeasuredCopy]) -> Iterator[tuple[MeasuredCopy
     The other direction of the same pair is no other. Of an even number the higher
     middle one counts: of three GPUs one that is slow must not hide another.
     """
-    for seen in likes:
-        others = [other.gbs for other in likes if other.ends != seen.ends]
-        if others and seen.gbs < PEER_SHARE * (usual := median_high(others)):
-            yield seen, usual
+    for copy in likes:
+        others = [other.gbs for other in likes if other.ends != copy.ends]
+        if others and copy.gbs < PEER_SHARE * (usual := median_high(others)):
+            yield copy, usual
 
 
 def _likes(matrix: Matrix, down: bool, explained: frozenset[str]) -> list[list[MeasuredCopy]]:
     groups: dict[float, list[MeasuredCopy]] = {}
     for gpu in matrix.machine.gpus:
-        seen, narrowest = matrix.best_host_copy(gpu.id, down), narrowest_gbs(matrix.machine, gpu.id)
-        if gpu.id not in explained and seen is not None and narrowest is not None:
-            groups.setdefault(narrowest, []).append(seen)
+        copy, narrowest = matrix.best_host_copy(gpu.id, down), narrowest_gbs(matrix.machine, gpu.id)
+        if gpu.id not in explained and copy is not None and narrowest is not None:
+            groups.setdefault(narrowest, []).append(copy)
     return list(groups.values())
 
 
@@ -80,9 +80,9 @@ def _diagnosis(
         f"kind of link.{only}",
         evidence=cut(
             [
-                f"{seen.text}; the others' median is {median:.1f} GB/s"
+                f"{copy.text}; the others' median is {median:.1f} GB/s"
                 for gpu in gpus
-                for seen, median in slow[gpu]
+                for copy, median in slow[gpu]
             ]
         ),
         confirm=f"sudo lspci -vv {lspci_of(matrix.machine, gpus[0])} | "

@@ -31,17 +31,17 @@ _STEP_SHARE = 0.75
 
 def trained_down(matrix: Matrix) -> tuple[Finding, ...]:
     """Return a diagnosis for each PCIe link that is trained down, in speed or width."""
-    told = {
+    reduced = {
         link.b: states for link in matrix.machine.links if (states := tuple(_told(matrix, link)))
     }
-    explained = below(matrix.machine, told)
+    explained = below(matrix.machine, reduced)
     inferred = {
         gpu.id: labels
         for gpu in matrix.machine.gpus
         if gpu.id not in explained and (labels := _looks_like(matrix, gpu.id))
     }
     return (
-        *(_from_state(matrix, part, states) for part, states in told.items()),
+        *(_from_state(matrix, part, states) for part, states in reduced.items()),
         *_from_rates(matrix, inferred),
     )
 
@@ -52,15 +52,15 @@ def _told(matrix: Matrix, link: Link) -> Iterator[str]:
     if link.pcie is None or not copies:
         return
     best = link.pcie.at_best()
-    seen = {(e.generation, e.width) for s in copies for e in s.links if e.part == link.b}
-    for generation, width in sorted(seen):
+    observed = {(e.generation, e.width) for s in copies for e in s.links if e.part == link.b}
+    for generation, width in sorted(observed):
         slower = replace(best, generation=generation, width=width)
         below_best = generation < best.generation or width < best.width
         if below_best and not _contradicted(slower, copies):
             yield f"runs at {_label(slower)} under load, {_label(best)} is possible"
     # Idle links drop their speed to save power, but they keep their width.
     narrow = replace(best, width=link.pcie.width)
-    if not seen and narrow.width < best.width and not _contradicted(narrow, copies):
+    if not observed and narrow.width < best.width and not _contradicted(narrow, copies):
         yield f"is x{narrow.width} wide, x{best.width} is possible"
 
 
@@ -84,7 +84,7 @@ def _looks_like(matrix: Matrix, gpu: str) -> tuple[str, ...]:
     return tuple(
         _label(slower)
         for slower in _slower(best)
-        if all(_fits(seen, payload_gbs(slower)) for seen in copies)
+        if all(_fits(copy, payload_gbs(slower)) for copy in copies)
     )
 
 
@@ -97,9 +97,9 @@ def _slower(best: PcieLink) -> Iterator[PcieLink]:
             yield replace(best, width=width)
 
 
-def _fits(seen: MeasuredCopy, limits_gbs: tuple[float, float]) -> bool:
-    slower, own = limits_gbs[0 if seen.down else 1], seen.limit.gbs
-    like = _LIKE_LINK[0] <= seen.gbs / slower <= _LIKE_LINK[1]
+def _fits(copy: MeasuredCopy, limits_gbs: tuple[float, float]) -> bool:
+    slower, own = limits_gbs[0 if copy.down else 1], copy.limit.gbs
+    like = _LIKE_LINK[0] <= copy.gbs / slower <= _LIKE_LINK[1]
     return like and own is not None and slower < _STEP_SHARE * own
 
 

@@ -55,7 +55,7 @@ def host_memory_bound(
     """
     worst: dict[str, _Together] = {}
     for run in matrix.together:
-        if run[0].experiment.name in known or not all(seen.over_host for seen in run):
+        if run[0].experiment.name in known or not all(copy.over_host for copy in run):
             continue
         for found in _by_node(matrix, run, explained):
             if _bound(matrix, found) and (
@@ -74,29 +74,29 @@ def link_limits(machine: Machine, run: Run) -> tuple[float | None, ...]:
 def _by_node(matrix: Matrix, run: Run, explained: frozenset[str]) -> Iterator[_Together]:
     bounds = link_limits(matrix.machine, run)
     near = {gpu.id: f"h{gpu.node}" for gpu in matrix.machine.gpus}
-    for node in in_order(seen.host for seen in run):
+    for node in in_order(copy.host for copy in run):
         # Copies with a far node may be held back by the link between the sockets.
         here = [
-            (seen, bound)
-            for seen, bound in zip(run, bounds, strict=True)
-            if seen.host == node and near[seen.gpu] == node and seen.gpu not in explained
+            (copy, bound)
+            for copy, bound in zip(run, bounds, strict=True)
+            if copy.host == node and near[copy.gpu] == node and copy.gpu not in explained
         ]
-        if len({seen.gpu for seen, _ in here}) < 2:
+        if len({copy.gpu for copy, _ in here}) < 2:
             continue
-        expected = [_expected(matrix, run, seen, bound) for seen, bound in here]
+        expected = [_expected(matrix, run, copy, bound) for copy, bound in here]
         if None not in expected:
             total = sum(e for e in expected if e is not None)
             yield _Together(
-                node, tuple(seen for seen, _ in here), sum(s.gbs for s, _ in here), total
+                node, tuple(copy for copy, _ in here), sum(s.gbs for s, _ in here), total
             )
 
 
-def _expected(matrix: Matrix, run: Run, seen: MeasuredCopy, bound: float | None) -> float | None:
+def _expected(matrix: Matrix, run: Run, copy: MeasuredCopy, bound: float | None) -> float | None:
     """Return what a copy would reach if only links were shared, from its GPU's run on its own."""
-    own = matrix.of_ways(*(other.way for other in run if other.gpu == seen.gpu))
+    own = matrix.of_ways(*(other.way for other in run if other.gpu == copy.gpu))
     if own is None or bound is None:
         return None
-    place = [other.way for other in own].index(seen.way)
+    place = [other.way for other in own].index(copy.way)
     alone, own_bound = own[place], link_limits(matrix.machine, own)[place]
     least = EXPECTED_SHARE[LinkKind.PCIE][1 if len(own) > 1 else 0]
     if own_bound is None or alone.gbs < least * own_bound:
@@ -130,7 +130,7 @@ def _diagnosis(matrix: Matrix, found: _Together) -> Finding:
         evidence=(
             f"{found.copies[0].experiment.name}: {found.gbs:.1f} GB/s in sum, "
             f"{found.expected_gbs:.1f} GB/s expected from each GPU alone",
-            *(f"{seen.copy.path} {seen.gbs:.1f} GB/s" for seen in found.copies),
+            *(f"{copy.copy.path} {copy.gbs:.1f} GB/s" for copy in found.copies),
             *known,
         ),
         confirm="lanescope bench -t all_to_host_memcpy_ce host_to_all_memcpy_ce; "

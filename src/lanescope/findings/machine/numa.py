@@ -30,17 +30,17 @@ def far_numa(matrix: Matrix) -> tuple[Finding, ...]:
             copies = matrix.host_copies(gpu.id, down)
             if len(copies) < 2:
                 continue
-            fastest = max(copies.values(), key=lambda seen: seen.gbs)
+            fastest = max(copies.values(), key=lambda copy: copy.gbs)
             if near is None or near not in copies:
-                slowest = min(copies.values(), key=lambda seen: seen.gbs)
+                slowest = min(copies.values(), key=lambda copy: copy.gbs)
                 if near is None and slowest.gbs < _FAR_SHARE * fastest.gbs:
                     wrong.setdefault((None, fastest.host), []).append((slowest, fastest))
             elif copies[near].gbs < _NEAR_SHARE * fastest.gbs:
                 wrong.setdefault((near, fastest.host), []).append((copies[near], fastest))
             else:
-                for node, seen in copies.items():
-                    if seen.gbs < _FAR_SHARE * copies[near].gbs:
-                        far.setdefault((near, node), []).append((seen, copies[near]))
+                for node, copy in copies.items():
+                    if copy.gbs < _FAR_SHARE * copies[near].gbs:
+                        far.setdefault((near, node), []).append((copy, copies[near]))
     return (
         *(_wrong(matrix, near, best, pairs) for (near, best), pairs in wrong.items()),
         *(_far(matrix, near, node, pairs) for (near, node), pairs in far.items()),

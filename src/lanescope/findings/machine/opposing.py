@@ -73,25 +73,25 @@ def asymmetric_opposing(
 
 
 def _opposing(matrix: Matrix, run: Run, explained: frozenset[str]) -> _Opposing | None:
-    if not all(seen.over_host for seen in run):
+    if not all(copy.over_host for copy in run):
         return None
     bounds = link_limits(matrix.machine, run)
     copies = [
         kept
-        for seen, bound in zip(run, bounds, strict=True)
-        if seen.gpu not in explained and (kept := _kept(matrix, seen, bound)) is not None
+        for copy, bound in zip(run, bounds, strict=True)
+        if copy.gpu not in explained and (kept := _kept(matrix, copy, bound)) is not None
     ]
     down, up = (tuple(k for k in copies if k.seen.down is way) for way in (True, False))
     return _Opposing(down, up) if down and up else None
 
 
-def _kept(matrix: Matrix, seen: MeasuredCopy, bound: float | None) -> _Kept | None:
-    alone = matrix.of_ways(seen.way)
+def _kept(matrix: Matrix, copy: MeasuredCopy, bound: float | None) -> _Kept | None:
+    alone = matrix.of_ways(copy.way)
     own_bound = None if alone is None else link_limits(matrix.machine, alone)[0]
     if alone is None or bound is None or own_bound is None:
         return None
-    share = seen.gbs / alone[0].gbs
-    return _Kept(seen, share, min(1.0, share / min(1.0, bound / own_bound)))
+    share = copy.gbs / alone[0].gbs
+    return _Kept(copy, share, min(1.0, share / min(1.0, bound / own_bound)))
 
 
 def _diagnosis(found: list[_Opposing]) -> Finding:

@@ -32,24 +32,24 @@ def slow_pairs(matrix: Matrix, explained: frozenset[str], known: Pairs) -> tuple
         Pairs whose rates have a known cause.
     """
     groups: dict[Hashable, list[MeasuredCopy]] = {}
-    for seen in peer_copies(matrix):
-        by_fabric = over_nvlink(matrix, seen)
-        if seen.ends not in known and (by_fabric or not explained & set(seen.ends)):
-            groups.setdefault((seen.way[2], *_way(matrix.machine, seen)), []).append(seen)
+    for copy in peer_copies(matrix):
+        by_fabric = over_nvlink(matrix, copy)
+        if copy.ends not in known and (by_fabric or not explained & set(copy.ends)):
+            groups.setdefault((copy.way[2], *_way(matrix.machine, copy)), []).append(copy)
     slow = [pair for likes in groups.values() for pair in slower_than_others(likes)]
     short = _short_bundles(matrix.machine)
     found = [_short(matrix, gpu, bundle, slow) for gpu, bundle in short.items()]
-    left = [(seen, usual) for seen, usual in slow if not short.keys() & set(seen.ends)]
-    pairs = sorted({seen.ends for seen, _ in left})
+    left = [(copy, usual) for copy, usual in slow if not short.keys() & set(copy.ends)]
+    pairs = sorted({copy.ends for copy, _ in left})
     common = set.intersection(*(set(pair) for pair in pairs)) if pairs else set()
     if len(pairs) > 1 and common:
         return (*found, _of_gpu(matrix, common.pop(), left))
     return (*found, *(_of_pair(matrix, p, [s for s in left if s[0].ends == p]) for p in pairs))
 
 
-def _way(machine: Machine, seen: MeasuredCopy) -> list[Hashable]:
+def _way(machine: Machine, copy: MeasuredCopy) -> list[Hashable]:
     """What pairs must have in common to be compared."""
-    path = route(machine, seen.copy.source.part, seen.copy.destination.part) or ()
+    path = route(machine, copy.copy.source.part, copy.copy.destination.part) or ()
     return sorted((_kind(link) for link, _ in path), key=str)
 
 
@@ -119,7 +119,7 @@ def _worst(slow: _Slow) -> tuple[MeasuredCopy, float]:
 
 
 def _lines(slow: _Slow) -> list[str]:
-    return [f"{seen.text}; the other pairs' median is {usual:.1f} GB/s" for seen, usual in slow]
+    return [f"{copy.text}; the other pairs' median is {usual:.1f} GB/s" for copy, usual in slow]
 
 
 def _diagnosis(sentence: str, evidence: list[str], parts: tuple[str, ...]) -> Finding:

@@ -24,33 +24,33 @@ Pairs = frozenset[tuple[str, str]]
 
 def peer_copies(matrix: Matrix) -> list[MeasuredCopy]:
     """Return the copies between GPUs that ran alone."""
-    return [seen for seen in matrix.alone if not seen.over_host]
+    return [copy for copy in matrix.alone if not copy.over_host]
 
 
-def over_nvlink(matrix: Matrix, seen: MeasuredCopy) -> bool:
+def over_nvlink(matrix: Matrix, copy: MeasuredCopy) -> bool:
     """Whether NVLink joins the two ends of a copy."""
-    path = route(matrix.machine, seen.copy.source.part, seen.copy.destination.part)
+    path = route(matrix.machine, copy.copy.source.part, copy.copy.destination.part)
     return bool(path) and all(link.kind is LinkKind.NVLINK for link, _ in path or ())
 
 
 def staged_through_host(matrix: Matrix) -> tuple[tuple[Finding, ...], Pairs]:
     """Return diagnoses of pairs whose copies go through host memory, and those pairs."""
-    told = [seen for seen in peer_copies(matrix) if seen.staged]
-    pairs = {seen.ends for seen in told}
+    staged = [copy for copy in peer_copies(matrix) if copy.staged]
+    pairs = {copy.ends for copy in staged}
     unused = [
-        seen
-        for seen in peer_copies(matrix)
-        if seen.ends not in pairs and over_nvlink(matrix, seen) and _below_pcie(matrix, seen)
+        copy
+        for copy in peer_copies(matrix)
+        if copy.ends not in pairs and over_nvlink(matrix, copy) and _below_pcie(matrix, copy)
     ]
     found = []
-    if told:
+    if staged:
         why = "go through host memory, as these GPUs have no access to each other"
-        found.append(_staged(told, why, fault=False))
+        found.append(_staged(staged, why, fault=False))
     if unused:
         why = "are slower than PCIe would carry them, although NVLink joins these GPUs"
         why += ": they probably go through host memory"
         found.append(_staged(unused, why, fault=True))
-    return tuple(found), frozenset(pairs | {seen.ends for seen in unused})
+    return tuple(found), frozenset(pairs | {copy.ends for copy in unused})
 
 
 def iommu_or_acs(matrix: Matrix, explained: frozenset[str]) -> tuple[tuple[Finding, ...], Pairs]:
@@ -62,24 +62,24 @@ def iommu_or_acs(matrix: Matrix, explained: frozenset[str]) -> tuple[tuple[Findi
         GPUs whose rates have a known cause.
     """
     slow = [
-        seen
-        for seen in peer_copies(matrix)
-        if not seen.staged
-        and not explained & set(seen.ends)
-        and _below_one_switch(matrix, seen)
-        and seen.limit.gbs is not None
-        and seen.gbs < _WAY_SHARE * seen.limit.gbs
-        and all(_host_copies_fine(matrix, gpu) for gpu in seen.ends)
+        copy
+        for copy in peer_copies(matrix)
+        if not copy.staged
+        and not explained & set(copy.ends)
+        and _below_one_switch(matrix, copy)
+        and copy.limit.gbs is not None
+        and copy.gbs < _WAY_SHARE * copy.limit.gbs
+        and all(_host_copies_fine(matrix, gpu) for gpu in copy.ends)
     ]
     if not slow:
         return (), frozenset()
-    pairs = frozenset(seen.ends for seen in slow)
+    pairs = frozenset(copy.ends for copy in slow)
     diagnosis = Finding(
         kind="iommu-or-acs",
         sentence=f"Copies {_pairs_text(slow)} should stay within their PCIe switch, but "
         "are slow while the same GPUs copy from and to the host at full speed: the IOMMU or "
         "ACS (access control) probably sends them up through the root port.",
-        evidence=(*cut([seen.text for seen in slow]), *_host_text(matrix, slow)),
+        evidence=(*cut([copy.text for copy in slow]), *_host_text(matrix, slow)),
         confirm="sudo lspci -vvv | grep -i acsctl; sudo dmesg | grep -i -e iommu -e dmar",
         remedy="Where no virtual machine needs the isolation, turn ACS redirection off for the "
         "switch's ports (setpci, or the BIOS) and the IOMMU off or to passthrough (iommu=pt).",
@@ -89,17 +89,17 @@ def iommu_or_acs(matrix: Matrix, explained: frozenset[str]) -> tuple[tuple[Findi
     return (diagnosis,), pairs
 
 
-def _below_pcie(matrix: Matrix, seen: MeasuredCopy) -> bool:
-    rates = [narrowest_gbs(matrix.machine, gpu) for gpu in seen.ends]
+def _below_pcie(matrix: Matrix, copy: MeasuredCopy) -> bool:
+    rates = [narrowest_gbs(matrix.machine, gpu) for gpu in copy.ends]
     known = [rate for rate in rates if rate is not None]
-    if not known or seen.limit.gbs is None:
+    if not known or copy.limit.gbs is None:
         return False
     # A bundle of few NVLinks may honestly carry less than PCIe does.
-    return seen.gbs < min(*known, _WAY_SHARE * seen.limit.gbs)
+    return copy.gbs < min(*known, _WAY_SHARE * copy.limit.gbs)
 
 
-def _below_one_switch(matrix: Matrix, seen: MeasuredCopy) -> bool:
-    path = route(matrix.machine, seen.copy.source.part, seen.copy.destination.part)
+def _below_one_switch(matrix: Matrix, copy: MeasuredCopy) -> bool:
+    path = route(matrix.machine, copy.copy.source.part, copy.copy.destination.part)
     return (
         path is not None
         and all(link.kind is LinkKind.PCIE for link, _ in path)
@@ -110,31 +110,31 @@ def _below_one_switch(matrix: Matrix, seen: MeasuredCopy) -> bool:
 def _host_copies_fine(matrix: Matrix, gpu: str) -> bool:
     copies, least = matrix.best_host_copies(gpu), EXPECTED_SHARE[LinkKind.PCIE][0]
     return bool(copies) and all(
-        seen.limit.gbs is not None and seen.gbs >= least * seen.limit.gbs for seen in copies
+        copy.limit.gbs is not None and copy.gbs >= least * copy.limit.gbs for copy in copies
     )
 
 
 def _host_text(matrix: Matrix, slow: list[MeasuredCopy]) -> tuple[str, ...]:
     gpu = slow[0].ends[0]
-    return tuple(f"at full speed: {seen.text}" for seen in matrix.best_host_copies(gpu))
+    return tuple(f"at full speed: {copy.text}" for copy in matrix.best_host_copies(gpu))
 
 
 def _staged(copies: list[MeasuredCopy], why: str, *, fault: bool) -> Finding:
     return Finding(
         kind="staged-through-host",
         sentence=f"Copies {_pairs_text(copies)} {why}.",
-        evidence=cut([seen.text for seen in copies]),
+        evidence=cut([copy.text for copy in copies]),
         confirm="nvidia-smi topo -p2p r",
         remedy="Ask for peer access in the program (cudaDeviceEnablePeerAccess). Where the GPUs "
         "do not offer it, look at the fabric manager (NVSwitch machines need it), at the IOMMU, "
         "at the virtual machine's setting for peer access, and whether this model has it at all.",
-        parts=in_order(gpu for seen in copies for gpu in seen.ends),
+        parts=in_order(gpu for copy in copies for gpu in copy.ends),
         fault=fault,
     )
 
 
 def _pairs_text(copies: list[MeasuredCopy]) -> str:
-    pairs = sorted({seen.ends for seen in copies})
+    pairs = sorted({copy.ends for copy in copies})
     gpus = in_order(gpu for pair in pairs for gpu in pair)
     if len(pairs) == 1:
         return f"between {names(gpus)}"

@@ -48,8 +48,8 @@ def far_by_way(
             if moved >= max(LEAST_BYTES, LEAST_SHARE * of):
                 unknown = int(rows.bytes[mine].sum()) - of
                 node = homes[gpu]
-                told = rows.rows(far), called.rows(far), gpu, way, node, (of, unknown), ceilings
-                yield gpu, WAYS[way], _finding(*told)
+                far_rows = rows.rows(far), called.rows(far), gpu, way, node, (of, unknown), ceilings
+                yield gpu, WAYS[way], _finding(*far_rows)
 
 
 def _finding(
@@ -103,17 +103,17 @@ def _gain(
             "no gain is told: it takes a 'lanescope bench' of this machine with near and far "
             "pinned memory, and pinned copies"
         )
-    gain, told = 0.0, []
+    gain, parts = 0.0, []
     for node in np.unique(called.node[pinned]).tolist():
         gbs = rates.get((gpu, WAYS[way], node))
         if gbs is None:
             continue
         moved = int(far.bytes[pinned & (called.node == node)].sum())
         gain += max(transfer_seconds(moved, gbs) - transfer_seconds(moved, near), 0.0)
-        told.append(f"{gbs:.3g} GB/s from h{node}")
-    if not told:
+        parts.append(f"{gbs:.3g} GB/s from h{node}")
+    if not parts:
         return None, "no gain is told: no run here has measured pinned memory of the far node"
     return (
         gain,
-        f"pinned copies at {near:.3g} instead of {', '.join(told)}, as measured here before",
+        f"pinned copies at {near:.3g} instead of {', '.join(parts)}, as measured here before",
     )

@@ -26,8 +26,8 @@ def resent(timeline: Timeline) -> Iterator[Finding]:
         return
     for gpu in np.unique(rows.device).tolist():
         mine = np.flatnonzero((rows.device == gpu) & (rows.direction == Direction.H2D))
-        sent, told = rows.rows(mine), called.rows(mine)
-        found = _finding(sent, sent.rows(sent_again(told)), told, gpu)
+        sent, calls = rows.rows(mine), called.rows(mine)
+        found = _finding(sent, sent.rows(sent_again(calls)), calls, gpu)
         if found is not None:
             yield found
 

@@ -237,10 +237,12 @@ class Validation:
 def save(validation: Validation, run: RunFolder) -> None:
     """Write the file into a run folder, whole or not at all; raises `InputError`."""
     known = validation.parameters
-    told = {"schema": SCHEMA} | dataclasses.asdict(dataclasses.replace(validation, parameters=None))
+    content = {"schema": SCHEMA} | dataclasses.asdict(
+        dataclasses.replace(validation, parameters=None)
+    )
     if known is not None:
-        told["parameters"] = json.loads(stored.dumps(known))
-    run.write_json(FILE, told)
+        content["parameters"] = json.loads(stored.dumps(known))
+    run.write_json(FILE, content)
 
 
 def find(name: str) -> Path:
@@ -276,8 +278,8 @@ def load(path: Path) -> Validation:
         require_version(table.get("schema"), SCHEMA, path, writer=table.get("tool_version"))
         if (known := table.get("parameters")) is not None:
             known = stored.parameters_of(known, f"in {path}")
-        told = {key: value for key, value in table.items() if key != "schema"}
-        found = build(Validation, told | {"parameters": known})
+        fields = {key: value for key, value in table.items() if key != "schema"}
+        found = build(Validation, fields | {"parameters": known})
         _require_whole(found)
     return found
 

@@ -235,7 +235,7 @@ def record(
         If there is no room for the grid, or the GPU does not do it.
     """
     require_gpu(machine, gpu)
-    tell = progress or (lambda *_: None)
+    report = progress or (lambda *_: None)
     found = Validation(
         gpu=machine.gpu(gpu).name,
         grid=sides,
@@ -248,14 +248,14 @@ def record(
         parameters=parameters,
     )
     total = 2 * len(CASES) * len(Method)
-    tell("an ocean", 0, total)
+    report("an ocean", 0, total)
     bench = GridBench.made(machine, gpu, ocean(*sides, seed=_SEED))
     done: dict[str, MeasuredCase] = {}
     for number, case in enumerate(_measured(bench, done, budget_seconds), start=1):
         done[case.name] = case
         found = replace(found, cases=tuple(done.values()), finished=number == total)
         save(found, run)
-        tell(case.name, number, total)
+        report(case.name, number, total)
     return found
 
 

@@ -83,8 +83,8 @@ def carry_out(folder: ReproductionFolder, progress: Progress | None = None) -> i
     InputError
         If the folder cannot be written, or nothing of any program could be run.
     """
-    asked, stopped = folder.asked, Stopped()
-    planned = turns(asked.programs, asked.repetitions)
+    request, stopped = folder.asked, Stopped()
+    planned = turns(request.programs, request.repetitions)
     done: list[Done] = []
     with stopped.listening():
         for number, turn in enumerate(planned, 1):
@@ -92,12 +92,12 @@ def carry_out(folder: ReproductionFolder, progress: Progress | None = None) -> i
                 break
             if progress is not None:
                 progress(turn, number, len(planned))
-            over = _run(turn, folder.place(turn), asked, stopped)
+            over = _run(turn, folder.place(turn), request, stopped)
             if stopped.signal is None:  # else it was cut off, and tells nothing
                 folder.finish(over)
                 done.append(over)
         state = State.COMPLETE if stopped.signal is None else State.INTERRUPTED
-        folder.update(dataclasses.replace(asked, state=state, notes=_failures(done)))
+        folder.update(dataclasses.replace(request, state=state, notes=_failures(done)))
     return stopped.signal
 
 
@@ -113,15 +113,15 @@ def sources_of(way: Way, gpu: Gpu, folder: Path) -> Sequence[Source]:
     )
 
 
-def _run(turn: Turn, place: Path, asked: ReproductionRequest, stopped: Stopped) -> Done:
-    gpu = next(gpu for gpu in asked.machine.gpus if gpu.index == asked.gpu)
+def _run(turn: Turn, place: Path, request: ReproductionRequest, stopped: Stopped) -> Done:
+    gpu = next(gpu for gpu in request.machine.gpus if gpu.index == request.gpu)
 
     def sources(folder: Path) -> Sequence[Source]:
         return sources_of(turn.way, gpu, folder)
 
     def watched(waited: Idle | Captured) -> None:
         try:
-            run_watch(Watch(asked.machine, waited, asked.command, sources, place))
+            run_watch(Watch(request.machine, waited, request.command, sources, place))
         except NotStoredError as error:
             if not isinstance(error.__cause__, Interrupted):
                 raise
@@ -130,7 +130,7 @@ def _run(turn: Turn, place: Path, asked: ReproductionRequest, stopped: Stopped) 
     if turn.program is None:
         watched(Idle(IDLE_SECONDS, stopped))
         return Done(turn, place)
-    program = Captured(command_of(turn.program, asked.gpu), stopped)
+    program = Captured(command_of(turn.program, request.gpu), stopped)
     if turn.way is Way.PLAIN:
         program.wait()
     else:

@@ -106,13 +106,13 @@ def counted_steps(payload: Payload, steps: Sequence[Step]) -> CountedSteps | Non
     interval = payload.interval_ns
     edges = windows(steps, max(2 * interval, _LEAST_MARGIN_NS))
     inside = [_inside(payload, column, edges) for column in (*payload.bytes, payload.known_ns)]
-    asked = float((edges[1::2] - edges[::2]).sum())
-    told = settle(np.array(inside[0]), np.array(inside[1]), RESOLUTION)
+    requested = float((edges[1::2] - edges[::2]).sum())
+    settled = settle(np.array(inside[0]), np.array(inside[1]), RESOLUTION)
     sums = payload.bytes[:, 1:].sum(axis=1)
-    known = asked > 0 and inside[2] >= _LEAST_KNOWN * asked
+    known = requested > 0 and inside[2] >= _LEAST_KNOWN * requested
     return CountedSteps(
         payload.source,
-        (float(told[0]), float(told[1])) if known else None,
+        (float(settled[0]), float(settled[1])) if known else None,
         (max(float(sums[0]) - inside[0], 0.0), max(float(sums[1]) - inside[1], 0.0)),
         _highest(payload, edges),
         interval,

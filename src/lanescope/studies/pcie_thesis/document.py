@@ -82,24 +82,24 @@ _DEFINITIONS = (
 )
 
 
-def chapters_page_html(told: ReproductionResults, *, static: bool = False) -> str:
+def chapters_page_html(results: ReproductionResults, *, static: bool = False) -> str:
     """Return a reproduction as one self-contained HTML page; see `document_page`."""
-    return document_page(chapters_document(told), static=static)
+    return document_page(chapters_document(results), static=static)
 
 
-def chapters_document(told: ReproductionResults) -> Document:
+def chapters_document(results: ReproductionResults) -> Document:
     """Return all that a reproduction has shown, every program first."""
-    asked = told.reproduction.asked
-    gpu = next(gpu for gpu in asked.machine.gpus if gpu.index == asked.gpu)
-    thesis = [one for one in told.programs if one.program.part != "outlook"]
-    outlook = [one for one in told.programs if one.program.part == "outlook"]
+    request = results.reproduction.asked
+    gpu = next(gpu for gpu in request.machine.gpus if gpu.index == request.gpu)
+    thesis = [one for one in results.programs if one.program.part != "outlook"]
+    outlook = [one for one in results.programs if one.program.part == "outlook"]
     sections = (
-        Section("overview", "Every program", overview(told)),
+        Section("overview", "Every program", overview(results)),
         _section("chapter-4", "Chapter 4: counters and trace", thesis, _sources),
-        Section("link", "The idle link", [_link_table(told)]),
+        Section("link", "The idle link", [_link_table(results)]),
         _section("chapter-5", "Chapter 5: a probe that fills the link", thesis, _probe),
         _section("outlook", "Outlook: concurrent copies, and load with copies", outlook, _both),
-        Section("turns", "What was run", [_turns(told)]),
+        Section("turns", "What was run", [_turns(results)]),
         Section(
             "definitions",
             "What the numbers mean",
@@ -109,36 +109,36 @@ def chapters_document(told: ReproductionResults) -> Document:
     return Document(
         title="lanescope reproduce pcie-thesis",
         heading="Data movements over the PCIe bus, watched on this machine",
-        started=asked.started,
+        started=request.started,
         facts=(
             f"{gpu.id}, {gpu.name}",
-            asked.machine.name,
-            count_text(asked.repetitions, "repetition"),
-            f"lanescope {asked.tool_version}",
+            request.machine.name,
+            count_text(request.repetitions, "repetition"),
+            f"lanescope {request.tool_version}",
         ),
-        commands=(asked.command,),
-        headline=_headline(told),
+        commands=(request.command,),
+        headline=_headline(results),
         sections=sections,
-        tool_version=asked.tool_version,
-        banners=[Banner(words)] if (words := state_sentence(asked.state)) else (),
+        tool_version=request.tool_version,
+        banners=[Banner(words)] if (words := state_sentence(request.state)) else (),
     )
 
 
-def _headline(told: ReproductionResults) -> Headline:
+def _headline(results: ReproductionResults) -> Headline:
     """What watching and probing cost the programs at most."""
     costs = []
     for way, words in ((Way.SOURCES, "all sources"), (Way.PROBE, "the probe")):
-        known = [(q.value, one) for one in told.programs if (q := one.slowdown.get(way))]
+        known = [(q.value, one) for one in results.programs if (q := one.slowdown.get(way))]
         if known:
             most, one = max(known, key=lambda pair: pair[0])
             costs.append(f"{words} {_signed(most)} ({one.program.title})")
-    done = f"{count_text(len(told.programs), 'program')} watched on this machine."
+    done = f"{count_text(len(results.programs), 'program')} watched on this machine."
     words = f"{done} Of their time watching costs at most: {', '.join(costs)}." if costs else done
-    notes = [f"Note: {note}" for note in told.reproduction.asked.notes]
+    notes = [f"Note: {note}" for note in results.reproduction.asked.notes]
     return Headline(words, Tone.OPEN, [Text(_THESIS, Style.QUIET), Bullets(notes)])
 
 
-def overview(told: ReproductionResults) -> list[Block]:
+def overview(results: ReproductionResults) -> list[Block]:
     """Return a row for each program: how far sources are from the truth, and what they cost."""
     columns = (
         Column("program"),
@@ -149,7 +149,7 @@ def overview(told: ReproductionResults) -> list[Block]:
         Column("probe costs", Kind.FIGURES, "Change of the program's time"),
     )
     title = "Each source's bytes against the program's own (to the GPU / from it), and the cost"
-    rows = [_overview_row(one) for one in told.programs]
+    rows = [_overview_row(one) for one in results.programs]
     return [Table(title, columns, [Group(rows)])] if rows else []
 
 
@@ -303,7 +303,7 @@ def _step_row(step: StepResults) -> Row:
     ]
 
 
-def _link_table(told: ReproductionResults) -> Table:
+def _link_table(results: ReproductionResults) -> Table:
     """What the link carries at most, and what the probe found of it while it was idle."""
     columns = (
         Column("Direction"),
@@ -314,17 +314,17 @@ def _link_table(told: ReproductionResults) -> Table:
     rows: list[Row] = [
         [word, Cell(limit.gbs, hint=limit.source), _cell(gbs, gbs_text), _cell(delay, seconds_text)]
         for word, limit, gbs, delay in zip(
-            _WORDS, told.limits, told.idle_gbs, told.idle_delay_seconds, strict=True
+            _WORDS, results.limits, results.idle_gbs, results.idle_delay_seconds, strict=True
         )
     ]
     return Table("The idle link", columns, [Group(rows)])
 
 
-def _turns(told: ReproductionResults) -> Text:
-    done = count_text(len(told.reproduction.done), "run")
+def _turns(results: ReproductionResults) -> Text:
+    done = count_text(len(results.reproduction.done), "run")
     return Text(
         (
-            f"{done} of {told.planned} are here. Each watched one is a run folder of its own below "
+            f"{done} of {results.planned} are here. Each watched one is a run folder of its own below "
             "the reproduction's: ",
             Code("lanescope report FOLDER/PROGRAM/sources-1"),
             " writes its page. All numbers of this page, with unit, method and spread, are in ",

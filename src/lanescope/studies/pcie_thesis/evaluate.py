@@ -55,18 +55,20 @@ class _Probed:
 
 def evaluate(found: Reproduction) -> ReproductionResults:
     """Return what a reproduction tells, of as much as is done of it."""
-    asked = found.asked
-    limits = link_limits(asked.machine, asked.gpu)
-    idle = [probed(p) for done in found.done if (p := _idle(done, asked.gpu))]
+    request = found.asked
+    limits = link_limits(request.machine, request.gpu)
+    idle = [probed(p) for done in found.done if (p := _idle(done, request.gpu))]
     gbs = pair_of(quantity((one[w].gbs for one in idle), "GB/s", _IDLE_GBS) for w in range(2))
     delay = pair_of(
         quantity((one[w].delay_seconds for one in idle), "s", _IDLE_DELAY) for w in range(2)
     )
     empty = ReproductionResults(
-        found, len(turns(asked.programs, asked.repetitions)), limits, gbs, delay, programs=()
+        found, len(turns(request.programs, request.repetitions)), limits, gbs, delay, programs=()
     )
-    own = ((p, [d for d in found.done if d.turn.program == p and d.steps]) for p in asked.programs)
-    programs = [_program(p, done, asked.machine, asked.gpu) for p, done in own if done]
+    own = (
+        (p, [d for d in found.done if d.turn.program == p and d.steps]) for p in request.programs
+    )
+    programs = [_program(p, done, request.machine, request.gpu) for p, done in own if done]
     worded = (replace(one, sentences=program_sentences(one, empty)) for one in programs)
     return replace(empty, programs=tuple(worded))
 
@@ -99,7 +101,7 @@ def _program(program: Program, done: Sequence[Done], machine: Machine, gpu: int)
             probes.append(_probed(probe, one.steps))
             if shown.probe is None:
                 shown = replace(shown, probe=probe, probe_steps=one.steps)
-    told = (by_way[Way.PLAIN] or done)[0].steps
+    first_steps = (by_way[Way.PLAIN] or done)[0].steps
     times = {
         way: q
         for way, ones in by_way.items()
@@ -107,13 +109,13 @@ def _program(program: Program, done: Sequence[Done], machine: Machine, gpu: int)
     }
     return ProgramResults(
         program,
-        moved(told),
-        sum(step.copies for step in told),
+        moved(first_steps),
+        sum(step.copies for step in first_steps),
         _fastest(by_way[Way.PLAIN] or done),
         times,
         _slowdowns(by_way),
-        tuple(s for name in SOURCES if (s := source_told(name, watched, told)) is not None),
-        tuple(_step(step, by_way, probes) for step in told),
+        tuple(s for name in SOURCES if (s := source_told(name, watched, first_steps)) is not None),
+        tuple(_step(step, by_way, probes) for step in first_steps),
         _noticed(probes),
         shown=shown,
     )
@@ -145,8 +147,8 @@ def _slowdowns(by_way: dict[Way, list[Done]]) -> dict[Way, Quantity]:
 
 
 def _probed(probe: Probe, steps: Sequence[Step]) -> _Probed:
-    told = {step.name: probed(probe, step) for step in steps}
-    return _Probed(told, noticed(probe, moving(steps, LEAST_BYTES)))
+    by_step = {step.name: probed(probe, step) for step in steps}
+    return _Probed(by_step, noticed(probe, moving(steps, LEAST_BYTES)))
 
 
 def _step(step: Step, by_way: dict[Way, list[Done]], probes: Sequence[_Probed]) -> StepResults:
@@ -172,8 +174,8 @@ def _noticed(probes: Sequence[_Probed]) -> tuple[NoticedResults, ...]:
         own = [one.noticed[way] for one in probes]
         if own:
             longest = quantity((one.longest_seconds for one in own), "s", _WAIT)
-            seen, steps, alarms = (
+            noticed, steps, alarms = (
                 sum(getattr(o, k) for o in own) for k in ("seen", "steps", "alarms")
             )
-            found.append(NoticedResults(name, seen, steps, alarms, longest))
+            found.append(NoticedResults(name, noticed, steps, alarms, longest))
     return tuple(found)

@@ -101,10 +101,10 @@ def programs_for(names: Sequence[str] = NAMES, sizes: Sequence[str] = SIZES) -> 
             found.append(Program(name, name, (name,), _PARTS[name]))
             continue
         for size in dict.fromkeys(map(parse_size, sizes)):
-            told = size_text(size)
-            key = f"{name}-{told.replace(' ', '')}"
+            size_words = size_text(size)
+            key = f"{name}-{size_words.replace(' ', '')}"
             arguments = (name, "--size", f"{size}")
-            found.append(Program(key, f"{name}, {told}", arguments, _PARTS[name]))
+            found.append(Program(key, f"{name}, {size_words}", arguments, _PARTS[name]))
     if not found:
         raise InputError("no program is named; leave --programs and --sizes away to run all")
     return tuple(found)

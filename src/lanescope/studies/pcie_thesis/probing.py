@@ -80,7 +80,7 @@ def noticed(probe: Probe, steps: Sequence[Step]) -> tuple[Noticed, ...]:
 
 def _noticed(probe: Probe, steps: Sequence[Step], way: int) -> Noticed:
     own = probe.one_way(way)
-    told = [one for one in episodes(probe, way) if one.sign is Sign.LINK]
+    link_episodes = [one for one in episodes(probe, way) if one.sign is Sign.LINK]
     mine = [step for step in steps if step.moved[way]]
     # copies the other way share the requests, the root port and the host's memory
     any_copy = [step for step in steps if sum(step.moved)]
@@ -88,12 +88,12 @@ def _noticed(probe: Probe, steps: Sequence[Step], way: int) -> Noticed:
     last = max((step.end_ns for step in steps), default=0)
     alarms = sum(
         first <= one.start_ns < last and not any(_meet(one, step) for step in any_copy)
-        for one in told
+        for one in link_episodes
     )
     waits = np.diff(own.begin_ns)
     return Noticed(
         PROBE_WAYS[way],
-        sum(any(_meet(one, step) for one in told) for step in mine),
+        sum(any(_meet(one, step) for one in link_episodes) for step in mine),
         len(mine),
         alarms,
         float(waits.max()) * 1e-9 if waits.size else None,

@@ -199,29 +199,29 @@ class ReproductionResults:
 JSON_VERSION = 1
 
 
-def reproduction_json(told: ReproductionResults) -> dict[str, Any]:
+def reproduction_json(results: ReproductionResults) -> dict[str, Any]:
     """Return it as plain values; each number has its unit, its method and its spread."""
-    asked = told.reproduction.asked
-    gpu = next(gpu for gpu in asked.machine.gpus if gpu.index == asked.gpu)
+    request = results.reproduction.asked
+    gpu = next(gpu for gpu in request.machine.gpus if gpu.index == request.gpu)
     return {
         "schema": JSON_VERSION,
         "what": "Qi, Analysis of data movements over the PCIe bus, 2022, chapters 4, 5 and 7.4",
-        "tool_version": asked.tool_version,
-        "command": asked.command,
-        "started": asked.started,
-        "state": asked.state,
-        "machine": asked.machine.name,
+        "tool_version": request.tool_version,
+        "command": request.command,
+        "started": request.started,
+        "state": request.state,
+        "machine": request.machine.name,
         "gpu": {"index": gpu.index, "name": gpu.name},
-        "repetitions": asked.repetitions,
-        "turns_done": len(told.reproduction.done),
-        "turns_planned": told.planned,
-        "notes": list(asked.notes),
-        "limits": _ways([asdict(limit) for limit in told.limits]),
+        "repetitions": request.repetitions,
+        "turns_done": len(results.reproduction.done),
+        "turns_planned": results.planned,
+        "notes": list(request.notes),
+        "limits": _ways([asdict(limit) for limit in results.limits]),
         "idle": {
-            "probe_gbs": _ways(told.idle_gbs),
-            "probe_delay_seconds": _ways(told.idle_delay_seconds),
+            "probe_gbs": _ways(results.idle_gbs),
+            "probe_delay_seconds": _ways(results.idle_delay_seconds),
         },
-        "programs": [_program(one) for one in told.programs],
+        "programs": [_program(one) for one in results.programs],
     }
 
 

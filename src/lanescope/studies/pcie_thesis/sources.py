@@ -67,7 +67,7 @@ def watched_once(
 
 
 def source_told(
-    name: str, watched: Sequence[Watched], told: Sequence[Step]
+    name: str, watched: Sequence[Watched], steps: Sequence[Step]
 ) -> SourceResults | None:
     """Return what a source told in all repetitions; None where it was not asked to watch."""
     records = [r for one in watched for r in one.records if r.name.partition(".")[0] == name]
@@ -79,7 +79,7 @@ def source_told(
         name,
         bool(used),
         reasons[0] if reasons else None,
-        copying=len(moving(told, LEAST_BYTES)),
+        copying=len(moving(steps, LEAST_BYTES)),
         cpu_seconds=quantity((r.cpu_seconds for r in used), "s", _CPU),
     )
     if not used:
@@ -125,13 +125,13 @@ def _counted(
 
 
 def _traced(source: SourceResults, watched: Sequence[Watched]) -> SourceResults:
-    seen = [one for one in watched if one.processes]
+    traced = [one for one in watched if one.processes]
     sums = [
         tuple(int(one.traced.bytes[one.traced.direction == way].sum()) for way in _DIRECTIONS)
-        for one in seen
+        for one in traced
     ]
-    truths = [moved(one.steps) for one in seen]
-    counts = [int(np.isin(one.traced.direction, _DIRECTIONS).sum()) for one in seen]
+    truths = [moved(one.steps) for one in traced]
+    counts = [int(np.isin(one.traced.direction, _DIRECTIONS).sum()) for one in traced]
     deviation = pair_of(
         quantity(
             (s[w] / t[w] - 1 if t[w] else None for s, t in zip(sums, truths, strict=True)),
@@ -145,7 +145,7 @@ def _traced(source: SourceResults, watched: Sequence[Watched]) -> SourceResults:
         bytes=pair_of(quantity((s[w] for s in sums), "B", _TRACED) for w in range(2)),
         deviation=deviation,
         highest_gbs=pair_of(
-            quantity((_fastest_copy(one.traced, way) for one in seen), "GB/s", _FASTEST_COPY)
+            quantity((_fastest_copy(one.traced, way) for one in traced), "GB/s", _FASTEST_COPY)
             for way in _DIRECTIONS
         ),
         copies=quantity(counts, "1", "Traced copies between host and GPU."),

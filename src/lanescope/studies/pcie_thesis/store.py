@@ -115,14 +115,14 @@ class ReproductionFolder:
         From any method, if it cannot be written.
     """
 
-    def __init__(self, folder: Path, asked: ReproductionRequest) -> None:
-        self.folder, self.asked = folder, asked
-        self._opened = RunFolder.begin(folder, REPRODUCE, asked)
+    def __init__(self, folder: Path, request: ReproductionRequest) -> None:
+        self.folder, self.asked = folder, request
+        self._opened = RunFolder.begin(folder, REPRODUCE, request)
 
-    def update(self, asked: ReproductionRequest) -> None:
+    def update(self, request: ReproductionRequest) -> None:
         """Store how far it came."""
-        self.asked = asked
-        self._opened.update(asked)
+        self.asked = request
+        self._opened.update(request)
 
     def place(self, turn: Turn) -> Path:
         """Return where a turn goes; nothing is there yet."""
@@ -156,19 +156,21 @@ def read_reproduction(folder: Path) -> Reproduction:
     InputError
         If it is none, of another schema version, or damaged.
     """
-    asked = read_manifest(ReproductionRequest, folder)
+    request = read_manifest(ReproductionRequest, folder)
     with fields_of(folder / MANIFEST, "name another run"):
-        _require_possible(asked)
-    return Reproduction(asked, _done(folder, turns(asked.programs, asked.repetitions)), folder)
+        _require_possible(request)
+    return Reproduction(
+        request, _done(folder, turns(request.programs, request.repetitions)), folder
+    )
 
 
-def _require_possible(asked: ReproductionRequest) -> None:
+def _require_possible(request: ReproductionRequest) -> None:
     """Check what a manifest tells; raises `FieldError`."""
-    if asked.gpu not in {gpu.index for gpu in asked.machine.gpus}:
-        raise FieldError(f"its machine.toml has no g{asked.gpu}", "gpu")
-    if not 1 <= asked.repetitions <= _MOST_REPETITIONS:
-        raise FieldError(f"field 'repetitions' is {asked.repetitions}, which cannot be", "gpu")
-    keys = [program.key for program in asked.programs]
+    if request.gpu not in {gpu.index for gpu in request.machine.gpus}:
+        raise FieldError(f"its machine.toml has no g{request.gpu}", "gpu")
+    if not 1 <= request.repetitions <= _MOST_REPETITIONS:
+        raise FieldError(f"field 'repetitions' is {request.repetitions}, which cannot be", "gpu")
+    keys = [program.key for program in request.programs]
     if len(set(keys)) < len(keys) or any(Path(key).name != key for key in keys):
         raise FieldError("the 'key' of a program is there twice or names no folder", "key")
 
@@ -186,6 +188,6 @@ def _done(folder: Path, planned: Sequence[Turn]) -> tuple[Done, ...]:
     for turn in planned:
         place = folder / turn.folder
         if (place / STEPS).is_file():
-            told = read_stored(_Told, folder, f"{turn.folder}/{STEPS}")
-            found.append(Done(turn, place, told.steps, told.error))
+            stored = read_stored(_Told, folder, f"{turn.folder}/{STEPS}")
+            found.append(Done(turn, place, stored.steps, stored.error))
     return tuple(found)

@@ -25,20 +25,22 @@ _TOO_FAST = 1.02
 _RAISED = 1.5
 
 
-def program_sentences(one: ProgramResults, told: ReproductionResults) -> Sentences:
+def program_sentences(one: ProgramResults, results: ReproductionResults) -> Sentences:
     """Return sentences on what each source saw of a program, what it cost, and the program itself.
 
-    ``told`` is for the link's limits and for the idle link.
+    ``results`` is for the link's limits and for the idle link.
     """
-    sources = [words for source in one.sources for words in _source(source, one, told)]
+    sources = [words for source in one.sources for words in _source(source, one, results)]
     return Sentences(
         (*sources, *_cost(one, Way.SOURCES, "All sources at once")),
-        (*_probe(one, told), *_cost(one, Way.PROBE, "The probe")),
+        (*_probe(one, results), *_cost(one, Way.PROBE, "The probe")),
         tuple(_at_once(one)),
     )
 
 
-def _source(source: SourceResults, one: ProgramResults, told: ReproductionResults) -> Iterator[str]:
+def _source(
+    source: SourceResults, one: ProgramResults, results: ReproductionResults
+) -> Iterator[str]:
     if not source.used:
         yield f"{source.source} could not watch: {source.reason or 'it did not say why'}"
         return
@@ -58,7 +60,7 @@ def _source(source: SourceResults, one: ProgramResults, told: ReproductionResult
     else:
         yield f"{source.source} does not know enough of the steps that copy to tell their bytes."
     yield from _fineness(source)
-    yield from _rates(source, one, told)
+    yield from _rates(source, one, results)
     elsewhere = [q.value for q in source.elsewhere_bytes if q is not None]
     if len(elsewhere) == 2:
         yield (
@@ -99,10 +101,12 @@ def _fineness(source: SourceResults) -> Iterator[str]:
     )
 
 
-def _rates(source: SourceResults, one: ProgramResults, told: ReproductionResults) -> Iterator[str]:
+def _rates(
+    source: SourceResults, one: ProgramResults, results: ReproductionResults
+) -> Iterator[str]:
     for way, word in enumerate(_WAY_WORDS):
         highest, true = source.highest_gbs[way], one.fastest_step_gbs[way]
-        limit = told.limits[way].gbs
+        limit = results.limits[way].gbs
         if highest is None or true is None:
             continue
         if highest.value < _DILUTED * true.value:
@@ -117,7 +121,7 @@ def _rates(source: SourceResults, one: ProgramResults, told: ReproductionResults
             )
 
 
-def _probe(one: ProgramResults, told: ReproductionResults) -> Iterator[str]:
+def _probe(one: ProgramResults, results: ReproductionResults) -> Iterator[str]:
     for noticed, word in zip(one.noticed, _WAY_WORDS, strict=False):
         if noticed.steps:
             wait = noticed.longest_seconds
@@ -128,7 +132,7 @@ def _probe(one: ProgramResults, told: ReproductionResults) -> Iterator[str]:
                 f"for use of the link{blind}."
             )
     for way, word in enumerate(_WAY_WORDS):
-        idle = told.idle_delay_seconds[way]
+        idle = results.idle_delay_seconds[way]
         found = [(s, q) for s in one.steps if (q := s.probe_delay_seconds[way]) is not None]
         if idle is None or not found:
             continue

@@ -33,12 +33,12 @@ def taruc_charts(run: Run) -> tuple[Chart, ...]:
     """
     suite = suite_of(run.manifest.machine, run.results)
     charts: list[Chart] = []
-    seen: set[Hashable] = set()
+    drawn: set[Hashable] = set()
     for view in VIEWS:
         shown: set[str] = set()
         for chart, content in _view_charts(view, suite.machine, suite.of(view.bench)):
-            if content not in seen:  # where little varies, views come to show the same
-                seen.add(content)
+            if content not in drawn:  # where little varies, views come to show the same
+                drawn.add(content)
                 charts.append(replace(chart, main=view.main and chart.y.label not in shown))
                 shown.add(chart.y.label)
     charts += contention_charts(suite.machine, suite.scalings)

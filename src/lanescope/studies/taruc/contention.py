@@ -116,8 +116,10 @@ def _point(name: str, taken: Sequence[Seat], size: int, operation: Operation) ->
     )
     kind, where, _, _ = name.split("/")
     words = "1 thread" if len(taken) == 1 else f"{len(taken)} threads"
-    beside = f"memory of {where}" if kind == "memory" else f"from {where.replace('-', ' to ', 1)}"
-    title = f"{words}, {beside}: {operation}"
+    place_words = (
+        f"memory of {where}" if kind == "memory" else f"from {where.replace('-', ' to ', 1)}"
+    )
+    title = f"{words}, {place_words}: {operation}"
     purpose = Purpose.CONTENTION if kind == "memory" else Purpose.SOCKETS
     return Experiment(f"contention/{name}", title, copies, Timing.HOST, purpose)
 

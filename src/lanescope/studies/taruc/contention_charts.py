@@ -31,13 +31,13 @@ Values = Callable[[Step], tuple[float, float, float] | None]
 def contention_charts(machine: Machine, scalings: Sequence[Scaling]) -> list[Chart]:
     """Return two charts for each panel: the aggregate, and the spread of participants."""
     charts: list[Chart] = []
-    seen: set[Hashable] = set()
+    drawn: set[Hashable] = set()
     for view in SCALING_VIEWS:
         shown = False
         for panel in panels(view.choose(machine, scalings), view.order, _value):
             content = frozenset(s.contention for s in panel.members)
-            if content not in seen:
-                seen.add(content)
+            if content not in drawn:
+                drawn.add(content)
                 charts += _charts(view, panel, main=view.main and not shown)
                 shown = True
     return charts

@@ -44,11 +44,11 @@ def contention_findings(suite: Suite) -> list[Finding]:
 
 def _saturation(scalings: Sequence[Scaling]) -> Iterable[Finding]:
     """With how many threads the memory of some nodes is full."""
-    told: set[str] = set()
+    described: set[str] = set()
     for scaling in sorted(scalings, key=_telling):
         enough, steps = scaling.enough, scaling.measured
         who = scaling.contention.who
-        if enough is None or who in told or enough.count >= steps[-1].count:
+        if enough is None or who in described or enough.count >= steps[-1].count:
             continue
         first, last = steps[0], steps[-1]
         # Full is what grows more slowly than its threads, for certain.
@@ -57,7 +57,7 @@ def _saturation(scalings: Sequence[Scaling]) -> Iterable[Finding]:
         interval = last.interval_gbs
         if not grown or interval is None or interval[1] >= linear * last.count / enough.count:
             continue
-        told.add(who)
+        described.add(who)
         yield finding(
             "saturation",
             Benchmark.CONTENTION,
@@ -83,7 +83,7 @@ def _telling(scaling: Scaling) -> int:
 
 def _sockets(crossing: Sequence[Scaling], local: Sequence[Scaling]) -> Iterable[Finding]:
     """What the way between sockets costs, against threads that stay at home."""
-    told: set[str] = set()
+    described: set[str] = set()
     for scaling in sorted(crossing, key=_telling):
         mine = scaling.contention
         home = next(
@@ -95,13 +95,13 @@ def _sockets(crossing: Sequence[Scaling], local: Sequence[Scaling]) -> Iterable[
             ),
             None,
         )
-        if mine.way == "both" or mine.who in told or home is None:
+        if mine.way == "both" or mine.who in described or home is None:
             continue
         if scaling.best is None or (same := home.at(scaling.best.count)) is None:
             continue
         here, there = total_gbs([same]), total_gbs([scaling.best])
         if there < here and steps_differ(same, scaling.best):
-            told.add(mine.who)
+            described.add(mine.who)
             yield finding(
                 "between-sockets",
                 Benchmark.CONTENTION,

@@ -87,17 +87,17 @@ def _usual(series: Sequence[Series]) -> list[Series]:
 
 def _cache_steps(series: Sequence[Series]) -> Iterable[Finding]:
     """At which sizes a copy falls out of a cache: of each kind of memory at home."""
-    told: set[Memory] = set()
+    described: set[Memory] = set()
     for one in series:
         setting = one.setting
         warm = (setting.pattern, setting.caches) == ("repeated", "warm")
-        if not warm or not setting.local or setting.memory in told:
+        if not warm or not setting.local or setting.memory in described:
             continue
         points = [p for p in one.measured if p.gbs is not None]
         steps = list(_steps(points))
         if not steps:
             continue
-        told.add(setting.memory)
+        described.add(setting.memory)
         top = steps[0][0]
         falls = [
             f"above {size_text(a.bytes)} it falls to {rate_text(b.gbs or 0.0)} "

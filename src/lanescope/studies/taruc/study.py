@@ -170,8 +170,8 @@ def suite_sections(
     _require_parts(machine, only)
     sections = plan_suite(machine, parameters, benchmarks, only, free_bytes(machine))
     if not any(section.experiments for section in sections):
-        asked = benchmarks or tuple(s.benchmark for s in sections)
-        raise _why_nothing(machine, asked, suite_notes(machine, sections))
+        requested = benchmarks or tuple(s.benchmark for s in sections)
+        raise _why_nothing(machine, requested, suite_notes(machine, sections))
     return sections
 
 
@@ -185,14 +185,16 @@ def suite_notes(machine: Machine, sections: Sequence[Section]) -> tuple[str, ...
     return (*notes, *(note for section in sections for note in section.notes))
 
 
-def _why_nothing(machine: Machine, asked: Sequence[Benchmark], notes: Sequence[str]) -> InputError:
+def _why_nothing(
+    machine: Machine, requested: Sequence[Benchmark], notes: Sequence[str]
+) -> InputError:
     name = f"machine {machine.name!r}"
-    if not machine.gpus and asked and all(b.needs_gpu for b in asked):
+    if not machine.gpus and requested and all(b.needs_gpu for b in requested):
         return missing_part(
             machine,
             f"{name} has no GPU to copy to and from; 'lanescope bench host' measures host memory",
         )
-    if not asked:
+    if not requested:
         return InputError(
             "no micro-benchmark is asked for; set run = true in a section of the parameter file"
         )

@@ -62,8 +62,8 @@ def plan_suite(
     free_bytes
         Memory that may be taken, by part; None is all that the machine has.
     """
-    asked = [b for b in Benchmark if benchmarks is None or b in benchmarks]
-    wanted = [b for b in asked if benchmarks is not None or getattr(parameters, b).run]
+    requested = [b for b in Benchmark if benchmarks is None or b in benchmarks]
+    wanted = [b for b in requested if benchmarks is not None or getattr(parameters, b).run]
     return tuple(
         Section(b, planned.experiments, notes + planned.notes, _samples(b, parameters))
         for b in wanted

@@ -113,10 +113,10 @@ def _way_table(title: str, ways: Sequence[WaySummary], most: int) -> Table:
 def _shown_windows(ways: Sequence[WaySummary]) -> list[int]:
     """Lengths of the windows that have a column: of NVLink those that something is known of."""
     rates = [way.rates for way in ways if way.rates is not None]
-    told = {w.window_ns: w.reason is None for r in rates for w in r.windows}
-    told |= {w.window_ns: True for r in rates for w in r.windows if w.reason is None}
+    has_numbers = {w.window_ns: w.reason is None for r in rates for w in r.windows}
+    has_numbers |= {w.window_ns: True for r in rates for w in r.windows if w.reason is None}
     nvlink = all(way.direction in NVLINK_WAYS for way in ways)
-    return [window for window, known in told.items() if known or not nvlink]
+    return [window for window, known in has_numbers.items() if known or not nvlink]
 
 
 def _way_notes(ways: Sequence[WaySummary]) -> list[str]:
@@ -287,14 +287,16 @@ def _findings(findings: Sequence[Finding], most: Most) -> list[Block]:
 
 
 def _aligned(found: Alignment) -> str:
-    told = [f"p99 of {found.copies} copies"]
+    sentences = [f"p99 of {found.copies} copies"]
     for one in found.delays:
         begin, end = (
             f"{fmt.seconds_text(abs(ns) * 1e-9)} {'after' if ns >= 0 else 'before'}"
             for ns in (one.begin_ns, one.end_ns)
         )
-        told.append(f"{one.direction} bursts begin {begin} a copy begins and end {end} it ends")
-    return f"{fmt.seconds_text(found.residual_p99_ns * 1e-9)} ({'; '.join(told)})"
+        sentences.append(
+            f"{one.direction} bursts begin {begin} a copy begins and end {end} it ends"
+        )
+    return f"{fmt.seconds_text(found.residual_p99_ns * 1e-9)} ({'; '.join(sentences)})"
 
 
 def turns_text(turns: Turns) -> str:

@@ -71,25 +71,25 @@ _WORDS: tuple[tuple[str, str], ...] = (
 )
 
 
-def watch_page_html(run: WatchRun, told: Evaluation, *, static: bool = False) -> str:
+def watch_page_html(run: WatchRun, evaluation: Evaluation, *, static: bool = False) -> str:
     """Return the report of a watch as one self-contained HTML page; see `document_page`."""
-    return document_page(watch_document(run, told), static=static)
+    return document_page(watch_document(run, evaluation), static=static)
 
 
-def watch_terminal(run: WatchRun, told: Evaluation) -> list[Block]:
+def watch_terminal(run: WatchRun, evaluation: Evaluation) -> list[Block]:
     """Return what a terminal shows of a watch: its summary, its notes, and what watched."""
     sources = run.manifest.sources
     lines = [_source_line(source) for source in sources] if sources else [_NO_SOURCE]
     return [
-        *summary_sections(told.summary, told.findings, TERMINAL),
+        *summary_sections(evaluation.summary, evaluation.findings, TERMINAL),
         Bullets([*run.manifest.notes, *lines]),
     ]
 
 
-def watch_document(run: WatchRun, told: Evaluation) -> Document:
+def watch_document(run: WatchRun, evaluation: Evaluation) -> Document:
     """Return all that is known of a watch: what it comes to first, how it was watched last."""
     manifest = run.manifest
-    summary, findings, losses = summary_sections(told.summary, told.findings, PAGE)
+    summary, findings, losses = summary_sections(evaluation.summary, evaluation.findings, PAGE)
     timeline = timeline_of(run)
     sections = (
         findings,
@@ -108,7 +108,7 @@ def watch_document(run: WatchRun, told: Evaluation) -> Document:
         started=manifest.started,
         facts=_facts(run),
         commands=[line for line in ("" if repeated else program, manifest.command) if line],
-        headline=_headline(manifest, told),
+        headline=_headline(manifest, evaluation),
         sections=sections,
         tool_version=manifest.tool_version,
         banners=[Banner(words)] if (words := state_sentence(manifest.state)) else (),
@@ -123,14 +123,14 @@ def _facts(run: WatchRun) -> tuple[str, ...]:
     return (f"lasted {lasted}", _exit(manifest), manifest.machine.name, version)
 
 
-def _headline(manifest: WatchManifest, told: Evaluation) -> Headline:
+def _headline(manifest: WatchManifest, evaluation: Evaluation) -> Headline:
     """What would gain most; where nothing is found, what moved."""
     notes = Bullets([f"Note: {note}" for note in manifest.notes])
-    if told.findings:
-        return Headline(finding_text(told.findings[0]), Tone.OPEN, [notes])
+    if evaluation.findings:
+        return Headline(finding_text(evaluation.findings[0]), Tone.OPEN, [notes])
     moved = [
         f"{direction_text(way)} {sum_text(round(way.rates.payload_bytes))}"
-        for way in (*told.summary.ways, *told.summary.nvlinks)
+        for way in (*evaluation.summary.ways, *evaluation.summary.nvlinks)
         if way.rates is not None and way.rates.payload_bytes
     ]
     words = f"Moved: {', '.join(moved)}." if moved else NOTHING

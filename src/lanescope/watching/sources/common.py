@@ -95,8 +95,8 @@ def refusal(error: Exception) -> NotMeasuredError:
     if name not in _KNOWN:
         return reason_for(call, code, name, detail, where).error
     reason, remedy = _KNOWN[name]
-    told = f"{detail} " if name in ("no CUPTI", "no driver", "too old") else ""
-    return NotMeasuredError(f"{reason} [{told}{call}: {name} {code}, {where}]", remedy)
+    detail_words = f"{detail} " if name in ("no CUPTI", "no driver", "too old") else ""
+    return NotMeasuredError(f"{reason} [{detail_words}{call}: {name} {code}, {where}]", remedy)
 
 
 def unusable(machine: Machine, gpu: Gpu) -> Availability | None:
@@ -115,12 +115,12 @@ def tried(trial: Callable[[], object]) -> Availability:
     try:
         trial()
     except native.NativeError as error:
-        told = refusal(error)
+        reason = refusal(error)
     except NotMeasuredError as error:
-        told = error
+        reason = error
     else:
         return Availability(True)
-    return Availability(False, told.reason, told.remedy)
+    return Availability(False, reason.reason, reason.remedy)
 
 
 def uuid_of(gpu: Gpu) -> str:
@@ -144,7 +144,7 @@ def finish(report: native.CounterReport, spool: Path, *, second: bool = False) -
     second
         Whether the sampler has another spool, beside which its processor time stands.
     """
-    told = {
+    content = {
         "samples": report.samples,
         "lost_samples": report.lost_samples,
         "gaps": report.gaps,
@@ -158,7 +158,7 @@ def finish(report: native.CounterReport, spool: Path, *, second: bool = False) -
         "wall_seconds": report.wall_seconds,
         "errors": report.errors,
     }
-    write_sidecar(spool, told)
+    write_sidecar(spool, content)
     return SourceReport(
         reason=" ".join(report.errors) or None,
         samples=report.samples,
@@ -170,10 +170,10 @@ def finish(report: native.CounterReport, spool: Path, *, second: bool = False) -
     )
 
 
-def write_sidecar(spool: Path, told: Mapping[str, Any]) -> None:
+def write_sidecar(spool: Path, content: Mapping[str, Any]) -> None:
     """Write what a sampler tells next to its spool, if that can be; the spool tells its end."""
     with contextlib.suppress(OSError, InputError):
-        write_atomically(sidecar_of(spool), json.dumps(told).encode(), inner=2)
+        write_atomically(sidecar_of(spool), json.dumps(content).encode(), inner=2)
 
 
 def together(reports: list[SourceReport]) -> SourceReport:

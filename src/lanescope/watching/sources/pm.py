@@ -33,8 +33,8 @@ def may_profile(proc: Path = Path("/proc")) -> bool:
 
     What cannot be read stands in nobody's way: CUPTI has the last word.
     """
-    told = _fields(proc / "driver/nvidia/params")
-    if told.get(_ADMIN_ONLY) != "1":
+    parameters = _fields(proc / "driver/nvidia/params")
+    if parameters.get(_ADMIN_ONLY) != "1":
         return True
     try:
         held = int(_fields(proc / "self/status").get("CapEff", ""), 16)
@@ -180,11 +180,11 @@ class PmSource:
             raise refusal(error) from error
 
     def _sampler_of(self, spool: Path, cupti: str, nvlink: bool) -> native.PmSampler:
-        told = ("pm", self.gpu.index, self.interval_ns)
-        spools = [(str(spool), counter_header(*told, own=True))]
+        key = ("pm", self.gpu.index, self.interval_ns)
+        spools = [(str(spool), counter_header(*key, own=True))]
         if nvlink:
             other = spool.with_name(self._nvlink_spool.name)
-            spools.append((str(other), counter_header(*told, link=NVLINK)))
+            spools.append((str(other), counter_header(*key, link=NVLINK)))
         buffered = _BUFFERED_NS // self.interval_ns * _BYTES_PER_SAMPLE * len(spools)
         return native.PmSampler(
             device=self.gpu.index,

@@ -111,14 +111,14 @@ class ProbeSource:
             return SourceReport()
         probe, self._probe = self._probe, None
         report = probe.stop()
-        told = {
+        content = {
             "records": report.records,
             "rounds": report.rounds,
             "cpu_seconds": report.cpu_seconds,
             "wall_seconds": report.wall_seconds,
             "errors": report.errors,
         }
-        write_sidecar(self.spool, told)
+        write_sidecar(self.spool, content)
         return SourceReport(
             reason=" ".join(report.errors) or None,
             cpu_seconds=report.cpu_seconds,

@@ -152,8 +152,8 @@ class TraceSource:
                 "that takes other rights as it starts cannot be traced, and one of another user "
                 "only where that user may write the run's folder.",
             )
-        if told := _told_once(spools):
-            return SourceReport(told)
+        if reason := _told_once(spools):
+            return SourceReport(reason)
         if "range" in self._kinds and (other := self._other_nvtx()):
             return SourceReport(
                 f"NVTX ranges were left to another tool: {NVTX_VARIABLE} is {other}.",
@@ -184,12 +184,12 @@ def _told_once(spools: Sequence[Path]) -> str:
         for note in notes:
             concerned.setdefault(note, set()).add(spool.name.split(".")[1])
     everybody = len({spool.name.split(".")[1] for spool in spools})
-    told = [
+    reasons = [
         note if everybody == 1 else f"{note} ({len(those)} of {everybody} processes.)"
         for note, those in sorted(concerned.items(), key=lambda item: -len(item[1]))
     ]
-    more = len(told) - _MOST_NOTES
-    return " ".join(told[:_MOST_NOTES]) + (f" And {more} more notes." if more > 0 else "")
+    more = len(reasons) - _MOST_NOTES
+    return " ".join(reasons[:_MOST_NOTES]) + (f" And {more} more notes." if more > 0 else "")
 
 
 def gains_rights(name: str, environment: Mapping[str, str]) -> bool:
