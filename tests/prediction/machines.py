@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from lanescope.prediction.curves import Curve, Surface
 from lanescope.prediction.parameters import (
-    Direction,
+    CopyCost,
     Duplex,
     Launching,
     LinkParameters,
@@ -18,7 +18,7 @@ exactly = Estimate.exactly
 
 
 def direction(first=0.0, per_byte=1e-9, gap=0.0):
-    return Direction(exactly(first), exactly(per_byte), exactly(gap))
+    return CopyCost(exactly(first), exactly(per_byte), exactly(gap))
 
 
 def link(h2d=None, d2h=None, engines=2, synchronises=False, **more):
@@ -55,7 +55,7 @@ def curve(*points):
 
 
 #: Measured as a fit would: each curve agrees with the others.
-CURVED = Direction(
+CURVED = CopyCost(
     exactly(6e-6),
     exactly(2e-11),
     exactly(1e-6),

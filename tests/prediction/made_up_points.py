@@ -26,10 +26,10 @@ def _timed(point, parameters, noise, random):
     count = point.streams
     called, held = CALL * count, None
     if point.kind is Kind.COPIES:
-        direction = parameters.direction(point.way)
-        whole = transfer_seconds(direction, point.bytes, count).value
-        each = point.bytes / count * direction.per_byte.value
-        held = count * (direction.gap.value + each)
+        cost = parameters.copies(point.way)
+        whole = transfer_seconds(cost, point.bytes, count).value
+        each = point.bytes / count * cost.per_byte.value
+        held = count * (cost.gap.value + each)
     elif point.kind is Kind.PAGEABLE:
         whole = 5e-6 + point.bytes / 10e9
     elif point.kind in (Kind.DUPLEX, Kind.EXPLICIT_MAPPED):

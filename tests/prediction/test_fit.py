@@ -12,14 +12,14 @@ from lanescope.prediction.fit import fit, is_usable, residuals
 from lanescope.prediction.fit_run import FACTS as FACTS_FILE
 from lanescope.prediction.fit_run import fit_folder
 from lanescope.prediction.parameters import (
-    Direction,
+    CopyCost,
     Duplex,
     Launching,
     LinkParameters,
     Mapped,
     Origin,
     Paced,
-    Way,
+    Direction,
 )
 from lanescope.prediction.points import _PACES, MOST_BYTES, Kind, plan
 from lanescope.prediction.samples import read_measured, write_measured
@@ -36,7 +36,7 @@ def exactly(value):
 
 
 def direction(first, gbs, gap):
-    return Direction(exactly(first), exactly(1e-9 / gbs), exactly(gap))
+    return CopyCost(exactly(first), exactly(1e-9 / gbs), exactly(gap))
 
 
 TRUE = LinkParameters(
@@ -72,9 +72,9 @@ def recorded():
     return fit(samples, FACTS), samples
 
 
-@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("way", Direction)
 def test_a_link_is_found_again(fitted, way):
-    found, true = fitted.direction(way), TRUE.direction(way)
+    found, true = fitted.copies(way), TRUE.copies(way)
     assert found.first.value == pytest.approx(true.first.value, rel=1e-3)
     assert found.per_byte.value == pytest.approx(true.per_byte.value, rel=1e-6)
     assert found.gap.value == pytest.approx(true.gap.value, rel=1e-3)

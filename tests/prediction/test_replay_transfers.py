@@ -6,7 +6,7 @@ import pytest
 
 from lanescope.errors import NotMeasuredError
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind, on_gpus
-from lanescope.prediction.parameters import Duplex, Mixture, Paced, Way
+from lanescope.prediction.parameters import Duplex, Mixture, Paced, Direction
 from lanescope.prediction.replay import replay
 from lanescope.prediction.seconds import single_seconds, transfer_seconds
 from lanescope.prediction.shared_links import SharedLinks, shared_links
@@ -245,7 +245,7 @@ def test_what_was_not_measured_is_said(task):
 
 
 def test_gpus_share_what_both_use():
-    links = SharedLinks({"memory": 1.5e9}, {(g, Way.H2D): {"memory": 1.0} for g in (0, 1)})
+    links = SharedLinks({"memory": 1.5e9}, {(g, Direction.H2D): {"memory": 1.0} for g in (0, 1)})
     pair = graph(Task(H2D, bytes=3 * 10**9), Task(H2D, bytes=3 * 10**9, gpu=1))
     assert seconds(pair, link()) == pytest.approx(3.0)
     assert seconds(pair, link(), links=links) == pytest.approx(4.0)

@@ -5,7 +5,7 @@ The numbers are of no machine; they are near those of a GPU on PCIe 5.0.
 
 from lanescope.prediction.curves import Curve, Surface
 from lanescope.prediction.parameters import (
-    Direction,
+    CopyCost,
     Duplex,
     Errors,
     Launching,
@@ -29,7 +29,7 @@ def curve(first, per_byte):
 
 
 def direction(per_byte, first=5e-6, gap=0.4e-6, call=1.5e-6):
-    return Direction(
+    return CopyCost(
         within(first),
         within(per_byte),
         within(gap),
@@ -59,8 +59,8 @@ def fitted(**changes):
             within(1 / 52e9),
             Mixture((0.5,), (within(1.2),)),
         ),
-        "pageable_h2d": Direction(within(8e-6), within(1 / 9e9), within(4e-6)),
-        "pageable_d2h": Direction(within(9e-6), within(1 / 7e9), within(4e-6)),
+        "pageable_h2d": CopyCost(within(8e-6), within(1 / 9e9), within(4e-6)),
+        "pageable_d2h": CopyCost(within(9e-6), within(1 / 7e9), within(4e-6)),
         "launching": Launching(within(6e-6), within(2e-6), within(1e-6), within(0.5e-6)),
         "measured": Range(8, 1 << 30, 256),
         "errors": Errors(100, 0.004, 0.012, 0.028),

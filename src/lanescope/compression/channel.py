@@ -435,12 +435,12 @@ def _gpu_number(place: int | str, what: str) -> int:
         raise InputError(f"{shown(place)} is no place {what}") from None
 
 
-def _via(way: str, source: int, target: int) -> str:
+def _via(via: str, source: int, target: int) -> str:
     """Return which way arrays go: peer or host."""
-    if way not in (AUTO, PEER, HOST):
-        raise InputError(f"arrays do not go via {way!r}; give auto, peer or host")
-    if way != AUTO:
-        return way
+    if via not in (AUTO, PEER, HOST):
+        raise InputError(f"arrays do not go via {via!r}; give auto, peer or host")
+    if via != AUTO:
+        return via
     with core_errors():
         return PEER if source == target or native.reach_each_other(source, target) else HOST
 

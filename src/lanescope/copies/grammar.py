@@ -137,8 +137,8 @@ class _Parser:
             self._fail(token, f"an arrow ('->', '<-' or '<->') belongs here, not {_seen(token)}")
         right = self._place()
         options = self._options()
-        ways = {"->": [(left, right)], "<-": [(right, left)], "<->": [(left, right), (right, left)]}
-        copies = [self._build(first, *way, options) for way in ways[arrow]]
+        ends = {"->": [(left, right)], "<-": [(right, left)], "<->": [(left, right), (right, left)]}
+        copies = [self._build(first, *pair, options) for pair in ends[arrow]]
         return copies * count
 
     def _place(self) -> tuple[str, Memory | None]:

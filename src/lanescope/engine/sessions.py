@@ -235,11 +235,11 @@ class GpuSession:
         copies = self._experiment.copies
         who = " and ".join(dict.fromkeys(_ENGINE_WORDS[copy.engine] for copy in copies))
         shared = ", windows in which all copies ran" if len(copies) > 1 else ""
-        way = "; no peer access, staged through host memory" if self.staged else ""
+        route = "; no peer access, staged through host memory" if self.staged else ""
         if self._experiment.timing is Timing.HOST:
-            return f"host clock from the call to the completed transfer{shared}, {who}{way}"
+            return f"host clock from the call to the completed transfer{shared}, {who}{route}"
         clock = " and ".join(dict.fromkeys(_CLOCK_WORDS[copy.engine] for copy in copies))
-        return f"{clock}, queued behind a gate{shared}, {who}{way}{_shapes_text(self._shapes)}"
+        return f"{clock}, queued behind a gate{shared}, {who}{route}{_shapes_text(self._shapes)}"
 
 
 def _lane(copy: Copy) -> Lane:

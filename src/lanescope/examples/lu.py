@@ -39,7 +39,7 @@ class Turn:
 
     Attributes
     ----------
-    way
+    method
         How panels were sent: ``raw`` or ``channel``.
     seconds, transfer_seconds
         Of all, and of sending panels, nothing else going on meanwhile.
@@ -47,7 +47,7 @@ class Turn:
         Of all panels that were sent.
     """
 
-    way: str
+    method: str
     seconds: float
     transfer_seconds: float
     bytes: int
@@ -201,7 +201,7 @@ def _on_host(
     whole = _gathered(dealt, np.empty_like(matrix))
     return {
         "where": "cpu",
-        "turns": [_told(one) for one in made],
+        "turns": [_summary(one) for one in made],
         "residual": {"raw": residual(whole, matrix, np)},
     }
 
@@ -222,45 +222,45 @@ def _on_gpus(
     over, compression = sending
     if over == "peer":
         with closing(Channels(gpus, compression)) as channels:
-            ways = {"raw": raw_copies(gpus), "channel": channels}
-            return _both_ways(torch, whole, source, gpus, turns, ways, keep)
+            methods = {"raw": raw_copies(gpus), "channel": channels}
+            return _both_methods(torch, whole, source, gpus, turns, methods, keep)
     with closing(Parcels(gpus, "off")) as raw, closing(Parcels(gpus, compression)) as parcels:
-        ways = {"raw": raw, "channel": parcels}
-        return _both_ways(torch, whole, source, gpus, turns, ways, keep)
+        methods = {"raw": raw, "channel": parcels}
+        return _both_methods(torch, whole, source, gpus, turns, methods, keep)
 
 
-def _both_ways(
+def _both_methods(
     torch: Any,
     whole: Any,
     source: Dealt,
     gpus: tuple[int, int],
     turns: int,
-    ways: dict[str, Any],
+    methods: dict[str, Any],
     keep: Callable[[Any], None],
 ) -> dict[str, Any]:
     from lanescope.examples.torch_linear import Timed, TorchLinear, waiting_for
 
     linear, wait = TorchLinear(torch), waiting_for(torch, gpus)
     # once each before anything is timed: libraries load, memory is taken, the rule learns
-    factor(_copied(source), linear, _keeping(ways["raw"], keep))
-    factor(_copied(source), linear, ways["channel"])
+    factor(_copied(source), linear, _keeping(methods["raw"], keep))
+    factor(_copied(source), linear, methods["channel"])
     made, ended = [], {}
     for _ in range(turns):
-        for way, send in ways.items():
-            ended[way] = _copied(source)
-            made.append(_turn(way, ended[way], linear, Timed(send, wait), wait))
+        for method, send in methods.items():
+            ended[method] = _copied(source)
+            made.append(_turn(method, ended[method], linear, Timed(send, wait), wait))
     first = torch.device(f"cuda:{gpus[0]}")
     on_gpu = whole.to(first)
     found = {}
-    for way, dealt in ended.items():
-        found[way] = residual(_gathered(dealt, torch.empty_like(on_gpu)), on_gpu, torch)
+    for method, dealt in ended.items():
+        found[method] = residual(_gathered(dealt, torch.empty_like(on_gpu)), on_gpu, torch)
     pairs = zip(ended["raw"].parts, ended["channel"].parts, strict=True)
     return {
         "where": [torch.cuda.get_device_name(gpu) for gpu in gpus],
-        "turns": [_told(one) for one in made],
+        "turns": [_summary(one) for one in made],
         "residual": found,
         "same_bits": all(bool(torch.equal(one, other)) for one, other in pairs),
-        "ratio": ways["channel"].ratio(),
+        "ratio": methods["channel"].ratio(),
     }
 
 
@@ -286,17 +286,17 @@ def _gathered(dealt: Dealt, whole: Any) -> Any:
     return whole
 
 
-def _turn(way: str, dealt: Dealt, linear: Linear, send: Any, wait: Callable[[], None]) -> Turn:
+def _turn(method: str, dealt: Dealt, linear: Linear, send: Any, wait: Callable[[], None]) -> Turn:
     wait()
     begin = time.perf_counter()
     factor(dealt, linear, send)
     wait()
-    return Turn(way, time.perf_counter() - begin, send.seconds, send.bytes, send.count)
+    return Turn(method, time.perf_counter() - begin, send.seconds, send.bytes, send.count)
 
 
-def _told(turn: Turn) -> dict[str, Any]:
+def _summary(turn: Turn) -> dict[str, Any]:
     return {
-        "way": turn.way,
+        "way": turn.method,
         "seconds": turn.seconds,
         "transfer_seconds": turn.transfer_seconds,
         "bytes": turn.bytes,
@@ -313,16 +313,16 @@ def _text(content: dict[str, Any]) -> str:
     lines = [
         f"LU of {content['size']} rows in blocks of {content['block']} ({content['matrix']}), {where}"
     ]
-    for way in dict.fromkeys(one["way"] for one in content["turns"]):
-        those = [one for one in content["turns"] if one["way"] == way]
+    for method in dict.fromkeys(one["way"] for one in content["turns"]):
+        those = [one for one in content["turns"] if one["way"] == method]
         all_of, sending = ([one[key] for one in those] for key in ("seconds", "transfer_seconds"))
         lines.append(
-            f"{way:>8}: {seconds_text(float(np.median(all_of)))} "
+            f"{method:>8}: {seconds_text(float(np.median(all_of)))} "
             f"({seconds_text(min(all_of))} to {seconds_text(max(all_of))}), of which sending "
             f"{those[0]['transfers']} panels, {bytes_text(those[0]['bytes'])}, took "
             f"{seconds_text(float(np.median(sending)))} "
             f"({seconds_text(min(sending))} to {seconds_text(max(sending))}); residual "
-            f"{content['residual'][way]:.1e}"
+            f"{content['residual'][method]:.1e}"
         )
     if "same_bits" in content:
         same = "the same bits" if content["same_bits"] else "not the same bits"

@@ -15,7 +15,7 @@ from lanescope.calls import checked
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.prediction import forms
 from lanescope.prediction.forms import Transfers
-from lanescope.prediction.parameters import Direction, Duplex, LinkParameters
+from lanescope.prediction.parameters import CopyCost, Duplex, LinkParameters
 from lanescope.prediction.predictor import Prediction, error_share
 from lanescope.prediction.seconds import mapped_seconds, next_seconds, single_seconds
 from lanescope.prediction.workload import STREAMED, Method, Workload
@@ -71,7 +71,7 @@ class Cut:
         )
 
     def mapped_back(
-        self, back: Direction, per_byte: PerByte, pick: Pick
+        self, back: CopyCost, per_byte: PerByte, pick: Pick
     ) -> tuple[Transfers, Transfers]:
         """Return the copies to the GPU, and what kernels write into the host's memory."""
         work = self.work
@@ -81,7 +81,7 @@ class Cut:
             self._transfers(back, size, 1, per_byte[1], pick),
         )
 
-    def seconds(self, direction: Direction, size: float, copies: int, pick: Pick) -> float:
+    def seconds(self, direction: CopyCost, size: float, copies: int, pick: Pick) -> float:
         """Return ``L + o + B * G + g * (copies - 1)``, or as measured at such sizes."""
         if not size:
             return 0.0
@@ -120,7 +120,7 @@ class Cut:
         return spent
 
     def _transfers(
-        self, direction: Direction, size: int, arrays: int, per_byte: float, pick: Pick
+        self, direction: CopyCost, size: int, arrays: int, per_byte: float, pick: Pick
     ) -> Transfers:
         more = per_byte - pick(direction.per_byte)
         part = size / self.streams
@@ -248,7 +248,7 @@ class Equations:
         if known.explicit_mapped is None and known.mapped is None:
             raise _missing(known, "what kernels that write mapped memory cost")
         # nothing is copied back, so what small copies cost does not count
-        back = Direction(known.d2h.first, known.d2h.per_byte, known.d2h.gap)
+        back = CopyCost(known.d2h.first, known.d2h.per_byte, known.d2h.gap)
         kernel, calls = cut.kernel(pick), cut.calls(pick, back=False)
         if cut.streams == 1:
             # the kernel begins after the copies: its writes meet none, as those of equation 6
@@ -262,7 +262,7 @@ class Equations:
         return Parts(max(seconds, calls), h2d.whole, kernel, d2h.whole, calls)
 
 
-def _explicit(cut: Cut, into: Direction, back: Direction, pick: Pick) -> Parts:
+def _explicit(cut: Cut, into: CopyCost, back: CopyCost, pick: Pick) -> Parts:
     work = cut.work
     h2d = cut.seconds(into, work.h2d_bytes, work.h2d_arrays, pick)
     d2h = cut.seconds(back, work.d2h_bytes, work.d2h_arrays, pick)

@@ -22,7 +22,7 @@ from lanescope.prediction.parameters import (
     Mapped,
     Origin,
     Range,
-    Way,
+    Direction,
 )
 from lanescope.prediction.points import Kind, Point
 from lanescope.prediction.samples import Measured, median_of, settle
@@ -96,10 +96,10 @@ def fit(measured: Sequence[Measured], facts: LinkFacts) -> LinkParameters:
         source=facts.source,
         copy_engines=min(facts.copy_engines, 2),
         implicit_synchronisation=False,
-        h2d=fit_direction(Way.H2D, used),
-        d2h=fit_direction(Way.D2H, used),
-        pageable_h2d=fit_pageable(Way.H2D, used),
-        pageable_d2h=fit_pageable(Way.D2H, used),
+        h2d=fit_direction(Direction.H2D, used),
+        d2h=fit_direction(Direction.D2H, used),
+        pageable_h2d=fit_pageable(Direction.H2D, used),
+        pageable_d2h=fit_pageable(Direction.D2H, used),
         launching=_launching(used),
         measured=Range(
             min(point.bytes for point in copies),
@@ -125,7 +125,7 @@ def residuals(measured: Sequence[Measured], parameters: LinkParameters) -> tuple
         Residual(
             m.point,
             m.whole,
-            transfer_seconds(parameters.direction(m.point.way), m.point.bytes, m.point.streams),
+            transfer_seconds(parameters.copies(m.point.way), m.point.bytes, m.point.streams),
         )
         for m in settle(measured)
         if m.point.held_out and m.point.kind is Kind.COPIES

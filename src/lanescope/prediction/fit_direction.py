@@ -8,7 +8,7 @@ import numpy as np
 
 from lanescope.errors import InputError
 from lanescope.prediction.curves import Curve, Surface
-from lanescope.prediction.parameters import Direction, Way
+from lanescope.prediction.parameters import CopyCost, Direction
 from lanescope.prediction.points import Kind
 from lanescope.prediction.samples import Measured, median_of
 from lanescope.results.result import FloatArray
@@ -23,7 +23,7 @@ _TOLERANCE = 0.1
 _FEWEST_SIZES = 4
 
 
-def fit_direction(way: Way, measured: Sequence[Measured]) -> Direction:
+def fit_direction(way: Direction, measured: Sequence[Measured]) -> CopyCost:
     """Return the parameters of copies of pinned memory.
 
     L + o is the time of the smallest copy. G is the slope of the times of single copies of 8 MiB
@@ -50,7 +50,7 @@ def fit_direction(way: Way, measured: Sequence[Measured]) -> Direction:
     per_byte = slope_of({s: m for s, m in single.items() if s >= _LONG_BYTES} or single)
     most, usual = by_count[counts[-1]], counts[len(counts) // 2]
     further = {n: _further(alone, by_count[n], n) for n in counts[1:]}
-    return Direction(
+    return CopyCost(
         first=alone.seconds[0],
         per_byte=per_byte,
         gap=_gap(further[counts[-1]], per_byte),
@@ -61,7 +61,7 @@ def fit_direction(way: Way, measured: Sequence[Measured]) -> Direction:
     )
 
 
-def fit_pageable(way: Way, measured: Sequence[Measured]) -> Direction | None:
+def fit_pageable(way: Direction, measured: Sequence[Measured]) -> CopyCost | None:
     """Return the parameters of single copies of pageable memory; None without points."""
     mine = _by_size([m for m in measured if m.point.kind is Kind.PAGEABLE and m.point.way is way])
     if len(mine) < _FEWEST_SIZES:
@@ -69,7 +69,7 @@ def fit_pageable(way: Way, measured: Sequence[Measured]) -> Direction | None:
     alone = _curve({size: m.whole for size, m in mine.items()})
     # No straight line fits copies that the thread stages: it tells what the largest one takes.
     largest = alone.sizes[-1]
-    return Direction(
+    return CopyCost(
         first=alone.seconds[0],
         per_byte=alone.seconds[-1].map(lambda seconds: seconds / largest),
         gap=Estimate.exactly(0.0),
@@ -116,7 +116,7 @@ def _curve(seconds: Mapping[float, Estimate]) -> Curve:
     return Curve(tuple(round(size) for size in seconds), tuple(seconds.values()))
 
 
-def _require_rising(way: Way, single: Mapping[float, Measured]) -> None:
+def _require_rising(way: Direction, single: Mapping[float, Measured]) -> None:
     """Long copies that are faster than shorter ones would make nonsense of all that follows."""
     before: tuple[float, float] | None = None
     for size, one in single.items():

@@ -6,11 +6,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from math import inf
 
-from lanescope.prediction.parameters import Way
+from lanescope.prediction.parameters import Direction
 from lanescope.prediction.rates import Flow, Rates
 from lanescope.prediction.shared_links import SharedLinks, share
 
-_WAYS = (Way.H2D, Way.D2H, Way.H2D, Way.D2H)  # by flow, but for computing
+_WAYS = (Direction.H2D, Direction.D2H, Direction.H2D, Direction.D2H)  # by flow, but for computing
 
 
 @dataclass(slots=True, eq=False)

@@ -11,7 +11,7 @@ from lanescope.errors import InputError
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, PcieLink, for_kernels, payload_gbs
 from lanescope.prediction.curves import Curve, Surface
 from lanescope.prediction.parameters import (
-    Direction,
+    CopyCost,
     Duplex,
     LinkParameters,
     Mapped,
@@ -127,7 +127,7 @@ def _exchanges(
     return h2d, d2h
 
 
-def _direction(known: Direction, exchange: Exchange) -> Direction:
+def _direction(known: CopyCost, exchange: Exchange) -> CopyCost:
     per_byte = exchange.per_byte(known.per_byte)
     ratio = exchange.ratio
 
@@ -183,7 +183,7 @@ def _mapped(known: Mapped, exchanges: tuple[Exchange, Exchange]) -> Mapped:
     )
 
 
-def _staged(known: Direction | None, pinned: Direction) -> Direction | None:
+def _staged(known: CopyCost | None, pinned: CopyCost) -> CopyCost | None:
     if known is None or known.per_byte.value >= pinned.per_byte.value:
         return known
     slower = Estimate(
@@ -191,4 +191,4 @@ def _staged(known: Direction | None, pinned: Direction) -> Direction | None:
         min(known.per_byte.low, pinned.per_byte.low),
         max(known.per_byte.high, pinned.per_byte.high),
     )
-    return Direction(known.first, slower, known.gap)
+    return CopyCost(known.first, slower, known.gap)

@@ -18,7 +18,7 @@ from lanescope.engine.task_graph import (
 )
 from lanescope.machine import Machine
 from lanescope.prediction.graphs import TaskKind
-from lanescope.prediction.parameters import Way
+from lanescope.prediction.parameters import Direction
 from lanescope.prediction.points import (
     LONG_BYTES,
     MOST_BYTES,
@@ -41,7 +41,7 @@ _SHORT_SECONDS = 2e-3
 _ENOUGH_SECONDS = 42.0
 #: Copied before the first point: the CPU writes the bytes of such copies itself, and one that was
 #: idle is slow at first.
-_WARMING = one_way(Way.H2D, 20 << 10, 1)
+_WARMING = one_way(Direction.H2D, 20 << 10, 1)
 _WARMING_SECONDS = 1.0
 _HELD = (Kind.COPIES, Kind.LAUNCHES, Kind.EVENTS)
 

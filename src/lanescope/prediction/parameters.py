@@ -17,7 +17,7 @@ from lanescope.prediction.curves import Curve, Surface, between
 from lanescope.units.estimate import Estimate
 
 
-class Way(StrEnum):
+class Direction(StrEnum):
     """Direction of a transfer."""
 
     H2D = "h2d"
@@ -34,7 +34,7 @@ class Origin(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
+class CopyCost:
     """What copies of pinned memory in one direction cost.
 
     Attributes
@@ -273,20 +273,20 @@ class LinkParameters:
     source: str
     copy_engines: int
     implicit_synchronisation: bool
-    h2d: Direction
-    d2h: Direction
+    h2d: CopyCost
+    d2h: CopyCost
     duplex: Duplex | None = None
     explicit_mapped: Duplex | None = None
     paced: Paced | None = None
     mapped: Mapped | None = None
-    pageable_h2d: Direction | None = None
-    pageable_d2h: Direction | None = None
+    pageable_h2d: CopyCost | None = None
+    pageable_d2h: CopyCost | None = None
     launching: Launching | None = None
     measured: Range | None = None
     errors: Errors | None = None
     machine_key: str | None = None
     day: str | None = None
 
-    def direction(self, way: Way) -> Direction:
+    def copies(self, way: Direction) -> CopyCost:
         """Return what copies in that direction cost."""
-        return self.h2d if way is Way.H2D else self.d2h
+        return self.h2d if way is Direction.H2D else self.d2h

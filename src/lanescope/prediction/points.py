@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from lanescope.codec.fields import PositiveInt
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind, graph_for
-from lanescope.prediction.parameters import Way
+from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
 
 LEAST_BYTES = 8
@@ -119,9 +119,9 @@ class Point:
             raise ValueError(f"a kernel that is {self.kind} reads or writes")
 
     @property
-    def way(self) -> Way:
+    def way(self) -> Direction:
         """Direction of a transfer that goes one way."""
-        return Way.H2D if self.h2d_bytes else Way.D2H
+        return Direction.H2D if self.h2d_bytes else Direction.D2H
 
     @property
     def bytes(self) -> int:
@@ -135,7 +135,7 @@ def plan() -> tuple[Point, ...]:
 
 
 def _learnt_from() -> Iterator[Point]:
-    for way in Way:
+    for way in Direction:
         for streams in (1, *_FITTED_STREAMS):
             for size in _SIZES:
                 if streams * size <= MOST_BYTES and (streams == 1 or size <= _LONGEST_PIECE):
@@ -159,7 +159,7 @@ def _learnt_from() -> Iterator[Point]:
 
 def _checked_by() -> Iterator[Point]:
     learnt = set(_learnt_from())
-    for way in Way:
+    for way in Direction:
         for size in _CHECKED_SIZES:
             for streams in _CHECKED_STREAMS:
                 known = one_way(way, size, streams) in learnt
@@ -168,10 +168,10 @@ def _checked_by() -> Iterator[Point]:
 
 
 def one_way(
-    way: Way, size: int, streams: int, kind: Kind = Kind.COPIES, *, held_out: bool = False
+    way: Direction, size: int, streams: int, kind: Kind = Kind.COPIES, *, held_out: bool = False
 ) -> Point:
     """Return a transfer in one direction."""
-    down, up = (size, 0) if way is Way.H2D else (0, size)
+    down, up = (size, 0) if way is Direction.H2D else (0, size)
     return Point(kind, down, up, streams, held_out=held_out)
 
 

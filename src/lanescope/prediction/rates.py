@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from lanescope.calls import checked
 from lanescope.errors import NotMeasuredError
-from lanescope.prediction.parameters import Direction, Duplex, LinkParameters, Mapped, Way
+from lanescope.prediction.parameters import CopyCost, Duplex, LinkParameters, Mapped, Direction
 from lanescope.prediction.seconds import mapped_seconds, next_seconds, single_seconds
 from lanescope.units.estimate import Estimate
 
@@ -151,17 +151,17 @@ class Rates:
         both = known.explicit_mapped if by_kernel else known.duplex
         return 0.0 if both is None or both.gap is None else self._level.of(both.gap)
 
-    def _copy(self, way: Way, size: int, pageable: bool) -> Cost:
-        direction = self._direction(way, pageable)
+    def _copy(self, way: Direction, size: int, pageable: bool) -> Cost:
+        cost = self._direction(way, pageable)
         of = self._level.of
-        call = 0.0 if direction.call is None else of(direction.call.at(size))
-        if direction.engine is None:
-            engine = of(direction.gap) + size * of(direction.per_byte)
+        call = 0.0 if cost.call is None else of(cost.call.at(size))
+        if cost.engine is None:
+            engine = of(cost.gap) + size * of(cost.per_byte)
         else:
-            engine = of(direction.engine.at(size))
-        flowing = min(engine, size * of(direction.per_byte))
+            engine = of(cost.engine.at(size))
+        flowing = min(engine, size * of(cost.per_byte))
         fixed = engine - flowing
-        single = of(single_seconds(direction, size))
+        single = of(single_seconds(cost, size))
         latency = single - call - engine
         # Where one copy takes less than call and engine, the host sees it while the engine is
         # still held.
@@ -171,7 +171,7 @@ class Rates:
         if pageable:
             # The host begins to stage at once; a further copy may follow while this one ends.
             before, after = 0.0, before + after
-            early = single - of(next_seconds(direction, size))
+            early = single - of(next_seconds(cost, size))
         return Cost(call, before, fixed - recovery, flowing, recovery, after, early)
 
     def _kernel(self, mapped: bool) -> Cost:
@@ -187,17 +187,17 @@ class Rates:
         before = max(0.0, latency) * self.rules.before_share
         return before, max(0.0, latency) - before
 
-    def _direction(self, way: Way, pageable: bool) -> Direction:
+    def _direction(self, way: Direction, pageable: bool) -> CopyCost:
         if not pageable:
-            return self.parameters.direction(way)
+            return self.parameters.copies(way)
         known = self.parameters
-        direction = known.pageable_h2d if way is Way.H2D else known.pageable_d2h
-        if direction is None:
+        cost = known.pageable_h2d if way is Direction.H2D else known.pageable_d2h
+        if cost is None:
             raise NotMeasuredError(
                 f"{known.name} does not tell what copies of pageable memory cost.",
                 "Measure them there with `lanescope model fit`.",
             )
-        return direction
+        return cost
 
     def _mapped(self) -> Mapped:
         if self.parameters.mapped is None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from math import inf
 
-from lanescope.prediction.parameters import Direction, Mapped
+from lanescope.prediction.parameters import CopyCost, Mapped
 from lanescope.units.estimate import Estimate
 
 
-def single_seconds(direction: Direction, size: float) -> Estimate:
+def single_seconds(direction: CopyCost, size: float) -> Estimate:
     """Return the time of one copy: ``L + o + B * G``, or as measured at such sizes."""
     if direction.single is not None:
         return direction.single.at(size)
     return _line(direction.first, direction.per_byte, size)
 
 
-def next_seconds(direction: Direction, size: float, copies: float = inf) -> Estimate:
+def next_seconds(direction: CopyCost, size: float, copies: float = inf) -> Estimate:
     """Return what a further copy of that size costs: ``g + B * G``, or as measured.
 
     `copies` is how many there are of them; by default as many as were measured.
@@ -25,7 +25,7 @@ def next_seconds(direction: Direction, size: float, copies: float = inf) -> Esti
     return _line(direction.gap, direction.per_byte, size)
 
 
-def transfer_seconds(direction: Direction, size: int, streams: int) -> Estimate:
+def transfer_seconds(direction: CopyCost, size: int, streams: int) -> Estimate:
     """Return the time of so many bytes, cut into equal copies on as many streams.
 
     ``L + o + B * G + g * (streams - 1)`` (van Werkhoven et al. 2014, section V), where L + o and

@@ -10,7 +10,7 @@ from lanescope.copies.limit import capacities, usage
 from lanescope.copies.place import Memory, Place
 from lanescope.machine import Machine
 from lanescope.machine.flow import max_min_fair
-from lanescope.prediction.parameters import Way
+from lanescope.prediction.parameters import Direction
 from lanescope.units.bandwidth import bytes_a_second
 
 
@@ -28,7 +28,7 @@ class SharedLinks:
     """
 
     capacity: Mapping[Hashable, float]
-    uses: Mapping[tuple[int, Way], Mapping[Hashable, float]]
+    uses: Mapping[tuple[int, Direction], Mapping[Hashable, float]]
 
     def __post_init__(self) -> None:
         if not all(amount > 0 for amount in self.capacity.values()):
@@ -52,10 +52,10 @@ def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> Sh
     if nodes is None:
         first = machine.nodes[0].index
         nodes = {g.index: first if g.node is None else g.node for g in machine.gpus}
-    uses: dict[tuple[int, Way], Mapping[Hashable, float]] = {}
+    uses: dict[tuple[int, Direction], Mapping[Hashable, float]] = {}
     users: dict[Hashable, set[int]] = {}
     for gpu, node in nodes.items():
-        for way in Way:
+        for way in Direction:
             taken = _taken(machine, gpu, node, way)
             uses[gpu, way] = taken
             for resource in taken:
@@ -69,7 +69,7 @@ def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> Sh
     return SharedLinks(capacity, uses)
 
 
-def share(links: SharedLinks, wanted: Sequence[tuple[int, Way, float]]) -> list[float]:
+def share(links: SharedLinks, wanted: Sequence[tuple[int, Direction, float]]) -> list[float]:
     """Return the bytes a second that each transfer gets, of those that it could take.
 
     Max-min fair: where a resource is full, those through it get the same, unless they want less.
@@ -93,9 +93,9 @@ def share(links: SharedLinks, wanted: Sequence[tuple[int, Way, float]]) -> list[
     ]
 
 
-def _taken(machine: Machine, gpu: int, node: int, way: Way) -> dict[Hashable, float]:
+def _taken(machine: Machine, gpu: int, node: int, way: Direction) -> dict[Hashable, float]:
     """What one byte of a copy takes from each resource on its way."""
     host, device = Place(f"h{node}", Memory.PINNED), Place(f"g{gpu}", Memory.DEVICE)
-    ends = (host, device) if way is Way.H2D else (device, host)
+    ends = (host, device) if way is Direction.H2D else (device, host)
     copy = Copy(*ends, 1 << 28, Engine.CE)
     return usage(machine, copy)

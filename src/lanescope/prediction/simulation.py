@@ -13,7 +13,7 @@ from math import inf
 
 from lanescope.prediction.flows import Flows, Going, Server
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind
-from lanescope.prediction.parameters import Way
+from lanescope.prediction.parameters import Direction
 from lanescope.prediction.rates import Cost, Flow, Rates
 from lanescope.prediction.replayed import Cause, Replayed, critical_path
 from lanescope.prediction.shared_links import SharedLinks
@@ -84,7 +84,7 @@ class Simulation:
     def _cost(self, task: Task) -> Cost:
         if task.kind is TaskKind.KERNEL:
             return self._rates.kernel(bool(task.reads or task.writes))
-        way = Way.H2D if task.kind is TaskKind.H2D else Way.D2H
+        way = Direction.H2D if task.kind is TaskKind.H2D else Direction.D2H
         return self._rates.copy(way, task.bytes, task.pageable)
 
     def _server_of(self, task: Task) -> Server:

@@ -226,12 +226,12 @@ def _groups(operations: Operations) -> IntArray:
     place = np.zeros(len(Direction), np.int64)
     for position, direction in enumerate(_COPIES):
         place[direction] = position
-    way = place[operations.direction]
+    copy_place = place[operations.direction]
     what = operations.what
     groups: IntArray = np.select(
         [what == What.KERNEL, what == What.MEMSET, what == What.MIGRATION],
-        [np.int64(_KERNELS), np.int64(_MEMSETS), way + _MIGRATIONS],
-        way,
+        [np.int64(_KERNELS), np.int64(_MEMSETS), copy_place + _MIGRATIONS],
+        copy_place,
     )
     return groups
 

@@ -68,9 +68,9 @@ def median_interval(values: FloatArray) -> tuple[float, float]:
 
 def _lower_rank(n: int) -> int:
     """Largest rank r with P(Binomial(n, 1/2) <= r) of 2.5 % or less, counted from 0."""
-    tail, rank, ways = 0, -1, 1  # comb(n, rank + 1)
-    while 40 * (tail + ways) <= 2**n:
+    tail, rank, combinations = 0, -1, 1  # comb(n, rank + 1)
+    while 40 * (tail + combinations) <= 2**n:
         rank += 1
-        tail += ways
-        ways = ways * (n - rank) // (rank + 1)
+        tail += combinations
+        combinations = combinations * (n - rank) // (rank + 1)
     return rank

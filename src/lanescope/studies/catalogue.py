@@ -137,13 +137,13 @@ def _host_memory(reader: NumaNode, source: NumaNode, destination: NumaNode) -> l
     if len(cpus) > 1:
         teams.append(("all-cores", f"all {len(cpus)} cores", cpus))
     remote = source is not destination
-    way = f"{source.id}-{destination.id}" if remote else source.id
+    path = f"{source.id}-{destination.id}" if remote else source.id
     where = f"{source.id} → {destination.id}" if remote else f"memory {source.id}"
     size = min(_array_bytes(reader, node) for node in (source, destination))
     places = (Place(source.id, Memory.PAGEABLE), Place(destination.id, Memory.PAGEABLE))
     return [
         Experiment(
-            name=f"host-{operation}/{way}/{team}",
+            name=f"host-{operation}/{path}/{team}",
             title=f"{where}: {operation}, {words}",
             copies=(Copy(*places, size, Engine.CPU, operation, used),),
             timing=Timing.HOST,

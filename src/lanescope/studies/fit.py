@@ -16,7 +16,7 @@ from lanescope.kinds import StrPath
 from lanescope.machine import Machine, discover
 from lanescope.prediction.fit import USABLE, Residual, is_usable, residuals
 from lanescope.prediction.fit_run import FACTS, facts_of, fit_folder, store_samples
-from lanescope.prediction.parameters import Direction, Duplex, LinkParameters, Way
+from lanescope.prediction.parameters import CopyCost, Duplex, LinkParameters, Direction
 from lanescope.prediction.points import plan
 from lanescope.prediction.samples import SETTLED, Measured, disturbed, unsettled
 from lanescope.prediction.stored import FILE, dumps, keep, save
@@ -180,7 +180,7 @@ class Fitted(AnalysisResult):
         InputError
             If no transfers were held out.
         """
-        return [fit_chart(self.parameters, self.measured, way) for way in Way]
+        return [fit_chart(self.parameters, self.measured, way) for way in Direction]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the file of the parameters."""
@@ -188,7 +188,7 @@ class Fitted(AnalysisResult):
         return found
 
 
-def fit_chart(parameters: LinkParameters, measured: Sequence[Measured], way: Way) -> Chart:
+def fit_chart(parameters: LinkParameters, measured: Sequence[Measured], way: Direction) -> Chart:
     """Return measured times with their intervals, and predicted ones as dashed lines.
 
     As figures 5 and 6 of van Werkhoven et al. (2014), for more than one size: time over streams.
@@ -208,7 +208,7 @@ def fit_chart(parameters: LinkParameters, measured: Sequence[Measured], way: Way
         raise InputError("no transfers were held out from this fit: there is nothing to compare")
     errors = parameters.errors
     exact = "" if errors is None else f"; copies of 64 KiB and more within {errors.most:.1%}"
-    where = "to the GPU" if way is Way.H2D else "from the GPU"
+    where = "to the GPU" if way is Direction.H2D else "from the GPU"
     return Chart(
         f"fit-{way}",
         "model",
@@ -249,7 +249,7 @@ def _table(title: str, what: str, rows: Sequence[_Row]) -> Table:
 
 
 def _directions(known: LinkParameters) -> Table:
-    each: tuple[tuple[str, Callable[[Direction], str | Estimate | None]], ...] = (
+    each: tuple[tuple[str, Callable[[CopyCost], str | Estimate | None]], ...] = (
         ("L + o, the smallest copy", lambda d: d.first),
         ("G as bandwidth", lambda d: _rate(d.per_byte)),
         ("g, each further copy", lambda d: d.gap),

@@ -175,9 +175,9 @@ def _loaded(probe: Copy, end: str, timing: Timing, same: bool) -> Experiment:
     gpu = str(probe.executing_gpu)
     other = probe.source.part if probe.source.part != gpu else probe.destination.part
     what = f"{gpu} loads from {other}" if probe.operation.is_chase else f"{probe.path}, 16 B copy"
-    way = "same" if same else "opposite"
+    relation = "same" if same else "opposite"
     return Experiment(
-        name=f"latency/loaded/{probe.operation}/{gpu}/{other}{end}/{way}",
+        name=f"latency/loaded/{probe.operation}/{gpu}/{other}{end}/{relation}",
         title=f"{what}, while copies go {load.path}",
         copies=(probe, load),
         timing=timing,

@@ -102,7 +102,7 @@ def _host_specs(engine: Engine) -> list[_Spec]:
 def _pair_specs(engine: Engine) -> list[_Spec]:
     specs = []
     for read in (True, False):
-        way = "read" if read else "write"
+        verb = "read" if read else "write"
         who = "Each GPU reads from" if read else "Each GPU writes to"
         arrow = "->" if read else "<-"
 
@@ -113,9 +113,9 @@ def _pair_specs(engine: Engine) -> list[_Spec]:
             return p.both_ways("GPU(row) <-> GPU(column)", read=read)
 
         specs += [
-            _Spec(f"device_to_device_memcpy_{way}_{engine}", f"{who} each other, pair by pair.",
+            _Spec(f"device_to_device_memcpy_{verb}_{engine}", f"{who} each other, pair by pair.",
                   engine, alone, takes_pairs=True),
-            _Spec(f"device_to_device_bidirectional_memcpy_{way}_{engine}",
+            _Spec(f"device_to_device_bidirectional_memcpy_{verb}_{engine}",
                   f"{who} its partner while the partner does the same, pair by pair.",
                   engine, both, takes_pairs=True),
         ]  # fmt: skip

@@ -112,9 +112,9 @@ def _sample_lines(values: Sequence[CellValue]) -> Iterator[str]:
     for value in values:
         for copy in value.copies[: 1 if value.samples else 0]:
             ends = (copy.copy.source, copy.copy.destination)
-            way = " -> ".join("Host" if p.is_host else f"Device {p.index}" for p in ends)
+            path = " -> ".join("Host" if p.is_host else f"Device {p.index}" for p in ends)
             for number, sample in enumerate(value.samples):
-                yield f"\tSample {number}: {way}: {sample:.2f}"
+                yield f"\tSample {number}: {path}: {sample:.2f}"
 
 
 def _matrix_lines(

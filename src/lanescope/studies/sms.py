@@ -50,7 +50,7 @@ _PACED_CHUNKS = (16 * KIB, 32 * KIB)
 #: A pace just below the plateau: at it, some links already queue.
 _PACE_SHARE = 0.99
 
-Way = tuple[str, str, str]  # source, destination, executing GPU
+CopyPath = tuple[str, str, str]  # source, destination, executing GPU
 
 
 #: Share of the plateau that counts as all of it.
@@ -96,7 +96,7 @@ class Sms(Study):
 
     def further(self, machine: Machine, results: Sequence[Result]) -> Sequence[Experiment]:
         """Return the kernels that write to peers again, at a pace below their plateau."""
-        plateaus = {curve.way: curve.plateau_gbs for curve in sm_curves(results)}
+        plateaus = {curve.path_ends: curve.plateau_gbs for curve in sm_curves(results)}
         return paced_experiments(machine, plateaus, size_of(self.size_bytes))
 
     @classmethod
@@ -149,7 +149,7 @@ def sms_experiments(
 
 
 def paced_experiments(
-    machine: Machine, plateaus: dict[Way, float], size: int = DEFAULT_BYTES
+    machine: Machine, plateaus: dict[CopyPath, float], size: int = DEFAULT_BYTES
 ) -> tuple[Experiment, ...]:
     """Return writes to peers that keep a pace just below what was reached without one.
 
@@ -244,7 +244,7 @@ class SmCurve:
 
     Attributes
     ----------
-    way
+    path_ends
         Source, destination and the GPU that works.
     points
         By ascending number of SMs; of the shapes tried with each the best.
@@ -254,7 +254,7 @@ class SmCurve:
         The first point with 98 % of the plateau.
     """
 
-    way: tuple[str, str, str]
+    path_ends: tuple[str, str, str]
     points: tuple[SmPoint, ...]
     plateau_gbs: float
     fewest: SmPoint
@@ -262,7 +262,7 @@ class SmCurve:
     @property
     def title(self) -> str:
         """The path in words, such as ``g0 writes to g1``."""
-        source, destination, executor = self.way
+        source, destination, executor = self.path_ends
         if executor == source:
             return f"{source} writes to {destination}"
         return f"{destination} reads from {source}"
@@ -279,16 +279,16 @@ def sm_curves(results: Iterable[Result]) -> tuple[SmCurve, ...]:
         copy = result.copies[0].copy
         executor = copy.executing_gpu
         if copy.engine is Engine.SM and copy.operation is Operation.COPY and copy.sms and executor:
-            way = (copy.source.part, copy.destination.part, executor)
-            found[way][copy.sms].append(result.copies[0])
-    return tuple(_curve(way, by_count) for way, by_count in found.items() if len(by_count) > 1)
+            path_ends = (copy.source.part, copy.destination.part, executor)
+            found[path_ends][copy.sms].append(result.copies[0])
+    return tuple(_curve(path_ends, by_count) for path_ends, by_count in found.items() if len(by_count) > 1)
 
 
-def _curve(way: tuple[str, str, str], by_count: dict[int, list[CopyResult]]) -> SmCurve:
+def _curve(path_ends: tuple[str, str, str], by_count: dict[int, list[CopyResult]]) -> SmCurve:
     points = tuple(_best(sms, copies) for sms, copies in sorted(by_count.items()))
     plateau = max(p.gbs for p in points)
     fewest = next(p for p in points if p.gbs >= FULL_SHARE * plateau)
-    return SmCurve(way, points, plateau, fewest)
+    return SmCurve(path_ends, points, plateau, fewest)
 
 
 def _best(sms: int, copies: list[CopyResult]) -> SmPoint:

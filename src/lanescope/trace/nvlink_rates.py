@@ -64,7 +64,7 @@ def nvlink_notes(ways: tuple[WaySummary, ...]) -> tuple[str, ...]:
 
 
 def _sum(ways: tuple[WaySummary, ...], direction: str, key: str) -> float:
-    return sum(getattr(way, key) or 0.0 for way in ways if way.direction == direction)
+    return sum(getattr(one, key) or 0.0 for one in ways if one.direction == direction)
 
 
 def _crossing(operations: Operations, machine: Machine | None, counted: set[int]) -> Operations:

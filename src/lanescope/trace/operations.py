@@ -256,10 +256,10 @@ class Operations:
 
         From host to host it is the slower kind: pageable where either end is.
         """
-        h2h, way = Direction.H2H, self.direction
+        h2h, code = Direction.H2H, self.direction
         both = np.minimum(self.source_kind, self.destination_kind)
         chosen = np.select(
-            [way == Direction.H2D, way == Direction.D2H, way == h2h],
+            [code == Direction.H2D, code == Direction.D2H, code == h2h],
             [self.source_kind, self.destination_kind, both],
             MemoryKind.UNKNOWN,
         )

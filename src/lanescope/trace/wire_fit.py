@@ -197,8 +197,8 @@ def _fitted(payload: FloatArray, wires: list[FloatArray], default: WireModel) ->
     difference = float(np.abs(np.array(rows) - np.array(default.matrix)).max())
     if residual > MOST_RESIDUAL or difference > MOST_DIFFERENCE:
         return None
-    ways = " and ".join(np.array(["h2d", "d2h"])[given])
-    windows = f"{payload.shape[0]} windows of 10 ms with traced copies {ways}"
+    named = " and ".join(np.array(["h2d", "d2h"])[given])
+    windows = f"{payload.shape[0]} windows of 10 ms with traced copies {named}"
     if difference <= SAME:
         source = f"{default.source}, as {windows} confirm"
         return replace(default, source=source, residual=residual)

@@ -189,7 +189,7 @@ def _stopped(source: Source, refused: SourceRecord | None) -> SourceRecord:
         remedy=report.remedy,
         samples=report.samples,
         lost_samples=report.lost_samples,
-        request=report.asked,
+        asked=report.asked,
         cpu_seconds=report.cpu_seconds,
     )
 

@@ -35,8 +35,8 @@ def measure_tracing_cost(machine: Machine, turns: int = TURNS, count: int = COUN
     times: dict[str, list[float]] = {"plain": [], "copies": [], "kernels": []}
     kinds = {"copies": DEFAULT_KINDS, "kernels": (*DEFAULT_KINDS, "kernel")}
     for turn in range(turns):
-        for way in list(times)[:: 1 if turn % 2 == 0 else -1]:
-            times[way].append(_seconds_of_a_round(kinds.get(way), count))
+        for traced in list(times)[:: 1 if turn % 2 == 0 else -1]:
+            times[traced].append(_seconds_of_a_round(kinds.get(traced), count))
     copy = [b - a for a, b in zip(times["plain"], times["copies"], strict=True)]
     kernel = [b - a for a, b in zip(times["copies"], times["kernels"], strict=True)]
     return TracingCost(

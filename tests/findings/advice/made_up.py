@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from lanescope.errors import NotMeasuredError
 from lanescope.prediction.parameters import (
-    Direction,
+    CopyCost,
     Duplex,
     Launching,
     LinkParameters,
@@ -27,8 +27,8 @@ def about(value: float, share: float = 0.01) -> Estimate:
     return Estimate(value, value * (1 - share), value * (1 + share))
 
 
-def direction(gbs: float, first_us: float = 8.0, gap_us: float = 1.5) -> Direction:
-    return Direction(about(first_us * 1e-6), about(1e-9 / gbs), about(gap_us * 1e-6))
+def direction(gbs: float, first_us: float = 8.0, gap_us: float = 1.5) -> CopyCost:
+    return CopyCost(about(first_us * 1e-6), about(1e-9 / gbs), about(gap_us * 1e-6))
 
 
 LINK = LinkParameters(

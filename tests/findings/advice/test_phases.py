@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lanescope.findings.advice.phases import find_phases
-from lanescope.prediction.parameters import Way
+from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method
 from lanescope.trace.codes import MemoryKind
 from lanescope.trace.operations import COLUMNS, Operations
@@ -37,7 +37,7 @@ def test_a_loop_of_waited_copies_of_pageable_memory():
     assert phase.hidden_seconds.value == phase.host_seconds.value == 0
     assert phase.idle_seconds.value < 20e-6
     down, up = phase.copies
-    assert (down.way, up.way) == (Way.H2D, Way.D2H)
+    assert (down.way, up.way) == (Direction.H2D, Direction.D2H)
     assert (down.memory, down.count, down.bytes) == (MemoryKind.PAGEABLE, 1, 100 * MB)
     assert (phase.workload.h2d_bytes, phase.workload.d2h_bytes) == (100 * MB, 100 * MB)
     assert phase.workload.kernel_seconds == phase.kernel_seconds.value

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lanescope.store.folder import State
-from lanescope.studies.pcie_thesis.plan import Program, Turn, Way, programs_for, turns
+from lanescope.studies.pcie_thesis.plan import Program, Turn, Mode, programs_for, turns
 from lanescope.studies.pcie_thesis.steps import Step
 from lanescope.studies.pcie_thesis.store import Done, ReproductionFolder, ReproductionRequest
 from lanescope.trace.codes import Direction
@@ -28,7 +28,7 @@ MACHINE = read_watch(CAPTURES / "vector-add").manifest.machine
 GPU = MACHINE.gpus[0]
 REST_NS = 1_000_000_000
 #: How much longer than unwatched a program takes with all sources, and with the probe.
-SLOWER = {Way.PLAIN: 1.0, Way.SOURCES: 1.02, Way.PROBE: 1.1}
+SLOWER = {Mode.PLAIN: 1.0, Mode.SOURCES: 1.02, Mode.PROBE: 1.1}
 
 
 def steps_of(operations: Operations) -> tuple[Step, ...]:
@@ -122,12 +122,12 @@ def write_turn(made: ReproductionFolder, turn: Turn) -> None:
     name = turn.program.arguments[0]
     capture = CAPTURES / ("matmul" if name == "matmul" else "vector-add")  # for the outlook, too
     steps = steps_of(read_watch(capture).timeline.operations)
-    if turn.way is Way.SOURCES:
+    if turn.mode is Mode.SOURCES:
         shutil.copytree(capture, place)
         made.finish(Done(turn, place, steps))
         return
-    steps = stretched(steps, SLOWER[turn.way] / SLOWER[Way.SOURCES])
-    if turn.way is Way.PROBE:
+    steps = stretched(steps, SLOWER[turn.mode] / SLOWER[Mode.SOURCES])
+    if turn.mode is Mode.PROBE:
         span = Timeline(steps[0].begin_ns - REST_NS, steps[-1].end_ns, probes=(probe_over(steps),))
         write_watch(place, span, ["probe.g0"])
     made.finish(Done(turn, place, steps))

@@ -10,7 +10,7 @@ from lanescope.errors import InputError
 from lanescope.store.folder import State
 from lanescope.studies.pcie_thesis.counted import counted_steps, payload_of, windows
 from lanescope.studies.pcie_thesis.evaluate import evaluate
-from lanescope.studies.pcie_thesis.plan import Way
+from lanescope.studies.pcie_thesis.plan import Mode
 from lanescope.studies.pcie_thesis.results import reproduction_json
 from lanescope.studies.pcie_thesis.steps import Step, moving
 from lanescope.studies.pcie_thesis.store import is_reproduction, read_reproduction
@@ -49,9 +49,9 @@ def test_pm_agrees_with_the_program_and_the_trace_to_the_byte(told):
 
 def test_slowdowns_are_against_the_unwatched_run_of_the_same_repetition(told):
     for one in told.programs:
-        assert one.slowdown[Way.SOURCES].value == pytest.approx(0.02, abs=1e-6)
-        assert one.slowdown[Way.PROBE].value == pytest.approx(0.10, abs=1e-6)
-        assert one.slowdown[Way.PROBE].n == 2
+        assert one.slowdown[Mode.SOURCES].value == pytest.approx(0.02, abs=1e-6)
+        assert one.slowdown[Mode.PROBE].value == pytest.approx(0.10, abs=1e-6)
+        assert one.slowdown[Mode.PROBE].n == 2
 
 
 def test_the_probe_tells_copies_by_bandwidth_and_kernels_by_delay(told):
@@ -99,7 +99,7 @@ def test_what_was_done_before_the_end_is_told(tmp_path: Path, most: int):
         (vectors,) = found.programs
         assert not vectors.sources
         assert not vectors.slowdown
-        assert Way.PLAIN in vectors.work_seconds
+        assert Mode.PLAIN in vectors.work_seconds
 
 
 def test_a_damaged_one_is_one_sentence(tmp_path: Path):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.studies.pcie_thesis.plan import NAMES, SIZES, Way, programs_for, turns
+from lanescope.studies.pcie_thesis.plan import NAMES, SIZES, Mode, programs_for, turns
 from lanescope.studies.pcie_thesis.results import quantity
 from lanescope.studies.pcie_thesis.steps import Step, moving, parse_steps, steps_json, work_seconds
 
@@ -26,12 +26,12 @@ def test_each_program_runs_in_each_way_and_the_order_turns():
     programs = programs_for(("matmul", "vector-add"), ("25MB", "25 MB"))
     planned = turns(programs, 3)
     assert len(planned) == len({turn.folder for turn in planned}) == 3 * (1 + 2 * 3)
-    for repetition, order in ((1, list(Way)), (2, list(Way)[::-1]), (3, list(Way))):
+    for repetition, order in ((1, list(Mode)), (2, list(Mode)[::-1]), (3, list(Mode))):
         mine = [t for t in planned if t.repetition == repetition]
         assert mine[0].program is None
-        assert mine[0].way is Way.PROBE
+        assert mine[0].mode is Mode.PROBE
         for program in programs:
-            assert [t.way for t in mine if t.program == program] == order
+            assert [t.mode for t in mine if t.program == program] == order
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from lanescope.store.folder import State
 from lanescope.studies.pcie_thesis import carry_out as carrying
-from lanescope.studies.pcie_thesis.plan import Way, programs_for, turns
+from lanescope.studies.pcie_thesis.plan import Mode, programs_for, turns
 from lanescope.studies.pcie_thesis.store import (
     ReproductionFolder,
     ReproductionRequest,
@@ -63,7 +63,7 @@ def test_every_turn_is_run_and_stored(tmp_path):
     for done in found.done:
         if done.turn.program is not None:
             assert [step.name for step in done.steps] == ["copy"]
-        assert (done.watch() is None) == (done.turn.way is Way.PLAIN)
+        assert (done.watch() is None) == (done.turn.mode is Mode.PLAIN)
 
 
 @pytest.mark.parametrize("asleep", ["program", "idle"])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lanescope.store.folder import State
-from lanescope.studies.pcie_thesis.plan import Way, programs_for
+from lanescope.studies.pcie_thesis.plan import Mode, programs_for
 from lanescope.studies.pcie_thesis.results import (
     NoticedResults,
     ProgramResults,
@@ -96,7 +96,7 @@ def test_a_raised_delay_is_told_with_its_step(tmp_path, delay, words):
     steps = (StepResults("compute", 0, 0, 0, {}, probe_delay_seconds=(q(delay), None)),)
     noticed = (NoticedResults("h2d", 2, 3, 1, q(0.25)),)
     one = replace(
-        PLAIN, steps=steps, noticed=noticed, slowdown={Way.PROBE: replace(q(0.1), low=0.05)}
+        PLAIN, steps=steps, noticed=noticed, slowdown={Mode.PROBE: replace(q(0.1), low=0.05)}
     )
     found = program_sentences(one, told_of(tmp_path)).probe
     assert any(words in sentence for sentence in found), found
@@ -115,7 +115,7 @@ def test_what_concurrent_steps_cost_each_other_is_told_of_unwatched_runs(tmp_pat
         "copies with the load": 1.1,
         "load with the copies": 2.0,
     }
-    steps = tuple(StepResults(n, 0, 0, 0, {Way.PLAIN: q(t)}) for n, t in times.items())
+    steps = tuple(StepResults(n, 0, 0, 0, {Mode.PLAIN: q(t)}) for n, t in times.items())
     found = program_sentences(replace(PLAIN, steps=steps), told_of(tmp_path)).program
     assert "1.20 times what the slower direction took alone, and 0.80 times both" in found[0]
     assert found[1:] == (

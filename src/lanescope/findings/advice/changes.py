@@ -9,7 +9,7 @@ from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Candidate, Step
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.state import Predict, State, best_streams
-from lanescope.prediction.parameters import Way
+from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
 
 #: Copies are worth to be gathered where there are so many of a direction, each below a MiB:
@@ -74,7 +74,7 @@ def _pin(phase: Phase, predict: Predict) -> Found:
 def _wait_less(phase: Phase, predict: Predict) -> Found:
     """Hand over all of a round, and wait once."""
     work = phase.workload
-    arrays = {Way.H2D: work.h2d_arrays, Way.D2H: work.d2h_arrays}
+    arrays = {Direction.H2D: work.h2d_arrays, Direction.D2H: work.d2h_arrays}
     if all(arrays[way] < 2 for way in phase.waited):
         return None
     steps, words = _first(phase)
@@ -89,12 +89,12 @@ def _batch(phase: Phase, predict: Predict) -> Found:
     return (Step.BATCH,), _gathering(phase, many), replace(state, workload=_gathered(phase, many))
 
 
-def _small(phase: Phase) -> tuple[Way, ...]:
+def _small(phase: Phase) -> tuple[Direction, ...]:
     """Return the directions with many small copies in a round."""
     work, parts = phase.workload, _parts(phase)
     ways = (
-        (Way.H2D, work.h2d_bytes, work.h2d_arrays),
-        (Way.D2H, work.d2h_bytes, work.d2h_arrays),
+        (Direction.H2D, work.h2d_bytes, work.h2d_arrays),
+        (Direction.D2H, work.d2h_bytes, work.d2h_arrays),
     )
     return tuple(
         way
@@ -103,13 +103,13 @@ def _small(phase: Phase) -> tuple[Way, ...]:
     )
 
 
-def _gathered(phase: Phase, many: tuple[Way, ...]) -> Workload:
+def _gathered(phase: Phase, many: tuple[Direction, ...]) -> Workload:
     fewer = {f"{way}_arrays": 1 for way in many}
     return replace(phase.workload, **fewer)  # type: ignore[arg-type]
 
 
-def _gathering(phase: Phase, many: tuple[Way, ...]) -> str:
-    arrays = {Way.H2D: phase.workload.h2d_arrays, Way.D2H: phase.workload.d2h_arrays}
+def _gathering(phase: Phase, many: tuple[Direction, ...]) -> str:
+    arrays = {Direction.H2D: phase.workload.h2d_arrays, Direction.D2H: phase.workload.d2h_arrays}
     counts = " and ".join(f"{arrays[way] * _parts(phase)} {way} copies" for way in many)
     return f"gather the {counts} of a round into {_parts(phase) * len(many)}"
 

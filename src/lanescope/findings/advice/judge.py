@@ -9,7 +9,7 @@ from lanescope.findings.advice.advice import Candidate, Change, Step
 from lanescope.findings.advice.changes import candidates, present
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.state import Predict, State
-from lanescope.prediction.parameters import Way
+from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method
 from lanescope.units.estimate import Estimate
 from lanescope.units.words import time_text
@@ -163,14 +163,14 @@ def why_not(gain: Estimate, before: float) -> str | None:
 
 
 def placed(
-    phase: Phase, way: Way, seconds: float, remedy: str, conditions: tuple[str, ...], basis: str
+    phase: Phase, way: Direction, seconds: float, remedy: str, conditions: tuple[str, ...], basis: str
 ) -> Change:
     """Return what nearer memory gains of a round, by rates that were measured.
 
     No more than copies of the direction take now, and less by what is hidden: what runs
     meanwhile may be what the round waits for.
     """
-    now = phase.h2d_seconds if way is Way.H2D else phase.d2h_seconds
+    now = phase.h2d_seconds if way is Direction.H2D else phase.d2h_seconds
     most = min(seconds, now.value)
     gain = Estimate(most, max(most - phase.hidden_seconds.value, 0.0), most)
     before = phase.seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lanescope.prediction.parameters import Way
+from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
 from lanescope.trace.codes import MemoryKind
 from lanescope.units.estimate import Estimate
@@ -26,7 +26,7 @@ class CopyKind:
         That the copy engine worked on them in a round, one by one.
     """
 
-    way: Way
+    way: Direction
     memory: MemoryKind
     asynchronous: bool
     count: float
@@ -101,7 +101,7 @@ class Phase:
     launches: int
     parts: int
     endless: bool
-    waited: tuple[Way, ...]
+    waited: tuple[Direction, ...]
     method: Method | None
     workload: Workload
 

@@ -21,7 +21,7 @@ from lanescope.findings.advice.lanes import (
 )
 from lanescope.findings.advice.phase import CopyKind, Phase
 from lanescope.findings.advice.rounds import Rounds, RoundTimes, like_rounds, round_times, rounds
-from lanescope.prediction.parameters import Way
+from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
 from lanescope.results.statistics import median_interval
 from lanescope.trace.codes import IntArray, MemoryKind
@@ -184,14 +184,14 @@ def _most_bytes(copies: tuple[CopyKind, ...], chosen: Callable[[CopyKind], bool]
     return sum(c.bytes for c in copies if chosen(c)) * 2 > sum(c.bytes for c in copies)
 
 
-def _waited(copies: tuple[CopyKind, ...]) -> tuple[Way, ...]:
+def _waited(copies: tuple[CopyKind, ...]) -> tuple[Direction, ...]:
     """Return the directions most of whose copies are synchronous."""
     counts = {
         way: [
             sum(c.count for c in copies if c.way is way and c.asynchronous is queued)
             for queued in (False, True)
         ]
-        for way in Way
+        for way in Direction
     }
     return tuple(way for way, (waited, queued) in counts.items() if waited > queued)
 
@@ -225,19 +225,19 @@ def _method(copies: tuple[CopyKind, ...], parts: int) -> Method | None:
 
 def _workload(copies: tuple[CopyKind, ...], kernel_seconds: float, parts: int) -> Workload:
     """Return what the models are asked: copies of a direction are taken as equally large."""
-    moved = {way: round(sum(c.bytes for c in copies if c.way is way)) for way in Way}
-    counts = {way: sum(c.count for c in copies if c.way is way) for way in Way}
-    arrays = {way: max(round(counts[way] / parts), 1) for way in Way}
+    moved = {way: round(sum(c.bytes for c in copies if c.way is way)) for way in Direction}
+    counts = {way: sum(c.count for c in copies if c.way is way) for way in Direction}
+    arrays = {way: max(round(counts[way] / parts), 1) for way in Direction}
     return Workload(
-        h2d_bytes=moved[Way.H2D],
-        d2h_bytes=moved[Way.D2H],
+        h2d_bytes=moved[Direction.H2D],
+        d2h_bytes=moved[Direction.D2H],
         kernel_seconds=kernel_seconds,
-        h2d_arrays=arrays[Way.H2D],
-        d2h_arrays=arrays[Way.D2H],
+        h2d_arrays=arrays[Direction.H2D],
+        d2h_arrays=arrays[Direction.D2H],
     )
 
 
-_WAYS = {IN: Way.H2D, OUT: Way.D2H}
+_WAYS = {IN: Direction.H2D, OUT: Direction.D2H}
 
 
 def copy_kinds(lane: Lane, rounds: Rounds, which: IntArray) -> tuple[CopyKind, ...]:

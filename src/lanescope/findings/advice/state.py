@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lanescope.prediction.parameters import Direction, LinkParameters, Way
+from lanescope.prediction.parameters import CopyCost, LinkParameters, Direction
 from lanescope.prediction.predictor import Predictor
 from lanescope.prediction.seconds import next_seconds, single_seconds
 from lanescope.prediction.workload import Method, Workload
@@ -30,7 +30,7 @@ class State:
     workload: Workload
     method: Method
     streams: int = 1
-    waited: tuple[Way, ...] = ()
+    waited: tuple[Direction, ...] = ()
     rounds: int = 1
 
 
@@ -59,13 +59,13 @@ def _waits(state: State, parameters: LinkParameters) -> float:
         return 0.0
     work = state.workload
     moved = {
-        Way.H2D: (work.h2d_bytes, work.h2d_arrays),
-        Way.D2H: (work.d2h_bytes, work.d2h_arrays),
+        Direction.H2D: (work.h2d_bytes, work.h2d_arrays),
+        Direction.D2H: (work.d2h_bytes, work.d2h_arrays),
     }
-    return sum(_waits_of(parameters.direction(way), *moved[way]) for way in state.waited)
+    return sum(_waits_of(parameters.copies(way), *moved[way]) for way in state.waited)
 
 
-def _waits_of(direction: Direction, moved: int, count: int) -> float:
+def _waits_of(direction: CopyCost, moved: int, count: int) -> float:
     if not moved:
         return 0.0
     size = moved / count

@@ -43,7 +43,7 @@ def cut(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 #: From, to, and whether the GPU that does the copy reads it from elsewhere.
-Way = tuple[str, str, bool]
+Route = tuple[str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class MeasuredCopy:
         return f"{self.experiment.name}: {self.copy.path} {self.gbs:.1f} GB/s{limit}"
 
     @property
-    def way(self) -> Way:
+    def route(self) -> Route:
         """What this copy has in common with others of the same path."""
         source, destination = self.copy.source.part, self.copy.destination.part
         # Copies may come to tell which GPU does them; today that is the source, if it is one.
@@ -130,7 +130,7 @@ class Matrix:
     """
 
     machine: Machine
-    runs: Mapping[tuple[Way, ...], Run]
+    runs: Mapping[tuple[Route, ...], Run]
     memory_gbs: Mapping[str, float]
 
     @property
@@ -143,9 +143,9 @@ class Matrix:
         """Experiments of several copies."""
         return (run for run in self.runs.values() if len(run) > 1)
 
-    def of_ways(self, *ways: Way) -> Run | None:
+    def of_routes(self, *routes: Route) -> Run | None:
         """Return the experiment that has exactly these ways, or None."""
-        return self.runs.get(tuple(sorted(ways)))
+        return self.runs.get(tuple(sorted(routes)))
 
     def host_copies(self, gpu: str, down: bool) -> dict[str, MeasuredCopy]:
         """Return a GPU's copies from (`down`) or to the host that ran alone, by node."""
@@ -172,7 +172,7 @@ class Matrix:
 
 def matrix_of(machine: Machine, results: Sequence[Result]) -> Matrix:
     """Return what counts of some results: measured, by copy engines, large and pinned."""
-    runs: dict[tuple[Way, ...], Run] = {}
+    runs: dict[tuple[Route, ...], Run] = {}
     memory: dict[str, float] = {}
     for result in results:
         if result.source is Source.PREDICTED or len(result.copies) != len(result.experiment.copies):
@@ -183,7 +183,7 @@ def matrix_of(machine: Machine, results: Sequence[Result]) -> Matrix:
         if not all(copy.own_rate for copy in result.copies):
             continue  # some waited for others: no rate that a rule could go by
         run = _run(machine, result)
-        key = tuple(sorted(measured_copy.way for measured_copy in run))
+        key = tuple(sorted(measured_copy.route for measured_copy in run))
         if run and (key not in runs or _weight(run) >= _weight(runs[key])):
             runs[key] = run
     return Matrix(machine, runs, memory)

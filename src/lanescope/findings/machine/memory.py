@@ -93,10 +93,10 @@ def _by_node(matrix: Matrix, run: Run, explained: frozenset[str]) -> Iterator[_T
 
 def _expected(matrix: Matrix, run: Run, copy: MeasuredCopy, bound: float | None) -> float | None:
     """Return what a copy would reach if only links were shared, from its GPU's run on its own."""
-    own = matrix.of_ways(*(other.way for other in run if other.gpu == copy.gpu))
+    own = matrix.of_routes(*(other.route for other in run if other.gpu == copy.gpu))
     if own is None or bound is None:
         return None
-    place = [other.way for other in own].index(copy.way)
+    place = [other.route for other in own].index(copy.route)
     alone, own_bound = own[place], link_limits(matrix.machine, own)[place]
     least = EXPECTED_SHARE[LinkKind.PCIE][1 if len(own) > 1 else 0]
     if own_bound is None or alone.gbs < least * own_bound:

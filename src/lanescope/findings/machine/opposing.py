@@ -81,12 +81,12 @@ def _opposing(matrix: Matrix, run: Run, explained: frozenset[str]) -> _Opposing 
         for copy, bound in zip(run, bounds, strict=True)
         if copy.gpu not in explained and (kept := _kept(matrix, copy, bound)) is not None
     ]
-    down, up = (tuple(k for k in copies if k.seen.down is way) for way in (True, False))
+    down, up = (tuple(k for k in copies if k.seen.down is route) for route in (True, False))
     return _Opposing(down, up) if down and up else None
 
 
 def _kept(matrix: Matrix, copy: MeasuredCopy, bound: float | None) -> _Kept | None:
-    alone = matrix.of_ways(copy.way)
+    alone = matrix.of_routes(copy.route)
     own_bound = None if alone is None else link_limits(matrix.machine, alone)[0]
     if alone is None or bound is None or own_bound is None:
         return None

@@ -35,7 +35,7 @@ def slow_pairs(matrix: Matrix, explained: frozenset[str], known: Pairs) -> tuple
     for copy in peer_copies(matrix):
         by_fabric = over_nvlink(matrix, copy)
         if copy.ends not in known and (by_fabric or not explained & set(copy.ends)):
-            groups.setdefault((copy.way[2], *_way(matrix.machine, copy)), []).append(copy)
+            groups.setdefault((copy.route[2], *_route(matrix.machine, copy)), []).append(copy)
     slow = [pair for likes in groups.values() for pair in slower_than_others(likes)]
     short = _short_bundles(matrix.machine)
     found = [_short(matrix, gpu, bundle, slow) for gpu, bundle in short.items()]
@@ -47,7 +47,7 @@ def slow_pairs(matrix: Matrix, explained: frozenset[str], known: Pairs) -> tuple
     return (*found, *(_of_pair(matrix, p, [s for s in left if s[0].ends == p]) for p in pairs))
 
 
-def _way(machine: Machine, copy: MeasuredCopy) -> list[Hashable]:
+def _route(machine: Machine, copy: MeasuredCopy) -> list[Hashable]:
     """What pairs must have in common to be compared."""
     path = route(machine, copy.copy.source.part, copy.copy.destination.part) or ()
     return sorted((_kind(link) for link, _ in path), key=str)

@@ -14,7 +14,7 @@ from lanescope.errors import InputError
 from lanescope.interruption import Interrupted
 from lanescope.machine import Gpu
 from lanescope.store.folder import State
-from lanescope.studies.pcie_thesis.plan import IDLE_SECONDS, Program, Turn, Way, turns
+from lanescope.studies.pcie_thesis.plan import IDLE_SECONDS, Program, Turn, Mode, turns
 from lanescope.studies.pcie_thesis.steps import parse_steps
 from lanescope.studies.pcie_thesis.store import Done, ReproductionFolder, ReproductionRequest
 from lanescope.watching.launcher import Captured, Stopped
@@ -101,9 +101,9 @@ def carry_out(folder: ReproductionFolder, progress: Progress | None = None) -> i
     return stopped.signal
 
 
-def sources_of(way: Way, gpu: Gpu, folder: Path) -> Sequence[Source]:
+def sources_of(mode: Mode, gpu: Gpu, folder: Path) -> Sequence[Source]:
     """Return what watches one GPU in one way, whether or not it works here."""
-    if way is Way.PROBE:
+    if mode is Mode.PROBE:
         return (ProbeSource(gpu, folder),)
     return (
         PmSource(gpu, folder),
@@ -117,7 +117,7 @@ def _run(turn: Turn, place: Path, request: ReproductionRequest, stopped: Stopped
     gpu = next(gpu for gpu in request.machine.gpus if gpu.index == request.gpu)
 
     def sources(folder: Path) -> Sequence[Source]:
-        return sources_of(turn.way, gpu, folder)
+        return sources_of(turn.mode, gpu, folder)
 
     def watched(waited: Idle | Captured) -> None:
         try:
@@ -131,7 +131,7 @@ def _run(turn: Turn, place: Path, request: ReproductionRequest, stopped: Stopped
         watched(Idle(IDLE_SECONDS, stopped))
         return Done(turn, place)
     program = Captured(command_of(turn.program, request.gpu), stopped)
-    if turn.way is Way.PLAIN:
+    if turn.mode is Mode.PLAIN:
         program.wait()
     else:
         watched(program)

@@ -37,7 +37,7 @@ from lanescope.report.format import (
 )
 from lanescope.store.folder import state_sentence
 from lanescope.studies.pcie_thesis.charts import probe_charts, source_charts
-from lanescope.studies.pcie_thesis.plan import Way
+from lanescope.studies.pcie_thesis.plan import Mode
 from lanescope.studies.pcie_thesis.results import (
     Pair,
     ProgramResults,
@@ -127,8 +127,8 @@ def chapters_document(results: ReproductionResults) -> Document:
 def _headline(results: ReproductionResults) -> Headline:
     """What watching and probing cost the programs at most."""
     costs = []
-    for way, words in ((Way.SOURCES, "all sources"), (Way.PROBE, "the probe")):
-        known = [(q.value, one) for one in results.programs if (q := one.slowdown.get(way))]
+    for mode, words in ((Mode.SOURCES, "all sources"), (Mode.PROBE, "the probe")):
+        known = [(q.value, one) for one in results.programs if (q := one.slowdown.get(mode))]
         if known:
             most, one = max(known, key=lambda pair: pair[0])
             costs.append(f"{words} {_signed(most)} ({one.program.title})")
@@ -159,9 +159,9 @@ def _overview_row(one: ProgramResults) -> Row:
     return [
         one.program.title,
         " / ".join(map(bytes_text, one.truth_bytes)),
-        _cell(one.work_seconds.get(Way.PLAIN), seconds_text),
+        _cell(one.work_seconds.get(Mode.PLAIN), seconds_text),
         *map(_pair_cell, deviations),
-        *(_cell(one.slowdown.get(way), _signed) for way in (Way.SOURCES, Way.PROBE)),
+        *(_cell(one.slowdown.get(mode), _signed) for mode in (Mode.SOURCES, Mode.PROBE)),
     ]
 
 
@@ -288,7 +288,7 @@ def _step_table(one: ProgramResults) -> Table:
         *(Column(f"Delay {w}", Kind.SECONDS) for w in _WORDS),
     )
     total: Row = ["all", sum(one.truth_bytes)]
-    total += [_cell(one.work_seconds.get(way), seconds_text) for way in Way]
+    total += [_cell(one.work_seconds.get(mode), seconds_text) for mode in Mode]
     rows = [*map(_step_row, one.steps), [*total, *[None] * 4]]
     return Table(f"{one.program.title}: its steps, and the probe in them", columns, [Group(rows)])
 
@@ -297,7 +297,7 @@ def _step_row(step: StepResults) -> Row:
     return [
         step.name,
         (step.h2d_bytes + step.d2h_bytes) or None,
-        *(_cell(step.seconds.get(way), seconds_text) for way in Way),
+        *(_cell(step.seconds.get(mode), seconds_text) for mode in Mode),
         *(_cell(q, gbs_text) for q in step.probe_gbs),
         *(_cell(q, seconds_text) for q in step.probe_delay_seconds),
     ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lanescope.machine import Machine
-from lanescope.studies.pcie_thesis.plan import Program, Way, turns
+from lanescope.studies.pcie_thesis.plan import Program, Mode, turns
 from lanescope.studies.pcie_thesis.probing import Noticed, Probed, noticed, probed
 from lanescope.studies.pcie_thesis.results import (
     NoticedResults,
@@ -83,11 +83,11 @@ def _probe(watch: WatchRun | None, gpu: int) -> Probe | None:
 
 
 def _program(program: Program, done: Sequence[Done], machine: Machine, gpu: int) -> ProgramResults:
-    by_way = {way: [one for one in done if one.turn.way is way] for way in Way}
+    by_mode = {mode: [one for one in done if one.turn.mode is mode] for mode in Mode}
     shown = Shown()
     watched: list[Watched] = []
     probes: list[_Probed] = []
-    for one in by_way[Way.SOURCES]:
+    for one in by_mode[Mode.SOURCES]:
         run = one.watch()
         if run is not None:
             payloads = payloads_of(run, machine, gpu)
@@ -95,27 +95,27 @@ def _program(program: Program, done: Sequence[Done], machine: Machine, gpu: int)
             if not shown.payloads and not shown.steps:
                 traced = watched[-1].traced
                 shown = replace(shown, payloads=payloads, operations=traced, steps=one.steps)
-    for one in by_way[Way.PROBE]:
+    for one in by_mode[Mode.PROBE]:
         probe = _probe(one.watch(), gpu)
         if probe is not None:
             probes.append(_probed(probe, one.steps))
             if shown.probe is None:
                 shown = replace(shown, probe=probe, probe_steps=one.steps)
-    first_steps = (by_way[Way.PLAIN] or done)[0].steps
+    first_steps = (by_mode[Mode.PLAIN] or done)[0].steps
     times = {
-        way: q
-        for way, ones in by_way.items()
+        mode: q
+        for mode, ones in by_mode.items()
         if (q := quantity((work_seconds(o.steps) for o in ones), "s", _WORK))
     }
     return ProgramResults(
         program,
         moved(first_steps),
         sum(step.copies for step in first_steps),
-        _fastest(by_way[Way.PLAIN] or done),
+        _fastest(by_mode[Mode.PLAIN] or done),
         times,
-        _slowdowns(by_way),
+        _slowdowns(by_mode),
         tuple(s for name in SOURCES if (s := source_told(name, watched, first_steps)) is not None),
-        tuple(_step(step, by_way, probes) for step in first_steps),
+        tuple(_step(step, by_mode, probes) for step in first_steps),
         _noticed(probes),
         shown=shown,
     )
@@ -131,18 +131,18 @@ def _fastest(done: Sequence[Done]) -> Pair:
     )
 
 
-def _slowdowns(by_way: dict[Way, list[Done]]) -> dict[Way, Quantity]:
-    plain = {one.turn.repetition: work_seconds(one.steps) for one in by_way[Way.PLAIN]}
+def _slowdowns(by_mode: dict[Mode, list[Done]]) -> dict[Mode, Quantity]:
+    plain = {one.turn.repetition: work_seconds(one.steps) for one in by_mode[Mode.PLAIN]}
     found = {}
-    for way in (Way.SOURCES, Way.PROBE):
+    for mode in (Mode.SOURCES, Mode.PROBE):
         ratios = (
             work_seconds(one.steps) / plain[one.turn.repetition] - 1
-            for one in by_way[way]
+            for one in by_mode[mode]
             if plain.get(one.turn.repetition)
         )
         ratio = quantity(ratios, "share", _SLOWDOWN)
         if ratio is not None:
-            found[way] = ratio
+            found[mode] = ratio
     return found
 
 
@@ -151,18 +151,18 @@ def _probed(probe: Probe, steps: Sequence[Step]) -> _Probed:
     return _Probed(by_step, noticed(probe, moving(steps, LEAST_BYTES)))
 
 
-def _step(step: Step, by_way: dict[Way, list[Done]], probes: Sequence[_Probed]) -> StepResults:
+def _step(step: Step, by_mode: dict[Mode, list[Done]], probes: Sequence[_Probed]) -> StepResults:
     def seconds(done: Done) -> float | None:
         return next((s.seconds for s in done.steps if s.name == step.name), None)
 
-    times = {way: quantity(map(seconds, ones), "s", _STEP) for way, ones in by_way.items()}
+    times = {mode: quantity(map(seconds, ones), "s", _STEP) for mode, ones in by_mode.items()}
     mine = [one.steps[step.name] for one in probes if step.name in one.steps]
     return StepResults(
         step.name,
         step.h2d_bytes,
         step.d2h_bytes,
         step.copies,
-        {way: time for way, time in times.items() if time is not None},
+        {mode: time for mode, time in times.items() if time is not None},
         pair_of(quantity((m[w].gbs for m in mine), "GB/s", _PROBE_GBS) for w in range(2)),
         pair_of(quantity((m[w].delay_seconds for m in mine), "s", _PROBE_DELAY) for w in range(2)),
     )

@@ -25,7 +25,7 @@ _PARTS = {
 }
 
 
-class Way(StrEnum):
+class Mode(StrEnum):
     """How a program is run."""
 
     PLAIN = "plain"  # nobody watches
@@ -68,20 +68,20 @@ class Turn:
     """
 
     program: Program | None
-    way: Way
+    mode: Mode
     repetition: int
 
     @property
     def folder(self) -> str:
         """Where it is stored, below the folder of all of them."""
         key = IDLE if self.program is None else self.program.key
-        return f"{key}/{self.way}-{self.repetition}"
+        return f"{key}/{self.mode}-{self.repetition}"
 
     @property
     def title(self) -> str:
         """What it is, in words."""
         what = "idle link" if self.program is None else self.program.title
-        how = {Way.PLAIN: "unwatched", Way.SOURCES: "all sources", Way.PROBE: "probe"}[self.way]
+        how = {Mode.PLAIN: "unwatched", Mode.SOURCES: "all sources", Mode.PROBE: "probe"}[self.mode]
         return f"{what}, {how}"
 
 
@@ -124,7 +124,7 @@ def turns(programs: Sequence[Program], repetitions: int) -> tuple[Turn, ...]:
         raise InputError(f"--repetitions {repetitions} is too few; give 1 or more")
     planned: list[Turn] = []
     for repetition in range(1, repetitions + 1):
-        planned.append(Turn(None, Way.PROBE, repetition))
-        ways = list(Way) if repetition % 2 else list(Way)[::-1]
-        planned += [Turn(program, way, repetition) for program in programs for way in ways]
+        planned.append(Turn(None, Mode.PROBE, repetition))
+        modes = list(Mode) if repetition % 2 else list(Mode)[::-1]
+        planned += [Turn(program, mode, repetition) for program in programs for mode in modes]
     return tuple(planned)

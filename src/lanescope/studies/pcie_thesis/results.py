@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lanescope.studies.pcie_thesis.counted import Payload
-from lanescope.studies.pcie_thesis.plan import Program, Way
+from lanescope.studies.pcie_thesis.plan import Program, Mode
 from lanescope.studies.pcie_thesis.steps import Step
 from lanescope.studies.pcie_thesis.store import Reproduction
 from lanescope.trace.limits import WAYS, LinkLimit
@@ -110,7 +110,7 @@ class StepResults:
     h2d_bytes: int
     d2h_bytes: int
     copies: int
-    seconds: Mapping[Way, Quantity]
+    seconds: Mapping[Mode, Quantity]
     probe_gbs: Pair = NOTHING
     probe_delay_seconds: Pair = NOTHING
 
@@ -166,8 +166,8 @@ class ProgramResults:
     truth_bytes: tuple[int, int]
     truth_copies: int
     fastest_step_gbs: Pair
-    work_seconds: Mapping[Way, Quantity]
-    slowdown: Mapping[Way, Quantity]
+    work_seconds: Mapping[Mode, Quantity]
+    slowdown: Mapping[Mode, Quantity]
     sources: tuple[SourceResults, ...]
     steps: tuple[StepResults, ...]
     noticed: tuple[NoticedResults, ...]
@@ -268,5 +268,5 @@ def _ways(pair: Any) -> dict[str, Any]:
     }
 
 
-def _plain(by_way: Mapping[Way, Quantity]) -> dict[str, Any]:
-    return {way.value: asdict(value) for way, value in by_way.items()}
+def _plain(by_mode: Mapping[Mode, Quantity]) -> dict[str, Any]:
+    return {mode.value: asdict(value) for mode, value in by_mode.items()}

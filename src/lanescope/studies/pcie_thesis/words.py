@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lanescope.studies.pcie_thesis.plan import Way
+from lanescope.studies.pcie_thesis.plan import Mode
 from lanescope.studies.pcie_thesis.results import (
     ProgramResults,
     Quantity,
@@ -32,8 +32,8 @@ def program_sentences(one: ProgramResults, results: ReproductionResults) -> Sent
     """
     sources = [words for source in one.sources for words in _source(source, one, results)]
     return Sentences(
-        (*sources, *_cost(one, Way.SOURCES, "All sources at once")),
-        (*_probe(one, results), *_cost(one, Way.PROBE, "The probe")),
+        (*sources, *_cost(one, Mode.SOURCES, "All sources at once")),
+        (*_probe(one, results), *_cost(one, Mode.PROBE, "The probe")),
         tuple(_at_once(one)),
     )
 
@@ -47,15 +47,15 @@ def _source(
     if source.source == "trace":
         yield _traced(source)
         return
-    ways = [
+    sides = [
         f"{_percent(deviation)} {word}"
         for deviation, word in zip(source.deviation, _WAY_WORDS, strict=True)
         if deviation is not None
     ]
-    if ways:
+    if sides:
         yield (
             f"Bytes of {source.source} in the steps that copy differ from the program's by "
-            f"{' and '.join(ways)}."
+            f"{' and '.join(sides)}."
         )
     else:
         yield f"{source.source} does not know enough of the steps that copy to tell their bytes."
@@ -75,9 +75,9 @@ def _source(
 def _traced(source: SourceResults) -> str:
     if source.copies is None:
         return "trace watched, but no process told of its copies."
-    ways = [q for q in source.deviation if q is not None]
-    exact = ways and all(q.low == q.high == 0 for q in ways)
-    agree = "to the byte" if exact else f"with {', '.join(_percent(q) for q in ways)} of difference"
+    known = [q for q in source.deviation if q is not None]
+    exact = known and all(q.low == q.high == 0 for q in known)
+    agree = "to the byte" if exact else f"with {', '.join(_percent(q) for q in known)} of difference"
     return (
         f"trace has {source.copies.value:,.0f} copies by the nanosecond and agrees with the "
         f"program {agree}; it knows nothing of bytes that no copy moved."
@@ -149,8 +149,8 @@ def _probe(one: ProgramResults, results: ReproductionResults) -> Iterator[str]:
             )
 
 
-def _cost(one: ProgramResults, way: Way, what: str) -> Iterator[str]:
-    cost = one.slowdown.get(way)
+def _cost(one: ProgramResults, mode: Mode, what: str) -> Iterator[str]:
+    cost = one.slowdown.get(mode)
     if cost is not None:
         yield f"{what} changed the program's time by {_percent(cost)}{_range(cost)}."
 
@@ -176,7 +176,7 @@ def _at_once(one: ProgramResults) -> Iterator[str]:
 
 
 def _plain(step: StepResults | None) -> float | None:
-    time = None if step is None else step.seconds.get(Way.PLAIN)
+    time = None if step is None else step.seconds.get(Mode.PLAIN)
     return None if time is None else time.value
 
 

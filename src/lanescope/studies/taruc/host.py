@@ -84,10 +84,10 @@ def _point(
     ends: tuple[Place, Place], node: NumaNode, cpu: int, size: int, access: Access
 ) -> Experiment:
     source, destination = ends
-    way = f"{source.part}-{destination.part}"
+    path = f"{source.part}-{destination.part}"
     how = f"{access.pattern}/{access.caches}"
     return Experiment(
-        name=f"{PREFIX}/{way}/by-{node.id}/{source.memory}/{how}/{size}",
+        name=f"{PREFIX}/{path}/by-{node.id}/{source.memory}/{how}/{size}",
         title=f"{source.part} → {destination.part}, thread on {node.id}, {source.memory}, "
         f"{access.pattern}, caches {access.caches}, {size} B",
         copies=(Copy(source, destination, size, Engine.CPU, cpus=(cpu,), access=access),),
