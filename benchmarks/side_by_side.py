@@ -46,8 +46,8 @@ def nvbandwidth(binary: Path) -> Series:
             for column, cell in enumerate(cells):
                 if cell != "N/A":
                     # host cases have one row; between devices the column writes to the row
-                    way = f"g{column}-g{row}" if short == "d2d" else f"g{column}"
-                    found[f"{short}/{way}"].append(float(cell))
+                    direction = f"g{column}-g{row}" if short == "d2d" else f"g{column}"
+                    found[f"{short}/{direction}"].append(float(cell))
     return found
 
 

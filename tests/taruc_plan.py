@@ -107,16 +107,16 @@ def host(machine: Machine, patterns: tuple[Pattern, ...] = tuple(Pattern)) -> It
 
 def hostdev(machine: Machine) -> Iterator[Experiment]:
     nodes = [n.id for n in machine.nodes]
-    for way, gpu, n, thread in itertools.product(("h2d", "d2h"), machine.gpus, nodes, nodes):
+    for direction, gpu, n, thread in itertools.product(("h2d", "d2h"), machine.gpus, nodes, nodes):
         for memory, timing, size in itertools.product(HOST_KINDS, ("sync", "async"), SIZES):
             if memory is Memory.PAGEABLE and timing == "async":
                 continue
             ends = (Place(n, memory), Place(gpu.id, Memory.DEVICE))
             access = Access(Pattern.REPEATED)
             cpus = cpu_of(machine, thread)
-            ends = ends if way == "h2d" else ends[::-1]
+            ends = ends if direction == "h2d" else ends[::-1]
             copy = Copy(*ends, size, Engine.CE, cpus=cpus, access=access)
-            name = f"hostdev/{way}/{gpu.id}/{n}/by-{thread}/{memory}/repeated/{timing}/{size}"
+            name = f"hostdev/{direction}/{gpu.id}/{n}/by-{thread}/{memory}/repeated/{timing}/{size}"
             yield point(name, (copy,), Timing.HOST if timing == "sync" else Timing.GATE)
 
 
@@ -173,17 +173,17 @@ def pcie(machine: Machine) -> Iterator[Experiment]:
     sets = [(g,) for g in gpus] + list(itertools.combinations(gpus, 2))
     sets += [gpus] if len(gpus) > 2 else []
     wheres = ("near", "far") if len(machine.nodes) > 1 else ("h0",)
-    for chosen, way, where in itertools.product(sets, ("h2d", "d2h", "both"), wheres):
+    for chosen, direction, where in itertools.product(sets, ("h2d", "d2h", "both"), wheres):
         for streams in (1, 2, 4):
             copies = []
             for gpu in chosen:
                 home = machine.nearest_node(gpu).index
                 host_node = 1 - home if where == "far" else home
                 down = (Place(f"h{host_node}", Memory.PINNED), Place(gpu.id, Memory.DEVICE))
-                ends = {"h2d": [down], "d2h": [down[::-1]], "both": [down, down[::-1]]}[way]
+                ends = {"h2d": [down], "d2h": [down[::-1]], "both": [down, down[::-1]]}[direction]
                 copies += [Copy(*e, LARGEST, Engine.CE) for e in ends for _ in range(streams)]
             who = "+".join(g.id for g in chosen)
-            name = f"contention/pcie/{who}/{way}/{where}/{streams}"
+            name = f"contention/pcie/{who}/{direction}/{where}/{streams}"
             yield point(name, tuple(copies))
 
 

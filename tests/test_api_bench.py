@@ -123,7 +123,9 @@ def test_the_search_for_sms_goes_on_with_paces(monkeypatch):
     assert sorted(set(totals)) == [len(names) - len(paced), len(names)]
     again = read_run(run.folder)
     assert again == run
-    assert [c.way for c in sm_curves(again.results)] == [c.way for c in sm_curves(run.results)]
+    assert [c.path_ends for c in sm_curves(again.results)] == [
+        c.path_ends for c in sm_curves(run.results)
+    ]
 
 
 def test_sms_are_not_found_by_describing():

@@ -35,7 +35,7 @@ def imports(path: Path) -> Iterator[str]:
                 yield from rest[:1] or (alias.name for alias in node.names)
 
 
-def test_arrows_go_one_way(source_folder: Path):
+def test_arrows_go_one_direction(source_folder: Path):
     backwards = set()
     for path in source_folder.rglob("*.py"):
         file = path.relative_to(source_folder)

@@ -253,18 +253,18 @@ def by_programs(streams, available):
     rows = []
     with tempfile.TemporaryDirectory() as place:
         for name, words in streams:
-            ways = {
+            directions = {
                 "values": words.tobytes(),
                 "bytes": byte_planes(words).tobytes(),
                 "bits": np.packbits(bit_planes(words), axis=1).tobytes(),
             }
-            for way, data in ways.items():
+            for direction, data in directions.items():
                 for program in available:
                     size, seconds = run_program(program, data, Path(place))
                     rows.append(
                         {
                             "of": name,
-                            "planes": way,
+                            "planes": direction,
                             "program": program,
                             "bytes": size,
                             "ratio": words.nbytes / size,

@@ -55,14 +55,14 @@ def rows(run: WatchRun, size: str) -> list[dict[str, object]]:
     for counters in run.timeline.counters:
         model = model_of(run.timeline, counters, links[0].pcie if links else None)
         margin = max(MARGIN_NS, 2 * counters.interval_ns)
-        for way, direction in enumerate((Direction.H2D, Direction.D2H)):
+        for direction, direction in enumerate((Direction.H2D, Direction.D2H)):
             own = copies.rows(copies.direction == direction)
             around = np.array([own.start_ns.min() - margin, own.end_ns.max() + margin])
             told = _payload(counters, model, around, np.sort(own.end_ns))[0]
             edges = np.stack((own.start_ns, own.end_ns), axis=1).ravel()
             inside = _payload(counters, model, edges, np.sort(own.end_ns))[::2].sum(axis=0)
             true = int(own.bytes.sum())
-            reverse = settle(inside[0], inside[1])[1 - way]
+            reverse = settle(inside[0], inside[1])[1 - direction]
             found.append(
                 {
                     "source": counters.source,
@@ -70,8 +70,8 @@ def rows(run: WatchRun, size: str) -> list[dict[str, object]]:
                     "size": size,
                     "direction": direction.label,
                     "bytes": true,
-                    "counted": round(float(told[way])),
-                    "error": f"{told[way] / true - 1:+.5f}",
+                    "counted": round(float(told[direction])),
+                    "error": f"{told[direction] / true - 1:+.5f}",
                     "reverse": f"{reverse / true:.5f}",
                     "model": model.source,
                 }
@@ -86,7 +86,7 @@ def _payload(counters: Counters, model: WireModel, edges: IntArray, ends: IntArr
         times.append(end_ns)
         columns.append(payload)
     end_ns, payload = np.concatenate(times), np.concatenate(columns)
-    return np.stack([between(end_ns, payload[:, way], edges) for way in (0, 1)], axis=1)
+    return np.stack([between(end_ns, payload[:, direction], edges) for direction in (0, 1)], axis=1)
 
 
 def main() -> None:

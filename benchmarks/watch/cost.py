@@ -25,7 +25,7 @@ import numpy as np
 
 from lanescope.results.statistics import median_interval
 
-WAYS: dict[str, list[str] | None] = {
+DIRECTIONS: dict[str, list[str] | None] = {
     "none": None,
     "default": [],
     "pm-100khz": ["--source", "pm", "--interval", "10us"],
@@ -37,11 +37,11 @@ WAYS: dict[str, list[str] | None] = {
 }
 
 
-def seconds(program: list[str], way: list[str] | None) -> float:
+def seconds(program: list[str], direction: list[str] | None) -> float:
     """Run the program once and return how long its work took, by its own account."""
     with tempfile.TemporaryDirectory() as folder:
         watch = [sys.executable, "-m", "lanescope", "watch", "-q", "--out", f"{folder}/run"]
-        command = program if way is None else [*watch, *way, "--", *program]
+        command = program if direction is None else [*watch, *direction, "--", *program]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
@@ -52,30 +52,32 @@ def seconds(program: list[str], way: list[str] | None) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=10)
-    parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=["none", "default"])
+    parser.add_argument("--ways", nargs="+", choices=list(DIRECTIONS), default=["none", "default"])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("program", nargs=argparse.REMAINDER, help="after --")
     arguments = parser.parse_args()
     program = [word for word in arguments.program if word != "--"]
-    times: dict[str, list[float]] = {way: [] for way in dict.fromkeys(["none", *arguments.ways])}
+    times: dict[str, list[float]] = {
+        direction: [] for direction in dict.fromkeys(["none", *arguments.directions])
+    }
     for turn in range(arguments.turns):
         order = list(times) if turn % 2 == 0 else list(times)[::-1]
-        for way in order:
-            times[way].append(seconds(program, WAYS[way]))
+        for direction in order:
+            times[direction].append(seconds(program, DIRECTIONS[direction]))
         # after every turn: one that is stopped early leaves what it has measured
         _write(arguments.out, program, times)
-    for way, slower in slowdowns(times).items():
+    for direction, slower in slowdowns(times).items():
         low, high = slower["interval"]
-        print(f"{way}: {slower['median']:+.2%} ({low:+.2%} to {high:+.2%})")
+        print(f"{direction}: {slower['median']:+.2%} ({low:+.2%} to {high:+.2%})")
     print(f"none: {statistics.median(times['none']):.4f} s")
 
 
 def slowdowns(times: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
     """Return the median slowdown of each way against its own turn's unwatched run."""
     found = {}
-    for way in (way for way in times if way != "none"):
-        ratios = [b / a - 1 for a, b in zip(times["none"], times[way], strict=True)]
-        found[way] = {
+    for direction in (direction for direction in times if direction != "none"):
+        ratios = [b / a - 1 for a, b in zip(times["none"], times[direction], strict=True)]
+        found[direction] = {
             "median": statistics.median(ratios),
             "interval": median_interval(np.array(ratios)),
         }

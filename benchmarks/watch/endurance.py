@@ -31,7 +31,7 @@ from lanescope.trace.timeline import PCIE, Counters
 from lanescope.trace.wire import payload_records
 from lanescope.trace.wire_fit import default_of
 
-WAYS = ("h2d", "d2h")
+DIRECTIONS = ("h2d", "d2h")
 _PROBED_REPEATS = 300
 
 
@@ -72,8 +72,13 @@ def counted(run: WatchRun, counters: Counters, moved: dict[str, int]) -> dict[st
         "unknown_records": int(sum((~counters.known[part]).sum() for part, _ in counters.pieces())),
         "seconds": lasted,
         "core": None if counters.cpu_seconds is None else counters.cpu_seconds / lasted,
-        "payload_bytes": {way: round(float(told[i])) for i, way in enumerate(WAYS)},
-        "error": {way: f"{told[i] / moved[way] - 1:+.6f}" for i, way in enumerate(WAYS)},
+        "payload_bytes": {
+            direction: round(float(told[i])) for i, direction in enumerate(DIRECTIONS)
+        },
+        "error": {
+            direction: f"{told[i] / moved[direction] - 1:+.6f}"
+            for i, direction in enumerate(DIRECTIONS)
+        },
     }
 
 
@@ -92,7 +97,9 @@ def main() -> None:
         command = [*watch, *sources, "--interval", arguments.interval, "--", *program(repeats)]
         steps = output_of(command)
         run = read_watch(Path(folder) / "run")
-        moved = {way: sum(step[f"{way}_bytes"] for step in steps) for way in WAYS}
+        moved = {
+            direction: sum(step[f"{direction}_bytes"] for step in steps) for direction in DIRECTIONS
+        }
         found = [counted(run, counters, moved) for counters in run.timeline.over(PCIE)]
     said = {s.name: {"asked": s.asked, "reason": s.reason} for s in run.manifest.sources}
     told = {"seconds": seconds_of(steps), "repeats": repeats, "moved_bytes": moved, "said": said}

@@ -15,7 +15,7 @@ from lanescope.store.folder import State
 from tests.patience import PATIENCE_S, until
 
 #: How a run can be cut off, with the exit code and the state that its folder then has.
-ways_to_end = pytest.mark.parametrize(
+directions_to_end = pytest.mark.parametrize(
     ("sent", "code", "state"),
     [
         (signal.SIGINT, 130, State.INTERRUPTED),

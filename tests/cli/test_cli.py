@@ -13,7 +13,7 @@ import pytest
 
 import lanescope as lanescope_package
 from lanescope.store.store import read_run
-from tests.cli.conftest import wait_for_a_result, ways_to_end
+from tests.cli.conftest import directions_to_end, wait_for_a_result
 from tests.patience import PATIENCE_S, until
 from tests.terminals import drawn_on
 
@@ -208,7 +208,7 @@ def test_topo(lanescope, tmp_path):
     assert "h0" in lanescope("topo").stdout  # this machine
 
 
-@ways_to_end
+@directions_to_end
 def test_what_was_measured_survives(lanescope, tmp_path, sent, code, state):
     arguments = ("check", "host-*", "--budget", "1", "--target", "0.000001%")
     process = lanescope.start(*arguments, "--out", tmp_path / "run")

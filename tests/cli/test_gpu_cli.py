@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from lanescope.store.store import read_run
-from tests.cli.conftest import wait_for_a_result, ways_to_end
+from tests.cli.conftest import directions_to_end, wait_for_a_result
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
 
@@ -107,7 +107,7 @@ def test_a_full_gpu_is_reported(lanescope):
     assert row["gbs"], row["reason"]
 
 
-@ways_to_end
+@directions_to_end
 def test_a_sweep_that_is_cut_off_reads_back_and_frees_the_gpu(
     lanescope, tmp_path, sent, code, state
 ):

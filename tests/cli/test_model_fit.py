@@ -56,8 +56,8 @@ def test_json_is_a_file_of_parameters(lanescope, stored, tmp_path):
 
 def test_plots_show_what_was_not_fitted(lanescope, stored, tmp_path):
     assert lanescope("model", "fit", str(stored), "--plots", str(tmp_path / "p")).returncode == 0
-    for way, where in (("h2d", "to the GPU"), ("d2h", "from the GPU")):
-        text = (tmp_path / "p" / f"fit-{way}.svg").read_text()
+    for direction, where in (("h2d", "to the GPU"), ("d2h", "from the GPU")):
+        text = (tmp_path / "p" / f"fit-{direction}.svg").read_text()
         assert f"Transfers {where} that were not fitted" in text
         assert "predicted" in text
 

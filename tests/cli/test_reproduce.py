@@ -145,6 +145,6 @@ def test_a_quick_reproduction_agrees_with_the_programs(lanescope, tmp_path):
         sources = {source["source"]: source for source in program["sources"]}
         assert set(sources) == {"pm", "counters", "throughput", "trace"}
         if sources["trace"]["used"]:
-            for way in ("h2d", "d2h"):
-                assert sources["trace"]["deviation"][way]["value"] == 0
+            for direction in ("h2d", "d2h"):
+                assert sources["trace"]["deviation"][direction]["value"] == 0
     assert (folder / "report.html").stat().st_size > 1000

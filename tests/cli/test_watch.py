@@ -126,7 +126,7 @@ def test_what_cannot_be_written_leaves_the_programs_exit_code(lanescope, tmp_pat
 
 
 @no_gpu
-def test_doctor_says_what_stands_in_the_way(lanescope):
+def test_doctor_says_what_stands_in_the_direction(lanescope):
     done = lanescope("doctor")
     assert done.returncode == 4
     assert "trace" in done.stdout

@@ -56,7 +56,7 @@ def told(path):
     return json.loads(path.read_text())
 
 
-def way(summary, direction):
+def direction(summary, direction):
     (one,) = [w for w in summary["ways"] if (w["gpu"], w["direction"]) == (0, direction)]
     return one
 
@@ -70,7 +70,7 @@ def test_the_whole_machine_is_watched_without_a_program(lanescope, tmp_path):
         moved = ended()
     assert done.returncode == 0, done.stderr
     summary = told(tmp_path / "told.json")
-    down, up = way(summary, "h2d"), way(summary, "d2h")
+    down, up = direction(summary, "h2d"), direction(summary, "d2h")
     assert down["told"] == "counters"
     assert 16 * MIB < down["counter_bytes"] < moved
     assert up["counter_bytes"] < 0.01 * down["counter_bytes"]
@@ -87,7 +87,7 @@ def test_a_running_process_is_watched_until_it_ends(lanescope, tmp_path):
         ended()
         _, errors = watching.communicate(timeout=PATIENCE_S)
     assert watching.returncode == 0, errors
-    assert way(told(tmp_path / "told.json"), "h2d")["counter_bytes"] > 16 * MIB
+    assert direction(told(tmp_path / "told.json"), "h2d")["counter_bytes"] > 16 * MIB
 
 
 def test_the_live_view_shows_rates_of_the_program(tmp_path):
@@ -103,12 +103,12 @@ def test_the_live_view_shows_rates_of_the_program(tmp_path):
     assert "g0 h2d" in after
 
 
-@pytest.mark.parametrize(("direction", "way"), [("to_gpu", 0), ("to_host", 1)])
-def test_single_copies_of_4_kib_stand_out(lanescope, tmp_path, direction, way):
+@pytest.mark.parametrize(("function", "direction"), [("to_gpu", 0), ("to_host", 1)])
+def test_single_copies_of_4_kib_stand_out(lanescope, tmp_path, function, direction):
     program = f"""
-{direction}(4096); wait(); time.sleep(0.1)
+{function}(4096); wait(); time.sleep(0.1)
 for _ in range(20):
-    begin = time.time_ns(); {direction}(4096); wait(); print(begin, time.time_ns())
+    begin = time.time_ns(); {function}(4096); wait(); print(begin, time.time_ns())
     time.sleep(0.01)
 """
     done = lanescope(
@@ -118,7 +118,7 @@ for _ in range(20):
     assert done.returncode == 0, done.stderr
     times = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
     (counters,) = read_watch(tmp_path / "run").timeline.counters
-    seen = bursts(counters, way)
+    seen = bursts(counters, direction)
     own = counters.end_ns[counters.own]
     clear = [t for t in times if not ((own > t[0] - 50_000) & (own < t[1] + 50_000)).any()]
     assert len(clear) >= 15  # the others fell into the sampler's own reads
@@ -144,7 +144,7 @@ def test_where_another_profiler_holds_the_gpu_the_next_counters_watch(lanescope,
         holding.terminate()
         holding.communicate(timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
-    down = way(told(tmp_path / "told.json"), "h2d")
+    down = direction(told(tmp_path / "told.json"), "h2d")
     assert down["source"].startswith("counters")
     assert down["counter_bytes"] == pytest.approx(128e6, rel=0.5)
     assert "pm.g0" in done.stderr

@@ -34,7 +34,7 @@ PAIRS = [
     pytest.param((0, 1, "peer"), marks=TWO),
     pytest.param((0, 1, "host"), marks=TWO),
 ]
-WAYS = ["staged", "mapped"]
+DIRECTIONS = ["staged", "mapped"]
 SIZES = [0, 1, 64 << 10, (1 << 20) + 3, 100 << 20]
 CODED = [
     ("gfc", torch.float64),
@@ -95,11 +95,11 @@ def test_every_codec_sends_bit_by_bit(pair, codec, dtype):
     assert outcome.wire_bytes < outcome.raw_bytes
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(("codec", "dtype"), CODED)
-def test_every_codec_comes_back_bit_by_bit(way, codec, dtype):
+def test_every_codec_comes_back_bit_by_bit(direction, codec, dtype):
     values = made_up(dtype, (24 << 20) + 40)
-    with host(codec=codec, restore_by=way, slots=2) as channel:
+    with host(codec=codec, restore_by=direction, slots=2) as channel:
         parcel = channel.offload(values)
         assert parcel.stored_bytes < parcel.bytes
         for _ in range(2):
@@ -134,11 +134,11 @@ def test_all_sizes_are_sent(pair, size, codec):
 
 @pytest.mark.parametrize("codec", [None, native.Codec.delta])
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("way", WAYS)
-def test_all_sizes_come_back(way, size, codec):
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_all_sizes_come_back(direction, size, codec):
     values = some_bytes(size)
     back = torch.zeros_like(values)
-    with host(restore_by=way) as channel:
+    with host(restore_by=direction) as channel:
         parcel, _ = channel._core.offload(
             values.data_ptr(), size, codec, native.Dtype.float32, 1, stream_of(0)
         )
@@ -148,7 +148,7 @@ def test_all_sizes_come_back(way, size, codec):
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_many_sends_under_way_over_few_slots(pair):
+def test_many_sends_under_direction_over_few_slots(pair):
     arrays = [made_up(torch.float32, (3 << 20) + 16 * i, seed=i) for i in range(24)]
     with peer(pair, codec="delta", slots=2, slab_bytes=1 << 20) as channel:
         there = [channel.send(one, tag=str(i % 3)) for i, one in enumerate(arrays)]
@@ -170,7 +170,7 @@ def test_slabs_of_one_array_follow_each_other(pair, slots):
 
 
 @pytest.mark.parametrize("pair", PAIRS[2:])
-def test_both_ways_at_once_with_all_sms(pair):
+def test_both_directions_at_once_with_all_sms(pair):
     """Encoders and decoders want all SMs of both GPUs, and none keeps another from its end."""
     one, other, via = pair
     values = made_up(torch.bfloat16, 200 << 20)
@@ -330,10 +330,10 @@ def test_damage_names_the_block_and_the_channel_goes_on(pair, block):
 
 
 @pytest.mark.parametrize("block", [0, 17, 200])
-@pytest.mark.parametrize("way", WAYS)
-def test_a_damaged_parcel_names_the_block(way, block):
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_damaged_parcel_names_the_block(direction, block):
     values = made_up(torch.bfloat16, 16 << 20)
-    with host(codec="exponent", slab_bytes=1 << 20, restore_by=way) as channel:
+    with host(codec="exponent", slab_bytes=1 << 20, restore_by=direction) as channel:
         parcel = channel.offload(values)
         parcel.held.damage(block)
         channel.restore(parcel)
@@ -343,10 +343,10 @@ def test_a_damaged_parcel_names_the_block(way, block):
 
 
 @pytest.mark.parametrize(("one", "other"), [(0, 1), (17, 200), (255, 3)])
-@pytest.mark.parametrize("way", WAYS)
-def test_blocks_of_a_parcel_that_change_places_are_named(way, one, other):
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_blocks_of_a_parcel_that_change_places_are_named(direction, one, other):
     values = made_up(torch.bfloat16, 16 << 20)
-    with host(codec="exponent", slab_bytes=1 << 20, restore_by=way) as channel:
+    with host(codec="exponent", slab_bytes=1 << 20, restore_by=direction) as channel:
         parcel = channel.offload(values)
         parcel.held.exchange(one, other)
         channel.restore(parcel)
@@ -403,12 +403,12 @@ def test_a_parcel_outlives_its_channel_and_its_memory_goes_back():
 
 @pytest.mark.multigpu
 @pytest.mark.skipif(GPUS < 2, reason="needs two GPUs")
-@pytest.mark.parametrize("way", WAYS)
-def test_a_parcel_is_restored_to_another_gpu(way):
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_parcel_is_restored_to_another_gpu(direction):
     values = made_up(torch.float32, 32 << 20)
     with (
         host(codec="delta") as here,
-        lanescope.Channel(1, "host", compression="on", restore_by=way) as there,
+        lanescope.Channel(1, "host", compression="on", restore_by=direction) as there,
     ):
         back = there.restore(here.offload(values))
         there.synchronize()

@@ -21,15 +21,15 @@ def h200():
 
 
 @pytest.mark.parametrize(
-    ("path", "way"),
+    ("path", "direction"),
     [("g0>host", "d2h"), ("host>g1", "h2d"), ("d2h", "d2h"), ("h2d/g0", "h2d"), ("g0>g1", None)],
 )
-def test_stored_parameters_know_the_ways_between_a_gpu_and_its_host(h200, path, way):
+def test_stored_parameters_know_the_directions_between_a_gpu_and_its_host(h200, path, direction):
     found = HostLinks(h200).link(path)
-    if way is None:
+    if direction is None:
         assert found is None
     else:
-        direction = getattr(h200, way)
+        direction = getattr(h200, direction)
         assert found.gbs == pytest.approx(1e-9 / direction.per_byte.value)
         assert found.first_seconds == direction.first.value
 

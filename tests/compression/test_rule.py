@@ -191,7 +191,7 @@ def test_a_link_that_is_known_needs_no_transfer_to_time_it():
     assert "nothing is known" in first.reason
 
 
-def test_while_a_trial_is_under_way_the_others_go_as_they_are():
+def test_while_a_trial_is_under_direction_the_others_go_as_they_are():
     rule = timed(transfer())
     made = [rule.decide(transfer()) for _ in range(EVERY)]
     assert [one.compress for one in made] == [True] + [False] * (EVERY - 1)

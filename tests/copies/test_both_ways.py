@@ -19,7 +19,7 @@ def rates(machine, text):
     return [limit.gbs for limit in limits(machine, experiment_of(copies(machine, text)))]
 
 
-def test_each_line_that_a_kernel_reads_takes_a_request_of_the_writes_way(two_gpus):
+def test_each_line_that_a_kernel_reads_takes_a_request_of_the_writes_direction(two_gpus):
     # 128 B of payload with 24 B around it, and 24 B for the request: PCIe 5.0 x16 is 63.0 GB/s
     assert rates(two_gpus, "h0 <-> g0 @sm") == pytest.approx(
         [63.015 / ((152 + 24) / 128)] * 2, rel=1e-3
@@ -27,7 +27,7 @@ def test_each_line_that_a_kernel_reads_takes_a_request_of_the_writes_way(two_gpu
     assert rates(two_gpus, "g0 -> h0 @sm") == pytest.approx([63.015 / (152 / 128)], rel=1e-3)
 
 
-def test_reads_of_lines_over_nvlink_take_a_flit_of_the_other_way(two_gpus):
+def test_reads_of_lines_over_nvlink_take_a_flit_of_the_other_direction(two_gpus):
     raw = 18 * 26.5625
     reads = "g1 -> g0 @sm by g0, g0 -> g1 @sm by g1"
     assert rates(two_gpus, reads) == pytest.approx([raw / ((128 + 16 + 16) / 128)] * 2)

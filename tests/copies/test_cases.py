@@ -121,9 +121,9 @@ def test_captions_are_those_that_scripts_look_for(two_gpus, name, captions):
 
 
 def test_suffixes_of_the_parts_of_a_case(two_gpus):
-    for way in ("read", "write"):
-        case = case_of(two_gpus, f"device_to_device_bidirectional_memcpy_{way}_sm")
-        assert [m.suffix for m in case.matrices] == [f"{way}1", f"{way}2", "total"]
+    for direction in ("read", "write"):
+        case = case_of(two_gpus, f"device_to_device_bidirectional_memcpy_{direction}_sm")
+        assert [m.suffix for m in case.matrices] == [f"{direction}1", f"{direction}2", "total"]
 
 
 def test_one_gpu_has_the_cases_that_take_no_pair():
@@ -229,12 +229,12 @@ def test_cells_show_the_copies_that_their_case_names(name):
         row, column = f"g{cell.row}", f"g{cell.column}"
         copies = copies_of(case_set, cell)
         assert {copy.engine for copy in copies} == {engine}
-        ways = {(c.source.part, c.destination.part, c.executing_gpu) for c in copies}
+        directions = {(c.source.part, c.destination.part, c.executing_gpu) for c in copies}
         others = [g.id for g in machine.gpus if g.id != column]
         host = machine.nearest_node(machine.gpus[cell.column]).id
         stem = name.removesuffix("_ce").removesuffix("_sm")
         assert (
-            ways
+            directions
             == {
                 "host_to_device_memcpy": {(host, column, column)},
                 "host_to_device_bidirectional_memcpy": {(host, column, column)},
@@ -265,9 +265,9 @@ def test_cells_show_the_copies_that_their_case_names(name):
         )
 
 
-@pytest.mark.parametrize("way", ["read", "write"])
-def test_both_ways_of_a_pair_make_up_its_total(two_gpus, way):
-    case_set = built(two_gpus, f"device_to_device_bidirectional_memcpy_{way}_ce")
+@pytest.mark.parametrize("direction", ["read", "write"])
+def test_both_directions_of_a_pair_make_up_its_total(two_gpus, direction):
+    case_set = built(two_gpus, f"device_to_device_bidirectional_memcpy_{direction}_ce")
     one, two, total = (m.cells for m in case_set.cases[0].matrices)
     for first, second, both in zip(one, two, total, strict=True):
         assert copies_of(case_set, first)[0].path == f"g{first.column} → g{first.row}"
@@ -282,7 +282,7 @@ def test_all_at_once_loads_every_gpu():
     (experiment,) = case_set.experiments
     assert len(experiment.copies) == 8
     assert {c.path for c in experiment.copies} == {
-        way for i in range(4) for way in (f"h0 → g{i}", f"g{i} → h0")
+        direction for i in range(4) for direction in (f"h0 → g{i}", f"g{i} → h0")
     }
 
 

@@ -9,7 +9,7 @@ from tests.conftest import gpu_to_gpu, gpu_to_host, host_to_gpu
 MIB = 1 << 20
 
 
-def both_ways(size):
+def both_directions(size):
     return [
         experiment_of([host_to_gpu(size), gpu_to_host(size)]),
         experiment_of([host_to_gpu(size)]),
@@ -17,12 +17,12 @@ def both_ways(size):
 
 
 def fitted(wanted, free):
-    return fitting_size(wanted, both_ways, free)
+    return fitting_size(wanted, both_directions, free)
 
 
 def test_the_most_demanding_experiment_counts_by_part():
     local = experiment_of([gpu_to_gpu(1, 1, 5)])
-    assert needed_bytes([*both_ways(100), local]) == {"h0": 200, "g0": 200, "g1": 10}
+    assert needed_bytes([*both_directions(100), local]) == {"h0": 200, "g0": 200, "g1": 10}
     assert needed_bytes([]) == {}
 
 

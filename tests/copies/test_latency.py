@@ -75,10 +75,10 @@ def test_threads_run_next_to_the_memory(two_sockets):
             assert set(copy.cpus) == near
 
 
-def test_a_load_goes_its_way_and_has_the_limit_to_itself(two_gpus):
+def test_a_load_goes_its_direction_and_has_the_limit_to_itself(two_gpus):
     by_name = {e.name: e for e in latency_experiments(two_gpus, two_gpus.gpus)}
-    for way, path in (("same", "h0 → g0"), ("opposite", "g0 → h0")):
-        experiment = by_name[f"latency/loaded/chase/g0/h0/{way}"]
+    for direction, path in (("same", "h0 → g0"), ("opposite", "g0 → h0")):
+        experiment = by_name[f"latency/loaded/chase/g0/h0/{direction}"]
         probe, load = experiment.copies
         assert (probe.operation, load.operation) == (Operation.CHASE, Operation.COPY)
         assert (load.path, load.bytes, load.engine) == (path, LOAD_BYTES, Engine.CE)

@@ -76,14 +76,14 @@ def test_memory_bounds_host_threads_as_stream_counts(two_gpus):
         assert limits(two_gpus, experiment_of(copy))[0].gbs == pytest.approx(200)
 
 
-def test_memory_is_no_limit_of_a_way_that_is_not_known(two_gpus):
+def test_memory_is_no_limit_of_a_direction_that_is_not_known(two_gpus):
     no_links = dataclasses.replace(two_gpus, links=())
     limit = limits(no_links, experiment_of(host_to_gpu()))[0]
     assert (limit.gbs, limit.kind) == (None, None)
     assert "not linked" in limit.reason
 
 
-def test_no_way_leads_through_another_gpu(two_gpus):
+def test_no_direction_leads_through_another_gpu(two_gpus):
     chain = dataclasses.replace(
         two_gpus,
         gpus=(*two_gpus.gpus, Gpu(2, "Test GPU", node=0)),
@@ -152,8 +152,8 @@ def test_packets_that_are_small_already_stay(two_gpus):
 
 
 def test_a_read_over_nvlink_alone_goes_as_fast_as_a_write(two_gpus):
-    ways = [by_kernel(gpu_to_gpu(0, 1), executor=gpu) for gpu in ("g0", "g1")]
-    write, read = (limits(two_gpus, experiment_of(copy))[0].gbs for copy in ways)
+    directions = [by_kernel(gpu_to_gpu(0, 1), executor=gpu) for gpu in ("g0", "g1")]
+    write, read = (limits(two_gpus, experiment_of(copy))[0].gbs for copy in directions)
     assert read == pytest.approx(write)
 
 

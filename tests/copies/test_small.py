@@ -15,7 +15,7 @@ def test_sizes_go_up_by_four():
         stepped_sizes(8, 4)
 
 
-def test_every_cell_each_way_by_every_method(two_gpus):
+def test_every_cell_each_direction_by_every_method(two_gpus):
     cells = small_experiments(two_gpus, two_gpus.gpus[:1], stepped_sizes())
     names = [e.name for e in cells]
     assert len(set(names)) == len(names) == 50 * 2 * 5

@@ -233,8 +233,8 @@ def test_more_windows_when_one_copy_ends_too_early(known):
 @pytest.mark.parametrize("seconds", [[20e-6], [70e-6, 60e-6], [1e-3], [10e-3]])
 def test_kernels_keep_their_windows_however_many_copies_are_in_each(known, seconds):
     core = Copies(seconds)
-    ways = [dataclasses.replace(host_to_gpu(64), engine=Engine.SM)] * len(seconds)
-    session = GpuSession(core, experiment_of(*ways), known.gpus[:1], None)
+    directions = [dataclasses.replace(host_to_gpu(64), engine=Engine.SM)] * len(seconds)
+    session = GpuSession(core, experiment_of(*directions), known.gpus[:1], None)
     batches = [session.sample() for _ in range(4)]
     assert min(windows for windows, _ in core.calls) >= 6
     assert all(s.size > 0 for s in batches[-1])

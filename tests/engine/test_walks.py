@@ -153,7 +153,7 @@ def test_an_event_never_costs_less_than_nothing():
     assert event_seconds(Faster(1e-6)) == 0
 
 
-def test_events_are_looked_at_once_for_each_way(monkeypatch):
+def test_events_are_looked_at_once_for_each_direction(monkeypatch):
     made = []
 
     def copy_set(topology, pool, specs):

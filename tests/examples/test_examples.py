@@ -144,11 +144,11 @@ def test_copies_of_both_directions_are_told_apart(down, up):
     assert report.wrong == 0
     steps = {step.name: step for step in report.steps}
     assert ("copies both ways" in steps) == (down > 0 and up > 0)
-    for name, ways in (("copies to the device", (down, 0)), ("copies to the host", (0, up))):
-        if any(ways):
+    for name, directions in (("copies to the device", (down, 0)), ("copies to the host", (0, up))):
+        if any(directions):
             step = steps[name]
-            assert (step.h2d_bytes, step.d2h_bytes) == tuple(3 * 1_000_003 * n for n in ways)
-            assert step.copies == 3 * sum(ways)
+            assert (step.h2d_bytes, step.d2h_bytes) == tuple(3 * 1_000_003 * n for n in directions)
+            assert step.copies == 3 * sum(directions)
 
 
 @pytest.mark.gpu

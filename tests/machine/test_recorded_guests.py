@@ -29,7 +29,7 @@ def no_memory():
     return recorded("qemu-cpu-only-node")
 
 
-def ways(machine):
+def directions(machine):
     """Source and destination of the cases, in their order."""
     copies = [copy for e in check_experiments(machine) for copy in e.copies]
     return list(dict.fromkeys((copy.source.part, copy.destination.part) for copy in copies))
@@ -41,21 +41,21 @@ def test_two_nodes():
     assert [bytes_text(n.memory_bytes) for n in machine.nodes] == ["1.44 GiB", "1.41 GiB"]
     assert [n.cache_bytes for n in machine.nodes] == [16 << 20] * 2
     assert [(ln.a, ln.b, ln.kind) for ln in machine.links] == [("h0", "h1", LinkKind.SOCKET)]
-    assert ways(machine) == [("h0", "h0"), ("h1", "h1"), ("h0", "h1"), ("h1", "h0")]
+    assert directions(machine) == [("h0", "h0"), ("h1", "h1"), ("h0", "h1"), ("h1", "h0")]
 
 
 def test_memory_without_cores_is_reached_by_the_others():
     machine = recorded("qemu-memory-only-node")
     assert [len(n.cores) for n in machine.nodes] == [2, 2, 0]
     assert machine.node(2).memory_bytes > 0
-    assert ("h2", "h2") not in ways(machine)
-    assert {("h0", "h2"), ("h1", "h2"), ("h2", "h0"), ("h2", "h1")} <= set(ways(machine))
+    assert ("h2", "h2") not in directions(machine)
+    assert {("h0", "h2"), ("h1", "h2"), ("h2", "h0"), ("h2", "h1")} <= set(directions(machine))
 
 
 def test_cores_without_memory(no_memory):
     assert [len(n.cores) for n in no_memory.nodes] == [2, 2, 2]
     assert no_memory.node(2).memory_bytes == 0
-    assert ways(no_memory) == [("h0", "h0"), ("h1", "h1"), ("h0", "h1"), ("h1", "h0")]
+    assert directions(no_memory) == [("h0", "h0"), ("h1", "h1"), ("h0", "h1"), ("h1", "h0")]
     assert "no memory" in topology_svg(no_memory)
 
 

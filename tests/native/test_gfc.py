@@ -51,14 +51,14 @@ def steps(size, count):
     return values
 
 
-def half_way(size, count):
+def half_direction(size, count):
     """Residuals of half of all words: their own negatives."""
     return [i // 32 % 2 * (256**size // 2) for i in range(count)]
 
 
 @pytest.mark.parametrize("size", [4, 8])
 @pytest.mark.parametrize("dimensionality", [1, 2, 3, 7, 16, 31, 32])
-@pytest.mark.parametrize("make", [smooth, steps, half_way])
+@pytest.mark.parametrize("make", [smooth, steps, half_direction])
 @pytest.mark.parametrize("count", [1, 31, 32, 33, 500, 2048])
 def test_coded_bytes_are_the_papers(coder, size, dimensionality, make, count):
     values = make(size, count)

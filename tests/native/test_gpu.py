@@ -164,7 +164,7 @@ def test_a_kernel_moves_every_byte_between_gpus(topology, pool, executor, shape)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_a_kernel_goes_both_ways_in_step(topology, pool, shape):
+def test_a_kernel_goes_both_directions_in_step(topology, pool, shape):
     down = spec(PINNED, DEVICE, SIZE, sm=shape)
     up = spec(DEVICE, PINNED, SIZE, sm=(*shape, 0))
     pair = copies(topology, pool, down, up)

@@ -36,7 +36,7 @@ def test_host_threads_move_every_element(operation, threads):
 
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 63, 64, 513])
-def test_operations_are_exact_whichever_way_they_store(streaming, count):
+def test_operations_are_exact_whichever_direction_they_store(streaming, count):
     if streaming and not native.has_streaming_stores():
         pytest.skip("this CPU has no streaming stores")
     # b is i, c is 2 * i and s is 3

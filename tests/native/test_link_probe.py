@@ -38,7 +38,7 @@ def stopped(path, rounds, done, **options):
     raise AssertionError(f"{report.rounds} rounds in {seconds} s")
 
 
-def test_a_round_is_a_short_and_a_long_copy_each_way():
+def test_a_round_is_a_short_and_a_long_copy_each_direction():
     rounds = native.testing.ProgrammedRounds(ROUND * 2, CHUNK)
     assert rounds.run() == [(0, 5_000, 20_000, 0), (25_000, 6_000, 30_000, 1)]
     assert rounds.copies() == [(0, 4), (0, CHUNK), (1, 4), (1, CHUNK)]

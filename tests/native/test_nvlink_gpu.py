@@ -71,7 +71,7 @@ def watched(sources, folder, copy):
 
 
 @pytest.mark.parametrize("executor", [0, 1], ids=["write", "read"])
-def test_a_copy_of_one_gib_is_counted_on_both_ends_and_one_way(sources, tmp_path, executor):
+def test_a_copy_of_one_gib_is_counted_on_both_ends_and_one_direction(sources, tmp_path, executor):
     topology = native.Topology()
     job = spec(DEVICE, DEVICE, SIZE, executor=executor, destination_index=1)
     copy = copies(topology, native.BufferPool(topology), job)

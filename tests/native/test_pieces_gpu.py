@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that 
 
 METHODS = [str(m) for m in Submission]
 every_method = pytest.mark.parametrize("method", METHODS)
-both_ways = pytest.mark.parametrize("down", [True, False], ids=["h2d", "d2h"])
+both_directions = pytest.mark.parametrize("down", [True, False], ids=["h2d", "d2h"])
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def piece_set(topology, pool, method, down, size, count):
 
 
 @every_method
-@both_ways
+@both_directions
 @pytest.mark.parametrize("count", [1, 3, 1000])
 @pytest.mark.parametrize("size", [1, 4, 7, 64, 1000, 2049, 28 << 10, (64 << 10) + 5])
 def test_every_byte_arrives_and_no_gap_is_touched(topology, pool, method, down, count, size):
@@ -50,7 +50,7 @@ def test_every_byte_arrives_and_no_gap_is_touched(topology, pool, method, down, 
 
 
 @every_method
-@both_ways
+@both_directions
 @pytest.mark.parametrize("size", [5, 5000])
 def test_a_wrong_byte_in_the_destination_is_found(topology, pool, method, down, size):
     pieces = piece_set(topology, pool, method, down, size, 10)
@@ -62,7 +62,7 @@ def test_a_wrong_byte_in_the_destination_is_found(topology, pool, method, down, 
 
 
 @every_method
-@both_ways
+@both_directions
 @pytest.mark.parametrize("size", [5, 5000])
 def test_a_wrong_byte_in_the_source_arrives_and_is_found(topology, pool, method, down, size):
     if method == "mapped" and not down:
@@ -74,7 +74,7 @@ def test_a_wrong_byte_in_the_source_arrives_and_is_found(topology, pool, method,
 
 
 @every_method
-@both_ways
+@both_directions
 def test_a_byte_between_pieces_stays(topology, pool, method, down):
     pieces = piece_set(topology, pool, method, down, 100, 50)
     pieces.spoil(True, 100)  # the gap behind the first piece: it must not be carried over
@@ -86,7 +86,7 @@ def test_a_byte_between_pieces_stays(topology, pool, method, down):
 
 
 @every_method
-@both_ways
+@both_directions
 def test_all_pieces_of_the_largest_count(topology, pool, method, down):
     pieces = piece_set(topology, pool, method, down, 64 << 10, 4096)
     pieces.run(1)

@@ -11,7 +11,7 @@ from lanescope._core import native
 from lanescope.machine import discover
 from lanescope.trace.counter_spool import sidecar_of
 from lanescope.trace.probe_spool import read_probe
-from lanescope.trace.probed import Sign, probed_ways
+from lanescope.trace.probed import Sign, probed_directions
 from lanescope.watching.sources.probe import ProbeSource
 from tests.native.test_gpu import DEVICE, GPUS, PINNED, copies, spec
 
@@ -49,11 +49,13 @@ def probed(source, seconds=SECONDS):
 
 def test_alone_bandwidths_and_delays_are_plausible(source):
     found = probed(source)
-    for way in probed_ways((found,)):
-        assert way.records > 500
-        assert 1 < way.undisturbed_gbs < 60
-        assert 0 < way.undisturbed_delay_seconds < 1e-3
-        assert way.probe_busy_share > 0.02  # a gentle one stays below 0.01; a busy host holds it up
+    for direction in probed_directions((found,)):
+        assert direction.records > 500
+        assert 1 < direction.undisturbed_gbs < 60
+        assert 0 < direction.undisturbed_delay_seconds < 1e-3
+        assert (
+            direction.probe_busy_share > 0.02
+        )  # a gentle one stays below 0.01; a busy host holds it up
     assert np.all(np.diff(found.begin_ns) > 0)
     said = json.loads(sidecar_of(source.spool).read_text())
     assert said["records"] == len(found)
@@ -77,7 +79,7 @@ def test_copies_of_others_slow_the_probe(source):
     end = time.time_ns()
     time.sleep(SECONDS)
     assert source.stop().reason is None
-    down = read_probe(source.spool).one_way(0)
+    down = read_probe(source.spool).one_direction(0)
     # one copy of the probe may wait for all of the others
     during = (down.begin_ns + down.delay_ns <= end) & (down.end_ns >= begin)
     assert during.any()
@@ -85,15 +87,15 @@ def test_copies_of_others_slow_the_probe(source):
     taken = down.rows(during)
     mean = taken.chunk_bytes * len(taken) / float(taken.copy_ns.sum())
     assert mean < 0.8 * np.median(gbs[~during])
-    (way, _) = probed_ways((read_probe(source.spool),))
-    held = [e for e in way.episodes if e.sign is Sign.LINK]
+    (direction, _) = probed_directions((read_probe(source.spool),))
+    held = [e for e in direction.episodes if e.sign is Sign.LINK]
     assert any(begin <= e.end_ns and e.start_ns <= end for e in held)
 
 
 def test_a_gentle_probe_takes_little(machine, tmp_path):
     found = probed(usable(machine, ProbeSource(machine.gpus[0], tmp_path, gentle=True)), 1.0)
     assert 20 < len(found) < 60  # two records each 50 ms
-    assert all(way.probe_busy_share < 0.01 for way in probed_ways((found,)))
+    assert all(direction.probe_busy_share < 0.01 for direction in probed_directions((found,)))
 
 
 def test_a_stop_is_at_once(source):

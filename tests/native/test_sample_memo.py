@@ -202,7 +202,7 @@ def test_few_samples_take_little_memory_and_many_10_mb():
     assert 10e6 < memo.memory_bytes() < 11e6
 
 
-def test_a_link_in_use_both_ways_is_seldom_asked_for():
+def test_a_link_in_use_both_directions_is_seldom_asked_for():
     memo = SampleMemo(8, 2)
     memo.draw(1_000_000, 5000, 22, 22, seed=1)
     asked, wrong = memo.draw(2_000_000, 5000, 22, 22, seed=2)

@@ -183,7 +183,7 @@ def test_large_staged_copies_do_not_wait_for_their_own_gate(make):
 
 @pytest.mark.multigpu
 @peers
-def test_both_ways_staged_and_another_walk(make):
+def test_both_directions_staged_and_another_walk(make):
     access = Access(Pattern.RANDOM, 64 * MIB)
     there = between("g0", "g1", Route.STAGED, MIB, access)
     back = between("g1", "g0", Route.STAGED, MIB, access)
@@ -201,12 +201,14 @@ def test_peer_access_is_back_although_something_threw():
 
 
 @pytest.mark.parametrize("streams", [1, 2, 3, 4])
-@pytest.mark.parametrize("ways", [(True,), (False,), (True, False)], ids=["h2d", "d2h", "both"])
-def test_streams_of_all_gpus_run_at_the_same_time(make, streams, ways):
+@pytest.mark.parametrize(
+    "directions", [(True,), (False,), (True, False)], ids=["h2d", "d2h", "both"]
+)
+def test_streams_of_all_gpus_run_at_the_same_time(make, streams, directions):
     copies = [
         over_pcie(16 * MIB, None, is_down=is_down, gpu=f"g{gpu}")
         for gpu in range(GPUS)
-        for is_down in ways
+        for is_down in directions
         for _ in range(streams)
     ]
     session = make(*copies)

@@ -64,11 +64,11 @@ def compare(
     """
     first = Equations() if one is None else one
     second = Replay() if other is None else other
-    counts, ways = tuple(streams), tuple(methods)
+    counts, directions = tuple(streams), tuple(methods)
     return tuple(
         comparison
         for name, workload in workloads.items()
-        for method in ways
+        for method in directions
         for n in _counts(workload, method, counts)
         for comparison in _compared(name, workload, method, n, parameters, (first, second))
     )

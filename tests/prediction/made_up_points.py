@@ -26,7 +26,7 @@ def _timed(point, parameters, noise, random):
     count = point.streams
     called, held = CALL * count, None
     if point.kind is Kind.COPIES:
-        cost = parameters.copies(point.way)
+        cost = parameters.copies(point.direction)
         whole = transfer_seconds(cost, point.bytes, count).value
         each = point.bytes / count * cost.per_byte.value
         held = count * (cost.gap.value + each)

@@ -112,7 +112,7 @@ def test_hybrid_with_one_stream_without_mapped_memory_takes_gs_of_copies():
     assert found.seconds.value == pytest.approx((1 << 30) * (1 / 55e9 + 1 / 54e9), rel=1e-3)
 
 
-def test_two_engines_take_g_under_traffic_both_ways():
+def test_two_engines_take_g_under_traffic_both_directions():
     found = Equations().predict(buoydiff(0.006), Method.STREAMS, STREAMS, MACHINES["k20"])
     h2d, d2h = 2 * ARRAY * 1.741965e-10, 2 * ARRAY * 1.747120e-10
     by_hand = max(h2d + d2h / 42 + 41 * 2.503e-6, h2d / 42 + d2h + 41 * 2.674e-6)

@@ -13,13 +13,13 @@ from lanescope.prediction.fit_run import FACTS as FACTS_FILE
 from lanescope.prediction.fit_run import fit_folder
 from lanescope.prediction.parameters import (
     CopyCost,
+    Direction,
     Duplex,
     Launching,
     LinkParameters,
     Mapped,
     Origin,
     Paced,
-    Direction,
 )
 from lanescope.prediction.points import _PACES, MOST_BYTES, Kind, plan
 from lanescope.prediction.samples import read_measured, write_measured
@@ -72,9 +72,9 @@ def recorded():
     return fit(samples, FACTS), samples
 
 
-@pytest.mark.parametrize("way", Direction)
-def test_a_link_is_found_again(fitted, way):
-    found, true = fitted.copies(way), TRUE.copies(way)
+@pytest.mark.parametrize("direction", Direction)
+def test_a_link_is_found_again(fitted, direction):
+    found, true = fitted.copies(direction), TRUE.copies(direction)
     assert found.first.value == pytest.approx(true.first.value, rel=1e-3)
     assert found.per_byte.value == pytest.approx(true.per_byte.value, rel=1e-6)
     assert found.gap.value == pytest.approx(true.gap.value, rel=1e-3)
@@ -88,7 +88,7 @@ def test_g_is_not_what_many_subtractions_leave(fitted):
     assert fitted.h2d.gap.value < TRUE.h2d.gap.value * 1.001
 
 
-def test_traffic_both_ways_is_found_again(fitted):
+def test_traffic_both_directions_is_found_again(fitted):
     for name in ("duplex", "explicit_mapped"):
         found, true = getattr(fitted, name), getattr(TRUE, name)
         assert found.h2d_per_byte.value == pytest.approx(true.h2d_per_byte.value, rel=0.02)

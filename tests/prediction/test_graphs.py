@@ -106,7 +106,7 @@ def test_hybrid_copies_in_and_writes_mapped():
     assert not any(t.reads for t in graph.tasks)
 
 
-def test_a_way_without_bytes_has_no_copies():
+def test_a_direction_without_bytes_has_no_copies():
     graph = graph_for(Workload(0, 100, 1.0), Method.STREAMS, 2)
     assert not of_kind(graph, TaskKind.H2D)
 

@@ -37,12 +37,12 @@ def test_what_is_no_link(text):
 def test_the_share_of_the_limit_stays():
     before = fitted()
     after = with_link(before, "pcie3")
-    for direction, way in ((0, "h2d"), (1, "d2h")):
+    for index, direction in ((0, "h2d"), (1, "d2h")):
         shares = [
             1
-            / getattr(p, way).per_byte.value
+            / getattr(p, direction).per_byte.value
             / 1e9
-            / payload_gbs(PcieLink(generation, 16))[direction]
+            / payload_gbs(PcieLink(generation, 16))[index]
             for p, generation in ((before, 5), (after, 3))
         ]
         assert shares[0] == pytest.approx(shares[1])

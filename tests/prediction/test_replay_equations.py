@@ -51,7 +51,7 @@ def test_two_engines_are_equation_5(h, e, d, n, order):
 
 
 @pytest.mark.parametrize("engines", [1, 2])
-def test_a_copy_is_held_longer_beside_one_that_goes_the_other_way(engines):
+def test_a_copy_is_held_longer_beside_one_that_goes_the_other_direction(engines):
     """Only two engines can: by the first copy back, one copy in has begun beside it."""
     both = Duplex(exactly(1e-9), exactly(1e-9), exactly(1e-3))
     h, e, d = (2**20,) * 3
@@ -66,7 +66,7 @@ def test_one_engine_is_equations_3_and_4_together(h, e, d, n):
     assert streamed(h, e, d, n, link(engines=1)) == close(expected)
 
 
-def test_equation_3_alone_leaves_out_that_one_engine_does_both_ways():
+def test_equation_3_alone_leaves_out_that_one_engine_does_both_directions():
     """The kernel dominates both ways, but not their sum."""
     h, e, d, n = 900.0 * PARTS, 1000.0 * PARTS, 900.0 * PARTS, 64
     measured = streamed(int(h), e, int(d), n, link(engines=1))
@@ -108,8 +108,8 @@ def full_equation_5(workload, n, parameters):
     h, g_h = workload.h2d_bytes * h2d.per_byte.value, h2d.gap.value * (n - 1)
     d, g_d = workload.d2h_bytes * d2h.per_byte.value, d2h.gap.value * (n - 1)
     e = workload.kernel_seconds
-    ways = (h + g_h + e / n + d / n, h / n + e + d / n, h / n + e / n + d + g_d)
-    return h2d.first.value + d2h.first.value + max(ways)
+    directions = (h + g_h + e / n + d / n, h / n + e + d / n, h / n + e / n + d + g_d)
+    return h2d.first.value + d2h.first.value + max(directions)
 
 
 @dataclass

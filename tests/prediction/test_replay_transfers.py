@@ -6,7 +6,7 @@ import pytest
 
 from lanescope.errors import NotMeasuredError
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind, on_gpus
-from lanescope.prediction.parameters import Duplex, Mixture, Paced, Direction
+from lanescope.prediction.parameters import Direction, Duplex, Mixture, Paced
 from lanescope.prediction.replay import replay
 from lanescope.prediction.seconds import single_seconds, transfer_seconds
 from lanescope.prediction.shared_links import SharedLinks, shared_links
@@ -95,11 +95,11 @@ def test_two_copies_meet_by_cocopelias_rule(sizes, latency):
         duplex=duplex(1.5e-9, 2.6e-9),
     )
     bytes_ = tuple(map(int, sizes))
-    ways = sorted(
+    directions = sorted(
         (latency + slow * b * alone, slow, b * alone)
         for b, alone, slow in zip(bytes_, (1e-9, 2e-9), (1.5, 1.3), strict=True)
     )
-    (t1, _, _), (_, s2, alone2) = ways
+    (t1, _, _), (_, s2, alone2) = directions
     expected = t1 * (1 - 1 / s2) + latency / s2 + alone2
     both = graph(Task(H2D, 0, bytes_[0]), Task(D2H, 1, bytes_[1]))
     assert seconds(both, parameters) == pytest.approx(expected)
@@ -201,7 +201,7 @@ def test_copies_beside_a_kernel_that_writes_some_of_its_time_take_as_long_as_was
     assert end == pytest.approx((1.25, 2.0 + 1.25 * (1 - 1 / 1.1)))
 
 
-def test_flows_the_same_way_share_a_link_fairly():
+def test_flows_the_same_direction_share_a_link_fairly():
     parameters = link(mapped=mapped())
     kernel = Task(KERNEL, 1, seconds=10.0, writes=10**9)
     # the writes want a tenth of the link, and the copy gets the rest

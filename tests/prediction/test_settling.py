@@ -5,10 +5,10 @@ import numpy as np
 from lanescope.prediction import measuring
 from lanescope.prediction.measuring import measure_all
 from lanescope.prediction.parameters import Direction
-from lanescope.prediction.points import one_way
+from lanescope.prediction.points import one_direction
 from lanescope.prediction.samples import Measured, disturbed, is_settled, settle, unsettled
 
-POINT, OTHER = one_way(Direction.H2D, 1 << 20, 1), one_way(Direction.D2H, 1 << 20, 4)
+POINT, OTHER = one_direction(Direction.H2D, 1 << 20, 1), one_direction(Direction.D2H, 1 << 20, 4)
 
 
 def timed(seconds, point=POINT, round_=0):
@@ -82,7 +82,7 @@ def test_short_transfers_are_timed_in_more_rounds():
 
 
 def test_each_round_has_an_order_of_its_own_the_same_in_every_fit():
-    points = [one_way(Direction.D2H, size << 20, 1) for size in range(1, 9)]
+    points = [one_direction(Direction.D2H, size << 20, 1) for size in range(1, 9)]
 
     def order():
         bench = Bench({point: [1.0, 1.0] for point in points})

@@ -146,7 +146,7 @@ def test_lines_keep_their_bytes_and_stay_short(told: ReproductionResults):
 def test_copies_that_took_no_time_have_no_bandwidth(told: ReproductionResults):
     probe = told.programs[0].shown.probe
     assert probe is not None
-    own = probe.one_way(0)
+    own = probe.one_direction(0)
     assert len(own) > MOST_POINTS // 3  # so that the page joins neighbours
     begin, end = int(own.begin_ns[0]), int(own.end_ns[-1])
     one = dataclasses.replace(own, copy_ns=own.copy_ns * (np.arange(len(own)) > 9))

@@ -119,7 +119,7 @@ def test_a_sweep_has_its_table_and_a_pair_of_plots():
     assert verdicts.count("<tr>") == 1 + 6
 
 
-def test_figures_survive_the_way_through_html(any_run: Run):
+def test_figures_survive_the_direction_through_html(any_run: Run):
     document = Document(page_html(any_run))
     places = [a["id"] for _, a in document.tags if a.get("class") == "plot"]
     if any_run.results:

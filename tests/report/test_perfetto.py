@@ -161,7 +161,7 @@ def test_kernels_have_their_names_and_processes_need_no_record(written):
     assert trace.tracks[track.parent_uuid].process.process_name == "process 9"
 
 
-def test_counters_are_wire_rates_of_each_way(written):
+def test_counters_are_wire_rates_of_each_direction(written):
     trace = written(timeline(counters=(even_counters(20.0, seconds=0.01),)))
     series = trace.series()
     assert set(series) == {"g0 to GPU, wire (GB/s), pm", "g0 from GPU, wire (GB/s), pm"}

@@ -4,7 +4,7 @@ import json
 
 from lanescope.studies.watch_report.blocks import PROBED
 from lanescope.studies.watch_report.values import summary_json
-from lanescope.trace.probed import probed_ways
+from lanescope.trace.probed import probed_directions
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Timeline
 from tests.report.watch_factory import summary_text
@@ -17,7 +17,7 @@ def watched() -> Timeline:
     return Timeline(0, 40_000_000, probes=(probe_of(copy, delay),))
 
 
-def test_the_screen_holds_a_line_for_each_way() -> None:
+def test_the_screen_holds_a_line_for_each_direction() -> None:
     screen = summary_text(summarise(watched()))
     lines = screen[screen.index(PROBED) :].splitlines()
     block = "\n".join(lines[:6])
@@ -40,7 +40,7 @@ def test_without_a_probe_nothing_is_said() -> None:
 
 def test_json_holds_plain_values_and_episodes() -> None:
     told = json.loads(json.dumps(summary_json(summarise(watched()))))["probed"]
-    assert [way["direction"] for way in told] == ["h2d", "d2h"]
+    assert [direction["direction"] for direction in told] == ["h2d", "d2h"]
     assert told[0]["chunk_bytes"] == 204_800
     assert told[0]["link_used_episodes"] == 1
     assert told[0]["delay_raised_seconds"] == 0
@@ -51,9 +51,9 @@ def test_of_very_many_episodes_the_longest_are_kept() -> None:
     copy, delay = quiet(20_000)
     for i in range(150):
         copy[100 * i : 100 * i + 5 + i % 60] *= 5
-    ways = probed_ways((probe_of(copy, delay),))
+    directions = probed_directions((probe_of(copy, delay),))
     seen = Timeline(0, 1, probes=(probe_of(copy, delay),))
     told = summary_json(summarise(seen))["probed"][0]
-    assert told["link_used_episodes"] == len(ways[0].episodes) == 150
+    assert told["link_used_episodes"] == len(directions[0].episodes) == 150
     assert len(told["episodes"]) == 100
     assert told["episodes"][0]["records"] == 64

@@ -30,7 +30,7 @@ from tests.engines import Engines
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 GBS = 1e9
 #: The set of the report, and what each copy does alone on two H200s, both ways at once.
-ALL_WAYS = "h0 <-> g0, h0 <-> g1, g0 <-> g1"
+ALL_DIRECTIONS = "h0 <-> g0, h0 <-> g1, g0 <-> g1"
 HOST, PEER = (512 << 20) / (50 * GBS), (512 << 20) / (390 * GBS)
 SECONDS = [HOST, 1.02 * HOST, HOST, 1.02 * HOST, PEER, PEER]
 #: g0 → h0 and g0 → g1 share an engine, and so do g1 → h0 and g1 → g0.
@@ -69,13 +69,13 @@ def groups_of(copies, engines, windows=16):
 
 @pytest.mark.parametrize("queues", [SHARED, [[0], [4, 1], [2], [5, 3]], [[0], [1, 4], [2], [5, 3]]])
 def test_copies_of_one_engine_are_grouped_and_concurrent_ones_are_not(two_gpus, queues):
-    experiment = copies_of(two_gpus, ALL_WAYS)
+    experiment = copies_of(two_gpus, ALL_DIRECTIONS)
     found = groups_of(experiment.copies, Engines(SECONDS, queues))
     assert found == ((1, 4), (3, 5))
 
 
 def test_only_those_that_shared_an_engine_have_a_joint_number(two_gpus):
-    experiment = copies_of(two_gpus, ALL_WAYS)
+    experiment = copies_of(two_gpus, ALL_DIRECTIONS)
     result = measured(two_gpus, experiment, Engines(SECONDS, SHARED))
     assert result.groups_in_turns == ((1, 4), (3, 5))
     own = [copy.gbs for copy in result.copies]
@@ -95,7 +95,7 @@ def test_only_those_that_shared_an_engine_have_a_joint_number(two_gpus):
 
 
 def test_nobody_is_blamed_however_slow(two_gpus):
-    experiment = copies_of(two_gpus, ALL_WAYS)
+    experiment = copies_of(two_gpus, ALL_DIRECTIONS)
     result = measured(two_gpus, experiment, Engines([5 * s for s in SECONDS], SHARED))
     assert {copy.verdict.status for copy in result.copies} == {Status.UNJUDGED}
     beside = [[n] for n in range(6)]  # where none waits, slow is slow
@@ -104,7 +104,7 @@ def test_nobody_is_blamed_however_slow(two_gpus):
 
 
 def test_copies_that_all_run_concurrently_share_no_engine(two_gpus):
-    experiment = copies_of(two_gpus, ALL_WAYS)
+    experiment = copies_of(two_gpus, ALL_DIRECTIONS)
     engines = Engines(SECONDS, [[n] for n in range(6)])
     assert groups_of(experiment.copies, engines, windows=8) == ()
     result = measured(two_gpus, experiment, engines)
@@ -115,7 +115,7 @@ def test_copies_that_all_run_concurrently_share_no_engine(two_gpus):
 
 def test_copies_that_an_engine_alternates_between_are_not_slow(two_gpus):
     engines = Engines(SECONDS, SHARED, alternate=True)
-    result = measured(two_gpus, copies_of(two_gpus, ALL_WAYS), engines)
+    result = measured(two_gpus, copies_of(two_gpus, ALL_DIRECTIONS), engines)
     assert result.groups_in_turns == ()  # each has the same time for itself, and it is true
     assert result.copies[1].gbs == result.copies[4].gbs == pytest.approx(43.5, rel=0.01)
     assert Status.SLOW not in {copy.verdict.status for copy in result.copies}
@@ -188,7 +188,7 @@ def test_a_fake_backend_may_say_so(two_gpus):
 
 
 def test_a_set_reads_back_with_its_turns(tmp_path, two_gpus):
-    result = measured(two_gpus, copies_of(two_gpus, ALL_WAYS), Engines(SECONDS, SHARED))
+    result = measured(two_gpus, copies_of(two_gpus, ALL_DIRECTIONS), Engines(SECONDS, SHARED))
     manifest = Manifest("copy", "lanescope copy", "2026-11-22T10:00:00+00:00", "0.4", two_gpus)
     writer = RunWriter(tmp_path / "run", manifest)
     writer.add(result)

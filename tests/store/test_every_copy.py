@@ -73,9 +73,9 @@ def host_work():
 
 def pieces():
     ends = (Place("h0", Memory.PINNED), GPUS[0])
-    for submission, ways in itertools.product(Submission, (ends, ends[::-1])):
+    for submission, directions in itertools.product(Submission, (ends, ends[::-1])):
         engine = Engine.SM if submission.by_kernel else Engine.CE
-        yield Copy(*ways, SIZE, engine, pieces=64, submission=submission)
+        yield Copy(*directions, SIZE, engine, pieces=64, submission=submission)
 
 
 def latencies():

@@ -46,7 +46,7 @@ def template(maps):
     return maps[0].cells[1, 4]
 
 
-def test_a_map_for_each_way(maps):
+def test_a_map_for_each_direction(maps):
     assert [m.path for m in maps] == ["h0 → g0", "g0 → h0"]
     for small in maps:
         assert len(small.cells) == 50

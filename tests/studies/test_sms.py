@@ -39,7 +39,7 @@ def saturating(copy):
     return min(50.0, copy.sms * (12.5 if copy.chunk_bytes else 6.25))
 
 
-def test_every_way_has_a_curve():
+def test_every_direction_has_a_curve():
     curves = sm_curves(played(sms_experiments(H200S, H200S.gpus[:1], 1 << 20), saturating))
     assert {curve.title for curve in curves} == {
         "g0 reads from h0",
@@ -75,7 +75,7 @@ def test_almost_full_is_full_and_a_little_less_is_not():
     assert curve.fewest.sms == 2
 
 
-def test_reading_and_writing_the_same_way_are_two_curves():
+def test_reading_and_writing_the_same_direction_are_two_curves():
     texts = [f"g0 -> g1 @sm:{sms} by {gpu}" for gpu in ("g0", "g1") for sms in (1, 2)]
     curves = sm_curves(played(tries(*texts), saturating))
     assert [curve.title for curve in curves] == ["g0 writes to g1", "g1 reads from g0"]

@@ -15,16 +15,16 @@ cupti = injection.cupti  # a fixture
 _COPIES = 100
 
 
-@pytest.mark.parametrize("way", ["syscall(57)", "syscall(56, 17, 0, 0, 0, 0)", "_Fork()"])
-def test_no_child_hangs_or_writes(cupti, tmp_path, trials, way):
-    if way.startswith("_Fork") and not hasattr(ctypes.CDLL(None), "_Fork"):
+@pytest.mark.parametrize("direction", ["syscall(57)", "syscall(56, 17, 0, 0, 0, 0)", "_Fork()"])
+def test_no_child_hangs_or_writes(cupti, tmp_path, trials, direction):
+    if direction.startswith("_Fork") and not hasattr(ctypes.CDLL(None), "_Fork"):
         pytest.skip("this C library has no _Fork")
     count = trials(25, 4000)
     text = f"""
 c = ctypes.PyDLL(None)
 for number in range({count}):
     copies({_COPIES}, 8)
-    child = c.{way}
+    child = c.{direction}
     if child == 0:
         ctypes.CDLL(None).getpid  # takes the loader's lock
         copies({_COPIES}, 8)

@@ -16,32 +16,32 @@ from tests.results.test_turns import Backend
 MIB = 1 << 20
 HOST, GPUS = Place("h0", Memory.PINNED), [Place(f"g{i}", Memory.DEVICE) for i in range(2)]
 #: Ways of one GPU's copies. An engine takes those of one or two of them.
-WAYS = ["down", "up", "write", "inside"]
+DIRECTIONS = ["down", "up", "write", "inside"]
 
 
-def ends_of(way, gpu):
+def ends_of(direction, gpu):
     here, there = GPUS[gpu], GPUS[1 - gpu]
     return {
         "down": (HOST, here),
         "up": (here, HOST),
         "write": (here, there),
         "inside": (here,) * 2,
-    }[way]
+    }[direction]
 
 
 def made_up(rng):
     """Copies of two GPUs, the engines that take them, and what they do to each other."""
     copies, seconds, queues = [], [], []
     for gpu in rng.sample(range(2), rng.choice([1, 2])):
-        ways = rng.sample(WAYS, rng.randint(1, 4))
-        cut = rng.randint(1, len(ways))
-        for of_engine in (ways[:cut], ways[cut:]):
+        directions = rng.sample(DIRECTIONS, rng.randint(1, 4))
+        cut = rng.randint(1, len(directions))
+        for of_engine in (directions[:cut], directions[cut:]):
             queue = []
-            for way in of_engine:
+            for direction in of_engine:
                 pace = rng.uniform(0.5, 1.0) * 1e-2  # no two of them alike
                 for _ in range(rng.randint(1, 3)):
                     queue.append(len(copies))
-                    copies.append(Copy(*ends_of(way, gpu), 64 * MIB, Engine.CE))
+                    copies.append(Copy(*ends_of(direction, gpu), 64 * MIB, Engine.CE))
                     seconds.append(pace * rng.uniform(0.97, 1.03))
             if queue:
                 rng.shuffle(queue)

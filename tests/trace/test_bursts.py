@@ -30,11 +30,11 @@ def counters(rx, own=None, known=None):
     )
 
 
-@pytest.mark.parametrize(("way", "name"), [(0, "copies-4kib-h2d"), (1, "copies-4kib-d2h")])
-def test_single_copies_of_4_kib_on_an_idle_link_are_seen(tmp_path, way, name):
+@pytest.mark.parametrize(("direction", "name"), [(0, "copies-4kib-h2d"), (1, "copies-4kib-d2h")])
+def test_single_copies_of_4_kib_on_an_idle_link_are_seen(tmp_path, direction, name):
     spool = tmp_path / "pm.g0.bin"
     spool.write_bytes(gzip.decompress((H200 / name / "pm.g0.bin.gz").read_bytes()))
-    seen = bursts(read_counters(spool), way)
+    seen = bursts(read_counters(spool), direction)
     copies = json.loads((H200 / name / "copies.json").read_text())
     assert len(copies) == 8
     for begin, end in copies:

@@ -20,11 +20,11 @@ def rates_of(capture: str, operations: Operations | None = None) -> tuple[Rates,
     return counter_rates(counted, default_model("pm"), span, (58.4, 57.6), operations)
 
 
-@pytest.mark.parametrize(("capture", "way"), [("1gib-h2d", 0), ("1gib-d2h", 1)])
-def test_a_gibibyte_is_found_and_no_traffic_back(capture: str, way: int) -> None:
+@pytest.mark.parametrize(("capture", "direction"), [("1gib-h2d", 0), ("1gib-d2h", 1)])
+def test_a_gibibyte_is_found_and_no_traffic_back(capture: str, direction: int) -> None:
     rates = rates_of(capture)
-    assert rates[way].payload_bytes == pytest.approx(GIB, rel=1e-4)
-    assert rates[1 - way].payload_bytes == 0.0
+    assert rates[direction].payload_bytes == pytest.approx(GIB, rel=1e-4)
+    assert rates[1 - direction].payload_bytes == 0.0
 
 
 def test_both_directions_at_once_are_told_apart() -> None:
@@ -58,23 +58,23 @@ def test_an_idle_link_is_idle() -> None:
     assert (down.busy_share, up.busy_share) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize(("way", "most_ns"), [("h2d", 1200), ("d2h", 100)])
-def test_clocks_of_trace_and_counters_agree(way: str, most_ns: float) -> None:
-    name = f"copies-4mib-{way}"
+@pytest.mark.parametrize(("direction", "most_ns"), [("h2d", 1200), ("d2h", 100)])
+def test_clocks_of_trace_and_counters_agree(direction: str, most_ns: float) -> None:
+    name = f"copies-4mib-{direction}"
     found = align(captures.counters(name), captures.operations(name))
     assert found is not None
     assert found.copies == 50
     assert abs(found.offset_ns) < 1000
     assert found.residual_p99_ns < most_ns
     (delay,) = found.delays  # what the first and the last bytes wait: no matter of clocks
-    assert delay.direction == way
+    assert delay.direction == direction
     assert 500 < delay.begin_ns < 2000
     assert -2000 < delay.end_ns < -500
 
 
-@pytest.mark.parametrize(("way", "megabytes"), [("h2d", (201, 1)), ("d2h", (1, 201))])
-def test_counters_and_trace_tell_the_same(way: str, megabytes: tuple[int, int]) -> None:
-    name = f"copies-4mib-{way}"
+@pytest.mark.parametrize(("direction", "megabytes"), [("h2d", (201, 1)), ("d2h", (1, 201))])
+def test_counters_and_trace_tell_the_same(direction: str, megabytes: tuple[int, int]) -> None:
+    name = f"copies-4mib-{direction}"
     counted, traced = captures.counters(name), captures.operations(name)
     for rates in (
         rates_of(name, traced),

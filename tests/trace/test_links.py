@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from lanescope.store.store import read_run
-from lanescope.trace.limits import WAYS
+from lanescope.trace.limits import DIRECTIONS
 from lanescope.trace.links import measured_links, measured_nodes
-from lanescope.trace.nvlink import NVLINK_WAYS
+from lanescope.trace.nvlink import NVLINK_DIRECTIONS
 
 RECORDED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x2" / "check"
 
@@ -19,9 +19,13 @@ def machine():
 def test_what_check_measured_is_what_links_carry(tmp_path, machine):
     shutil.copytree(RECORDED, tmp_path / "20260101-000000-check")
     links = measured_links(machine, tmp_path)
-    assert set(links) == {(gpu, way) for gpu in (0, 1) for way in (*WAYS, *NVLINK_WAYS)}
-    assert all(55 < links[gpu, way].gbs < 56 for gpu in (0, 1) for way in WAYS)
-    assert all(300 < links[gpu, way].gbs < 450 for gpu in (0, 1) for way in NVLINK_WAYS)
+    assert set(links) == {
+        (gpu, direction) for gpu in (0, 1) for direction in (*DIRECTIONS, *NVLINK_DIRECTIONS)
+    }
+    assert all(55 < links[gpu, direction].gbs < 56 for gpu in (0, 1) for direction in DIRECTIONS)
+    assert all(
+        300 < links[gpu, direction].gbs < 450 for gpu in (0, 1) for direction in NVLINK_DIRECTIONS
+    )
     assert links[0, "h2d"].run == "20260101-000000-check"
 
 
@@ -36,5 +40,5 @@ def test_runs_of_others_and_damaged_ones_tell_nothing(tmp_path, machine):
 def test_by_the_node_of_the_host_memory(tmp_path, machine):
     shutil.copytree(RECORDED, tmp_path / "20260101-000000-check")
     by_node, links = measured_nodes(machine, tmp_path), measured_links(machine, tmp_path)
-    assert set(by_node) == {(gpu, way, 0) for gpu in (0, 1) for way in WAYS}
-    assert all(by_node[gpu, way, 0] == links[gpu, way] for gpu, way, _ in by_node)
+    assert set(by_node) == {(gpu, direction, 0) for gpu in (0, 1) for direction in DIRECTIONS}
+    assert all(by_node[gpu, direction, 0] == links[gpu, direction] for gpu, direction, _ in by_node)

@@ -42,7 +42,7 @@ def test_migrations_have_rows_by_gpu_and_direction() -> None:
     assert (down.gpu, down.direction, down.count, down.total_bytes) == (0, "h2d", 10, 10 * MIB)
     assert (up.direction, up.mean_bytes, up.faults) == ("d2h", 4096, None)
     told = summarise(dataclasses.replace(seen, managed=faults(12, 3)))
-    assert [way.faults for way in told.managed] == [12, 3]
+    assert [direction.faults for direction in told.managed] == [12, 3]
     shown = summary_text(told)
     assert "Managed memory" in shown
     assert "12 of the GPU" in shown
@@ -58,7 +58,7 @@ def test_without_managed_memory_nothing_is_said_of_it() -> None:
 
 def test_migrations_explain_what_was_counted() -> None:
     moved = migrations(1000, 20_000_000, lasts_ns=MS)
-    down, _ = summarise(timeline(moved, counters=(even_counters(20.0),)), MACHINE).ways
+    down, _ = summarise(timeline(moved, counters=(even_counters(20.0),)), MACHINE).directions
     assert down.unattributed_bytes == 0.0
     assert down.unexplained is None
 
@@ -77,9 +77,11 @@ def test_a_probe_of_ones_own_is_not_told_as_the_start_of_cuda() -> None:
     seen = timeline(copied, counters=(even_counters(20.0),))
     origin = int(seen.counters[0].end_ns[0])
     moved = dataclasses.replace(probe, begin_ns=probe.begin_ns + origin)
-    way = summarise(dataclasses.replace(seen, probes=(moved,)), MACHINE).ways[0]
-    assert way.unattributed_bytes == pytest.approx(13e9, rel=0.02)
-    assert way.unexplained is None  # before the first copy 10e9 were counted, 5e9 of them ours
+    direction = summarise(dataclasses.replace(seen, probes=(moved,)), MACHINE).directions[0]
+    assert direction.unattributed_bytes == pytest.approx(13e9, rel=0.02)
+    assert (
+        direction.unexplained is None
+    )  # before the first copy 10e9 were counted, 5e9 of them ours
 
 
 def test_unexplained_bytes_are_told_apart_by_when_they_crossed() -> None:
@@ -93,18 +95,18 @@ def test_unexplained_bytes_are_told_apart_by_when_they_crossed() -> None:
     )
     seen = timeline(copied, kernels, counters=(even_counters(20.0),))
     summary = summarise(seen, MACHINE)
-    split = summary.ways[0].unexplained
+    split = summary.directions[0].unexplained
     assert split is not None
     assert split.before_first == pytest.approx(10e9, rel=0.01)
     assert split.beside_kernels == pytest.approx(6e9, rel=0.01)
-    assert summary.ways[0].unattributed_bytes == pytest.approx(18e9, rel=0.01)
+    assert summary.directions[0].unattributed_bytes == pytest.approx(18e9, rel=0.01)
     assert "before the first copy (CUDA's start)" in summary.notes[0]
     assert "while kernels ran and no copy" in summary.notes[0]
 
 
 def test_without_copies_there_is_no_first() -> None:
     seen = timeline(counters=(even_counters(20.0),))
-    down, _ = summarise(seen, MACHINE).ways
+    down, _ = summarise(seen, MACHINE).directions
     assert down.unexplained is None
     assert down.unattributed_bytes == pytest.approx(20e9, rel=0.01)
 
@@ -118,9 +120,9 @@ def test_the_parts_that_counters_come_in_do_not_matter(monkeypatch: pytest.Monke
         end_ns=380 * MS + np.arange(5) * 120 * MS,
     )
     seen = timeline(copied, kernels, counters=(even_counters(20.0),))
-    whole = summarise(seen, MACHINE).ways[0].unexplained
+    whole = summarise(seen, MACHINE).directions[0].unexplained
     monkeypatch.setattr("lanescope.trace.wire._CHUNK", 1009)
-    parts = summarise(seen, MACHINE).ways[0].unexplained
+    parts = summarise(seen, MACHINE).directions[0].unexplained
     assert whole is not None
     assert parts is not None
     assert parts.before_first == pytest.approx(whole.before_first, rel=1e-9)

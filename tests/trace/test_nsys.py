@@ -81,7 +81,7 @@ def test_the_manifest_tells_where_it_comes_from(run):
 
 def test_the_summary_is_that_of_any_watch(run, tmp_path):
     told = evaluate_watch(run, tmp_path)
-    down = next(w for w in told.summary.ways if (w.gpu, w.direction) == (1, "h2d"))
+    down = next(w for w in told.summary.directions if (w.gpu, w.direction) == (1, "h2d"))
     assert down.traced_bytes == 400_000_000 + 65536
     assert any(f.kind == "synchronous-copies" for f in told.findings)
 
@@ -107,7 +107,7 @@ def test_other_versions_lack_tables_and_columns(tmp_path):
     assert run.timeline.processes[0].command == f"process {PID}"
     assert [gpu.index for gpu in run.manifest.machine.gpus] == [0]
     assert any("time of day is not known" in note for note in run.manifest.notes)
-    assert evaluate_watch(run, tmp_path).summary.ways
+    assert evaluate_watch(run, tmp_path).summary.directions
 
 
 def test_an_export_numbers_kinds_as_its_own_tables_say(tmp_path):

@@ -78,24 +78,24 @@ def test_limits_are_of_all_active_links_together():
         assert (limit.gbs, limit.source) == (None, "the NVLinks of g0 are not known")
 
 
-def test_one_way_is_no_traffic_the_other_way(two_gpus):
+def test_one_direction_is_no_traffic_the_other_direction(two_gpus):
     # 20 GB/s counted, half of it traced; each end sees the same bytes
     counters = (over_nvlink(0, tx_gbs=20.0), over_nvlink(1, rx_gbs=20.0))
     seen = timeline(between(1000, 10 * MB), counters=counters)
     summary = summarise(seen, two_gpus)
-    ways = {way.label: way for way in summary.nvlinks}
-    assert list(ways) == ["g0.nvlink-rx", "g0.nvlink-tx", "g1.nvlink-rx", "g1.nvlink-tx"]
+    directions = {direction.label: direction for direction in summary.nvlinks}
+    assert list(directions) == ["g0.nvlink-rx", "g0.nvlink-tx", "g1.nvlink-rx", "g1.nvlink-tx"]
     for label in ("g0.nvlink-tx", "g1.nvlink-rx"):
-        way = ways[label]
-        assert way.told == "counters"
-        assert way.counter_bytes == pytest.approx(20e9, rel=1e-9)
-        assert way.traced_bytes == pytest.approx(10e9, rel=1e-9)
-        assert way.unattributed_bytes == pytest.approx(10e9, rel=1e-3)
-        assert way.share_of_limit == pytest.approx(20 / 450, rel=1e-6)
-        reasons = {w.window_ns: w.reason for w in way.rates.windows}
+        direction = directions[label]
+        assert direction.told == "counters"
+        assert direction.counter_bytes == pytest.approx(20e9, rel=1e-9)
+        assert direction.traced_bytes == pytest.approx(10e9, rel=1e-9)
+        assert direction.unattributed_bytes == pytest.approx(10e9, rel=1e-3)
+        assert direction.share_of_limit == pytest.approx(20 / 450, rel=1e-6)
+        reasons = {w.window_ns: w.reason for w in direction.rates.windows}
         assert reasons[MS] == "sampled every 10 ms"
         assert reasons[10 * MS] is None
-    assert [ways[k].counter_bytes for k in ("g0.nvlink-rx", "g1.nvlink-tx")] == [0.0, 0.0]
+    assert [directions[k].counter_bytes for k in ("g0.nvlink-rx", "g1.nvlink-tx")] == [0.0, 0.0]
     # the same bytes on both ends: told once
     assert summary.notes[0].startswith("9.31 GiB crossed NVLink that no traced copy")
 
@@ -112,7 +112,7 @@ def test_pcie_numbers_do_not_change_by_what_crosses_nvlink(two_gpus):
     without = summarise(timeline(trace, counters=(even_counters(20.0),)), two_gpus)
     nvlink = tuple(over_nvlink(0, 300.0, 300.0, source, lost=9) for source in ("pm", "counters"))
     with_it = summarise(timeline(trace, counters=(*nvlink, even_counters(20.0))), two_gpus)
-    assert with_it.ways == without.ways
+    assert with_it.directions == without.directions
     assert with_it.alignments == without.alignments
     kept = {"nvlink_samples": 0, "nvlink_unknown_seconds": None}
     assert dataclasses.replace(with_it.losses, **kept) == without.losses
@@ -124,7 +124,7 @@ def test_pcie_numbers_do_not_change_by_what_crosses_nvlink(two_gpus):
 def test_nvlink_alone_makes_no_pcie_of_it(two_gpus):
     seen = timeline(counters=(over_nvlink(0, 5.0, source="pm"),))
     summary = summarise(seen, two_gpus)
-    assert summary.ways == ()
+    assert summary.directions == ()
     assert summary.losses.unknown_seconds is None
     assert best_counters(seen, 0) is None
     assert best_counters(seen, 0, "nvlink") is seen.counters[0]
@@ -214,8 +214,13 @@ def test_the_live_view_has_rows_of_their_own(tmp_path, two_gpus):
         header = counter_header("counters", 0, every, link=link).encode()
         (tmp_path / f"{name}.bin").write_bytes(header + found.tobytes())
     frame = LiveWatch(tmp_path, two_gpus).look(now + 2 * S)
-    assert [way.direction for way in frame.ways] == ["h2d", "d2h", "nvlink-rx", "nvlink-tx"]
-    down, _, received, sent = frame.ways
+    assert [direction.direction for direction in frame.directions] == [
+        "h2d",
+        "d2h",
+        "nvlink-rx",
+        "nvlink-tx",
+    ]
+    down, _, received, sent = frame.directions
     assert down.rates.now_gbs < 10  # 10 GB/s on the wire
     assert (received.rates.now_gbs, sent.rates.now_gbs) == (pytest.approx(200), 0)
     assert received.share_of_limit == pytest.approx(200 / 450)

@@ -35,7 +35,7 @@ def test_records_become_columns(tmp_path):
     assert found.begin_ns.tolist() == [T, T + 25_000]
     assert found.end_ns.tolist() == [T + 25_000, T + 71_960]
     assert found.gbs.tolist() == pytest.approx([10.24, 5.0])
-    assert len(found.one_way(1)) == 1
+    assert len(found.one_direction(1)) == 1
 
 
 def test_a_copy_in_no_time_has_no_bandwidth(tmp_path):

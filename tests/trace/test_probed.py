@@ -10,7 +10,7 @@ from lanescope.trace.probed import (
     Sign,
     episodes,
     probe_notes,
-    probed_ways,
+    probed_directions,
     undisturbed,
     used_by_others,
 )
@@ -23,7 +23,7 @@ EMPTY = Probe.of(chunk_bytes=CHUNK, begin_ns=[], delay_ns=[], copy_ns=[], direct
 def test_undisturbed_is_what_the_fastest_take() -> None:
     copy, delay = quiet(100)
     copy[30:] *= 7  # most of the time somebody copies
-    found = undisturbed(probe_of(copy, delay).one_way(0))
+    found = undisturbed(probe_of(copy, delay).one_direction(0))
     assert (found.copy_ns, found.delay_ns) == (COPY_NS, DELAY_NS)
 
 
@@ -34,7 +34,7 @@ def test_a_planted_transfer_is_found_where_it_is() -> None:
     (found,) = episodes(probe, 0)
     assert (found.sign, found.direction, found.records) == (Sign.LINK, "h2d", 20)
     assert found.slowdown == pytest.approx(5)
-    down = probe.one_way(0)
+    down = probe.one_direction(0)
     assert (found.start_ns, found.end_ns) == (down.begin_ns[400], down.end_ns[419])
     assert [e.direction for e in episodes(probe, 1)] == ["d2h"]
 
@@ -111,7 +111,7 @@ def test_what_is_planted_in_jitter_is_found_and_nothing_else(
     (found,) = episodes(probe, 0)
     assert found.sign is (Sign.DELAY if delayed else Sign.LINK)
     assert found.records == last - first
-    assert found.start_ns == probe.one_way(0).begin_ns[first]
+    assert found.start_ns == probe.one_direction(0).begin_ns[first]
     assert found.slowdown == pytest.approx(factor * 2, rel=0.15)
 
 
@@ -119,7 +119,7 @@ def test_the_share_of_others_is_told_window_by_window() -> None:
     copy, delay = quiet(400)
     copy[200:] *= 4  # of the time, three quarters are waited for
     probe = probe_of(copy, delay)
-    half = int(probe.one_way(0).begin_ns[200])
+    half = int(probe.one_direction(0).begin_ns[200])
     found = used_by_others(probe, 0, 0, 4 * half, half)
     assert found[0] == 0
     assert found[1] == pytest.approx(0.75)
@@ -130,7 +130,7 @@ def test_the_share_of_others_is_told_window_by_window() -> None:
 def test_rare_copies_weigh_the_same() -> None:
     copy, delay = quiet(100)
     copy[:50] = 100 * COPY_NS
-    (down, _) = probed_ways((probe_of(copy, delay, period_ns=10 * MS),))
+    (down, _) = probed_directions((probe_of(copy, delay, period_ns=10 * MS),))
     assert down.used_by_others == pytest.approx(0.495)
 
 
@@ -138,8 +138,8 @@ def test_rare_copies_weigh_the_same() -> None:
 def test_shares_are_shares_whatever_was_seen(times: list[tuple[int, int]]) -> None:
     copy, delay = np.array(times, np.int64).reshape(-1, 2).T
     probe = probe_of(copy, delay)
-    for way in probed_ways((probe,)):
-        for share in (way.used_by_others, way.probe_busy_share):
+    for direction in probed_directions((probe,)):
+        for share in (direction.used_by_others, direction.probe_busy_share):
             assert share is None or 0 <= share <= 1
     windows = used_by_others(probe, 0, 0, 10**9, 10**7)
     assert np.all(np.isnan(windows) | ((windows >= 0) & (windows <= 1)))
@@ -147,7 +147,7 @@ def test_shares_are_shares_whatever_was_seen(times: list[tuple[int, int]]) -> No
 
 def test_what_probing_costs_is_told() -> None:
     copy, delay = quiet(1000)
-    (down, up) = probed_ways((probe_of(copy, delay, gpu=3),))
+    (down, up) = probed_directions((probe_of(copy, delay, gpu=3),))
     assert (down.gpu, down.direction, up.direction) == (3, "h2d", "d2h")
     assert down.probe_bytes == 1000 * (CHUNK + 4)
     assert down.probe_busy_share == pytest.approx(1 / 3, rel=0.01)
@@ -157,24 +157,24 @@ def test_what_probing_costs_is_told() -> None:
 
 
 def test_notes_tell_the_cost_and_what_is_estimated() -> None:
-    ways = probed_ways((probe_of(*quiet(1000)),))
-    cost, estimate = probe_notes(ways, counted=True)
+    directions = probed_directions((probe_of(*quiet(1000)),))
+    cost, estimate = probe_notes(directions, counted=True)
     assert "probe of g0 itself moved 195 MiB h2d and 195 MiB d2h" in cost
     assert "33 % of the time" in cost
     assert "counters count that" in cost
-    assert "counters" not in probe_notes(ways, counted=False)[0]
+    assert "counters" not in probe_notes(directions, counted=False)[0]
     assert "estimate" in estimate
 
 
 def test_an_empty_probe_tells_nothing() -> None:
-    assert probed_ways((EMPTY,)) == ()
+    assert probed_directions((EMPTY,)) == ()
     assert episodes(EMPTY, 0) == ()
     assert np.isnan(used_by_others(EMPTY, 0, 0, 100, 10)).all()
     assert probe_notes((), counted=True) == ()
 
 
 def test_no_time_at_all_tells_nothing() -> None:
-    (way, _) = probed_ways((probe_of(np.zeros(9, np.int64), np.zeros(9, np.int64)),))
-    assert way.undisturbed_gbs is None
-    assert way.used_by_others is None
-    assert way.probe_busy_share is None
+    (direction, _) = probed_directions((probe_of(np.zeros(9, np.int64), np.zeros(9, np.int64)),))
+    assert direction.undisturbed_gbs is None
+    assert direction.used_by_others is None
+    assert direction.probe_busy_share is None

@@ -95,7 +95,7 @@ def test_a_meter_takes_counters_in_chunks() -> None:
     assert meter.rates()[0].payload_bytes == pytest.approx(23)
 
 
-def test_a_trace_hides_no_small_traffic_the_other_way() -> None:
+def test_a_trace_hides_no_small_traffic_the_other_direction() -> None:
     down = copies((0, MS, 10**9))
     up = Operations.of(
         start_ns=[0], end_ns=[MS], bytes=[1000], source_kind=[3], destination_kind=[2],
@@ -120,10 +120,10 @@ def test_work_does_not_grow_with_what_goes_on_all_the_time(
     looked_at = 0
     spread = rectangles._spread
 
-    def counted(way: Operations, times: np.ndarray) -> np.ndarray:
+    def counted(direction: Operations, times: np.ndarray) -> np.ndarray:
         nonlocal looked_at
-        looked_at += len(way)
-        return spread(way, times)
+        looked_at += len(direction)
+        return spread(direction, times)
 
     monkeypatch.setattr(rectangles, "_CHUNK", 10)
     monkeypatch.setattr(rectangles, "_spread", counted)

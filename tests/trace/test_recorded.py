@@ -30,8 +30,8 @@ def test_payload_by_counters_is_that_of_the_copies(run):
     link = pcie_links(run.manifest.machine, 0)[0].pcie
     model = model_of(run.timeline, counters, link)
     assert len(copies) >= 3
-    for way, number in ((Direction.H2D, 0), (Direction.D2H, 1)):
-        mine = copies.rows(copies.direction == way)
+    for direction, number in ((Direction.H2D, 0), (Direction.D2H, 1)):
+        mine = copies.rows(copies.direction == direction)
         begin, end = int(mine.start_ns.min()) - MARGIN_NS, int(mine.end_ns.max()) + MARGIN_NS
         edges = np.array([begin, end])
         wire = [

@@ -128,7 +128,7 @@ def test_the_summary_from_the_disk_is_that_from_memory(tmp_path, request):
     again = summarise(back, MACHINE)
     for field in dataclasses.fields(summary):
         assert close(getattr(summary, field.name), getattr(again, field.name)), field.name
-    assert len(summary.ways[0].rates.windows) == len(WINDOWS_NS)
+    assert len(summary.directions[0].rates.windows) == len(WINDOWS_NS)
     assert close(findings, find(back, again, MACHINE))
 
 

@@ -22,7 +22,7 @@ MACHINE = machine_named("h200-x2")
 def test_counters_are_told_and_what_no_copy_explains_is_named() -> None:
     # 20 GB/s counted, half of it traced
     seen = timeline(copies(1000, 10 * MB), counters=(even_counters(20.0),))
-    down, up = summarise(seen, MACHINE).ways
+    down, up = summarise(seen, MACHINE).directions
     assert (down.label, down.told) == ("g0.h2d", "counters")
     assert down.counter_bytes == pytest.approx(20e9, rel=1e-3)
     assert down.traced_bytes == pytest.approx(10e9)
@@ -39,26 +39,26 @@ def test_what_a_probe_moved_needs_no_explanation() -> None:
     rounds = 25_000  # of 204.8 KB each way in 40 us, without a pause
     probe = probe_of(np.full(rounds, 15_000), np.full(rounds, 5_000))
     seen = dataclasses.replace(timeline(counters=(even_counters(5.12, 5.12),)), probes=(probe,))
-    down, up = summarise(seen, MACHINE).ways
+    down, up = summarise(seen, MACHINE).directions
     assert down.counter_bytes == pytest.approx(5.12e9, rel=1e-3)
     assert (down.unattributed_bytes, up.unattributed_bytes) == (0.0, 0.0)
-    without = summarise(dataclasses.replace(seen, probes=()), MACHINE).ways
+    without = summarise(dataclasses.replace(seen, probes=()), MACHINE).directions
     assert without[0].unattributed_bytes == pytest.approx(5.12e9, rel=1e-3)
 
 
 def test_shares_are_of_the_link_or_of_what_was_measured() -> None:
     seen = timeline(copies(1000, 10 * MB))
-    down, _ = summarise(seen, MACHINE).ways
+    down, _ = summarise(seen, MACHINE).directions
     assert down.limit.source == "payload limit of PCIe 5.0 x16"
     assert down.share_of_limit == pytest.approx(10 / 58.4, rel=1e-2)
     measured = Ceilings({(0, "h2d"): 50.0}, "measured by bench")
-    down, up = summarise(seen, MACHINE, measured).ways
+    down, up = summarise(seen, MACHINE, measured).directions
     assert (down.share_of_limit, down.limit.source) == (pytest.approx(0.2), "measured by bench")
     assert up.limit.source == "payload limit of PCIe 5.0 x16"
 
 
 def test_a_trace_alone_tells_rates_too() -> None:
-    down, _ = summarise(timeline(copies(1000, 10 * MB))).ways
+    down, _ = summarise(timeline(copies(1000, 10 * MB))).directions
     assert (down.told, down.counter_bytes, down.unattributed_bytes) == ("trace", None, None)
     assert down.rates is not None
     assert down.rates.payload_bytes == pytest.approx(10e9)
@@ -69,14 +69,14 @@ def test_a_trace_alone_tells_rates_too() -> None:
 def test_counters_alone_tell_nothing_of_copies() -> None:
     seen = Timeline(0, 1_000_000_000, (even_counters(20.0),))
     summary = summarise(seen)
-    assert summary.ways[0].traced_bytes is None
-    assert summary.ways[0].unattributed_bytes is None
+    assert summary.directions[0].traced_bytes is None
+    assert summary.directions[0].unattributed_bytes is None
     assert summary.notes == ("No process was traced, so that nothing tells who moved the bytes.",)
 
 
-def test_nothing_watched_is_no_way() -> None:
+def test_nothing_watched_is_no_direction() -> None:
     summary = summarise(Timeline(0, 1))
-    assert (summary.ways, summary.copies, summary.shares) == ((), (), ())
+    assert (summary.directions, summary.copies, summary.shares) == ((), (), ())
 
 
 def test_copies_are_grouped_and_attributed() -> None:
@@ -111,14 +111,14 @@ def test_json_holds_plain_values() -> None:
     assert told["ways"][0]["rates"]["windows"][0]["p50_gbs"] == pytest.approx(20, rel=0.01)
 
 
-@pytest.mark.parametrize(("name", "way"), [("copies-4mib-h2d", 0), ("copies-4mib-d2h", 1)])
-def test_a_real_watch_attributes_all_it_counted(name: str, way: int) -> None:
+@pytest.mark.parametrize(("name", "direction"), [("copies-4mib-h2d", 0), ("copies-4mib-d2h", 1)])
+def test_a_real_watch_attributes_all_it_counted(name: str, direction: int) -> None:
     counted, traced = captures.counters(name), captures.operations(name)
     start, end = captures.span(counted)
     seen = Timeline(start, end, (counted,), traced)
-    found = summarise(seen, MACHINE).ways
+    found = summarise(seen, MACHINE).directions
     assert [w.unattributed_bytes for w in found] == [0.0, 0.0]
-    assert found[way].traced_bytes == pytest.approx(201 * MIB)
+    assert found[direction].traced_bytes == pytest.approx(201 * MIB)
     assert end - start > MS
 
 

@@ -64,7 +64,7 @@ def test_a_month_with_few_copies_is_summed_up():
     month = 30 * DAY
     operations = copies(START + np.arange(120) * (month // 120))
     told = summarise(Timeline(START, START + month, (), operations, (Process(5, "x", START),)))
-    rates = next(way for way in told.ways if way.direction == "h2d").rates
+    rates = next(direction for direction in told.directions if direction.direction == "h2d").rates
     assert rates.payload_bytes == 120 << 20
     finest = rates.windows[0]
     assert (finest.windows, finest.busy_windows) == (month // 10_000, 120 * 100)

@@ -72,20 +72,22 @@ def test_a_file_that_is_no_spool_is_told(tmp_path):
 
 
 def test_halves_that_grow_are_what_they_are_at_once(tmp_path):
-    ways = {RX: tmp_path / "throughput-rx.g0.bin", TX: tmp_path / "throughput-tx.g0.bin"}
+    directions = {RX: tmp_path / "throughput-rx.g0.bin", TX: tmp_path / "throughput-tx.g0.bin"}
     spools = {}
-    for i, (column, path) in enumerate(ways.items()):
+    for i, (column, path) in enumerate(directions.items()):
         append(path, header(path.name.partition(".")[0], interval_ns=20 * MS, columns=[column]))
         first = records(1, UNKNOWN, UNKNOWN, NOW + i * 3 * MS)
         later = records(40, 5000, 7000, NOW + 100 * US + i * 3 * MS, 20 * MS + i * MS)
         spools[column] = np.concatenate((first, later))
-    tail = HalvesTail(SpoolTail(ways[RX]), SpoolTail(ways[TX]), "throughput")
+    tail = HalvesTail(SpoolTail(directions[RX]), SpoolTail(directions[TX]), "throughput")
     pieces = []
     for begin in range(0, 41, 4):
-        for column, path in ways.items():
+        for column, path in directions.items():
             append(path, spools[column][begin : begin + 4].tobytes())
         pieces += list(tail.read())
-    whole = merge_directions(read_counters(ways[RX]), read_counters(ways[TX]), "throughput")
+    whole = merge_directions(
+        read_counters(directions[RX]), read_counters(directions[TX]), "throughput"
+    )
     for name in ("rx_bytes", "tx_bytes"):
         got = sum(int(getattr(piece, name).sum()) for piece in pieces)
         assert got == pytest.approx(int(getattr(whole, name).sum()), abs=len(pieces) * 2)
@@ -153,11 +155,11 @@ def test_the_view_of_a_watch(tmp_path, two_gpus):
     (tmp_path / "other.g0.bin").write_bytes(b'{"version": 77}\n')
     (tmp_path / "pm.g0.bin.json").write_text(json.dumps({"lost_samples": 0}))
     frame = LiveWatch(tmp_path, two_gpus).look(NOW + 2 * S)
-    assert [(w.gpu, w.direction, w.source) for w in frame.ways] == [
-        (gpu, way, "pm") for gpu in range(2) for way in ("h2d", "d2h")
+    assert [(w.gpu, w.direction, w.source) for w in frame.directions] == [
+        (gpu, direction, "pm") for gpu in range(2) for direction in ("h2d", "d2h")
     ]
-    assert frame.ways[0].rates.now_gbs == pytest.approx(30, rel=0.01)
-    assert frame.ways[1].rates.now_gbs == 0
+    assert frame.directions[0].rates.now_gbs == pytest.approx(30, rel=0.01)
+    assert frame.directions[1].rates.now_gbs == 0
     lines = live_text(frame, 100).plain.splitlines()
     assert lines[1].split()[:5] == ["g0", "h2d", "30.00", "30.00", "30.00"]
     assert lines[5] == "watching for 0 s; g0, g1 by pm every 100 µs, peaks over 1 ms"

@@ -137,7 +137,7 @@ def test_what_a_new_source_counts_is_read_drawn_live_and_summed(tmp_path):
     (counters,) = read_all_counters(tmp_path)
     assert (counters.source, int(counters.rx_bytes.sum())) == ("packets", 2000 * 10**7)
     summary = summarise(Timeline(now, now + 2 * second, (counters,)))
-    assert [way.label for way in summary.ways] == ["g0.h2d", "g0.d2h"]
-    assert summary.ways[0].source.startswith("packets")
+    assert [direction.label for direction in summary.directions] == ["g0.h2d", "g0.d2h"]
+    assert summary.directions[0].source.startswith("packets")
     frame = LiveWatch(tmp_path, MACHINE).look(now + 2 * second)
-    assert frame.ways[0].source == "packets"
+    assert frame.directions[0].source == "packets"

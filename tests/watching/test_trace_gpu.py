@@ -105,12 +105,12 @@ sys.exit(3)
     copies = ops.rows(ops.is_copy)
     seen = zip(copies.bytes.tolist(), copies.direction.tolist(), copies.asynchronous, strict=True)
     sizes = (1, 4097, 16 << 20)
-    pinned = [(s, way, True) for way in (Direction.H2D, Direction.D2H) for s in sizes]
+    pinned = [(s, direction, True) for direction in (Direction.H2D, Direction.D2H) for s in sizes]
     blocking = [(3 << 20, Direction.H2D, False), (5, Direction.D2H, False)]
     inside = [(1 << 20, Direction.D2D)]
-    found = [(size, Direction(way), bool(flag)) for size, way, flag in seen]
+    found = [(size, Direction(direction), bool(flag)) for size, direction, flag in seen]
     assert found[:8] == pinned + blocking
-    assert [(size, way) for size, way, _ in found[8:]] == inside
+    assert [(size, direction) for size, direction, _ in found[8:]] == inside
     memory = [MemoryKind.PINNED] * 6 + [MemoryKind.PAGEABLE] * 2 + [MemoryKind.UNKNOWN]
     assert copies.host_memory.tolist() == memory
     assert ops.bytes[ops.what == What.MEMSET].tolist() == [77]
@@ -200,12 +200,15 @@ time.sleep(.3)
         pytest.skip(trace.notes[0])
     ops = trace.operations
     assert set(ops.what.tolist()) == {What.MIGRATION}
-    for way in (Direction.H2D, Direction.D2H):
-        assert int(ops.bytes[ops.direction == way].sum()) >= 15 << 20
+    for direction in (Direction.H2D, Direction.D2H):
+        assert int(ops.bytes[ops.direction == direction].sum()) >= 15 << 20
     managed = trace.managed
-    for kind, way in ((ManagedKind.TO_GPU, Direction.H2D), (ManagedKind.FROM_GPU, Direction.D2H)):
+    for kind, direction in (
+        (ManagedKind.TO_GPU, Direction.H2D),
+        (ManagedKind.FROM_GPU, Direction.D2H),
+    ):
         moved = int(managed.value[managed.kind == kind].sum())
-        assert moved == int(ops.bytes[ops.direction == way].sum())
+        assert moved == int(ops.bytes[ops.direction == direction].sum())
     assert (managed.kind == ManagedKind.CPU_FAULT).any()
     assert (managed.address > 0).all()
 

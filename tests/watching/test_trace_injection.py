@@ -182,11 +182,11 @@ copies(10, 8)
     assert len(trace.operations) == 20
 
 
-@pytest.mark.parametrize("way", ["syscall(57)", "syscall(56, 17, 0, 0, 0, 0)", "_Fork()"])
+@pytest.mark.parametrize("direction", ["syscall(57)", "syscall(56, 17, 0, 0, 0, 0)", "_Fork()"])
 def test_a_child_that_skipped_the_fork_handlers_writes_nothing(
-    run: Run, tmp_path: Path, way: str
+    run: Run, tmp_path: Path, direction: str
 ) -> None:
-    if way.startswith("_Fork") and not hasattr(ctypes.CDLL(None), "_Fork"):
+    if direction.startswith("_Fork") and not hasattr(ctypes.CDLL(None), "_Fork"):
         pytest.skip("this C library has no _Fork")
     done = run(
         f"""
@@ -195,7 +195,7 @@ c = ctypes.PyDLL(None)
 copies(10, 8)
 for _ in range(20):
     for end in (sys.exit, os._exit):
-        child = c.{way}
+        child = c.{direction}
         if child == 0:
             copies(50, 8)
             cupti.cuptiActivityFlushAll(1)

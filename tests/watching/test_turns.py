@@ -49,7 +49,7 @@ def test_the_program_runs_in_turns_and_prints_nothing(tmp_path, capfd):
     assert read_turns(tmp_path) == told
 
 
-def test_every_other_turn_begins_with_the_other_way(tmp_path, monkeypatch):
+def test_every_other_turn_begins_with_the_other_direction(tmp_path, monkeypatch):
     order = []
     monkeypatch.setattr(taking, "_seconds", lambda a, p, watching, s: order.append(watching) or 1.0)
     take_turns(asked(""), 3, tmp_path)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lanescope.machine import Machine
     from lanescope.trace.codes import FloatArray
-    from lanescope.watching.live import LiveFrame, LiveWatch, LiveWay
+    from lanescope.watching.live import LiveDirection, LiveFrame, LiveWatch
 
 
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
@@ -124,14 +124,14 @@ def live_text(frame: LiveFrame, width: int) -> Text:
     """
     from rich.text import Text
 
-    names = [f"g{way.gpu} {way.direction.replace('-', ' ')}" for way in frame.ways]
+    names = [f"g{one.gpu} {one.direction.replace('-', ' ')}" for one in frame.directions]
     wide = max([_NAME_WIDTH, *(len(name) + 1 for name in names)])
     room = max(width - wide - len(_COLUMNS) - 1, 0)
     view = Text(no_wrap=True, overflow="ellipsis", end="")
     view.append(f"{'GB/s':{wide}}{_COLUMNS}{'last 60 s' if room else ''}\n", style="bold")
-    for name, way in zip(names, frame.ways, strict=True):
-        view.append(f"{name:{wide}}{_row(way)}")
-        view.append(_history(way, room) + "\n", style=_STYLES[way.direction])
+    for name, one in zip(names, frame.directions, strict=True):
+        view.append(f"{name:{wide}}{_row(one)}")
+        view.append(_history(one, room) + "\n", style=_STYLES[one.direction])
     lines = [f"watching for {frame.seconds:.0f} s", *(_sources(frame) or [_NOTHING])]
     view.append("; ".join(lines), style="dim")
     for problem in frame.problems:
@@ -157,21 +157,21 @@ def _sparkline(values: Sequence[float], highest: float) -> str:
     )
 
 
-def _row(way: LiveWay) -> str:
-    rates, share = way.rates, way.share_of_limit
+def _row(one: LiveDirection) -> str:
+    rates, share = one.rates, one.share_of_limit
     of_link = "-" if share is None else f"{share:.0%}"
     now, second, ever = map(_gbs, (rates.now_gbs, rates.peak_second_gbs, rates.peak_gbs))
-    return f"{now:>7}{second:>10}{ever:>7}{of_link:>9}{way.lost_samples:>7}  "
+    return f"{now:>7}{second:>10}{ever:>7}{of_link:>9}{one.lost_samples:>7}  "
 
 
 def _gbs(gbs: float | None) -> str:
     return "-" if gbs is None else f"{gbs:.2f}"
 
 
-def _history(way: LiveWay, room: int) -> str:
-    history = way.rates.history_gbs
+def _history(one: LiveDirection, room: int) -> str:
+    history = one.rates.history_gbs
     shown = history[max(history.size - room, 0) :]
-    return _bars(tuple(shown.tolist()), way.limit.gbs or 0.0)
+    return _bars(tuple(shown.tolist()), one.limit.gbs or 0.0)
 
 
 @lru_cache(maxsize=256)  # it changes once a second, and is drawn ten times
@@ -183,12 +183,12 @@ def _bars(values: tuple[float, ...], least: float) -> str:
 def _sources(frame: LiveFrame) -> list[str]:
     """What counts, each once, with the GPUs that it counts for."""
     gpus: dict[str, list[int]] = {}
-    for way in frame.ways:
-        every, over = window_text(way.interval_ns), window_text(way.peak_window_ns)
-        of = " of NVLink" if way.direction.startswith("nvlink") else ""
-        known = gpus.setdefault(f"{way.source}{of} every {every}, peaks over {over}", [])
-        if way.gpu not in known:
-            known.append(way.gpu)
+    for one in frame.directions:
+        every, over = window_text(one.interval_ns), window_text(one.peak_window_ns)
+        of = " of NVLink" if one.direction.startswith("nvlink") else ""
+        known = gpus.setdefault(f"{one.source}{of} every {every}, peaks over {over}", [])
+        if one.gpu not in known:
+            known.append(one.gpu)
     return [f"{', '.join(f'g{g}' for g in those)} by {what}" for what, those in gpus.items()]
 
 

@@ -17,7 +17,7 @@ from lanescope.compression.choosing import dtype_of
 from lanescope.compression.costs import CodecCost, LinkCost
 from lanescope.compression.deciding import Decision, Outcome, Transfer
 from lanescope.errors import InputError, LanescopeError
-from lanescope.prediction.parameters import LinkParameters, Direction
+from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.units.bandwidth import bandwidth_gbs
 
 _HOST_FIRST = re.compile(r"h2d|^host>")
@@ -40,12 +40,12 @@ class HostLinks:
     def link(self, path: str) -> LinkCost | None:
         """Return what ``g0>host``, ``host>g0``, ``d2h`` or ``h2d`` costs; None for others."""
         if _HOST_FIRST.search(path):
-            way = Direction.H2D
+            direction = Direction.H2D
         elif _HOST_LAST.search(path):
-            way = Direction.D2H
+            direction = Direction.D2H
         else:
             return None
-        cost = self.parameters.copies(way)
+        cost = self.parameters.copies(direction)
         return LinkCost(bandwidth_gbs(1, cost.per_byte.value), cost.first.value)
 
 

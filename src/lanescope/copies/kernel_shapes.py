@@ -35,7 +35,7 @@ _SMALL_SHARED_CAPABILITY = (12, 0)
 _SMALL_SHARED_CHUNK = 32 * KIB
 
 #: SMs for host memory: two fill PCIe 5.0 x16 (H200). More keep it full in both directions.
-_HOST_SMS, _BOTH_WAYS_SMS = 4, 8
+_HOST_SMS, _BOTH_DIRECTIONS_SMS = 4, 8
 _HOST_CHUNK = 16 * KIB
 #: SMs for a read from another GPU: 16 reach all that NVLink 4 x18 gives to kernels (H200).
 _READ_SMS = 16
@@ -97,7 +97,7 @@ def sm_shapes(copies: Sequence[Copy], machine: Machine) -> tuple[SmShape | None,
         executor = _gpu_of(copies[first], machine)
         every = executor.multiprocessors or _SOME_SMS
         of_both = min(2 * _share(executor, by_gpu[executor.id]), every)
-        shapes[first] = shape = replace(shape, sms=min(_BOTH_WAYS_SMS, of_both))
+        shapes[first] = shape = replace(shape, sms=min(_BOTH_DIRECTIONS_SMS, of_both))
         shapes[second] = replace(shape, in_step_with=first)
     for gpu in machine.gpus:
         alone = [s for s, c in zip(shapes, copies, strict=True) if s and _by(c, gpu)]

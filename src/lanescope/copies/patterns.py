@@ -119,13 +119,13 @@ class Patterns:
 
         return self._pairs("", self._caption(caption), copies, lambda row, column: (0,))
 
-    def both_ways(self, caption: str, *, read: bool) -> tuple[Matrix, ...]:
+    def both_directions(self, caption: str, *, read: bool) -> tuple[Matrix, ...]:
         """Each pair both ways at once: towards the row's GPU, away from it, and the sum."""
 
         def copies(row: Gpu, column: Gpu) -> list[Copy]:
             first, second = sorted((row, column), key=lambda gpu: gpu.index)
-            ways = ((second, first), (first, second))
-            return [self._peer(s, d, by=d if read else s) for s, d in ways]
+            directions = ((second, first), (first, second))
+            return [self._peer(s, d, by=d if read else s) for s, d in directions]
 
         word = "Read" if read else "Write"
         return tuple(

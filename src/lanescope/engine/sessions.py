@@ -74,15 +74,15 @@ class EventCosts:
 
     def of(self, copy: Copy) -> float:
         """Return the seconds of an event between copies on the way of this one."""
-        way = _way(copy)
-        if way not in self._known:
+        direction = _direction(copy)
+        if direction not in self._known:
             short = dataclasses.replace(copy, bytes=_BYTES, access=None)
             copies = native.CopySet(self._topology, self._pool, [copy_spec(short)])
-            self._known[way] = event_seconds(copies)
-        return self._known[way]
+            self._known[direction] = event_seconds(copies)
+        return self._known[direction]
 
 
-def _way(copy: Copy) -> tuple[object, ...]:
+def _direction(copy: Copy) -> tuple[object, ...]:
     """What may make a difference: neither the kind of host memory nor its node does."""
     ends = ("host" if end.is_host else end.part for end in (copy.source, copy.destination))
     return (copy.executing_gpu, *ends, copy.route)

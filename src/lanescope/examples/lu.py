@@ -311,7 +311,8 @@ def _text(content: dict[str, Any]) -> str:
         content["where"] if isinstance(content["where"], str) else " and ".join(content["where"])
     )
     lines = [
-        f"LU of {content['size']} rows in blocks of {content['block']} ({content['matrix']}), {where}"
+        f"LU of {content['size']} rows in blocks of {content['block']} ({content['matrix']}), "
+        f"{where}"
     ]
     for method in dict.fromkeys(one["way"] for one in content["turns"]):
         those = [one for one in content["turns"] if one["way"] == method]

@@ -16,13 +16,13 @@ from lanescope.prediction.fit_together import (
     fit_paced,
 )
 from lanescope.prediction.parameters import (
+    Direction,
     Errors,
     Launching,
     LinkParameters,
     Mapped,
     Origin,
     Range,
-    Direction,
 )
 from lanescope.prediction.points import Kind, Point
 from lanescope.prediction.samples import Measured, median_of, settle
@@ -125,7 +125,7 @@ def residuals(measured: Sequence[Measured], parameters: LinkParameters) -> tuple
         Residual(
             m.point,
             m.whole,
-            transfer_seconds(parameters.copies(m.point.way), m.point.bytes, m.point.streams),
+            transfer_seconds(parameters.copies(m.point.direction), m.point.bytes, m.point.streams),
         )
         for m in settle(measured)
         if m.point.held_out and m.point.kind is Kind.COPIES

@@ -23,7 +23,7 @@ _TOLERANCE = 0.1
 _FEWEST_SIZES = 4
 
 
-def fit_direction(way: Direction, measured: Sequence[Measured]) -> CopyCost:
+def fit_direction(direction: Direction, measured: Sequence[Measured]) -> CopyCost:
     """Return the parameters of copies of pinned memory.
 
     L + o is the time of the smallest copy. G is the slope of the times of single copies of 8 MiB
@@ -36,16 +36,16 @@ def fit_direction(way: Direction, measured: Sequence[Measured]) -> CopyCost:
     InputError
         If there are too few points, or they contradict each other.
     """
-    mine = [m for m in measured if m.point.kind is Kind.COPIES and m.point.way is way]
+    mine = [m for m in measured if m.point.kind is Kind.COPIES and m.point.direction is direction]
     counts = sorted({m.point.streams for m in mine})
     by_count = {n: _by_size([m for m in mine if m.point.streams == n]) for n in counts}
     single = by_count.get(1, {})
     if len(single) < _FEWEST_SIZES or counts[-1] < 2:
         raise InputError(
-            f"the fit has too few points of {way} copies: it takes {_FEWEST_SIZES} sizes or more "
-            "in one stream, and some in many; run 'lanescope model fit' again"
+            f"the fit has too few points of {direction} copies: it takes {_FEWEST_SIZES} sizes or "
+            "more in one stream, and some in many; run 'lanescope model fit' again"
         )
-    _require_rising(way, single)
+    _require_rising(direction, single)
     alone = _curve({size: m.whole for size, m in single.items()})
     per_byte = slope_of({s: m for s, m in single.items() if s >= _LONG_BYTES} or single)
     most, usual = by_count[counts[-1]], counts[len(counts) // 2]
@@ -61,9 +61,11 @@ def fit_direction(way: Direction, measured: Sequence[Measured]) -> CopyCost:
     )
 
 
-def fit_pageable(way: Direction, measured: Sequence[Measured]) -> CopyCost | None:
+def fit_pageable(direction: Direction, measured: Sequence[Measured]) -> CopyCost | None:
     """Return the parameters of single copies of pageable memory; None without points."""
-    mine = _by_size([m for m in measured if m.point.kind is Kind.PAGEABLE and m.point.way is way])
+    mine = _by_size(
+        [m for m in measured if m.point.kind is Kind.PAGEABLE and m.point.direction is direction]
+    )
     if len(mine) < _FEWEST_SIZES:
         return None
     alone = _curve({size: m.whole for size, m in mine.items()})
@@ -116,7 +118,7 @@ def _curve(seconds: Mapping[float, Estimate]) -> Curve:
     return Curve(tuple(round(size) for size in seconds), tuple(seconds.values()))
 
 
-def _require_rising(way: Direction, single: Mapping[float, Measured]) -> None:
+def _require_rising(direction: Direction, single: Mapping[float, Measured]) -> None:
     """Long copies that are faster than shorter ones would make nonsense of all that follows."""
     before: tuple[float, float] | None = None
     for size, one in single.items():
@@ -125,7 +127,7 @@ def _require_rising(way: Direction, single: Mapping[float, Measured]) -> None:
         took = one.whole.value
         if before is not None and took < before[1] * (1 - _TOLERANCE):
             raise InputError(
-                f"the points of {way} copies contradict each other: {round(size)} bytes took "
+                f"the points of {direction} copies contradict each other: {round(size)} bytes took "
                 f"{took * 1e6:.1f} us, {round(before[0])} bytes took {before[1] * 1e6:.1f} us; "
                 "leave the GPU to the fit alone and run 'lanescope model fit' again"
             )

@@ -10,7 +10,12 @@ from lanescope.prediction.parameters import Direction
 from lanescope.prediction.rates import Flow, Rates
 from lanescope.prediction.shared_links import SharedLinks, share
 
-_WAYS = (Direction.H2D, Direction.D2H, Direction.H2D, Direction.D2H)  # by flow, but for computing
+_DIRECTIONS = (
+    Direction.H2D,
+    Direction.D2H,
+    Direction.H2D,
+    Direction.D2H,
+)  # by flow, but for computing
 
 
 @dataclass(slots=True, eq=False)
@@ -135,7 +140,7 @@ class Flows:
             for flow in flows
             if flow.kind is not Flow.COMPUTING
         ]
-        wanted = [(flow.gpu, _WAYS[flow.kind], flow.speed * flow.rate) for flow in moving]
+        wanted = [(flow.gpu, _DIRECTIONS[flow.kind], flow.speed * flow.rate) for flow in moving]
         for flow, got in zip(moving, share(links, wanted), strict=True):
             flow.rate = got / flow.speed
 

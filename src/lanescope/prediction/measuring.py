@@ -24,7 +24,7 @@ from lanescope.prediction.points import (
     MOST_BYTES,
     Kind,
     Point,
-    one_way,
+    one_direction,
     pattern_of,
     pieces,
 )
@@ -41,7 +41,7 @@ _SHORT_SECONDS = 2e-3
 _ENOUGH_SECONDS = 42.0
 #: Copied before the first point: the CPU writes the bytes of such copies itself, and one that was
 #: idle is slow at first.
-_WARMING = one_way(Direction.H2D, 20 << 10, 1)
+_WARMING = one_direction(Direction.H2D, 20 << 10, 1)
 _WARMING_SECONDS = 1.0
 _HELD = (Kind.COPIES, Kind.LAUNCHES, Kind.EVENTS)
 
@@ -153,12 +153,12 @@ def _is_held(point: Point) -> bool:
     return point.streams > 1 and not point.held_out and point.kind in _HELD
 
 
-def _one_way(point: Point) -> Iterator[native.TaskSpec]:
+def _one_direction(point: Point) -> Iterator[native.TaskSpec]:
     for stream, (begin, size) in enumerate(pieces(point.bytes, point.streams)):
         yield copy_task(point.h2d_bytes > 0, begin, size, stream=stream)
 
 
-def _both_ways(point: Point) -> Iterator[native.TaskSpec]:
+def _both_directions(point: Point) -> Iterator[native.TaskSpec]:
     for task in pattern_of(point).tasks:
         if task.kind is TaskKind.KERNEL:
             each = task.writes // max(point.writes, 1)
@@ -197,10 +197,10 @@ def _in_turns(point: Point) -> Iterator[native.TaskSpec]:
 
 
 _TASKS: dict[Kind, Callable[[Point], Iterator[native.TaskSpec]]] = {
-    Kind.COPIES: _one_way,
-    Kind.PAGEABLE: _one_way,
-    Kind.DUPLEX: _both_ways,
-    Kind.EXPLICIT_MAPPED: _both_ways,
+    Kind.COPIES: _one_direction,
+    Kind.PAGEABLE: _one_direction,
+    Kind.DUPLEX: _both_directions,
+    Kind.EXPLICIT_MAPPED: _both_directions,
     Kind.PACED: _paced,
     Kind.MAPPED: _in_place,
     Kind.LAUNCHES: _launches,

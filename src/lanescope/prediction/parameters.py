@@ -287,6 +287,6 @@ class LinkParameters:
     machine_key: str | None = None
     day: str | None = None
 
-    def copies(self, way: Direction) -> CopyCost:
+    def copies(self, direction: Direction) -> CopyCost:
         """Return what copies in that direction cost."""
-        return self.h2d if way is Direction.H2D else self.d2h
+        return self.h2d if direction is Direction.H2D else self.d2h

@@ -119,7 +119,7 @@ class Point:
             raise ValueError(f"a kernel that is {self.kind} reads or writes")
 
     @property
-    def way(self) -> Direction:
+    def direction(self) -> Direction:
         """Direction of a transfer that goes one way."""
         return Direction.H2D if self.h2d_bytes else Direction.D2H
 
@@ -135,13 +135,13 @@ def plan() -> tuple[Point, ...]:
 
 
 def _learnt_from() -> Iterator[Point]:
-    for way in Direction:
+    for direction in Direction:
         for streams in (1, *_FITTED_STREAMS):
             for size in _SIZES:
                 if streams * size <= MOST_BYTES and (streams == 1 or size <= _LONGEST_PIECE):
-                    yield one_way(way, streams * size, streams)
+                    yield one_direction(direction, streams * size, streams)
         for size in _PAGEABLE_SIZES:
-            yield one_way(way, size, 1, Kind.PAGEABLE)
+            yield one_direction(direction, size, 1, Kind.PAGEABLE)
     for streams in _DUPLEX_STREAMS:
         for down, up in ((1, 1), (2, 1), (1, 2)):
             yield Point(Kind.DUPLEX, down * _BOTH_BYTES, up * _BOTH_BYTES, streams)
@@ -159,19 +159,24 @@ def _learnt_from() -> Iterator[Point]:
 
 def _checked_by() -> Iterator[Point]:
     learnt = set(_learnt_from())
-    for way in Direction:
+    for direction in Direction:
         for size in _CHECKED_SIZES:
             for streams in _CHECKED_STREAMS:
-                known = one_way(way, size, streams) in learnt
+                known = one_direction(direction, size, streams) in learnt
                 if size // streams >= LEAST_BYTES and not known:
-                    yield one_way(way, size, streams, held_out=True)
+                    yield one_direction(direction, size, streams, held_out=True)
 
 
-def one_way(
-    way: Direction, size: int, streams: int, kind: Kind = Kind.COPIES, *, held_out: bool = False
+def one_direction(
+    direction: Direction,
+    size: int,
+    streams: int,
+    kind: Kind = Kind.COPIES,
+    *,
+    held_out: bool = False,
 ) -> Point:
     """Return a transfer in one direction."""
-    down, up = (size, 0) if way is Direction.H2D else (0, size)
+    down, up = (size, 0) if direction is Direction.H2D else (0, size)
     return Point(kind, down, up, streams, held_out=held_out)
 
 

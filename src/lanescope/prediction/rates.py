@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from lanescope.calls import checked
 from lanescope.errors import NotMeasuredError
-from lanescope.prediction.parameters import CopyCost, Duplex, LinkParameters, Mapped, Direction
+from lanescope.prediction.parameters import CopyCost, Direction, Duplex, LinkParameters, Mapped
 from lanescope.prediction.seconds import mapped_seconds, next_seconds, single_seconds
 from lanescope.units.estimate import Estimate
 
@@ -151,8 +151,8 @@ class Rates:
         both = known.explicit_mapped if by_kernel else known.duplex
         return 0.0 if both is None or both.gap is None else self._level.of(both.gap)
 
-    def _copy(self, way: Direction, size: int, pageable: bool) -> Cost:
-        cost = self._direction(way, pageable)
+    def _copy(self, direction: Direction, size: int, pageable: bool) -> Cost:
+        cost = self._direction(direction, pageable)
         of = self._level.of
         call = 0.0 if cost.call is None else of(cost.call.at(size))
         if cost.engine is None:
@@ -187,11 +187,11 @@ class Rates:
         before = max(0.0, latency) * self.rules.before_share
         return before, max(0.0, latency) - before
 
-    def _direction(self, way: Direction, pageable: bool) -> CopyCost:
+    def _direction(self, direction: Direction, pageable: bool) -> CopyCost:
         if not pageable:
-            return self.parameters.copies(way)
+            return self.parameters.copies(direction)
         known = self.parameters
-        cost = known.pageable_h2d if way is Direction.H2D else known.pageable_d2h
+        cost = known.pageable_h2d if direction is Direction.H2D else known.pageable_d2h
         if cost is None:
             raise NotMeasuredError(
                 f"{known.name} does not tell what copies of pageable memory cost.",

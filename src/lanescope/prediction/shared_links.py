@@ -55,9 +55,9 @@ def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> Sh
     uses: dict[tuple[int, Direction], Mapping[Hashable, float]] = {}
     users: dict[Hashable, set[int]] = {}
     for gpu, node in nodes.items():
-        for way in Direction:
-            taken = _taken(machine, gpu, node, way)
-            uses[gpu, way] = taken
+        for direction in Direction:
+            taken = _taken(machine, gpu, node, direction)
+            uses[gpu, direction] = taken
             for resource in taken:
                 users.setdefault(resource, set()).add(gpu)
     known = capacities(machine)
@@ -75,17 +75,17 @@ def share(links: SharedLinks, wanted: Sequence[tuple[int, Direction, float]]) ->
     Max-min fair: where a resource is full, those through it get the same, unless they want less.
     """
     load: dict[Hashable, float] = {}
-    for gpu, way, rate in wanted:
-        for resource, amount in links.uses.get((gpu, way), {}).items():
+    for gpu, direction, rate in wanted:
+        for resource, amount in links.uses.get((gpu, direction), {}).items():
             load[resource] = load.get(resource, 0.0) + amount * rate
     if all(links.capacity.get(resource, amount) >= amount for resource, amount in load.items()):
         return [rate for _, _, rate in wanted]
     flows: list[Mapping[Hashable, float]] = []
     capacity: dict[Hashable, float] = dict(links.capacity)
-    for i, (gpu, way, rate) in enumerate(wanted):
+    for i, (gpu, direction, rate) in enumerate(wanted):
         own = ("what it could take", i)
         capacity[own] = rate
-        flows.append({own: 1.0, **links.uses.get((gpu, way), {})})
+        flows.append({own: 1.0, **links.uses.get((gpu, direction), {})})
     shares = max_min_fair(flows, capacity)
     return [
         rate if got.rate is None else min(rate, got.rate)
@@ -93,9 +93,9 @@ def share(links: SharedLinks, wanted: Sequence[tuple[int, Direction, float]]) ->
     ]
 
 
-def _taken(machine: Machine, gpu: int, node: int, way: Direction) -> dict[Hashable, float]:
+def _taken(machine: Machine, gpu: int, node: int, direction: Direction) -> dict[Hashable, float]:
     """What one byte of a copy takes from each resource on its way."""
     host, device = Place(f"h{node}", Memory.PINNED), Place(f"g{gpu}", Memory.DEVICE)
-    ends = (host, device) if way is Direction.H2D else (device, host)
+    ends = (host, device) if direction is Direction.H2D else (device, host)
     copy = Copy(*ends, 1 << 28, Engine.CE)
     return usage(machine, copy)

@@ -84,8 +84,8 @@ class Simulation:
     def _cost(self, task: Task) -> Cost:
         if task.kind is TaskKind.KERNEL:
             return self._rates.kernel(bool(task.reads or task.writes))
-        way = Direction.H2D if task.kind is TaskKind.H2D else Direction.D2H
-        return self._rates.copy(way, task.bytes, task.pageable)
+        direction = Direction.H2D if task.kind is TaskKind.H2D else Direction.D2H
+        return self._rates.copy(direction, task.bytes, task.pageable)
 
     def _server_of(self, task: Task) -> Server:
         known = self._by_kind.get((task.gpu, task.kind))

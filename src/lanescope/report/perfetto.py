@@ -36,8 +36,8 @@ from lanescope.trace.timeline import NVLINK, Counters, Process, Timeline
 #: No page draws so many lines, and each takes some memory.
 MOST_TRACKS = 1 << 16
 _ABOUT, _UNKNOWN = "about this trace", "nothing is known"
-_WAYS = (("to GPU, wire", "rx_bytes"), ("from GPU, wire", "tx_bytes"))
-_NVLINK_WAYS = (("NVLink rx", "rx_bytes"), ("NVLink tx", "tx_bytes"))
+_DIRECTIONS = (("to GPU, wire", "rx_bytes"), ("from GPU, wire", "tx_bytes"))
+_NVLINK_DIRECTIONS = (("NVLink rx", "rx_bytes"), ("NVLink tx", "tx_bytes"))
 
 
 def write_perfetto(path: Path, run: WatchRun, most_points: int = MOST_POINTS) -> None:
@@ -84,7 +84,7 @@ def _counters(writer: Writer, counters: Counters, most: int) -> dict[str, str]:
     totals = {}
     if over_nvlink:
         source += " of NVLink"
-    for way, column in _NVLINK_WAYS if over_nvlink else _WAYS:
+    for direction, column in _NVLINK_DIRECTIONS if over_nvlink else _DIRECTIONS:
         found = counter_track(counters, getattr(counters, column), most)
         each = "each record"
         if found.peak is not None:
@@ -92,7 +92,7 @@ def _counters(writer: Writer, counters: Counters, most: int) -> dict[str, str]:
             totals[f"{gpu} {source}"] = f"points are {each}; the run folder holds all of them"
         for word, points in (("", found.mean), (" peak", found.peak)):
             if points is not None:
-                name = f"{gpu} {way}{word} (GB/s), {counters.source}"
+                name = f"{gpu} {direction}{word} (GB/s), {counters.source}"
                 what = "Payload" if over_nvlink else "Wire bytes"
                 track = writer.track(name, description=f"{what} by {source}: {each}.")
                 track.counter.unit_name = "GB/s"

@@ -149,9 +149,9 @@ _BYTES, _GBS, _FROM, _TO, _ASYNCHRONOUS, _CORRELATION = LABELS
 #: Stands for a call of which only the operation's own name is known.
 CALL = "call"
 _WORDS = {
-    (int(what), int(way)): what.name.lower() + (f" {way.label}" if way else "")
+    (int(what), int(direction)): what.name.lower() + (f" {direction.label}" if direction else "")
     for what in What
-    for way in Direction
+    for direction in Direction
 }
 
 

@@ -163,8 +163,11 @@ def _before(
         near = _TOUCH * max(one.window, busy[number].window)
         gap = min(abs(begin - end) for _, end in one.spans)
         if other != number and lanes[other].unit == mine.unit and gap <= near:
-            way = (lanes[other].direction != mine.direction, lanes[other].leaves != mine.leaves)
-            found.append((way, gap, other))
+            direction = (
+                lanes[other].direction != mine.direction,
+                lanes[other].leaves != mine.leaves,
+            )
+            found.append((direction, gap, other))
     return (other for _, _, other in sorted(found))
 
 

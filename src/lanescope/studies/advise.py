@@ -194,7 +194,7 @@ def _copy(kind: CopyKind) -> str:
     size = fmt.bytes_text(kind.typical_bytes)
     if kind.least_bytes != kind.most_bytes:
         size = f"{fmt.bytes_text(kind.least_bytes)} to {fmt.bytes_text(kind.most_bytes)}"
-    noun = f"{calls} {kind.way} {'copy' if count == 1 else 'copies'}"
+    noun = f"{calls} {kind.direction} {'copy' if count == 1 else 'copies'}"
     return f"{count} {noun} of {size}, {kind.memory.label} memory, {fmt.seconds_text(kind.seconds)}"
 
 

@@ -179,9 +179,9 @@ def _far_and_gpu(machine: Machine, gpu: Gpu, size: int) -> list[Experiment]:
     for node in machine.nodes:
         if node.index == near.index or node.memory_bytes == 0:
             continue
-        for way, down in (("h2d", True), ("d2h", False)):
+        for direction, down in (("h2d", True), ("d2h", False)):
             copy = _host_copy(machine, gpu, Memory.PINNED, down, size, node)
-            name = f"{way}/{gpu.id}/{node.id}"
+            name = f"{direction}/{gpu.id}/{node.id}"
             experiments.append(Experiment(name, f"{copy.path}, other node", (copy,)))
     return experiments
 
@@ -218,10 +218,10 @@ def _sweep_point(
     machine: Machine, gpu: Gpu, memory: Memory, timing: Timing, down: bool, size: int
 ) -> Experiment:
     copy = _host_copy(machine, gpu, memory, down, size)
-    way = "h2d" if down else "d2h"
+    direction = "h2d" if down else "d2h"
     clock = "events" if timing is Timing.GATE else "host-clock"
     return Experiment(
-        name=f"sweep/{way}/{gpu.id}/{memory}/{clock}/{size}",
+        name=f"sweep/{direction}/{gpu.id}/{memory}/{clock}/{size}",
         title=f"{copy.path}, {memory}, {clock}, {size} B",
         copies=(copy,),
         timing=timing,

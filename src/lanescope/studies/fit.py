@@ -16,7 +16,7 @@ from lanescope.kinds import StrPath
 from lanescope.machine import Machine, discover
 from lanescope.prediction.fit import USABLE, Residual, is_usable, residuals
 from lanescope.prediction.fit_run import FACTS, facts_of, fit_folder, store_samples
-from lanescope.prediction.parameters import CopyCost, Duplex, LinkParameters, Direction
+from lanescope.prediction.parameters import CopyCost, Direction, Duplex, LinkParameters
 from lanescope.prediction.points import plan
 from lanescope.prediction.samples import SETTLED, Measured, disturbed, unsettled
 from lanescope.prediction.stored import FILE, dumps, keep, save
@@ -180,7 +180,7 @@ class Fitted(AnalysisResult):
         InputError
             If no transfers were held out.
         """
-        return [fit_chart(self.parameters, self.measured, way) for way in Direction]
+        return [fit_chart(self.parameters, self.measured, direction) for direction in Direction]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the file of the parameters."""
@@ -188,14 +188,16 @@ class Fitted(AnalysisResult):
         return found
 
 
-def fit_chart(parameters: LinkParameters, measured: Sequence[Measured], way: Direction) -> Chart:
+def fit_chart(
+    parameters: LinkParameters, measured: Sequence[Measured], direction: Direction
+) -> Chart:
     """Return measured times with their intervals, and predicted ones as dashed lines.
 
     As figures 5 and 6 of van Werkhoven et al. (2014), for more than one size: time over streams.
     """
     by_size: dict[int, list[Residual]] = {}
     for one in residuals(measured, parameters):
-        if one.point.way is way:
+        if one.point.direction is direction:
             by_size.setdefault(one.point.bytes, []).append(one)
     sizes = [size for size, those in sorted(by_size.items()) if len(those) > 1]
     last = len(sizes) - 1
@@ -208,9 +210,9 @@ def fit_chart(parameters: LinkParameters, measured: Sequence[Measured], way: Dir
         raise InputError("no transfers were held out from this fit: there is nothing to compare")
     errors = parameters.errors
     exact = "" if errors is None else f"; copies of 64 KiB and more within {errors.most:.1%}"
-    where = "to the GPU" if way is Direction.H2D else "from the GPU"
+    where = "to the GPU" if direction is Direction.H2D else "from the GPU"
     return Chart(
-        f"fit-{way}",
+        f"fit-{direction}",
         "model",
         f"Transfers {where} that were not fitted, {parameters.link}",
         f"Measured and predicted by the parameters of {parameters.name}{exact}",
@@ -349,7 +351,7 @@ def _residuals(first: str, compared: Sequence[Residual]) -> Iterator[Text | Bull
     )
     yield Bullets(
         [
-            f"{bytes_text(one.point.bytes)} {one.point.way} on {one.point.streams} streams: "
+            f"{bytes_text(one.point.bytes)} {one.point.direction} on {one.point.streams} streams: "
             f"measured {seconds_text(one.measured.value)} "
             f"({time_spread_text(one.measured.low, one.measured.high)}), predicted "
             f"{seconds_text(one.predicted.value)}, {one.error:+.1%}"

@@ -133,7 +133,7 @@ def _copy_calls(machine: Machine, gpu: Gpu) -> list[Experiment]:
 def _call(machine: Machine, gpu: Gpu, down: bool, operation: Operation, words: str) -> Experiment:
     copy = _message(machine, gpu, down, operation)
     return Experiment(
-        name=f"latency/{operation}/{gpu.id}/{_way(down)}",
+        name=f"latency/{operation}/{gpu.id}/{_direction(down)}",
         title=f"{copy.path}, {MESSAGE_BYTES} B copy: {words}",
         copies=(copy,),
         timing=Timing.HOST,
@@ -158,7 +158,7 @@ def _under_load(machine: Machine, gpu: Gpu) -> list[Experiment]:
     probes = [(_chase(machine, gpu, near, Operation.CHASE, CHASE_BYTES), "", Timing.GATE)]
     for down in (True, False):
         message = _message(machine, gpu, down, Operation.COPY_SYNC)
-        probes.append((message, f"/{_way(down)}", Timing.HOST))
+        probes.append((message, f"/{_direction(down)}", Timing.HOST))
     for peer in _peers(machine, gpu):
         there = Place(peer.id, Memory.DEVICE)
         probes.append((_chase(machine, gpu, there, Operation.CHASE, CHASE_BYTES), "", Timing.GATE))
@@ -205,5 +205,5 @@ def _cpus(node: NumaNode) -> tuple[int, ...]:
     return tuple(cpu for core in node.cores for cpu in core)
 
 
-def _way(down: bool) -> str:
+def _direction(down: bool) -> str:
     return "h2d" if down else "d2h"

@@ -110,7 +110,7 @@ def _pair_specs(engine: Engine) -> list[_Spec]:
             return (p.pairs_matrix(f"GPU(row) {arrow} GPU(column)", read=read),)
 
         def both(p: Patterns, read: bool = read) -> tuple[Matrix, ...]:
-            return p.both_ways("GPU(row) <-> GPU(column)", read=read)
+            return p.both_directions("GPU(row) <-> GPU(column)", read=read)
 
         specs += [
             _Spec(f"device_to_device_memcpy_{verb}_{engine}", f"{who} each other, pair by pair.",

@@ -281,7 +281,9 @@ def sm_curves(results: Iterable[Result]) -> tuple[SmCurve, ...]:
         if copy.engine is Engine.SM and copy.operation is Operation.COPY and copy.sms and executor:
             path_ends = (copy.source.part, copy.destination.part, executor)
             found[path_ends][copy.sms].append(result.copies[0])
-    return tuple(_curve(path_ends, by_count) for path_ends, by_count in found.items() if len(by_count) > 1)
+    return tuple(
+        _curve(path_ends, by_count) for path_ends, by_count in found.items() if len(by_count) > 1
+    )
 
 
 def _curve(path_ends: tuple[str, str, str], by_count: dict[int, list[CopyResult]]) -> SmCurve:

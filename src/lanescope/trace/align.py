@@ -75,16 +75,19 @@ def align(counters: Counters, operations: Operations) -> Alignment | None:
     edges = [edge for piece in copies for edge in _edges(counters, piece)]
     if len(edges) < LEAST_COPIES:
         return None
-    found, ways = np.array([edge for edge, _ in edges]), np.array([way for _, way in edges])
+    found, directions = (
+        np.array([edge for edge, _ in edges]),
+        np.array([direction for _, direction in edges]),
+    )
     # starts are late and ends early by what packets take: neither is the clock
     offset = -float(np.median(found.mean(axis=1)))
     found += offset
     delays = []
-    for way in (Direction.H2D, Direction.D2H):
-        mine = ways == way
+    for direction in (Direction.H2D, Direction.D2H):
+        mine = directions == direction
         if mine.sum() >= LEAST_COPIES:
             begin, end = np.median(found[mine], axis=0)
-            delays.append(EdgeDelay(way.label, float(begin), float(end)))
+            delays.append(EdgeDelay(direction.label, float(begin), float(end)))
             found[mine] -= (begin, end)
     residual = float(np.quantile(np.abs(found), 0.99))
     return Alignment(offset, residual, len(edges), tuple(delays))
@@ -112,9 +115,9 @@ def _alone(own: Operations, interval_ns: int) -> Iterator[tuple[Operations, IntA
         reached = np.maximum.accumulate(np.concatenate((latest, end)))
         after = np.concatenate((start[1:], own.start_ns[done : done + 1], [far]))[: len(piece)]
         long = end - start >= LEAST_SAMPLES * interval_ns
-        way = among(piece.direction, (Direction.H2D, Direction.D2H))
+        direction = among(piece.direction, (Direction.H2D, Direction.D2H))
         free = (start - reached[:-1] > guard) & (after - end > guard)
-        yield piece, np.flatnonzero(long & way & free)
+        yield piece, np.flatnonzero(long & direction & free)
         latest = reached[-1:]
 
 
@@ -123,19 +126,19 @@ def _edges(
 ) -> Iterator[tuple[tuple[float, float], Direction]]:
     """Yield (burst start - copy start, burst end - copy end) in nanoseconds, and the direction."""
     guard = GUARD_SAMPLES * counters.interval_ns // 2
-    for start, end, way in zip(copies.start_ns, copies.end_ns, copies.direction, strict=True):
+    for start, end, direction in zip(copies.start_ns, copies.end_ns, copies.direction, strict=True):
         first = search(counters.end_ns, int(start) - guard, "right")
         last = min(search(counters.end_ns, int(end) + guard, "left") + 1, len(counters))
         part = slice(first, last)
         if last - first < LEAST_SAMPLES or not counters.known[part].all():
             continue
-        wire = counters.rx_bytes if way == Direction.H2D else counters.tx_bytes
+        wire = counters.rx_bytes if direction == Direction.H2D else counters.tx_bytes
         ends = counters.end_ns[part]
         starts = np.concatenate((counters.end_ns[max(first - 1, 0) : max(first, 1)], ends[:-1]))
         lasted = (ends - starts).astype(np.float64)
         burst = _burst(starts - start, lasted, wire[part].astype(np.float64))
         if burst is not None:
-            yield (burst[0], burst[1] - float(end - start)), Direction(way)
+            yield (burst[0], burst[1] - float(end - start)), Direction(direction)
 
 
 def _burst(

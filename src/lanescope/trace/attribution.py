@@ -82,7 +82,7 @@ _KEYS = {
     "path": ("direction", "host_memory"),
 }
 #: What `Share.by` can be.
-WAYS_TO_ASK = ("process", "stream", "thread", "range", "path")
+DIRECTIONS_TO_ASK = ("process", "stream", "thread", "range", "path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Share:
     Attributes
     ----------
     by
-        One of `WAYS_TO_ASK`.
+        One of `DIRECTIONS_TO_ASK`.
     share
         Of all traced bytes that moved.
     """
@@ -146,11 +146,11 @@ def copy_groups(operations: Operations) -> tuple[CopyGroup, ...]:
     for key, count, lasted in zip(
         *(c[largest].tolist() for c in (keys, counts, lasted_ns)), strict=True
     ):
-        size, way, memory = key >> 7, key >> 4 & 7, MemoryKind(key >> 1 & 7)
+        size, direction, memory = key >> 7, key >> 4 & 7, MemoryKind(key >> 1 & 7)
         seconds = lasted * 1e-9
         groups.append(
             CopyGroup(
-                Direction(way).label,
+                Direction(direction).label,
                 memory.label if memory else None,
                 bool(key & 1),
                 size,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from lanescope.machine import Link, LinkKind, Machine
 
 #: Directions over a GPU's link, in the order of all pairs in this package.
-WAYS = ("h2d", "d2h")
+DIRECTIONS = ("h2d", "d2h")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,15 @@ def link_limits(
 ) -> tuple[LinkLimit, LinkLimit]:
     """Return the ceilings of a GPU's link (h2d, d2h)."""
     links = () if machine is None else pcie_links(machine, gpu)
-    down, up = (_limit(links, gpu, way, ceilings or Ceilings()) for way in range(2))
+    down, up = (_limit(links, gpu, direction, ceilings or Ceilings()) for direction in range(2))
     return down, up
 
 
-def _limit(links: tuple[Link, ...], gpu: int, way: int, ceilings: Ceilings) -> LinkLimit:
-    measured = ceilings.gbs.get((gpu, WAYS[way]))
+def _limit(links: tuple[Link, ...], gpu: int, direction: int, ceilings: Ceilings) -> LinkLimit:
+    measured = ceilings.gbs.get((gpu, DIRECTIONS[direction]))
     if measured is not None:
         return LinkLimit(measured, ceilings.source)
-    rates = [(link.payload_gbs[way], link) for link in links if link.payload_gbs is not None]
+    rates = [(link.payload_gbs[direction], link) for link in links if link.payload_gbs is not None]
     if not rates:
         return LinkLimit(None, f"the link of g{gpu} is not known")
     gbs, link = min(rates, key=lambda rate: rate[0])

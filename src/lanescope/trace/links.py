@@ -14,8 +14,8 @@ from lanescope.store.folder import MANIFEST
 from lanescope.store.folders import default_runs_folder
 from lanescope.store.run import Run
 from lanescope.store.store import read_run
-from lanescope.trace.limits import WAYS
-from lanescope.trace.nvlink import NVLINK_WAYS, fills_all, joined
+from lanescope.trace.limits import DIRECTIONS
+from lanescope.trace.nvlink import NVLINK_DIRECTIONS, fills_all, joined
 
 #: Runs that measure whole links, and how many of them are looked at, the newest first.
 _VERBS = ("check", "bench")
@@ -88,12 +88,16 @@ def _links_of(run: Run, name: str) -> dict[tuple[int, str], MeasuredLink]:
 def _nodes_of(run: Run, name: str) -> dict[tuple[int, str, int], MeasuredLink]:
     best: dict[tuple[int, str, int], MeasuredLink] = {}
     for result in run.results:
-        for gpu, way in _filled(result, run.manifest.machine):
+        for gpu, direction in _filled(result, run.manifest.machine):
             (copy,) = result.experiment.copies
             gbs = result.total_gbs
-            if way not in WAYS or gbs is None:
+            if direction not in DIRECTIONS or gbs is None:
                 continue
-            key = (gpu, way, (copy.source if way == WAYS[0] else copy.destination).index)
+            key = (
+                gpu,
+                direction,
+                (copy.source if direction == DIRECTIONS[0] else copy.destination).index,
+            )
             if key not in best or gbs > best[key].gbs:
                 best[key] = MeasuredLink(gbs, name)
     return best
@@ -109,9 +113,9 @@ def _filled(result: Result, machine: Machine) -> tuple[tuple[int, str], ...]:
     if copy.engine is not Engine.CE or copy.bytes < _LEAST_BYTES or copy.in_pieces:
         return ()
     if source.is_host and not destination.is_host and source.memory is Memory.PINNED:
-        return ((destination.index, WAYS[0]),)
+        return ((destination.index, DIRECTIONS[0]),)
     if destination.is_host and not source.is_host and destination.memory is Memory.PINNED:
-        return ((source.index, WAYS[1]),)
+        return ((source.index, DIRECTIONS[1]),)
     return _filled_between(copy, machine)
 
 
@@ -122,5 +126,5 @@ def _filled_between(copy: Copy, machine: Machine) -> tuple[tuple[int, str], ...]
     pair = (copy.source.index, copy.destination.index)
     if pair not in joined(machine):
         return ()
-    ends = zip(pair, reversed(NVLINK_WAYS), strict=True)
-    return tuple((gpu, way) for gpu, way in ends if fills_all(machine, gpu))
+    ends = zip(pair, reversed(NVLINK_DIRECTIONS), strict=True)
+    return tuple((gpu, direction) for gpu, direction in ends if fills_all(machine, gpu))

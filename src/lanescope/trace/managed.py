@@ -11,11 +11,11 @@ from lanescope.trace.operations import Operations
 from lanescope.trace.side_tables import ManagedKind
 from lanescope.trace.timeline import Timeline
 
-_WAYS = (Direction.H2D, Direction.D2H, Direction.P2P)
+_DIRECTIONS = (Direction.H2D, Direction.D2H, Direction.P2P)
 
 
 @dataclass(frozen=True, slots=True)
-class ManagedWay:
+class ManagedDirection:
     """Migrations of one direction of one GPU.
 
     Attributes
@@ -40,31 +40,31 @@ class ManagedWay:
     faults: int | None
 
 
-def managed_ways(timeline: Timeline) -> tuple[ManagedWay, ...]:
+def managed_directions(timeline: Timeline) -> tuple[ManagedDirection, ...]:
     """Return what managed memory moved, by GPU and direction; nothing where nothing was seen."""
     gpus = sorted(timeline.operations.values("device", _migrated))
-    found = [_way(timeline, gpu, way) for gpu in gpus for way in _WAYS]
-    return tuple(way for way in found if way.count)
+    found = [_direction(timeline, gpu, direction) for gpu in gpus for direction in _DIRECTIONS]
+    return tuple(direction for direction in found if direction.count)
 
 
 def _migrated(o: Operations) -> BoolArray:
     return np.equal(o.what, What.MIGRATION)
 
 
-def _way(timeline: Timeline, gpu: int, way: Direction) -> ManagedWay:
-    chosen = lambda o: _migrated(o) & (o.direction == way)  # noqa: E731
+def _direction(timeline: Timeline, gpu: int, direction: Direction) -> ManagedDirection:
+    chosen = lambda o: _migrated(o) & (o.direction == direction)  # noqa: E731
     rows = timeline.operations.where(chosen, "bytes", device=gpu)
     total = rows.total("bytes")
     seconds = sum(float(piece.seconds.sum()) for piece in rows.pieces())
-    mean, faults = total / max(len(rows), 1), _faults(timeline, gpu, way)
-    return ManagedWay(gpu, way.label, len(rows), total, mean, seconds, faults)
+    mean, faults = total / max(len(rows), 1), _faults(timeline, gpu, direction)
+    return ManagedDirection(gpu, direction.label, len(rows), total, mean, seconds, faults)
 
 
-def _faults(timeline: Timeline, gpu: int, way: Direction) -> int | None:
+def _faults(timeline: Timeline, gpu: int, direction: Direction) -> int | None:
     managed = timeline.managed
-    if not len(managed) or way is Direction.P2P:
+    if not len(managed) or direction is Direction.P2P:
         return None
-    if way is Direction.H2D:
+    if direction is Direction.H2D:
         mine = (managed.kind == ManagedKind.GPU_FAULT) & (managed.device == gpu)
     else:
         mine = managed.kind == ManagedKind.CPU_FAULT

@@ -46,10 +46,10 @@ def copy_columns(tables: Tables, found: dict[str, IntArray]) -> dict[str, IntArr
     found
         Its columns; -1 in `srcKind` and `dstKind`, -2 in the ends' devices is unknown.
     """
-    ways = _names(tables, "ENUM_CUDA_MEMCPY_OPER", _COPY_PREFIX, _COPY_KINDS)
+    directions = _names(tables, "ENUM_CUDA_MEMCPY_OPER", _COPY_PREFIX, _COPY_KINDS)
     kinds = _names(tables, "ENUM_CUDA_MEM_KIND", _MEMORY_PREFIX, _MEMORY_KINDS)
     codes, which = np.unique(found["copyKind"], return_inverse=True)
-    names = [ways.get(code, "UNKNOWN") for code in codes.tolist()]
+    names = [directions.get(code, "UNKNOWN") for code in codes.tolist()]
     migrated = np.array([name.startswith(_MIGRATION) for name in names], bool)[which]
     columns = {key: column for key, column in found.items() if key not in _OWN}
     columns["what"] = np.where(migrated, int(What.MIGRATION), int(What.COPY))
@@ -67,9 +67,9 @@ def copy_columns(tables: Tables, found: dict[str, IntArray]) -> dict[str, IntArr
     return columns
 
 
-def _letter(way: str, place: int) -> str:
+def _letter(direction: str, place: int) -> str:
     """Return H, D, A or P for the source (place 0) or destination (-1) of a kind of copy."""
-    ends = way.removeprefix(_MIGRATION).split("TO")
+    ends = direction.removeprefix(_MIGRATION).split("TO")
     return ends[place][:1] if len(ends) == 2 else "?"
 
 

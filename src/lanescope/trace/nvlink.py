@@ -8,7 +8,7 @@ from lanescope.machine import Link, LinkKind, Machine
 from lanescope.trace.limits import Ceilings, LinkLimit
 
 #: Directions over all NVLinks of a GPU together, as the GPU sees them: received, sent.
-NVLINK_WAYS = ("nvlink-rx", "nvlink-tx")
+NVLINK_DIRECTIONS = ("nvlink-rx", "nvlink-tx")
 
 
 def nvlinks_of(machine: Machine, gpu: int) -> tuple[Link, ...]:
@@ -50,7 +50,9 @@ def nvlink_limits(
     Without a measured ceiling it is the payload limit of the links that are up.
     """
     links = () if machine is None else nvlinks_of(machine, gpu)
-    received, sent = (_limit(links, gpu, way, ceilings or Ceilings()) for way in range(2))
+    received, sent = (
+        _limit(links, gpu, direction, ceilings or Ceilings()) for direction in range(2)
+    )
     return received, sent
 
 
@@ -59,14 +61,14 @@ def _other_ends(machine: Machine, gpu: int) -> set[str]:
     return {link.b if link.a == part else link.a for link in nvlinks_of(machine, gpu)}
 
 
-def _limit(links: tuple[Link, ...], gpu: int, way: int, ceilings: Ceilings) -> LinkLimit:
-    measured = ceilings.gbs.get((gpu, NVLINK_WAYS[way]))
+def _limit(links: tuple[Link, ...], gpu: int, direction: int, ceilings: Ceilings) -> LinkLimit:
+    measured = ceilings.gbs.get((gpu, NVLINK_DIRECTIONS[direction]))
     if measured is not None:
         return LinkLimit(measured, ceilings.source)
     rates = []
     for link in links:
         # a link's limits are (from a to b, from b to a); `way` 0 is towards the GPU
-        towards_b = (link.b == f"g{gpu}") == (way == 0)
+        towards_b = (link.b == f"g{gpu}") == (direction == 0)
         if link.payload_gbs is None:
             return LinkLimit(None, f"the NVLinks of g{gpu} are not known")
         rates.append(link.payload_gbs[0 if towards_b else 1])

@@ -7,11 +7,11 @@ import numpy as np
 from lanescope.machine import Machine
 from lanescope.trace.codes import BoolArray, Direction
 from lanescope.trace.limits import Ceilings
-from lanescope.trace.nvlink import NVLINK_WAYS, joined, nvlink_limits
+from lanescope.trace.nvlink import NVLINK_DIRECTIONS, joined, nvlink_limits
 from lanescope.trace.operations import Operations
 from lanescope.trace.rates import RateMeter, Rates
 from lanescope.trace.rectangles import bytes_in_known, rectangle_pieces
-from lanescope.trace.summary import WaySummary
+from lanescope.trace.summary import DirectionSummary
 from lanescope.trace.timeline import NVLINK, Counters, Timeline, best_counters
 from lanescope.trace.windows import NVLINK_WINDOWS_NS, window_text
 from lanescope.trace.wire import RESOLUTION, WireModel
@@ -25,9 +25,9 @@ _LEAST_UNATTRIBUTED = 1 << 20
 _LEAST_CROSSED = 0.9
 
 
-def nvlink_ways(
+def nvlink_directions(
     timeline: Timeline, machine: Machine | None = None, ceilings: Ceilings | None = None
-) -> tuple[WaySummary, ...]:
+) -> tuple[DirectionSummary, ...]:
     """Return what each GPU received and sent over NVLink, where counters or copies tell of any.
 
     A traced copy between GPUs that NVLinks join is sent by one and received by the other.
@@ -37,34 +37,42 @@ def nvlink_ways(
     operations = _crossing(timeline.operations, machine, counted)
     gpus = counted | operations.values("source_device") | operations.values("destination_device")
     return tuple(
-        way for gpu in sorted(gpus) for way in _ways(timeline, operations, gpu, machine, ceilings)
+        direction
+        for gpu in sorted(gpus)
+        for direction in _directions(timeline, operations, gpu, machine, ceilings)
     )
 
 
-def nvlink_notes(ways: tuple[WaySummary, ...]) -> tuple[str, ...]:
+def nvlink_notes(directions: tuple[DirectionSummary, ...]) -> tuple[str, ...]:
     """Return what the numbers of NVLink do not say, as sentences."""
     notes = []
     # what one GPU sends another receives: both are the same bytes
-    rest = max((_sum(ways, name, "unattributed_bytes") for name in NVLINK_WAYS), default=0.0)
+    rest = max(
+        (_sum(directions, name, "unattributed_bytes") for name in NVLINK_DIRECTIONS), default=0.0
+    )
     if rest:
         notes.append(
             f"{binary_text(rest)} crossed NVLink that no traced copy between GPUs explains: "
             "kernels that read or write another GPU's memory, as those of NCCL do, and processes "
             "that were not traced."
         )
-    both = tuple(w for w in ways if w.counter_bytes is not None and w.traced_bytes is not None)
-    counted, traced = (_sum(both, NVLINK_WAYS[1], key) for key in ("counter_bytes", "traced_bytes"))
+    both = tuple(
+        w for w in directions if w.counter_bytes is not None and w.traced_bytes is not None
+    )
+    counted, traced = (
+        _sum(both, NVLINK_DIRECTIONS[1], key) for key in ("counter_bytes", "traced_bytes")
+    )
     if traced > _LEAST_UNATTRIBUTED and counted < _LEAST_CROSSED * traced:
         notes.append(
             f"Of {binary_text(traced)} of traced copies between GPUs NVLink carried "
-            f"{binary_text(counted)}: the others went through the host, as they do where peer access "
-            "is not enabled, or in time that the counters do not know."
+            f"{binary_text(counted)}: the others went through the host, as they do where peer "
+            "access is not enabled, or in time that the counters do not know."
         )
     return tuple(notes)
 
 
-def _sum(ways: tuple[WaySummary, ...], direction: str, key: str) -> float:
-    return sum(getattr(one, key) or 0.0 for one in ways if one.direction == direction)
+def _sum(directions: tuple[DirectionSummary, ...], direction: str, key: str) -> float:
+    return sum(getattr(one, key) or 0.0 for one in directions if one.direction == direction)
 
 
 def _crossing(operations: Operations, machine: Machine | None, counted: set[int]) -> Operations:
@@ -83,13 +91,13 @@ def _crossing(operations: Operations, machine: Machine | None, counted: set[int]
     return operations.where(chosen, "bytes", "source_device", "destination_device")
 
 
-def _ways(
+def _directions(
     timeline: Timeline,
     crossing: Operations,
     gpu: int,
     machine: Machine | None,
     ceilings: Ceilings | None,
-) -> list[WaySummary]:
+) -> list[DirectionSummary]:
     limits = nvlink_limits(machine, gpu, ceilings)
     counters = best_counters(timeline, gpu, NVLINK)
     own = (
@@ -111,14 +119,16 @@ def _ways(
         )
     basis = "counters" if counted else "trace" if traced else None
     both = [None if meter is None else meter.rates() for meter in (counted, traced)]
-    ways = []
-    for i, direction in enumerate(NVLINK_WAYS):
+    directions = []
+    for i, direction in enumerate(NVLINK_DIRECTIONS):
         rates = [None if pair is None else pair[i] for pair in both]
         count, trace = (None if r is None else r.payload_bytes for r in rates)
         rest = _unattributed(count, own[i], counters) if traced else None
         shown: Rates | None = rates[0] or rates[1]
-        ways.append(WaySummary(gpu, direction, basis, source, shown, count, trace, rest, limits[i]))
-    return ways
+        directions.append(
+            DirectionSummary(gpu, direction, basis, source, shown, count, trace, rest, limits[i])
+        )
+    return directions
 
 
 def _meter(

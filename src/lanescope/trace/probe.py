@@ -11,7 +11,7 @@ from lanescope.trace.codes import BoolArray, FloatArray, IntArray
 from lanescope.units.bandwidth import bandwidths_gbs
 
 #: Names of directions; their places are the numbers in `Probe.direction`.
-PROBE_WAYS = ("h2d", "d2h")
+PROBE_DIRECTIONS = ("h2d", "d2h")
 #: Bytes of the copy whose time is the delay.
 DELAY_BYTES = 4
 
@@ -35,7 +35,7 @@ class Probe:
     delay_ns, copy_ns
         How long the short copy took, and the long one behind it.
     direction
-        0 to the GPU, 1 from it; see `PROBE_WAYS`.
+        0 to the GPU, 1 from it; see `PROBE_DIRECTIONS`.
     cpu_seconds
         Processor time that the probe took; None when unknown.
     """
@@ -81,7 +81,7 @@ class Probe:
         whole = (self.begin_ns >= start_ns) & (self.end_ns <= end_ns)
         return int(whole.sum()) * (self.chunk_bytes + DELAY_BYTES)
 
-    def one_way(self, direction: int) -> Probe:
+    def one_direction(self, direction: int) -> Probe:
         """Return the records of one direction."""
         return self.rows(self.direction == direction)
 

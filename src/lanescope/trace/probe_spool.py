@@ -19,7 +19,7 @@ from lanescope.codec.files import read_bytes
 from lanescope.errors import InputError
 from lanescope.trace.codes import LATEST_NS
 from lanescope.trace.counter_spool import read_sidecar
-from lanescope.trace.probe import PROBE_WAYS, Probe
+from lanescope.trace.probe import PROBE_DIRECTIONS, Probe
 from lanescope.trace.spool_header import CutOffError, header_of
 
 __all__ = ["probe_header", "read_all_probes", "read_probe"]
@@ -68,7 +68,9 @@ def read_probe(path: Path) -> Probe:
     records = np.frombuffer(
         content, _RECORD, count=(len(content) - begin) // _RECORD.itemsize, offset=begin
     )
-    if np.any(records["direction"] >= len(PROBE_WAYS)) or np.any(records["begin_ns"] > LATEST_NS):
+    if np.any(records["direction"] >= len(PROBE_DIRECTIONS)) or np.any(
+        records["begin_ns"] > LATEST_NS
+    ):
         raise InputError(
             f"{path} is damaged: it holds a direction or a time that there is not; name another run"
         )

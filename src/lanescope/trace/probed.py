@@ -13,7 +13,7 @@ from enum import Enum
 import numpy as np
 
 from lanescope.trace.codes import FloatArray, IntArray
-from lanescope.trace.probe import DELAY_BYTES, PROBE_WAYS, Probe
+from lanescope.trace.probe import DELAY_BYTES, PROBE_DIRECTIONS, Probe
 from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.sizes import binary_text
 
@@ -84,7 +84,7 @@ def undisturbed(probe: Probe) -> Undisturbed:
 
 def episodes(probe: Probe, direction: int) -> tuple[Episode, ...]:
     """Return when copies of one direction were held up, the earliest first."""
-    own = probe.one_way(direction)
+    own = probe.one_direction(direction)
     rest = undisturbed(own)
     signs = (
         (Sign.LINK, own.copy_ns, rest.copy_ns, 1 / _FALLEN),
@@ -93,7 +93,7 @@ def episodes(probe: Probe, direction: int) -> tuple[Episode, ...]:
     found: list[Episode] = []
     for sign, took, usual, factor in signs:
         if usual is not None:
-            found += _episodes(own, PROBE_WAYS[direction], sign, took, usual, factor)
+            found += _episodes(own, PROBE_DIRECTIONS[direction], sign, took, usual, factor)
     return tuple(sorted(found, key=lambda episode: episode.start_ns))
 
 
@@ -107,7 +107,7 @@ def used_by_others(
     fill the time; with one all weigh the same. A record counts where its long copy begins.
     Not a number where no copy began.
     """
-    own = probe.one_way(direction)
+    own = probe.one_direction(direction)
     count = max(-(-(end_ns - start_ns) // window_ns), 0)
     place = (own.begin_ns + own.delay_ns - start_ns) // window_ns
     inside = (place >= 0) & (place < count)
@@ -142,7 +142,7 @@ def _fast(times_ns: IntArray) -> float | None:
 
 
 def _episodes(
-    own: Probe, way: str, sign: Sign, took: IntArray, usual: float, factor: float
+    own: Probe, direction: str, sign: Sign, took: IntArray, usual: float, factor: float
 ) -> list[Episode]:
     slow = np.flatnonzero(took > usual * factor)
     if slow.size == 0:
@@ -156,7 +156,7 @@ def _episodes(
     return [
         Episode(
             own.gpu,
-            way,
+            direction,
             sign,
             int(starts[i]),
             int(ends[i]),
@@ -168,7 +168,7 @@ def _episodes(
 
 
 @dataclass(frozen=True, slots=True)
-class ProbedWay:
+class ProbedDirection:
     """One direction of one GPU's link as a probe has seen it; None is unknown.
 
     Attributes
@@ -210,21 +210,21 @@ class ProbedWay:
         return sum(e.sign is sign for e in self.episodes)
 
 
-def probed_ways(probes: tuple[Probe, ...]) -> tuple[ProbedWay, ...]:
+def probed_directions(probes: tuple[Probe, ...]) -> tuple[ProbedDirection, ...]:
     """Return what each probe has seen of each direction that it has copied in."""
-    ways = (_way(probe, i) for probe in probes for i in range(len(PROBE_WAYS)))
-    return tuple(way for way in ways if way.records)
+    directions = (_direction(probe, i) for probe in probes for i in range(len(PROBE_DIRECTIONS)))
+    return tuple(direction for direction in directions if direction.records)
 
 
-def _way(probe: Probe, direction: int) -> ProbedWay:
-    own = probe.one_way(direction)
+def _direction(probe: Probe, direction: int) -> ProbedDirection:
+    own = probe.one_direction(direction)
     rest = undisturbed(own)
     usual, delay = rest.copy_ns, rest.delay_ns
     shares, weights = shares_and_weights(own)
     span = int(own.end_ns[-1] - own.begin_ns[0]) if len(own) else 0
-    return ProbedWay(
+    return ProbedDirection(
         gpu=probe.gpu,
-        direction=PROBE_WAYS[direction],
+        direction=PROBE_DIRECTIONS[direction],
         chunk_bytes=probe.chunk_bytes,
         period_ns=probe.period_ns,
         records=len(own),
@@ -237,7 +237,7 @@ def _way(probe: Probe, direction: int) -> ProbedWay:
     )
 
 
-def probe_notes(ways: tuple[ProbedWay, ...], *, counted: bool) -> tuple[str, ...]:
+def probe_notes(directions: tuple[ProbedDirection, ...], *, counted: bool) -> tuple[str, ...]:
     """Return sentences on what probing cost, and on what its numbers are.
 
     Parameters
@@ -246,8 +246,8 @@ def probe_notes(ways: tuple[ProbedWay, ...], *, counted: bool) -> tuple[str, ...
         Whether counters watched, too: they count the probe's own bytes.
     """
     notes = []
-    for gpu in dict.fromkeys(way.gpu for way in ways):
-        own = [way for way in ways if way.gpu == gpu]
+    for gpu in dict.fromkeys(direction.gpu for direction in directions):
+        own = [direction for direction in directions if direction.gpu == gpu]
         moved = " and ".join(f"{binary_text(w.probe_bytes)} {w.direction}" for w in own)
         busy = max((w.probe_busy_share or 0.0 for w in own), default=0.0)
         notes.append(
@@ -255,7 +255,7 @@ def probe_notes(ways: tuple[ProbedWay, ...], *, counted: bool) -> tuple[str, ...
             f"{100 * busy:.2g} % of the time in a direction"
             + ("; counters count that, too." if counted else ".")
         )
-    if ways:
+    if directions:
         notes.append(
             "What a probe says of others is an estimate from how much longer its copies took "
             "than the fastest quarter of them: a program that never rests looks idle."

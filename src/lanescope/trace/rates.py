@@ -134,13 +134,13 @@ class RateMeter:
     def _rates(
         self,
         payload: float,
-        way: int,
+        direction: int,
         found: dict[int, tuple[WindowStatistics, WindowStatistics]],
     ) -> Rates:
         seconds, span = float(self._total[2]) * 1e-9, (self._span[1] - self._span[0]) * 1e-9
         reason = f"sampled every {window_text(self._interval)}"
         windows = [
-            found[w][way] if w in found else WindowStatistics(w, reason=reason)
+            found[w][direction] if w in found else WindowStatistics(w, reason=reason)
             for w in self._windows
         ]
         return Rates(
@@ -148,8 +148,8 @@ class RateMeter:
             seconds,
             min(seconds / span, 1.0) if span > 0 else None,
             bandwidth_gbs(payload, seconds) if seconds else None,
-            found[self._finest][way].busy_share,
-            self._busy[way],
+            found[self._finest][direction].busy_share,
+            self._busy[direction],
             self._finest,
             tuple(windows),
         )
@@ -188,8 +188,8 @@ def operation_rates(
     Each copy counts with an even rate from its start to its end.
     """
     meter = RateMeter(span_ns, 0, limits_gbs, resolution=0.0)
-    ways = [moved(operations, gpu, way) for way in (Direction.H2D, Direction.D2H)]
-    for end_ns, columns in rectangle_pieces(ways, span_ns):
+    directions = [moved(operations, gpu, direction) for direction in (Direction.H2D, Direction.D2H)]
+    for end_ns, columns in rectangle_pieces(directions, span_ns):
         meter.add(end_ns, columns)
     return meter.rates()
 
@@ -212,7 +212,7 @@ class Unexplained:
 
 
 def unexplained(
-    counters: Counters, model: WireModel, operations: Operations, way: int
+    counters: Counters, model: WireModel, operations: Operations, direction: int
 ) -> Unexplained | None:
     """Return when the unexplained bytes crossed; None without a copy of this GPU.
 
@@ -223,14 +223,14 @@ def unexplained(
     ----------
     operations
         Of any GPUs.
-    way
+    direction
         0 h2d, 1 d2h.
     """
     gpu = counters.gpu
     moves = operations.where(lambda o: o.moves, device=gpu)
     if not len(moves) or len(counters) < 2:
         return None
-    explained = moved(operations, gpu, (Direction.H2D, Direction.D2H)[way])
+    explained = moved(operations, gpu, (Direction.H2D, Direction.D2H)[direction])
     begin = int(moves.start_ns[0])
     first = int(np.clip(begin, counters.end_ns[0], counters.end_ns[-1]))
     before = np.array([counters.end_ns[0], first])
@@ -239,7 +239,7 @@ def unexplained(
     until, alone = next(parts, (LATEST_NS, before[:0]))
     sums = np.zeros(2)
     ends = ends_of_copies(operations, gpu)
-    for end_ns, rest in _rests(counters, model, ends, explained, way):
+    for end_ns, rest in _rests(counters, model, ends, explained, direction):
         sums[0] += _within(end_ns, rest, before)
         sums[1] += _within(end_ns, rest, alone)
         while until < end_ns[-1]:
@@ -259,7 +259,7 @@ def _within(end_ns: IntArray, values: FloatArray, edges: IntArray) -> float:
 
 
 def _rests(
-    counters: Counters, model: WireModel, ends: IntArray, explained: Operations, way: int
+    counters: Counters, model: WireModel, ends: IntArray, explained: Operations, direction: int
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """Yield ends of records, some at a time, and their payload without what operations explain.
 
@@ -271,7 +271,7 @@ def _rests(
     for end_ns, found in payload_records(counters, model, None, ends):
         edges = np.concatenate((before, end_ns))
         known = counters.known[done : done + end_ns.size]
-        yield edges, np.append(0.0, np.where(known, found[:, way] - moved.take(edges), 0.0))
+        yield edges, np.append(0.0, np.where(known, found[:, direction] - moved.take(edges), 0.0))
         done, before = done + end_ns.size, end_ns[-1:]
 
 
@@ -306,7 +306,7 @@ def split_text(parts: Sequence[Unexplained]) -> str:
         )
     if with_kernels > 0:
         parts_text.append(
-            f"{binary_text(round(with_kernels))} while kernels ran and no copy (host memory that kernels "
-            "use in place, or managed memory)"
+            f"{binary_text(round(with_kernels))} while kernels ran and no copy (host memory that "
+            "kernels use in place, or managed memory)"
         )
     return ", ".join(parts_text)

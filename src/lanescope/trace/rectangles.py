@@ -49,70 +49,74 @@ def union(start_ns: IntArray, end_ns: IntArray) -> tuple[IntArray, IntArray]:
 _CHUNK = 1 << 18
 
 
-def moved(operations: Operations, gpu: int, way: Direction) -> Operations:
+def moved(operations: Operations, gpu: int, direction: Direction) -> Operations:
     """Return what a GPU's link carried one way: times and bytes, ordered by start."""
-    return operations.where(lambda o: o.direction == way, "bytes", device=gpu)
+    return operations.where(lambda o: o.direction == direction, "bytes", device=gpu)
 
 
 def rectangle_pieces(
-    ways: Sequence[Operations], span_ns: tuple[int, int]
+    directions: Sequence[Operations], span_ns: tuple[int, int]
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """Yield what `rectangles` returns some operations at a time, the first record only once.
 
     Parameters
     ----------
-    ways
+    directions
         Each ordered by start.
     """
-    for i, (times, columns) in enumerate(_parts(ways, span_ns)):
+    for i, (times, columns) in enumerate(_parts(directions, span_ns)):
         keep = slice(1 if i else 0, None)
         yield times[keep], columns[keep]
 
 
 def _parts(
-    ways: Sequence[Operations], span_ns: tuple[int, int]
+    directions: Sequence[Operations], span_ns: tuple[int, int]
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """Yield rectangles of parts of the time, each with the part's start."""
-    begins = min([span_ns[0], *(int(w.start_ns[0]) for w in ways if len(w))])
-    ends = max([span_ns[1], *(int(_ends(p).max()) for w in ways for p in w.pieces())])
-    for part, inside in running(ways, (begins, ends)):
+    begins = min([span_ns[0], *(int(w.start_ns[0]) for w in directions if len(w))])
+    ends = max([span_ns[1], *(int(_ends(p).max()) for w in directions for p in w.pieces())])
+    for part, inside in running(directions, (begins, ends)):
         inner = [edge for edge in span_ns if part[0] < edge < part[1]]
         yield rectangles(inside, part, inner)
 
 
 def running(
-    ways: Sequence[Operations], span_ns: tuple[int, int]
+    directions: Sequence[Operations], span_ns: tuple[int, int]
 ) -> Iterator[tuple[tuple[int, int], tuple[Operations, ...]]]:
     """Yield parts of the time, each with what of some operations lies in it, as operations.
 
     Parameters
     ----------
-    ways
+    directions
         Each ordered by start.
     """
     begins, ends = span_ns
-    starts = {int(way.start_ns[row]) for way in ways for row in range(_CHUNK, len(way), _CHUNK)}
+    starts = {
+        int(direction.start_ns[row])
+        for direction in directions
+        for row in range(_CHUNK, len(direction), _CHUNK)
+    }
     edges = [begins, *sorted(start for start in starts if begins < start < ends), ends]
-    inside = [_running(way, edges) for way in ways]
+    inside = [_running(direction, edges) for direction in directions]
     yield from zip(pairwise(edges), zip(*inside, strict=True), strict=True)
 
 
-def _ends(way: Operations) -> IntArray:
+def _ends(direction: Operations) -> IntArray:
     """Return ends of operations; one that took no time takes 1 ns."""
-    return np.maximum(way.end_ns, way.start_ns + 1)
+    return np.maximum(direction.end_ns, direction.start_ns + 1)
 
 
-def _running(way: Operations, edges: Sequence[int]) -> Iterator[Operations]:
+def _running(direction: Operations, edges: Sequence[int]) -> Iterator[Operations]:
     """Yield what of some operations lies between each two edges, as operations.
 
     Those that go on are carried from part to part: one that lasts all the time does not make all
     that began after it be looked at again.
     """
-    sized = way.bytes.size > 0
+    sized = direction.bytes.size > 0
     carried, done = np.empty((3, 0), np.int64), 0
     for begin, end in pairwise(edges):
-        until = search(way.start_ns, end, "left")
-        new = way.rows(slice(done, until))
+        until = search(direction.start_ns, end, "left")
+        new = direction.rows(slice(done, until))
         sizes = new.bytes if sized else np.zeros(len(new), np.int64)
         rows = np.concatenate((carried, np.stack((new.start_ns, _ends(new), sizes))), axis=1)
         start, stop, size = rows = rows[:, rows[1] > begin]
@@ -123,7 +127,7 @@ def _running(way: Operations, edges: Sequence[int]) -> Iterator[Operations]:
 
 
 def rectangles(
-    ways: Sequence[Operations], span_ns: tuple[int, int], inner: Sequence[int] = ()
+    directions: Sequence[Operations], span_ns: tuple[int, int], inner: Sequence[int] = ()
 ) -> tuple[IntArray, FloatArray]:
     """Return records between all starts and ends: bytes of each way, and known nanoseconds.
 
@@ -135,22 +139,22 @@ def rectangles(
         Times at which records end, too.
     """
     edges = [np.array([*span_ns, *inner])]
-    for way in ways:
-        edges += [way.start_ns, np.maximum(way.end_ns, way.start_ns + 1)]
+    for direction in directions:
+        edges += [direction.start_ns, np.maximum(direction.end_ns, direction.start_ns + 1)]
     times = np.sort(np.concatenate(edges))  # np.unique hashes: ten times slower on millions
     times = times[np.diff(times, prepend=times[0] - 1) > 0]
     lasted = np.diff(times, prepend=times[:1]).astype(np.float64)
-    columns = [_spread(way, times) for way in ways]
+    columns = [_spread(direction, times) for direction in directions]
     return times, np.stack((*columns, lasted), axis=1)
 
 
-def _spread(way: Operations, times: IntArray) -> FloatArray:
+def _spread(direction: Operations, times: IntArray) -> FloatArray:
     """Bytes of some operations in each record, that end at `times`."""
-    ends = np.maximum(way.end_ns, way.start_ns + 1)
-    rates = way.bytes / (ends - way.start_ns)
+    ends = np.maximum(direction.end_ns, direction.start_ns + 1)
+    rates = direction.bytes / (ends - direction.start_ns)
     # depth tells exactly where nothing runs: sums of rates keep a rest there
     steps, depth = np.zeros(times.size + 1), np.zeros(times.size + 1, np.int64)
-    for at, sign in ((way.start_ns, 1), (ends, -1)):
+    for at, sign in ((direction.start_ns, 1), (ends, -1)):
         places = np.searchsorted(times, at) + 1
         np.add.at(steps, places, sign * rates)
         np.add.at(depth, places, sign)

@@ -10,13 +10,13 @@ from lanescope.machine import Machine
 from lanescope.trace.align import align
 from lanescope.trace.attribution import attribution, copy_groups
 from lanescope.trace.codes import BoolArray, Direction, FloatArray, IntArray
-from lanescope.trace.limits import WAYS, Ceilings, link_limits, pcie_links
-from lanescope.trace.managed import managed_ways
-from lanescope.trace.nvlink_rates import nvlink_notes, nvlink_ways
-from lanescope.trace.probed import probe_notes, probed_ways
+from lanescope.trace.limits import DIRECTIONS, Ceilings, link_limits, pcie_links
+from lanescope.trace.managed import managed_directions
+from lanescope.trace.nvlink_rates import nvlink_directions, nvlink_notes
+from lanescope.trace.probed import probe_notes, probed_directions
 from lanescope.trace.rates import Rates, counter_rates, operation_rates, split_text, unexplained
 from lanescope.trace.rectangles import bytes_in_known
-from lanescope.trace.summary import Cost, Losses, Summary, WaySummary
+from lanescope.trace.summary import Cost, DirectionSummary, Losses, Summary
 from lanescope.trace.time_checks import impossible_note, no_room_note
 from lanescope.trace.timeline import NVLINK, PCIE, Counters, Timeline, best_counters
 from lanescope.trace.windows import window_text
@@ -54,13 +54,13 @@ class Bursts:
         return int(self.start_ns.size)
 
 
-def bursts(counters: Counters, way: int) -> Bursts:
+def bursts(counters: Counters, direction: int) -> Bursts:
     """Return the bursts of one direction, 0 to the GPU and 1 from it.
 
     Samples during which the sampler itself used the link are left out: there a burst of less
     than 30 KB could be its own. Transfers without a pause between them are one burst.
     """
-    column = (counters.rx_bytes, counters.tx_bytes)[way]
+    column = (counters.rx_bytes, counters.tx_bytes)[direction]
     active = counters.known & ~counters.maybe_own & (column >= LEAST_BYTES)
     first, last = _runs(active)
     sums: FloatArray = np.concatenate(([0], np.cumsum(np.where(active, column, 0))))
@@ -76,10 +76,10 @@ def burst_notes(counters: Counters) -> tuple[str, ...]:
     One that goes on from one piece of a long watch to the next counts twice.
     """
     notes = []
-    for way, words in enumerate(("to the GPU", "from it")):
+    for direction, words in enumerate(("to the GPU", "from it")):
         sizes: list[IntArray] = []
         for part, _ in counters.pieces():
-            sizes.append(bursts(counters.rows(part), way).wire_bytes)
+            sizes.append(bursts(counters.rows(part), direction).wire_bytes)
         found = np.sort(np.concatenate([np.empty(0, np.int64), *sizes]))
         if found.size:
             half, most = (binary_text(int(found[i])) for i in (found.size // 2, -1))
@@ -125,31 +125,31 @@ def summarise(
     gpus = timeline.operations.values("device", lambda o: o.moves)
     gpus |= {counters.gpu for counters in timeline.over(PCIE)}
     chosen = {gpu: best_counters(timeline, gpu) for gpu in sorted(gpus)}
-    ways = tuple(
-        way
+    directions = tuple(
+        direction
         for gpu, counters in chosen.items()
-        for way in _ways(timeline, gpu, counters, machine, ceilings)
+        for direction in _directions(timeline, gpu, counters, machine, ceilings)
     )
     aligned = tuple(
         (gpu, align(counters, timeline.operations))
         for gpu, counters in chosen.items()
         if counters is not None and _traced(timeline)
     )
-    probed = probed_ways(timeline.probes)
-    nvlinks = nvlink_ways(timeline, machine, ceilings)
-    notes = _notes(timeline, ways, nvlinks) + nvlink_notes(nvlinks)
+    probed = probed_directions(timeline.probes)
+    nvlinks = nvlink_directions(timeline, machine, ceilings)
+    notes = _notes(timeline, directions, nvlinks) + nvlink_notes(nvlinks)
     return Summary(
         timeline.seconds,
-        ways,
+        directions,
         copy_groups(timeline.operations),
         attribution(timeline.operations, timeline.processes, timeline.ranges),
-        _losses(timeline, ways, nvlinks),
+        _losses(timeline, directions, nvlinks),
         _costs(timeline),
         aligned,
         notes + probe_notes(probed, counted=bool(timeline.over(PCIE))),
         probed,
         nvlinks,
-        managed=managed_ways(timeline),
+        managed=managed_directions(timeline),
     )
 
 
@@ -167,13 +167,13 @@ def _traced(timeline: Timeline) -> bool:
     return bool(timeline.processes) or len(timeline.operations) > 0
 
 
-def _ways(
+def _directions(
     timeline: Timeline,
     gpu: int,
     counters: Counters | None,
     machine: Machine | None,
     ceilings: Ceilings | None,
-) -> list[WaySummary]:
+) -> list[DirectionSummary]:
     limits = link_limits(machine, gpu, ceilings)
     gbs = (limits[0].gbs, limits[1].gbs)
     span = (timeline.start_ns, timeline.end_ns)
@@ -190,8 +190,8 @@ def _ways(
         counted = counter_rates(counters, model, span, gbs, timeline.operations)
         source = f"{counters.source}, {window_text(counters.interval_ns)}; {model.source}"
     basis = "counters" if counted else "trace" if traced else None
-    ways = []
-    for i, direction in enumerate(WAYS):
+    directions = []
+    for i, direction in enumerate(DIRECTIONS):
         known = counted and traced and counters
         count, trace = (r[i].payload_bytes if r else None for r in (counted, traced))
         rest = _unattributed(count, timeline, counters, gpu, i) if known else None
@@ -202,20 +202,22 @@ def _ways(
         probing = any(probe.gpu == gpu for probe in timeline.probes)
         if rest and counters is not None and model is not None and not probing:
             split = unexplained(counters, model, timeline.operations, i)
-        ways.append(
-            WaySummary(gpu, direction, basis, source, rates, count, trace, rest, limits[i], split)
+        directions.append(
+            DirectionSummary(
+                gpu, direction, basis, source, rates, count, trace, rest, limits[i], split
+            )
         )
-    return ways
+    return directions
 
 
 def _unattributed(
-    counted: float | None, timeline: Timeline, counters: Counters | None, gpu: int, way: int
+    counted: float | None, timeline: Timeline, counters: Counters | None, gpu: int, direction: int
 ) -> float | None:
     if counted is None or counters is None:
         return None
-    code = (Direction.H2D, Direction.D2H)[way]
+    code = (Direction.H2D, Direction.D2H)[direction]
     own = timeline.operations.where(lambda o: o.direction == code, "bytes", device=gpu)
-    probes = (probe.one_way(way) for probe in timeline.probes if probe.gpu == gpu)
+    probes = (probe.one_direction(direction) for probe in timeline.probes if probe.gpu == gpu)
     probed = sum(
         probe.bytes_between(int(counters.end_ns[0]), int(counters.end_ns[-1])) for probe in probes
     )
@@ -224,12 +226,14 @@ def _unattributed(
 
 
 def _losses(
-    timeline: Timeline, ways: tuple[WaySummary, ...], nvlinks: tuple[WaySummary, ...]
+    timeline: Timeline,
+    directions: tuple[DirectionSummary, ...],
+    nvlinks: tuple[DirectionSummary, ...],
 ) -> Losses:
     return Losses(
         sum(c.lost_samples for c in timeline.over(PCIE)),
         sum(p.lost_records for p in timeline.processes),
-        _unknown_seconds(timeline, ways),
+        _unknown_seconds(timeline, directions),
         tuple(p.pid for p in timeline.processes if not p.complete),
         sum(p.unfinished for p in timeline.processes),
         sum(c.lost_samples for c in timeline.over(NVLINK)),
@@ -237,21 +241,25 @@ def _losses(
     )
 
 
-def _unknown_seconds(timeline: Timeline, ways: tuple[WaySummary, ...]) -> float | None:
-    counted = [w.rates.known_seconds for w in ways if w.told == "counters" and w.rates]
+def _unknown_seconds(timeline: Timeline, directions: tuple[DirectionSummary, ...]) -> float | None:
+    counted = [w.rates.known_seconds for w in directions if w.told == "counters" and w.rates]
     return max(timeline.seconds - min(counted), 0.0) if counted else None
 
 
 def _notes(
-    timeline: Timeline, ways: tuple[WaySummary, ...], nvlinks: tuple[WaySummary, ...]
+    timeline: Timeline,
+    directions: tuple[DirectionSummary, ...],
+    nvlinks: tuple[DirectionSummary, ...],
 ) -> tuple[str, ...]:
     notes = [impossible_note(timeline.impossible)] if timeline.impossible else []
     if note := no_room_note(timeline.processes):
         notes.append(note)
-    rest = sum(way.unattributed_bytes or 0.0 for way in ways)
+    rest = sum(direction.unattributed_bytes or 0.0 for direction in directions)
     if rest:
         size = binary_text(rest)
-        split = split_text([way.unexplained for way in ways if way.unexplained])
+        split = split_text(
+            [direction.unexplained for direction in directions if direction.unexplained]
+        )
         when = f", {split}" if split else ""
         notes.append(f"{size} were counted that no traced copy explains{when}: {_CANDIDATES}.")
     pieces = timeline.operations.pieces()

@@ -8,15 +8,15 @@ from lanescope.trace.align import Alignment
 from lanescope.trace.attribution import CopyGroup, Share
 from lanescope.trace.limits import LinkLimit
 from lanescope.trace.link_error_log import LinkErrors
-from lanescope.trace.managed import ManagedWay
-from lanescope.trace.probed import ProbedWay
+from lanescope.trace.managed import ManagedDirection
+from lanescope.trace.probed import ProbedDirection
 from lanescope.trace.rates import Rates, Unexplained
 from lanescope.trace.run import Turns
 from lanescope.trace.tracing_cost import Slowdown
 
 
 @dataclass(frozen=True, slots=True)
-class WaySummary:
+class DirectionSummary:
     """One direction of one GPU's link.
 
     Attributes
@@ -125,23 +125,23 @@ class Summary:
     notes
         Plain sentences on what the numbers do not say.
     nvlinks
-        What crossed NVLink, as `ways`; empty where there is none.
+        What crossed NVLink, as `directions`; empty where there is none.
     link_errors
         What links counted of errors while watching, by GPU; empty where nobody looked.
     """
 
     seconds: float
-    ways: tuple[WaySummary, ...]
+    directions: tuple[DirectionSummary, ...]
     copies: tuple[CopyGroup, ...]
     shares: tuple[Share, ...]
     losses: Losses
     costs: tuple[Cost, ...]
     alignments: tuple[tuple[int, Alignment | None], ...] = ()
     notes: tuple[str, ...] = ()
-    probed: tuple[ProbedWay, ...] = ()
-    nvlinks: tuple[WaySummary, ...] = ()
+    probed: tuple[ProbedDirection, ...] = ()
+    nvlinks: tuple[DirectionSummary, ...] = ()
     link_errors: tuple[LinkErrors, ...] = ()
-    managed: tuple[ManagedWay, ...] = ()
+    managed: tuple[ManagedDirection, ...] = ()
     slowdown: Slowdown | None = None
     turns: Turns | None = None
 
@@ -150,5 +150,5 @@ class Summary:
         return tuple(sorted(self.copies, key=lambda g: -g.count)[:count])
 
     def shares_by(self, by: str) -> tuple[Share, ...]:
-        """Return the shares of one way to ask: one of `WAYS_TO_ASK`."""
+        """Return the shares of one way to ask: one of `DIRECTIONS_TO_ASK`."""
         return tuple(share for share in self.shares if share.by == by)

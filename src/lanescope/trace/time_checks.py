@@ -172,8 +172,8 @@ def impossible_note(records: int) -> str:
     """Return a sentence on what was left out."""
     count_words = "One record was" if records == 1 else f"{records:,} records were"
     return (
-        f"{count_words} left out whose times cannot be: before the watch began, after it ended, or out "
-        "of order; a clock was set meanwhile, or the driver told them so."
+        f"{count_words} left out whose times cannot be: before the watch began, after it ended, or "
+        "out of order; a clock was set meanwhile, or the driver told them so."
     )
 
 
@@ -188,6 +188,6 @@ def no_room_note(processes: Sequence[Process]) -> str | None:
     of = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
     count_words = "One trace record was" if records == 1 else f"{records:,} trace records were"
     return (
-        f"{count_words} left out, kernels first and calls next ({of}), so that the disk keeps room for "
-        "the program; free some space, or let spools take more by --max-spool."
+        f"{count_words} left out, kernels first and calls next ({of}), so that the disk keeps room "
+        "for the program; free some space, or let spools take more by --max-spool."
     )

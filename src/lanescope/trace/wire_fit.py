@@ -143,11 +143,11 @@ class _Copies:
 
     def __init__(self, operations: Operations, counters: Counters) -> None:
         gpu, span = counters.gpu, (int(counters.end_ns[0]), int(counters.end_ns[-1]))
-        both = [moved(operations, gpu, way) for way in (Direction.H2D, Direction.D2H)]
+        both = [moved(operations, gpu, direction) for direction in (Direction.H2D, Direction.D2H)]
         large = [one.where(lambda o: o.bytes >= LARGE_BYTES, "bytes") for one in both]
         self._ends = operations.where(lambda o: o.moves, by="end_ns", device=gpu).end_ns
         self._moved, self._moved_large = (
-            [MovedBetween(one, span) for one in ways] for ways in (both, large)
+            [MovedBetween(one, span) for one in directions] for directions in (both, large)
         )
         #: Whether there is any of `LARGE_BYTES`.
         self.large = any(len(one) for one in large)
@@ -155,8 +155,8 @@ class _Copies:
     def take(self, edges: IntArray) -> tuple[FloatArray, FloatArray, IntArray]:
         """Return bytes h2d and d2h, those of large ones, and how many ended, between edges."""
         payload, large = (
-            np.stack([one.take(edges) for one in ways], axis=1)
-            for ways in (self._moved, self._moved_large)
+            np.stack([one.take(edges) for one in directions], axis=1)
+            for directions in (self._moved, self._moved_large)
         )
         return payload, large, np.diff(search_all(self._ends, edges))
 

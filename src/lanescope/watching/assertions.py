@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lanescope.errors import InputError
-from lanescope.trace.limits import WAYS
-from lanescope.trace.nvlink import NVLINK_WAYS
-from lanescope.trace.summary import Summary, WaySummary
+from lanescope.trace.limits import DIRECTIONS
+from lanescope.trace.nvlink import NVLINK_DIRECTIONS
+from lanescope.trace.summary import DirectionSummary, Summary
 from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.sizes import parse_size
 
@@ -30,7 +30,7 @@ DEFAULT_WINDOW_NS = 1_000_000
 DEFAULT_NVLINK_WINDOW_NS = 10_000_000
 _WINDOWS = {"10us": 10_000, "1ms": 1_000_000, "1s": 1_000_000_000}
 _NVLINK_WINDOWS = {**_WINDOWS, "10ms": DEFAULT_NVLINK_WINDOW_NS}
-_DIRECTIONS = (*WAYS, *NVLINK_WAYS)
+_DIRECTIONS = (*DIRECTIONS, *NVLINK_DIRECTIONS)
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -109,12 +109,12 @@ def parse(text: str) -> Assertion:
 
 def evaluate(assertion: Assertion, summary: Summary) -> Outcome:
     """Return whether a summary holds a condition."""
-    ways = [
-        way
-        for way in (*summary.ways, *summary.nvlinks)
-        if way.direction == assertion.direction and assertion.gpu in (None, way.gpu)
+    directions = [
+        one
+        for one in (*summary.directions, *summary.nvlinks)
+        if one.direction == assertion.direction and assertion.gpu in (None, one.gpu)
     ]
-    measured = tuple((way.label, _value(way, assertion)) for way in ways)
+    measured = tuple((one.label, _value(one, assertion)) for one in directions)
     holds = _COMPARE[assertion.comparison]
     known = [value for _, value in measured if value is not None]
     failed = not all(holds(value, assertion.bound) for value in known)
@@ -140,7 +140,7 @@ def _name(name: str, text: str) -> tuple[int | None, str, str, int | None]:
         wrong = ".".join(parts[1:]) or name
         raise _error(wrong, text, f"nothing that is measured; use {_listed(METRICS)}")
     windowed = parts[1] in RATES[1:]
-    over_nvlink = parts[0] in NVLINK_WAYS
+    over_nvlink = parts[0] in NVLINK_DIRECTIONS
     windows = _NVLINK_WINDOWS if over_nvlink else _WINDOWS
     if at and (window not in windows or not windowed):
         hint = f"use {_listed(windows)}, with {_listed(RATES[1:])}"
@@ -170,10 +170,10 @@ def _bound(bound: str, metric: str, text: str) -> float:
     raise _error(bound, text, f"no {wanted}")
 
 
-def _value(way: WaySummary, assertion: Assertion) -> float | None:
-    rates = way.rates
+def _value(one: DirectionSummary, assertion: Assertion) -> float | None:
+    rates = one.rates
     if assertion.metric == "share":
-        return way.share_of_limit
+        return one.share_of_limit
     if rates is None:
         return None
     if assertion.window_ns is None:

@@ -12,8 +12,8 @@ from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.trace.codes import FloatArray, IntArray
 from lanescope.trace.counter_spool import HALVES
-from lanescope.trace.limits import WAYS, Ceilings, LinkLimit, link_limits, pcie_links
-from lanescope.trace.nvlink import NVLINK_WAYS, nvlink_limits
+from lanescope.trace.limits import DIRECTIONS, Ceilings, LinkLimit, link_limits, pcie_links
+from lanescope.trace.nvlink import NVLINK_DIRECTIONS, nvlink_limits
 from lanescope.trace.nvlink_rates import PAYLOAD
 from lanescope.trace.spool_tail import HalvesTail, SpoolTail, Tail
 from lanescope.trace.timeline import LINKS, NVLINK, PREFERRED, Counters
@@ -128,8 +128,8 @@ class LiveLink:
         slots, rows = slots[fresh], rows[:, known][:, fresh]
         self._forget_until(int(slots[-1]))
         # sums are of what was not settled: there errors cancel
-        ways = settle(rows[0], rows[1], self._resolution)
-        gbs = np.stack([bandwidths_gbs(way, rows[2] * 1e-9) for way in ways])
+        directions = settle(rows[0], rows[1], self._resolution)
+        gbs = np.stack([bandwidths_gbs(direction, rows[2] * 1e-9) for direction in directions])
         places = slots % _SLOTS
         for row, values in zip(self._slots[:3], rows, strict=True):
             np.add.at(row, places, values)
@@ -144,19 +144,19 @@ class LiveLink:
             self._slots[:, np.arange(slot - count + 1, slot + 1) % _SLOTS] = 0
             self._newest = slot
 
-    def _rates(self, way: int, now_ns: int) -> LiveRates:
+    def _rates(self, direction: int, now_ns: int) -> LiveRates:
         whole = self._newest - 1  # the newest is still being filled
         late = now_ns - (whole + 1) * SLOT_NS > _LATEST_NS
         now = self._slots[:, whole % _SLOTS]
-        payload = float(settle(now[0], now[1], self._resolution)[way])
+        payload = float(settle(now[0], now[1], self._resolution)[direction])
         known = now[_KNOWN] >= LEAST_KNOWN * SLOT_NS and not late
         last_second = np.arange(self._newest - _SLOTS_PER_SECOND, self._newest + 1) % _SLOTS
-        peak = float(self._slots[_PEAKS][way, last_second].max())
+        peak = float(self._slots[_PEAKS][direction, last_second].max())
         return LiveRates(
             bandwidth_gbs(payload, now[_KNOWN] * 1e-9) if known else None,
             None if late else peak,
-            float(self._peaks[way]),
-            self._told[1][way],
+            float(self._peaks[direction]),
+            self._told[1][direction],
         )
 
     def _history(self, now_ns: int) -> tuple[FloatArray, ...]:
@@ -180,7 +180,7 @@ _FIND_NS = 500_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class LiveWay:
+class LiveDirection:
     """One direction of one GPU's link, now.
 
     Attributes
@@ -225,7 +225,7 @@ class LiveFrame:
     """
 
     seconds: float
-    ways: tuple[LiveWay, ...]
+    directions: tuple[LiveDirection, ...]
     problems: tuple[str, ...]
 
 
@@ -263,9 +263,13 @@ class LiveWatch:
                 del self._tails[name]
                 self._problems[name] = str(error)
         there = {(gpu, LINKS.index(link), link) for gpu, link, _ in self._links}
-        ways = [way for gpu, _, link in sorted(there) for way in self._ways(gpu, link, now_ns)]
+        directions = [
+            direction
+            for gpu, _, link in sorted(there)
+            for direction in self._directions(gpu, link, now_ns)
+        ]
         seconds = (now_ns - self._begin_ns) * 1e-9
-        return LiveFrame(seconds, tuple(ways), tuple(self._problems.values()))
+        return LiveFrame(seconds, tuple(directions), tuple(self._problems.values()))
 
     def _find(self) -> None:
         """Find spools that were not there before; halves when both are."""
@@ -295,12 +299,14 @@ class LiveWatch:
             self._limits[gpu, kind] = link_limits(self._machine, gpu, self._ceilings)
         return self._links[key]
 
-    def _ways(self, gpu: int, kind: str, now_ns: int) -> list[LiveWay]:
+    def _directions(self, gpu: int, kind: str, now_ns: int) -> list[LiveDirection]:
         """What is shown of a GPU's link: the preferred of its sources that knows anything."""
         own = [(s, link) for (g, k, s), link in self._links.items() if (g, k) == (gpu, kind)]
         order = {source: i for i, source in enumerate(PREFERRED)}
         source, link = min(own, key=lambda s: (not s[1].knows, order.get(s[0], len(order))))
         about = (source, link.interval_ns, link.peak_window_ns, link.lost_samples)
-        names = NVLINK_WAYS if kind == NVLINK else WAYS
+        names = NVLINK_DIRECTIONS if kind == NVLINK else DIRECTIONS
         both = zip(names, link.rates(now_ns), self._limits[gpu, kind], strict=True)
-        return [LiveWay(gpu, way, *about, rates, limit) for way, rates, limit in both]
+        return [
+            LiveDirection(gpu, direction, *about, rates, limit) for direction, rates, limit in both
+        ]

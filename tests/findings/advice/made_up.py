@@ -68,15 +68,15 @@ class Simple:
         if method is Method.PAGEABLE:
             if parameters.pageable_h2d is None or parameters.pageable_d2h is None:
                 raise NotMeasuredError("pageable memory was not measured.", "Measure it.")
-            ways = parameters.pageable_h2d, parameters.pageable_d2h
+            directions = parameters.pageable_h2d, parameters.pageable_d2h
         else:
-            ways = parameters.h2d, parameters.d2h
+            directions = parameters.h2d, parameters.d2h
         if method is Method.IMPLICIT:
             return self._answer(method, 1, self._mapped(work, parameters))
         down, up = (
-            transfer_seconds(way, moved, arrays * streams).value if moved else 0.0
-            for way, moved, arrays in zip(
-                ways,
+            transfer_seconds(direction, moved, arrays * streams).value if moved else 0.0
+            for direction, moved, arrays in zip(
+                directions,
                 (work.h2d_bytes, work.d2h_bytes),
                 (work.h2d_arrays, work.d2h_arrays),
                 strict=True,

@@ -65,7 +65,7 @@ def test_pageable_memory_that_is_waited_for_is_pinned_and_overlapped():
     assert any("pinning takes longer" in condition for condition in pin.conditions)
 
 
-def test_ways_to_move_the_same_data_exclude_each_other_and_pinning_does_not():
+def test_directions_to_move_the_same_data_exclude_each_other_and_pinning_does_not():
     phase = only(looped(50, 100 * MB, 2000.0, host=PAGEABLE))
     streams, mapped, pin = (change(phase, k) for k in ("pin+async+streams", "pin+mapped", "pin"))
     assert streams.excludes(mapped)
@@ -212,7 +212,7 @@ def test_without_kernels_only_copies_are_advised_on_and_what_to_run_is_told():
     assert phase.phase.kernel_seconds.value == 0
 
 
-def test_copies_in_turns_gain_by_going_both_ways_at_once():
+def test_copies_in_turns_gain_by_going_both_directions_at_once():
     phase = only(looped(40, 64 * MB, 0.0, wait=False))
     best = phase.advised[0]
     assert "both ways at once" in " ".join(c.remedy for c in phase.advised)
@@ -393,7 +393,7 @@ def test_the_matrix_product_of_an_h200_has_nothing_to_gain():
     assert any("all 301 kernels" in condition for condition in streams.conditions)
 
 
-def test_copies_in_turns_of_an_h200_are_told_to_go_both_ways():
+def test_copies_in_turns_of_an_h200_are_told_to_go_both_directions():
     run = read_watch(H200 / "thesis" / "load-with-copies" / "sources-1")
     (phase,) = (p for p in advise(run, LINK, Simple()).phases if p.phase.rounds == 66)
     assert phase.error == pytest.approx(0, abs=0.02)

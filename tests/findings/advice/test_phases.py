@@ -37,7 +37,7 @@ def test_a_loop_of_waited_copies_of_pageable_memory():
     assert phase.hidden_seconds.value == phase.host_seconds.value == 0
     assert phase.idle_seconds.value < 20e-6
     down, up = phase.copies
-    assert (down.way, up.way) == (Direction.H2D, Direction.D2H)
+    assert (down.direction, up.direction) == (Direction.H2D, Direction.D2H)
     assert (down.memory, down.count, down.bytes) == (MemoryKind.PAGEABLE, 1, 100 * MB)
     assert (phase.workload.h2d_bytes, phase.workload.d2h_bytes) == (100 * MB, 100 * MB)
     assert phase.workload.kernel_seconds == phase.kernel_seconds.value
@@ -238,7 +238,7 @@ def test_the_matrix_product_of_an_h200_is_one_round_of_many_launches():
     assert phase.kernel_seconds.value / phase.seconds.value > 0.98
 
 
-def test_copies_in_turns_and_both_ways_at_once_of_an_h200():
+def test_copies_in_turns_and_both_directions_at_once_of_an_h200():
     turns = read_watch(H200 / "thesis" / "load-with-copies" / "sources-1").timeline.operations
     found = {p.rounds: p for p in find_phases(turns, kernels=True)}
     assert found[66].method is Method.EXPLICIT

@@ -145,7 +145,9 @@ def whole_matrix(machine: Machine) -> list[Experiment]:
     if len(near) > 1:
         found.append(experiment(*(down(i, n) for i, n in near.items())))
         found.append(experiment(*(up(i, n) for i, n in near.items())))
-        found.append(experiment(*(way(i, n) for i, n in near.items() for way in (down, up))))
+        found.append(
+            experiment(*(direction(i, n) for i, n in near.items() for direction in (down, up)))
+        )
     return found
 
 

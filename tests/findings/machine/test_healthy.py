@@ -70,7 +70,9 @@ def test_predictions_and_small_copies_do_not_count():
     assert diagnose(machine, slow)
     predicted = [replace(result, source=Source.PREDICTED) for result in slow]
     assert diagnose(machine, predicted) == ()
-    small = [experiment(way(i, i // 4, 1 << 20)) for i in range(8) for way in (down, up)]
+    small = [
+        experiment(direction(i, i // 4, 1 << 20)) for i in range(8) for direction in (down, up)
+    ]
     halved = simulate(machine, small, lambda case, copy, gbs: gbs * 0.5)
     assert diagnose(machine, halved) == ()
 

@@ -37,7 +37,7 @@ def test_the_healthy_matrix_has_none():
 
 
 @pytest.mark.parametrize("more", [[], [BOTH_AND_UP, BOTH_AND_DOWN, CROSSED]])
-def test_reads_lose_when_two_gpus_copy_both_ways(more):
+def test_reads_lose_when_two_gpus_copy_both_directions(more):
     (found,) = diagnose(h200s(), [*ALONE, ALL_AT_ONCE, *more])
     assert (found.kind, found.parts) == ("asymmetric-opposing", ("h0", "g0", "g1"))
     assert "host to device keeps 76 %" in found.sentence

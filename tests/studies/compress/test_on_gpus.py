@@ -80,8 +80,8 @@ def test_codecs_of_nvcomp_take_the_whole_gpu_and_cross_no_link():
 
 def test_links_in_turns_with_the_raw_copy():
     found = last(MadeUpCore())
-    ways = [(one.path, one.bytes, one.codec) for one in found.crossings]
-    assert ways == [
+    directions = [(one.path, one.bytes, one.codec) for one in found.crossings]
+    assert directions == [
         (path, size, "gfc")  # blocks that are all one value are not sent: there are none
         for paths in (("g0>host", "host>g0"), ("g0>g1",))
         for size in (MIB // 4, MIB)

@@ -12,7 +12,9 @@ from tests.studies.ocean.test_kernels import every_case
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
 
-WAYS = [(method, n) for method in Method for n in ((1, 3, 10) if method in STREAMED else (1,))]
+DIRECTIONS = [
+    (method, n) for method in Method for n in ((1, 3, 10) if method in STREAMED else (1,))
+]
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def memories():
 
 
 @every_case
-@pytest.mark.parametrize(("method", "streams"), WAYS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("method", "streams"), DIRECTIONS, ids=lambda value: str(value))
 def test_every_version_agrees_with_numpy(memories, case, method, streams):
     memory = memories[method is Method.PAGEABLE]
     times = run_case(memory, case, method, streams, 0.001)

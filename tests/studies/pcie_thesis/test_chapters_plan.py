@@ -22,7 +22,7 @@ def test_all_programs_of_the_thesis_and_its_outlook_are_run():
     }
 
 
-def test_each_program_runs_in_each_way_and_the_order_turns():
+def test_each_program_runs_in_each_direction_and_the_order_turns():
     programs = programs_for(("matmul", "vector-add"), ("25MB", "25 MB"))
     planned = turns(programs, 3)
     assert len(planned) == len({turn.folder for turn in planned}) == 3 * (1 + 2 * 3)

@@ -37,7 +37,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch):
     lasts = {"seconds": 0.01}
     command = lambda program, gpu: (sys.executable, "-c", TELLS, str(lasts["seconds"]))  # noqa: E731
     monkeypatch.setattr(carrying, "command_of", command)
-    monkeypatch.setattr(carrying, "sources_of", lambda way, gpu, folder: ())
+    monkeypatch.setattr(carrying, "sources_of", lambda direction, gpu, folder: ())
     monkeypatch.setattr(carrying, "IDLE_SECONDS", 0.01)
     return lasts
 

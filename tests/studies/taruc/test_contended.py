@@ -33,14 +33,14 @@ def test_fairness_is_that_of_jain():
     assert step(unfair, 4).fairness == pytest.approx(32.5**2 / (4 * (300 + 2.5**2)), rel=1e-3)
 
 
-def test_ways_and_places_are_told_from_copies():
+def test_directions_and_places_are_told_from_copies():
     found = set(scalings())
     assert Contention("sockets", "h0 → h1", "copy", "one way", "") in found
     assert Contention("sockets", "h0 ⇄ h1", "copy", "both", "") in found
     assert Contention("memory", "h0+h1", "add", "", "") in found
-    for way in ("h2d", "d2h", "both"):
+    for direction in ("h2d", "d2h", "both"):
         for where in ("near", "far"):
-            assert Contention("pcie", "g0+g1+g2+g3", "copy", way, where) in found
+            assert Contention("pcie", "g0+g1+g2+g3", "copy", direction, where) in found
     one = set(scalings(machine=paper_machine(1, 2)))
     assert Contention("pcie", "g0+g1", "copy", "both", "h0") in one
 

@@ -74,7 +74,7 @@ def test_sizes_that_are_given_are_kept_in_whole_words():
     assert {c.bytes for e in plan(machine, "pcie", parameters).values() for c in e.copies} == {99}
 
 
-def test_sockets_each_way_and_both():
+def test_sockets_each_direction_and_both():
     machine = machines.paper()
     found = plan(machine, "sockets")
     assert {name.split("/")[0] for name in found} == {"h0-h1", "h1-h0", "h0-h1-both"}
@@ -101,7 +101,7 @@ def test_gpus_alone_in_pairs_and_all():
         "g0+g1+g2+g3",
     }
     assert {tuple(name.split("/")[1:3]) for name in found} == {
-        (way, where) for way in ("h2d", "d2h", "both") for where in ("near", "far")
+        (direction, where) for direction in ("h2d", "d2h", "both") for where in ("near", "far")
     }
     assert len(found) == 11 * 3 * 2 * 4
     crossed = found["g0+g2/both/far/3"]

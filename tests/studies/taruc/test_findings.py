@@ -80,7 +80,7 @@ def test_copies_fall_out_of_a_cache():
     assert "40.0 GB/s at 4 MiB; above 4 MiB it falls to 12.0 GB/s (16 MiB)" in first("cache-steps")
 
 
-def test_ways_of_copying_to_gpus():
+def test_directions_of_copying_to_gpus():
     assert "copies of 64 KiB get 5.06 GB/s, 15 % less than asynchronous ones" in first("sync-async")
     assert "5.49 GB/s, 33 % less than of pinned memory" in first("pageable-device-copies")
     assert "5.49 GB/s, 50 % less than peer to peer (11.0 GB/s)" in first("staged-peers")

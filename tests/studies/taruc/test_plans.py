@@ -95,9 +95,9 @@ def test_host_goes_through_every_pair_of_nodes():
     experiments = plan(machines.paper(), "host")
     assert axis(experiments, 1) == {"h0-h0", "h0-h1", "h1-h0", "h1-h1"}
     assert axis(experiments, 3) == {"pageable", "pinned", "write-combined"}
-    per_way = len(experiments) / 4 / 2
+    per_direction = len(experiments) / 4 / 2
     # 10 B to 10 MB: five accesses, the larger ones two; write-combined up to 10 MB
-    assert per_way == 3 * 7 * 5 + 2 * 2 * 2
+    assert per_direction == 3 * 7 * 5 + 2 * 2 * 2
     small = {e.name.split("/", 3)[3] for e in experiments if e.name.endswith("/10")}
     assert len(small) == 3 * 5
     assert "pageable/random/warm/10" in small
@@ -132,10 +132,10 @@ def test_peers_go_by_every_route_that_there_is():
     routes = {tuple(e.name.split("/")[1:3]) for e in experiments}
     assert ("g0-g0", "peer") in routes
     assert ("g0-g0", "staged") not in routes
-    assert {r for way, r in routes if way == "g1-g0"} == {"peer", "uva", "staged"}
-    assert {r for way, r in routes if way == "g0-g2"} == {"staged"}
+    assert {r for direction, r in routes if direction == "g1-g0"} == {"peer", "uva", "staged"}
+    assert {r for direction, r in routes if direction == "g0-g2"} == {"staged"}
     assert "g0 and g2; g0 and g3; g1 and g2" in notes(machine, "peer")
-    assert len({way for way, _ in routes}) == 16
+    assert len({direction for direction, _ in routes}) == 16
 
 
 def test_nurma_has_a_place_for_each_load(machine):

@@ -35,9 +35,9 @@ def test_a_gather_is_timed_by_load():
     assert chase.points[-1].gbs is None
 
 
-def test_ways_and_timing_of_copies_with_gpus():
+def test_directions_and_timing_of_copies_with_gpus():
     settings = {s.setting for s in suite(hostdev).series}
-    assert {s.way for s in settings} == {"h2d", "d2h"}
+    assert {s.direction for s in settings} == {"h2d", "d2h"}
     assert {(s.gpu, s.node) for s in settings} == {
         (g, h) for g in ("g0", "g1") for h in ("h0", "h1")
     }

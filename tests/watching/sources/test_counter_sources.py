@@ -101,7 +101,7 @@ def test_a_source_that_never_started_has_nothing_to_say(machine, tmp_path):
         ("cuInit=100", "CUDA sees no GPU", "nvidia-smi"),
     ],
 )
-def test_what_stands_in_the_way_of_sampling_is_a_sentence(
+def test_what_stands_in_the_direction_of_sampling_is_a_sentence(
     machine, monkeypatch, tmp_path, refuses, words, remedy
 ):
     source = PmSource(machine.gpus[0], tmp_path)

@@ -94,7 +94,9 @@ def test_a_source_that_never_started_has_nothing_to_say(two_gpus, tmp_path):
         ("cudaErrorMemoryAllocation", "not enough free memory"),
     ],
 )
-def test_what_stands_in_the_way_is_a_sentence(opened, monkeypatch, two_gpus, tmp_path, name, words):
+def test_what_stands_in_the_direction_is_a_sentence(
+    opened, monkeypatch, two_gpus, tmp_path, name, words
+):
     source = ProbeSource(two_gpus.gpus[0], tmp_path)
     monkeypatch.setattr(native, "LinkProbe", refused(name))
     answer = source.available(two_gpus, thorough=True)
@@ -178,7 +180,7 @@ def test_a_watch_keeps_and_tells_what_was_probed(opened, two_gpus, tmp_path, mon
     back = read_watch(folder).timeline
     assert [(probe.gpu, len(probe)) for probe in back.probes] == [(0, 20), (1, 20)]
     told = summarise(back, two_gpus)
-    assert [(way.gpu, way.direction) for way in told.probed] == [
+    assert [(direction.gpu, direction.direction) for direction in told.probed] == [
         (gpu, direction) for gpu in (0, 1) for direction in ("h2d", "d2h")
     ]
     assert [cost.source for cost in told.costs] == ["probe of g0", "probe of g1"]

@@ -11,11 +11,12 @@ from lanescope.findings.advice.lanes import MOST_OPERATIONS
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.state import Predict, predicting
-from lanescope.findings.trace.far_node import far_by_way
-from lanescope.prediction.parameters import LinkParameters, Direction
+from lanescope.findings.trace.far_node import far_by_direction
+from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.predictor import Predictor
 from lanescope.prediction.stored import machine_key
-from lanescope.trace.codes import Direction as CopyDirection, What
+from lanescope.trace.codes import Direction as CopyDirection
+from lanescope.trace.codes import What
 from lanescope.trace.limits import Ceilings
 from lanescope.trace.operations import Operations
 from lanescope.trace.run import WatchManifest, WatchRun
@@ -123,10 +124,12 @@ def _with_places(
 ) -> list[PhaseAdvice]:
     """Add what host memory on the GPU's own node gains, which no model has to tell."""
     machine = run.manifest.machine
-    for gpu, way, finding in far_by_way(run.timeline, machine, ceilings):
-        moved = {i: _moved(one.phase, gpu, Direction(way)) for i, one in enumerate(found)}
+    for gpu, direction, finding in far_by_direction(run.timeline, machine, ceilings):
+        moved = {i: _moved(one.phase, gpu, Direction(direction)) for i, one in enumerate(found)}
         # of the whole run: of what phases that are not told moved, none gains anything
-        total = max(sum(moved.values()), _copied(run.timeline.operations, gpu, Direction(way)))
+        total = max(
+            sum(moved.values()), _copied(run.timeline.operations, gpu, Direction(direction))
+        )
         for i, bytes_ in moved.items():
             if not bytes_:
                 continue
@@ -138,9 +141,9 @@ def _with_places(
             each = finding.gain_seconds.high * bytes_ / total / one.phase.rounds_in_run
             change = placed(
                 one.phase,
-                Direction(way),
+                Direction(direction),
                 each,
-                f"allocate the host memory of {way} copies on the GPU's own NUMA node",
+                f"allocate the host memory of {direction} copies on the GPU's own NUMA node",
                 finding.conditions,
                 finding.basis,
             )
@@ -148,19 +151,19 @@ def _with_places(
     return found
 
 
-def _copied(operations: Operations, gpu: int, way: Direction) -> int:
+def _copied(operations: Operations, gpu: int, direction: Direction) -> int:
     """Return the bytes that all processes copied over the link of a GPU in a direction."""
-    code = CopyDirection.H2D if way is Direction.H2D else CopyDirection.D2H
+    code = CopyDirection.H2D if direction is Direction.H2D else CopyDirection.D2H
     return sum(
         int(piece.bytes[(piece.device == gpu) & (piece.direction == code)].sum())
         for piece in operations.pieces()
     )
 
 
-def _moved(phase: Phase, gpu: int, way: Direction) -> float:
+def _moved(phase: Phase, gpu: int, direction: Direction) -> float:
     if phase.gpu != gpu:
         return 0.0
-    return phase.rounds_in_run * sum(c.bytes for c in phase.copies if c.way is way)
+    return phase.rounds_in_run * sum(c.bytes for c in phase.copies if c.direction is direction)
 
 
 def _notes(

@@ -75,7 +75,7 @@ def _wait_less(phase: Phase, predict: Predict) -> Found:
     """Hand over all of a round, and wait once."""
     work = phase.workload
     arrays = {Direction.H2D: work.h2d_arrays, Direction.D2H: work.d2h_arrays}
-    if all(arrays[way] < 2 for way in phase.waited):
+    if all(arrays[direction] < 2 for direction in phase.waited):
         return None
     steps, words = _first(phase)
     return steps, f"{words}wait once a round", State(work, Method.EXPLICIT)
@@ -92,25 +92,27 @@ def _batch(phase: Phase, predict: Predict) -> Found:
 def _small(phase: Phase) -> tuple[Direction, ...]:
     """Return the directions with many small copies in a round."""
     work, parts = phase.workload, _parts(phase)
-    ways = (
+    directions = (
         (Direction.H2D, work.h2d_bytes, work.h2d_arrays),
         (Direction.D2H, work.d2h_bytes, work.d2h_arrays),
     )
     return tuple(
-        way
-        for way, moved, count in ways
+        direction
+        for direction, moved, count in directions
         if count >= _LEAST_COPIES and moved < count * parts * _MOST_BYTES
     )
 
 
 def _gathered(phase: Phase, many: tuple[Direction, ...]) -> Workload:
-    fewer = {f"{way}_arrays": 1 for way in many}
+    fewer = {f"{direction}_arrays": 1 for direction in many}
     return replace(phase.workload, **fewer)  # type: ignore[arg-type]
 
 
 def _gathering(phase: Phase, many: tuple[Direction, ...]) -> str:
     arrays = {Direction.H2D: phase.workload.h2d_arrays, Direction.D2H: phase.workload.d2h_arrays}
-    counts = " and ".join(f"{arrays[way] * _parts(phase)} {way} copies" for way in many)
+    counts = " and ".join(
+        f"{arrays[direction] * _parts(phase)} {direction} copies" for direction in many
+    )
     return f"gather the {counts} of a round into {_parts(phase) * len(many)}"
 
 

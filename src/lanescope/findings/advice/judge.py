@@ -163,14 +163,19 @@ def why_not(gain: Estimate, before: float) -> str | None:
 
 
 def placed(
-    phase: Phase, way: Direction, seconds: float, remedy: str, conditions: tuple[str, ...], basis: str
+    phase: Phase,
+    direction: Direction,
+    seconds: float,
+    remedy: str,
+    conditions: tuple[str, ...],
+    basis: str,
 ) -> Change:
     """Return what nearer memory gains of a round, by rates that were measured.
 
     No more than copies of the direction take now, and less by what is hidden: what runs
     meanwhile may be what the round waits for.
     """
-    now = phase.h2d_seconds if way is Direction.H2D else phase.d2h_seconds
+    now = phase.h2d_seconds if direction is Direction.H2D else phase.d2h_seconds
     most = min(seconds, now.value)
     gain = Estimate(most, max(most - phase.hidden_seconds.value, 0.0), most)
     before = phase.seconds

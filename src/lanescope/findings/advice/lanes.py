@@ -69,8 +69,8 @@ class _Ends:
 
 def is_over_link(operations: Operations) -> BoolArray:
     """Return where a copy goes between the host and a GPU."""
-    ways = np.isin(operations.direction, (Direction.H2D, Direction.D2H))
-    over: BoolArray = ways & operations.is_copy & (operations.bytes > 0)
+    directions = np.isin(operations.direction, (Direction.H2D, Direction.D2H))
+    over: BoolArray = directions & operations.is_copy & (operations.bytes > 0)
     return over
 
 

@@ -26,7 +26,7 @@ class CopyKind:
         That the copy engine worked on them in a round, one by one.
     """
 
-    way: Direction
+    direction: Direction
     memory: MemoryKind
     asynchronous: bool
     count: float

@@ -187,13 +187,13 @@ def _most_bytes(copies: tuple[CopyKind, ...], chosen: Callable[[CopyKind], bool]
 def _waited(copies: tuple[CopyKind, ...]) -> tuple[Direction, ...]:
     """Return the directions most of whose copies are synchronous."""
     counts = {
-        way: [
-            sum(c.count for c in copies if c.way is way and c.asynchronous is queued)
+        direction: [
+            sum(c.count for c in copies if c.direction is direction and c.asynchronous is queued)
             for queued in (False, True)
         ]
-        for way in Direction
+        for direction in Direction
     }
-    return tuple(way for way, (waited, queued) in counts.items() if waited > queued)
+    return tuple(direction for direction, (waited, queued) in counts.items() if waited > queued)
 
 
 def _parts(
@@ -225,9 +225,15 @@ def _method(copies: tuple[CopyKind, ...], parts: int) -> Method | None:
 
 def _workload(copies: tuple[CopyKind, ...], kernel_seconds: float, parts: int) -> Workload:
     """Return what the models are asked: copies of a direction are taken as equally large."""
-    moved = {way: round(sum(c.bytes for c in copies if c.way is way)) for way in Direction}
-    counts = {way: sum(c.count for c in copies if c.way is way) for way in Direction}
-    arrays = {way: max(round(counts[way] / parts), 1) for way in Direction}
+    moved = {
+        direction: round(sum(c.bytes for c in copies if c.direction is direction))
+        for direction in Direction
+    }
+    counts = {
+        direction: sum(c.count for c in copies if c.direction is direction)
+        for direction in Direction
+    }
+    arrays = {direction: max(round(counts[direction] / parts), 1) for direction in Direction}
     return Workload(
         h2d_bytes=moved[Direction.H2D],
         d2h_bytes=moved[Direction.D2H],
@@ -237,7 +243,7 @@ def _workload(copies: tuple[CopyKind, ...], kernel_seconds: float, parts: int) -
     )
 
 
-_WAYS = {IN: Direction.H2D, OUT: Direction.D2H}
+_DIRECTIONS = {IN: Direction.H2D, OUT: Direction.D2H}
 
 
 def copy_kinds(lane: Lane, rounds: Rounds, which: IntArray) -> tuple[CopyKind, ...]:
@@ -265,7 +271,7 @@ def _kind(
         for weights in (None, sizes.astype(np.float64), seconds)
     ]
     return CopyKind(
-        _WAYS[key[0]],
+        _DIRECTIONS[key[0]],
         MemoryKind(key[1]),
         bool(key[2]),
         per_round[0],

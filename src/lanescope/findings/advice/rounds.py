@@ -208,11 +208,11 @@ def round_times(lane: Lane, after_ns: int, *, kernels: bool) -> RoundTimes:
     waited = (lane.kind <= OUT) & ~lane.asynchronous
     if waited.any():
         end = max(end, int(lane.call_end_ns[waited].max()))
-    ways = [_intervals(lane, kind) for kind in (IN, OUT, WORK)]
-    copied = union(*(np.concatenate(column) for column in zip(*ways[:2], strict=True)))
-    work = _without_gaps(*ways[2], *copied)
+    directions = [_intervals(lane, kind) for kind in (IN, OUT, WORK)]
+    copied = union(*(np.concatenate(column) for column in zip(*directions[:2], strict=True)))
+    work = _without_gaps(*directions[2], *copied)
     every = union(*(np.concatenate(column) for column in zip(copied, work, strict=True)))
-    h2d, d2h, worked = (covered_ns(*one) for one in (*ways[:2], work))
+    h2d, d2h, worked = (covered_ns(*one) for one in (*directions[:2], work))
     all_covered = int((every[1] - every[0]).sum())
     starts = np.concatenate(([begin], every[1]))
     ends = np.concatenate((every[0], [max(end, int(every[1][-1]))]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lanescope.prediction.parameters import CopyCost, LinkParameters, Direction
+from lanescope.prediction.parameters import CopyCost, Direction, LinkParameters
 from lanescope.prediction.predictor import Predictor
 from lanescope.prediction.seconds import next_seconds, single_seconds
 from lanescope.prediction.workload import Method, Workload
@@ -62,7 +62,9 @@ def _waits(state: State, parameters: LinkParameters) -> float:
         Direction.H2D: (work.h2d_bytes, work.h2d_arrays),
         Direction.D2H: (work.d2h_bytes, work.d2h_arrays),
     }
-    return sum(_waits_of(parameters.copies(way), *moved[way]) for way in state.waited)
+    return sum(
+        _waits_of(parameters.copies(direction), *moved[direction]) for direction in state.waited
+    )
 
 
 def _waits_of(direction: CopyCost, moved: int, count: int) -> float:

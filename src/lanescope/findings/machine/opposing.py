@@ -108,7 +108,7 @@ def _diagnosis(found: list[_Opposing]) -> Finding:
         f"Buffers of {_CACHED} stay in the CPU's cache: where the command below brings the rates "
         "back together, the host's memory it is.",
         evidence=cut([_line(o) for o in sorted(found, key=lambda o: -o.apart)]),
-        confirm=f"lanescope copy '{_both_ways(worst)}' --size {_CACHED}",
+        confirm=f"lanescope copy '{_both_directions(worst)}' --size {_CACHED}",
         remedy="This need not be a fault: count on these rates when all GPUs copy both ways. Where "
         "it matters, let the directions take turns, or spread the buffers over the nodes.",
         parts=(*nodes, *gpus),
@@ -128,7 +128,7 @@ def _why(reads_lose: bool, gpus: tuple[str, ...], nodes: tuple[str, ...]) -> str
     return f"The writes into host memory find it busy with reads: {limit}"
 
 
-def _both_ways(found: _Opposing) -> str:
+def _both_directions(found: _Opposing) -> str:
     ends = dict.fromkeys((k.seen.host, k.seen.gpu) for k in found.copies)
     return ", ".join(f"{host} <-> {gpu}" for host, gpu in ends)
 

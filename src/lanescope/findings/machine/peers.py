@@ -17,7 +17,7 @@ from lanescope.results.verdict import EXPECTED_SHARE
 
 #: Copies that go their proper way reach 80 % and more of the limit; through the root
 #: complex and its address translation, or through host memory, half and less.
-_WAY_SHARE = 0.60
+_DIRECTION_SHARE = 0.60
 
 Pairs = frozenset[tuple[str, str]]
 
@@ -68,7 +68,7 @@ def iommu_or_acs(matrix: Matrix, explained: frozenset[str]) -> tuple[tuple[Findi
         and not explained & set(copy.ends)
         and _below_one_switch(matrix, copy)
         and copy.limit.gbs is not None
-        and copy.gbs < _WAY_SHARE * copy.limit.gbs
+        and copy.gbs < _DIRECTION_SHARE * copy.limit.gbs
         and all(_host_copies_fine(matrix, gpu) for gpu in copy.ends)
     ]
     if not slow:
@@ -95,7 +95,7 @@ def _below_pcie(matrix: Matrix, copy: MeasuredCopy) -> bool:
     if not known or copy.limit.gbs is None:
         return False
     # A bundle of few NVLinks may honestly carry less than PCIe does.
-    return copy.gbs < min(*known, _WAY_SHARE * copy.limit.gbs)
+    return copy.gbs < min(*known, _DIRECTION_SHARE * copy.limit.gbs)
 
 
 def _below_one_switch(matrix: Matrix, copy: MeasuredCopy) -> bool:

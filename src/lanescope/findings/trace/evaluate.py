@@ -50,7 +50,7 @@ def find(
     ]
     if machine is not None:
         found += far_node(timeline, machine, ceilings)
-        found += trained_down(machine, summary.ways)
+        found += trained_down(machine, summary.directions)
     return tuple(sorted(found, key=lambda f: -(f.gain_seconds.high if f.gain_seconds else 0.0)))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lanescope.document.finding import Finding
 from lanescope.trace.codes import BoolArray, Direction, FloatArray, IntArray, among
-from lanescope.trace.limits import WAYS, LinkLimit
+from lanescope.trace.limits import DIRECTIONS, LinkLimit
 from lanescope.trace.operations import Operations
 from lanescope.units.bandwidth import bandwidths_gbs
 from lanescope.units.estimate import Estimate
@@ -145,14 +145,14 @@ def _rates(rows: Operations) -> FloatArray:
 
 
 def path_rate(
-    operations: Operations, gpu: int, way: int, limits: Limits, kinds: tuple[int, ...]
+    operations: Operations, gpu: int, direction: int, limits: Limits, kinds: tuple[int, ...]
 ) -> PathRate | None:
     """Return how fast copies of a direction (0 h2d, 1 d2h) go on a GPU's link.
 
     The median of its own large copies from or to these kinds of host memory; without
     enough of them what the link can carry; None when that is unknown too.
     """
-    code = (Direction.H2D, Direction.D2H)[way]
+    code = (Direction.H2D, Direction.D2H)[direction]
 
     def is_large(o: Operations) -> BoolArray:
         chosen: BoolArray = o.is_copy & (o.direction == code) & (o.bytes >= LARGE_BYTES)
@@ -162,8 +162,10 @@ def path_rate(
     large = operations.where(is_large, "bytes", device=gpu)
     if len(large) >= _LEAST_LARGE:
         rate = median(len(large), lambda: map(_rates, large.pieces()))
-        return PathRate(rate, f"median of {len(large)} large {WAYS[way]} copies of this watch")
-    limit = limits.get(gpu, (None, None))[way]
+        return PathRate(
+            rate, f"median of {len(large)} large {DIRECTIONS[direction]} copies of this watch"
+        )
+    limit = limits.get(gpu, (None, None))[direction]
     if limit is None or limit.gbs is None:
         return None
     return PathRate(limit.gbs, limit.source)

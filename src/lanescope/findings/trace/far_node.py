@@ -10,7 +10,7 @@ from lanescope.document.finding import Finding
 from lanescope.findings.trace.evidence import copies_text, finding
 from lanescope.machine import Machine
 from lanescope.trace.codes import Direction, MemoryKind
-from lanescope.trace.limits import WAYS, Ceilings
+from lanescope.trace.limits import DIRECTIONS, Ceilings
 from lanescope.trace.operations import Operations
 from lanescope.trace.side_tables import HostCopies, with_addresses
 from lanescope.trace.timeline import Timeline
@@ -25,11 +25,11 @@ def far_node(
     timeline: Timeline, machine: Machine, ceilings: Ceilings | None = None
 ) -> Iterator[Finding]:
     """Yield a finding for each GPU and direction with much traffic of a far node's memory."""
-    for _, _, found in far_by_way(timeline, machine, ceilings):
+    for _, _, found in far_by_direction(timeline, machine, ceilings):
         yield found
 
 
-def far_by_way(
+def far_by_direction(
     timeline: Timeline, machine: Machine, ceilings: Ceilings | None = None
 ) -> Iterator[tuple[int, str, Finding]]:
     """Yield the same findings, each with its GPU and its direction (``h2d`` or ``d2h``)."""
@@ -40,7 +40,7 @@ def far_by_way(
     for gpu in np.unique(rows.device).tolist():
         if gpu not in homes or len(machine.nodes) < 2:
             continue
-        for way, code in enumerate((Direction.H2D, Direction.D2H)):
+        for direction, code in enumerate((Direction.H2D, Direction.D2H)):
             mine = np.flatnonzero((rows.device == gpu) & (rows.direction == code))
             known = mine[called.node[mine] >= 0]
             far = known[called.node[known] != homes[gpu]]
@@ -48,25 +48,33 @@ def far_by_way(
             if moved >= max(LEAST_BYTES, LEAST_SHARE * of):
                 unknown = int(rows.bytes[mine].sum()) - of
                 node = homes[gpu]
-                far_rows = rows.rows(far), called.rows(far), gpu, way, node, (of, unknown), ceilings
-                yield gpu, WAYS[way], _finding(*far_rows)
+                far_rows = (
+                    rows.rows(far),
+                    called.rows(far),
+                    gpu,
+                    direction,
+                    node,
+                    (of, unknown),
+                    ceilings,
+                )
+                yield gpu, DIRECTIONS[direction], _finding(*far_rows)
 
 
 def _finding(
     far: Operations,
     called: HostCopies,
     gpu: int,
-    way: int,
+    direction: int,
     home: int,
     others: tuple[int, int],
     ceilings: Ceilings | None,
 ) -> Finding:
     total, (of, unknown) = int(far.bytes.sum()), others
-    gain, basis = _gain(far, called, gpu, way, home, ceilings)
+    gain, basis = _gain(far, called, gpu, direction, home, ceilings)
     nodes = ", ".join(f"h{node}" for node in np.unique(called.node).tolist())
     return finding(
         "far-node",
-        f"{total / 2**20:.4g} MiB in {copies_text(len(far), WAYS[way])} of g{gpu} "
+        f"{total / 2**20:.4g} MiB in {copies_text(len(far), DIRECTIONS[direction])} of g{gpu} "
         f"({total / of * 100:.3g} % of those whose node is known) use host memory on {nodes}; "
         f"g{gpu} is at h{home}.",
         gain,
@@ -90,13 +98,13 @@ def _gain(
     far: Operations,
     called: HostCopies,
     gpu: int,
-    way: int,
+    direction: int,
     home: int,
     ceilings: Ceilings | None,
 ) -> tuple[float | None, str]:
     """Return the gain of pinned copies by rates that were measured on this machine, and how."""
     rates = {} if ceilings is None else ceilings.node_gbs
-    near = rates.get((gpu, WAYS[way], home))
+    near = rates.get((gpu, DIRECTIONS[direction], home))
     pinned = far.host_memory == MemoryKind.PINNED
     if near is None or not pinned.any():
         return None, (
@@ -105,7 +113,7 @@ def _gain(
         )
     gain, parts = 0.0, []
     for node in np.unique(called.node[pinned]).tolist():
-        gbs = rates.get((gpu, WAYS[way], node))
+        gbs = rates.get((gpu, DIRECTIONS[direction], node))
         if gbs is None:
             continue
         moved = int(far.bytes[pinned & (called.node == node)].sum())

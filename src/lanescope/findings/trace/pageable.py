@@ -8,7 +8,7 @@ from itertools import product
 from lanescope.document.finding import Finding
 from lanescope.findings.trace.evidence import Limits, copies_text, finding, path_rate
 from lanescope.trace.codes import BoolArray, Direction, MemoryKind
-from lanescope.trace.limits import WAYS
+from lanescope.trace.limits import DIRECTIONS
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import covered_ns
 from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
@@ -22,13 +22,13 @@ LEAST_SECONDS = 1e-3
 def pageable_async(operations: Operations, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each GPU and direction with such copies."""
     gpus = sorted(operations.values("device", _is_one))
-    for gpu, (way, code) in product(gpus, enumerate((Direction.H2D, Direction.D2H))):
-        rows = _of_way(operations, gpu, code)
+    for gpu, (direction, code) in product(gpus, enumerate((Direction.H2D, Direction.D2H))):
+        rows = _of_direction(operations, gpu, code)
         if len(rows) and covered_ns(rows.start_ns, rows.end_ns) * 1e-9 >= LEAST_SECONDS:
-            yield _finding(rows, operations, gpu, way, limits)
+            yield _finding(rows, operations, gpu, direction, limits)
 
 
-def _of_way(operations: Operations, gpu: int, code: int) -> Operations:
+def _of_direction(operations: Operations, gpu: int, code: int) -> Operations:
     return operations.where(lambda o: _is_one(o) & (o.direction == code), "bytes", device=gpu)
 
 
@@ -39,10 +39,10 @@ def _is_one(o: Operations) -> BoolArray:
 
 
 def _finding(
-    rows: Operations, operations: Operations, gpu: int, way: int, limits: Limits
+    rows: Operations, operations: Operations, gpu: int, direction: int, limits: Limits
 ) -> Finding:
     total, seconds = rows.total("bytes"), covered_ns(rows.start_ns, rows.end_ns) * 1e-9
-    rate = path_rate(operations, gpu, way, limits, (MemoryKind.PINNED,))
+    rate = path_rate(operations, gpu, direction, limits, (MemoryKind.PINNED,))
     gain, basis = None, "the rate of pinned copies is not known here"
     evidence = [f"{len(rows)} copies, {total / 2**20:.4g} MiB, {seconds:.4g} s on the GPU"]
     if rate is not None:
@@ -51,7 +51,7 @@ def _finding(
         evidence.append(f"pinned: {rate.gbs:.3g} GB/s, {rate.source}")
     return finding(
         "pageable-async",
-        f"{copies_text(len(rows), f'asynchronous {WAYS[way]}')} of g{gpu} "
+        f"{copies_text(len(rows), f'asynchronous {DIRECTIONS[direction]}')} of g{gpu} "
         f"({total / 2**20:.4g} MiB) {'uses' if len(rows) == 1 else 'use'} pageable memory and took "
         f"{seconds:.3g} s at {bandwidth_gbs(total, seconds):.3g} GB/s: the driver stages them "
         "through pinned memory, and the call waits for that.",

@@ -24,8 +24,8 @@ LEAST_SECONDS = 1e-3
 
 def thrashing(managed: Managed, operations: Operations, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each GPU whose managed memory is migrated both ways repeatedly."""
-    ways = (ManagedKind.TO_GPU, ManagedKind.FROM_GPU)
-    moved = managed.rows(np.isin(managed.kind, ways))
+    directions = (ManagedKind.TO_GPU, ManagedKind.FROM_GPU)
+    moved = managed.rows(np.isin(managed.kind, directions))
     for gpu in np.unique(moved.device).tolist():
         own = moved.rows(moved.device == gpu)
         found = _finding(own.rows(again_and_again(own)), managed, operations, gpu, limits)
@@ -62,7 +62,9 @@ def _finding(
     down = rows.kind == ManagedKind.TO_GPU
     sizes = [int(rows.value[mine].sum()) for mine in (down, ~down)]
     blocks = np.unique(np.stack((rows.pid, rows.address // BLOCK_BYTES)), axis=1).shape[1]
-    rates = [path_rate(operations, gpu, way, limits, (MemoryKind.PINNED,)) for way in (0, 1)]
+    rates = [
+        path_rate(operations, gpu, direction, limits, (MemoryKind.PINNED,)) for direction in (0, 1)
+    ]
     gain, basis = None, "the rate of large pinned copies is not known here"
     if rates[0] is not None and rates[1] is not None:
         prefetched = sum(

@@ -10,7 +10,7 @@ import numpy as np
 from lanescope.document.finding import Finding
 from lanescope.findings.trace.evidence import Limits, finding, median, path_rate
 from lanescope.trace.codes import BoolArray, Direction, MemoryKind
-from lanescope.trace.limits import WAYS
+from lanescope.trace.limits import DIRECTIONS
 from lanescope.trace.operations import Operations
 from lanescope.units.bandwidth import transfer_seconds
 
@@ -36,17 +36,17 @@ def tiny_copies(operations: Operations, limits: Limits) -> Iterator[Finding]:
         tiny = _is_tiny(piece)
         counts.update(zip(piece.device[tiny].tolist(), piece.direction[tiny].tolist(), strict=True))
     for gpu in sorted({gpu for gpu, _ in counts}):
-        for way, code in enumerate((Direction.H2D, Direction.D2H)):
+        for direction, code in enumerate((Direction.H2D, Direction.D2H)):
             if counts[gpu, code] < LEAST_COPIES:
                 continue
-            rows = _of_way(operations, gpu, code)
-            rate = path_rate(operations, gpu, way, limits, _HOST)
-            found = _finding(rows, gpu, way, None if rate is None else rate.gbs)
+            rows = _of_direction(operations, gpu, code)
+            rate = path_rate(operations, gpu, direction, limits, _HOST)
+            found = _finding(rows, gpu, direction, None if rate is None else rate.gbs)
             if found is not None:
                 yield found
 
 
-def _of_way(operations: Operations, gpu: int, code: int) -> Operations:
+def _of_direction(operations: Operations, gpu: int, code: int) -> Operations:
     return operations.where(
         lambda o: _is_tiny(o) & (o.direction == code),
         *("bytes", "pid", "context", "stream"),
@@ -78,7 +78,7 @@ def batches(rows: Operations) -> int:
     return left
 
 
-def _finding(rows: Operations, gpu: int, way: int, gbs: float | None) -> Finding | None:
+def _finding(rows: Operations, gpu: int, direction: int, gbs: float | None) -> Finding | None:
     typical = median(len(rows), lambda: (piece.seconds for piece in rows.pieces()))
     size = median(len(rows), lambda: (piece.bytes.astype(np.float64) for piece in rows.pieces()))
     moving = 0.0 if gbs is None else transfer_seconds(size, gbs)
@@ -90,9 +90,9 @@ def _finding(rows: Operations, gpu: int, way: int, gbs: float | None) -> Finding
     lasted = sum(float(piece.seconds.sum()) for piece in rows.pieces())
     return finding(
         "tiny-copies",
-        f"{len(rows)} {WAYS[way]} copies of g{gpu} are at most {MOST_BYTES >> 10} KiB (median "
-        f"{int(size)} B); each takes {typical * 1e6:.3g} µs, of which {fixed * 1e6:.3g} µs are "
-        f"fixed cost. Those that follow each other within {BATCH_GAP_NS // 1000} µs fit into "
+        f"{len(rows)} {DIRECTIONS[direction]} copies of g{gpu} are at most {MOST_BYTES >> 10} KiB "
+        f"(median {int(size)} B); each takes {typical * 1e6:.3g} µs, of which {fixed * 1e6:.3g} µs "
+        f"are fixed cost. Those that follow each other within {BATCH_GAP_NS // 1000} µs fit into "
         f"{left} {'copy' if left == 1 else 'copies'}.",
         gain,
         f"{len(rows) - left} copies fewer, {fixed * 1e6:.3g} µs of GPU time each; time of the "

@@ -8,47 +8,51 @@ from lanescope.document.finding import Finding
 from lanescope.findings.trace.evidence import finding
 from lanescope.machine import Link, Machine, PcieLink
 from lanescope.machine.pcie import payload_gbs
-from lanescope.trace.limits import WAYS, pcie_links
-from lanescope.trace.summary import WaySummary
+from lanescope.trace.limits import DIRECTIONS, pcie_links
+from lanescope.trace.summary import DirectionSummary
 from lanescope.units.bandwidth import transfer_seconds
 
 #: A rate above what the told state allows shows that it was read while the link slept.
 _TOLERANCE = 1.02
 
 
-def trained_down(machine: Machine, ways: tuple[WaySummary, ...]) -> Iterator[Finding]:
+def trained_down(machine: Machine, directions: tuple[DirectionSummary, ...]) -> Iterator[Finding]:
     """Yield a finding for each GPU below a link that is trained down and that saw traffic."""
-    for gpu in dict.fromkeys(way.gpu for way in ways):
-        own = tuple(way for way in ways if way.gpu == gpu)
+    for gpu in dict.fromkeys(one.gpu for one in directions):
+        own = tuple(one for one in directions if one.gpu == gpu)
         for link in pcie_links(machine, gpu):
             if link.pcie is not None and link.pcie.trained_down and not _awake(link.pcie, own):
                 yield _finding(gpu, link, link.pcie, own)
 
 
-def _peak_gbs(way: WaySummary) -> float | None:
+def _peak_gbs(one: DirectionSummary) -> float | None:
     """The highest rate of a direction over 1 ms or 1 s: shorter ones hold buffered bytes."""
-    windows = () if way.rates is None else way.rates.windows[1:]
+    windows = () if one.rates is None else one.rates.windows[1:]
     return max((w.peak_gbs for w in windows if w.peak_gbs is not None), default=None)
 
 
-def _awake(pcie: PcieLink, ways: tuple[WaySummary, ...]) -> bool:
+def _awake(pcie: PcieLink, directions: tuple[DirectionSummary, ...]) -> bool:
     now = payload_gbs(pcie)
-    peaks = [(_peak_gbs(way), now[WAYS.index(way.direction)]) for way in ways]
+    peaks = [(_peak_gbs(one), now[DIRECTIONS.index(one.direction)]) for one in directions]
     return any(peak is not None and peak > _TOLERANCE * limit for peak, limit in peaks)
 
 
-def _finding(gpu: int, link: Link, pcie: PcieLink, ways: tuple[WaySummary, ...]) -> Finding:
+def _finding(
+    gpu: int, link: Link, pcie: PcieLink, directions: tuple[DirectionSummary, ...]
+) -> Finding:
     best, now = pcie.at_best(), payload_gbs(pcie)
     gains = [
         transfer_seconds(payload, slow) - transfer_seconds(payload, fast)
-        for way in ways
-        if way.rates is not None and (payload := way.rates.payload_bytes) is not None
-        for slow, fast in [(now[i], payload_gbs(best)[i]) for i in [WAYS.index(way.direction)]]
+        for one in directions
+        if one.rates is not None and (payload := one.rates.payload_bytes) is not None
+        for slow, fast in [
+            (now[i], payload_gbs(best)[i]) for i in [DIRECTIONS.index(one.direction)]
+        ]
     ]
     peaks = [
-        f"{way.label} peaked at {peak:.3g} GB/s"
-        for way in ways
-        if (peak := _peak_gbs(way)) is not None
+        f"{one.label} peaked at {peak:.3g} GB/s"
+        for one in directions
+        if (peak := _peak_gbs(one)) is not None
     ]
     return finding(
         "trained-down",

@@ -46,27 +46,27 @@ class Line:
     high: FloatArray | None = None
 
 
-def counted_line(payload: Payload, way: int, begin_ns: int, end_ns: int) -> Line:
+def counted_line(payload: Payload, direction: int, begin_ns: int, end_ns: int) -> Line:
     """Return the rate of one direction in GB/s, record by record; pauses are left out."""
     last = int(np.searchsorted(payload.end_ns, end_ns)) + 1
     inside = slice(int(np.searchsorted(payload.end_ns, begin_ns)), last)
-    return _few(payload.end_ns[inside], payload.gbs()[way][inside])
+    return _few(payload.end_ns[inside], payload.gbs()[direction][inside])
 
 
-def traced_line(operations: Operations, way: int, begin_ns: int, end_ns: int) -> Line:
+def traced_line(operations: Operations, direction: int, begin_ns: int, end_ns: int) -> Line:
     """Return the rate of traced copies of one direction in GB/s, each with an even rate."""
-    own = operations.rows(operations.direction == (Direction.H2D, Direction.D2H)[way])
+    own = operations.rows(operations.direction == (Direction.H2D, Direction.D2H)[direction])
     times, columns = rectangles([own], (begin_ns, end_ns))
     lasted = np.where(columns[:, 1] > 0, columns[:, 1], np.nan)
     return _few(times, columns[:, 0] / lasted)
 
 
-def probed_line(probe: Probe, way: int, what: str, begin_ns: int, end_ns: int) -> Line:
+def probed_line(probe: Probe, direction: int, what: str, begin_ns: int, end_ns: int) -> Line:
     """Return bandwidth (``gbs``) or delay (``delay``, in seconds) of one direction.
 
     Of many records the median of equal parts of the time, with the 5th and 95th percentile.
     """
-    own = probe.one_way(way)
+    own = probe.one_direction(direction)
     own = own.rows((own.begin_ns >= begin_ns) & (own.begin_ns < end_ns))
     values = own.gbs if what == "gbs" else own.delay_ns.astype(np.float64) * 1e-9
     if len(own) <= MOST_POINTS // 3:
@@ -126,10 +126,10 @@ def source_charts(one: ProgramResults) -> list[Chart]:
     begin, end = _span(shown.steps)
     origin = _origin(shown.steps)
     charts = []
-    for way, word in enumerate(_WORDS):
-        lines = [(p.source, counted_line(p, way, begin, end)) for p in shown.payloads]
+    for direction, word in enumerate(_WORDS):
+        lines = [(p.source, counted_line(p, direction, begin, end)) for p in shown.payloads]
         if shown.operations is not None and len(shown.operations):
-            lines.append(("trace", traced_line(shown.operations, way, begin, end)))
+            lines.append(("trace", traced_line(shown.operations, direction, begin, end)))
         curves = [_stairs(name, line, origin) for name, line in lines if line.end_ns.size]
         title = f"{one.program.title}: payload {word}, as each source saw it"
         charts.append(_chart(title, Axis("Payload", "GB/s"), curves, shown.steps))
@@ -150,8 +150,10 @@ def probe_charts(one: ProgramResults) -> list[Chart]:
     }
     charts = []
     for what, (title, axis, scale) in shown.items():
-        lines = [probed_line(probe, way, what, begin, end) for way in range(len(_WORDS))]
-        curves = [_banded(way, line, origin, scale) for way, line in enumerate(lines)]
+        lines = [
+            probed_line(probe, direction, what, begin, end) for direction in range(len(_WORDS))
+        ]
+        curves = [_banded(direction, line, origin, scale) for direction, line in enumerate(lines)]
         charts.append(_chart(f"{one.program.title}: {title}", axis, curves, steps))
     return charts
 
@@ -196,14 +198,14 @@ def _stairs(source: str, line: Line, origin: int) -> Curve:
     return Curve(source, times, values, colour=number, dash=dash, points=False, stairs=True)
 
 
-def _banded(way: int, line: Line, origin: int, scale: float) -> Curve:
+def _banded(direction: int, line: Line, origin: int, scale: float) -> Curve:
     return Curve(
-        _WORDS[way],
+        _WORDS[direction],
         _seconds(line.end_ns, origin),
         _rounded(line.values * scale),
         () if line.low is None else _rounded(line.low * scale),
         () if line.high is None else _rounded(line.high * scale),
-        hue=(TO_GPU, FROM_GPU)[way],
+        hue=(TO_GPU, FROM_GPU)[direction],
         points=False,
     )
 

@@ -56,7 +56,7 @@ class Payload:
     def gbs(self) -> FloatArray:
         """Rate of each record in GB/s, a row for each direction; not a number where unknown."""
         settled = settle(self.bytes[0], self.bytes[1], RESOLUTION)
-        return np.stack([bandwidths_gbs(way, self.known_ns * 1e-9) for way in settled])
+        return np.stack([bandwidths_gbs(direction, self.known_ns * 1e-9) for direction in settled])
 
 
 @dataclass(frozen=True, slots=True)

@@ -324,8 +324,8 @@ def _turns(results: ReproductionResults) -> Text:
     done = count_text(len(results.reproduction.done), "run")
     return Text(
         (
-            f"{done} of {results.planned} are here. Each watched one is a run folder of its own below "
-            "the reproduction's: ",
+            f"{done} of {results.planned} are here. Each watched one is a run folder of its own "
+            "below the reproduction's: ",
             Code("lanescope report FOLDER/PROGRAM/sources-1"),
             " writes its page. All numbers of this page, with unit, method and spread, are in ",
             Code("chapters.json"),

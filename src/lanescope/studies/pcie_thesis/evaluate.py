@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lanescope.machine import Machine
-from lanescope.studies.pcie_thesis.plan import Program, Mode, turns
+from lanescope.studies.pcie_thesis.plan import Mode, Program, turns
 from lanescope.studies.pcie_thesis.probing import Noticed, Probed, noticed, probed
 from lanescope.studies.pcie_thesis.results import (
     NoticedResults,
@@ -31,7 +31,7 @@ from lanescope.studies.pcie_thesis.steps import Step, moved, moving, work_second
 from lanescope.studies.pcie_thesis.store import Done, Reproduction
 from lanescope.studies.pcie_thesis.words import program_sentences
 from lanescope.trace.limits import link_limits
-from lanescope.trace.probe import PROBE_WAYS, Probe
+from lanescope.trace.probe import PROBE_DIRECTIONS, Probe
 from lanescope.trace.run import WatchRun
 
 _WORK = "From the begin of the program's first step to the end of its last, by its own clock."
@@ -122,12 +122,15 @@ def _program(program: Program, done: Sequence[Done], machine: Machine, gpu: int)
 
 
 def _fastest(done: Sequence[Done]) -> Pair:
-    def of(steps: Sequence[Step], way: int) -> float | None:
-        rates = [step.gbs[way] for step in moving(steps, LEAST_BYTES) if step.moved[way]]
+    def of(steps: Sequence[Step], direction: int) -> float | None:
+        rates = [
+            step.gbs[direction] for step in moving(steps, LEAST_BYTES) if step.moved[direction]
+        ]
         return max(rates, default=None)
 
     return pair_of(
-        quantity((of(one.steps, way) for one in done), "GB/s", _FASTEST_STEP) for way in range(2)
+        quantity((of(one.steps, direction) for one in done), "GB/s", _FASTEST_STEP)
+        for direction in range(2)
     )
 
 
@@ -170,8 +173,8 @@ def _step(step: Step, by_mode: dict[Mode, list[Done]], probes: Sequence[_Probed]
 
 def _noticed(probes: Sequence[_Probed]) -> tuple[NoticedResults, ...]:
     found = []
-    for way, name in enumerate(PROBE_WAYS):
-        own = [one.noticed[way] for one in probes]
+    for direction, name in enumerate(PROBE_DIRECTIONS):
+        own = [one.noticed[direction] for one in probes]
         if own:
             longest = quantity((one.longest_seconds for one in own), "s", _WAIT)
             noticed, steps, alarms = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.studies.pcie_thesis.steps import Step
-from lanescope.trace.probe import PROBE_WAYS, Probe
+from lanescope.trace.probe import PROBE_DIRECTIONS, Probe
 from lanescope.trace.probed import Episode, Sign, episodes
 
 #: An episode belongs to a step from so much before it to so much after.
@@ -59,14 +59,16 @@ def probed(probe: Probe, step: Step | None = None) -> tuple[Probed, ...]:
     if step is not None:
         inside = (probe.begin_ns >= step.begin_ns) & (probe.begin_ns < step.end_ns)
         probe = probe.rows(inside)
-    return tuple(_probed(probe.one_way(i), way) for i, way in enumerate(PROBE_WAYS))
+    return tuple(
+        _probed(probe.one_direction(i), direction) for i, direction in enumerate(PROBE_DIRECTIONS)
+    )
 
 
-def _probed(own: Probe, way: str) -> Probed:
+def _probed(own: Probe, direction: str) -> Probed:
     enough = len(own) >= _FEWEST
     known = own.gbs[np.isfinite(own.gbs)]
     return Probed(
-        way,
+        direction,
         len(own),
         float(np.median(known)) if enough and known.size else None,
         float(np.median(own.delay_ns)) * 1e-9 if enough else None,
@@ -75,13 +77,13 @@ def _probed(own: Probe, way: str) -> Probed:
 
 def noticed(probe: Probe, steps: Sequence[Step]) -> tuple[Noticed, ...]:
     """Return which steps that copy were noticed, for each direction."""
-    return tuple(_noticed(probe, steps, i) for i in range(len(PROBE_WAYS)))
+    return tuple(_noticed(probe, steps, i) for i in range(len(PROBE_DIRECTIONS)))
 
 
-def _noticed(probe: Probe, steps: Sequence[Step], way: int) -> Noticed:
-    own = probe.one_way(way)
-    link_episodes = [one for one in episodes(probe, way) if one.sign is Sign.LINK]
-    mine = [step for step in steps if step.moved[way]]
+def _noticed(probe: Probe, steps: Sequence[Step], direction: int) -> Noticed:
+    own = probe.one_direction(direction)
+    link_episodes = [one for one in episodes(probe, direction) if one.sign is Sign.LINK]
+    mine = [step for step in steps if step.moved[direction]]
     # copies the other way share the requests, the root port and the host's memory
     any_copy = [step for step in steps if sum(step.moved)]
     first = min((step.begin_ns for step in steps), default=0)
@@ -92,7 +94,7 @@ def _noticed(probe: Probe, steps: Sequence[Step], way: int) -> Noticed:
     )
     waits = np.diff(own.begin_ns)
     return Noticed(
-        PROBE_WAYS[way],
+        PROBE_DIRECTIONS[direction],
         sum(any(_meet(one, step) for one in link_episodes) for step in mine),
         len(mine),
         alarms,

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lanescope.studies.pcie_thesis.counted import Payload
-from lanescope.studies.pcie_thesis.plan import Program, Mode
+from lanescope.studies.pcie_thesis.plan import Mode, Program
 from lanescope.studies.pcie_thesis.steps import Step
 from lanescope.studies.pcie_thesis.store import Reproduction
-from lanescope.trace.limits import WAYS, LinkLimit
+from lanescope.trace.limits import DIRECTIONS, LinkLimit
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import Probe
 
@@ -216,10 +216,10 @@ def reproduction_json(results: ReproductionResults) -> dict[str, Any]:
         "turns_done": len(results.reproduction.done),
         "turns_planned": results.planned,
         "notes": list(request.notes),
-        "limits": _ways([asdict(limit) for limit in results.limits]),
+        "limits": _directions([asdict(limit) for limit in results.limits]),
         "idle": {
-            "probe_gbs": _ways(results.idle_gbs),
-            "probe_delay_seconds": _ways(results.idle_delay_seconds),
+            "probe_gbs": _directions(results.idle_gbs),
+            "probe_delay_seconds": _directions(results.idle_delay_seconds),
         },
         "programs": [_program(one) for one in results.programs],
     }
@@ -229,12 +229,12 @@ def _program(one: ProgramResults) -> dict[str, Any]:
     return {
         "program": asdict(one.program),
         "truth": {
-            "bytes": _ways(one.truth_bytes),
+            "bytes": _directions(one.truth_bytes),
             "copies": one.truth_copies,
             "unit": "B",
             "method": "As the program itself says.",
         },
-        "fastest_step_gbs": _ways(one.fastest_step_gbs),
+        "fastest_step_gbs": _directions(one.fastest_step_gbs),
         "work_seconds": _plain(one.work_seconds),
         "slowdown": _plain(one.slowdown),
         "sources": [_source(source) for source in one.sources],
@@ -246,7 +246,7 @@ def _program(one: ProgramResults) -> dict[str, Any]:
 
 def _source(one: SourceResults) -> dict[str, Any]:
     pairs = ("bytes", "deviation", "elsewhere_bytes", "highest_gbs")
-    return {**asdict(one), **{key: _ways(getattr(one, key)) for key in pairs}}
+    return {**asdict(one), **{key: _directions(getattr(one, key)) for key in pairs}}
 
 
 def _step(one: StepResults) -> dict[str, Any]:
@@ -256,15 +256,15 @@ def _step(one: StepResults) -> dict[str, Any]:
         "d2h_bytes": one.d2h_bytes,
         "copies": one.copies,
         "seconds": _plain(one.seconds),
-        "probe_gbs": _ways(one.probe_gbs),
-        "probe_delay_seconds": _ways(one.probe_delay_seconds),
+        "probe_gbs": _directions(one.probe_gbs),
+        "probe_delay_seconds": _directions(one.probe_delay_seconds),
     }
 
 
-def _ways(pair: Any) -> dict[str, Any]:
+def _directions(pair: Any) -> dict[str, Any]:
     return {
-        way: asdict(value) if isinstance(value, Quantity) else value
-        for way, value in zip(WAYS, pair, strict=True)
+        direction: asdict(value) if isinstance(value, Quantity) else value
+        for direction, value in zip(DIRECTIONS, pair, strict=True)
     }
 
 

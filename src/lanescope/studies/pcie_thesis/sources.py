@@ -127,7 +127,10 @@ def _counted(
 def _traced(source: SourceResults, watched: Sequence[Watched]) -> SourceResults:
     traced = [one for one in watched if one.processes]
     sums = [
-        tuple(int(one.traced.bytes[one.traced.direction == way].sum()) for way in _DIRECTIONS)
+        tuple(
+            int(one.traced.bytes[one.traced.direction == direction].sum())
+            for direction in _DIRECTIONS
+        )
         for one in traced
     ]
     truths = [moved(one.steps) for one in traced]
@@ -145,15 +148,17 @@ def _traced(source: SourceResults, watched: Sequence[Watched]) -> SourceResults:
         bytes=pair_of(quantity((s[w] for s in sums), "B", _TRACED) for w in range(2)),
         deviation=deviation,
         highest_gbs=pair_of(
-            quantity((_fastest_copy(one.traced, way) for one in traced), "GB/s", _FASTEST_COPY)
-            for way in _DIRECTIONS
+            quantity(
+                (_fastest_copy(one.traced, direction) for one in traced), "GB/s", _FASTEST_COPY
+            )
+            for direction in _DIRECTIONS
         ),
         copies=quantity(counts, "1", "Traced copies between host and GPU."),
     )
 
 
-def _fastest_copy(traced: Operations, way: Direction) -> float | None:
-    large = traced.rows((traced.direction == way) & (traced.bytes >= LEAST_BYTES))
+def _fastest_copy(traced: Operations, direction: Direction) -> float | None:
+    large = traced.rows((traced.direction == direction) & (traced.bytes >= LEAST_BYTES))
     rates = bandwidths_gbs(large.bytes.astype(np.float64), large.seconds)
     known = rates[np.isfinite(rates)]
     return float(known.max()) if known.size else None

@@ -16,7 +16,7 @@ from lanescope.studies.pcie_thesis.results import (
 from lanescope.units.sizes import binary_text
 from lanescope.units.words import rate_text, time_text
 
-_WAY_WORDS = ("to the GPU", "from it")
+_DIRECTION_WORDS = ("to the GPU", "from it")
 #: Below this, a source's rates are no longer those of the copies.
 _DILUTED = 0.8
 #: Above the link's limit by more, a record holds what moved in others.
@@ -49,7 +49,7 @@ def _source(
         return
     sides = [
         f"{_percent(deviation)} {word}"
-        for deviation, word in zip(source.deviation, _WAY_WORDS, strict=True)
+        for deviation, word in zip(source.deviation, _DIRECTION_WORDS, strict=True)
         if deviation is not None
     ]
     if sides:
@@ -77,7 +77,9 @@ def _traced(source: SourceResults) -> str:
         return "trace watched, but no process told of its copies."
     known = [q for q in source.deviation if q is not None]
     exact = known and all(q.low == q.high == 0 for q in known)
-    agree = "to the byte" if exact else f"with {', '.join(_percent(q) for q in known)} of difference"
+    agree = (
+        "to the byte" if exact else f"with {', '.join(_percent(q) for q in known)} of difference"
+    )
     return (
         f"trace has {source.copies.value:,.0f} copies by the nanosecond and agrees with the "
         f"program {agree}; it knows nothing of bytes that no copy moved."
@@ -104,9 +106,9 @@ def _fineness(source: SourceResults) -> Iterator[str]:
 def _rates(
     source: SourceResults, one: ProgramResults, results: ReproductionResults
 ) -> Iterator[str]:
-    for way, word in enumerate(_WAY_WORDS):
-        highest, true = source.highest_gbs[way], one.fastest_step_gbs[way]
-        limit = results.limits[way].gbs
+    for direction, word in enumerate(_DIRECTION_WORDS):
+        highest, true = source.highest_gbs[direction], one.fastest_step_gbs[direction]
+        limit = results.limits[direction].gbs
         if highest is None or true is None:
             continue
         if highest.value < _DILUTED * true.value:
@@ -122,7 +124,7 @@ def _rates(
 
 
 def _probe(one: ProgramResults, results: ReproductionResults) -> Iterator[str]:
-    for noticed, word in zip(one.noticed, _WAY_WORDS, strict=False):
+    for noticed, word in zip(one.noticed, _DIRECTION_WORDS, strict=False):
         if noticed.steps:
             wait = noticed.longest_seconds
             blind = f"; it was blind for up to {time_text(wait.high)} at a time" if wait else ""
@@ -131,9 +133,9 @@ def _probe(one: ProgramResults, results: ReproductionResults) -> Iterator[str]:
                 f"its own copies taking longer, and {_times(noticed.alarms)} took something else "
                 f"for use of the link{blind}."
             )
-    for way, word in enumerate(_WAY_WORDS):
-        idle = results.idle_delay_seconds[way]
-        found = [(s, q) for s in one.steps if (q := s.probe_delay_seconds[way]) is not None]
+    for direction, word in enumerate(_DIRECTION_WORDS):
+        idle = results.idle_delay_seconds[direction]
+        found = [(s, q) for s in one.steps if (q := s.probe_delay_seconds[direction]) is not None]
         if idle is None or not found:
             continue
         step, most = max(found, key=lambda pair: pair[1].value)

@@ -210,8 +210,8 @@ def _label(experiment: Experiment, copy: Copy | None) -> str:
         return f"{first.path}, {_host_memory(first)}, {clock_text(experiment.timing)}"
     if copy is None or len(experiment.copies) == 1:
         return experiment.title
-    both_ways, _, how = experiment.title.partition(", ")
-    if "⇄" in both_ways and how:
+    both_directions, _, how = experiment.title.partition(", ")
+    if "⇄" in both_directions and how:
         return f"{copy.path}, {how}"
     return f"{copy.path} ({experiment.title})"
 

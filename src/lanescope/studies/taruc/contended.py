@@ -29,7 +29,7 @@ class Contention:
         one memory to the other, or from the threads' node to the memory that they use.
     operation
         Of host threads; ``copy`` for GPUs.
-    way
+    direction
         ``h2d``, ``d2h`` or ``both`` for GPUs; ``one way`` or ``both`` between
         sockets; empty otherwise.
     where
@@ -40,7 +40,7 @@ class Contention:
     kind: str
     who: str
     operation: str
-    way: str
+    direction: str
     where: str
 
     @property
@@ -195,13 +195,13 @@ def _contention(
     # Where the machine does not say on which node a CPU is, only the purpose tells threads that
     # stay at home from those that leave.
     if experiment.purpose is Purpose.SOCKETS or any(_leaves(c, nodes) for c in copies):
-        ways = {_crossing(c, nodes) for c in copies}
-        first = min(ways)
-        way = "both" if len(ways) > 1 else "one way"
-        sign = "⇄" if len(ways) > 1 else "→"
-        return Contention("sockets", f"{first[0]} {sign} {first[1]}", operation, way, ""), len(
-            copies
-        )
+        directions = {_crossing(c, nodes) for c in copies}
+        first = min(directions)
+        direction = "both" if len(directions) > 1 else "one way"
+        sign = "⇄" if len(directions) > 1 else "→"
+        return Contention(
+            "sockets", f"{first[0]} {sign} {first[1]}", operation, direction, ""
+        ), len(copies)
     return Contention("memory", _joined(c.source.part for c in copies), operation, "", ""), len(
         copies
     )
@@ -224,7 +224,7 @@ def _crossing(copy: Copy, nodes: dict[int, str]) -> tuple[str, str]:
 def _pcie(machine: Machine, experiment: Experiment) -> Contention:
     copies = experiment.copies
     down = {copy.source.is_host for copy in copies}
-    way = "both" if len(down) > 1 else ("h2d" if True in down else "d2h")
+    direction = "both" if len(down) > 1 else ("h2d" if True in down else "d2h")
     ends = [
         (c.destination, c.source) if c.source.is_host else (c.source, c.destination) for c in copies
     ]
@@ -235,7 +235,7 @@ def _pcie(machine: Machine, experiment: Experiment) -> Contention:
     # Of several other nodes only the name tells which set of them is called far.
     elif near == {False} and (len(machine.nodes) == 2 or "/far/" in experiment.name):
         where = "far"
-    return Contention("pcie", _joined(gpu.part for gpu, _ in ends), "copy", way, where)
+    return Contention("pcie", _joined(gpu.part for gpu, _ in ends), "copy", direction, where)
 
 
 def _streams(copies: Sequence[Copy]) -> int:

@@ -125,7 +125,7 @@ def _point(name: str, taken: Sequence[Seat], size: int, operation: Operation) ->
 
 
 MOST_STREAMS = 4
-_WAYS = {"h2d": (True,), "d2h": (False,), "both": (True, False)}
+_DIRECTIONS = {"h2d": (True,), "d2h": (False,), "both": (True, False)}
 
 
 def pcie_points(
@@ -137,7 +137,7 @@ def pcie_points(
     """
     for together in _sets(gpus):
         for where, homes in _homes(machine, nodes, together).items():
-            for way, directions in _WAYS.items():
+            for direction, directions in _DIRECTIONS.items():
                 for streams in range(1, MOST_STREAMS + 1):
                     copies = tuple(
                         _copy(home, gpu, down, section.pcie_bytes)
@@ -147,8 +147,8 @@ def pcie_points(
                     )
                     names = joined(gpu.id for gpu in together)
                     yield Experiment(
-                        f"contention/pcie/{names}/{way}/{where}/{streams}",
-                        f"{names}, {way}, {where} memory, {streams} to each",
+                        f"contention/pcie/{names}/{direction}/{where}/{streams}",
+                        f"{names}, {direction}, {where} memory, {streams} to each",
                         copies,
                         purpose=Purpose.CONTENTION,
                     )

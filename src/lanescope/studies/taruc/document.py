@@ -277,10 +277,10 @@ def _name(setting: Setting) -> str:
 
 
 def _scaling_name(scaling: Scaling) -> str:
-    fields: tuple[str, ...] = ("who", "operation", "way", "where")
+    fields: tuple[str, ...] = ("who", "operation", "direction", "where")
     contention = scaling.contention
     if contention.kind == "pcie":
-        fields = ("who", "way", "where")
+        fields = ("who", "direction", "where")
     elif contention.kind == "sockets":
         fields = ("who", "operation")
     return _joined(field_text(f, value) for f in fields if (value := getattr(contention, f)))

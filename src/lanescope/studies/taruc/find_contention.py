@@ -95,7 +95,7 @@ def _sockets(crossing: Sequence[Scaling], local: Sequence[Scaling]) -> Iterable[
             ),
             None,
         )
-        if mine.way == "both" or mine.who in described or home is None:
+        if mine.direction == "both" or mine.who in described or home is None:
             continue
         if scaling.best is None or (same := home.at(scaling.best.count)) is None:
             continue
@@ -124,7 +124,7 @@ def _sharing(scalings: Sequence[Scaling]) -> Iterable[Finding]:
         if len(mine.members) < 2 or len(found) < len(singles):
             continue
         # both ways in turns, one way goes on alone when the other is through
-        for step in (s for s in scaling.measured if mine.way != "both" or not s.in_turns):
+        for step in (s for s in scaling.measured if mine.direction != "both" or not s.in_turns):
             steps = [s for one in found if (s := one.at(step.count)) is not None]
             if len(steps) < len(found) or not sums_differ([step], steps):
                 continue
@@ -136,11 +136,13 @@ def _sharing(scalings: Sequence[Scaling]) -> Iterable[Finding]:
 
 
 def _alone(contention: Contention, gpu: str) -> Contention:
-    return Contention(contention.kind, gpu, contention.operation, contention.way, contention.where)
+    return Contention(
+        contention.kind, gpu, contention.operation, contention.direction, contention.where
+    )
 
 
 def _shared(mine: Contention, step: Step, steps: Sequence[Step], loss: float) -> Finding:
-    how = f"{field_text('way', mine.way)}, {field_text('where', mine.where)}"
+    how = f"{field_text('direction', mine.direction)}, {field_text('where', mine.where)}"
     return finding(
         "shared-link" if len(mine.members) == 2 else "all-gpus",
         Benchmark.CONTENTION,
@@ -172,12 +174,14 @@ def _bottleneck(step: Step) -> str:
 def _far(scalings: Sequence[Scaling]) -> Iterable[Finding]:
     """What far host memory costs GPUs: the worst of the largest set of GPUs, and of one."""
     near = {
-        (s.contention.who, s.contention.way): s for s in scalings if s.contention.where == "near"
+        (s.contention.who, s.contention.direction): s
+        for s in scalings
+        if s.contention.where == "near"
     }
     worst: dict[int, tuple[float, Finding]] = {}
     for scaling in scalings:
         mine = scaling.contention
-        base = near.get((mine.who, mine.way))
+        base = near.get((mine.who, mine.direction))
         if mine.where != "far" or base is None or scaling.best is None:
             continue
         same = base.at(scaling.best.count)
@@ -190,9 +194,9 @@ def _far(scalings: Sequence[Scaling]) -> Iterable[Finding]:
                 "far-pcie",
                 Benchmark.CONTENTION,
                 f"Far memory costs {listed(mine.members)} {percent(1 - there / here)}: "
-                f"{rate_text(here)} to {rate_text(there)} ({field_text('way', mine.way)}, "
-                f"{scaling.best.count} {'stream' if scaling.best.count == 1 else 'streams'} "
-                "a GPU).",
+                f"{rate_text(here)} to {rate_text(there)} ("
+                f"{field_text('direction', mine.direction)}, {scaling.best.count} "
+                f"{'stream' if scaling.best.count == 1 else 'streams'} a GPU).",
                 (same.experiment, scaling.best.experiment),
                 1 - there / here,
             )
@@ -215,7 +219,7 @@ def _unfair(scalings: Sequence[Scaling]) -> Iterable[Finding]:
         ordered = sorted(step.participants, key=lambda p: p.gbs or 0.0)
         others = [p.gbs or 0.0 for p in ordered[1:]]
         mine = scaling.contention
-        what = mine.operation if mine.kind != "pcie" else field_text("way", mine.way)
+        what = mine.operation if mine.kind != "pcie" else field_text("direction", mine.direction)
         yield finding(
             "unfair",
             Benchmark.CONTENTION,

@@ -200,7 +200,7 @@ def _far_device(series: Sequence[Series], homes: dict[str, str]) -> Iterable[Fin
 
     def role(one: Series) -> tuple[Hashable, bool] | None:
         setting = one.setting
-        key = (setting.gpu, setting.way, setting.memory, setting.timing, setting.pattern)
+        key = (setting.gpu, setting.direction, setting.memory, setting.timing, setting.pattern)
         return key, far(setting) == (False, False)
 
     words = {
@@ -291,4 +291,4 @@ def _staged(series: Sequence[Series]) -> Iterable[Finding]:
 
 
 def _device(setting: Setting) -> str:
-    return f"{setting.gpu}, {field_text('way', setting.way)}"
+    return f"{setting.gpu}, {field_text('direction', setting.direction)}"

@@ -57,17 +57,23 @@ def _sizes(
         for pattern in axes.patterns_for(size, wanted, parameters, only):
             repeated = pattern is Pattern.REPEATED
             access = Access(pattern, None if repeated else axes.walk_bytes(size, wanted))
-            for way, source, destination in (("h2d", host, device), ("d2h", device, host)):
+            for direction, source, destination in (("h2d", host, device), ("d2h", device, host)):
                 for clock in clocks:
                     copy = Copy(source, destination, size, Engine.CE, cpus=(cpu,), access=access)
-                    yield _point(way, gpu, host, node, copy, pattern, clock)
+                    yield _point(direction, gpu, host, node, copy, pattern, clock)
 
 
 def _point(
-    way: str, gpu: Gpu, host: Place, node: NumaNode, copy: Copy, pattern: Pattern, clock: Timing
+    direction: str,
+    gpu: Gpu,
+    host: Place,
+    node: NumaNode,
+    copy: Copy,
+    pattern: Pattern,
+    clock: Timing,
 ) -> Experiment:
     word = _WORDS[clock]
-    where = f"{way}/{gpu.id}/{host.part}/by-{node.id}/{host.memory}"
+    where = f"{direction}/{gpu.id}/{host.part}/by-{node.id}/{host.memory}"
     return Experiment(
         name=f"{PREFIX}/{where}/{pattern}/{word}/{copy.bytes}",
         title=f"{copy.path}, thread on {node.id}, {host.memory}, {pattern}, {word}, {copy.bytes} B",

@@ -69,7 +69,7 @@ class Setting:
         return next((p for p in (self.source, self.destination) if p.startswith("h")), None)
 
     @property
-    def way(self) -> str:
+    def direction(self) -> str:
         """``h2d``, ``d2h``, or else the path."""
         kinds = self.source[0] + self.destination[0]
         return {"hg": "h2d", "gh": "d2h"}.get(kinds, self.path)

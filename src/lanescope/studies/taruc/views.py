@@ -165,13 +165,13 @@ VIEWS = (
          ("memory", "pattern", "caches", "path", "thread"),
          _at_home_usual, main=False),
     View(Benchmark.HOSTDEV, "memory", (RATE, TIME),
-         ("memory", "timing", "way", "gpu", "node", "thread", "pattern"), _near_usual),
+         ("memory", "timing", "direction", "gpu", "node", "thread", "pattern"), _near_usual),
     View(Benchmark.HOSTDEV, "gpu", (RATE,),
-         ("gpu", "way", "memory", "timing", "node", "thread", "pattern"), _near_usual),
+         ("gpu", "direction", "memory", "timing", "node", "thread", "pattern"), _near_usual),
     View(Benchmark.HOSTDEV, "binding", (RATE,),
-         ("node", "thread", "way", "memory", "timing", "gpu", "pattern"), _usual_bound),
+         ("node", "thread", "direction", "memory", "timing", "gpu", "pattern"), _usual_bound),
     View(Benchmark.HOSTDEV, "pattern", (RATE,),
-         ("pattern", "memory", "timing", "way", "gpu", "node", "thread"), _patterns_near,
+         ("pattern", "memory", "timing", "direction", "gpu", "node", "thread"), _patterns_near,
          main=False),
     View(Benchmark.PEER, "pair", (RATE, TIME),
          ("pair", "path", "route"),
@@ -216,9 +216,9 @@ def _largest(machine: Machine, scalings: Sequence[Scaling]) -> list[Scaling]:
 SCALING_VIEWS = (
     ScalingView("memory", ("operation", "who"), _of_kind("memory")),
     ScalingView("sockets", ("who", "operation"), _of_kind("sockets")),
-    ScalingView("pcie", ("who", "way", "where"), _alone_and_all),
-    ScalingView("pairs", ("who", "way", "where"), _pairs, main=False),
-    ScalingView("where", ("where", "way", "who"), _largest),
+    ScalingView("pcie", ("who", "direction", "where"), _alone_and_all),
+    ScalingView("pairs", ("who", "direction", "where"), _pairs, main=False),
+    ScalingView("where", ("where", "direction", "who"), _largest),
 )
 
 

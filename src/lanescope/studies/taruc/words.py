@@ -21,7 +21,6 @@ _FIELDS = {
     "source": "place",
     "gpu": "GPU",
     "memory": "kind of memory",
-    "way": "direction",
     "who": "participants",
     "where": "near and far memory",
 }
@@ -46,7 +45,7 @@ def field_text(field: str, value: Hashable) -> str:
             return f"in {value}"
         case "node":
             return f"memory of {value}"
-        case "way":
+        case "direction":
             return {"h2d": "to the GPU", "d2h": "from the GPU", "both": "both ways"}.get(
                 str(value), str(value)
             )

@@ -21,12 +21,12 @@ from lanescope.document.blocks import (
 from lanescope.document.finding import Finding
 from lanescope.report import format as fmt
 from lanescope.trace.align import Alignment
-from lanescope.trace.attribution import WAYS_TO_ASK, CopyGroup
-from lanescope.trace.managed import ManagedWay
-from lanescope.trace.nvlink import NVLINK_WAYS
-from lanescope.trace.probed import ProbedWay, Sign
+from lanescope.trace.attribution import DIRECTIONS_TO_ASK, CopyGroup
+from lanescope.trace.managed import ManagedDirection
+from lanescope.trace.nvlink import NVLINK_DIRECTIONS
+from lanescope.trace.probed import ProbedDirection, Sign
 from lanescope.trace.run import FEWEST_FOR_INTERVAL, Turns
-from lanescope.trace.summary import Summary, WaySummary
+from lanescope.trace.summary import DirectionSummary, Summary
 from lanescope.trace.tracing_cost import Slowdown
 from lanescope.trace.windows import WindowStatistics, window_text
 
@@ -38,12 +38,12 @@ class Most:
     copies: int
     shares: int
     findings: int
-    ways: int
+    directions: int
 
 
 #: With these a terminal shows less than 40 lines on a machine with two GPUs.
-TERMINAL = Most(copies=3, shares=2, findings=5, ways=8)
-PAGE = Most(copies=20, shares=10, findings=1000, ways=1000)
+TERMINAL = Most(copies=3, shares=2, findings=5, directions=8)
+PAGE = Most(copies=20, shares=10, findings=1000, directions=1000)
 _MOST_NAME = 60
 
 #: Titles of tables.
@@ -72,7 +72,11 @@ def summary_sections(
     watched = (
         f"Watched {fmt.seconds_text(summary.seconds)}. GB/s are 1e9 bytes of payload a second."
     )
-    moved = [*_ways(summary.ways, most.ways), *_nvlink(summary, most.ways), *tables]
+    moved = [
+        *_directions(summary.directions, most.directions),
+        *_nvlink(summary, most.directions),
+        *tables,
+    ]
     ends = Bullets([*summary.notes, *end_lines(summary)], Style.QUIET)
     return [
         Section("summary", "What moved", [Text(watched), *moved]),
@@ -81,20 +85,22 @@ def summary_sections(
     ]
 
 
-def _ways(ways: Sequence[WaySummary], most: int) -> list[Block]:
-    return [_way_table(RATES, ways, most)] if ways else [Text(NOTHING)]
+def _directions(directions: Sequence[DirectionSummary], most: int) -> list[Block]:
+    return [_direction_table(RATES, directions, most)] if directions else [Text(NOTHING)]
 
 
 def _nvlink(summary: Summary, most: int) -> list[Block]:
-    ways = summary.nvlinks
-    if ways and all(way.rates is not None and way.rates.payload_bytes == 0 for way in ways):
+    directions = summary.nvlinks
+    if directions and all(
+        one.rates is not None and one.rates.payload_bytes == 0 for one in directions
+    ):
         return [Text(f"{NVLINK}: nothing.")]
-    return [_way_table(NVLINK, ways, most)] if ways else []
+    return [_direction_table(NVLINK, directions, most)] if directions else []
 
 
-def _way_table(title: str, ways: Sequence[WaySummary], most: int) -> Table:
+def _direction_table(title: str, directions: Sequence[DirectionSummary], most: int) -> Table:
     """A row for each direction, and what the numbers mean below."""
-    shown = _shown_windows(ways)
+    shown = _shown_windows(directions)
     columns = (
         Column("direction"),
         Column("payload", Kind.SUM),
@@ -104,26 +110,28 @@ def _way_table(title: str, ways: Sequence[WaySummary], most: int) -> Table:
         Column("busy", Kind.SHARE),
         *(Column(f"{window_text(window)}: p50 p99 peak", Kind.FIGURES) for window in shown),
     )
-    notes = _way_notes(ways)
-    if len(ways) > most:
-        notes.insert(0, f"{fmt.count_text(len(ways) - most, 'more direction')} in --json")
-    return Table(title, columns, [Group([_way_row(w, shown) for w in ways[:most]])], tuple(notes))
+    notes = _direction_notes(directions)
+    if len(directions) > most:
+        notes.insert(0, f"{fmt.count_text(len(directions) - most, 'more direction')} in --json")
+    return Table(
+        title, columns, [Group([_direction_row(w, shown) for w in directions[:most]])], tuple(notes)
+    )
 
 
-def _shown_windows(ways: Sequence[WaySummary]) -> list[int]:
+def _shown_windows(directions: Sequence[DirectionSummary]) -> list[int]:
     """Lengths of the windows that have a column: of NVLink those that something is known of."""
-    rates = [way.rates for way in ways if way.rates is not None]
+    rates = [one.rates for one in directions if one.rates is not None]
     has_numbers = {w.window_ns: w.reason is None for r in rates for w in r.windows}
     has_numbers |= {w.window_ns: True for r in rates for w in r.windows if w.reason is None}
-    nvlink = all(way.direction in NVLINK_WAYS for way in ways)
+    nvlink = all(one.direction in NVLINK_DIRECTIONS for one in directions)
     return [window for window, known in has_numbers.items() if known or not nvlink]
 
 
-def _way_notes(ways: Sequence[WaySummary]) -> list[str]:
+def _direction_notes(directions: Sequence[DirectionSummary]) -> list[str]:
     """Return what the numbers of the ways mean, and where they are from; sentences."""
     lines = ["p50, p99 and peak in GB/s are of the windows with traffic."]
-    rates = [way.rates for way in ways if way.rates is not None]
-    shown = _shown_windows(ways)
+    rates = [one.rates for one in directions if one.rates is not None]
+    shown = _shown_windows(directions)
     reasons = dict.fromkeys(
         f"{window_text(w.window_ns)}: {w.reason}"
         for r in rates
@@ -133,30 +141,30 @@ def _way_notes(ways: Sequence[WaySummary]) -> list[str]:
     if reasons:
         lines.append("– " + "; ".join(reasons) + ".")
     limits = dict.fromkeys(
-        f"{way.direction.replace('-', ' ')} {fmt.gbs_text(way.limit.gbs)} GB/s, {way.limit.source}"
-        for way in ways
-        if way.limit.gbs is not None
+        f"{one.direction.replace('-', ' ')} {fmt.gbs_text(one.limit.gbs)} GB/s, {one.limit.source}"
+        for one in directions
+        if one.limit.gbs is not None
     )
-    unknown = dict.fromkeys(way.limit.source for way in ways if way.limit.gbs is None)
+    unknown = dict.fromkeys(one.limit.source for one in directions if one.limit.gbs is None)
     lines.append("Link: " + "; ".join([*limits, *unknown]) + ".")
-    lines.append("From " + "; ".join(dict.fromkeys(way.source for way in ways)) + ".")
+    lines.append("From " + "; ".join(dict.fromkeys(one.source for one in directions)) + ".")
     return lines
 
 
-def direction_text(way: WaySummary) -> str:
+def direction_text(one: DirectionSummary) -> str:
     """Return a direction of a link in words, such as ``g0 nvlink rx``."""
-    return way.label.replace(".", " ").replace("-", " ")
+    return one.label.replace(".", " ").replace("-", " ")
 
 
-def _way_row(way: WaySummary, shown: Sequence[int]) -> list[str | float | None]:
-    rates = way.rates
+def _direction_row(one: DirectionSummary, shown: Sequence[int]) -> list[str | float | None]:
+    rates = one.rates
     known = {w.window_ns: w for w in (rates.windows if rates else ())}
     return [
-        direction_text(way),
+        direction_text(one),
         _whole(rates.payload_bytes if rates else None),
-        _whole(way.traced_bytes),
+        _whole(one.traced_bytes),
         rates.mean_gbs if rates else None,
-        way.share_of_limit,
+        one.share_of_limit,
         rates.busy_share if rates else None,
         *(_window_cell(known[window]) if window in known else "" for window in shown),
     ]
@@ -199,7 +207,7 @@ def _copy_row(group: CopyGroup) -> list[str | float | None]:
     ]
 
 
-def probed_table(ways: Sequence[ProbedWay]) -> Table:
+def probed_table(directions: Sequence[ProbedDirection]) -> Table:
     """Return a row for each direction that was probed."""
     columns = (
         Column("direction"),
@@ -212,29 +220,29 @@ def probed_table(ways: Sequence[ProbedWay]) -> Table:
         Column("delay raised", Kind.FIGURES),
         Column("own share", Kind.SHARE),
     )
-    return Table(PROBED, columns, [Group([_probed_row(way) for way in ways])])
+    return Table(PROBED, columns, [Group([_probed_row(one) for one in directions])])
 
 
-def _probed_row(way: ProbedWay) -> list[str | float | None]:
+def _probed_row(one: ProbedDirection) -> list[str | float | None]:
     return [
-        f"g{way.gpu} {way.direction}",
-        way.records,
-        way.chunk_bytes,
-        way.undisturbed_gbs,
-        way.undisturbed_delay_seconds,
-        way.used_by_others,
-        _times(way, Sign.LINK),
-        _times(way, Sign.DELAY),
-        way.probe_busy_share,
+        f"g{one.gpu} {one.direction}",
+        one.records,
+        one.chunk_bytes,
+        one.undisturbed_gbs,
+        one.undisturbed_delay_seconds,
+        one.used_by_others,
+        _times(one, Sign.LINK),
+        _times(one, Sign.DELAY),
+        one.probe_busy_share,
     ]
 
 
-def _times(way: ProbedWay, sign: Sign) -> str:
-    count = way.count_of(sign)
-    return f"{count} × ({fmt.seconds_text(way.seconds_of(sign))})" if count else "never"
+def _times(one: ProbedDirection, sign: Sign) -> str:
+    count = one.count_of(sign)
+    return f"{count} × ({fmt.seconds_text(one.seconds_of(sign))})" if count else "never"
 
 
-def _managed_table(ways: Sequence[ManagedWay]) -> Table:
+def _managed_table(directions: Sequence[ManagedDirection]) -> Table:
     """A row for each direction in which managed memory was migrated."""
     columns = (
         Column("migrated"),
@@ -244,25 +252,25 @@ def _managed_table(ways: Sequence[ManagedWay]) -> Table:
         Column("GPU time", Kind.SECONDS),
         Column("faults"),
     )
-    return Table(MANAGED, columns, [Group([_managed_row(way) for way in ways])])
+    return Table(MANAGED, columns, [Group([_managed_row(one) for one in directions])])
 
 
-def _managed_row(way: ManagedWay) -> list[str | float | None]:
-    by = "the GPU" if way.direction == "h2d" else "CPUs"
+def _managed_row(one: ManagedDirection) -> list[str | float | None]:
+    by = "the GPU" if one.direction == "h2d" else "CPUs"
     return [
-        f"g{way.gpu} {way.direction}",
-        way.count,
-        way.total_bytes,
-        round(way.mean_bytes),
-        way.seconds,
-        None if way.faults is None else f"{way.faults} of {by}",
+        f"g{one.gpu} {one.direction}",
+        one.count,
+        one.total_bytes,
+        round(one.mean_bytes),
+        one.seconds,
+        None if one.faults is None else f"{one.faults} of {by}",
     ]
 
 
 def _share_lines(summary: Summary, most: int) -> list[str]:
     """Who moved the traced bytes: by process, stream, thread, range, and path."""
     lines = []
-    for by in WAYS_TO_ASK:
+    for by in DIRECTIONS_TO_ASK:
         found = summary.shares_by(by)
         if not found:
             continue

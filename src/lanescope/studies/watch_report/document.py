@@ -129,9 +129,9 @@ def _headline(manifest: WatchManifest, evaluation: Evaluation) -> Headline:
     if evaluation.findings:
         return Headline(finding_text(evaluation.findings[0]), Tone.OPEN, [notes])
     moved = [
-        f"{direction_text(way)} {sum_text(round(way.rates.payload_bytes))}"
-        for way in (*evaluation.summary.ways, *evaluation.summary.nvlinks)
-        if way.rates is not None and way.rates.payload_bytes
+        f"{direction_text(one)} {sum_text(round(one.rates.payload_bytes))}"
+        for one in (*evaluation.summary.directions, *evaluation.summary.nvlinks)
+        if one.rates is not None and one.rates.payload_bytes
     ]
     words = f"Moved: {', '.join(moved)}." if moved else NOTHING
     return Headline(words, Tone.QUIET, [notes])

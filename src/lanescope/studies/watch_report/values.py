@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from lanescope.document.finding import Finding
-from lanescope.trace.attribution import WAYS_TO_ASK
-from lanescope.trace.probed import Episode, ProbedWay, Sign
+from lanescope.trace.attribution import DIRECTIONS_TO_ASK
+from lanescope.trace.probed import Episode, ProbedDirection, Sign
 from lanescope.trace.run import Turns
-from lanescope.trace.summary import Summary, WaySummary
+from lanescope.trace.summary import DirectionSummary, Summary
 
 #: Of the values below; it changes when a key changes its meaning or goes.
 SUMMARY_VERSION = 1
@@ -23,14 +23,14 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
     return {
         "version": SUMMARY_VERSION,
         "seconds": summary.seconds,
-        "ways": [_way(way) for way in summary.ways],
-        "nvlinks": [_way(way) for way in summary.nvlinks],
+        "ways": [_direction(one) for one in summary.directions],
+        "nvlinks": [_direction(one) for one in summary.nvlinks],
         "link_errors": [asdict(errors) for errors in summary.link_errors],
         "copies": [asdict(group) for group in summary.copies[:_MOST_GROUPS]],
         "most_frequent_copies": [asdict(group) for group in summary.most_frequent(_MOST_GROUPS)],
         "shares": {
             by: [_without(asdict(s), "by") for s in summary.shares_by(by)[:_MOST_GROUPS]]
-            for by in WAYS_TO_ASK
+            for by in DIRECTIONS_TO_ASK
         },
         "losses": {**asdict(summary.losses), "cut_processes": list(summary.losses.cut_processes)},
         "costs": [asdict(cost) for cost in summary.costs],
@@ -38,31 +38,31 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
             {"gpu": gpu, **({} if found is None else asdict(found)), "known": found is not None}
             for gpu, found in summary.alignments
         ],
-        "managed": [asdict(way) for way in summary.managed],
+        "managed": [asdict(one) for one in summary.managed],
         "slowdown": None if summary.slowdown is None else asdict(summary.slowdown),
         "turns": None if summary.turns is None else turns_json(summary.turns),
-        "probed": [_probed(way) for way in summary.probed],
+        "probed": [_probed(one) for one in summary.probed],
         "notes": list(summary.notes),
         "findings": [_finding(finding) for finding in findings],
     }
 
 
-def _way(way: WaySummary) -> dict[str, Any]:
-    rates = None if way.rates is None else asdict(way.rates)
+def _direction(one: DirectionSummary) -> dict[str, Any]:
+    rates = None if one.rates is None else asdict(one.rates)
     if rates is not None:
         rates["windows"] = list(rates["windows"])
     return {
-        "gpu": way.gpu,
-        "direction": way.direction,
-        "told": way.told,
-        "source": way.source,
-        "counter_bytes": way.counter_bytes,
-        "traced_bytes": way.traced_bytes,
-        "unattributed_bytes": way.unattributed_bytes,
-        "unexplained": None if way.unexplained is None else asdict(way.unexplained),
-        "limit_gbs": way.limit.gbs,
-        "limit_source": way.limit.source,
-        "share_of_limit": way.share_of_limit,
+        "gpu": one.gpu,
+        "direction": one.direction,
+        "told": one.told,
+        "source": one.source,
+        "counter_bytes": one.counter_bytes,
+        "traced_bytes": one.traced_bytes,
+        "unattributed_bytes": one.unattributed_bytes,
+        "unexplained": None if one.unexplained is None else asdict(one.unexplained),
+        "limit_gbs": one.limit.gbs,
+        "limit_source": one.limit.source,
+        "share_of_limit": one.share_of_limit,
         "rates": rates,
     }
 
@@ -91,16 +91,16 @@ def _without(values: dict[str, Any], key: str) -> dict[str, Any]:
     return {k: v for k, v in values.items() if k != key}
 
 
-def _probed(way: ProbedWay) -> dict[str, Any]:
+def _probed(one: ProbedDirection) -> dict[str, Any]:
     """A direction that was probed; of very many episodes the longest."""
-    longest = sorted(way.episodes, key=lambda e: e.start_ns - e.end_ns)[:_MOST_EPISODES]
+    longest = sorted(one.episodes, key=lambda e: e.start_ns - e.end_ns)[:_MOST_EPISODES]
     values = {
-        "link_used_episodes": way.count_of(Sign.LINK),
-        "link_used_seconds": way.seconds_of(Sign.LINK),
-        "delay_raised_episodes": way.count_of(Sign.DELAY),
-        "delay_raised_seconds": way.seconds_of(Sign.DELAY),
+        "link_used_episodes": one.count_of(Sign.LINK),
+        "link_used_seconds": one.seconds_of(Sign.LINK),
+        "delay_raised_episodes": one.count_of(Sign.DELAY),
+        "delay_raised_seconds": one.seconds_of(Sign.DELAY),
     }
-    return {**asdict(way), **values, "episodes": [_episode(e) for e in longest]}
+    return {**asdict(one), **values, "episodes": [_episode(e) for e in longest]}
 
 
 def _episode(episode: Episode) -> dict[str, Any]:
