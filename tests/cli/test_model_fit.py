@@ -3,14 +3,18 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 
+from lanescope.errors import InputError
 from lanescope.prediction import fit_run
 from lanescope.prediction.fit_run import facts_of, store_samples
 from lanescope.prediction.samples import read_measured
-from lanescope.prediction.stored import FILE, kept, save
-from lanescope.studies.analysis_run import analysis_folder
+from lanescope.prediction.stored import FILE, newest_fit, save
+from lanescope.report.document_page import document_page
+from lanescope.studies.analysis_run import analysis_document, analysis_folder
+from lanescope.studies.fit import Fit
 from tests.prediction.made_up_points import measured
 from tests.prediction.test_fit import RECORDED, TRUE
 
@@ -99,7 +103,7 @@ def test_a_fit_is_found_by_its_machine(tmp_path, two_gpus):
     with analysis_folder("fit", folder, machine) as run:
         store_samples(run, facts_of(machine, 0, "a test"), measured(TRUE))
     save(fit_run.fit_folder(folder)[0], folder / FILE)
-    assert kept(machine, tmp_path).source.startswith("a test on ")
+    assert newest_fit(machine, tmp_path).source.startswith("a test on ")
 
 
 def test_a_fit_is_a_run_that_is_listed_shown_and_has_a_page(lanescope, tmp_path, two_gpus):
@@ -115,3 +119,32 @@ def test_a_fit_is_a_run_that_is_listed_shown_and_has_a_page(lanescope, tmp_path,
     assert lanescope("report", folder, "--out", page, "--static").returncode == 0
     assert "L + o, the smallest copy" in page.read_text()
     assert lanescope("compare", folder, folder).returncode == 3  # no paths
+
+
+def test_a_stored_fit_has_a_picture_of_both_directions(lanescope, tmp_path):
+    pytest.importorskip("vl_convert")
+    out = ("--out", tmp_path / "again", "--plot", tmp_path / "x.svg")
+    done = lanescope("model", "fit", RECORDED, *out)
+    assert done.returncode == 0, done.stderr
+    picture = (tmp_path / "x.svg").read_text()
+    for where in ("to", "from"):
+        assert f"Transfers {where} the GPU" in picture
+
+
+def test_what_is_of_new_runs_is_refused_with_a_stored_one(lanescope):
+    for verb, option in (("fit", "--no-store"), ("fit", "--no-page"), ("validate", "--no-page")):
+        done = lanescope("model", verb, RECORDED, option)
+        assert done.returncode == 2
+        assert "was measured already" in done.stderr
+
+
+def test_a_fit_of_which_nothing_was_held_out_has_a_page_without_charts(tmp_path, two_gpus):
+    with analysis_folder("fit", tmp_path / "run", two_gpus) as run:
+        store_samples(run, facts_of(two_gpus, 0, "a test"), measured(TRUE))
+    found = Fit.read(tmp_path / "run")
+    fitted = replace(found, measured=tuple(m for m in found.measured if not m.point.held_out))
+    assert fitted.charts() == []
+    page = document_page(analysis_document(Fit, tmp_path / "run", fitted), static=True)
+    assert "L + o, the smallest copy" in page
+    with pytest.raises(InputError, match="nothing to plot"):
+        fitted.picture()

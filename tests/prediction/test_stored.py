@@ -17,14 +17,14 @@ from lanescope.prediction.parameters import Origin
 from lanescope.prediction.stored import (
     FILE,
     dumps,
-    keep,
-    kept,
     load,
     machine_key,
     named_parameters,
+    newest_fit,
     parse,
     save,
     shipped_names,
+    store_fit,
 )
 from tests.studies.link_parameters import fitted
 
@@ -143,27 +143,27 @@ def test_the_newest_fit_of_this_machine_is_taken(tmp_path):
     save(fitted(name="old"), old)
     save(fitted(name="new"), new)
     os.utime(old, (1, 1))
-    assert kept(HERE, tmp_path).name == "new"
+    assert newest_fit(HERE, tmp_path).name == "new"
     os.utime(new, (0, 0))
-    assert kept(HERE, tmp_path).name == "old"
-    keep(fitted(name="kept"), tmp_path)
-    assert kept(HERE, tmp_path).name == "kept"
-    keep(fitted(name="other", machine_key="else"), tmp_path)
-    assert kept(HERE, tmp_path).name == "old"
+    assert newest_fit(HERE, tmp_path).name == "old"
+    store_fit(fitted(name="kept"), tmp_path)
+    assert newest_fit(HERE, tmp_path).name == "kept"
+    store_fit(fitted(name="other", machine_key="else"), tmp_path)
+    assert newest_fit(HERE, tmp_path).name == "old"
 
 
 def test_a_fit_of_another_machine_is_taken_by_name_only(tmp_path):
-    path = keep(fitted(machine_key="other GPU; other CPU; PCIe 3.0 x16"), tmp_path)
+    path = store_fit(fitted(machine_key="other GPU; other CPU; PCIe 3.0 x16"), tmp_path)
     with pytest.raises(InputError, match=r"is of another machine \(other GPU; .*\), not of this"):
-        kept(HERE, tmp_path)
+        newest_fit(HERE, tmp_path)
     with pytest.raises(InputError, match="a machine without a GPU"):
-        kept(dataclasses.replace(HERE, gpus=()), tmp_path)
+        newest_fit(dataclasses.replace(HERE, gpus=()), tmp_path)
     assert named_parameters(str(path)).machine_key.startswith("other GPU")
 
 
 def test_without_any_fit_it_says_how_to_make_one(tmp_path):
     with pytest.raises(InputError, match=r"no fit of this machine .* run 'lanescope model fit'"):
-        kept(HERE, tmp_path / "none")
+        newest_fit(HERE, tmp_path / "none")
     with pytest.raises(InputError, match="gtx-titan, gtx680, h200, k20"):
         named_parameters(None, tmp_path)
 

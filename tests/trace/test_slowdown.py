@@ -15,7 +15,7 @@ from lanescope.findings.trace.evaluate import evaluate_watch
 from lanescope.studies.watch_report.blocks import end_lines
 from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Operations, Process, Timeline
-from lanescope.trace.tracing_cost import TracingCost, keep, kept, slowdown
+from lanescope.trace.tracing_cost import TracingCost, slowdown, store_cost, stored_cost
 from lanescope.watching import tracing_cost_measured as tracing_cost
 from lanescope.watching.tracing_cost_measured import measure_tracing_cost
 
@@ -59,14 +59,14 @@ def test_it_is_kept_for_the_same_gpu_and_driver(tmp_path, two_gpus):
     runs = tmp_path / "runs"
     machine = dataclasses.replace(two_gpus, driver="580.1")
     own = dataclasses.replace(COST, gpu=machine.gpus[0].name)
-    assert kept(machine, runs) is None
-    assert keep(own, runs) == runs / "tracing-cost.json"
-    assert kept(machine, runs) == own
-    assert kept(dataclasses.replace(machine, driver="590.1"), runs) is None
+    assert stored_cost(machine, runs) is None
+    assert store_cost(own, runs) == runs / "tracing-cost.json"
+    assert stored_cost(machine, runs) == own
+    assert stored_cost(dataclasses.replace(machine, driver="590.1"), runs) is None
     (runs / "tracing-cost.json").write_text("{")
-    assert kept(machine, runs) is None
+    assert stored_cost(machine, runs) is None
     with pytest.raises(InputError):
-        keep(own, Path("/proc/nowhere/runs"))
+        store_cost(own, Path("/proc/nowhere/runs"))
 
 
 def test_turns_are_compared_with_their_own_plain_run(monkeypatch, two_gpus):
@@ -102,7 +102,7 @@ def test_the_summary_says_it_or_how_to_know_it(tmp_path, monkeypatch):
     run = read_watch(Path("benchmarks/results/h200-x1/watch/vector-add").resolve())
     unknown = evaluate_watch(run, tmp_path / "runs").summary
     assert any("lanescope doctor --cost" in note for note in unknown.notes)
-    monkeypatch.setattr("lanescope.findings.trace.evaluate.kept", lambda machine, runs: COST)
+    monkeypatch.setattr("lanescope.findings.trace.evaluate.stored_cost", lambda machine, runs: COST)
     known = evaluate_watch(run, tmp_path / "runs").summary
     assert not any("lanescope doctor --cost" in note for note in known.notes)
     (line,) = [line for line in end_lines(known) if "Slowdown" in line]

@@ -29,6 +29,7 @@ from lanescope.units.values import File, Folder
 if TYPE_CHECKING:
     from lanescope.studies.analysis import Analysis, AnalysisResult
 
+_OF_RUNS = ("--no-store", "--no-page")
 #: What goes together, by verb.
 _RULES: dict[str, tuple[Rule, ...]] = {
     "predict": (
@@ -50,8 +51,8 @@ _RULES: dict[str, tuple[Rule, ...]] = {
         Excludes("--size", ("FILES",), "is that of made-up examples"),
         Needs(("--dtype",), ("FILES",), "is that of files"),
     ),
-    "fit": (Excludes("RUN", ("--gpu", "--budget"), "was measured already"),),
-    "validate": (Excludes("RUN", ("--gpu", "--grid", "--out"), "was measured already"),),
+    "fit": (Excludes("RUN", ("--gpu", "--budget", *_OF_RUNS), "was measured already"),),
+    "validate": (Excludes("RUN", ("--gpu", "--grid", "--out", *_OF_RUNS), "was measured already"),),
 }
 _PLOTS = Annotated[
     Path | None,

@@ -67,7 +67,7 @@ def _measure_cost(machine: Machine, as_json: bool) -> None:
 
     from lanescope.errors import InputError, MissingPartError, NotMeasuredError
     from lanescope.report.format import seconds_text
-    from lanescope.trace.tracing_cost import keep
+    from lanescope.trace.tracing_cost import store_cost
     from lanescope.watching.tracing_cost_measured import COUNT, TURNS, measure_tracing_cost
 
     if not machine.gpus:
@@ -78,7 +78,7 @@ def _measure_cost(machine: Machine, as_json: bool) -> None:
         cost = measure_tracing_cost(machine)
     except NotMeasuredError as error:
         raise InputError(f"what tracing costs cannot be measured: {error}") from error
-    path = keep(cost)
+    path = store_cost(cost)
     print(
         f"Tracing: a copy and its call take {seconds_text(cost.copy_seconds)} longer "
         f"({seconds_text(cost.copy_low)} to {seconds_text(cost.copy_high)}), a kernel "

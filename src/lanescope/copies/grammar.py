@@ -52,7 +52,7 @@ class _Token:
     at: int  # characters before it
 
 
-def _seen(token: _Token) -> str:
+def _shown(token: _Token) -> str:
     """What stands there, as a sentence names it: the end is no text to be quoted."""
     return token.text if token.kind == "end" else shown(token.text)
 
@@ -134,7 +134,7 @@ class _Parser:
         token = self._take()
         arrow = _ARROWS.get(token.text, token.text)
         if token.kind != "arrow" and token.text not in _ARROWS:
-            self._fail(token, f"an arrow ('->', '<-' or '<->') belongs here, not {_seen(token)}")
+            self._fail(token, f"an arrow ('->', '<-' or '<->') belongs here, not {_shown(token)}")
         right = self._place()
         options = self._options()
         ends = {"->": [(left, right)], "<-": [(right, left)], "<->": [(left, right), (right, left)]}
@@ -146,7 +146,7 @@ class _Parser:
         part, dot, kind = token.text.partition(".")
         known = [n.id for n in self._machine.nodes] + [g.id for g in self._machine.gpus]
         if token.kind != "word" or _PLACE.fullmatch(part) is None:
-            self._fail(token, f"a place such as h0 or g1 belongs here, not {_seen(token)}")
+            self._fail(token, f"a place such as h0 or g1 belongs here, not {_shown(token)}")
         if part.startswith("g") and not self._machine.gpus:
             self._fail(token, f"this machine has no {part}, nor another GPU; see 'lanescope topo'")
         if part not in known:
@@ -209,7 +209,7 @@ class _Parser:
 
     def _gpu(self, token: _Token) -> str:
         if token.text not in [g.id for g in self._machine.gpus]:
-            self._fail(token, f"a GPU such as g0 belongs behind 'by', not {_seen(token)}")
+            self._fail(token, f"a GPU such as g0 belongs behind 'by', not {_shown(token)}")
         return token.text
 
     def _cpus(self, token: _Token) -> tuple[int, ...]:
@@ -217,7 +217,7 @@ class _Parser:
             re.fullmatch(r"[0-9]{1,5}(-[0-9]{1,5})?(\+[0-9]{1,5}(-[0-9]{1,5})?)*", token.text)
             is None
         ):
-            self._fail(token, f"CPUs such as 0-3+8 belong behind 'on', not {_seen(token)}")
+            self._fail(token, f"CPUs such as 0-3+8 belong behind 'on', not {_shown(token)}")
         cpus: list[int] = []
         for span in token.text.split("+"):
             first, _, last = span.partition("-")

@@ -40,10 +40,10 @@ class Nvml:
 
     def describe(self) -> dict[str, Any]:
         """Return everything that discovery wants to know, as plain values."""
-        count = self._ask(self._n.nvmlDeviceGetCount) or 0
+        count = self._get(self._n.nvmlDeviceGetCount) or 0
         return {
-            "driver": self._ask(self._n.nvmlSystemGetDriverVersion),
-            "cuda_version": self._ask(self._n.nvmlSystemGetCudaDriverVersion_v2),
+            "driver": self._get(self._n.nvmlSystemGetDriverVersion),
+            "cuda_version": self._get(self._n.nvmlSystemGetCudaDriverVersion_v2),
             "gpus": [self._gpu(i, count) for i in range(count)],
         }
 
@@ -88,11 +88,11 @@ class Nvml:
 
     def _of(self, uuid: str, call: Callable[..., Any]) -> Any:
         if uuid not in self._handles:
-            self._handles[uuid] = self._ask(self._n.nvmlDeviceGetHandleByUUID, uuid)
+            self._handles[uuid] = self._get(self._n.nvmlDeviceGetHandleByUUID, uuid)
         handle = self._handles[uuid]
-        return None if handle is None else self._ask(call, handle)
+        return None if handle is None else self._get(call, handle)
 
-    def _ask(self, call: Callable[..., Any], *arguments: Any) -> Any:
+    def _get(self, call: Callable[..., Any], *arguments: Any) -> Any:
         try:
             answer = call(*arguments)
         except self._n.NVMLError:
@@ -101,24 +101,24 @@ class Nvml:
 
     def _gpu(self, index: int, count: int) -> dict[str, Any]:
         n = self._n
-        handle = self._ask(n.nvmlDeviceGetHandleByIndex, index)
+        handle = self._get(n.nvmlDeviceGetHandleByIndex, index)
         if handle is None:  # fallen off the bus: known, but gives no answer
             return {"index": index}
-        pci = self._ask(n.nvmlDeviceGetPciInfo, handle)
-        mig = self._ask(n.nvmlDeviceGetMigMode, handle)
-        memory = self._ask(n.nvmlDeviceGetMemoryInfo, handle)
-        mode = self._ask(n.nvmlDeviceGetComputeMode, handle)
-        processes = self._ask(n.nvmlDeviceGetComputeRunningProcesses, handle)
+        pci = self._get(n.nvmlDeviceGetPciInfo, handle)
+        mig = self._get(n.nvmlDeviceGetMigMode, handle)
+        memory = self._get(n.nvmlDeviceGetMemoryInfo, handle)
+        mode = self._get(n.nvmlDeviceGetComputeMode, handle)
+        processes = self._get(n.nvmlDeviceGetComputeRunningProcesses, handle)
         return {
             "index": index,
-            "name": self._ask(n.nvmlDeviceGetName, handle),
-            "uuid": self._ask(n.nvmlDeviceGetUUID, handle),
+            "name": self._get(n.nvmlDeviceGetName, handle),
+            "uuid": self._get(n.nvmlDeviceGetUUID, handle),
             "pci_address": None if pci is None else _address(pci.busId),
             "memory_bytes": None if memory is None else int(memory.total),
-            "generation": self._ask(n.nvmlDeviceGetCurrPcieLinkGeneration, handle),
-            "width": self._ask(n.nvmlDeviceGetCurrPcieLinkWidth, handle),
-            "max_generation": self._ask(n.nvmlDeviceGetMaxPcieLinkGeneration, handle),
-            "max_width": self._ask(n.nvmlDeviceGetMaxPcieLinkWidth, handle),
+            "generation": self._get(n.nvmlDeviceGetCurrPcieLinkGeneration, handle),
+            "width": self._get(n.nvmlDeviceGetCurrPcieLinkWidth, handle),
+            "max_generation": self._get(n.nvmlDeviceGetMaxPcieLinkGeneration, handle),
+            "max_width": self._get(n.nvmlDeviceGetMaxPcieLinkWidth, handle),
             "compute_mode": _COMPUTE_MODES.get(mode) if mode is not None else None,
             "mig": None if mig is None else bool(mig[0]),
             "in_use": None if processes is None else _others(processes) != [],
@@ -129,9 +129,9 @@ class Nvml:
     def _nvlink_peers(self, handle: Any, others: list[int]) -> list[int] | None:
         """Other GPUs that this one may reach by NVLink; None where that is not told."""
         n = self._n
-        peers = {i: self._ask(n.nvmlDeviceGetHandleByIndex, i) for i in others}
+        peers = {i: self._get(n.nvmlDeviceGetHandleByIndex, i) for i in others}
         by_address = {
-            i: self._ask(n.nvmlDeviceGetP2PStatus, handle, peer, n.NVML_P2P_CAPS_INDEX_NVLINK)
+            i: self._get(n.nvmlDeviceGetP2PStatus, handle, peer, n.NVML_P2P_CAPS_INDEX_NVLINK)
             for i, peer in peers.items()
             if peer is not None
         }
@@ -147,23 +147,23 @@ class Nvml:
         )
         links = []
         for number in range(n.NVML_NVLINK_MAX_LINKS):
-            state = self._ask(n.nvmlDeviceGetNvLinkState, handle, number)
+            state = self._get(n.nvmlDeviceGetNvLinkState, handle, number)
             if state is None:  # no such link
                 continue
-            remote = self._ask(n.nvmlDeviceGetNvLinkRemotePciInfo, handle, number)
+            remote = self._get(n.nvmlDeviceGetNvLinkRemotePciInfo, handle, number)
             links.append(
                 {
                     "up": state == 1,
-                    "version": self._ask(n.nvmlDeviceGetNvLinkVersion, handle, number),
+                    "version": self._get(n.nvmlDeviceGetNvLinkVersion, handle, number),
                     "speed_mbps": speed,
-                    "remote_type": self._ask(n.nvmlDeviceGetNvLinkRemoteDeviceType, handle, number),
+                    "remote_type": self._get(n.nvmlDeviceGetNvLinkRemoteDeviceType, handle, number),
                     "remote_address": None if remote is None else _address(remote.busId),
                 }
             )
         return links
 
     def _field(self, handle: Any, field: int) -> int | None:
-        values = self._ask(self._n.nvmlDeviceGetFieldValues, handle, [field])
+        values = self._get(self._n.nvmlDeviceGetFieldValues, handle, [field])
         if not values or values[0].nvmlReturn != 0:
             return None
         return int(values[0].value.uiVal)

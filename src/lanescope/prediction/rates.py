@@ -232,24 +232,24 @@ class Rates:
             slow_in, slow_back = back_in
         if reading and copy_back:
             slow_read, other = back_in
-            slow_back = max(slow_back, _beside(other, slow_read, reading))
+            slow_back = max(slow_back, _with_mapped(other, slow_read, reading))
         if known.mapped is not None and writing and copy_in:
             one, other = back_in
             if known.explicit_mapped is not None:
                 write = known.mapped.write_per_byte
                 one, other = self._ratios(known.explicit_mapped, known.h2d.per_byte, write)
-            one, other = self._beside_writes(one, other, writing)
+            one, other = self._with_writes(one, other, writing)
             slow_in, slow_write = max(slow_in, one), max(slow_write, other)
         return slow_in, slow_back, slow_read, slow_write
 
-    def _beside_writes(self, one: float, other: float, share: float) -> tuple[float, float]:
+    def _with_writes(self, one: float, other: float, share: float) -> tuple[float, float]:
         """How many times as long copies in and mapped writes take that want a share of their pace.
 
         `one` and `other` are those of a share of 1.
         """
         paced = self.parameters.paced
         if paced is None:
-            return _beside(one, other, share), other
+            return _with_mapped(one, other, share), other
         copies = paced.h2d_at(share, Estimate.exactly(one))
         kernel = paced.kernel_at(share, Estimate.exactly(other))
         # A kernel that takes so much longer writes at so much less than its share of the pace.
@@ -267,7 +267,7 @@ class Rates:
         )
 
 
-def _beside(slow: float, slow_mapped: float, share: float) -> float:
+def _with_mapped(slow: float, slow_mapped: float, share: float) -> float:
     """How many times as long copies take beside mapped traffic that wants a share of its pace."""
     left = 1 / slow + 1 / slow_mapped - min(share, 1 / slow_mapped)
     return 1 / min(left, 1.0)

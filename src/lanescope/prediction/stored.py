@@ -128,8 +128,8 @@ def link_text(machine: Machine, gpu: int = 0) -> str:
     return "unknown link"
 
 
-def keep(parameters: LinkParameters, runs: Path | None = None) -> Path:
-    """Write a fit among the runs, where `kept` finds it.
+def store_fit(parameters: LinkParameters, runs: Path | None = None) -> Path:
+    """Write a fit among the runs, where `newest_fit` finds it.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def keep(parameters: LinkParameters, runs: Path | None = None) -> Path:
     return path
 
 
-def kept(machine: Machine, runs: Path | None = None) -> LinkParameters:
+def newest_fit(machine: Machine, runs: Path | None = None) -> LinkParameters:
     """Return the newest fit of this machine among the runs.
 
     Raises
@@ -150,7 +150,7 @@ def kept(machine: Machine, runs: Path | None = None) -> LinkParameters:
         If there is none, or only those of other machines.
     """
     folder = runs or default_runs_folder()
-    files = sorted(_kept_files(folder), key=lambda file: file.stat().st_mtime, reverse=True)
+    files = sorted(_fit_files(folder), key=lambda file: file.stat().st_mtime, reverse=True)
     if not files:
         raise InputError(
             f"no fit of this machine is under {folder}; run {_FIT}, or name parameters with "
@@ -171,7 +171,7 @@ def kept(machine: Machine, runs: Path | None = None) -> LinkParameters:
     )
 
 
-def _kept_files(folder: Path) -> Iterator[Path]:
+def _fit_files(folder: Path) -> Iterator[Path]:
     for path in (folder / FILE, *folder.glob(f"*/{FILE}")):
         if path.is_file():
             yield path
@@ -191,8 +191,8 @@ def named_parameters(name: StrPath | None = None, runs: StrPath | None = None) -
         from lanescope.machine.discovery import discover, discover_without_cuda
 
         with contextlib.suppress(InputError):  # where CUDA sees others than the driver
-            return kept(discover_without_cuda(), runs)
-        return kept(discover(), runs)
+            return newest_fit(discover_without_cuda(), runs)
+        return newest_fit(discover(), runs)
     path, name = Path(name), os.fspath(name)
     if name and path.is_dir():
         return _of_run(path)

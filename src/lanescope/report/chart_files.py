@@ -125,7 +125,7 @@ def picture_svg(
         If vl-convert is not installed.
     """
     width = (_WIDTH - _MARGIN * (columns - 1)) / columns
-    drawn = [_drawing(chart, width, i, titled=columns > 1) for i, chart in enumerate(charts)]
+    drawn = [_drawing(chart, width, i, titled=len(charts) > 1) for i, chart in enumerate(charts)]
     rows = [drawn[at : at + columns] for at in range(0, len(drawn), columns)]
     parts = [_words([title], _TITLE, bold=True), _words([below], _SUBTITLE, quiet=True)]
     parts += [_side_by_side(row) for row in rows]

@@ -147,7 +147,7 @@ def vega_script() -> str | None:
         except ImportError:
             return None
         source = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-        _keep(place, source)
+        _cache(place, source)
     return script(f"/*\n{page_file('vega_licences.txt')}*/\n{source}")
 
 
@@ -157,7 +157,7 @@ def _cache_folder() -> Path:
 
 
 def _cached(place: Path) -> str | None:
-    """What `_keep` wrote, if it is whole and nobody else can have written it."""
+    """What `_cache` wrote, if it is whole and nobody else can have written it."""
     with suppress(OSError, InputError, UnicodeDecodeError), open_file(place) as file:
         mode = os.fstat(file.fileno())
         head, _, source = file.read().partition(b"\n")
@@ -167,7 +167,7 @@ def _cached(place: Path) -> str | None:
     return None
 
 
-def _keep(place: Path, source: str) -> None:
+def _cache(place: Path, source: str) -> None:
     content = source.encode()
     with suppress(OSError, InputError):
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

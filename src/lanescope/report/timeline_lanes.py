@@ -215,7 +215,7 @@ def lanes_of(operations: Operations, most: int) -> Lanes:
     counts = np.diff(np.append(starts, len(rows.operations)))
     lanes = []
     for first, count in zip(starts.tolist(), counts.tolist(), strict=True):
-        gpu, group, shared = streams.told(int(rows.lane[first]))
+        gpu, group, shared = streams.shown_stream(int(rows.lane[first]))
         many = len(streams.pids) > 1
         lanes.append(_lane(rows.operations, gpu, group, shared, first, count, with_pid=many))
     return Lanes(lanes, rows.operations, rows.merged, rows.busy_ns, rows.pageable, len(operations))
@@ -250,16 +250,16 @@ class _Streams:
         streams: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         for key in sorted(found):
             streams.setdefault(key[:2], []).append(key[2:])
-        self._told: list[tuple[int, int, int | None]] = []
+        self._streams: list[tuple[int, int, int | None]] = []
         self._lanes: dict[tuple[int, ...], int] = {}
         for (gpu, group), own in streams.items():
             shared = len(own) if len(own) > _MOST_STREAMS else None
             for stream in own:
-                self._lanes[gpu, group, *stream] = len(self._told)
+                self._lanes[gpu, group, *stream] = len(self._streams)
                 if shared is None:
-                    self._told.append((gpu, group, None))
+                    self._streams.append((gpu, group, None))
             if shared is not None:
-                self._told.append((gpu, group, shared))
+                self._streams.append((gpu, group, shared))
 
     def lane_of(self, operations: Operations) -> IntArray:
         """Return the lane of each operation."""
@@ -269,9 +269,9 @@ class _Streams:
         lanes: IntArray = np.array([self._lanes[tuple(k)] for k in keys.tolist()], np.int64)[group]
         return lanes
 
-    def told(self, lane: int) -> tuple[int, int, int | None]:
+    def shown_stream(self, lane: int) -> tuple[int, int, int | None]:
         """Return a lane's GPU, its group, and how many streams share it; None when one has it."""
-        return self._told[lane]
+        return self._streams[lane]
 
     @staticmethod
     def _columns(operations: Operations) -> tuple[IntArray, ...]:

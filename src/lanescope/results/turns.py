@@ -29,7 +29,7 @@ _LONG_WINDOWS = 2.5
 #: How far, as a share of the longer window, one copy's begin may be from another's end.
 _TOUCH = 0.25
 #: Copies ran beside each other if they shared more than this of the shorter one's time.
-_BESIDE = 0.25
+_LEAST_SHARED = 0.25
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -99,7 +99,7 @@ def groups_in_turns(boundaries: Sequence[Sequence[float]], lanes: Sequence[Lane]
         for other in _before(begin, number, busy, lanes):
             ours = [i for i, g in enumerate(group) if g == group[number]]
             theirs = [i for i, g in enumerate(group) if g == group[other]]
-            if not any(_beside(busy[a], busy[b]) for a in ours for b in theirs if a != b):
+            if not any(_overlap(busy[a], busy[b]) for a in ours for b in theirs if a != b):
                 for member in theirs:
                     group[member] = group[number]
                 break
@@ -171,13 +171,13 @@ def _before(
     return (other for _, _, other in sorted(found))
 
 
-def _beside(a: _Busy, b: _Busy) -> bool:
+def _overlap(a: _Busy, b: _Busy) -> bool:
     shared = sum(
         max(0.0, min(a_end, b_end) - max(a_begin, b_begin))
         for a_begin, a_end in a.spans
         for b_begin, b_end in b.spans
     )
-    return shared > _BESIDE * min(a.total, b.total)
+    return shared > _LEAST_SHARED * min(a.total, b.total)
 
 
 def _from_to(boundaries: Sequence[Sequence[float]], slot: Sequence[int]) -> tuple[float, float]:

@@ -151,9 +151,7 @@ def find_run(name: str) -> Path:
     for folder in (Path(name), runs / name):
         for file, remedy in _READ_BY.items():
             if is_there(folder / file):
-                raise InputError(
-                    f"{name!r} holds no results of copies; {remedy.format(name)} reads it"
-                )
+                raise InputError(f"{name!r} has no {MANIFEST}; {remedy.format(name)} reads it")
     if Path(name).is_dir():
         raise InputError(f"{name!r} is not a run folder: it has no {MANIFEST}; name a run's folder")
     if Path(name).exists():

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol
 
 from lanescope.document.blocks import Block, Headline
 from lanescope.document.chart import AnyChart, subtitle
+from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.studies.options import Option, fields_of, parameter_of
@@ -89,12 +90,14 @@ class AnalysisResult:
         Raises
         ------
         InputError
-            If vl-convert is not installed.
+            If it has none, or vl-convert is not installed.
         """
         from lanescope.report.chart_files import picture_svg
 
-        (chart,) = self.charts()
-        return picture_svg([chart], chart.title, subtitle(chart), chart.notes)
+        if not (charts := self.charts()):
+            raise InputError("this result has nothing to plot: none of its numbers has a chart")
+        first = charts[0]
+        return picture_svg(charts, first.title, subtitle(first), first.notes)
 
     def plot(self) -> Any:
         """Return the charts: a notebook shows them, `save` writes files."""

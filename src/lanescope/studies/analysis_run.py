@@ -69,9 +69,9 @@ def analysis_folder(
 def analysis_document(analysis: type[Analysis], folder: Path, found: AnalysisResult) -> Document:
     """Return the page of a stored result: what it comes to, the report, and its charts."""
     manifest = read_manifest(AnalysisManifest, folder)
-    charts = Section("charts", "Charts", found.charts())
-    sections = [one for one in found.blocks() if isinstance(one, Section)]
-    others = [one for one in found.blocks() if not isinstance(one, Section)]
+    blocks, charts = found.blocks(), Section("charts", "Charts", found.charts())
+    sections = [one for one in blocks if isinstance(one, Section)]
+    others = [one for one in blocks if not isinstance(one, Section)]
     heading = f"{analysis.title}, {manifest.machine.name}"
     return Document(
         title=f"lanescope {analysis.verb}: {manifest.machine.name}",

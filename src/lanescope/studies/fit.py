@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -19,7 +20,7 @@ from lanescope.prediction.fit_run import FACTS, facts_of, fit_folder, store_samp
 from lanescope.prediction.parameters import CopyCost, Direction, Duplex, LinkParameters
 from lanescope.prediction.points import plan
 from lanescope.prediction.samples import SETTLED, Measured, disturbed, unsettled
-from lanescope.prediction.stored import FILE, dumps, keep, save
+from lanescope.prediction.stored import FILE, dumps, save, store_fit
 from lanescope.report.format import (
     bytes_text,
     gbs_text,
@@ -95,7 +96,7 @@ class Fit(Analysis):
         if self.run is None or self.out is not None:
             save(parameters, Path(self.out or folder) / FILE)
         if self.run is None and is_usable(parameters):
-            keep(parameters)
+            store_fit(parameters)
         refitted = self.run is not None and self.out is None
         return Fitted(parameters, measured, folder if refitted else None)
 
@@ -173,14 +174,12 @@ class Fitted(AnalysisResult):
         ]
 
     def charts(self) -> list[Chart]:
-        """Return the transfers that were not fitted, measured and predicted, by direction.
-
-        Raises
-        ------
-        InputError
-            If no transfers were held out.
-        """
-        return [fit_chart(self.parameters, self.measured, direction) for direction in Direction]
+        """Return the transfers that were not fitted, by direction; none where all were fitted."""
+        found = []
+        for direction in Direction:
+            with suppress(InputError):
+                found.append(fit_chart(self.parameters, self.measured, direction))
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """Return the file of the parameters."""

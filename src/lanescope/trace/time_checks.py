@@ -63,7 +63,7 @@ class Span:
 
     def operations(self, rows: Operations) -> Operations:
         """Return those that can be, in memory; a call that cannot be is not known."""
-        possible = self._kept(self.holds(rows.start_ns, rows.end_ns))
+        possible = self._possible_rows(self.holds(rows.start_ns, rows.end_ns))
         if not possible.all():
             rows = rows.rows(possible)
         called = rows.call_start_ns != 0
@@ -95,7 +95,7 @@ class Span:
             columns = {name: getattr(one, name)[part] for name in names}
             columns["known"] = columns["known"] & np.concatenate(([before], possible[:-1]))
             rows.add({name: column[possible] for name, column in columns.items()})
-            before = bool(self._kept(possible)[-1])
+            before = bool(self._possible_rows(possible)[-1])
         return dataclasses.replace(one, **rows.columns())
 
     def _growing(self, times: IntArray) -> Iterator[tuple[slice, BoolArray]]:
@@ -117,7 +117,7 @@ class Span:
         """Return the records of a probe that can be."""
         begins = one.begin_ns
         possible = _in_order(begins, self.holds(begins, begins))
-        if self._kept(possible).all():
+        if self._possible_rows(possible).all():
             return one
         columns = ("begin_ns", "delay_ns", "copy_ns", "direction")
         return dataclasses.replace(one, **{name: getattr(one, name)[possible] for name in columns})
@@ -125,13 +125,13 @@ class Span:
     def ranges(self, rows: Ranges) -> Ranges:
         """Return the ranges that can be; the end of one that was open is 0."""
         ends = np.where(rows.end_ns == 0, rows.start_ns, rows.end_ns)
-        possible = self._kept(self.holds(rows.start_ns, ends))
+        possible = self._possible_rows(self.holds(rows.start_ns, ends))
         return self._rows(rows, RANGE_COLUMNS, possible)
 
     def managed(self, rows: Managed) -> Managed:
         """Return what managed memory did when it can have."""
         ends = np.where(rows.end_ns == 0, rows.start_ns, rows.end_ns)
-        possible = self._kept(self.holds(rows.start_ns, ends))
+        possible = self._possible_rows(self.holds(rows.start_ns, ends))
         return self._rows(rows, Managed.columns(), possible)
 
     @staticmethod
@@ -142,7 +142,7 @@ class Span:
             rows, **{name: getattr(rows, name)[possible] for name in columns}
         )
 
-    def _kept(self, possible: BoolArray) -> BoolArray:
+    def _possible_rows(self, possible: BoolArray) -> BoolArray:
         self.left_out += int(possible.size - np.count_nonzero(possible))
         return possible
 

@@ -79,7 +79,7 @@ class Renumbered(Protocol):
 
 
 @dataclass(slots=True)
-class _Told:
+class _StreamState:
     """What spools say beside their operations."""
 
     names: dict[str, int] = field(default_factory=lambda: {"": 0})
@@ -90,7 +90,7 @@ class _Told:
 
 
 @dataclass(slots=True)
-class _Beside:
+class _SideRows:
     """Records of one process that are held whole: there are fewer of them than operations."""
 
     edges: list[Table] = field(default_factory=lambda: [np.empty(0, EDGES)])
@@ -118,7 +118,7 @@ def stream_traces(paths: list[Path], possible: Renumbered, renumbered: Renumbere
     OSError
         If the file cannot be written, beside the spools or among temporary files.
     """
-    state = _Told()
+    state = _StreamState()
     pieces = (piece for path in paths for piece in _pieces(path, state, possible, renumbered))
     operations = operations_in_file(pieces, paths[0].parent, lambda: tuple(state.names))
     return Traced(
@@ -131,7 +131,7 @@ def stream_traces(paths: list[Path], possible: Renumbered, renumbered: Renumbere
 
 
 def _pieces(
-    path: Path, state: _Told, possible: Renumbered, renumbered: Renumbered
+    path: Path, state: _StreamState, possible: Renumbered, renumbered: Renumbered
 ) -> Iterator[Operations]:
     """Yield a process's operations, and tell the rest."""
     with open_file(path, inner=2) as file, contextlib.suppress(CutOffError):
@@ -141,7 +141,7 @@ def _pieces(
         ends, losses, unfinished = [], Losses(), 0
         gpus: dict[int, str] = {}
         calls: list[Table] = []
-        side_rows = _Beside()
+        side_rows = _SideRows()
         pid, visible = header.pid, header.visible_devices
         waiting = np.empty(0, OPERATIONS)
 

@@ -48,7 +48,7 @@ class TracingCost:
     day: str
 
 
-def keep(cost: TracingCost, runs: Path | None = None) -> Path:
+def store_cost(cost: TracingCost, runs: Path | None = None) -> Path:
     """Write what was measured among the runs.
 
     Raises
@@ -63,7 +63,7 @@ def keep(cost: TracingCost, runs: Path | None = None) -> Path:
     return path
 
 
-def kept(machine: Machine, runs: Path | None = None) -> TracingCost | None:
+def stored_cost(machine: Machine, runs: Path | None = None) -> TracingCost | None:
     """Return what was measured on this machine before; None when nothing was, or is damaged."""
     try:
         cost = build(TracingCost, read_json((runs or default_runs_folder()) / _FILE))

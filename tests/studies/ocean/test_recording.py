@@ -125,7 +125,7 @@ def test_every_case_is_measured_by_every_method_and_checked(host, two_gpus, tmp_
     assert told[-1] == ("convolution", 70, 70)
 
 
-def test_a_disturbed_round_does_not_count_and_is_kept(host, two_gpus, tmp_path, run):
+def test_a_disturbed_round_does_not_count_and_stays_stored(host, two_gpus, tmp_path, run):
     """The second case's first round takes twice as long as all others."""
     slow = CASES[1]
     seen = []
@@ -159,7 +159,7 @@ def test_an_interrupted_run_keeps_what_it_has(host, two_gpus, tmp_path, run):
 
 
 @pytest.mark.parametrize("wrong", [1.0, np.nan])
-def test_a_wrong_output_is_kept_as_such(host, two_gpus, tmp_path, wrong, run):
+def test_a_wrong_output_is_stored_as_such(host, two_gpus, tmp_path, wrong, run):
     def spoil(case, method, made):
         if case == CASES[1] and method is Method.HYBRID:
             made[2][3, 4, 5] = wrong

@@ -30,7 +30,7 @@ PLAIN = ProgramResults(
 )
 
 
-def told_of(folder) -> ReproductionResults:
+def results_of(folder) -> ReproductionResults:
     asked = ReproductionRequest(
         "x", "2026", "0.3.0", MACHINE, 0, 1, (PLAIN.program,), State.COMPLETE
     )
@@ -78,13 +78,13 @@ COUNTED = SourceResults(
     ],
 )
 def test_what_a_source_saw_follows_from_its_numbers(tmp_path, source, words):
-    found = program_sentences(replace(PLAIN, sources=(source,)), told_of(tmp_path))
+    found = program_sentences(replace(PLAIN, sources=(source,)), results_of(tmp_path))
     assert any(words in sentence for sentence in found.sources), found.sources
 
 
 def test_what_is_within_the_link_and_not_diluted_is_not_worth_a_sentence(tmp_path):
     fine = replace(COUNTED, highest_gbs=(q(41.0), None))
-    found = program_sentences(replace(PLAIN, sources=(fine,)), told_of(tmp_path))
+    found = program_sentences(replace(PLAIN, sources=(fine,)), results_of(tmp_path))
     assert not any("fastest record" in sentence for sentence in found.sources)
 
 
@@ -98,7 +98,7 @@ def test_a_raised_delay_is_told_with_its_step(tmp_path, delay, words):
     one = replace(
         PLAIN, steps=steps, noticed=noticed, slowdown={Mode.PROBE: replace(q(0.1), low=0.05)}
     )
-    found = program_sentences(one, told_of(tmp_path)).probe
+    found = program_sentences(one, results_of(tmp_path)).probe
     assert any(words in sentence for sentence in found), found
     assert "noticed 2 of 3 steps that copy to the GPU" in found[0]
     assert "once took something else for use of the link; it was blind for up to 250 ms" in found[0]
@@ -116,10 +116,10 @@ def test_what_concurrent_steps_cost_each_other_is_told_of_unwatched_runs(tmp_pat
         "load with the copies": 2.0,
     }
     steps = tuple(StepResults(n, 0, 0, 0, {Mode.PLAIN: q(t)}) for n, t in times.items())
-    found = program_sentences(replace(PLAIN, steps=steps), told_of(tmp_path)).program
+    found = program_sentences(replace(PLAIN, steps=steps), results_of(tmp_path)).program
     assert "1.20 times what the slower direction took alone, and 0.80 times both" in found[0]
     assert found[1:] == (
         "'copies with the load' took +10.0 % against 'copies alone'.",
         "'load with the copies' took +0.0 % against 'load alone'.",
     )
-    assert program_sentences(PLAIN, told_of(tmp_path)).program == ()
+    assert program_sentences(PLAIN, results_of(tmp_path)).program == ()

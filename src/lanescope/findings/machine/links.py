@@ -32,7 +32,7 @@ _STEP_SHARE = 0.75
 def trained_down(matrix: Matrix) -> tuple[Finding, ...]:
     """Return a diagnosis for each PCIe link that is trained down, in speed or width."""
     reduced = {
-        link.b: states for link in matrix.machine.links if (states := tuple(_told(matrix, link)))
+        link.b: states for link in matrix.machine.links if (states := tuple(_states(matrix, link)))
     }
     explained = below(matrix.machine, reduced)
     inferred = {
@@ -46,7 +46,7 @@ def trained_down(matrix: Matrix) -> tuple[Finding, ...]:
     )
 
 
-def _told(matrix: Matrix, link: Link) -> Iterator[str]:
+def _states(matrix: Matrix, link: Link) -> Iterator[str]:
     """What the machine says itself of a link that is below its best, and that copies crossed."""
     copies = _copies_below(matrix, link.b)
     if link.pcie is None or not copies:
@@ -117,16 +117,16 @@ def _from_rates(matrix: Matrix, inferred: dict[str, tuple[str, ...]]) -> Iterato
     machine, left = matrix.machine, dict(inferred)
     for switch in dict.fromkeys(above(machine, gpu)[0] for gpu in inferred):
         gpus = in_order(g for g in below(machine, (switch,)) if matrix.best_host_copies(g))
-        shared = len(gpus) > 1 or _seen_at_best(matrix, gpus[0])
+        shared = len(gpus) > 1 or _observed_at_best(matrix, gpus[0])
         if switch.startswith("s") and shared and all(g in left for g in gpus):
             like = [left.pop(gpu) for gpu in gpus]
             yield _guess(matrix, switch, gpus, like[0])
     for gpu, labels in left.items():
-        if not _seen_at_best(matrix, gpu):  # else something other than its link is slow
+        if not _observed_at_best(matrix, gpu):  # else something other than its link is slow
             yield _guess(matrix, gpu, (gpu,), labels)
 
 
-def _seen_at_best(matrix: Matrix, gpu: str) -> bool:
+def _observed_at_best(matrix: Matrix, gpu: str) -> bool:
     link = pcie_link_of(matrix.machine, gpu)
     if link is None or link.pcie is None:
         return False

@@ -17,7 +17,7 @@ _CACHED = "16MiB"
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Share:
     """What a copy keeps of its rate alone, and of what shared links leave of that; shares."""
 
     seen: MeasuredCopy
@@ -29,11 +29,11 @@ class _Kept:
 class _Opposing:
     """Copies that ran at once: host to device, and device to host."""
 
-    down: tuple[_Kept, ...]
-    up: tuple[_Kept, ...]
+    down: tuple[_Share, ...]
+    up: tuple[_Share, ...]
 
     @property
-    def copies(self) -> tuple[_Kept, ...]:
+    def copies(self) -> tuple[_Share, ...]:
         return (*self.down, *self.up)
 
     @property
@@ -79,19 +79,19 @@ def _opposing(matrix: Matrix, run: Run, explained: frozenset[str]) -> _Opposing 
     copies = [
         kept
         for copy, bound in zip(run, bounds, strict=True)
-        if copy.gpu not in explained and (kept := _kept(matrix, copy, bound)) is not None
+        if copy.gpu not in explained and (kept := _share(matrix, copy, bound)) is not None
     ]
     down, up = (tuple(k for k in copies if k.seen.down is route) for route in (True, False))
     return _Opposing(down, up) if down and up else None
 
 
-def _kept(matrix: Matrix, copy: MeasuredCopy, bound: float | None) -> _Kept | None:
+def _share(matrix: Matrix, copy: MeasuredCopy, bound: float | None) -> _Share | None:
     alone = matrix.of_routes(copy.route)
     own_bound = None if alone is None else link_limits(matrix.machine, alone)[0]
     if alone is None or bound is None or own_bound is None:
         return None
     share = copy.gbs / alone[0].gbs
-    return _Kept(copy, share, min(1.0, share / min(1.0, bound / own_bound)))
+    return _Share(copy, share, min(1.0, share / min(1.0, bound / own_bound)))
 
 
 def _diagnosis(found: list[_Opposing]) -> Finding:
@@ -133,7 +133,7 @@ def _both_directions(found: _Opposing) -> str:
     return ", ".join(f"{host} <-> {gpu}" for host, gpu in ends)
 
 
-def _mean(copies: tuple[_Kept, ...]) -> str:
+def _mean(copies: tuple[_Share, ...]) -> str:
     return f"{fmean(k.of_alone for k in copies) * 100:.0f} %"
 
 

@@ -23,7 +23,7 @@ from lanescope.trace.run import WatchRun
 from lanescope.trace.summarise import summarise
 from lanescope.trace.summary import Summary
 from lanescope.trace.timeline import Timeline
-from lanescope.trace.tracing_cost import kept, slowdown
+from lanescope.trace.tracing_cost import slowdown, stored_cost
 
 
 def find(
@@ -79,7 +79,7 @@ def evaluate_watch(run: WatchRun, runs: Path | None = None) -> Evaluation:
     machine = run.manifest.machine
     ceilings = measured_ceilings(machine, runs)
     summary = summarise(run.timeline, machine, ceilings)
-    predicted = slowdown(run.timeline, kept(machine, runs))
+    predicted = slowdown(run.timeline, stored_cost(machine, runs))
     notes = error_notes(run.link_errors) + summary.notes
     if predicted is None and any(s.used and s.name == "trace" for s in run.manifest.sources):
         notes += (_NO_SLOWDOWN,)

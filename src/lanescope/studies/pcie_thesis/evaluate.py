@@ -24,7 +24,7 @@ from lanescope.studies.pcie_thesis.sources import (
     SOURCES,
     Watched,
     payloads_of,
-    source_told,
+    source_of,
     watched_once,
 )
 from lanescope.studies.pcie_thesis.steps import Step, moved, moving, work_seconds
@@ -114,7 +114,7 @@ def _program(program: Program, done: Sequence[Done], machine: Machine, gpu: int)
         _fastest(by_mode[Mode.PLAIN] or done),
         times,
         _slowdowns(by_mode),
-        tuple(s for name in SOURCES if (s := source_told(name, watched, first_steps)) is not None),
+        tuple(s for name in SOURCES if (s := source_of(name, watched, first_steps)) is not None),
         tuple(_step(step, by_mode, probes) for step in first_steps),
         _noticed(probes),
         shown=shown,

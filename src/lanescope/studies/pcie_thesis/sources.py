@@ -66,9 +66,7 @@ def watched_once(
     return Watched(counted, traced, run.manifest.sources, steps, processes)
 
 
-def source_told(
-    name: str, watched: Sequence[Watched], steps: Sequence[Step]
-) -> SourceResults | None:
+def source_of(name: str, watched: Sequence[Watched], steps: Sequence[Step]) -> SourceResults | None:
     """Return what a source told in all repetitions; None where it was not asked to watch."""
     records = [r for one in watched for r in one.records if r.name.partition(".")[0] == name]
     if not records:

@@ -176,7 +176,7 @@ def _require_possible(request: ReproductionRequest) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _StoredSteps:
     """What a program told of a turn; see `Done`."""
 
     steps: tuple[Step, ...]
@@ -188,6 +188,6 @@ def _done(folder: Path, planned: Sequence[Turn]) -> tuple[Done, ...]:
     for turn in planned:
         place = folder / turn.folder
         if (place / STEPS).is_file():
-            stored = read_stored(_Told, folder, f"{turn.folder}/{STEPS}")
+            stored = read_stored(_StoredSteps, folder, f"{turn.folder}/{STEPS}")
             found.append(Done(turn, place, stored.steps, stored.error))
     return tuple(found)

@@ -49,10 +49,10 @@ def _row(row: PathRow) -> BarRow:
     low, high = (None, None) if guess else (row.low_gbs or value, row.high_gbs or value)
     bar = Bar(str(status), STATUS_COLOURS[status], value, low, high, _hint(row), guess)
     limit = f"limit {gbs_text(row.limit_gbs)} GB/s: {_limit_reason(row)}"
-    return BarRow(row.label, (bar,), row.limit_gbs, limit, _beside(row))
+    return BarRow(row.label, (bar,), row.limit_gbs, limit, _bar_label(row))
 
 
-def _beside(row: PathRow) -> str:
+def _bar_label(row: PathRow) -> str:
     share = row.share_of_limit
     return gbs_text(row.gbs) + ("" if share is None else f"  ·  {percent_text(share)}")
 

@@ -98,7 +98,7 @@ def gpus_of(machine: Machine, parameters: Parameters, only: Only = EVERYTHING) -
     return machine.gpus if parameters.all_gpus else machine.gpus[:1]
 
 
-def kept(
+def narrowed(
     usual: Sequence[Memory], parameters: Parameters, only: Only, plain: Memory = Memory.PAGEABLE
 ) -> tuple[Memory, ...]:
     """Return the kinds of memory to measure: those asked for, all usual ones, or the plain one."""

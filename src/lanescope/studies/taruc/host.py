@@ -37,7 +37,7 @@ def host_experiments(
         Memory.PAGEABLE,
         *((Memory.PINNED, Memory.WRITE_COMBINED) if machine.gpus else ()),
     )
-    memories, notes = axes.without_driver(machine, axes.kept(usual, parameters, only), PREFIX)
+    memories, notes = axes.without_driver(machine, axes.narrowed(usual, parameters, only), PREFIX)
     points = list(_points(machine, parameters, only, memories))
     slow = [e for e in points if only.memories is None and _is_slow(e)]
     if slow:

@@ -31,7 +31,7 @@ def hostdev_experiments(
     Every kind is timed by a host thread that waits for it (sync), what a GPU copies
     alone by events on the GPU, too (async).
     """
-    memories = axes.kept(_USUAL, parameters, only, plain=Memory.PINNED)
+    memories = axes.narrowed(_USUAL, parameters, only, plain=Memory.PINNED)
     points = _points(machine, parameters, only, memories)
     return fitting(points, free_bytes or memory_of(machine), PREFIX)
 

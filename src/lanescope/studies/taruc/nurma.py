@@ -32,7 +32,7 @@ def nurma_experiments(
     pages against huge ones tell the share of the TLB.
     """
     usual = (Memory.SMALL_PAGES, Memory.HUGE, *((Memory.PINNED,) if machine.gpus else ()))
-    memories, notes = axes.without_driver(machine, axes.kept(usual, parameters, only), PREFIX)
+    memories, notes = axes.without_driver(machine, axes.narrowed(usual, parameters, only), PREFIX)
     notes += _too_wide(machine, parameters)
     points = _points(machine, parameters, only, memories)
     found = fitting(points, free_bytes or memory_of(machine), PREFIX)

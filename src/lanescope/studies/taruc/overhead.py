@@ -32,7 +32,7 @@ def overhead_experiments(
     Memory of a GPU is not touched: that would be a copy.
     """
     usual = (*_PLAIN, *(_BY_DRIVER if machine.gpus else ()))
-    wanted = axes.kept((*usual, *GPU_MEMORIES), parameters, only)
+    wanted = axes.narrowed((*usual, *GPU_MEMORIES), parameters, only)
     host, notes = axes.without_driver(machine, (m for m in wanted if m in HOST_MEMORIES), PREFIX)
     # pageable is what remains of host memory alone; a GPU then keeps its usual kind
     device = [m for m in wanted if m in GPU_MEMORIES]

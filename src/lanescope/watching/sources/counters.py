@@ -74,7 +74,7 @@ class CountersSource:
         for gpu in self.gpus:
             if (refused := unusable(machine, gpu)) is not None:
                 return refused
-            answer = tried(partial(_ask, gpu))
+            answer = tried(partial(_query, gpu))
             if not answer.ok:
                 return answer
         return Availability(True) if self.gpus else Availability(False, "There is no GPU.")
@@ -131,5 +131,5 @@ def counts_nvlink(gpu: Gpu) -> bool:
     return True
 
 
-def _ask(gpu: Gpu) -> None:
+def _query(gpu: Gpu) -> None:
     native.wire_counters(uuid_of(gpu))

@@ -152,7 +152,7 @@ class TraceSource:
                 "that takes other rights as it starts cannot be traced, and one of another user "
                 "only where that user may write the run's folder.",
             )
-        if reason := _told_once(spools):
+        if reason := _reasons_once(spools):
             return SourceReport(reason)
         if "range" in self._kinds and (other := self._other_nvtx()):
             return SourceReport(
@@ -173,7 +173,7 @@ class TraceSource:
         return "NVIDIA's profiling library libcupti is not installed."
 
 
-def _told_once(spools: Sequence[Path]) -> str:
+def _reasons_once(spools: Sequence[Path]) -> str:
     """Return each note of some spools once, with how many processes it concerns."""
     concerned: dict[str, set[str]] = {}
     for spool in spools:
