@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lanescope.engine.fake import FakeBackend
-from lanescope.engine.sampling import Plan, measure_all
+from lanescope.engine.sampling import Plan, measure_all, sample_call
 from lanescope.errors import NotMeasuredError
 from lanescope.results.result import LinkEvidence, Status
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
@@ -98,3 +98,17 @@ def test_as_many_samples_as_asked_for_and_no_more(two_gpus, wanted):
     (result,) = measured(two_gpus, uneven, both, plan=Plan(samples=wanted))
     assert result.stop.reason == "samples"
     assert [c.statistics.n for c in result.copies] == [wanted, wanted]
+
+
+def test_a_call_is_sampled_until_its_median_is_known():
+    calls = []
+    seconds = sample_call(lambda: calls.append(0) or 0.25, Plan(budget_seconds=0.5))
+    assert list(seconds) == [0.25] * 6
+    assert len(calls) == 6  # each takes longer than a batch
+
+
+def test_a_noisy_call_spends_the_budget():
+    random = np.random.default_rng(1)
+    seconds = sample_call(lambda: random.uniform(1e-6, 3e-6), Plan(budget_seconds=0.02))
+    assert seconds.size > 100
+    assert seconds.min() < 1.1e-6 < 2.9e-6 < seconds.max()

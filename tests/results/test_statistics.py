@@ -31,6 +31,19 @@ def test_the_interval_is_as_narrow_as_95_in_100_allow(n):
     assert 40 * missed <= 2**n < 40 * (missed + comb(n, below + 1))
 
 
+@pytest.mark.parametrize("n", [2001, 5000])
+def test_of_many_samples_the_interval_is_one_rank_off_at_most(n):
+    below, above = (int(end) for end in median_interval(np.arange(n)))
+    assert below + above == n - 1
+    missed = [sum(comb(n, rank) for rank in range(below + 1 + off)) for off in (-1, 2)]
+    assert 40 * missed[0] <= 2**n < 40 * missed[1]
+
+
+def test_the_interval_of_a_million_samples_is_found_at_once():
+    low, high = median_interval(np.arange(1_000_000))
+    assert (high - low) / 2 == pytest.approx(980, rel=0.002)  # 1.96 times half the root of n
+
+
 def test_interval_covers_the_median_95_times_in_100():
     random = np.random.default_rng(0)
     hits = 0

@@ -61,7 +61,17 @@ class TooLateError(NotMeasuredError):
         )
 
 
-class Session(Protocol):
+class Samples(Protocol):
+    """What is timed again and again."""
+
+    def sample(self) -> list[FloatArray]:
+        """Run a batch of repetitions; return seconds, an array for each copy.
+
+        Arrays may be of different lengths, and empty.
+        """
+
+
+class Session(Samples, Protocol):
     """An experiment made ready to run.
 
     Attributes
@@ -75,12 +85,6 @@ class Session(Protocol):
 
     method: str
     staged: bool
-
-    def sample(self) -> list[FloatArray]:
-        """Run a batch of repetitions; return seconds, an array for each copy.
-
-        Arrays may be of different lengths, and empty.
-        """
 
     def check(self) -> None:
         """Raise `NotMeasuredError` if the destinations do not hold what was sent."""

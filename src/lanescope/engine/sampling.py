@@ -17,6 +17,7 @@ from lanescope.engine.base import (
     Hurries,
     KnowsTurns,
     ReadsClock,
+    Samples,
     Session,
     TakesBatches,
     TimesSubmission,
@@ -186,6 +187,35 @@ def measure_one(
     sink(result)
 
 
+def sample_call(call: Callable[[], float], plan: Plan) -> FloatArray:
+    """Time a call again and again, by the stop rule of experiments; return its seconds.
+
+    Parameters
+    ----------
+    call
+        Does it once, and returns the seconds that count.
+    """
+    sampler = _Sampler(_Calls(call), _Patience(plan, 1), 1, Source.MEASURED)
+    sampler.run()
+    return sampler.seconds[0]
+
+
+class _Calls:
+    """A call that is timed: a batch is as many calls as fit."""
+
+    def __init__(self, call: Callable[[], float]) -> None:
+        self._call = call
+        self.batch_seconds = _SHORTEST_BATCH_SECONDS
+
+    def sample(self) -> list[FloatArray]:
+        """Call until the batch is over, once at least."""
+        seconds = [self._call()]
+        end = time.monotonic() + self.batch_seconds - seconds[0]
+        while time.monotonic() < end:
+            seconds.append(self._call())
+        return [np.array(seconds)]
+
+
 class _Patience:
     """How long one experiment may take, from before it is made ready.
 
@@ -236,7 +266,7 @@ class _Patience:
 class _Sampler:
     """Collects samples and knows when it has enough."""
 
-    def __init__(self, session: Session, patience: _Patience, copies: int, source: Source) -> None:
+    def __init__(self, session: Samples, patience: _Patience, copies: int, source: Source) -> None:
         self._session = session
         self._patience = patience
         self._plan = patience.plan

@@ -35,8 +35,8 @@ def test_every_codec_is_timed_with_each_number_of_threads():
         assert [timing.threads for timing in one.timings] == [1, 4]
         for timing in one.timings:
             assert timing.timed_bytes == VALUES.nbytes
-            assert len(timing.compress_seconds) == 6  # the least, though 4 fill the budget
-            assert len(timing.decompress_seconds) == 8
+            assert len(timing.compress_seconds) == 6  # the least: all are the same
+            assert len(timing.decompress_seconds) == 6
             assert timing.compress_gbs.value == pytest.approx(VALUES.nbytes / 0.25 / 1e9)
     assert not any(one.timings for one in result.dimensionalities)
 

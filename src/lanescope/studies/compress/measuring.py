@@ -11,13 +11,12 @@ import numpy as np
 from lanescope.compression.arrays import Entry, Values
 from lanescope.compression.device import Choice, Device
 from lanescope.compression.stream import Codec, Stream, describe
+from lanescope.engine.sampling import Plan, sample_call
 from lanescope.errors import InputError, LanescopeError
-from lanescope.results.statistics import MIN_SAMPLES
 from lanescope.studies.compress.results import ArrayResult, Measured, Timing
 
 #: Of a longer array so many bytes are timed, its first; all of them are compressed and compared.
 MOST_TIMED_BYTES = 256 << 20
-_MOST_SAMPLES = 100
 #: What memory holds that values shall be written to: so none is taken for written that is not.
 _UNWRITTEN = 0xA5
 
@@ -41,8 +40,8 @@ def array_results(
     Parameters
     ----------
     budget_seconds
-        For the samples of each direction and number of threads, about; six are taken at least.
-        None: no speeds, only what it becomes.
+        For the samples of each direction and number of threads, at most, by the stop rule of
+        `Plan`. None: no speeds, only what it becomes.
     on_codec
         Is told what is done next.
     codecs
@@ -150,7 +149,8 @@ def _timing(
         return seconds
 
     compress()  # what the first time takes more is no part of it
-    compressing = tuple(_sampled(compress, budget))
+    plan = Plan(budget_seconds=budget)
+    compressing = tuple(map(float, sample_call(compress, plan)))
     out = _room(part)
 
     def decompress() -> float:
@@ -159,17 +159,9 @@ def _timing(
 
     decompress()
     out.view(np.uint8)[...] = _UNWRITTEN
-    decompressing = tuple(_sampled(decompress, budget))
+    decompressing = tuple(map(float, sample_call(decompress, plan)))
     _require_same(part, out, entry, choice, threads)
     return Timing(threads, part.nbytes, compressing, decompressing)
-
-
-def _sampled(sample: Callable[[], float], budget_seconds: float) -> Iterator[float]:
-    spent, count = 0.0, 0
-    while count < MIN_SAMPLES or (spent < budget_seconds and count < _MOST_SAMPLES):
-        seconds = sample()
-        spent, count = spent + seconds, count + 1
-        yield seconds
 
 
 def _room(values: Values) -> Values:
