@@ -1,4 +1,4 @@
-"""Writes docs/schema/run.json from the dataclasses: python tools/schema.py."""
+"""Writes docs/schema from the dataclasses: python tools/schema.py."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 from pathlib import Path
 
 from lanescope.codec.schema import schema_of
+from lanescope.studies.node.report import NodeReport
 from lanescope.studies.runs.export import ExportedRun
 
-PLACE = Path(__file__).resolve().parent.parent / "docs" / "schema" / "run.json"
-
-
-def text() -> str:
-    return json.dumps(schema_of(ExportedRun, "lanescope run"), indent=1) + "\n"
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schema"
+SCHEMAS = {"run": ExportedRun, "node": NodeReport}
 
 
 if __name__ == "__main__":
-    PLACE.parent.mkdir(exist_ok=True)
-    PLACE.write_text(text())
+    FOLDER.mkdir(exist_ok=True)
+    for name, cls in SCHEMAS.items():
+        text = json.dumps(schema_of(cls, f"lanescope {name}"), indent=1)
+        (FOLDER / f"{name}.json").write_text(f"{text}\n")

@@ -19,6 +19,7 @@ from lanescope.cli import (
     advise,
     bench,
     doctor,
+    node,
     params,
     report,
     reproduce,
@@ -61,7 +62,7 @@ model_app = typer.Typer(
 #: What the first screen of the help shows together.
 _MEASURE, _WATCH, _STORED, _PREDICT = "Measure", "Watch programs", "Stored runs", "Predict"
 _PANELS = {
-    **dict.fromkeys(("check", "copy", "bench", "topo"), _MEASURE),
+    **dict.fromkeys(("check", "copy", "node", "bench", "topo"), _MEASURE),
     **dict.fromkeys(("watch", "advise", "doctor", "reproduce"), _WATCH),
     **dict.fromkeys(("show", "runs", "open", "compare", "rm", "report"), _STORED),
     "model": _PREDICT,
@@ -75,6 +76,7 @@ VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
     *((_GROUPS[e.group], name, None) for name, e in STUDIES.items() if e.group is not None),
     (bench_app, "params", params.params),
     *((_GROUPS[e.group], name, None) for name, e in ANALYSES.items() if e.group is not None),
+    (app, "node", node.node),
     (app, "topo", topo.topo),
     (app, "watch", watch.watch),
     (app, "advise", advise.advise),
@@ -160,6 +162,7 @@ _RUNS = (
 _LEFT = {
     "check": _RUNS,
     "copy": _RUNS,
+    "node": _RUNS,
     "bench": _RUNS,
     "bench --params": f"{_RUNS}; the same command with --resume and --out FOLDER goes on with it",
     # these say themselves where a run is

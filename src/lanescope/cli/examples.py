@@ -9,6 +9,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "lanescope check 'h2d/*' --expect-gpus 8",
         "lanescope check --machine h200-x2",
     ),
+    "node": (
+        "lanescope node --within 15s --expect machine.toml --no-store",
+        "lanescope node --format prometheus --to lanescope.prom",
+        "lanescope node --snippet slurm-prolog",
+    ),
     "copy": (
         "lanescope copy 'h0 <-> g0'",
         "lanescope copy '3x h0 -> g0 64MiB, g0 -> g1 @sm:16'",

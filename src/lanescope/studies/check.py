@@ -19,6 +19,18 @@ from lanescope.studies.study import Argument, Listing, Option, Study, Work
 from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Value, Whole
 
+EXPECT = Option(
+    Value("--expect"),
+    "FILE.toml",
+    "Compare this machine with a machine file, as saved by 'topo --save': exit with 4 where a part "
+    "is missing or different.",
+)
+EXPECT_GPUS = Option(
+    Whole("--expect-gpus", 0, MOST_PARTS, "more are in no machine"),
+    "N",
+    "Exit with 4 unless so many GPUs can be used.",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 @checked
@@ -52,23 +64,8 @@ class Check(Study):
     size_bytes: Annotated[
         Size, size_option("Bytes of one copy to, from or between GPUs.", "512MiB")
     ] = CHECK_BYTES
-    expected: Annotated[
-        Machine | StrPath | None,
-        Option(
-            Value("--expect"),
-            "FILE.toml",
-            "Compare this machine with a machine file, as saved by 'topo --save': exit with 4 "
-            "where a part is missing or different.",
-        ),
-    ] = None
-    expected_gpus: Annotated[
-        int | None,
-        Option(
-            Whole("--expect-gpus", 0, MOST_PARTS, "more are in no machine"),
-            "N",
-            "Exit with 4 unless so many GPUs can be used.",
-        ),
-    ] = None
+    expected: Annotated[Machine | StrPath | None, EXPECT] = None
+    expected_gpus: Annotated[int | None, EXPECT_GPUS] = None
 
     def work(self, machine: Machine) -> Work:
         """Return the chosen cases, and how the machine differs from what is expected."""

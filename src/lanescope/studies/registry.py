@@ -40,6 +40,11 @@ STUDIES = {
         "Measure copies that run at the same time, each and in sum, against what links allow.",
         "",
     ),
+    "node": Entry(
+        "node.study.NodeCheck",
+        "Say in one line whether this node may run jobs, and which part is broken if not.",
+        None,
+    ),
     "bench": Entry(
         "nvbandwidth.Bench",
         "Measure cases of nvbandwidth: copy engines and kernels, one way, both ways, all at once.",

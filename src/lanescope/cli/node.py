@@ -1,0 +1,137 @@
+"""``lanescope node``: the gate for one node, as a prolog or a health checker calls it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lanescope.cli.combinations import Excludes, combines
+from lanescope.cli.options import (
+    WITHIN,
+    BusyOption,
+    ExpectGpusOption,
+    ExpectOption,
+    NoStoreOption,
+    OutOption,
+    option,
+    plan_of,
+)
+from lanescope.units.values import File, OneOf
+
+_DEFAULT_WITHIN_NS = 60_000_000_000
+
+
+def _formats() -> list[str]:
+    from lanescope.studies.node.formats import Format
+
+    return list(Format)
+
+
+def _levels() -> list[str]:
+    from lanescope.studies.node.study import Level
+
+    return list(Level)
+
+
+def _snippets() -> list[str]:
+    from lanescope.operators import SNIPPETS
+
+    return list(SNIPPETS)
+
+
+@combines(Excludes("--no-store", ("--out",), "stores nothing"))
+def node(
+    expect: ExpectOption = None,
+    expect_gpus: ExpectGpusOption = None,
+    within: Annotated[
+        int | None,
+        option(
+            WITHIN,
+            metavar="TIME",
+            help="The report is there by then, whatever happens: below 45s each GPU with the host "
+            "and the next GPU, below 5min all paths, else all cases of nvbandwidth, too.",
+            shown="1min",
+        ),
+    ] = None,
+    format: Annotated[
+        str | None,
+        option(
+            OneOf("--format", _formats),
+            metavar="NAME",
+            help="line, json, prometheus (for node_exporter's text files), nhc (ends with 1 for a "
+            "broken or missing part alone, else with 0) or nagios (ends with Nagios' codes).",
+            shown="line",
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        option(
+            File("--to", ()),
+            metavar="FILE",
+            help="Write the report to this file, whole or not at all, and print the line.",
+        ),
+    ] = None,
+    out: OutOption = None,
+    no_store: NoStoreOption = False,
+    allow_busy: BusyOption = False,
+    snippet: Annotated[
+        str | None,
+        option(
+            OneOf("--snippet", _snippets),
+            metavar="NAME",
+            help="Print a file to start from, and end: slurm-prolog, nhc, kubernetes.",
+        ),
+    ] = None,
+    measure: Annotated[
+        str | None, typer.Option("--measure", parser=OneOf("--measure", _levels), hidden=True)
+    ] = None,
+) -> None:
+    """Say in one line whether this node may run jobs, and which part is broken if not.
+
+    Exit code: 0 sound, 1 a part is slow, 3 not all was measured, 4 the node is not as --expect
+    says, 5 other processes use a part, 2 and 70 lanescope could not do it. A GPU that others use
+    is not measured, and a driver that hangs does not hold the report up.
+    """
+    from lanescope import interruption
+
+    if snippet is not None:
+        from lanescope.operators import snippet_text
+
+        print(snippet_text(snippet), end="")
+        return
+    if measure is not None:
+        from lanescope.studies.node.study import NodeCheck
+        from lanescope.studies.study import run_study
+
+        study = NodeCheck(level=measure, expected=expect, expected_gpus=expect_gpus)
+        sampling = study.sampling
+        plan = plan_of(sampling.target, sampling.budget_seconds, within)
+        run_study(study, plan=plan, allow_busy=allow_busy, out=out)
+        return
+    from lanescope.store.folders import new_or_temporary_folder, require_new
+    from lanescope.studies.node.formats import Format, line, written
+    from lanescope.studies.node.measuring import Request, check_node
+
+    arguments = [f"--expect={expect}"] * (expect is not None)
+    arguments += [f"--expect-gpus={expect_gpus}"] * (expect_gpus is not None)
+    arguments += ["--allow-busy"] * allow_busy
+    seconds = (_DEFAULT_WITHIN_NS if within is None else within) * 1e-9
+    began = interruption.began_at()
+    request = Request(seconds, tuple(arguments), time.monotonic() if began is None else began)
+    if not no_store:
+        if out is None:
+            out, _ = new_or_temporary_folder("node")
+        require_new(out)
+    report = check_node(request, None if no_store else out)
+    text, code = written(report, Format(format or Format.LINE))
+    if to is None:
+        print(text, end="")
+    else:
+        from lanescope.codec.atomic import write_text
+
+        write_text(to, text)
+        print(line(report))
+    raise typer.Exit(code)

@@ -1,0 +1,148 @@
+"""Checks a node by a process of its own, which may crash or hang without taking this one along.
+
+A driver that does not answer holds the process that called it, and no signal ends such a process
+in time. So the process that somebody waits for measures nothing: it starts one that does, waits
+until the deadline, ends it, and reports what its run folder holds.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from lanescope._version import __version__
+from lanescope.errors import InputError, LanescopeError
+from lanescope.exit_codes import ExitCode
+from lanescope.store.store import read_run
+from lanescope.studies.node.report import (
+    Check,
+    NodeReport,
+    State,
+    report_of_failure,
+    report_of_run,
+)
+from lanescope.studies.node.study import level_within
+
+#: Of the time, for the interpreter's start and for the report.
+_RESERVE_SECONDS = 1.0
+#: How long a process that was ended is waited for. One that hangs in a driver is left behind.
+_ENDING_SECONDS = 0.5
+_MOST_OF_MESSAGE = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """How a node is to be checked.
+
+    Attributes
+    ----------
+    within_seconds
+        When the report is there, counted from `began`, whatever happens.
+    arguments
+        Of the command that measures, such as ``--expect``.
+    began
+        On the monotonic clock.
+    """
+
+    within_seconds: float
+    arguments: tuple[str, ...]
+    began: float
+
+
+def check_node(request: Request, out: Path | None) -> NodeReport:
+    """Check this node and return what it comes to, in time.
+
+    Parameters
+    ----------
+    out
+        New run folder; None stores nothing.
+    """
+    if out is not None:
+        return _checked(request, out, stored=True)
+    with tempfile.TemporaryDirectory(prefix="lanescope-node-") as folder:
+        return _checked(request, Path(folder) / "run", stored=False)
+
+
+def _checked(request: Request, out: Path, *, stored: bool) -> NodeReport:
+    started = datetime.now().astimezone().isoformat(timespec="seconds")
+    level = level_within(request.within_seconds)
+    with tempfile.TemporaryFile() as messages:
+        code = _measure(request, level, out, messages.fileno())
+        said = _last_line(messages.fileno())
+    seconds = round(time.monotonic() - request.began, 3)
+    about = Check(__version__, socket.gethostname(), started, seconds, level)
+    why = _why(code, said, request.within_seconds)
+    try:
+        run = read_run(out)
+    except LanescopeError:  # it did not come so far
+        return _nothing(code, why, about)
+    report = report_of_run(run, about, interrupted=why if code != ExitCode.OK else "")
+    return report if stored else replace(report, folder=None)
+
+
+def _measure(request: Request, level: str, out: Path, messages: int) -> int | None:
+    """Let a process measure until the deadline; return its exit code, None where it was late."""
+    deadline = request.began + request.within_seconds
+    left = deadline - time.monotonic() - _RESERVE_SECONDS
+    if left <= 0:
+        raise InputError("--within leaves no time to measure; give 3s or more")
+    process = subprocess.Popen(
+        _command(level, f"--within={left:.3f}s", f"--out={out}", *request.arguments),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=messages,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(timeout=max(deadline - time.monotonic() - _ENDING_SECONDS, 0.1))
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        _end(process)
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "lanescope", "node", "--measure", *arguments]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and those that it started, as far as the kernel can."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_ENDING_SECONDS)
+
+
+def _why(code: int | None, said: str, within: float) -> str:
+    """Return why a process that measured did not end well, in words."""
+    if code is None:
+        return f"the check did not end within {within:g} s and was ended"
+    if code < 0:
+        return f"the process that measured was ended by signal {-code}"
+    return said or f"the process that measured ended with exit code {code}"
+
+
+def _nothing(code: int | None, why: str, about: Check) -> NodeReport:
+    if code is None or code < 0:
+        return report_of_failure(f"{why}; nothing was measured", about, State.NOT_MEASURED)
+    if code == ExitCode.NOT_AS_EXPECTED:
+        return report_of_failure(why, about, State.MISSING)
+    return report_of_failure(why, about, code=code or ExitCode.FAULT)
+
+
+def _last_line(descriptor: int) -> str:
+    """Return the last thing that a process said, without the program's name."""
+    size = os.fstat(descriptor).st_size
+    text = os.pread(descriptor, _MOST_OF_MESSAGE, max(size - _MOST_OF_MESSAGE, 0))
+    lines: Sequence[str] = text.decode(errors="replace").strip().splitlines() or [""]
+    return lines[-1].removeprefix("lanescope: ").strip()
