@@ -10,7 +10,17 @@ from pathlib import Path
 ORDER = (
     *("exit_codes", "errors", "interruption", "kinds", "calls", "codec", "units", "document"),
     *("machine", "copies", "results", "engine", "store", "trace", "prediction", "findings"),
-    *("compression", "watching", "report", "studies", "api", "operators", "cli", "examples"),
+    *(
+        "compression",
+        "watching",
+        "report",
+        "studies",
+        "fleet",
+        "api",
+        "operators",
+        "cli",
+        "examples",
+    ),
 )
 #: What still points the wrong way: a file, and the package that it should not know.
 EXCEPTIONS = {

@@ -19,6 +19,7 @@ from lanescope.cli import (
     advise,
     bench,
     doctor,
+    fleet,
     node,
     params,
     report,
@@ -59,6 +60,10 @@ model_app = typer.Typer(
     help="What transfers and overlap with kernels take: a machine's parameters, and predictions.",
     no_args_is_help=True,
 )
+fleet_app = typer.Typer(
+    help="Check many nodes at once by MPI or Slurm, and name the bad parts.",
+    no_args_is_help=True,
+)
 #: What the first screen of the help shows together.
 _MEASURE, _WATCH, _STORED, _PREDICT = "Measure", "Watch programs", "Stored runs", "Predict"
 _PANELS = {
@@ -69,14 +74,18 @@ _PANELS = {
 }
 bench_app.callback(help=_help(bench.bench), epilog=epilog("bench"))(bench.bench)
 app.add_typer(bench_app, name="bench", rich_help_panel=_MEASURE)
+app.add_typer(fleet_app, name="fleet", rich_help_panel=_MEASURE)
 app.add_typer(model_app, name="model", rich_help_panel=_PREDICT)
-_GROUPS = {"": app, "bench": bench_app, "model": model_app}
+_GROUPS = {"": app, "bench": bench_app, "model": model_app, "fleet": fleet_app}
+_GROUP_NAMES = {group: name for name, group in _GROUPS.items()}
 #: Verbs in the order of the help; those without a function are studies.
 VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
     *((_GROUPS[e.group], name, None) for name, e in STUDIES.items() if e.group is not None),
     (bench_app, "params", params.params),
     *((_GROUPS[e.group], name, None) for name, e in ANALYSES.items() if e.group is not None),
     (app, "node", node.node),
+    (fleet_app, "check", fleet.check),
+    (fleet_app, "report", fleet.report),
     (app, "topo", topo.topo),
     (app, "watch", watch.watch),
     (app, "advise", advise.advise),
@@ -96,7 +105,7 @@ for _to, _name, _verb in VERBS:
         continue
     # What follows the name of a watched program is the program's, options and all.
     _settings = {"allow_interspersed_args": False} if _name == "watch" else None
-    _words = f"model {_name}" if _to is model_app else f"{'bench ' * (_to is bench_app)}{_name}"
+    _words = f"{_GROUP_NAMES.get(_to, '')} {_name}".strip()
     _to.command(
         _name,
         cls=Combined,
@@ -182,8 +191,7 @@ def _interrupted() -> str:
 
 def _verb_named() -> str:
     """Return the verb that is run, such as ``bench small``; empty where none is known."""
-    groups = {bench_app: "bench ", model_app: "model "}
-    known = {f"{groups.get(to, '')}{name}" for to, name, _ in VERBS} | {"bench", "model"}
+    known = {f"{_GROUP_NAMES[to]} {name}".strip() for to, name, _ in VERBS} | set(_GROUPS) - {""}
     words = sys.argv[1:3]
     return next((verb for verb in (" ".join(words), *words[:1]) if verb in known), "")
 

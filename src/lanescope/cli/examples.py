@@ -14,6 +14,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "lanescope node --format prometheus --to lanescope.prom",
         "lanescope node --snippet slurm-prolog",
     ),
+    "fleet check": (
+        "srun lanescope fleet check --out /shared/check-2026-11-23",
+        "mpirun -n 16 --map-by node lanescope fleet check --within 15s --out DIR",
+    ),
+    "fleet report": ("lanescope fleet report /shared/check-2026-11-23 --json",),
     "copy": (
         "lanescope copy 'h0 <-> g0'",
         "lanescope copy '3x h0 -> g0 64MiB, g0 -> g1 @sm:16'",

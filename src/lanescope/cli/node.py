@@ -21,7 +21,7 @@ from lanescope.cli.options import (
 )
 from lanescope.units.values import File, OneOf
 
-_DEFAULT_WITHIN_NS = 60_000_000_000
+DEFAULT_WITHIN_NS = 60_000_000_000
 
 
 def _formats() -> list[str]:
@@ -40,6 +40,17 @@ def _snippets() -> list[str]:
     from lanescope.operators import SNIPPETS
 
     return list(SNIPPETS)
+
+
+def node_arguments(
+    expect: str | None, expect_gpus: int | None, *, allow_busy: bool
+) -> tuple[str, ...]:
+    """Return the options of the process that measures."""
+    return (
+        *([f"--expect={expect}"] if expect is not None else ()),
+        *([f"--expect-gpus={expect_gpus}"] if expect_gpus is not None else ()),
+        *(["--allow-busy"] if allow_busy else ()),
+    )
 
 
 @combines(Excludes("--no-store", ("--out",), "stores nothing"))
@@ -115,12 +126,10 @@ def node(
     from lanescope.studies.node.formats import Format, line, written
     from lanescope.studies.node.measuring import Request, check_node
 
-    arguments = [f"--expect={expect}"] * (expect is not None)
-    arguments += [f"--expect-gpus={expect_gpus}"] * (expect_gpus is not None)
-    arguments += ["--allow-busy"] * allow_busy
-    seconds = (_DEFAULT_WITHIN_NS if within is None else within) * 1e-9
+    arguments = node_arguments(expect, expect_gpus, allow_busy=allow_busy)
+    seconds = (DEFAULT_WITHIN_NS if within is None else within) * 1e-9
     began = interruption.began_at()
-    request = Request(seconds, tuple(arguments), time.monotonic() if began is None else began)
+    request = Request(seconds, arguments, time.monotonic() if began is None else began)
     if not no_store:
         if out is None:
             out, _ = new_or_temporary_folder("node")

@@ -134,6 +134,7 @@ def _cuda_gpu(device: dict[str, Any], entry: dict[str, Any], node: int | None) -
         copy_engines=device["async_engines"],
         memory_gbs=device.get("memory_gbs"),
         peers=None if "peers" not in device else tuple(device["peers"]),
+        vbios=entry.get("vbios"),
         unavailable=_closed(entry),
     )
 

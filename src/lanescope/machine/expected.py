@@ -54,6 +54,7 @@ def _listed(values: Sequence[str]) -> str:
 _MEMORY = _Field("memory", lambda part: part.memory_bytes, _gib, _memory_alike)
 _GPU = (
     _Field("model", lambda gpu: gpu.name),
+    _Field("VBIOS", lambda gpu: gpu.vbios),
     _MEMORY,
     _Field("nearest node", _near),
     _Field("compute capability", _capability),

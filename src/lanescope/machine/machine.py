@@ -78,6 +78,8 @@ class Gpu:
         unknown.
     peers
         Indices of the GPUs whose memory it can reach directly; None when unknown.
+    vbios
+        Version of its firmware; None when unknown.
     unavailable
         Why it cannot be used now, as a sentence; None when it can.
     """
@@ -93,6 +95,7 @@ class Gpu:
     copy_engines: int | None = None
     memory_gbs: Positive | None = None
     peers: tuple[int, ...] | None = None
+    vbios: str | None = None
     unavailable: str | None = None
 
     @property

@@ -113,6 +113,7 @@ class Nvml:
             "index": index,
             "name": self._get(n.nvmlDeviceGetName, handle),
             "uuid": self._get(n.nvmlDeviceGetUUID, handle),
+            "vbios": self._get(n.nvmlDeviceGetVbiosVersion, handle),
             "pci_address": None if pci is None else _address(pci.busId),
             "memory_bytes": None if memory is None else int(memory.total),
             "generation": self._get(n.nvmlDeviceGetCurrPcieLinkGeneration, handle),

@@ -34,6 +34,7 @@ class _NvmlGpu:
     index: int
     name: str | None = None
     uuid: str | None = None
+    vbios: str | None = None
     pci_address: str | None = None
     memory_bytes: int | None = None
     generation: Generation | None = None

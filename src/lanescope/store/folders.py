@@ -16,6 +16,7 @@ _READ_BY = {
     "validation.json": "'lanescope model validate {}'",
     "link-parameters.json": "'lanescope model predict --parameters {}'",
     "fit.json": "'lanescope model fit {}'",
+    "fleet.json": "'lanescope fleet report {}'",
     "compress.json": "'lanescope bench compress --from {}'",
 }
 MANIFEST = "manifest.json"

@@ -59,6 +59,11 @@ class Request:
     began: float
 
 
+def host_name() -> str:
+    """Return the node's name: ``$LANESCOPE_HOST`` where that says it, as in containers."""
+    return os.environ.get("LANESCOPE_HOST") or socket.gethostname()
+
+
 def check_node(request: Request, out: Path | None) -> NodeReport:
     """Check this node and return what it comes to, in time.
 
@@ -80,7 +85,7 @@ def _checked(request: Request, out: Path, *, stored: bool) -> NodeReport:
         code = _measure(request, level, out, messages.fileno())
         said = _last_line(messages.fileno())
     seconds = round(time.monotonic() - request.began, 3)
-    about = Check(__version__, socket.gethostname(), started, seconds, level)
+    about = Check(__version__, host_name(), started, seconds, level)
     why = _why(code, said, request.within_seconds)
     try:
         run = read_run(out)

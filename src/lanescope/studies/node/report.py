@@ -15,6 +15,7 @@ from lanescope.machine import Machine
 from lanescope.report.format import count_text
 from lanescope.results.result import Status
 from lanescope.store.run import Run
+from lanescope.studies.node.configuration import configuration_of
 from lanescope.studies.runs.outcome import Outcome, Word, judged_results, outcome
 from lanescope.studies.runs.paths import PathRow, path_rows
 
@@ -141,6 +142,8 @@ class NodeReport:
         Wall time of the check.
     level
         How much was measured; see `lanescope.studies.node.study.Level`.
+    configuration
+        What nodes of a kind have in common, by name; see `configuration_of`.
     parts
         The GPUs.
     faults
@@ -158,7 +161,7 @@ class NodeReport:
     began: Moment
     seconds: float
     level: str
-    driver: str | None
+    configuration: dict[str, str]
     parts: tuple[Part, ...]
     faults: tuple[Fault, ...]
     rates: tuple[Rate, ...]
@@ -204,7 +207,7 @@ def report_of_run(run: Run, check: Check, interrupted: str = "") -> NodeReport:
         check.began,
         check.seconds,
         check.level,
-        machine.driver,
+        configuration_of(machine),
         parts_of(machine),
         faults,
         tuple(map(_rate, rows)),
@@ -218,7 +221,7 @@ def report_of_failure(
     """Return the report of a node of which nothing was measured, and why."""
     code = _CODES.get(state, ExitCode.OK) if code is None else code
     head = (SCHEMA_VERSION, check.tool_version, check.host, state, code, sentence)
-    return NodeReport(*head, check.began, check.seconds, check.level, None, (), (), (), None)
+    return NodeReport(*head, check.began, check.seconds, check.level, {}, (), (), (), None)
 
 
 def parts_of(machine: Machine) -> tuple[Part, ...]:

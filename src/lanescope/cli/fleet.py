@@ -1,0 +1,126 @@
+"""``lanescope fleet``: check many nodes, and name the bad parts."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lanescope.cli.combinations import Excludes, combines
+from lanescope.cli.node import DEFAULT_WITHIN_NS, node_arguments
+from lanescope.cli.options import (
+    WITHIN,
+    BusyOption,
+    ExpectGpusOption,
+    ExpectOption,
+    NoStoreOption,
+    StrictOption,
+    option,
+)
+from lanescope.units.values import Folder
+
+if TYPE_CHECKING:
+    from lanescope.fleet.report import FleetReport
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+
+
+@combines(Excludes("--no-store", ("--out",), "stores nothing"))
+def check(
+    within: Annotated[
+        int | None,
+        option(
+            WITHIN,
+            metavar="TIME",
+            help="For each node, as of 'lanescope node'; the report is there 15 s later, and 50 ms "
+            "for each rank.",
+            shown="1min",
+        ),
+    ] = None,
+    expect: ExpectOption = None,
+    expect_gpus: ExpectGpusOption = None,
+    out: Annotated[
+        Path | None,
+        option(
+            Folder("--out"),
+            metavar="DIR",
+            help="A new folder that all nodes see: each node's report and run. Several nodes need "
+            "it to be stored; default for one: a new run folder.",
+        ),
+    ] = None,
+    no_store: NoStoreOption = False,
+    allow_busy: BusyOption = False,
+    json: JsonOption = False,
+    strict: StrictOption = False,
+) -> None:
+    """Check every node at once and say what is wrong with which, the worst first.
+
+    Start it with one process a node: srun lanescope fleet check --out DIR, or mpirun. Every node
+    checks itself as 'lanescope node' does; configurations and rates are compared with those of the
+    other nodes. Exit code of the first process: 0 nothing is wrong, 1 a part is slow, 4 a node is
+    not as --expect says, and with --strict 3 where a node was not measured and 5 where it is busy.
+    """
+    from lanescope import interruption
+    from lanescope.errors import LanescopeError
+    from lanescope.fleet.check import FleetRequest, check_fleet
+    from lanescope.fleet.ranks import ranks_here
+    from lanescope.store.folders import new_or_temporary_folder
+    from lanescope.studies.node.measuring import Request
+
+    began = interruption.began_at()
+    ranks = ranks_here()
+    seconds = (DEFAULT_WITHIN_NS if within is None else within) * 1e-9
+    arguments = node_arguments(expect, expect_gpus, allow_busy=allow_busy)
+    request = Request(seconds, arguments, time.monotonic() if began is None else began)
+    if out is None and not no_store and ranks.size == 1:
+        out, _ = new_or_temporary_folder("fleet")
+    try:
+        report = check_fleet(FleetRequest(request, out), ranks)
+    except LanescopeError as error:
+        if ranks.size > 1:
+            print(f"lanescope: {error}", file=sys.stderr, flush=True)
+            ranks.leave(error.exit_code, complete=False)
+        raise
+    if report is None:
+        ranks.leave(0, complete=True)
+        return
+    code = _show(report, out, json=json, strict=strict)
+    sys.stdout.flush()
+    ranks.leave(code, complete=not report.absent)
+    raise typer.Exit(code)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What --out of a check named.")],
+    json: JsonOption = False,
+    strict: StrictOption = False,
+) -> None:
+    """Report what the ranks of a check have written, also where the job was ended.
+
+    Writes the page again; exit codes are those of the check.
+    """
+    from lanescope.fleet.check import report_of_folder
+    from lanescope.fleet.folder import write_report
+
+    found = report_of_folder(folder)
+    write_report(folder, found)
+    raise typer.Exit(_show(found, folder, json=json, strict=strict))
+
+
+def _show(report: FleetReport, out: Path | None, *, json: bool, strict: bool) -> int:
+    if json:
+        print(report.as_json(), end="")
+    else:
+        from lanescope.cli.output import console
+        from lanescope.report.blocks_text import renderables
+
+        to = console()
+        to.print(report.headline)
+        for part in renderables(report.blocks()):
+            to.print(part)
+    if out is not None:
+        print(f"page: {out / 'report.html'}", file=sys.stderr)
+    return report.exit_code(strict=strict)

@@ -1,0 +1,131 @@
+"""Checks a fleet: every rank its own node, the first one collects."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from lanescope._version import __version__
+from lanescope.codec.files import parse_json
+from lanescope.errors import LanescopeError
+from lanescope.fleet.folder import (
+    FleetManifest,
+    begin,
+    place_of,
+    read,
+    read_node,
+    write_node,
+    write_report,
+)
+from lanescope.fleet.ranks import Ranks, is_first_of_node
+from lanescope.fleet.report import SCHEMA_VERSION, FleetReport, fleet_report
+from lanescope.studies.node.measuring import Request, check_node, host_name
+from lanescope.studies.node.report import NodeReport
+
+#: A rank may begin, or be heard of, so much later than the first one; and for each rank.
+LATE_SECONDS, LATE_SECONDS_A_RANK = 15.0, 0.05
+#: What a rank sends whose node another one measures.
+_IDLE = b"idle"
+
+CheckNode = Callable[[Request, Path | None], NodeReport]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRequest:
+    """How a fleet is to be checked.
+
+    Attributes
+    ----------
+    node
+        How each node is.
+    out
+        Folder that all ranks see; None: reports are sent by MPI alone, and stored nowhere.
+    """
+
+    node: Request
+    out: Path | None
+
+
+def check_fleet(
+    request: FleetRequest, ranks: Ranks, check: CheckNode = check_node
+) -> FleetReport | None:
+    """Check this rank's node, and on the first rank collect what the others report.
+
+    Returns
+    -------
+    FleetReport or None
+        None on all ranks but the first.
+
+    Raises
+    ------
+    InputError
+        If the folder is another check's.
+    """
+    late = LATE_SECONDS + LATE_SECONDS_A_RANK * ranks.size
+    deadline = request.node.began + request.node.within_seconds + late
+    began = datetime.now().astimezone().isoformat(timespec="seconds")
+    if ranks.rank != 0:
+        own = _own_node(request, check) if is_first_of_node() else None
+        message = _IDLE if own is None else json.dumps(dataclasses.asdict(own)).encode()
+        ranks.send(message, deadline + late)
+        return None
+    if request.out is not None:
+        within = request.node.within_seconds
+        begin(request.out, FleetManifest(SCHEMA_VERSION, __version__, began, ranks.size, within))
+    first = _own_node(request, check)
+    nodes, absent = _collected(ranks, first, deadline)
+    report = fleet_report(nodes, absent, began)
+    if request.out is not None:
+        write_report(request.out, report)
+    return report
+
+
+def report_of_folder(folder: Path) -> FleetReport:
+    """Return what a fleet's check comes to by the files that its ranks have written.
+
+    Raises
+    ------
+    InputError
+        If it is no folder of a fleet's check.
+    """
+    manifest, nodes, damaged = read(folder)
+    missing = manifest.ranks - len(nodes) - len(damaged)
+    absent = damaged + [f"{missing} of {manifest.ranks} ranks left no report"] * (missing > 0)
+    return fleet_report(nodes, absent, manifest.began)
+
+
+def _own_node(request: FleetRequest, check: CheckNode) -> NodeReport:
+    if request.out is None:
+        return check(request.node, None)
+    report = check(request.node, place_of(request.out, host_name()))
+    write_node(request.out, report)
+    return report
+
+
+def _collected(
+    ranks: Ranks, first: NodeReport, deadline: float
+) -> tuple[list[NodeReport], list[str]]:
+    nodes, absent, heard = [first], [], {0}
+    for rank, message in ranks.received(deadline):
+        heard.add(rank)
+        if message == _IDLE:
+            continue
+        name = f"the report of rank {rank}"
+        try:
+            nodes.append(read_node(parse_json(message.decode(), name), name))
+        except (LanescopeError, UnicodeDecodeError) as error:
+            absent.append(f"rank {rank}: {error}")
+    absent += [f"rank {rank}: no report in time" for rank in range(ranks.size) if rank not in heard]
+    return _by_host(nodes), absent
+
+
+def _by_host(nodes: list[NodeReport]) -> list[NodeReport]:
+    """Return one report a node, in the order of their names; of several the worst."""
+    found: dict[str, NodeReport] = {}
+    for node in sorted(nodes, key=lambda node: (node.host, node.exit_code == 0)):
+        found.setdefault(node.host, node)
+    return list(found.values())

@@ -1,0 +1,120 @@
+"""The folder of a fleet's check: what each node reported, as files that are there at once.
+
+``fleet.json`` says what was begun, ``nodes/HOST.json`` is a node's report, ``nodes/HOST`` its run,
+``report.json`` and ``report.html`` what all of them come to. Every rank writes its own files before
+it sends anything, so that a job that was ended still has a report.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from lanescope.codec.atomic import write_text
+from lanescope.codec.fields import Moment, build
+from lanescope.codec.files import fields_of, read_json, require_version
+from lanescope.errors import InputError
+from lanescope.fleet.report import FleetReport
+from lanescope.report.document_page import document_page
+from lanescope.studies.node.report import SCHEMA_VERSION, NodeReport
+
+MANIFEST, NODES = "fleet.json", "nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetManifest:
+    """What a fleet's check says about itself.
+
+    Attributes
+    ----------
+    ranks
+        How many processes there were.
+    """
+
+    schema_version: int
+    tool_version: str
+    began: Moment
+    ranks: int
+    within_seconds: float
+
+
+def begin(folder: Path, manifest: FleetManifest) -> None:
+    """Make the folder of a check that nobody else writes to.
+
+    Raises
+    ------
+    InputError
+        If another check has it, or it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / MANIFEST).open("x") as file:
+            file.write(json.dumps(dataclasses.asdict(manifest)) + "\n")
+    except FileExistsError:
+        raise InputError(
+            f"{folder} holds the check of a fleet already; name a new folder with --out, or look "
+            f"at that one with 'lanescope fleet report {folder}'"
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"cannot write {folder}: {error.strerror}; name another place with --out"
+        ) from error
+
+
+def place_of(folder: Path, host: str) -> Path:
+    """Return the run folder of a node."""
+    return folder / NODES / (re.sub(r"[^\w.-]", "_", host).lstrip(".") or "node")
+
+
+def write_node(folder: Path, report: NodeReport) -> None:
+    """Write a node's report."""
+    place = place_of(folder, report.host)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_text(place.with_name(f"{place.name}.json"), json.dumps(dataclasses.asdict(report)) + "\n")
+
+
+def read_node(text: object, name: str) -> NodeReport:
+    """Return a node's report from its JSON.
+
+    Raises
+    ------
+    InputError
+        If it is of another version, or damaged.
+    """
+    table = text if isinstance(text, dict) else {}
+    with fields_of(name):
+        require_version(table.get("schema_version"), SCHEMA_VERSION, name)
+        return build(NodeReport, table)
+
+
+def read(folder: Path) -> tuple[FleetManifest, list[NodeReport], list[str]]:
+    """Return what a folder holds: its manifest, the reports, and why others cannot be read.
+
+    Raises
+    ------
+    InputError
+        If it is no folder of a fleet's check.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise InputError(
+            f"{folder} has no {MANIFEST}; name the folder of a 'lanescope fleet check'"
+        )
+    with fields_of(path):
+        manifest = build(FleetManifest, read_json(path))
+    reports, damaged = [], []
+    for file in sorted((folder / NODES).glob("*.json")):
+        try:
+            reports.append(read_node(read_json(file), str(file)))
+        except InputError as error:
+            damaged.append(str(error))
+    return manifest, reports, damaged
+
+
+def write_report(folder: Path, report: FleetReport) -> None:
+    """Write what all nodes come to, as JSON and as a page."""
+    write_text(folder / "report.json", report.as_json())
+    write_text(folder / "report.html", document_page(report.document()))

@@ -1,0 +1,164 @@
+"""The processes of a fleet's check: which one this is, and how reports reach the first one.
+
+There are no collective calls: a rank that dies, hangs or is late holds nobody up. Every message is
+sent and received by a deadline.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from lanescope.errors import InputError, MissingPartError
+
+#: Where launchers say how many processes there are, and which one of its node a process is.
+_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+_LOCAL = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+_TAG = 17
+_POLL_SECONDS = 0.005
+
+
+class Ranks(Protocol):
+    """The processes of a check.
+
+    Attributes
+    ----------
+    rank, size
+        Which of how many this is; 0 collects.
+    """
+
+    @property
+    def rank(self) -> int: ...  # noqa: D102 - see the class
+
+    @property
+    def size(self) -> int: ...  # noqa: D102
+
+    def send(self, message: bytes, deadline: float) -> bool:
+        """Send to rank 0; whether it has arrived by a time on the monotonic clock."""
+
+    def received(self, deadline: float) -> Iterator[tuple[int, bytes]]:
+        """Yield what other ranks send until all have, or until the deadline."""
+
+    def leave(self, code: int, *, complete: bool) -> None:
+        """End this process's part; without the others where not all are there any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """One process without MPI."""
+
+    rank: int = 0
+    size: int = 1
+
+    def send(self, message: bytes, deadline: float) -> bool:
+        """Nobody is there to send to."""
+        raise AssertionError("a single rank collects")
+
+    def received(self, deadline: float) -> Iterator[tuple[int, bytes]]:
+        """Nobody sends."""
+        return iter(())
+
+    def leave(self, code: int, *, complete: bool) -> None:
+        """Nobody waits."""
+
+
+class MpiRanks:
+    """Processes that MPI has started."""
+
+    def __init__(self, mpi: Any) -> None:
+        self._mpi = mpi
+        self._world = mpi.COMM_WORLD
+        self.rank, self.size = self._world.Get_rank(), self._world.Get_size()
+
+    def send(self, message: bytes, deadline: float) -> bool:
+        """Send to rank 0."""
+        request = self._world.Isend([message, self._mpi.BYTE], dest=0, tag=_TAG)
+        return self._done(request, deadline)
+
+    def received(self, deadline: float) -> Iterator[tuple[int, bytes]]:
+        """Yield what other ranks send."""
+        status, left = self._mpi.Status(), self.size - 1
+        while left and time.monotonic() < deadline:
+            if not self._world.Iprobe(source=self._mpi.ANY_SOURCE, tag=_TAG, status=status):
+                time.sleep(_POLL_SECONDS)
+                continue
+            source = status.Get_source()
+            content = bytearray(status.Get_count(self._mpi.BYTE))
+            request = self._world.Irecv([content, self._mpi.BYTE], source=source, tag=_TAG)
+            if self._done(request, deadline):
+                left -= 1
+                yield source, bytes(content)
+
+    def leave(self, code: int, *, complete: bool) -> None:
+        """End MPI: together, or where a rank is gone by ending the job."""
+        if complete:
+            self._mpi.Finalize()
+        else:
+            self._abort(code)
+
+    def _abort(self, code: int) -> NoReturn:
+        with suppress(Exception):
+            self._world.Abort(code)
+        os._exit(code)  # where the launcher leaves us
+
+    @staticmethod
+    def _done(request: Any, deadline: float) -> bool:
+        while not request.Test():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+
+def ranks_here(environment: Mapping[str, str] = os.environ) -> Ranks:
+    """Return the processes that this one belongs to; itself alone where no launcher started it.
+
+    Raises
+    ------
+    MissingPartError
+        If there are several and mpi4py is not installed, or is of another MPI.
+    """
+    size = _number(environment, _SIZES)
+    if size is None or size < 2:
+        return Alone()
+    try:
+        import mpi4py  # type: ignore[import-not-found,unused-ignore]
+
+        mpi4py.rc.threads = False
+        mpi4py.rc.finalize = False  # which waits for ranks that may be gone
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        why = " ".join(str(error).split())
+        raise MissingPartError(
+            f"{size} processes were started, and mpi4py cannot be loaded ({why}); install it with "
+            "pip install 'lanescope[mpi]'"
+        ) from error
+    found = MpiRanks(MPI)
+    if found.size != size:
+        raise MissingPartError(
+            f"{size} processes were started, and mpi4py knows of {found.size}: it was built for "
+            "another MPI than the launcher's; install mpi4py for that one"
+        )
+    return found
+
+
+def is_first_of_node(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether this process measures its node: others on the same node do nothing."""
+    named = "LANESCOPE_HOST" in environment  # nodes that are none, in tests and containers
+    return named or not _number(environment, _LOCAL)
+
+
+def _number(environment: Mapping[str, str], names: tuple[str, ...]) -> int | None:
+    for name in names:
+        if name in environment:
+            try:
+                return int(environment[name])
+            except ValueError:
+                raise InputError(
+                    f"{name} is {environment[name]!r}, and should be a number; the launcher sets it"
+                ) from None
+    return None

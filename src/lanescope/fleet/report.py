@@ -1,0 +1,273 @@
+"""The report of a fleet: what is wrong with which node, worst first."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lanescope._version import __version__
+from lanescope.codec.fields import Moment
+from lanescope.document.blocks import (
+    Badge,
+    Block,
+    Bullets,
+    Cell,
+    Code,
+    Column,
+    Document,
+    Group,
+    Headline,
+    Kind,
+    Section,
+    Table,
+    Tone,
+)
+from lanescope.exit_codes import ExitCode
+from lanescope.fleet.compare import Difference, Outlier, differences, outliers
+from lanescope.report.format import count_text, gbs_text, percent_text
+from lanescope.studies.node.report import NodeReport, State
+
+SCHEMA_VERSION = 1
+#: The surest first.
+_JUDGES = ("expected", "limit", "peers", "none", "majority")
+_TONES = {
+    State.HEALTHY: Tone.GOOD,
+    State.LIMITED: Tone.GOOD,
+    State.SICK: Tone.BAD,
+    State.MISSING: Tone.BAD,
+}
+#: In this order nodes need somebody's attention.
+_ORDER = (
+    State.MISSING,
+    State.SICK,
+    State.FAILED,
+    State.NOT_MEASURED,
+    State.BUSY,
+    State.LIMITED,
+    State.HEALTHY,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """Something that is wrong with a node.
+
+    Attributes
+    ----------
+    kind
+        A fault's kind, ``slower-than-peers``, ``configuration``, or the state of a node that was
+        not measured.
+    part
+        With UUID and slot where it is a GPU; empty where the whole node is meant.
+    judged_by
+        ``limit`` (what its links allow), ``peers`` (nodes of the same kind), ``expected`` (a
+        machine file), ``majority`` (what most nodes have), or ``none``: nothing is known of it.
+    share
+        How much is lost, of 1; None where that is no number.
+    """
+
+    host: str
+    kind: str
+    part: str
+    sentence: str
+    judged_by: str
+    share: float | None
+    remedy: str
+    confirm: str
+
+
+@dataclass(frozen=True, slots=True)
+class FleetReport:
+    """What the checks of many nodes come to.
+
+    Attributes
+    ----------
+    absent
+        Ranks or nodes that should have reported and did not, with the reason.
+    suspects
+        Worst first.
+    """
+
+    schema_version: int
+    tool_version: str
+    began: Moment
+    nodes: tuple[NodeReport, ...]
+    absent: tuple[str, ...]
+    suspects: tuple[Suspect, ...]
+
+    @property
+    def states(self) -> Counter[State]:
+        """How many nodes are in each state."""
+        return Counter(node.state for node in self.nodes)
+
+    @property
+    def headline(self) -> str:
+        """Return in a sentence how the fleet is."""
+        states = self.states
+        counts = [f"{states[state]} {state}" for state in _ORDER if states[state]]
+        if self.absent:
+            counts.append(f"{len(self.absent)} without a report")
+        count = len(self.nodes) + len(self.absent)
+        worst = "".join(f" Worst: {one.host}, {one.sentence}" for one in self.suspects[:1])
+        return f"{count_text(count, 'node')}: {', '.join(counts) or 'nothing measured'}.{worst}"
+
+    def exit_code(self, *, strict: bool) -> int:
+        """Return what the command ends with; `strict` counts what was not measured, too."""
+        states = self.states
+        if states[State.MISSING]:
+            return ExitCode.NOT_AS_EXPECTED
+        if states[State.SICK] or any(one.judged_by == "peers" for one in self.suspects):
+            return ExitCode.SLOW
+        unknown = states[State.NOT_MEASURED] + states[State.FAILED] + len(self.absent)
+        if strict and (unknown or not self.nodes):
+            return ExitCode.NOT_MEASURED
+        return ExitCode.BUSY if strict and states[State.BUSY] else ExitCode.OK
+
+    def as_json(self) -> str:
+        """Return everything as one JSON object."""
+        return json.dumps(dataclasses.asdict(self), allow_nan=False) + "\n"
+
+    def blocks(self) -> list[Block]:
+        """Return the report as blocks: what is wrong, then every node."""
+        return [*self._wrong(), self._every()]
+
+    def document(self) -> Document:
+        """Return the report as a page."""
+        bad = any(self.states[state] for state in (State.SICK, State.MISSING)) or self.suspects
+        headline = Headline(self.headline, Tone.BAD if bad else Tone.GOOD)
+        sections = (
+            Section("suspects", "What is wrong", list(self._wrong())),
+            Section("nodes", "Every node", [self._every()]),
+        )
+        facts = (count_text(len(self.nodes), "node"), f"lanescope {self.tool_version}")
+        return Document(
+            "lanescope fleet check",
+            "Fleet",
+            self.began,
+            facts,
+            ("lanescope fleet check",),
+            headline,
+            sections,
+            self.tool_version,
+        )
+
+    def _wrong(self) -> Iterator[Block]:
+        if self.suspects:
+            columns = ("node", "part", "what is wrong", "judged by", "confirm")
+            rows = [
+                (
+                    Cell(one.host, strong=True),
+                    one.part or "the node",
+                    Cell(one.sentence, below=(one.remedy,) if one.remedy else ()),
+                    one.judged_by,
+                    Code(one.confirm) if one.confirm else None,
+                )
+                for one in self.suspects
+            ]
+            yield Table("What is wrong, worst first", [Column(c) for c in columns], [Group(rows)])
+        if self.absent:
+            yield Bullets([f"Not measured: {one}." for one in self.absent])
+
+    def _every(self) -> Table:
+        columns = (
+            Column("node"),
+            Column("state"),
+            Column("GPUs", Kind.COUNT),
+            Column("least share of a limit", Kind.SHARE, "Of all paths that have a limit."),
+            Column("seconds", Kind.FIGURES),
+            Column("what it says"),
+        )
+        nodes = sorted(self.nodes, key=lambda node: (_ORDER.index(node.state), node.host))
+        rows = [
+            (
+                node.host,
+                Badge(str(node.state), _TONES.get(node.state, Tone.OPEN)),
+                len(node.parts),
+                _least_share(node),
+                f"{node.seconds:.1f}",
+                node.sentence,
+            )
+            for node in nodes
+        ]
+        return Table("Every node", columns, [Group(rows)])
+
+
+def fleet_report(nodes: Sequence[NodeReport], absent: Sequence[str], began: str) -> FleetReport:
+    """Return what the reports of many nodes come to."""
+    suspects = [
+        *(one for node in nodes for one in _own_suspects(node)),
+        *map(_slower, _unexplained(outliers(nodes), nodes)),
+        *map(_different, differences(nodes)),
+    ]
+    suspects.sort(key=lambda one: (_JUDGES.index(one.judged_by), -(one.share or 0)))
+    return FleetReport(
+        SCHEMA_VERSION, __version__, began, tuple(nodes), tuple(absent), tuple(suspects)
+    )
+
+
+def _own_suspects(node: NodeReport) -> Iterator[Suspect]:
+    parts = {part.id: str(part) for part in node.parts}
+    for fault in node.faults:
+        judged_by = "expected" if fault.kind == "missing" else "limit"
+        at = ", ".join(parts.get(one, one) for one in fault.parts)
+        yield Suspect(
+            node.host,
+            fault.kind,
+            at,
+            fault.sentence,
+            judged_by,
+            None,
+            fault.remedy,
+            fault.confirm,
+        )
+    if node.state in (State.NOT_MEASURED, State.FAILED, State.BUSY):
+        yield Suspect(node.host, str(node.state), "", node.sentence, "none", None, "", "")
+
+
+def _unexplained(found: Sequence[Outlier], nodes: Sequence[NodeReport]) -> Iterator[Outlier]:
+    """Of each node the worst path for each GPU that no fault of its own names."""
+    known = {(node.host, part) for node in nodes for fault in node.faults for part in fault.parts}
+    every = {(node.host, part.id) for node in nodes for part in node.parts}
+    for one in found:
+        ends = {(one.host, one.rate.source), (one.host, one.rate.destination)}
+        gpus = ends & every
+        if not known & (gpus or ends):
+            known |= gpus or ends
+            yield one
+
+
+def _slower(one: Outlier) -> Suspect:
+    return Suspect(
+        one.host,
+        "slower-than-peers",
+        one.rate.path,
+        f"{one.rate.path} carries {gbs_text(one.rate.gbs)} GB/s, {percent_text(-one.effect)} less "
+        f"than the median of {one.peers} nodes of its kind ({gbs_text(one.median_gbs)}); "
+        f"{one.deviations:.1f} deviations, {one.threshold:.1f} allowed.",
+        "peers",
+        -one.effect,
+        "Compare the node with a sound one: link state, clocks, other load.",
+        f"lanescope check '{one.rate.experiment}'",
+    )
+
+
+def _different(one: Difference) -> Suspect:
+    return Suspect(
+        one.host,
+        "configuration",
+        one.field,
+        f"{one.field} is {one.found or 'not there'}; {percent_text(one.share)} of the nodes have "
+        f"{one.usual}.",
+        "majority",
+        None,
+        "",
+        "lanescope topo",
+    )
+
+
+def _least_share(node: NodeReport) -> float | None:
+    shares = [r.gbs / r.limit_gbs for r in node.rates if r.gbs is not None and r.limit_gbs]
+    return min(shares, default=None)

@@ -1,0 +1,24 @@
+"""``lanescope fleet`` as it is typed."""
+
+import json
+
+
+def test_a_single_node_is_checked_and_reported_again(lanescope, tmp_path, no_gpus):
+    folder = tmp_path / "fleet"
+    done = lanescope("fleet", "check", "--within", "20s", "--out", folder, "--strict")
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.startswith("1 node: 1 not measured. Worst: ")
+    again = lanescope("fleet", "report", folder, "--json")
+    assert again.returncode == 0
+    (node,) = json.loads(again.stdout)["nodes"]
+    assert node["state"] == "not measured"
+    assert lanescope("show", node["folder"]).returncode == 0
+    twice = lanescope("fleet", "check", "--out", folder)
+    assert (twice.returncode, twice.stderr.count("\n")) == (2, 1)
+
+
+def test_a_folder_of_something_else_is_one_sentence(lanescope, tmp_path):
+    for command in ("report",):
+        done = lanescope("fleet", command, tmp_path)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert "fleet check" in done.stderr

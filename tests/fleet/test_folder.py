@@ -1,0 +1,73 @@
+"""The folder of a fleet's check: written by many, read whole or in part."""
+
+import json
+
+import pytest
+
+from lanescope.errors import InputError
+from lanescope.fleet.check import FleetRequest, check_fleet, report_of_folder
+from lanescope.fleet.folder import place_of
+from lanescope.fleet.ranks import Alone
+from lanescope.studies.node.measuring import Request
+from tests.fleet.made_up import node
+
+REQUEST = Request(1.0, (), 0.0)
+
+
+@pytest.fixture
+def checked(tmp_path, monkeypatch):
+    monkeypatch.setenv("LANESCOPE_HOST", "rack 1/node-7")
+    folder = tmp_path / "fleet"
+    found = check_fleet(
+        FleetRequest(REQUEST, folder), Alone(), lambda request, out: node("rack 1/node-7")
+    )
+    return folder, found
+
+
+def test_one_node_alone_is_a_fleet(checked):
+    folder, found = checked
+    assert found.headline == "1 node: 1 healthy."
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "fleet.json",
+        "nodes",
+        "report.html",
+        "report.json",
+    ]
+    assert report_of_folder(folder) == found
+
+
+def test_a_name_cannot_leave_the_folder(tmp_path):
+    for host in ("../../etc", "a/b", "..", ".hidden", ""):
+        place = place_of(tmp_path, host)
+        assert place.parent == tmp_path / "nodes"
+        assert place.name not in ("..", ".", "")
+
+
+def test_two_checks_do_not_share_a_folder(checked):
+    with pytest.raises(InputError, match="holds the check of a fleet already"):
+        check_fleet(FleetRequest(REQUEST, checked[0]), Alone(), lambda *_: node("b"))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"schema_version": 99}', '{"schema_version": 1}', "\x00"]
+)
+def test_a_damaged_report_is_said_and_the_others_count(checked, text):
+    folder, _ = checked
+    (folder / "nodes" / "n8.json").write_text(text)
+    found = report_of_folder(folder)
+    assert [one.host for one in found.nodes] == ["rack 1/node-7"]
+    assert len(found.absent) == 1
+    assert "n8.json" in found.absent[0]
+    assert found.exit_code(strict=True) == 3
+
+
+def test_a_node_that_left_nothing_is_counted(checked):
+    folder, _ = checked
+    manifest = json.loads((folder / "fleet.json").read_text())
+    (folder / "fleet.json").write_text(json.dumps(manifest | {"ranks": 5}))
+    assert report_of_folder(folder).absent == ("4 of 5 ranks left no report",)
+
+
+def test_another_folder_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"has no fleet\.json"):
+        report_of_folder(tmp_path)
