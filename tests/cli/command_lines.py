@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from lanescope.cli.app import VERBS, bench_app, main, model_app
+from lanescope.cli.app import GROUPS, VERBS, main
 from lanescope.cli.bench import bench
 from lanescope.cli.studies import command_named
 from lanescope.units.values import Value
@@ -57,10 +57,8 @@ class Verb:
 
 def verbs() -> tuple[Verb, ...]:
     """Return every verb of the command line."""
-    groups = {id(bench_app): ("bench",), id(model_app): ("model",)}
-    found = [
-        ((*groups.get(id(to), ()), name), verb or command_named(name)) for to, name, verb in VERBS
-    ]
+    groups = {id(app): tuple(filter(None, [name])) for name, app in GROUPS.items()}
+    found = [((*groups[id(to)], name), verb or command_named(name)) for to, name, verb in VERBS]
     return tuple(
         Verb(words, tuple(_options(verb)), getattr(verb, "rules", ()))
         for words, verb in [*found, (("bench",), bench)]

@@ -1,7 +1,9 @@
 """A rank of a fleet whose node is made up: python -m tests.fleet.program FOLDER [WHAT RANK]...
 
-WHAT becomes of a rank: ``stop`` (SIGSTOP before it reports), ``kill``, ``garbage`` (it sends no
-report), ``newer`` (its report is of another version), ``late`` (it takes too long).
+``PAIRS`` in the environment names a plan of pairs. WHAT becomes of a rank: ``stop`` (SIGSTOP before
+it reports), ``kill``, ``garbage`` (it sends no report), ``newer`` (its report is of another
+version), ``late`` (it takes too long), ``slow`` (one of its GPUs is), ``leave`` (it reports, and
+exchanges nothing).
 """
 
 import json
@@ -13,7 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from lanescope.fleet import check as checking
+from lanescope.fleet import exchange
 from lanescope.fleet.check import FleetRequest, check_fleet
+from lanescope.fleet.pairs import Plan
 from lanescope.fleet.ranks import ranks_here
 from lanescope.studies.node.measuring import Request
 from tests.fleet.made_up import node
@@ -27,6 +31,7 @@ def main() -> int:
     host = f"n{ranks.rank}"
     os.environ["LANESCOPE_HOST"] = host
     checking.LATE_SECONDS = 1.0
+    exchange.PAIR_SECONDS = float(os.environ.get("PAIR_SECONDS", "1"))
     began = time.monotonic()
 
     def check(request, out):
@@ -43,15 +48,23 @@ def main() -> int:
         ranks.send(b"\xff not json", began + 5)
         ranks.leave(0, complete=True)
         return 0
-    report = check_fleet(FleetRequest(Request(1.0, (), began), folder), ranks, check)
+    if fate == "leave":
+        checking.follow = lambda *_: time.sleep(30)
+    plan = Plan(os.environ.get("PAIRS", ""))
+    report = check_fleet(
+        FleetRequest(Request(float(os.environ.get("WITHIN", "1")), (), began), folder, plan),
+        ranks,
+        check,
+    )
     if report is None:
         ranks.leave(0, complete=True)
         return 0
     said = {"hosts": [n.host for n in report.nodes], "absent": report.absent}
     said["suspects"] = [one.host for one in report.suspects]
+    said["pairs"] = [(one.first, one.second, one.gbs) for one in report.pairs]
     print(json.dumps(said | {"seconds": time.monotonic() - began}), flush=True)
     code = report.exit_code(strict=True)
-    ranks.leave(code, complete=not report.absent)
+    ranks.leave(code, complete=report.all_answered)
     return code
 
 

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,29 @@ def test_a_job_that_was_ended_has_the_report_of_its_files(tmp_path):
     found = report_of_folder(tmp_path / "fleet")
     assert "n2" not in [one.host for one in found.nodes]
     assert found.exit_code(strict=True) == 3
+
+
+def test_every_pair_exchanges(tmp_path, monkeypatch):
+    monkeypatch.setenv("PAIRS", "all")
+    said, _ = launched(4, tmp_path / "fleet")
+    assert {tuple(sorted(one[:2])) for one in said["pairs"]} == set(
+        combinations([f"n{rank}" for rank in range(4)], 2)
+    )
+    assert all(gbs > 0 for *_, gbs in said["pairs"])
+    stored = json.loads((tmp_path / "fleet" / "report.json").read_text())
+    assert [(p["first"], p["second"], p["gbs"]) for p in stored["pairs"]] == [
+        tuple(one) for one in said["pairs"]
+    ]
+    assert all(len(one["seconds"]) == 5 for one in stored["pairs"])
+
+
+def test_a_rank_that_does_not_exchange_is_left_out_of_later_rounds(monkeypatch):
+    monkeypatch.setenv("PAIRS", "all")
+    said, _ = launched(4, "-", "leave", 3)
+    lost = [one for one in said["pairs"] if one[2] is None]
+    assert len(lost) == 1
+    assert "n3" in lost[0]
+    known = {tuple(sorted(one[:2])) for one in said["pairs"] if one[2] is not None}
+    assert known <= {("n0", "n1"), ("n0", "n2"), ("n1", "n2")}
+    assert len(known) >= 2
+    assert said["seconds"] < 20

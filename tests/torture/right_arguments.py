@@ -272,7 +272,9 @@ RIGHT: dict[str, Right] = {
     "cores": several(several(whole(), empty=True), empty=True),
     "cache_bytes": maybe(whole()),
     **dict.fromkeys(("memory_gbs", "raw_gbs"), maybe(number)),
-    **dict.fromkeys(("memory_detail", "pci_address", "uuid", "unavailable", "remedy"), maybe(text)),
+    **dict.fromkeys(
+        ("memory_detail", "pci_address", "uuid", "vbios", "unavailable", "remedy"), maybe(text)
+    ),
     "compute_capability": maybe(several(whole())),
     **dict.fromkeys(("multiprocessors", "copy_engines", "replays"), maybe(whole())),
     "peers": maybe(several(whole(), empty=True)),

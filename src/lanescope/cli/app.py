@@ -76,13 +76,13 @@ bench_app.callback(help=_help(bench.bench), epilog=epilog("bench"))(bench.bench)
 app.add_typer(bench_app, name="bench", rich_help_panel=_MEASURE)
 app.add_typer(fleet_app, name="fleet", rich_help_panel=_MEASURE)
 app.add_typer(model_app, name="model", rich_help_panel=_PREDICT)
-_GROUPS = {"": app, "bench": bench_app, "model": model_app, "fleet": fleet_app}
-_GROUP_NAMES = {group: name for name, group in _GROUPS.items()}
+GROUPS = {"": app, "bench": bench_app, "model": model_app, "fleet": fleet_app}
+_NAMES = {group: name for name, group in GROUPS.items()}
 #: Verbs in the order of the help; those without a function are studies.
 VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
-    *((_GROUPS[e.group], name, None) for name, e in STUDIES.items() if e.group is not None),
+    *((GROUPS[e.group], name, None) for name, e in STUDIES.items() if e.group is not None),
     (bench_app, "params", params.params),
-    *((_GROUPS[e.group], name, None) for name, e in ANALYSES.items() if e.group is not None),
+    *((GROUPS[e.group], name, None) for name, e in ANALYSES.items() if e.group is not None),
     (app, "node", node.node),
     (fleet_app, "check", fleet.check),
     (fleet_app, "report", fleet.report),
@@ -105,7 +105,7 @@ for _to, _name, _verb in VERBS:
         continue
     # What follows the name of a watched program is the program's, options and all.
     _settings = {"allow_interspersed_args": False} if _name == "watch" else None
-    _words = f"{_GROUP_NAMES.get(_to, '')} {_name}".strip()
+    _words = f"{_NAMES.get(_to, '')} {_name}".strip()
     _to.command(
         _name,
         cls=Combined,
@@ -191,7 +191,7 @@ def _interrupted() -> str:
 
 def _verb_named() -> str:
     """Return the verb that is run, such as ``bench small``; empty where none is known."""
-    known = {f"{_GROUP_NAMES[to]} {name}".strip() for to, name, _ in VERBS} | set(_GROUPS) - {""}
+    known = {f"{_NAMES[to]} {name}".strip() for to, name, _ in VERBS} | set(GROUPS) - {""}
     words = sys.argv[1:3]
     return next((verb for verb in (" ".join(words), *words[:1]) if verb in known), "")
 

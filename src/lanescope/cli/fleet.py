@@ -20,12 +20,18 @@ from lanescope.cli.options import (
     StrictOption,
     option,
 )
-from lanescope.units.values import Folder
+from lanescope.units.values import Folder, InFile, OneOf
 
 if TYPE_CHECKING:
     from lanescope.fleet.report import FleetReport
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+
+
+def _plans() -> list[str]:
+    from lanescope.fleet.pairs import Plan
+
+    return [plan for plan in Plan if plan]
 
 
 @combines(Excludes("--no-store", ("--out",), "stores nothing"))
@@ -51,6 +57,24 @@ def check(
             "it to be stored; default for one: a new run folder.",
         ),
     ] = None,
+    pairs: Annotated[
+        str | None,
+        option(
+            OneOf("--pairs", _plans),
+            metavar="PLAN",
+            help="Have pairs of nodes exchange data over the network, too: all (N - 1 rounds), "
+            "sample (a few partners each, by rack), bisection (log2 N rounds), opposite (one "
+            "round); default: none.",
+        ),
+    ] = None,
+    racks: Annotated[
+        Path | None,
+        option(
+            InFile("--racks"),
+            metavar="FILE",
+            help="Slurm's topology.conf, or lines 'NODE RACK'; default: by the nodes' names.",
+        ),
+    ] = None,
     no_store: NoStoreOption = False,
     allow_busy: BusyOption = False,
     json: JsonOption = False,
@@ -64,8 +88,10 @@ def check(
     not as --expect says, and with --strict 3 where a node was not measured and 5 where it is busy.
     """
     from lanescope import interruption
+    from lanescope.codec.files import read_text
     from lanescope.errors import LanescopeError
     from lanescope.fleet.check import FleetRequest, check_fleet
+    from lanescope.fleet.pairs import Plan
     from lanescope.fleet.ranks import ranks_here
     from lanescope.store.folders import new_or_temporary_folder
     from lanescope.studies.node.measuring import Request
@@ -78,7 +104,9 @@ def check(
     if out is None and not no_store and ranks.size == 1:
         out, _ = new_or_temporary_folder("fleet")
     try:
-        report = check_fleet(FleetRequest(request, out), ranks)
+        topology = None if racks is None else read_text(racks)
+        plan = Plan(pairs or Plan.NONE)
+        report = check_fleet(FleetRequest(request, out, plan, topology), ranks)
     except LanescopeError as error:
         if ranks.size > 1:
             print(f"lanescope: {error}", file=sys.stderr, flush=True)
@@ -89,7 +117,7 @@ def check(
         return
     code = _show(report, out, json=json, strict=strict)
     sys.stdout.flush()
-    ranks.leave(code, complete=not report.absent)
+    ranks.leave(code, complete=report.all_answered)
     raise typer.Exit(code)
 
 

@@ -45,7 +45,17 @@ def _snippets() -> list[str]:
 def node_arguments(
     expect: str | None, expect_gpus: int | None, *, allow_busy: bool
 ) -> tuple[str, ...]:
-    """Return the options of the process that measures."""
+    """Return the options of the process that measures.
+
+    Raises
+    ------
+    InputError
+        If there is no machine file or name as `expect`.
+    """
+    from lanescope.studies.running import resolve_machine
+
+    if expect is not None:
+        resolve_machine(expect)
     return (
         *([f"--expect={expect}"] if expect is not None else ()),
         *([f"--expect-gpus={expect_gpus}"] if expect_gpus is not None else ()),

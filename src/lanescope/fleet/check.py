@@ -12,6 +12,7 @@ from pathlib import Path
 from lanescope._version import __version__
 from lanescope.codec.files import parse_json
 from lanescope.errors import LanescopeError
+from lanescope.fleet.exchange import PairRate, follow, lead
 from lanescope.fleet.folder import (
     FleetManifest,
     begin,
@@ -21,7 +22,8 @@ from lanescope.fleet.folder import (
     write_node,
     write_report,
 )
-from lanescope.fleet.ranks import Ranks, is_first_of_node
+from lanescope.fleet.pairs import Plan, planned, racks_of
+from lanescope.fleet.ranks import MpiRanks, Ranks, is_first_of_node
 from lanescope.fleet.report import SCHEMA_VERSION, FleetReport, fleet_report
 from lanescope.studies.node.measuring import Request, check_node, host_name
 from lanescope.studies.node.report import NodeReport
@@ -30,6 +32,8 @@ from lanescope.studies.node.report import NodeReport
 LATE_SECONDS, LATE_SECONDS_A_RANK = 15.0, 0.05
 #: What a rank sends whose node another one measures.
 _IDLE = b"idle"
+#: All pairs of nodes take no longer.
+PAIRS_SECONDS = 3600.0
 
 CheckNode = Callable[[Request, Path | None], NodeReport]
 
@@ -44,10 +48,16 @@ class FleetRequest:
         How each node is.
     out
         Folder that all ranks see; None: reports are sent by MPI alone, and stored nowhere.
+    pairs
+        Which pairs of nodes exchange data afterwards.
+    topology
+        Text that names the racks of nodes; None: see `lanescope.fleet.pairs.racks_of`.
     """
 
     node: Request
     out: Path | None
+    pairs: Plan = Plan.NONE
+    topology: str | None = None
 
 
 def check_fleet(
@@ -71,14 +81,23 @@ def check_fleet(
     if ranks.rank != 0:
         own = _own_node(request, check) if is_first_of_node() else None
         message = _IDLE if own is None else json.dumps(dataclasses.asdict(own)).encode()
-        ranks.send(message, deadline + late)
+        arrived = ranks.send(message, deadline + late)
+        if arrived and own is not None and isinstance(ranks, MpiRanks) and request.pairs:
+            follow(ranks, deadline + late + PAIRS_SECONDS)
         return None
     if request.out is not None:
         within = request.node.within_seconds
         begin(request.out, FleetManifest(SCHEMA_VERSION, __version__, began, ranks.size, within))
     first = _own_node(request, check)
-    nodes, absent = _collected(ranks, first, deadline)
-    report = fleet_report(nodes, absent, began)
+    hosts = {0: first.host}
+    nodes, absent = _collected(ranks, first, deadline, hosts)
+    racks = racks_of(list(hosts.values()), request.topology)
+    rates: list[PairRate] = []
+    if isinstance(ranks, MpiRanks) and request.pairs:
+        rates = list(lead(ranks, hosts, planned(request.pairs, racks)))
+    report = fleet_report(
+        nodes, absent, began, rates, dict(zip(hosts.values(), racks, strict=True))
+    )
     if request.out is not None:
         write_report(request.out, report)
     return report
@@ -107,7 +126,7 @@ def _own_node(request: FleetRequest, check: CheckNode) -> NodeReport:
 
 
 def _collected(
-    ranks: Ranks, first: NodeReport, deadline: float
+    ranks: Ranks, first: NodeReport, deadline: float, hosts: dict[int, str]
 ) -> tuple[list[NodeReport], list[str]]:
     nodes, absent, heard = [first], [], {0}
     for rank, message in ranks.received(deadline):
@@ -117,6 +136,7 @@ def _collected(
         name = f"the report of rank {rank}"
         try:
             nodes.append(read_node(parse_json(message.decode(), name), name))
+            hosts[rank] = nodes[-1].host
         except (LanescopeError, UnicodeDecodeError) as error:
             absent.append(f"rank {rank}: {error}")
     absent += [f"rank {rank}: no report in time" for rank in range(ranks.size) if rank not in heard]

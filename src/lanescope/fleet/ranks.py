@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
@@ -18,7 +18,7 @@ from lanescope.errors import InputError, MissingPartError
 #: Where launchers say how many processes there are, and which one of its node a process is.
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 _LOCAL = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
-_TAG = 17
+_TAG, _ORDER, _ANSWER, _DATA = 17, 18, 19, 20
 _POLL_SECONDS = 0.005
 
 
@@ -73,6 +73,7 @@ class MpiRanks:
         self._mpi = mpi
         self._world = mpi.COMM_WORLD
         self.rank, self.size = self._world.Get_rank(), self._world.Get_size()
+        self._under_way: list[Any] = []
 
     def send(self, message: bytes, deadline: float) -> bool:
         """Send to rank 0."""
@@ -81,17 +82,62 @@ class MpiRanks:
 
     def received(self, deadline: float) -> Iterator[tuple[int, bytes]]:
         """Yield what other ranks send."""
-        status, left = self._mpi.Status(), self.size - 1
-        while left and time.monotonic() < deadline:
-            if not self._world.Iprobe(source=self._mpi.ANY_SOURCE, tag=_TAG, status=status):
+        return self._messages(_TAG, set(range(self.size)) - {self.rank}, deadline)
+
+    def _messages(self, tag: int, wanted: set[int], deadline: float) -> Iterator[tuple[int, bytes]]:
+        """Yield one message of each of some ranks, as they come, until the deadline."""
+        status = self._mpi.Status()
+        while wanted and time.monotonic() < deadline:
+            if not self._world.Iprobe(source=self._mpi.ANY_SOURCE, tag=tag, status=status):
                 time.sleep(_POLL_SECONDS)
                 continue
             source = status.Get_source()
             content = bytearray(status.Get_count(self._mpi.BYTE))
-            request = self._world.Irecv([content, self._mpi.BYTE], source=source, tag=_TAG)
-            if self._done(request, deadline):
-                left -= 1
+            request = self._world.Irecv([content, self._mpi.BYTE], source=source, tag=tag)
+            if self._done(request, deadline) and source in wanted:
+                wanted.discard(source)
                 yield source, bytes(content)
+
+    def order(self, rank: int, message: bytes) -> None:
+        """Tell another rank what to do next; it need not be there to take it."""
+        self._keep(self._world.Isend([message, self._mpi.BYTE], dest=rank, tag=_ORDER), message)
+
+    def next_order(self, deadline: float) -> bytes | None:
+        """Return what rank 0 wants next; None where it says nothing by the deadline."""
+        while not self._world.Iprobe(source=0, tag=_ORDER, status=(status := self._mpi.Status())):
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(_POLL_SECONDS)
+        content = bytearray(status.Get_count(self._mpi.BYTE))
+        request = self._world.Irecv([content, self._mpi.BYTE], source=0, tag=_ORDER)
+        return bytes(content) if self._done(request, deadline) else None
+
+    def answer(self, message: bytes, deadline: float) -> bool:
+        """Say to rank 0 what came of an order."""
+        request = self._world.Isend([message, self._mpi.BYTE], dest=0, tag=_ANSWER)
+        return self._done(request, deadline)
+
+    def answers(self, wanted: Collection[int], deadline: float) -> Iterator[tuple[int, bytes]]:
+        """Yield the answers of some ranks, until all have answered, or until the deadline."""
+        return self._messages(_ANSWER, set(wanted), deadline)
+
+    def exchange(self, partner: int, out: bytearray, back: bytearray, deadline: float) -> bool:
+        """Send to a rank and receive as much from it; whether both ended by the deadline."""
+        world, byte = self._world, self._mpi.BYTE
+        requests = [
+            world.Irecv([back, byte], source=partner, tag=_DATA),
+            world.Isend([out, byte], dest=partner, tag=_DATA),
+        ]
+        while not self._mpi.Request.Testall(requests):
+            if time.monotonic() >= deadline:
+                self._keep(requests, (out, back))
+                return False
+            time.sleep(0)  # where there are more ranks than cores
+        return True
+
+    def _keep(self, request: Any, memory: Any) -> None:
+        """Hold the memory of a message that may still be under way."""
+        self._under_way.append((request, memory))
 
     def leave(self, code: int, *, complete: bool) -> None:
         """End MPI: together, or where a rank is gone by ending the job."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from lanescope._version import __version__
 from lanescope.codec.fields import Moment
@@ -23,10 +24,13 @@ from lanescope.document.blocks import (
     Kind,
     Section,
     Table,
+    Text,
     Tone,
 )
 from lanescope.exit_codes import ExitCode
 from lanescope.fleet.compare import Difference, Outlier, differences, outliers
+from lanescope.fleet.exchange import PairRate
+from lanescope.fleet.locate import Blamed, What, located
 from lanescope.report.format import count_text, gbs_text, percent_text
 from lanescope.studies.node.report import NodeReport, State
 
@@ -58,8 +62,8 @@ class Suspect:
     Attributes
     ----------
     kind
-        A fault's kind, ``slower-than-peers``, ``configuration``, or the state of a node that was
-        not measured.
+        A fault's kind, ``slower-than-peers``, ``configuration``, ``slow-node``, ``slow-rack`` or
+        ``slow-pair`` of the network, or the state of a node that was not measured.
     part
         With UUID and slot where it is a GPU; empty where the whole node is meant.
     judged_by
@@ -89,6 +93,8 @@ class FleetReport:
         Ranks or nodes that should have reported and did not, with the reason.
     suspects
         Worst first.
+    pairs
+        What pairs of nodes exchanged, in the order in which they did.
     """
 
     schema_version: int
@@ -97,6 +103,7 @@ class FleetReport:
     nodes: tuple[NodeReport, ...]
     absent: tuple[str, ...]
     suspects: tuple[Suspect, ...]
+    pairs: tuple[PairRate, ...]
 
     @property
     def states(self) -> Counter[State]:
@@ -113,6 +120,11 @@ class FleetReport:
         count = len(self.nodes) + len(self.absent)
         worst = "".join(f" Worst: {one.host}, {one.sentence}" for one in self.suspects[:1])
         return f"{count_text(count, 'node')}: {', '.join(counts) or 'nothing measured'}.{worst}"
+
+    @property
+    def all_answered(self) -> bool:
+        """Whether every rank is still there, as far as its messages tell."""
+        return not self.absent and all(one.gbs is not None for one in self.pairs)
 
     def exit_code(self, *, strict: bool) -> int:
         """Return what the command ends with; `strict` counts what was not measured, too."""
@@ -170,6 +182,13 @@ class FleetReport:
             yield Table("What is wrong, worst first", [Column(c) for c in columns], [Group(rows)])
         if self.absent:
             yield Bullets([f"Not measured: {one}." for one in self.absent])
+        known = [one.gbs for one in self.pairs if one.gbs is not None]
+        if known:
+            yield Text(
+                f"{count_text(len(known), 'pair')} of nodes exchanged data: in each direction "
+                f"{gbs_text(min(known))} to {gbs_text(max(known))} GB/s, median "
+                f"{gbs_text(median(known))}."
+            )
 
     def _every(self) -> Table:
         columns = (
@@ -195,16 +214,35 @@ class FleetReport:
         return Table("Every node", columns, [Group(rows)])
 
 
-def fleet_report(nodes: Sequence[NodeReport], absent: Sequence[str], began: str) -> FleetReport:
-    """Return what the reports of many nodes come to."""
+def fleet_report(
+    nodes: Sequence[NodeReport],
+    absent: Sequence[str],
+    began: str,
+    pairs: Sequence[PairRate] = (),
+    racks: Mapping[str, str] | None = None,
+) -> FleetReport:
+    """Return what the reports of many nodes come to, and what their pairs exchanged.
+
+    Parameters
+    ----------
+    racks
+        Of each host.
+    """
     suspects = [
         *(one for node in nodes for one in _own_suspects(node)),
         *map(_slower, _unexplained(outliers(nodes), nodes)),
+        *_network(pairs, racks or {}),
         *map(_different, differences(nodes)),
     ]
     suspects.sort(key=lambda one: (_JUDGES.index(one.judged_by), -(one.share or 0)))
     return FleetReport(
-        SCHEMA_VERSION, __version__, began, tuple(nodes), tuple(absent), tuple(suspects)
+        SCHEMA_VERSION,
+        __version__,
+        began,
+        tuple(nodes),
+        tuple(absent),
+        tuple(suspects),
+        tuple(pairs),
     )
 
 
@@ -266,6 +304,40 @@ def _different(one: Difference) -> Suspect:
         "",
         "lanescope topo",
     )
+
+
+def _network(pairs: Sequence[PairRate], racks: Mapping[str, str]) -> Iterator[Suspect]:
+    hosts = list(dict.fromkeys(name for one in pairs for name in (one.first, one.second)))
+    number = {host: place for place, host in enumerate(hosts)}
+    rates = {}
+    for one in pairs:
+        ends = sorted((number[one.first], number[one.second]))
+        if one.gbs is not None:
+            rates[ends[0], ends[1]] = one.gbs
+        else:
+            told = f"{one.first} and {one.second} did not end their exchange."
+            yield Suspect(
+                f"{one.first}, {one.second}", "no-exchange", "", told, "none", None, "", ""
+            )
+    for blamed in located(rates, hosts, [racks.get(host, "") for host in hosts]):
+        yield _slow_network(blamed)
+
+
+def _slow_network(one: Blamed) -> Suspect:
+    loss = percent_text(one.loss)
+    names = " and ".join(one.names)
+    if one.what is What.PAIR:
+        sentence = f"{names} exchange {loss} less than other pairs."
+        if one.ambiguous:
+            sentence += " One of them is slow, and nothing says which: one of both met nobody else."
+    else:
+        sentence = (
+            f"The network of {one.what} {names} is slow: {count_text(one.pairs, 'pair')} with it "
+            f"exchange {loss} less than others, by the median."
+        )
+    remedy = "Look at its network: rate and errors of the link, cable, port of the switch."
+    host = ", ".join(one.names)
+    return Suspect(host, f"slow-{one.what}", "network", sentence, "peers", one.loss, remedy, "")
 
 
 def _least_share(node: NodeReport) -> float | None:

@@ -1,0 +1,165 @@
+"""Exchanges between pairs of nodes: from host memory to host memory, in both directions at once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from lanescope.codec.fields import FieldError, build
+from lanescope.fleet.pairs import Pair, Round
+from lanescope.fleet.ranks import MpiRanks
+from lanescope.units.bandwidth import bandwidth_gbs
+
+#: A pair is given up after so long: it, and whoever of it does not answer, is not measured.
+PAIR_SECONDS = 10.0
+#: What is exchanged first, to find a size that takes long enough, and the bounds of that.
+_FIRST_BYTES, _MOST_BYTES = 256 << 10, 64 << 20
+_EXCHANGE_SECONDS = 0.01
+_REPEATS = 5
+_END = b"end"
+
+
+@dataclass(frozen=True, slots=True)
+class PairRate:
+    """What two nodes exchanged.
+
+    Attributes
+    ----------
+    first, second
+        Their host names.
+    gbs
+        Payload in each direction while the other one was as busy, 1e9 bytes a second, the median;
+        None where the exchange did not end.
+    bytes, seconds
+        Of one exchange, in each direction; every repetition.
+    """
+
+    first: str
+    second: str
+    gbs: float | None
+    bytes: int
+    seconds: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What rank 0 has another rank do."""
+
+    partner: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a rank says of an exchange."""
+
+    partner: int
+    bytes: int
+    seconds: tuple[float, ...]
+
+
+def lead(ranks: MpiRanks, hosts: dict[int, str], rounds: Sequence[Round]) -> Iterator[PairRate]:
+    """Have ranks exchange by a plan, round after round; rank 0 takes part.
+
+    A rank that does not answer is left out from then on.
+
+    Parameters
+    ----------
+    hosts
+        The ranks that take part, and their nodes; the plan's numbers are their places.
+    """
+    order = list(hosts)
+    gone: set[int] = set()
+    for one in rounds:
+        pairs = [(order[a], order[b]) for a, b in one]
+        pairs = [pair for pair in pairs if not gone & set(pair)]
+        answers = _round(ranks, pairs)
+        for pair in pairs:
+            found = [answers[rank] for rank in pair if rank in answers]
+            gone |= {rank for rank in pair if rank not in answers}
+            yield _rate(pair, hosts, [done for done in found if done.seconds])
+    for rank in hosts:
+        if rank != ranks.rank:
+            ranks.order(rank, _END)
+
+
+def follow(ranks: MpiRanks, deadline: float) -> None:
+    """Exchange as rank 0 says, until it says that this was all, or the deadline."""
+    while (text := ranks.next_order(deadline)) is not None and text != _END:
+        try:
+            order = build(_Order, json.loads(text))
+        except (ValueError, FieldError):
+            return  # of another version
+        done = _exchanged(ranks, order.partner)
+        ranks.answer(_encoded(done), time.monotonic() + PAIR_SECONDS)
+
+
+def _round(ranks: MpiRanks, pairs: Sequence[Pair]) -> dict[int, _Done]:
+    """Have all pairs exchange at once; return what each rank says that answers in time."""
+    deadline = time.monotonic() + 2 * PAIR_SECONDS
+    own, wanted = None, set()
+    for pair in pairs:
+        for rank, partner in (pair, pair[::-1]):
+            if rank == ranks.rank:
+                own = partner
+            else:
+                ranks.order(rank, json.dumps({"partner": partner}).encode())
+                wanted.add(rank)
+    answers = {} if own is None else {ranks.rank: _exchanged(ranks, own)}
+    for rank, text in ranks.answers(wanted, deadline):
+        try:
+            answers[rank] = build(_Done, json.loads(text))
+        except (ValueError, FieldError):
+            continue  # of another version: it has not answered
+    return answers
+
+
+def _exchanged(ranks: MpiRanks, partner: int) -> _Done:
+    """Exchange with a partner; without times where it does not answer."""
+    deadline = time.monotonic() + PAIR_SECONDS
+    first = _timed(ranks, partner, _FIRST_BYTES, deadline)
+    first = first and _timed(ranks, partner, _FIRST_BYTES, deadline)
+    if not first:
+        return _Done(partner, 0, ())
+    size = _agreed_size(ranks, partner, first, deadline)
+    seconds = [_timed(ranks, partner, size, deadline) for _ in range(_REPEATS)] if size else []
+    if not seconds or None in seconds:
+        return _Done(partner, size, ())
+    return _Done(partner, size, tuple(one for one in seconds if one))
+
+
+def _agreed_size(ranks: MpiRanks, partner: int, seconds: float, deadline: float) -> int:
+    """Return how much both exchange at a time: the smaller of what suits each; 0: no answer."""
+    wanted = int(_FIRST_BYTES * _EXCHANGE_SECONDS / seconds)
+    mine = bytearray(min(max(wanted, _FIRST_BYTES), _MOST_BYTES).to_bytes(8, "little"))
+    theirs = bytearray(8)
+    if not ranks.exchange(partner, mine, theirs, deadline):
+        return 0
+    return min(int.from_bytes(one, "little") for one in (mine, theirs))
+
+
+def _timed(ranks: MpiRanks, partner: int, size: int, deadline: float) -> float | None:
+    sent, received = bytearray(size), bytearray(size)
+    if not ranks.exchange(partner, bytearray(1), bytearray(1), deadline):  # both are there
+        return None
+    begin = time.perf_counter()
+    if not ranks.exchange(partner, sent, received, deadline):
+        return None
+    return time.perf_counter() - begin
+
+
+def _encoded(done: _Done) -> bytes:
+    content = {"partner": done.partner, "bytes": done.bytes, "seconds": done.seconds}
+    return json.dumps(content).encode()
+
+
+def _rate(pair: Pair, hosts: dict[int, str], found: Sequence[_Done]) -> PairRate:
+    """Return a pair's rate by the times of both, of each repetition the longer one."""
+    names = hosts[pair[0]], hosts[pair[1]]
+    if len(found) < 2:
+        return PairRate(*names, None, 0, ())
+    seconds = tuple(map(max, *(done.seconds for done in found)))
+    size = found[0].bytes
+    return PairRate(*names, bandwidth_gbs(size, median(seconds)), size, seconds)
