@@ -12,7 +12,7 @@ from pathlib import Path
 from lanescope._version import __version__
 from lanescope.codec.files import parse_json
 from lanescope.errors import LanescopeError
-from lanescope.fleet.exchange import PairRate, follow, lead
+from lanescope.fleet.exchange import Leader, PairRate, follow, pair_rates
 from lanescope.fleet.folder import (
     FleetManifest,
     begin,
@@ -94,7 +94,8 @@ def check_fleet(
     racks = racks_of(list(hosts.values()), request.topology)
     rates: list[PairRate] = []
     if isinstance(ranks, MpiRanks) and request.pairs:
-        rates = list(lead(ranks, hosts, planned(request.pairs, racks)))
+        rounds = planned(request.pairs, racks)
+        rates = list(pair_rates(Leader(ranks, hosts), rounds, racks))
     report = fleet_report(
         nodes, absent, began, rates, dict(zip(hosts.values(), racks, strict=True))
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
 from lanescope.codec.fields import FieldError, build
-from lanescope.fleet.pairs import Pair, Round
+from lanescope.fleet.locate import slow_pairs
+from lanescope.fleet.pairs import Pair, Round, in_rounds
 from lanescope.fleet.ranks import MpiRanks
 from lanescope.units.bandwidth import bandwidth_gbs
 
@@ -19,6 +20,7 @@ PAIR_SECONDS = 10.0
 _FIRST_BYTES, _MOST_BYTES = 256 << 10, 64 << 20
 _EXCHANGE_SECONDS = 0.01
 _REPEATS = 5
+_FURTHER_TRIES = 3
 _END = b"end"
 
 
@@ -34,7 +36,9 @@ class PairRate:
         Payload in each direction while the other one was as busy, 1e9 bytes a second, the median;
         None where the exchange did not end.
     bytes, seconds
-        Of one exchange, in each direction; every repetition.
+        Of one exchange, in each direction; every repetition of the best try.
+    tries
+        How often they exchanged: those that were slow do so again.
     """
 
     first: str
@@ -42,6 +46,7 @@ class PairRate:
     gbs: float | None
     bytes: int
     seconds: tuple[float, ...]
+    tries: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,29 +65,54 @@ class _Done:
     seconds: tuple[float, ...]
 
 
-def lead(ranks: MpiRanks, hosts: dict[int, str], rounds: Sequence[Round]) -> Iterator[PairRate]:
-    """Have ranks exchange by a plan, round after round; rank 0 takes part.
+class Leader:
+    """Rank 0, which has ranks exchange by plans, round after round, and takes part.
 
     A rank that does not answer is left out from then on.
 
     Parameters
     ----------
     hosts
-        The ranks that take part, and their nodes; the plan's numbers are their places.
+        The ranks that take part, and their nodes; numbers of a plan are their places in it.
     """
-    order = list(hosts)
-    gone: set[int] = set()
-    for one in rounds:
-        pairs = [(order[a], order[b]) for a, b in one]
-        pairs = [pair for pair in pairs if not gone & set(pair)]
-        answers = _round(ranks, pairs)
-        for pair in pairs:
-            found = [answers[rank] for rank in pair if rank in answers]
-            gone |= {rank for rank in pair if rank not in answers}
-            yield _rate(pair, hosts, [done for done in found if done.seconds])
-    for rank in hosts:
-        if rank != ranks.rank:
-            ranks.order(rank, _END)
+
+    def __init__(self, ranks: MpiRanks, hosts: Mapping[int, str]) -> None:
+        self._ranks, self._hosts = ranks, hosts
+        self._order = list(hosts)
+        self._gone: set[int] = set()
+
+    def measured(self, rounds: Iterable[Round]) -> Iterator[tuple[Pair, PairRate]]:
+        """Yield what the pairs of a plan exchange."""
+        for one in rounds:
+            of_ranks = {pair: (self._order[pair[0]], self._order[pair[1]]) for pair in one}
+            pairs = {pair: ends for pair, ends in of_ranks.items() if not self._gone & set(ends)}
+            answers = _round(self._ranks, list(pairs.values()))
+            for pair, ends in pairs.items():
+                found = [answers[rank] for rank in ends if rank in answers]
+                self._gone |= {rank for rank in ends if rank not in answers}
+                yield pair, _rate(ends, self._hosts, [done for done in found if done.seconds])
+
+    def end(self) -> None:
+        """Let the others go."""
+        for rank in self._order:
+            if rank != self._ranks.rank:
+                self._ranks.order(rank, _END)
+
+
+def pair_rates(leader: Leader, rounds: Sequence[Round], racks: Sequence[str]) -> Iterator[PairRate]:
+    """Yield what the pairs of a plan exchange; slow ones try again, and the best try counts.
+
+    A link that is worse stays so, and what disturbed one exchange is gone by the next.
+    """
+    rates = dict(leader.measured(rounds))
+    for _ in range(_FURTHER_TRIES):
+        known = {pair: one.gbs for pair, one in rates.items() if one.gbs is not None}
+        for pair, one in leader.measured(in_rounds(slow_pairs(known, racks))):
+            before = rates[pair]
+            better = one if (one.gbs or 0.0) > (before.gbs or 0.0) else before
+            rates[pair] = replace(better, tries=before.tries + 1)
+    leader.end()
+    yield from rates.values()
 
 
 def follow(ranks: MpiRanks, deadline: float) -> None:
@@ -155,7 +185,7 @@ def _encoded(done: _Done) -> bytes:
     return json.dumps(content).encode()
 
 
-def _rate(pair: Pair, hosts: dict[int, str], found: Sequence[_Done]) -> PairRate:
+def _rate(pair: Pair, hosts: Mapping[int, str], found: Sequence[_Done]) -> PairRate:
     """Return a pair's rate by the times of both, of each repetition the longer one."""
     names = hosts[pair[0]], hosts[pair[1]]
     if len(found) < 2:

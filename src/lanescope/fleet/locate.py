@@ -93,6 +93,13 @@ def located(
     return found
 
 
+def slow_pairs(rates: dict[Pair, float], racks: Sequence[str] | None = None) -> list[Pair]:
+    """Return the pairs that would count against somebody, the slowest first."""
+    losses = _losses(rates, racks)
+    slow = [pair for pair, loss in losses.items() if loss > _LEAST_OF_GROUP]
+    return sorted(slow, key=lambda pair: -losses[pair])
+
+
 def _losses(rates: dict[Pair, float], racks: Sequence[str] | None) -> dict[Pair, float]:
     """Return by how much each pair is slower than pairs of its sort, as a share."""
     sorts: dict[bool, list[float]] = defaultdict(list)
