@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -49,3 +51,7 @@ def node(host: str, spread: float = 0.0, seed: int = 0, **slow: float) -> NodeRe
 def fleet(count: int, spread: float = 0.0, seed: int = 0) -> list[NodeReport]:
     """Return many sound nodes."""
     return [node(f"n{number:04}", spread, seed + number) for number in range(count)]
+
+
+if __name__ == "__main__":
+    print(json.dumps(dataclasses.asdict(sound())))

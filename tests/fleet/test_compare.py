@@ -67,12 +67,12 @@ def test_many_slow_nodes_do_not_hide_each_other():
 
 @pytest.mark.parametrize("spread", [0.0005, 0.004, 0.02])
 def test_sound_nodes_are_blamed_seldom(spread):
-    """1 in 1,000 is allowed; 2,000 nodes have 2 by expectation, and more than 8 once in 1,000."""
+    """1 in 1,000 is allowed: of 1,000 nodes more than 5 are blamed less than once in 1,000."""
     blamed = 0
-    for fleet_number in range(10):
+    for fleet_number in range(5):
         found = outliers(fleet(200, spread, seed=1000 * fleet_number))
         blamed += len({one.host for one in found})
-    assert blamed <= 8
+    assert blamed <= 5
 
 
 def test_few_nodes_are_no_measure():
