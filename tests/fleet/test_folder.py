@@ -6,7 +6,8 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.fleet.check import FleetRequest, check_fleet, report_of_folder
-from lanescope.fleet.folder import place_of
+from lanescope.fleet.exchange import PairRate
+from lanescope.fleet.folder import append_pair, place_of
 from lanescope.fleet.ranks import Alone
 from lanescope.studies.node.measuring import Request
 from tests.fleet.made_up import node
@@ -71,3 +72,21 @@ def test_a_node_that_left_nothing_is_counted(checked):
 def test_another_folder_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"has no fleet\.json"):
         report_of_folder(tmp_path)
+
+
+def test_of_pairs_the_best_try_counts_and_a_line_that_is_cut_off_is_left_out(checked):
+    folder, _ = checked
+    for gbs in (1.0, 3.0, 2.0):
+        append_pair(folder, PairRate("rack 1/node-7", "b", gbs, 1 << 20, (0.1,)))
+    append_pair(folder, PairRate("b", "c", None, 0, ()))
+    with (folder / "pairs.jsonl").open("a") as file:
+        file.write('{"first": "c"')
+    pairs = report_of_folder(folder).pairs
+    assert [(p.first, p.gbs, p.tries) for p in pairs] == [("rack 1/node-7", 3.0, 3), ("b", None, 1)]
+
+
+def test_a_damaged_line_of_pairs_is_one_sentence(checked):
+    folder, _ = checked
+    (folder / "pairs.jsonl").write_text('{"first": 1}\n')
+    with pytest.raises(InputError, match=r"pairs\.jsonl"):
+        report_of_folder(folder)

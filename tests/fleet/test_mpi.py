@@ -81,6 +81,8 @@ def test_every_pair_exchanges(launched, tmp_path, monkeypatch):
         tuple(one) for one in said["pairs"]
     ]
     assert all(len(one["seconds"]) == 5 for one in stored["pairs"])
+    again = report_of_folder(tmp_path / "fleet")
+    assert json.loads(again.as_json())["pairs"] == stored["pairs"]
 
 
 def test_a_rank_that_does_not_exchange_is_left_out_of_later_rounds(launched, monkeypatch):

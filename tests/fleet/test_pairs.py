@@ -95,8 +95,10 @@ def test_racks_by_name_file_and_slurm():
     assert racks_of(["n01", "n10", "login", "m3"], slurm) == ["s0", "s0", "s0", "s1"]
 
 
-def test_a_node_without_a_rack_is_named():
-    with pytest.raises(InputError, match="no rack of b is given"):
-        racks_of(["a", "b"], "a r1")
+def test_a_node_that_a_text_does_not_name_has_the_rack_of_its_name():
+    assert racks_of(["a", "r7n1"], "a r1") == ["r1", "r7"]
+
+
+def test_a_wrong_list_of_nodes_is_one_sentence():
     with pytest.raises(InputError, match="no list of nodes"):
         racks_of(["a"], "SwitchName=s0 Nodes=n[1-x]")

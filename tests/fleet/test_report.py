@@ -48,7 +48,7 @@ def test_the_worst_comes_first_with_part_evidence_and_command():
     assert "less than the median of" in report.suspects[2].sentence
     assert report.headline.startswith("18 nodes: 1 missing, 1 sick, 1 not measured, ")
     assert "1 without a report" in report.headline
-    assert report.headline.endswith("Worst: lacking, g2 is at x8.")
+    assert report.headline.endswith("Worst: lacking: g2 is at x8.")
 
 
 def test_a_gpu_that_a_fault_names_is_not_blamed_again():

@@ -21,6 +21,7 @@ from lanescope.cli.options import (
 )
 from lanescope.units.values import File, OneOf
 
+_PR_SET_PDEATHSIG = 1
 DEFAULT_WITHIN_NS = 60_000_000_000
 
 
@@ -40,6 +41,14 @@ def _snippets() -> list[str]:
     from lanescope.operators import SNIPPETS
 
     return list(SNIPPETS)
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process where the one that waits for it is killed."""
+    import ctypes
+    import signal
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def node_arguments(
@@ -127,6 +136,7 @@ def node(
         from lanescope.studies.node.study import NodeCheck
         from lanescope.studies.study import run_study
 
+        _end_with_parent()
         study = NodeCheck(level=measure, expected=expect, expected_gpus=expect_gpus)
         sampling = study.sampling
         plan = plan_of(sampling.target, sampling.budget_seconds, within)

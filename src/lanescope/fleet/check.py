@@ -12,13 +12,15 @@ from pathlib import Path
 from lanescope._version import __version__
 from lanescope.codec.files import parse_json
 from lanescope.errors import LanescopeError
-from lanescope.fleet.exchange import Leader, PairRate, follow, pair_rates
+from lanescope.fleet.exchange import Leader, PairRate, exchanged, follow
 from lanescope.fleet.folder import (
     FleetManifest,
+    append_pair,
     begin,
     place_of,
     read,
     read_node,
+    read_pairs,
     write_node,
     write_report,
 )
@@ -73,8 +75,9 @@ def check_fleet(
     Raises
     ------
     InputError
-        If the folder is another check's.
+        If the folder is another check's, or the topology's text cannot be.
     """
+    racks_of((), request.topology)  # what is wrong with it is said now
     late = LATE_SECONDS + LATE_SECONDS_A_RANK * ranks.size
     deadline = request.node.began + request.node.within_seconds + late
     began = datetime.now().astimezone().isoformat(timespec="seconds")
@@ -87,7 +90,8 @@ def check_fleet(
         return None
     if request.out is not None:
         within = request.node.within_seconds
-        begin(request.out, FleetManifest(SCHEMA_VERSION, __version__, began, ranks.size, within))
+        head = (SCHEMA_VERSION, __version__, began, ranks.size, within)
+        begin(request.out, FleetManifest(*head, request.topology))
     first = _own_node(request, check)
     hosts = {0: first.host}
     nodes, absent = _collected(ranks, first, deadline, hosts)
@@ -95,7 +99,7 @@ def check_fleet(
     rates: list[PairRate] = []
     if isinstance(ranks, MpiRanks) and request.pairs:
         rounds = planned(request.pairs, racks)
-        rates = list(pair_rates(Leader(ranks, hosts), rounds, racks))
+        rates = exchanged(Leader(ranks, hosts), rounds, racks, _store(request.out))
     report = fleet_report(
         nodes, absent, began, rates, dict(zip(hosts.values(), racks, strict=True))
     )
@@ -115,7 +119,13 @@ def report_of_folder(folder: Path) -> FleetReport:
     manifest, nodes, damaged = read(folder)
     missing = manifest.ranks - len(nodes) - len(damaged)
     absent = damaged + [f"{missing} of {manifest.ranks} ranks left no report"] * (missing > 0)
-    return fleet_report(nodes, absent, manifest.began)
+    hosts = [node.host for node in nodes]
+    racks = dict(zip(hosts, racks_of(hosts, manifest.topology), strict=True))
+    return fleet_report(nodes, absent, manifest.began, read_pairs(folder), racks)
+
+
+def _store(out: Path | None) -> Callable[[PairRate], object]:
+    return (lambda rate: None) if out is None else (lambda rate: append_pair(out, rate))
 
 
 def _own_node(request: FleetRequest, check: CheckNode) -> NodeReport:

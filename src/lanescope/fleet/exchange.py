@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import TypeVar
 
 from lanescope.codec.fields import FieldError, build
 from lanescope.fleet.locate import slow_pairs
@@ -22,6 +23,7 @@ _EXCHANGE_SECONDS = 0.01
 _REPEATS = 5
 _FURTHER_TRIES = 3
 _END = b"end"
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,20 +101,47 @@ class Leader:
                 self._ranks.order(rank, _END)
 
 
-def pair_rates(leader: Leader, rounds: Sequence[Round], racks: Sequence[str]) -> Iterator[PairRate]:
-    """Yield what the pairs of a plan exchange; slow ones try again, and the best try counts.
+def exchanged(
+    leader: Leader,
+    rounds: Sequence[Round],
+    racks: Sequence[str],
+    store: Callable[[PairRate], object] = lambda rate: None,
+) -> list[PairRate]:
+    """Return what the pairs of a plan exchange; slow ones try again, and the best try counts.
 
     A link that is worse stays so, and what disturbed one exchange is gone by the next.
+
+    Parameters
+    ----------
+    store
+        Gets every try as it comes.
     """
-    rates = dict(leader.measured(rounds))
+    tries: list[tuple[Pair, PairRate]] = []
+
+    def measure(rounds: Iterable[Round]) -> None:
+        for pair, rate in leader.measured(rounds):
+            store(rate)
+            tries.append((pair, rate))
+
+    measure(rounds)
     for _ in range(_FURTHER_TRIES):
-        known = {pair: one.gbs for pair, one in rates.items() if one.gbs is not None}
-        for pair, one in leader.measured(in_rounds(slow_pairs(known, racks))):
-            before = rates[pair]
-            better = one if (one.gbs or 0.0) > (before.gbs or 0.0) else before
-            rates[pair] = replace(better, tries=before.tries + 1)
+        known = {pair: one.gbs for pair, one in best_tries(tries).items() if one.gbs is not None}
+        measure(in_rounds(slow_pairs(known, racks)))
     leader.end()
-    yield from rates.values()
+    return list(best_tries(tries).values())
+
+
+def best_tries(tries: Iterable[tuple[Key, PairRate]]) -> dict[Key, PairRate]:
+    """Return for each pair its best try, and how many there were."""
+    best: dict[Key, PairRate] = {}
+    for key, rate in tries:
+        before = best.get(key)
+        if before is None:
+            best[key] = rate
+            continue
+        better = rate if (rate.gbs or 0.0) > (before.gbs or 0.0) else before
+        best[key] = replace(better, tries=before.tries + 1)
+    return best
 
 
 def follow(ranks: MpiRanks, deadline: float) -> None:

@@ -1,7 +1,8 @@
 """The folder of a fleet's check: what each node reported, as files that are there at once.
 
 ``fleet.json`` says what was begun, ``nodes/HOST.json`` is a node's report, ``nodes/HOST`` its run,
-``report.json`` and ``report.html`` what all of them come to. Every rank writes its own files before
+``pairs.jsonl`` a line for each try of a pair, ``report.json`` and ``report.html`` what all of them
+come to. Every rank writes its own files before
 it sends anything, so that a job that was ended still has a report.
 """
 
@@ -15,13 +16,14 @@ from pathlib import Path
 
 from lanescope.codec.atomic import write_text
 from lanescope.codec.fields import Moment, build
-from lanescope.codec.files import fields_of, read_json, require_version
+from lanescope.codec.files import fields_of, parse_json, read_json, read_text, require_version
 from lanescope.errors import InputError
+from lanescope.fleet.exchange import PairRate, best_tries
 from lanescope.fleet.report import FleetReport
 from lanescope.report.document_page import document_page
 from lanescope.studies.node.report import SCHEMA_VERSION, NodeReport
 
-MANIFEST, NODES = "fleet.json", "nodes"
+MANIFEST, NODES, PAIRS = "fleet.json", "nodes", "pairs.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class FleetManifest:
     ----------
     ranks
         How many processes there were.
+    topology
+        What names the racks of nodes; None: their names do.
     """
 
     schema_version: int
@@ -39,6 +43,7 @@ class FleetManifest:
     began: Moment
     ranks: int
     within_seconds: float
+    topology: str | None = None
 
 
 def begin(folder: Path, manifest: FleetManifest) -> None:
@@ -88,6 +93,29 @@ def read_node(text: object, name: str) -> NodeReport:
     with fields_of(name):
         require_version(table.get("schema_version"), SCHEMA_VERSION, name)
         return build(NodeReport, table)
+
+
+def append_pair(folder: Path, rate: PairRate) -> None:
+    """Add what a pair has exchanged; a line is there whole, or is the last one."""
+    with (folder / PAIRS).open("a") as file:
+        file.write(json.dumps(dataclasses.asdict(rate)) + "\n")
+
+
+def read_pairs(folder: Path) -> list[PairRate]:
+    """Return what pairs have exchanged, of each the best try; without a line that is cut off.
+
+    Raises
+    ------
+    InputError
+        If another line is damaged.
+    """
+    path = folder / PAIRS
+    if not path.is_file():
+        return []
+    *lines, _ = read_text(path).split("\n")
+    with fields_of(path):
+        rates = [build(PairRate, parse_json(line, str(path))) for line in lines]
+    return list(best_tries(((one.first, one.second), one) for one in rates).values())
 
 
 def read(folder: Path) -> tuple[FleetManifest, list[NodeReport], list[str]]:

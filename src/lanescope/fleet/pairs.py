@@ -136,7 +136,7 @@ def planned(plan: Plan, racks: Sequence[str]) -> tuple[Round, ...]:
 
 
 def racks_of(hosts: Sequence[str], topology: str | None = None) -> list[str]:
-    """Return the rack of each node: by a text, else by the nodes' names.
+    """Return the rack of each node: by a text, for others by the nodes' names.
 
     Parameters
     ----------
@@ -147,17 +147,10 @@ def racks_of(hosts: Sequence[str], topology: str | None = None) -> list[str]:
     Raises
     ------
     InputError
-        If the text names no rack of a node.
+        If the text has a list of nodes that is none.
     """
-    if topology is None:
-        return [_by_name(host) for host in hosts]
-    known = _by_text(topology)
-    unknown = [host for host in hosts if host not in known]
-    if unknown:
-        raise InputError(
-            f"no rack of {', '.join(unknown[:3])} is given; write a line 'NODE RACK' for each node"
-        )
-    return [known[host] for host in hosts]
+    known = {} if topology is None else _by_text(topology)
+    return [known.get(host) or _by_name(host) for host in hosts]
 
 
 def _by_name(host: str) -> str:

@@ -118,7 +118,7 @@ class FleetReport:
         if self.absent:
             counts.append(f"{len(self.absent)} without a report")
         count = len(self.nodes) + len(self.absent)
-        worst = "".join(f" Worst: {one.host}, {one.sentence}" for one in self.suspects[:1])
+        worst = "".join(f" Worst: {one.host}: {one.sentence}" for one in self.suspects[:1])
         return f"{count_text(count, 'node')}: {', '.join(counts) or 'nothing measured'}.{worst}"
 
     @property
