@@ -6,7 +6,10 @@ from dataclasses import replace
 import pytest
 
 from lanescope.codec.fields import decode
+from lanescope.fleet.charts import node_chart, pair_chart
+from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.report import FleetReport, fleet_report
+from lanescope.report.chart_files import chart_picture
 from lanescope.report.document_page import document_page
 from lanescope.studies.node.report import Fault, State, report_of_failure
 from tests.fleet.made_up import fleet, node
@@ -45,6 +48,7 @@ def test_the_worst_comes_first_with_part_evidence_and_command():
         ("odd", "majority"),
     ]
     assert report.suspects[1].part == "g2 (GPU-2, 0000:2a:00.0)"
+    assert report.suspects[2].part == "g5 (GPU-5, 0000:5a:00.0)"
     assert "less than the median of" in report.suspects[2].sentence
     assert report.headline.startswith("18 nodes: 1 missing, 1 sick, 1 not measured, ")
     assert "1 without a report" in report.headline
@@ -80,3 +84,25 @@ def test_json_reads_back_and_the_page_has_every_node():
     assert all(f"n{number:04}" in page for number in range(6))
     assert "Reseat it." in page
     assert "rank 9: late" in page
+
+
+def test_heat_maps_show_the_slow_gpu_and_the_slow_pair():
+    nodes = [*fleet(5, 0.001), node("slow", 0.001, g5=0.85), report_of_failure("x", ABOUT)]
+    chart = node_chart(nodes)
+    marked = {(c.row, c.column) for c in chart.cells if c.name == "more than 10 % less"}
+    assert marked == {("slow", "g5")}
+    rates = {("a", "b"): 10.0, ("a", "c"): 10.1, ("b", "c"): 9.5, ("c", "d"): None}
+    pairs = [PairRate(*ends, gbs, 1, (1.0,)) for ends, gbs in rates.items()]
+    cells = {(c.row, c.column): c.name for c in pair_chart(pairs).cells}
+    assert cells["b", "c"] == cells["c", "b"] == "3 to 10 % less"
+    assert (cells["a", "b"], cells["d", "c"]) == ("as the others", "not measured")
+    page = document_page(fleet_report(nodes, (), BEGAN, pairs).document())
+    assert "What pairs of nodes exchange" in page
+    for one in (chart, pair_chart(pairs)):
+        assert "<svg" in chart_picture(one)
+
+
+def test_few_or_many_nodes_are_no_picture():
+    assert node_chart(fleet(2)) is None
+    assert node_chart(fleet(60)) is None
+    assert pair_chart([]) is None

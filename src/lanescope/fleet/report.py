@@ -28,6 +28,7 @@ from lanescope.document.blocks import (
     Tone,
 )
 from lanescope.exit_codes import ExitCode
+from lanescope.fleet.charts import node_chart, pair_chart
 from lanescope.fleet.compare import Difference, Outlier, differences, outliers
 from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.locate import Blamed, What, located
@@ -150,9 +151,10 @@ class FleetReport:
         """Return the report as a page."""
         bad = any(self.states[state] for state in (State.SICK, State.MISSING)) or self.suspects
         headline = Headline(self.headline, Tone.BAD if bad else Tone.GOOD)
+        charts = [one for one in (node_chart(self.nodes), pair_chart(self.pairs)) if one]
         sections = (
             Section("suspects", "What is wrong", list(self._wrong())),
-            Section("nodes", "Every node", [self._every()]),
+            Section("nodes", "Every node", [*charts, self._every()]),
         )
         facts = (count_text(len(self.nodes), "node"), f"lanescope {self.tool_version}")
         return Document(
@@ -230,7 +232,7 @@ def fleet_report(
     """
     suspects = [
         *(one for node in nodes for one in _own_suspects(node)),
-        *map(_slower, _unexplained(outliers(nodes), nodes)),
+        *_slower_parts(outliers(nodes), nodes),
         *_network(pairs, racks or {}),
         *map(_different, differences(nodes)),
     ]
@@ -265,30 +267,42 @@ def _own_suspects(node: NodeReport) -> Iterator[Suspect]:
         yield Suspect(node.host, str(node.state), "", node.sentence, "none", None, "", "")
 
 
-def _unexplained(found: Sequence[Outlier], nodes: Sequence[NodeReport]) -> Iterator[Outlier]:
-    """Of each node the worst path for each GPU that no fault of its own names."""
-    known = {(node.host, part) for node in nodes for fault in node.faults for part in fault.parts}
-    every = {(node.host, part.id) for node in nodes for part in node.parts}
-    for one in found:
-        ends = {(one.host, one.rate.source), (one.host, one.rate.destination)}
-        gpus = ends & every
-        if not known & (gpus or ends):
-            known |= gpus or ends
-            yield one
+def _slower_parts(found: Sequence[Outlier], nodes: Sequence[NodeReport]) -> Iterator[Suspect]:
+    """Yield for each node the GPUs that most of its slow paths share, one after the other.
+
+    Those that a fault of the node's own names are left out, with their paths.
+    """
+    for node in nodes:
+        left = [one for one in found if one.host == node.host]
+        known = {part for fault in node.faults for part in fault.parts}
+        names = {part.id: str(part) for part in node.parts}
+        left = [one for one in left if not known & set(_ends(one))]
+        while left:
+            counts = Counter(end for one in left for end in _ends(one) if end in names)
+            part = max(counts, key=lambda end: counts[end], default=None)
+            mine = left if part is None else [one for one in left if part in _ends(one)]
+            yield _slower(mine, names.get(part or "", ""))
+            left = [one for one in left if one not in mine]
 
 
-def _slower(one: Outlier) -> Suspect:
+def _ends(one: Outlier) -> tuple[str, str]:
+    return one.rate.source, one.rate.destination
+
+
+def _slower(found: Sequence[Outlier], part: str) -> Suspect:
+    worst = min(found, key=lambda one: one.effect)
     return Suspect(
-        one.host,
+        worst.host,
         "slower-than-peers",
-        one.rate.path,
-        f"{one.rate.path} carries {gbs_text(one.rate.gbs)} GB/s, {percent_text(-one.effect)} less "
-        f"than the median of {one.peers} nodes of its kind ({gbs_text(one.median_gbs)}); "
-        f"{one.deviations:.1f} deviations, {one.threshold:.1f} allowed.",
+        part,
+        f"{count_text(len(found), 'path')} slower than on other nodes of its kind, most "
+        f"{worst.rate.path}: {gbs_text(worst.rate.gbs)} GB/s, {percent_text(-worst.effect)} less "
+        f"than the median of {worst.peers} nodes ({gbs_text(worst.median_gbs)}); "
+        f"{worst.deviations:.1f} deviations, {worst.threshold:.1f} allowed.",
         "peers",
-        -one.effect,
+        -worst.effect,
         "Compare the node with a sound one: link state, clocks, other load.",
-        f"lanescope check '{one.rate.experiment}'",
+        f"lanescope check '{worst.rate.experiment}'",
     )
 
 
