@@ -94,11 +94,12 @@ def check(
     from lanescope.fleet.pairs import Plan
     from lanescope.fleet.ranks import ranks_here
     from lanescope.store.folders import new_or_temporary_folder
-    from lanescope.studies.node.measuring import Request
+    from lanescope.studies.node.measuring import Request, require_time
 
     began = interruption.began_at()
     ranks = ranks_here()
     seconds = (DEFAULT_WITHIN_NS if within is None else within) * 1e-9
+    require_time(seconds)
     arguments = node_arguments(expect, expect_gpus, allow_busy=allow_busy)
     request = Request(seconds, arguments, time.monotonic() if began is None else began)
     if out is None and not no_store and ranks.size == 1:

@@ -144,10 +144,11 @@ def node(
         return
     from lanescope.store.folders import new_or_temporary_folder, require_new
     from lanescope.studies.node.formats import Format, line, written
-    from lanescope.studies.node.measuring import Request, check_node
+    from lanescope.studies.node.measuring import Request, check_node, require_time
 
     arguments = node_arguments(expect, expect_gpus, allow_busy=allow_busy)
     seconds = (DEFAULT_WITHIN_NS if within is None else within) * 1e-9
+    require_time(seconds)
     began = interruption.began_at()
     request = Request(seconds, arguments, time.monotonic() if began is None else began)
     if not no_store:

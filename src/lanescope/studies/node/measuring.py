@@ -37,6 +37,7 @@ from lanescope.studies.node.study import level_within
 _RESERVE_SECONDS = 1.0
 #: How long a process that was ended is waited for. One that hangs in a driver is left behind.
 _ENDING_SECONDS = 0.5
+_LEAST_SECONDS = 0.1
 _MOST_OF_MESSAGE = 4000
 
 
@@ -57,6 +58,18 @@ class Request:
     within_seconds: float
     arguments: tuple[str, ...]
     began: float
+
+
+def require_time(seconds: float) -> None:
+    """Refuse a time in which nothing can be measured.
+
+    Raises
+    ------
+    InputError
+        If it is shorter than the start of two interpreters.
+    """
+    if seconds < 3:
+        raise InputError(f"--within {seconds:g}s leaves no time to measure; give 3s or more")
 
 
 def host_name() -> str:
@@ -98,9 +111,7 @@ def _checked(request: Request, out: Path, *, stored: bool) -> NodeReport:
 def _measure(request: Request, level: str, out: Path, messages: int) -> int | None:
     """Let a process measure until the deadline; return its exit code, None where it was late."""
     deadline = request.began + request.within_seconds
-    left = deadline - time.monotonic() - _RESERVE_SECONDS
-    if left <= 0:
-        raise InputError("--within leaves no time to measure; give 3s or more")
+    left = max(deadline - time.monotonic() - _RESERVE_SECONDS, _LEAST_SECONDS)
     process = subprocess.Popen(
         _command(level, f"--within={left:.3f}s", f"--out={out}", *request.arguments),
         stdin=subprocess.DEVNULL,
