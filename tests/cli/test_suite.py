@@ -103,22 +103,26 @@ def run_of(folder):
     return read_run(folder)
 
 
-@pytest.mark.parametrize(
-    ("sent", "state"), [(signal.SIGINT, State.INTERRUPTED), (signal.SIGKILL, State.RUNNING)]
-)
-def test_a_suite_goes_on_after_a_cut(lanescope, tmp_path, short, sent, state):
+def test_a_suite_goes_on_after_each_cut(lanescope, tmp_path, short):
     folder = tmp_path / "suite"
     arguments = ("bench", "--params", short, "--out", folder, "--resume", "--budget", "0.05")
-    started = lanescope.start(*arguments)
-    until(lambda: len(list((folder / "results").glob("0*.parquet"))) >= 3)
-    started.send_signal(sent)
-    started.communicate(timeout=PATIENCE_S)
-    before = run_of(folder)
-    assert before.manifest.state is state
-    kept = {
-        r.experiment.name: r for r in before.results if r.stop and r.stop.reason != "interrupted"
-    }
-    assert kept
+
+    def stored():
+        return list((folder / "results").glob("0*.parquet"))
+
+    kept = {}
+    for sent, state in ((signal.SIGINT, State.INTERRUPTED), (signal.SIGKILL, State.RUNNING)):
+        enough = len(stored()) + 3
+        started = lanescope.start(*arguments)
+        until(lambda enough=enough: len(stored()) >= enough)
+        started.send_signal(sent)
+        started.communicate(timeout=PATIENCE_S)
+        before = run_of(folder)
+        assert before.manifest.state is state
+        assert all(r == kept.get(r.experiment.name, r) for r in before.results)
+        finished = [r for r in before.results if r.stop and r.stop.reason != "interrupted"]
+        assert len(finished) > len(kept)
+        kept = {r.experiment.name: r for r in finished}
 
     other = tmp_path / "other.toml"
     other.write_text(SHORT + "burst = true\n".replace("burst", "\nburst", 1))

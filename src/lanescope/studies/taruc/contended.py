@@ -173,11 +173,11 @@ def scalings_of(machine: Machine, results: Iterable[Result]) -> tuple[Scaling, .
     """Return every contention that was measured, with its steps."""
     nodes = node_of_cpus(machine)
     found: dict[Contention, dict[int, Step]] = defaultdict(dict)
-    for result in results:
+    measured = [r for r in results if bench_of(r.experiment) is Benchmark.CONTENTION]
+    hosts = _hosts(measured)
+    for result in measured:
         experiment = result.experiment
-        if bench_of(experiment) is not Benchmark.CONTENTION:
-            continue
-        key, count = _contention(machine, experiment, nodes)
+        key, count = _contention(machine, experiment, nodes, hosts)
         step = Step(count, experiment.name, result.copies, result.not_measured)
         found[key].setdefault(count, step)
     return tuple(
@@ -186,11 +186,11 @@ def scalings_of(machine: Machine, results: Iterable[Result]) -> tuple[Scaling, .
 
 
 def _contention(
-    machine: Machine, experiment: Experiment, nodes: dict[int, str]
+    machine: Machine, experiment: Experiment, nodes: dict[int, str], hosts: set[str]
 ) -> tuple[Contention, int]:
     copies = experiment.copies
     if copies[0].engine is not Engine.CPU:
-        return _pcie(machine, experiment), _streams(copies)
+        return _pcie(machine, experiment, hosts), _streams(copies)
     operation = str(copies[0].operation)
     # Where the machine does not say on which node a CPU is, only the purpose tells threads that
     # stay at home from those that leave.
@@ -221,7 +221,19 @@ def _crossing(copy: Copy, nodes: dict[int, str]) -> tuple[str, str]:
     return thread or copy.source.part, copy.source.part
 
 
-def _pcie(machine: Machine, experiment: Experiment) -> Contention:
+def _hosts(results: Iterable[Result]) -> set[str]:
+    """Return the nodes whose memory GPUs were measured with."""
+    return {
+        place.part
+        for result in results
+        for copy in result.experiment.copies
+        if copy.engine is not Engine.CPU
+        for place in (copy.source, copy.destination)
+        if place.is_host
+    }
+
+
+def _pcie(machine: Machine, experiment: Experiment, hosts: set[str]) -> Contention:
     copies = experiment.copies
     down = {copy.source.is_host for copy in copies}
     direction = "both" if len(down) > 1 else ("h2d" if True in down else "d2h")
@@ -232,8 +244,7 @@ def _pcie(machine: Machine, experiment: Experiment) -> Contention:
     where = _joined(host.part for _, host in ends)
     if len(machine.nodes) > 1 and near == {True}:
         where = "near"
-    # Of several other nodes only the name tells which set of them is called far.
-    elif near == {False} and (len(machine.nodes) == 2 or "/far/" in experiment.name):
+    elif near == {False} and len(hosts) == 2:  # of more, each has its own name
         where = "far"
     return Contention("pcie", _joined(gpu.part for gpu, _ in ends), "copy", direction, where)
 
