@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,13 @@ from tests.patience import PATIENCE_S
 MPIRUN = shutil.which("mpirun", path=str(Path(sys.executable).parent)) or shutil.which("mpirun")
 pytest.importorskip("mpi4py")
 pytestmark = pytest.mark.skipif(MPIRUN is None, reason="no MPI")
+#: Open MPI refuses root, and more ranks than cores, unless these are set.
+OPEN_MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
 
 
 @pytest.fixture
@@ -32,6 +40,7 @@ def launched(tmp_path):
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
+            env=os.environ | OPEN_MPI,
         )
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
         return json.loads(lines[0]) if lines else {"said": done.stderr}, done.returncode
