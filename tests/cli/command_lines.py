@@ -86,6 +86,11 @@ class Done:
     stdout: str
     stderr: str
 
+    @property
+    def returncode(self) -> int:
+        """As `subprocess` calls it."""
+        return self.code
+
 
 def run(arguments: Sequence[str]) -> Done:
     """Run a command line in this process, as its entry point does."""

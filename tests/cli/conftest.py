@@ -12,6 +12,7 @@ import pytest
 
 from lanescope.machine import discover
 from lanescope.store.folder import State
+from tests.cli.command_lines import run
 from tests.patience import PATIENCE_S, until
 
 #: How a run can be cut off, with the exit code and the state that its folder then has.
@@ -65,9 +66,29 @@ class CommandLine:
         return [sys.executable, "-m", "lanescope", *map(str, arguments)]
 
 
+class CommandLineHere(CommandLine):
+    """Runs lanescope in this process where a test asks for no settings of a process of its own."""
+
+    def __call__(self, *arguments, **options):
+        if options:
+            return super().__call__(*arguments, **options)
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("LANESCOPE_RUNS", "COLUMNS"):
+                patch.setenv(name, self.environment[name])
+            return run([str(one) for one in arguments])
+
+
 @pytest.fixture
 def lanescope(tmp_path):
     command_line = CommandLine(tmp_path / "runs")
+    yield command_line
+    command_line.end()
+
+
+@pytest.fixture
+def lanescope_here(tmp_path):
+    """The same without the start of an interpreter for each command, which takes half a second."""
+    command_line = CommandLineHere(tmp_path / "runs")
     yield command_line
     command_line.end()
 

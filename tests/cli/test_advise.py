@@ -118,9 +118,9 @@ def test_a_program_that_is_not_there_is_told_as_watch_does(told):
 
 
 @pytest.mark.parametrize("predictor", ["replay", "equations", "equations-shared"])
-def test_each_predictor_advises_the_vector_addition_to_pin(lanescope, tmp_path, predictor):
+def test_each_predictor_advises_the_vector_addition_to_pin(lanescope_here, tmp_path, predictor):
     save(LINK, tmp_path / "link.json")
-    done = lanescope(
+    done = lanescope_here(
         *("advise", WATCHES / "vector-add", "--parameters", tmp_path / "link.json"),
         *("--predictor", predictor, "--json"),
     )
@@ -136,7 +136,7 @@ def test_each_predictor_advises_the_vector_addition_to_pin(lanescope, tmp_path, 
     assert pin["predicted_seconds"]["value"] == pytest.approx(29e-3, rel=0.05)
 
 
-def test_parameters_that_are_not_there_and_of_another_machine(lanescope, tmp_path):
+def test_parameters_that_are_not_there_and_of_another_machine(lanescope_here, tmp_path):
     marker = tmp_path / "ran"
     for words, part in (
         ((WATCHES / "matmul",), "no fit of this machine"),
@@ -147,12 +147,12 @@ def test_parameters_that_are_not_there_and_of_another_machine(lanescope, tmp_pat
             "no predictor is named",
         ),
     ):
-        done = lanescope("advise", *words)
+        done = lanescope_here("advise", *words)
         assert (done.returncode, done.stdout) == (2, ""), words
         assert part in done.stderr
         assert len(done.stderr.splitlines()) == 1
     assert not marker.exists()  # a program is not run for nothing
-    done = lanescope("advise", WATCHES / "matmul", "--parameters", "k20")
+    done = lanescope_here("advise", WATCHES / "matmul", "--parameters", "k20")
     assert done.returncode == 0
     assert "The run is of NVIDIA H200, the parameters (k20) are of" in done.stdout
     assert "The model does not describe this phase" in done.stdout
@@ -160,18 +160,18 @@ def test_parameters_that_are_not_there_and_of_another_machine(lanescope, tmp_pat
     assert ".." not in done.stdout.replace("...", "")
 
 
-def test_the_document_shows_what_is_printed(lanescope):
+def test_the_document_shows_what_is_printed(lanescope_here):
     ((command, answer),) = re.findall(
         r"^```\n\$ lanescope (.+?)\n(.+?)\n```$", DOCUMENT, re.M | re.S
     )
     assert "--parameters h200" in command
-    done = lanescope(*shlex.split(command), cwd=ROOT)
+    done = lanescope_here(*shlex.split(command), cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.rstrip() for line in done.stdout.splitlines()] == answer.splitlines()
 
 
-def test_the_document_has_every_option(lanescope):
-    told = lanescope("advise", "--help").stdout
+def test_the_document_has_every_option(lanescope_here):
+    told = lanescope_here("advise", "--help").stdout
     options = set(re.findall(r"--[a-z]+", told)) - {"--help", "--kernels"}  # the latter of watch
     assert options == {"--parameters", "--predictor", "--json", "--out"}
     assert options <= set(re.findall(r"--[a-z]+", DOCUMENT))

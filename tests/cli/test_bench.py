@@ -23,12 +23,12 @@ def sentence(done, code=2):
     return done.stderr
 
 
-def test_the_list_numbers_every_case_and_help_names_the_other_benchmarks(lanescope):
-    lines = lanescope("bench", "-l").stdout.splitlines()
+def test_the_list_numbers_every_case_and_help_names_the_other_benchmarks(lanescope_here):
+    lines = lanescope_here("bench", "-l").stdout.splitlines()
     assert [tuple(line.split()[:2]) for line in lines] == [
         (str(number), name) for number, name in enumerate(NAMES)
     ]
-    text = lanescope("bench", "--help").stdout
+    text = lanescope_here("bench", "--help").stdout
     for name in ("sweep", "latency", "small", "sms"):
         assert re.search(rf"^\W*{name} ", text, re.M)
 
@@ -59,15 +59,15 @@ def test_bad_options_are_one_sentence(monkeypatch, tmp_path, capsys, arguments, 
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_case_that_is_not_there_names_the_nearest(lanescope):
-    near = sentence(lanescope("bench", "--machine", "h200-x2", "-t", FIRST[:-3], LOCAL))
+def test_a_case_that_is_not_there_names_the_nearest(lanescope_here):
+    near = sentence(lanescope_here("bench", "--machine", "h200-x2", "-t", FIRST[:-3], LOCAL))
     assert f"no case '{FIRST[:-3]}'" in near
     assert FIRST in near
 
 
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU")
-def test_without_a_gpu_it_says_so(lanescope):
-    assert "has no GPU" in sentence(lanescope("bench", "--format", "nvbandwidth"), 4)
+def test_without_a_gpu_it_says_so(lanescope_here):
+    assert "has no GPU" in sentence(lanescope_here("bench", "--format", "nvbandwidth"), 4)
     with pytest.raises(InputError, match="no GPU here whose SMs could copy"):
         app(["bench", "sms"], standalone_mode=False)
 
@@ -87,8 +87,8 @@ def test_options_that_take_many_words(words, spread):
     assert list(_spread(words.split())) == spread.split()
 
 
-def test_cases_by_name_number_and_prefix_in_nvbandwidths_shape(lanescope, tmp_path):
-    done = lanescope(
+def test_cases_by_name_number_and_prefix_in_nvbandwidths_shape(lanescope_here, tmp_path):
+    done = lanescope_here(
         *("bench", "--machine", "h200-x2", "--out", tmp_path / "run", "-b", "64", "-m", "-j"),
         *("--format", "nvbandwidth", "-t", LOCAL, "1", "-p", "host_to_all_memcpy"),
     )
@@ -101,8 +101,8 @@ def test_cases_by_name_number_and_prefix_in_nvbandwidths_shape(lanescope, tmp_pa
     assert (tmp_path / "run" / "report.html").exists()
 
 
-def test_a_described_machine_is_predicted(lanescope):
-    done = lanescope("bench", "-t", FIRST, LOCAL, "--machine", "h200-x2", "-v", "--strict")
+def test_a_described_machine_is_predicted(lanescope_here):
+    done = lanescope_here("bench", "-t", FIRST, LOCAL, "--machine", "h200-x2", "-v", "--strict")
     assert done.returncode == 3, done.stderr  # it is not told how long a local copy takes
     assert "a good part is latency" in done.stdout
     assert "PREDICTED" in done.stdout

@@ -32,8 +32,8 @@ def array(tmp_path):
     return path
 
 
-def test_a_file_of_the_users(lanescope, array, tmp_path):
-    done = lanescope(*QUICK, array, "--out", tmp_path / "run", "--link-speed", "0.001")
+def test_a_file_of_the_users(lanescope_here, array, tmp_path):
+    done = lanescope_here(*QUICK, array, "--out", tmp_path / "run", "--link-speed", "0.001")
     assert done.returncode == 0, done.stderr
     assert "float32 100×300, 120 kB" in done.stdout
     assert "→ use " in done.stdout  # constant blocks, or another codec: they do the same here
@@ -47,41 +47,43 @@ def test_a_file_of_the_users(lanescope, array, tmp_path):
     assert told["codecs"][0]["predicted"]["pays"] is True
 
 
-def test_json_is_what_is_stored(lanescope, array, tmp_path):
-    done = lanescope(*QUICK, array, "--json", "--parameters", "h200", "--out", tmp_path / "run")
+def test_json_is_what_is_stored(lanescope_here, array, tmp_path):
+    done = lanescope_here(
+        *QUICK, array, "--json", "--parameters", "h200", "--out", tmp_path / "run"
+    )
     assert done.stdout == (tmp_path / "run" / "compress.json").read_text()
     assert json.loads(done.stdout)["link"]["gbs"] == pytest.approx(55, abs=2)
 
 
-def test_examples_are_labelled_as_made_up(lanescope):
-    done = lanescope(*QUICK, "--size", "64KiB", "--dimensionality", "1", "--json")
+def test_examples_are_labelled_as_made_up(lanescope_here):
+    done = lanescope_here(*QUICK, "--size", "64KiB", "--dimensionality", "1", "--json")
     told = json.loads(done.stdout)["arrays"]
     assert len(told) >= 6
     assert all(one["made_up"] for one in told)
     assert {one["dtype"] for one in told} == {"float32", "float64", "bfloat16", "int32"}
 
 
-def test_the_picture(lanescope, tmp_path):
+def test_the_picture(lanescope_here, tmp_path):
     (tmp_path / "a.f64").write_bytes(np.linspace(0, 1, 9000).tobytes())
     picture = tmp_path / "a.svg"
-    done = lanescope(*QUICK, tmp_path / "a.f64", "--dimensionality", "1-3", "--plot", picture)
+    done = lanescope_here(*QUICK, tmp_path / "a.f64", "--dimensionality", "1-3", "--plot", picture)
     assert done.returncode == 0, done.stderr
     assert "Compression ratio by GFC" in picture.read_text()
     assert "gfc by dimensionality: 1: " in done.stdout
     (tmp_path / "a.i16").write_bytes(bytes(100))
     assert "note: --plot FILE is now --plots DIR" in done.stderr
-    both = lanescope("bench", "compress", "--from", OLD, "--plots", tmp_path / "drawn")
+    both = lanescope_here("bench", "compress", "--from", OLD, "--plots", tmp_path / "drawn")
     assert both.returncode == 0, both.stderr
     assert sorted(one.suffix for one in (tmp_path / "drawn").iterdir()) == [".png", ".svg"]
-    none = lanescope(*QUICK, tmp_path / "a.i16", "--plots", tmp_path / "none")
+    none = lanescope_here(*QUICK, tmp_path / "a.i16", "--plots", tmp_path / "none")
     assert none.returncode == 2
     assert "this run has nothing to plot" in none.stderr
 
 
-def test_several_files_are_summed_up_by_type(lanescope, tmp_path):
+def test_several_files_are_summed_up_by_type(lanescope_here, tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.bf16").write_bytes(bytes(5000))
-    done = lanescope(*QUICK, tmp_path / "a.bf16", tmp_path / "b.bf16", "--json")
+    done = lanescope_here(*QUICK, tmp_path / "a.bf16", tmp_path / "b.bf16", "--json")
     sums = json.loads(done.stdout)["by_dtype"]
     assert sums[0]["dtype"] == "bfloat16"
     assert (sums[0]["arrays"], sums[0]["bytes"]) == (2, 10_000)
@@ -116,45 +118,47 @@ def test_several_files_are_summed_up_by_type(lanescope, tmp_path):
         (("--plot", "nowhere/x.svg"), "there is no folder 'nowhere'"),
     ],
 )
-def test_bad_input_is_one_sentence(lanescope, arguments, words):
-    assert words in sentence(lanescope(*QUICK, *arguments))
+def test_bad_input_is_one_sentence(lanescope_here, arguments, words):
+    assert words in sentence(lanescope_here(*QUICK, *arguments))
 
 
-def test_a_file_that_is_not_there_cannot_be_shown(lanescope):
-    done = lanescope("bench", "compress", "--from", "nowhere.json")
+def test_a_file_that_is_not_there_cannot_be_shown(lanescope_here):
+    done = lanescope_here("bench", "compress", "--from", "nowhere.json")
     assert "cannot read nowhere.json" in sentence(done)
 
 
-def test_codecs_that_are_asked_for_are_measured_besides_raw(lanescope, array):
-    done = lanescope(*QUICK, array, "--codec", "delta", "--json")
+def test_codecs_that_are_asked_for_are_measured_besides_raw(lanescope_here, array):
+    done = lanescope_here(*QUICK, array, "--codec", "delta", "--json")
     (found,) = json.loads(done.stdout)["arrays"]
     assert [one["codec"] for one in found["codecs"]] == ["raw", "delta"]
 
 
-def test_budget_and_size_with_files(lanescope, array):
-    assert "above 0 and up to 3600" in sentence(lanescope("bench", "compress", "--budget", "0"))
+def test_budget_and_size_with_files(lanescope_here, array):
+    assert "above 0 and up to 3600" in sentence(
+        lanescope_here("bench", "compress", "--budget", "0")
+    )
     assert "--size is that of made-up examples" in sentence(
-        lanescope(*QUICK, array, "--size", "1MiB")
+        lanescope_here(*QUICK, array, "--size", "1MiB")
     )
 
 
-def test_a_bad_file_is_told_before_any_is_measured(lanescope, array, tmp_path):
+def test_a_bad_file_is_told_before_any_is_measured(lanescope_here, array, tmp_path):
     (tmp_path / "bad.f64").write_bytes(b"123")
-    told = sentence(lanescope(*QUICK, array, tmp_path / "bad.f64", "--out", tmp_path / "run"))
+    told = sentence(lanescope_here(*QUICK, array, tmp_path / "bad.f64", "--out", tmp_path / "run"))
     assert "no whole number of float64" in told
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_that_holds_something_is_kept(lanescope, array, tmp_path):
+def test_a_folder_that_holds_something_is_kept(lanescope_here, array, tmp_path):
     assert "holds files; name a new or an empty folder" in sentence(
-        lanescope(*QUICK, array, "--out", tmp_path)
+        lanescope_here(*QUICK, array, "--out", tmp_path)
     )
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_what_was_measured_before_the_end_is_there(lanescope, tmp_path, sent, code):
+def test_what_was_measured_before_the_end_is_there(lanescope_here, tmp_path, sent, code):
     run = tmp_path / "run"
-    process = lanescope.start(
+    process = lanescope_here.start(
         "bench", "compress", "--budget", "0.5", "--size", "8MiB", "--out", run
     )
     file = run / "compress.json"
@@ -178,61 +182,61 @@ def test_what_was_measured_before_the_end_is_there(lanescope, tmp_path, sent, co
         (("--codec", "delta,ans"), "--codec ans needs a GPU"),
     ],
 )
-def test_what_needs_a_gpu_says_so(lanescope, array, arguments, words):
-    assert words in sentence(lanescope(*QUICK, array, *arguments))
+def test_what_needs_a_gpu_says_so(lanescope_here, array, arguments, words):
+    assert words in sentence(lanescope_here(*QUICK, array, *arguments))
 
 
 @no_gpu
-def test_the_gpu_alone_needs_one(lanescope, array):
-    done = lanescope("bench", "compress", array, "--device", "gpu")
+def test_the_gpu_alone_needs_one(lanescope_here, array):
+    done = lanescope_here("bench", "compress", array, "--device", "gpu")
     assert "--device gpu needs a GPU" in sentence(done)
 
 
 @no_gpu
-def test_all_devices_are_those_that_there_are(lanescope, array):
-    done = lanescope(*QUICK, array, "--device", "all", "--json")
+def test_all_devices_are_those_that_there_are(lanescope_here, array):
+    done = lanescope_here(*QUICK, array, "--device", "all", "--json")
     told = json.loads(done.stdout)
     assert told["gpus"] == []
     assert told["arrays"][0]["recommendation_from"] == "predicted"
 
 
-def test_what_is_stored_is_shown_again_and_nothing_measured(lanescope, tmp_path):
-    done = lanescope("bench", "compress", "--from", OLD, "--plot", tmp_path / "x.svg")
+def test_what_is_stored_is_shown_again_and_nothing_measured(lanescope_here, tmp_path):
+    done = lanescope_here("bench", "compress", "--from", OLD, "--plot", tmp_path / "x.svg")
     assert done.returncode == 0, done.stderr
     assert "random walk int32" in done.stdout
     assert (tmp_path / "x.svg").is_file()
     assert "run:" not in done.stderr
-    other = lanescope("bench", "compress", "--from", OLD, "--link-speed", "0.5", "--json")
+    other = lanescope_here("bench", "compress", "--from", OLD, "--link-speed", "0.5", "--json")
     told = json.loads(other.stdout)
     assert told["link"]["gbs"] == 0.5
     assert told["schema"] == 2
     assert any(one["recommendation"].startswith("use ") for one in told["arrays"])
-    refused = lanescope("bench", "compress", "--from", OLD, "--plot-rate", tmp_path / "y.svg")
+    refused = lanescope_here("bench", "compress", "--from", OLD, "--plot-rate", tmp_path / "y.svg")
     assert "nothing did" in sentence(refused)
 
 
-def test_a_run_is_listed_shown_again_and_has_a_page(lanescope, array, tmp_path):
-    done = lanescope(*QUICK, array, "--link-speed", "0.001")
+def test_a_run_is_listed_shown_again_and_has_a_page(lanescope_here, array, tmp_path):
+    done = lanescope_here(*QUICK, array, "--link-speed", "0.001")
     assert done.returncode == 0, done.stderr
-    (run,) = json.loads(lanescope("runs", "--json").stdout)
+    (run,) = json.loads(lanescope_here("runs", "--json").stdout)
     assert (run["verb"], run["state"]) == ("compress", "complete")
-    again = lanescope("show", "latest")
+    again = lanescope_here("show", "latest")
     assert (again.returncode, again.stdout) == (0, done.stdout)
-    as_json = lanescope("show", "latest", "--json")
-    assert as_json.stdout == lanescope("report", "latest", "--json").stdout
+    as_json = lanescope_here("show", "latest", "--json")
+    assert as_json.stdout == lanescope_here("report", "latest", "--json").stdout
     assert json.loads(as_json.stdout)["arrays"][0]["name"].endswith("heat.npy")
     page = tmp_path / "x.html"
-    assert lanescope("report", "latest", "--out", page, "--static").returncode == 0
+    assert lanescope_here("report", "latest", "--out", page, "--static").returncode == 0
     assert "Compressing pays for 1 of 1 arrays (predicted)" in page.read_text()
     assert page.stat().st_size < 300_000
-    assert "has no CSV" in sentence(lanescope("show", "latest", "--csv"))
+    assert "has no CSV" in sentence(lanescope_here("show", "latest", "--csv"))
 
 
-def test_nothing_is_stored_and_no_page_made_if_so_wanted(lanescope, array, tmp_path):
-    done = lanescope(*QUICK, array, "--no-store")
+def test_nothing_is_stored_and_no_page_made_if_so_wanted(lanescope_here, array, tmp_path):
+    done = lanescope_here(*QUICK, array, "--no-store")
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(lanescope("runs", "--json").stdout or "[]") == []
-    done = lanescope(*QUICK, array, "--no-page", "--out", tmp_path / "run")
+    assert json.loads(lanescope_here("runs", "--json").stdout or "[]") == []
+    done = lanescope_here(*QUICK, array, "--no-page", "--out", tmp_path / "run")
     assert done.stderr == f"run:  {tmp_path / 'run'}\n"
     assert not (tmp_path / "run" / "report.html").exists()
 

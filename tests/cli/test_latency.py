@@ -10,32 +10,34 @@ no_gpu = pytest.mark.skipif(GPUS > 0, reason="there is a GPU here")
 with_gpu = pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")
 
 
-def test_help_names_what_is_measured(lanescope):
-    done = lanescope("bench", "latency", "--help")
+def test_help_names_what_is_measured(lanescope_here):
+    done = lanescope_here("bench", "latency", "--help")
     assert done.returncode == 0
     assert "round trips" in done.stdout
 
 
 @no_gpu
-def test_without_a_gpu_one_sentence_and_exit_code_4(lanescope):
-    done = lanescope("bench", "latency")
+def test_without_a_gpu_one_sentence_and_exit_code_4(lanescope_here):
+    done = lanescope_here("bench", "latency")
     assert done.returncode == 4
     assert done.stdout == ""
     assert "has no GPU to take latencies of" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_bad_options_are_a_sentence(lanescope):
+def test_bad_options_are_a_sentence(lanescope_here):
     for arguments in (("--json", "--csv"), ("--budget", "0"), ("--target", "much")):
-        done = lanescope("bench", "latency", *arguments)
+        done = lanescope_here("bench", "latency", *arguments)
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.gpu
 @with_gpu
-def test_every_latency_of_a_gpu_is_measured(lanescope, tmp_path):
-    done = lanescope("bench", "latency", "--budget", "0.2", "--json", "--out", tmp_path / "run")
+def test_every_latency_of_a_gpu_is_measured(lanescope_here, tmp_path):
+    done = lanescope_here(
+        "bench", "latency", "--budget", "0.2", "--json", "--out", tmp_path / "run"
+    )
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["results"]
     # one copy engine may take a stream's copies before it takes another's

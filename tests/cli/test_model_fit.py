@@ -25,8 +25,8 @@ def stored(tmp_path):
     return shutil.copytree(RECORDED, tmp_path / "runs/fit")
 
 
-def test_a_stored_fit_needs_no_gpu(lanescope, stored):
-    done = lanescope("model", "fit", str(stored))
+def test_a_stored_fit_needs_no_gpu(lanescope_here, stored):
+    done = lanescope_here("model", "fit", str(stored))
     assert done.returncode == 0
     assert "L + o, the smallest copy" in done.stdout
     assert re.search(r"5[56]\.\d GB/s", done.stdout)
@@ -34,32 +34,34 @@ def test_a_stored_fit_needs_no_gpu(lanescope, stored):
     assert (stored / "link-parameters.json").is_file()
 
 
-def test_a_fit_from_elsewhere_stays_as_it_is(lanescope, stored, tmp_path):
+def test_a_fit_from_elsewhere_stays_as_it_is(lanescope_here, stored, tmp_path):
     folder, here = stored.rename(tmp_path / "unpacked"), tmp_path / "here"
     here.mkdir()
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    done = lanescope("model", "fit", folder, cwd=here)
+    done = lanescope_here("model", "fit", folder, cwd=here)
     assert done.returncode == 0
     assert "goes to unpacked.link-parameters.json" in done.stderr
-    assert lanescope("model", "fit", folder, "--out", tmp_path / "out").returncode == 0
+    assert lanescope_here("model", "fit", folder, "--out", tmp_path / "out").returncode == 0
     written = here / "unpacked.link-parameters.json"
     assert written.read_bytes() == (tmp_path / "out/link-parameters.json").read_bytes()
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_json_is_a_file_of_parameters(lanescope, stored, tmp_path):
-    done = lanescope("model", "fit", str(stored), "--json")
+def test_json_is_a_file_of_parameters(lanescope_here, stored, tmp_path):
+    done = lanescope_here("model", "fit", str(stored), "--json")
     file = tmp_path / "mine.json"
     file.write_text(done.stdout)
-    told = lanescope(
+    told = lanescope_here(
         *["model", "predict", "--h2d", "1GB", "--kernel", "1ms", "--json", "--parameters"],
         str(file),
     )
     assert json.loads(told.stdout)["predicted"] is True
 
 
-def test_plots_show_what_was_not_fitted(lanescope, stored, tmp_path):
-    assert lanescope("model", "fit", str(stored), "--plots", str(tmp_path / "p")).returncode == 0
+def test_plots_show_what_was_not_fitted(lanescope_here, stored, tmp_path):
+    assert (
+        lanescope_here("model", "fit", str(stored), "--plots", str(tmp_path / "p")).returncode == 0
+    )
     for direction, where in (("h2d", "to the GPU"), ("d2h", "from the GPU")):
         text = (tmp_path / "p" / f"fit-{direction}.svg").read_text()
         assert f"Transfers {where} that were not fitted" in text
@@ -74,8 +76,8 @@ def test_plots_show_what_was_not_fitted(lanescope, stored, tmp_path):
         (["--gpu", "77"], 4, "there is no GPU 77 here to be measured"),
     ],
 )
-def test_bad_input_is_one_sentence(lanescope, arguments, code, words):
-    done = lanescope("model", "fit", *arguments)
+def test_bad_input_is_one_sentence(lanescope_here, arguments, code, words):
+    done = lanescope_here("model", "fit", *arguments)
     assert done.returncode == code
     assert words in done.stderr
     assert "Traceback" not in done.stderr
@@ -106,34 +108,34 @@ def test_a_fit_is_found_by_its_machine(tmp_path, two_gpus):
     assert newest_fit(machine, tmp_path).source.startswith("a test on ")
 
 
-def test_a_fit_is_a_run_that_is_listed_shown_and_has_a_page(lanescope, tmp_path, two_gpus):
+def test_a_fit_is_a_run_that_is_listed_shown_and_has_a_page(lanescope_here, tmp_path, two_gpus):
     folder = tmp_path / "20261123-fit"
     with analysis_folder("fit", folder, two_gpus) as run:
         store_samples(run, facts_of(two_gpus, 0, "a test"), measured(TRUE))
-    shown = lanescope("show", folder)
+    shown = lanescope_here("show", folder)
     assert shown.returncode == 0, shown.stderr
     assert "L + o, the smallest copy" in shown.stdout
-    as_json = json.loads(lanescope("report", folder, "--json").stdout)
+    as_json = json.loads(lanescope_here("report", folder, "--json").stdout)
     assert as_json["source"].startswith("a test on ")
     page = tmp_path / "fit.html"
-    assert lanescope("report", folder, "--out", page, "--static").returncode == 0
+    assert lanescope_here("report", folder, "--out", page, "--static").returncode == 0
     assert "L + o, the smallest copy" in page.read_text()
-    assert lanescope("compare", folder, folder).returncode == 3  # no paths
+    assert lanescope_here("compare", folder, folder).returncode == 3  # no paths
 
 
-def test_a_stored_fit_has_a_picture_of_both_directions(lanescope, tmp_path):
+def test_a_stored_fit_has_a_picture_of_both_directions(lanescope_here, tmp_path):
     pytest.importorskip("vl_convert")
     out = ("--out", tmp_path / "again", "--plot", tmp_path / "x.svg")
-    done = lanescope("model", "fit", RECORDED, *out)
+    done = lanescope_here("model", "fit", RECORDED, *out)
     assert done.returncode == 0, done.stderr
     picture = (tmp_path / "x.svg").read_text()
     for where in ("to", "from"):
         assert f"Transfers {where} the GPU" in picture
 
 
-def test_what_is_of_new_runs_is_refused_with_a_stored_one(lanescope):
+def test_what_is_of_new_runs_is_refused_with_a_stored_one(lanescope_here):
     for verb, option in (("fit", "--no-store"), ("fit", "--no-page"), ("validate", "--no-page")):
-        done = lanescope("model", verb, RECORDED, option)
+        done = lanescope_here("model", verb, RECORDED, option)
         assert done.returncode == 2
         assert "was measured already" in done.stderr
 

@@ -36,8 +36,8 @@ def as_json(capsys, *arguments):
     re.findall(r"^```\n\$ lanescope (.+?)\n(.+?)\n```$", PREDICT, re.M | re.S),
     ids=lambda text: text[:40],
 )
-def test_the_document_shows_what_is_printed(lanescope, command, answer):
-    done = lanescope(*shlex.split(command))
+def test_the_document_shows_what_is_printed(lanescope_here, command, answer):
+    done = lanescope_here(*shlex.split(command))
     printed = done.stderr if answer.startswith("lanescope: ") else done.stdout
     assert [line.rstrip() for line in printed.rstrip().splitlines()] == answer.splitlines()
     assert done.returncode == (2 if answer.startswith("lanescope: ") else 0)
@@ -165,20 +165,20 @@ def test_bad_input_is_one_sentence(arguments, words):
     assert "\n" not in str(caught.value)
 
 
-def test_without_a_machine_the_fit_of_this_one_is_taken(lanescope, tmp_path):
-    missing = lanescope("model", "predict", *WORK[:-1])
+def test_without_a_machine_the_fit_of_this_one_is_taken(lanescope_here, tmp_path):
+    missing = lanescope_here("model", "predict", *WORK[:-1])
     assert (missing.returncode, missing.stdout) == (2, "")
     assert "run 'lanescope model fit'" in missing.stderr
     assert len(missing.stderr.splitlines()) == 1
     path = tmp_path / "runs" / "20261121-fit" / FILE
     save(fitted(machine_key="another"), path)
-    other = lanescope("model", "predict", *WORK[:-1])
+    other = lanescope_here("model", "predict", *WORK[:-1])
     assert other.returncode == 2
     assert "is of another machine (another)" in other.stderr
-    assert lanescope("model", "predict", *WORK, "20261121-fit").returncode == 0
+    assert lanescope_here("model", "predict", *WORK, "20261121-fit").returncode == 0
     if (key := machine_key(discover())) is not None:
         save(fitted(machine_key=key), path)
-        assert lanescope("model", "predict", *WORK[:-1]).returncode == 0
+        assert lanescope_here("model", "predict", *WORK[:-1]).returncode == 0
 
 
 @pytest.mark.parametrize(("name", "begin"), [("a.svg", b"<?xml"), ("a.png", b"\x89PNG")])
@@ -219,24 +219,24 @@ def test_an_interrupted_model_promises_no_report(verb, promised):
     assert ("lanescope report latest" in done.stderr) is promised
 
 
-def test_old_spellings_go_on_with_a_note(lanescope):
+def test_old_spellings_go_on_with_a_note(lanescope_here):
     work = ("model", "predict", "--h2d", "1MB", "--kernel", "1ms", "--json")
-    new = lanescope(*work, "--parameters", "k20")
-    old = lanescope(*work, "--machine", "k20")
+    new = lanescope_here(*work, "--parameters", "k20")
+    old = lanescope_here(*work, "--machine", "k20")
     assert (new.returncode, new.stderr) == (0, "")
     assert (old.returncode, old.stdout) == (0, new.stdout)
     assert old.stderr.startswith("note: --machine is now --parameters")
     assert old.stderr.count("\n") == 1
     both = ("--parameters", "h200", "--gpus", "2")
-    new = lanescope(*work, *both, "--machine", "h200-x2")
-    old = lanescope(*work, *both, "--topology", "h200-x2")
+    new = lanescope_here(*work, *both, "--machine", "h200-x2")
+    old = lanescope_here(*work, *both, "--topology", "h200-x2")
     assert json.loads(new.stdout)["several"]["machine"] == "h200-x2"
     assert (old.stdout, old.stderr.split(";")[0]) == (
         new.stdout,
         "note: --topology is now --machine",
     )
     for verb in (("model", "validate", "nowhere"), ("advise", "nowhere")):
-        done = lanescope(*verb, "--machine", "k20", "--parameters", "k20")
+        done = lanescope_here(*verb, "--machine", "k20", "--parameters", "k20")
         assert done.returncode == 2
         assert "--machine is the old name of --parameters" in done.stderr
 

@@ -158,8 +158,8 @@ def test_an_unknown_predictor_is_named_before_anything_else(shown):
 
 
 @pytest.mark.skipif(bool(discover().gpus), reason="there is a GPU")
-def test_without_a_gpu_a_stored_run_is_named(lanescope):
-    done = lanescope("model", "validate")
+def test_without_a_gpu_a_stored_run_is_named(lanescope_here):
+    done = lanescope_here("model", "validate")
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr.count("\n") == 1
     assert "'lanescope model validate RUN'" in done.stderr
@@ -216,15 +216,15 @@ def test_a_grid_that_is_none_is_refused(monkeypatch, two_gpus, shown, grid):
         shown("--grid", grid)
 
 
-def test_a_validation_is_a_run_that_is_shown_and_has_a_page(lanescope, tmp_path):
+def test_a_validation_is_a_run_that_is_shown_and_has_a_page(lanescope_here, tmp_path):
     whole = replace(h200(), parameters=fitted())
     with analysis_folder("validate", tmp_path / "run") as run:
         save(whole, run)
-    done = lanescope("show", tmp_path / "run")
+    done = lanescope_here("show", tmp_path / "run")
     assert (done.returncode, done.stderr) == (0, "")
     assert "Predicted by replay for fitted" in done.stdout
     page = tmp_path / "x.html"
-    assert lanescope("report", tmp_path / "run", "--out", page).returncode == 0
+    assert lanescope_here("report", tmp_path / "run", "--out", page).returncode == 0
     assert "Predicted by replay for fitted" in page.read_text()
-    plots = lanescope("report", tmp_path / "run", "--plots", tmp_path / "plots")
+    plots = lanescope_here("report", tmp_path / "run", "--plots", tmp_path / "plots")
     assert f"files in {tmp_path / 'plots'}" in plots.stdout

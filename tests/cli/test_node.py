@@ -7,17 +7,19 @@ import pytest
 from lanescope.operators import SNIPPETS, snippet_text
 
 
-def test_a_node_without_the_gpus_that_it_should_have_is_missing_them(lanescope, tmp_path, no_gpus):
+def test_a_node_without_the_gpus_that_it_should_have_is_missing_them(
+    lanescope_here, tmp_path, no_gpus
+):
     text, run = tmp_path / "report.json", tmp_path / "run"
     command = ("node", "--within", "20s", "--expect-gpus", "8", "--out", run)
-    done = lanescope(*command, "--format", "json", "--to", text)
+    done = lanescope_here(*command, "--format", "json", "--to", text)
     assert done.returncode == 4, done.stderr
     assert done.stdout.count("\n") == 1
     assert "MISSING (exit code 4): GPUs that can be used: 0 found, 8 expected." in done.stdout
     report = json.loads(text.read_text())
     assert (report["state"], report["folder"]) == ("missing", str(run))
     assert report["rates"]
-    assert lanescope("show", run).returncode == 4
+    assert lanescope_here("show", run).returncode == 4
 
 
 @pytest.mark.parametrize(
@@ -32,13 +34,13 @@ def test_a_node_without_the_gpus_that_it_should_have_is_missing_them(lanescope, 
     ],
     ids=" ".join,
 )
-def test_bad_input_is_one_sentence_and_no_verdict(lanescope, arguments):
-    done = lanescope("node", *arguments)
+def test_bad_input_is_one_sentence_and_no_verdict(lanescope_here, arguments):
+    done = lanescope_here("node", *arguments)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
 @pytest.mark.parametrize("name", SNIPPETS)
-def test_the_command_line_prints_each(lanescope, name):
-    done = lanescope("node", "--snippet", name)
+def test_the_command_line_prints_each(lanescope_here, name):
+    done = lanescope_here("node", "--snippet", name)
     assert (done.returncode, done.stdout) == (0, snippet_text(name))
     assert "lanescope" in done.stdout

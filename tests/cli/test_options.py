@@ -219,9 +219,9 @@ def test_an_arrow_that_the_shell_took_is_explained(tmp_path):
     assert listing(tmp_path) == {"g0"}
 
 
-def test_what_is_refused_has_no_note(lanescope):
+def test_what_is_refused_has_no_note(lanescope_here):
     """An option without effect is noted once the command was carried out, and not before."""
     idle = ("bench", "--machine", "h200-x2", "-t", "0", "--target", "1%")
-    assert "--target has no effect" in lanescope(*idle).stderr
-    refused = lanescope(*idle, "default")
+    assert "--target has no effect" in lanescope_here(*idle).stderr
+    refused = lanescope_here(*idle, "default")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr

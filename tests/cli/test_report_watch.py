@@ -18,8 +18,8 @@ def captured(tmp_path):
     return capture(tmp_path / "capture.sqlite")
 
 
-def test_a_watch_as_csv_in_a_folder(lanescope, tmp_path):
-    done = lanescope("report", WATCH, "--export", "csv", "--out", tmp_path / "tables")
+def test_a_watch_as_csv_in_a_folder(lanescope_here, tmp_path):
+    done = lanescope_here("report", WATCH, "--export", "csv", "--out", tmp_path / "tables")
     assert (done.returncode, done.stderr) == (0, "")
     paths = [tmp_path / "tables" / name for name in ("copies.csv", "counters.csv")]
     assert done.stdout.splitlines() == [str(path) for path in paths]
@@ -27,18 +27,18 @@ def test_a_watch_as_csv_in_a_folder(lanescope, tmp_path):
     assert ",400000000," in paths[0].read_text()
 
 
-def test_a_watch_as_a_trace_of_perfetto(lanescope, tmp_path):
+def test_a_watch_as_a_trace_of_perfetto(lanescope_here, tmp_path):
     pytest.importorskip("perfetto.trace_builder")
     trace = tmp_path / "trace.pftrace"
-    done = lanescope("report", WATCH, "--export", "perfetto", "--out", trace)
+    done = lanescope_here("report", WATCH, "--export", "perfetto", "--out", trace)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{trace}\n", "")
     assert b"g0 to GPU, wire (GB/s), pm" in trace.read_bytes()
 
 
-def test_a_capture_has_a_page_here_a_summary_and_exports(lanescope, captured, tmp_path):
+def test_a_capture_has_a_page_here_a_summary_and_exports(lanescope_here, captured, tmp_path):
     (tmp_path / "here").mkdir()
     for here, words in ((tmp_path / "here", "goes to capture.report.html\n"), (tmp_path, "")):
-        done = lanescope("report", captured, cwd=here)
+        done = lanescope_here("report", captured, cwd=here)
         page = here / "capture.report.html"
         assert (done.returncode, done.stdout) == (0, f"{page.name}\n")
         assert done.stderr.endswith(words)
@@ -47,15 +47,15 @@ def test_a_capture_has_a_page_here_a_summary_and_exports(lanescope, captured, tm
         assert (tmp_path / page.name).exists() == (here == tmp_path)
     assert "Read from capture.sqlite" in page.read_text()
     elsewhere = tmp_path / "page.html"
-    assert lanescope("report", captured, "--out", elsewhere).stdout == f"{elsewhere}\n"
-    summary = json.loads(lanescope("report", captured, "--json").stdout)
+    assert lanescope_here("report", captured, "--out", elsewhere).stdout == f"{elsewhere}\n"
+    summary = json.loads(lanescope_here("report", captured, "--json").stdout)
     assert "400000000" in json.dumps(summary)
-    done = lanescope("report", captured, "--export", "csv", "--out", tmp_path)
+    done = lanescope_here("report", captured, "--export", "csv", "--out", tmp_path)
     assert done.returncode == 0
     assert "cudaMemcpyAsync" in (tmp_path / "copies.csv").read_text()
 
 
-def test_one_sentence_says_what_is_wrong(lanescope, captured, tmp_path):
+def test_one_sentence_says_what_is_wrong(lanescope_here, captured, tmp_path):
     writer = RunWriter(tmp_path / "check", factory.check_run().manifest)
     writer.finish(State.COMPLETE)
     report = tmp_path / "capture.nsys-rep"
@@ -79,23 +79,23 @@ def test_one_sentence_says_what_is_wrong(lanescope, captured, tmp_path):
         ((other,), "no table CUPTI_ACTIVITY_KIND_MEMCPY"),
         ((taken,), "no run"),
     ):
-        done = lanescope("report", *arguments)
+        done = lanescope_here("report", *arguments)
         assert (done.returncode, done.stdout) == (2, ""), arguments
         assert words in done.stderr
         assert "Traceback" not in done.stderr
     pytest.importorskip("perfetto.trace_builder")
-    done = lanescope("report", WATCH, "--export", "perfetto", "--out", nowhere)
+    done = lanescope_here("report", WATCH, "--export", "perfetto", "--out", nowhere)
     assert done.returncode == 2
     assert "cannot write" in done.stderr
 
 
-def test_show_prints_the_report_again_and_a_static_page_has_no_script(lanescope, tmp_path):
-    done = lanescope("show", WATCH)
+def test_show_prints_the_report_again_and_a_static_page_has_no_script(lanescope_here, tmp_path):
+    done = lanescope_here("show", WATCH)
     assert (done.returncode, done.stderr) == (0, "")
     for words in ("Watched 1.59 s", "g0 h2d", "Predicted gain: at most", "trace: watched"):
         assert words in done.stdout
     page = tmp_path / "page.html"
-    assert lanescope("report", WATCH, "--static", "--out", page).returncode == 0
+    assert lanescope_here("report", WATCH, "--static", "--out", page).returncode == 0
     source = page.read_text()
     assert "<script" not in source
     assert "<h1>Watch of" in source

@@ -13,8 +13,8 @@ def sentence(done, code=2):
 
 
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU")
-def test_without_a_gpu_it_says_so(lanescope):
-    assert "has no GPU here to copy to and from" in sentence(lanescope("bench", "small"), 4)
+def test_without_a_gpu_it_says_so(lanescope_here):
+    assert "has no GPU here to copy to and from" in sentence(lanescope_here("bench", "small"), 4)
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,11 @@ def test_without_a_gpu_it_says_so(lanescope):
         (("--max", "nonsense"), "takes a size from 1 B to 4 MiB"),
     ],
 )
-def test_bad_options_are_one_sentence(lanescope, arguments, words):
-    assert words in sentence(lanescope("bench", "small", *arguments))
+def test_bad_options_are_one_sentence(lanescope_here, arguments, words):
+    assert words in sentence(lanescope_here("bench", "small", *arguments))
 
 
-def test_help_names_every_option(lanescope):
-    text = lanescope("bench", "small", "--help").stdout
+def test_help_names_every_option(lanescope_here):
+    text = lanescope_here("bench", "small", "--help").stdout
     for option in ("--min", "--max", "--counts", "--method", "--gpu", "--budget", "--target"):
         assert option in text

@@ -37,11 +37,11 @@ def key(tmp_path):
     return path
 
 
-def test_no_link_of_a_folder_leads_a_page_elsewhere(lanescope, strange, key, tmp_path):
+def test_no_link_of_a_folder_leads_a_page_elsewhere(lanescope_here, strange, key, tmp_path):
     for name in (".report.html.part", "report.html"):
         (strange / name).symlink_to(key)
     before = sorted(os.listdir(strange))
-    done = lanescope("report", strange, cwd=tmp_path)
+    done = lanescope_here("report", strange, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "run.report.html\n")
     assert done.stderr.count("\n") == 1
     assert "run.report.html" in done.stderr
@@ -50,33 +50,33 @@ def test_no_link_of_a_folder_leads_a_page_elsewhere(lanescope, strange, key, tmp
 
 
 def test_a_page_goes_into_a_run_of_the_runs_folder_and_follows_no_link(
-    lanescope, strange, key, tmp_path
+    lanescope_here, strange, key, tmp_path
 ):
     kept = tmp_path / "runs/kept"
     shutil.copytree(strange, kept)
     for name in (".report.html.part", "report.html"):
         (kept / name).symlink_to(key)
-    done = lanescope("report", "kept", cwd=tmp_path)
+    done = lanescope_here("report", "kept", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"{kept}/report.html\n")
     assert key.read_text() == MINE
     assert not (kept / "report.html").is_symlink()
 
 
-def test_a_reproduction_from_elsewhere_stays_as_it_is(lanescope, tmp_path):
+def test_a_reproduction_from_elsewhere_stays_as_it_is(lanescope_here, tmp_path):
     folder = reproduction(tmp_path / "unpacked", most=1)
     before = sorted(os.listdir(folder))
-    done = lanescope("report", folder, cwd=tmp_path)
+    done = lanescope_here("report", folder, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "unpacked.report.html\n")
     assert sorted(os.listdir(folder)) == before
 
 
-def test_check_writes_through_no_link_of_its_folder(lanescope, key, tmp_path):
+def test_check_writes_through_no_link_of_its_folder(lanescope_here, key, tmp_path):
     out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
     out.mkdir()
     elsewhere.mkdir()
     (out / "results").symlink_to(elsewhere)
     (out / ".manifest.json.part").symlink_to(key)
-    done = lanescope("check", "--machine", "h200-x2", "--out", out)
+    done = lanescope_here("check", "--machine", "h200-x2", "--out", out)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert key.read_text() == MINE
     assert not list(elsewhere.iterdir())
@@ -84,28 +84,28 @@ def test_check_writes_through_no_link_of_its_folder(lanescope, key, tmp_path):
 
 @pytest.mark.parametrize("name", ["manifest.json", "machine.toml", "results.parquet"])
 @pytest.mark.parametrize("kind", ["link", "FIFO"])
-def test_what_is_no_file_is_refused_in_one_sentence(lanescope, strange, tmp_path, name, kind):
+def test_what_is_no_file_is_refused_in_one_sentence(lanescope_here, strange, tmp_path, name, kind):
     path = strange / name
     moved = path.rename(tmp_path / f"moved-{name}")
     if kind == "link":
         path.symlink_to(moved)
     else:
         os.mkfifo(path)
-    done = lanescope("report", strange, "--json")
+    done = lanescope_here("report", strange, "--json")
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "Traceback" not in done.stderr
     assert done.stderr.count("\n") == 1
     assert str(strange) in done.stderr
 
 
-def test_a_folder_of_results_that_is_a_link_is_refused(lanescope, tmp_path):
+def test_a_folder_of_results_that_is_a_link_is_refused(lanescope_here, tmp_path):
     run = factory.check_run(missing="g1")
     writer = RunWriter(tmp_path / "run", run.manifest)
     writer.add_all(run.results)
     writer.close()
     (tmp_path / "run/results").rename(tmp_path / "elsewhere")
     (tmp_path / "run/results").symlink_to(tmp_path / "elsewhere")
-    done = lanescope("report", tmp_path / "run", "--json")
+    done = lanescope_here("report", tmp_path / "run", "--json")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert "results is a symbolic link" in done.stderr
 
@@ -118,7 +118,7 @@ def test_a_folder_of_results_that_is_a_link_is_refused(lanescope, tmp_path):
         ("compress/bench/compress.json", ("bench", "compress", "--from")),
     ],
 )
-def test_results_that_are_links_are_not_followed(lanescope, tmp_path, results, command):
+def test_results_that_are_links_are_not_followed(lanescope_here, tmp_path, results, command):
     folder = tmp_path / "strange"
     folder.mkdir()
     file = RESULTS / results
@@ -127,16 +127,16 @@ def test_results_that_are_links_are_not_followed(lanescope, tmp_path, results, c
         save(named_parameters("h200"), file)
     (folder / file.name).symlink_to(file)
     for name in (folder, folder / file.name):
-        done = lanescope(*command, name)
+        done = lanescope_here(*command, name)
         assert done.returncode == 2, done.stdout
         assert f"{file.name} is a symbolic link" in done.stderr
         assert len(done.stderr.splitlines()) == 1
 
 
-def test_fifos_and_devices_are_no_machine_files(lanescope, tmp_path):
+def test_fifos_and_devices_are_no_machine_files(lanescope_here, tmp_path):
     os.mkfifo(tmp_path / "machine.toml")
     for path in (tmp_path / "machine.toml", "/dev/zero"):
-        done = lanescope("topo", "--machine", path)
+        done = lanescope_here("topo", "--machine", path)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
         assert "no regular file" in done.stderr
 

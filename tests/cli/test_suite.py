@@ -58,44 +58,46 @@ def short(tmp_path):
         (("contention", "--budget", "0"), "above 0 and up to 3600"),
     ],
 )
-def test_bad_options_are_one_sentence(lanescope, arguments, words):
-    assert words in sentence(lanescope("bench", *arguments))
+def test_bad_options_are_one_sentence(lanescope_here, arguments, words):
+    assert words in sentence(lanescope_here("bench", *arguments))
 
 
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU")
-def test_without_a_gpu_it_says_so(lanescope):
+def test_without_a_gpu_it_says_so(lanescope_here):
     for verb in ("hostdev", "peer"):
-        assert "has no GPU to copy to and from" in sentence(lanescope("bench", verb), 4)
-    assert "no pinned memory" in sentence(lanescope("bench", "host", "--memory", "pinned"))
+        assert "has no GPU to copy to and from" in sentence(lanescope_here("bench", verb), 4)
+    assert "no pinned memory" in sentence(lanescope_here("bench", "host", "--memory", "pinned"))
 
 
-def test_help_tells_of_all(lanescope):
-    text = lanescope("bench", "--help").stdout
+def test_help_tells_of_all(lanescope_here):
+    text = lanescope_here("bench", "--help").stdout
     for word in ("overhead", "hostdev", "peer", "nurma", "contention", "--params", "--resume"):
         assert word in text
     for verb in ("overhead", "host", "hostdev", "peer", "nurma", "contention", "params"):
-        assert "--out" in lanescope("bench", verb, "--help").stdout
+        assert "--out" in lanescope_here("bench", verb, "--help").stdout
 
 
-def test_points_are_listed(lanescope):
-    done = lanescope("bench", "--params", "taruc", "--list", "--machine", "taruc-2017")
+def test_points_are_listed(lanescope_here):
+    done = lanescope_here("bench", "--params", "taruc", "--list", "--machine", "taruc-2017")
     assert done.returncode == 0
     assert "host/h0-h1/by-h1/pageable/ascending/warm/10 " in done.stdout
     assert "points, about" in done.stderr
-    one = lanescope("bench", "nurma", "--list", "--machine", "taruc-2017", "--node", "1").stdout
+    one = lanescope_here(
+        "bench", "nurma", "--list", "--machine", "taruc-2017", "--node", "1"
+    ).stdout
     assert all(line.startswith("nurma/h1/") for line in one.splitlines())
 
 
-def test_parameters_are_converted(lanescope, tmp_path):
+def test_parameters_are_converted(lanescope_here, tmp_path):
     from tests.studies.taruc.test_file import in_lines
 
     old, new = tmp_path / "old.in", tmp_path / "new.toml"
     old.write_text("\n".join(in_lines()))
-    assert lanescope("bench", "params", old, "--out", new).stdout == f"{new}\n"
+    assert lanescope_here("bench", "params", old, "--out", new).stdout == f"{new}\n"
     assert parameters_named(str(new)).parameters == parameters_named(str(old)).parameters
     old.write_text("\n".join(in_lines()[:5]))
-    assert "is missing" in sentence(lanescope("bench", "params", old))
-    printed = lanescope("bench", "params").stdout
+    assert "is missing" in sentence(lanescope_here("bench", "params", old))
+    printed = lanescope_here("bench", "params").stdout
     assert "# samples of each point" in printed
 
 
@@ -103,7 +105,7 @@ def run_of(folder):
     return read_run(folder)
 
 
-def test_a_suite_goes_on_after_each_cut(lanescope, tmp_path, short):
+def test_a_suite_goes_on_after_each_cut(lanescope_here, tmp_path, short):
     folder = tmp_path / "suite"
     arguments = ("bench", "--params", short, "--out", folder, "--resume", "--budget", "0.05")
 
@@ -113,7 +115,7 @@ def test_a_suite_goes_on_after_each_cut(lanescope, tmp_path, short):
     kept = {}
     for sent, state in ((signal.SIGINT, State.INTERRUPTED), (signal.SIGKILL, State.RUNNING)):
         enough = len(stored()) + 3
-        started = lanescope.start(*arguments)
+        started = lanescope_here.start(*arguments)
         until(lambda enough=enough: len(stored()) >= enough)
         started.send_signal(sent)
         started.communicate(timeout=PATIENCE_S)
@@ -126,11 +128,11 @@ def test_a_suite_goes_on_after_each_cut(lanescope, tmp_path, short):
 
     other = tmp_path / "other.toml"
     other.write_text(SHORT + "burst = true\n".replace("burst", "\nburst", 1))
-    refused = lanescope("bench", "--params", other, "--out", folder, "--resume")
+    refused = lanescope_here("bench", "--params", other, "--out", folder, "--resume")
     assert "other parameters (burst)" in sentence(refused)
     assert len(run_of(folder).results) == len(before.results)
 
-    done = lanescope(*arguments)
+    done = lanescope_here(*arguments)
     assert done.returncode in (0, 1), done.stderr
     after = run_of(folder)
     assert after.manifest.state is State.COMPLETE
@@ -138,7 +140,7 @@ def test_a_suite_goes_on_after_each_cut(lanescope, tmp_path, short):
     assert len(after.results) > len(before.results)
     assert "host" in done.stdout
 
-    again = lanescope(*arguments)
+    again = lanescope_here(*arguments)
     assert again.returncode == 0
     assert "nothing is left to measure" in again.stderr
-    assert "go on with this one by --resume" in sentence(lanescope(*arguments[:5]))
+    assert "go on with this one by --resume" in sentence(lanescope_here(*arguments[:5]))
