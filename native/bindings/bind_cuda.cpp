@@ -89,10 +89,11 @@ void bind_cuda(nb::module_& module) {
   nb::class_<SmShape>(module, "SmShape", "How a kernel copies.")
       .def(
           "__init__",
-          [](SmShape* self, int sms, int chunk_bytes, double pace_gbs, int in_step_with) {
-            new (self) SmShape{sms, chunk_bytes, pace_gbs, in_step_with};
+          [](SmShape* self, int sms, int chunk_bytes, double pace_gbs, int in_step_with,
+             int chunk_repeats) {
+            new (self) SmShape{sms, chunk_bytes, pace_gbs, in_step_with, chunk_repeats};
           },
-          "sms"_a, "chunk_bytes"_a, "pace_gbs"_a, "in_step_with"_a = -1);
+          "sms"_a, "chunk_bytes"_a, "pace_gbs"_a, "in_step_with"_a = -1, "chunk_repeats"_a = 1);
   nb::class_<CopySpec>(module, "CopySpec", "One copy by a device's copy engine or kernel.")
       .def(
           "__init__",

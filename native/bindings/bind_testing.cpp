@@ -11,6 +11,7 @@
 #include "bindings.hpp"
 #include "block_gaps.hpp"
 #include "chase_ring.hpp"
+#include "cuda/chunk_cursor.hpp"
 #include "cuda/gate.hpp"
 #include "cuda/peer.hpp"
 #include "host/block_walk.hpp"
@@ -121,6 +122,18 @@ std::vector<std::size_t> block_offsets(lanescope::BlockPattern pattern, std::siz
   return offsets;
 }
 
+/// The first `loops` loops of one block over its chunks: offset and way.
+std::vector<std::pair<std::size_t, int>> chunk_steps(std::size_t chunks, int ways, int repeats,
+                                                     int loops) {
+  lanescope::ChunkCursor cursor{0, 1, chunks, ways, repeats};
+  std::vector<std::pair<std::size_t, int>> steps;
+  for (long long i = 0; i < loops * cursor.per_loop(); ++i) {
+    steps.emplace_back(cursor.offset, cursor.way);
+    cursor.advance();
+  }
+  return steps;
+}
+
 /// What a pass over `count` numbers leaves: i and 2 * i are read.
 std::vector<double> kernel_results(lanescope::Operation operation, bool streaming,
                                    std::size_t count) {
@@ -162,6 +175,7 @@ void bind_testing(nb::module_& module) {
   testing.def("ring_pointers", &ring_pointers, "bytes"_a, "stride"_a, "random"_a);
   testing.def("ring_visits", &ring_visits, "bytes"_a, "stride"_a, "random"_a);
   testing.def("block_offsets", &block_offsets, "pattern"_a, "blocks"_a, "step"_a, "count"_a);
+  testing.def("chunk_steps", &chunk_steps, "chunks"_a, "ways"_a, "repeats"_a, "loops"_a);
   testing.def("kernel_results", &kernel_results, "operation"_a, "streaming"_a, "count"_a);
   testing.def("huge_bytes", &huge_bytes, "topology"_a, "bytes"_a, "small"_a);
   testing.def("can_flush_caches", &lanescope::can_flush_caches);

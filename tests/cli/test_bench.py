@@ -25,9 +25,10 @@ def sentence(done, code=2):
 
 def test_the_list_numbers_every_case_and_help_names_the_other_benchmarks(lanescope_here):
     lines = lanescope_here("bench", "-l").stdout.splitlines()
-    assert [tuple(line.split()[:2]) for line in lines] == [
+    assert [tuple(line.split()[:2]) for line in lines[: len(NAMES)]] == [
         (str(number), name) for number, name in enumerate(NAMES)
     ]
+    assert all(line.split()[1].startswith("streaming_") for line in lines[len(NAMES) :])
     text = lanescope_here("bench", "--help").stdout
     for name in ("sweep", "latency", "small", "sms"):
         assert re.search(rf"^\W*{name} ", text, re.M)

@@ -66,6 +66,19 @@ def test_all_names_in_nvbandwidths_order():
     assert all(description.endswith(".") for _, description in case_list())
 
 
+def test_kernels_in_both_directions_copy_as_nvbandwidth_does_and_ours_stream():
+    machine = nvswitched(2)
+    ours = [name for name, _ in case_list(ours=True)]
+    assert choose(prefixes=["streaming"]) == tuple(ours)
+    for name, repeats in (("all_to_host_bidirectional_memcpy_sm", 16), (ours[2], None)):
+        case_set = built(machine, name)
+        (experiment,) = case_set.experiments
+        assert {copy.chunk_repeats for copy in experiment.copies} == {repeats}
+    assert not any("streaming" in name for name in choose())
+    assert choose([str(len(NAMES))]) == (ours[0],)
+    assert len(ours) == 4
+
+
 @pytest.mark.parametrize("gpus", [1, 2, 4, 8])
 def test_shapes_of_the_matrices(gpus):
     for case in built(nvswitched(gpus)).cases:
@@ -335,7 +348,7 @@ def test_cases_are_chosen_by_name_number_and_beginning():
     ("names", "prefixes", "words"),
     [
         (["host_to_device_memcpy"], [], "did you mean host_to_device_memcpy_.. or"),
-        (["35"], [], "'bench --list' shows them"),
+        (["39"], [], "'bench --list' shows them"),
         (["-1"], [], "there is no case '-1'"),
         (["²"], [], "there is no case '²'"),
         ([], ["memcpy"], "no case begins with 'memcpy'"),

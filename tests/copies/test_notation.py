@@ -32,6 +32,7 @@ _SHAPES = st.fixed_dictionaries(
         "sms": st.none() | st.integers(1, 999),
         "chunk_bytes": st.none() | st.integers(0, 4096).map(lambda lines: 16 * lines),
         "pace_gbs": st.none() | st.integers(1, 10**9).map(lambda rate: rate / 1000),
+        "chunk_repeats": st.none() | st.integers(1, 1024),
     }
 )
 

@@ -79,6 +79,14 @@ def test_what_is_asked_for_is_kept(hopper):
     assert shapes(hopper, texts[2]) == (SmShape(66, 16),) * 2
 
 
+def test_chunks_are_repeated_by_bulk_copies_alone(hopper, ampere):
+    text = "h0 <-> g0 @sm:auto:auto:auto:16"
+    first, second = shapes(hopper, text)
+    assert (first.chunk_repeats, second.chunk_repeats) == (16, 16)
+    assert second.in_step_with == 0
+    assert {shape.chunk_repeats for shape in shapes(ampere, text)} == {1}
+
+
 def test_a_pace_is_kept_by_bulk_copies(hopper):
     copies = parse_copies("g0 -> g0 @sm", hopper)
     (shape,) = sm_shapes([dataclasses.replace(copies[0], pace_gbs=3.0)], hopper)
@@ -100,6 +108,7 @@ def test_older_gpus_load_and_store(ampere, text):
         ("h0 -> g0 @sm:100, g0 -> g1 @sm:33", "g0 has 132 SMs, the copies take 133 at once"),
         ("133x h0 -> g1 @sm", "g1 has 132 SMs, the copies take 133 at once"),
         ("h0 -> g0 @sm:4:0:50", "plain loads and stores keep no pace"),
+        ("h0 -> g0 @sm:4:0:auto:16", "plain loads and stores repeat nothing"),
     ],
 )
 def test_contradictions_are_refused(hopper, text, words):

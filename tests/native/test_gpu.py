@@ -22,7 +22,15 @@ two_gpus = pytest.mark.skipif(GPUS < 2, reason="fewer than two GPUs")
 PINNED, PAGEABLE, DEVICE = "pinned", "pageable", "device"
 HOST_KINDS = [PAGEABLE, PINNED, "write_combined", "mapped", "managed", "huge", "small_pages"]
 #: SMs, bytes of a chunk, pace: loads, bulk copies, more blocks than chunks, with a pace.
-SHAPES = [(1, 0, 0), (132, 0, 0), (2, 16384, 0), (32, 64 << 10, 0), (132, 2048, 0), (10, 4096, 50)]
+SHAPES = [
+    (1, 0, 0),
+    (132, 0, 0),
+    (2, 16384, 0),
+    (32, 64 << 10, 0),
+    (132, 2048, 0),
+    (10, 4096, 50),
+    (8, 16384, 0, -1, 3),
+]
 SIZE = (32 << 20) + 5  # not a multiple of a word
 
 
@@ -166,7 +174,7 @@ def test_a_kernel_moves_every_byte_between_gpus(topology, pool, executor, shape)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_kernel_goes_both_directions_in_step(topology, pool, shape):
     down = spec(PINNED, DEVICE, SIZE, sm=shape)
-    up = spec(DEVICE, PINNED, SIZE, sm=(*shape, 0))
+    up = spec(DEVICE, PINNED, SIZE, sm=(*shape[:3], 0, *shape[4:]))
     pair = copies(topology, pool, down, up)
     assert pair.count_mismatches() > SIZE * 1.99
     there, back = np.array(pair.run_gated(4, 2))

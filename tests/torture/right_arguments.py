@@ -211,6 +211,7 @@ RIGHT: dict[str, Right] = {
     "sms": maybe(whole(1)),
     "chunk_bytes": maybe(whole()),
     "pace_gbs": maybe(number),
+    "chunk_repeats": maybe(whole(1)),
     "pieces": whole(1),
     "submission": member(Submission),
     "access": maybe(a(Access)),

@@ -134,8 +134,9 @@ void CopySet::write_patterns() const {
 
 void CopySet::submit(Job& job, int windows, int loops) const {
   if (job.spec.sm) {
-    launch_sm_copy(job.stream.get(), job.spec.device, ways_of(job), job.spec.bytes, *job.spec.sm,
-                   windows, loops, window_times(*job.times));
+    launch(job, *job.spec.sm, windows, loops);
+    ++job.repetitions;
+    if (windows * loops >= job.spec.sm->chunk_repeats) job.whole = true;
     return;
   }
   for (int i = 0; i < windows * loops; ++i) {
@@ -143,6 +144,11 @@ void CopySet::submit(Job& job, int windows, int loops) const {
     ++job.repetitions;
     copy_bytes(job, {begin, begin + job.spec.bytes});
   }
+}
+
+void CopySet::launch(const Job& job, const SmShape& shape, int windows, int loops) const {
+  launch_sm_copy(job.stream.get(), job.spec.device, ways_of(job), job.spec.bytes, shape, windows,
+                 loops, window_times(*job.times));
 }
 
 /// The ways that a kernel goes: its own copy's, and that of the copy in step with it.

@@ -90,13 +90,14 @@ class CopySet {
     std::uint64_t seed;
     bool staged;
     BlockWalk walk;
-    std::uint64_t repetitions = 0;  // so far, of a copy engine
+    std::uint64_t repetitions = 0;  // so far; of a kernel, launches
     bool whole = false;             // whether all of the destination has been copied
   };
 
   static int checker(const Job& job);
   static void switch_off_peers(PeerAccessOff& off, const Job& job);
   void submit(Job& job, int windows, int loops) const;
+  void launch(const Job& job, const SmShape& shape, int windows, int loops) const;
   void copy_bytes(const Job& job, ByteRange range) const;
   void copy_the_rest();
   void flush_caches() const;

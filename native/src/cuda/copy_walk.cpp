@@ -38,10 +38,16 @@ void CopySet::copy_the_rest() {
       if (job.repetitions == 0 || job.whole) continue;
       const ScopedDevice scope(job.spec.device);
       streams.push_back(&job.stream);
+      job.whole = true;
+      if (job.spec.sm) {
+        SmShape shape = *job.spec.sm;
+        shape.chunk_repeats = 1;
+        launch(job, shape, 1, 1);
+        continue;
+      }
       for (const ByteRange gap : untouched_bytes(job.spec.walk.pattern, job.repetitions,
                                                  job.spec.bytes, job.spec.walk.span_bytes))
         copy_bytes(job, gap);
-      job.whole = true;
     }
   } catch (...) {
     static_cast<void>(drain(streams, kHangTimeoutS));

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "build_info.hpp"
+#include "cuda/chunk_cursor.hpp"
 #include "cuda/cuda_handles.hpp"
 #include "cuda/sm_copy.hpp"
 
@@ -102,23 +103,6 @@ __device__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// Walks over the chunks of one block, over and over: the same chunk of each way in turn.
-struct Cursor {
-  std::size_t first, step, end, offset;
-  int ways, way;
-  __device__ std::uint32_t bytes(std::size_t chunk) const {
-    return static_cast<std::uint32_t>(min(chunk, end - offset));
-  }
-  __device__ bool advance() {  // true when it starts again
-    if (++way < ways) return false;
-    way = 0;
-    offset += step;
-    if (offset < end) return false;
-    offset = first;
-    return true;
-  }
-};
-
 /// A slot of the ring in shared memory, and whether its barrier is in an odd phase.
 struct Slot {
   int index = 0;
@@ -159,8 +143,8 @@ __device__ void store_chunk(char* destination, std::uint32_t slot, std::uint32_t
 }
 
 /// The one working thread of a block: keeps a ring of chunks in shared memory full.
-__device__ void copy_in_chunks(const Work& work, std::uint32_t chunk, int stages,
-                               long long period) {
+__device__ void copy_in_chunks(const Work& work, std::uint32_t chunk, int stages, long long period,
+                               int repeats) {
   extern __shared__ __align__(128) char ring[];
   __shared__ __align__(8) std::uint64_t barriers[kMostStages];
   const std::uint32_t slots = shared_address(ring), barrier = shared_address(barriers);
@@ -169,30 +153,32 @@ __device__ void copy_in_chunks(const Work& work, std::uint32_t chunk, int stages
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 
-  const std::size_t first = std::size_t{blockIdx.x} * chunk, end = work.bytes / 16 * 16;
-  Cursor loading{first, std::size_t{gridDim.x} * chunk, end, first, work.way_count, 0};
-  Cursor storing = loading;
+  const std::size_t first = std::size_t{blockIdx.x} * chunk, step = std::size_t{gridDim.x} * chunk;
+  ChunkCursor loading{first, step, work.bytes / 16 * 16, work.way_count, repeats};
+  ChunkCursor storing = loading;
   Slot fill, drain;
-  long long passes = static_cast<long long>(work.windows) * work.loops;  // still to be loaded
+  const long long of_window = work.loops * loading.per_loop();
+  long long waiting = work.windows * of_window;  // to be loaded
   auto load = [&] {
     load_chunk(slots + fill.index * chunk, barrier + 8 * fill.index,
                work.ways[loading.way].source + loading.offset, loading.bytes(chunk));
     fill.advance(stages);
-    if (loading.advance()) --passes;
+    loading.advance();
+    --waiting;
   };
-  for (int s = 0; s < stages - 1 && passes > 0; ++s) load();
+  for (int s = 0; s < stages - 1 && waiting > 0; ++s) load();
   long long due = clock64();
   bool together = true;
   for (int window = 0; window < work.windows; ++window) {
-    for (int loop = 0; loop < work.loops;) {
+    for (long long stored = 0; stored < of_window; ++stored) {
       await_chunk(barrier + 8 * drain.index, drain.phase);
       for (due = max(due + period, clock64() - period); clock64() < due;) {
       }
       store_chunk(work.ways[storing.way].destination + storing.offset, slots + drain.index * chunk,
                   storing.bytes(chunk));
       drain.advance(stages);
-      if (storing.advance()) ++loop;
-      if (passes == 0) continue;
+      storing.advance();
+      if (waiting == 0) continue;
       // The next slot is the one before the one just stored: only that store may still read.
       asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
       load();
@@ -204,7 +190,8 @@ __device__ void copy_in_chunks(const Work& work, std::uint32_t chunk, int stages
 
 #endif
 
-__global__ void bulk_kernel(Work work, std::uint32_t chunk, int stages, long long period) {
+__global__ void bulk_kernel(Work work, std::uint32_t chunk, int stages, long long period,
+                            int repeats) {
 #if __CUDA_ARCH__ >= 900 || !defined(__CUDA_ARCH__)
   const bool idle = std::size_t{blockIdx.x} * chunk >= work.bytes / 16 * 16;
   if (blockIdx.x == 0) {
@@ -212,7 +199,7 @@ __global__ void bulk_kernel(Work work, std::uint32_t chunk, int stages, long lon
     copy_tails(work);  // the same bytes in every loop: once will do
   }
   if (threadIdx.x != 0) return;
-  if (!idle) return copy_in_chunks(work, chunk, stages, period);
+  if (!idle) return copy_in_chunks(work, chunk, stages, period, repeats);
   bool together = true;
   for (int window = 0; window < work.windows; ++window) end_window(work.times, window, together);
 #endif
@@ -249,7 +236,7 @@ void launch_bulk(cudaStream_t stream, int device, const Work& work, const SmShap
   const double cycles_per_ns = attribute(cudaDevAttrClockRate, device) * 1e-6;
   const auto chunk = static_cast<std::uint32_t>(shape.chunk_bytes);
   bulk_kernel<<<static_cast<unsigned>(shape.sms), 32, stages * chunk, stream>>>(
-      work, chunk, stages, static_cast<long long>(period_ns * cycles_per_ns));
+      work, chunk, stages, static_cast<long long>(period_ns * cycles_per_ns), shape.chunk_repeats);
 }
 
 }  // namespace

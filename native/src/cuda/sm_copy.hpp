@@ -14,6 +14,7 @@ struct SmShape {
   int chunk_bytes;  ///< Of a bulk copy through shared memory, times of 16; 0: loads and stores.
   double pace_gbs;  ///< Rate of all blocks together that is not exceeded, GB/s; 0: no limit.
   int in_step_with = -1;  ///< An earlier copy of a set whose kernel does this one, too; -1: none.
+  int chunk_repeats = 1;  ///< Times that a bulk copy is done before the next.
 };
 
 /// From where to where; both addresses are 16-byte aligned.
@@ -37,7 +38,8 @@ void preload_sm_copy();
 /// over, and notes when each window of `loops` copies has ended in all blocks. Several
 /// ways go in step: every block copies a piece of each in turn, so that none gets ahead.
 /// All blocks must fit on the device at once. Bulk copies load ahead across windows.
-/// Throws `Error`.
+/// With `chunk_repeats` a loop copies as much, but the same part of the bytes so often, and the
+/// next loop the next part. Throws `Error`.
 void launch_sm_copy(cudaStream_t stream, int device, const std::vector<SmWay>& ways,
                     std::size_t bytes, const SmShape& shape, int windows, int loops,
                     const WindowTimes& times);

@@ -87,7 +87,7 @@ class PlaceSpec:
 class SmShape:
     """How a kernel copies."""
 
-    def __init__(self, sms: int, chunk_bytes: int, pace_gbs: float, in_step_with: int = -1) -> None: ...
+    def __init__(self, sms: int, chunk_bytes: int, pace_gbs: float, in_step_with: int = -1, chunk_repeats: int = 1) -> None: ...
 
 class CopySpec:
     """One copy by a device's copy engine or kernel."""

@@ -15,6 +15,8 @@ from lanescope.units.sizes import Bytes
 
 #: Three chunks must fit into the shared memory of an SM.
 LARGEST_CHUNK_BYTES = 64 << 10
+#: Of a chunk before the next one.
+MOST_REPEATS = 1024
 
 _STREAM = (Operation.SCALE, Operation.ADD, Operation.TRIAD)
 _OF_MEMORY = tuple(operation for operation in Operation if operation.is_of_memory)
@@ -67,6 +69,10 @@ class Copy:
         Of an ``sm`` copy by bulk copies: rate that its SMs do not exceed together,
         in GB/s; None is no limit. Writes to another GPU that push harder than the
         link takes get slower.
+    chunk_repeats
+        Of an ``sm`` copy: times that each chunk is copied before the next one; None is
+        once. What is repeated at once comes from the caches of the host: nvbandwidth's
+        kernel for both directions copies 16 KiB 16 times.
     pieces
         Equal parts of `bytes`, each at an address of its own.
     submission
@@ -91,6 +97,7 @@ class Copy:
     submission: Submission = Submission.SINGLE
     access: Access | None = None
     route: Route | None = None
+    chunk_repeats: int | None = None
 
     def __post_init__(self) -> None:
         if self.bytes < 1:
@@ -153,8 +160,7 @@ class Copy:
             )
         if self.source.is_host == self.destination.is_host:
             raise InputError(f"{self.path}: pieces go between host memory and a GPU; take h0 or g0")
-        shape = (self.sms, self.chunk_bytes, self.pace_gbs)
-        if self.operation is not Operation.COPY or shape != (None, None, None):
+        if self.operation is not Operation.COPY or self.is_shaped:
             raise InputError(f"{self.path}: pieces are copied by as many SMs as they need")
 
     def _require_for_kernel(self) -> None:
@@ -172,6 +178,8 @@ class Copy:
             )
         if self.pace_gbs is not None and not self.pace_gbs > 0:
             raise InputError(f"a pace of {self.pace_gbs} GB/s moves nothing; give more than 0")
+        if self.chunk_repeats is not None and not 1 <= self.chunk_repeats <= MOST_REPEATS:
+            raise InputError(f"a chunk copied {self.chunk_repeats} times: give 1 to {MOST_REPEATS}")
 
     def _require_for_threads(self) -> None:
         if self.operation not in _BY_THREADS:
@@ -203,11 +211,17 @@ class Copy:
             )
 
     def _require_no_sm_options(self) -> None:
-        if (self.sms, self.chunk_bytes, self.pace_gbs) != (None, None, None):
+        if self.is_shaped:
             raise InputError(
-                f"{self.path} by {self.engine} takes no number of SMs, chunk or pace; use "
-                "engine sm (@sm)"
+                f"{self.path} by {self.engine} takes no number of SMs, chunk, pace or repeats; "
+                "use engine sm (@sm)"
             )
+
+    @property
+    def is_shaped(self) -> bool:
+        """Whether it says how its kernel copies."""
+        shape = (self.sms, self.chunk_bytes, self.pace_gbs, self.chunk_repeats)
+        return shape != (None, None, None, None)
 
     @property
     def in_pieces(self) -> bool:

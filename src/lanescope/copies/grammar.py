@@ -190,7 +190,7 @@ class _Parser:
 
     def _engine(self, token: _Token, options: _Options) -> None:
         name, *values = token.text[1:].split(":")
-        most = {"ce": 0, "cpu": 1, "sm": 3}.get(name)
+        most = {"ce": 0, "cpu": 1, "sm": 4}.get(name)
         if most is None:
             self._fail(token, f"{token.text!r} is no engine; there are @ce, @sm and @cpu")
         if len(values) > most:
@@ -199,13 +199,15 @@ class _Parser:
         if name == "cpu" and values:
             options.threads = self._number(token, values[0], "threads")
         if name == "sm":
-            sms, chunk, pace = [*values, *[AUTOMATIC] * 3][:3]
+            sms, chunk, pace, repeats = [*values, *[AUTOMATIC] * 4][:4]
             if sms != AUTOMATIC:
                 options.sms = self._number(token, sms, "SMs")
             if chunk != AUTOMATIC:
                 options.chunk_bytes = 0 if chunk == "0" else self._size(token, chunk)
             if pace != AUTOMATIC:
                 options.pace_gbs = self._rate(token, pace)
+            if repeats != AUTOMATIC:
+                options.chunk_repeats = self._number(token, repeats, "repeats")
 
     def _gpu(self, token: _Token) -> str:
         if token.text not in [g.id for g in self._machine.gpus]:
@@ -265,6 +267,7 @@ class _Parser:
                 sms=options.sms,
                 chunk_bytes=options.chunk_bytes,
                 pace_gbs=options.pace_gbs,
+                chunk_repeats=options.chunk_repeats,
             )
         except InputError as error:
             self._fail(token, str(error))
@@ -294,6 +297,7 @@ class _Options:
     sms: int | None = None
     chunk_bytes: int | None = None
     pace_gbs: float | None = None
+    chunk_repeats: int | None = None
 
 
 def _place(part: str, memory: Memory | None, engine: Engine) -> Place:

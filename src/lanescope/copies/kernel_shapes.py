@@ -58,12 +58,15 @@ class SmShape:
     in_step_with
         Number of an earlier copy of the experiment whose kernel does this one, too,
         chunk by chunk in turns; None does it alone.
+    chunk_repeats
+        Times that each chunk is copied before the next one; only bulk copies repeat.
     """
 
     sms: int
     chunk_bytes: int
     pace_gbs: float = 0.0
     in_step_with: int | None = None
+    chunk_repeats: int = 1
 
 
 def has_bulk_copies(gpu: Gpu) -> bool:
@@ -112,7 +115,7 @@ def sm_shapes(copies: Sequence[Copy], machine: Machine) -> tuple[SmShape | None,
 
 def _opposing(copies: Sequence[Copy]) -> list[tuple[int, int]]:
     """Return pairs of copies, by number, that one kernel can do in step."""
-    waiting: dict[tuple[str | None, int, bool], list[int]] = {}
+    waiting: dict[tuple[str | None, int, int | None, bool], list[int]] = {}
     pairs = []
     for number, copy in enumerate(copies):
         is_shaped = (copy.sms, copy.chunk_bytes, copy.pace_gbs) != (None, None, None)
@@ -120,10 +123,11 @@ def _opposing(copies: Sequence[Copy]) -> list[tuple[int, int]]:
         if copy.engine is not Engine.SM or is_shaped or not over_link:
             continue
         down = copy.source.is_host
-        if partners := waiting.get((copy.executing_gpu, copy.bytes, not down)):
+        alike = (copy.executing_gpu, copy.bytes, copy.chunk_repeats)
+        if partners := waiting.get((*alike, not down)):
             pairs.append((partners.pop(0), number))
         else:
-            waiting.setdefault((copy.executing_gpu, copy.bytes, down), []).append(number)
+            waiting.setdefault((*alike, down), []).append(number)
     return pairs
 
 
@@ -144,11 +148,13 @@ def _shape(copy: Copy, gpu: Gpu, sharing: int) -> SmShape:
         )
     if copy.pace_gbs is not None and (copy.chunk_bytes == LOADS or not has_bulk):
         raise InputError(f"{copy.path}: plain loads and stores keep no pace; leave it out")
+    if copy.chunk_repeats is not None and copy.chunk_bytes == LOADS:
+        raise InputError(f"{copy.path}: plain loads and stores repeat nothing; leave it out")
     every = _share(gpu, sharing)
     sms, chunk = _usual(copy, every)
     if not has_bulk:
         chunk = LOADS
-    elif copy.pace_gbs is not None and chunk == LOADS:
+    elif (copy.pace_gbs or copy.chunk_repeats) and chunk == LOADS:
         chunk = _HOST_CHUNK
     elif (gpu.compute_capability or (0, 0)) >= _SMALL_SHARED_CAPABILITY:
         chunk = min(chunk, _SMALL_SHARED_CHUNK)
@@ -156,6 +162,7 @@ def _shape(copy: Copy, gpu: Gpu, sharing: int) -> SmShape:
         sms=copy.sms if copy.sms is not None else min(sms, every),
         chunk_bytes=copy.chunk_bytes if copy.chunk_bytes is not None else chunk,
         pace_gbs=copy.pace_gbs or 0.0,
+        chunk_repeats=(copy.chunk_repeats or 1) if has_bulk else 1,
     )
 
 

@@ -54,6 +54,7 @@ def _sm_text(copy: Copy) -> str:
         None if copy.sms is None else str(copy.sms),
         None if copy.chunk_bytes is None else _chunk_text(copy.chunk_bytes),
         None if copy.pace_gbs is None else _rate_text(copy.pace_gbs),
+        None if copy.chunk_repeats is None else str(copy.chunk_repeats),
     ]
     while values and values[-1] is None:
         values.pop()

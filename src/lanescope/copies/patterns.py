@@ -34,6 +34,8 @@ class Patterns:
         NUMA node of the host memory; None takes the one nearest to each GPU.
     pairs
         How many pairs of GPUs to draw; None takes all.
+    chunk_repeats
+        Of copies with the host: see `Copy`.
     """
 
     machine: Machine
@@ -43,6 +45,7 @@ class Patterns:
     node: int | None = None
     pairs: int | None = None
     experiments: dict[str, Experiment] = field(default_factory=dict)
+    chunk_repeats: int | None = None
 
     # Copies
 
@@ -51,10 +54,14 @@ class Patterns:
         return Place(node.id, self.memory)
 
     def _down(self, gpu: Gpu) -> Copy:
-        return Copy(self._host(gpu), _device(gpu), self.bytes, self.engine)
+        return self._with_host(self._host(gpu), _device(gpu))
 
     def _up(self, gpu: Gpu) -> Copy:
-        return Copy(_device(gpu), self._host(gpu), self.bytes, self.engine)
+        return self._with_host(_device(gpu), self._host(gpu))
+
+    def _with_host(self, source: Place, destination: Place) -> Copy:
+        repeats = self.chunk_repeats
+        return Copy(source, destination, self.bytes, self.engine, chunk_repeats=repeats)
 
     def _peer(self, source: Gpu, destination: Gpu, by: Gpu) -> Copy:
         executor = None if by is source else by.id

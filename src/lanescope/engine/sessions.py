@@ -126,10 +126,13 @@ class GpuSession:
         self._shapes = shapes
         # of copies at once the first and the last window may not count
         self._windows = _FIRST_WINDOWS + 2 * (len(experiment.copies) > 1)
+        # kernels that repeat chunks come round to all bytes after so many loops
+        repeats = max((shape.chunk_repeats for shape in shapes), default=1)
+        self._windows = max(self._windows, repeats)
         # the queue of many copies at once takes no fewer than at first, either
         self._fewest_windows = 2 if len(experiment.copies) == 1 else self._windows
         # a fast copy has to go on until a slow one has had a window
-        self._least_windows = 2
+        self._least_windows = max(2, repeats)
         self._loops = 1
         # one launch does all windows: nothing waits in the queue
         self._by_kernel = all(copy.engine is Engine.SM for copy in experiment.copies)
@@ -255,7 +258,8 @@ def _shapes_text(shapes: tuple[SmShape, ...]) -> str:
     for shape in dict.fromkeys(s for s in shapes if s.in_step_with is None):
         how = f"bulk copies of {shape.chunk_bytes >> 10} KiB"
         pace = f" at {shape.pace_gbs:g} GB/s" if shape.pace_gbs else ""
+        repeated = f", each {shape.chunk_repeats} times" if shape.chunk_repeats > 1 else ""
         who = f"{shape.sms} SM{'' if shape.sms == 1 else 's'}"
-        words.append(f"{who} with {'loads' if shape.chunk_bytes == LOADS else how}{pace}")
+        words.append(f"{who} with {'loads' if shape.chunk_bytes == LOADS else how}{repeated}{pace}")
     step = ", both ways in step by one kernel" if in_step else ""
     return f" on {' and '.join(words)}{step}" if words else ""

@@ -25,7 +25,7 @@ def copy_spec(copy: Copy, shape: SmShape | None = None) -> native.CopySpec:
     sm = None
     if shape is not None:
         step = -1 if shape.in_step_with is None else shape.in_step_with
-        sm = native.SmShape(shape.sms, shape.chunk_bytes, shape.pace_gbs, step)
+        sm = native.SmShape(shape.sms, shape.chunk_bytes, shape.pace_gbs, step, shape.chunk_repeats)
     ends = place_spec(copy.source), place_spec(copy.destination)
     access = copy.access or PLAIN
     return native.CopySpec(

@@ -267,6 +267,7 @@ def _copy(row: ResultRow) -> Copy:
         sms=row.sms,
         chunk_bytes=row.chunk_bytes,
         pace_gbs=row.pace_gbs,
+        chunk_repeats=row.chunk_repeats,
         pieces=row.pieces,
         submission=row.submission,
         access=_access(row),

@@ -89,6 +89,7 @@ class ResultRow:
     sms: int | None = None
     chunk_bytes: int | None = None
     pace_gbs: Positive | None = None
+    chunk_repeats: PositiveInt | None = None
     pieces: PositiveInt = 1
     submission: Submission = Submission.SINGLE
     pattern: Pattern | None = None
@@ -167,6 +168,7 @@ def _row(result: Result, number: int) -> ResultRow:
         sms=copy.sms,
         chunk_bytes=copy.chunk_bytes,
         pace_gbs=copy.pace_gbs,
+        chunk_repeats=copy.chunk_repeats,
         pieces=copy.pieces,
         submission=copy.submission,
         pattern=access.pattern,

@@ -1,11 +1,11 @@
-"""All single-node cases of nvbandwidth 0.8, under its names, as data."""
+"""All single-node cases of nvbandwidth 0.8, under its names, and some of ours, as data."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lanescope.calls import checked, shown
 from lanescope.copies.case import Case, CaseSet, Matrix
@@ -19,6 +19,9 @@ from lanescope.machine import Machine
 from lanescope.units.sizes import Bytes
 
 Build = Callable[[Patterns], tuple[Matrix, ...]]
+
+#: nvbandwidth's kernel for both directions copies each 16 KiB so often before the next.
+_SPLIT_WARP_REPEATS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +67,19 @@ class _Spec:
     takes_host: bool = False
 
 
-def _host_specs(engine: Engine) -> list[_Spec]:
+def _host_specs(engine: Engine, *, streaming: bool = False) -> list[_Spec]:
+    """The cases between host and GPUs; `streaming` copies no chunk again before all others."""
+
     def spec(name: str, words: str, caption: str, *, down: bool, both: bool, every: bool) -> _Spec:
         def build(p: Patterns) -> tuple[Matrix, ...]:
+            if both and engine is Engine.SM and not streaming:
+                p = replace(p, chunk_repeats=_SPLIT_WARP_REPEATS)
             pattern = p.all_host if every else p.host
             return (pattern(caption, down=down, both=both),)
 
+        if streaming:
+            name = f"streaming_{name.removesuffix('_memcpy')}"
+            words = f"{words[:-1]}; no byte again before all."
         return _Spec(f"{name}_{engine}", words, engine, build, takes_host=True)
 
     to, fro, duplex = (
@@ -160,20 +170,29 @@ def _specs() -> list[_Spec]:
     ]  # fmt: skip
 
 
-def case_list() -> tuple[tuple[str, str], ...]:
-    """Return name and description of every case, in order."""
-    return tuple((spec.name, spec.description) for spec in _specs())
+def _our_specs() -> list[_Spec]:
+    """Kernels in both directions whose bytes come from memory, not from the host's caches."""
+    specs = _host_specs(Engine.SM, streaming=True)
+    return [spec for spec in specs if "bidirectional" in spec.name]
+
+
+def case_list(*, ours: bool = False) -> tuple[tuple[str, str], ...]:
+    """Return name and description of every case of nvbandwidth, in order, or of ours."""
+    return tuple((spec.name, spec.description) for spec in (_our_specs() if ours else _specs()))
 
 
 def choose(names: Sequence[str] = (), prefixes: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the names of the cases asked for: by name, number or prefix; all for none.
+    """Return the names of the cases asked for, by name, number or prefix.
+
+    Without any, all of nvbandwidth.
 
     Raises
     ------
     InputError
         If a name, number or prefix fits no case.
     """
-    known = [name for name, _ in case_list()]
+    usual = [name for name, _ in case_list()]
+    known = usual + [name for name, _ in case_list(ours=True)]
     chosen: list[str] = []
     for name in names:
         if re.fullmatch("[0-9]{1,3}", name) and int(name) < len(known):
@@ -189,7 +208,7 @@ def choose(names: Sequence[str] = (), prefixes: Sequence[str] = ()) -> tuple[str
         if not fitting:
             raise InputError(f"no case begins with {shown(prefix)}; 'bench --list' shows them")
         chosen += fitting
-    return tuple(dict.fromkeys(chosen)) if names or prefixes else tuple(known)
+    return tuple(dict.fromkeys(chosen)) if names or prefixes else tuple(usual)
 
 
 def build_cases(machine: Machine, names: Sequence[str], options: CaseOptions) -> CaseSet:
@@ -203,7 +222,7 @@ def build_cases(machine: Machine, names: Sequence[str], options: CaseOptions) ->
     if options.node is not None and options.node not in [n.index for n in machine.nodes]:
         nodes = ", ".join(str(n.index) for n in machine.nodes)
         raise InputError(f"there is no NUMA node {options.node}; this machine has {nodes}")
-    specs = {spec.name: spec for spec in _specs()}
+    specs = {spec.name: spec for spec in _specs() + _our_specs()}
     experiments: dict[str, Experiment] = {}
     cases = tuple(_case(machine, specs[name], options, experiments) for name in names)
     return CaseSet(cases, tuple(experiments.values()))
