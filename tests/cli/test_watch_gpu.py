@@ -117,7 +117,7 @@ for _ in range(20):
     )
     assert done.returncode == 0, done.stderr
     times = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
-    (counters,) = read_watch(tmp_path / "run").timeline.counters
+    counters = read_watch(tmp_path / "run").timeline.counters[0]  # the program uses the first GPU
     seen = bursts(counters, direction)
     own = counters.end_ns[counters.own]
     clear = [t for t in times if not ((own > t[0] - 50_000) & (own < t[1] + 50_000)).any()]
