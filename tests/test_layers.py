@@ -15,6 +15,7 @@ ORDER = (
         "watching",
         "report",
         "studies",
+        "history",
         "fleet",
         "api",
         "operators",

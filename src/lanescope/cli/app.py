@@ -20,6 +20,7 @@ from lanescope.cli import (
     bench,
     doctor,
     fleet,
+    history,
     node,
     params,
     report,
@@ -64,6 +65,10 @@ fleet_app = typer.Typer(
     help="Check many nodes at once by MPI or Slurm, and name the bad parts.",
     no_args_is_help=True,
 )
+history_app = typer.Typer(
+    help="What the same hardware carried in earlier runs, and since when it changed.",
+    no_args_is_help=True,
+)
 #: What the first screen of the help shows together.
 _MEASURE, _WATCH, _STORED, _PREDICT = "Measure", "Watch programs", "Stored runs", "Predict"
 _PANELS = {
@@ -75,8 +80,15 @@ _PANELS = {
 bench_app.callback(help=_help(bench.bench), epilog=epilog("bench"))(bench.bench)
 app.add_typer(bench_app, name="bench", rich_help_panel=_MEASURE)
 app.add_typer(fleet_app, name="fleet", rich_help_panel=_MEASURE)
+app.add_typer(history_app, name="history", rich_help_panel=_STORED)
 app.add_typer(model_app, name="model", rich_help_panel=_PREDICT)
-GROUPS = {"": app, "bench": bench_app, "model": model_app, "fleet": fleet_app}
+GROUPS = {
+    "": app,
+    "bench": bench_app,
+    "model": model_app,
+    "fleet": fleet_app,
+    "history": history_app,
+}
 _NAMES = {group: name for name, group in GROUPS.items()}
 #: Verbs in the order of the help; those without a function are studies.
 VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
@@ -86,6 +98,9 @@ VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
     (app, "node", node.node),
     (fleet_app, "check", fleet.check),
     (fleet_app, "report", fleet.report),
+    (history_app, "add", history.add),
+    (history_app, "show", history.show),
+    (history_app, "changes", history.changes),
     (app, "topo", topo.topo),
     (app, "watch", watch.watch),
     (app, "advise", advise.advise),

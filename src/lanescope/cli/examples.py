@@ -19,6 +19,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "mpirun -n 16 --map-by node lanescope fleet check --within 15s --out DIR",
     ),
     "fleet report": ("lanescope fleet report /shared/check-2026-11-23 --json",),
+    "history add": ("lanescope history add", "lanescope history add /shared/checks"),
+    "history show": ("lanescope history show 0000:17:00.0",),
+    "history changes": ("lanescope history changes", "lanescope history changes node17 --json"),
     "copy": (
         "lanescope copy 'h0 <-> g0'",
         "lanescope copy '3x h0 -> g0 64MiB, g0 -> g1 @sm:16'",

@@ -20,7 +20,7 @@ from lanescope.cli.options import (
     StrictOption,
     option,
 )
-from lanescope.units.values import Folder, InFile, OneOf
+from lanescope.units.values import File, Folder, InFile, OneOf
 
 if TYPE_CHECKING:
     from lanescope.fleet.report import FleetReport
@@ -75,6 +75,15 @@ def check(
             help="Slurm's topology.conf, or lines 'NODE RACK'; default: by the nodes' names.",
         ),
     ] = None,
+    history: Annotated[
+        Path | None,
+        option(
+            File("--history", ()),
+            metavar="FILE",
+            help="Compare each node with its own earlier runs in this history, and add these: see "
+            "'lanescope history'.",
+        ),
+    ] = None,
     no_store: NoStoreOption = False,
     allow_busy: BusyOption = False,
     json: JsonOption = False,
@@ -107,7 +116,7 @@ def check(
     try:
         topology = None if racks is None else read_text(racks)
         plan = Plan(pairs or Plan.NONE)
-        report = check_fleet(FleetRequest(request, out, plan, topology), ranks)
+        report = check_fleet(FleetRequest(request, out, plan, topology, history), ranks)
     except LanescopeError as error:
         if ranks.size > 1:
             print(f"lanescope: {error}", file=sys.stderr, flush=True)

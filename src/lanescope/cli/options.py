@@ -9,6 +9,7 @@ import typer
 
 from lanescope.units.values import (
     Duration,
+    File,
     Folder,
     Percent,
     Real,
@@ -64,6 +65,24 @@ CsvOption = Annotated[bool, typer.Option("--csv", help="Print the results as CSV
 NoPageOption = Annotated[bool, typer.Option("--no-page", help="Write no page.")]
 NoStoreOption = Annotated[
     bool, typer.Option("--no-store", help="Store nothing: neither a run folder nor a page.")
+]
+IndexOption = Annotated[
+    Path | None,
+    option(
+        File("--index", ()),
+        metavar="FILE",
+        help="The history, an SQLite file; default: $LANESCOPE_HISTORY, else beside the runs "
+        "folder.",
+    ),
+]
+BaselineOption = Annotated[
+    str | None,
+    option(
+        Value("--baseline"),
+        metavar="RUN",
+        help="Compare with an earlier run, a folder or name, or with 'history': exit code 1 where "
+        "a path got slower by more than 2 % for certain.",
+    ),
 ]
 StrictOption = Annotated[
     bool, typer.Option("--strict", help="Exit with 3 when something could not be measured.")

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lanescope.cli.combinations import Excludes, combines
-from lanescope.cli.options import CsvOption, JsonOption, StrictOption, option
+from lanescope.cli.options import CsvOption, IndexOption, JsonOption, StrictOption, option
 from lanescope.errors import InputError
-from lanescope.exit_codes import ExitCode
 from lanescope.units.values import Duration, Percent, Whole
 
 if TYPE_CHECKING:
@@ -169,7 +168,13 @@ def rm(
 
 
 def compare(
-    before: Annotated[str, typer.Argument(metavar="A", help="The earlier run: folder or name.")],
+    before: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            help="The earlier run: folder or name; or 'history': earlier runs of B's hardware.",
+        ),
+    ],
     after: Annotated[str, typer.Argument(metavar="B", help="The later run: folder or name.")],
     threshold: Annotated[
         float,
@@ -180,6 +185,7 @@ def compare(
             shown="2%",
         ),
     ] = 0.02,
+    index: IndexOption = None,
     json: JsonOption = False,
 ) -> None:
     """Compare two runs path by path: the effect with its 95 % interval.
@@ -187,37 +193,13 @@ def compare(
     Exit code: 0 nothing got slower, 1 a path is slower by more than the threshold for certain,
     2 bad input, 3 the runs have no path in common.
     """
-    from lanescope.cli.output import console
-    from lanescope.report.blocks_text import renderables
-    from lanescope.studies.runs.compare import changes, comparison, headline
+    from lanescope.cli.compared import compare_runs, judge_by_history
+    from lanescope.fleet.records import folders_of, records_of
 
-    runs = (_read(before), _read(after))
-    found = changes(*runs)
-    if json:
-        content = {
-            "summary": headline(found, threshold),
-            "threshold": threshold,
-            "predicted": [run.predicted for run in runs],
-            "changes": [
-                {
-                    "experiment": one.after.result.experiment.name,
-                    "path": one.after.label,
-                    "effect": one.effect,
-                    "half_width": one.half_width,
-                    "certain": one.is_certain(threshold),
-                }
-                for one in found
-            ],
-        }
-        print(encoder.dumps(content, indent=2))
-    else:
-        out = console()
-        for part in renderables(comparison(*runs, threshold)):
-            out.print(part)
-    if not found:
-        raise typer.Exit(ExitCode.NOT_MEASURED)
-    slower = any(one.is_slower(threshold) for one in found)
-    raise typer.Exit(ExitCode.SLOW if slower else ExitCode.OK)
+    if before == "history":
+        records = [one for folder in folders_of([after]) for one in records_of(folder)]
+        raise typer.Exit(judge_by_history(records, index, threshold, json=json))
+    raise typer.Exit(compare_runs(_read(before), _read(after), threshold, json=json))
 
 
 def stored_runs() -> Iterator[Stored]:

@@ -27,6 +27,7 @@ from lanescope.cli.combinations import (
 )
 from lanescope.cli.examples import epilog
 from lanescope.cli.options import (
+    BaselineOption,
     BusyOption,
     CsvOption,
     JsonOption,
@@ -236,6 +237,7 @@ def _shared(study: type[Study]) -> list[Parameter]:
         Parameter("within", WithinOption),
         *((Parameter("machine", MachineOption),) if study.predicted else ()),
         *((Parameter("list_them", ListOption, False),) if study.listable else ()),
+        Parameter("baseline", BaselineOption),
         Parameter("out", OutOption),
         Parameter("no_page", NoPageOption, False),
         Parameter("no_store", NoStoreOption, False),
@@ -267,6 +269,7 @@ def carry_out(
     *,
     machine: str | None = None,
     list_them: bool = False,
+    baseline: str | None = None,
     out: Path | None,
     json: bool,
     csv: bool,
@@ -277,6 +280,7 @@ def carry_out(
     no_store: bool = False,
 ) -> None:
     """Carry out a study, or list what it would measure; ends with an exit code."""
+    from lanescope.cli.compared import baseline_named
     from lanescope.cli.output import progress_on_terminal, show_run
     from lanescope.studies.running import resolve_machine
     from lanescope.studies.study import run_study
@@ -288,6 +292,7 @@ def carry_out(
         for note in listing.notes:
             print(note, file=sys.stderr)
         return
+    compare = None if baseline is None else baseline_named(baseline)
     with contextlib.ExitStack() as stack:
         if no_store:
             out = Path(stack.enter_context(tempfile.TemporaryDirectory())) / study.verb
@@ -315,7 +320,11 @@ def carry_out(
         elif study.estimates:
             _write_plots(run, plan)
     page = not (no_page or no_store)
-    raise typer.Exit(show_run(run, json=json, csv=csv, strict=strict, page=page))
+    code = show_run(run, json=json, csv=csv, strict=strict, page=page)
+    if compare is not None:
+        compared = compare(run, json or csv)
+        code = code or compared
+    raise typer.Exit(code)
 
 
 def _write_plots(run: Run, plan: Plan) -> None:

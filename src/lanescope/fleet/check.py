@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 from lanescope._version import __version__
 from lanescope.codec.files import parse_json
 from lanescope.errors import LanescopeError
+from lanescope.fleet.compare import LEAST_EFFECT
 from lanescope.fleet.exchange import Leader, PairRate, exchanged, follow
 from lanescope.fleet.folder import (
     FleetManifest,
@@ -27,6 +28,9 @@ from lanescope.fleet.folder import (
 from lanescope.fleet.pairs import Plan, planned, racks_of
 from lanescope.fleet.ranks import MpiRanks, Ranks, is_first_of_node
 from lanescope.fleet.report import SCHEMA_VERSION, FleetReport, fleet_report
+from lanescope.history.document import Past, pasts
+from lanescope.history.index import History
+from lanescope.history.records import record_of_node
 from lanescope.studies.node.measuring import Request, check_node, host_name
 from lanescope.studies.node.report import NodeReport
 
@@ -54,12 +58,15 @@ class FleetRequest:
         Which pairs of nodes exchange data afterwards.
     topology
         Text that names the racks of nodes; None: see `lanescope.fleet.pairs.racks_of`.
+    history
+        Index that each node's earlier runs are in, and this one is added to; None: none.
     """
 
     node: Request
     out: Path | None
     pairs: Plan = Plan.NONE
     topology: str | None = None
+    history: Path | None = None
 
 
 def check_fleet(
@@ -88,6 +95,9 @@ def check_fleet(
         if arrived and own is not None and isinstance(ranks, MpiRanks) and request.pairs:
             follow(ranks, deadline + late + PAIRS_SECONDS)
         return None
+    if request.history is not None:  # what is wrong with it is said now
+        with History(request.history, create=True):
+            pass
     if request.out is not None:
         within = request.node.within_seconds
         head = (SCHEMA_VERSION, __version__, began, ranks.size, within)
@@ -100,9 +110,9 @@ def check_fleet(
     if isinstance(ranks, MpiRanks) and request.pairs:
         rounds = planned(request.pairs, racks)
         rates = exchanged(Leader(ranks, hosts), rounds, racks, _store(request.out))
-    report = fleet_report(
-        nodes, absent, began, rates, dict(zip(hosts.values(), racks, strict=True))
-    )
+    of_hosts = dict(zip(hosts.values(), racks, strict=True))
+    before = compared_with_history(nodes, request.history, str(request.out))
+    report = fleet_report(nodes, absent, began, rates, of_hosts, before)
     if request.out is not None:
         write_report(request.out, report)
     return report
@@ -122,6 +132,23 @@ def report_of_folder(folder: Path) -> FleetReport:
     hosts = [node.host for node in nodes]
     racks = dict(zip(hosts, racks_of(hosts, manifest.topology), strict=True))
     return fleet_report(nodes, absent, manifest.began, read_pairs(folder), racks)
+
+
+def compared_with_history(
+    nodes: Sequence[NodeReport], index: Path | None, source: str
+) -> dict[str, list[Past]]:
+    """Return how each node's paths lie in the history of their hardware, and add them to it."""
+    if index is None:
+        return {}
+    found = {}
+    records = {one.host: record_of_node(one, source) for one in nodes if one.rates}
+    with History(index, create=True) as history:
+        for host, record in records.items():
+            names = [one.series for one in record.observations]
+            earlier = history.series(names, without=record.id)
+            found[host] = pasts(record, earlier, LEAST_EFFECT)
+            history.add(record)
+    return found
 
 
 def _store(out: Path | None) -> Callable[[PairRate], object]:

@@ -32,12 +32,13 @@ from lanescope.fleet.charts import node_chart, pair_chart
 from lanescope.fleet.compare import Difference, Outlier, differences, outliers
 from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.locate import Blamed, What, located
+from lanescope.history.document import Past, value_text
 from lanescope.report.format import count_text, gbs_text, percent_text
 from lanescope.studies.node.report import NodeReport, State
 
 SCHEMA_VERSION = 1
 #: The surest first.
-_JUDGES = ("expected", "limit", "peers", "none", "majority")
+_JUDGES = ("expected", "limit", "peers", "history", "none", "majority")
 _TONES = {
     State.HEALTHY: Tone.GOOD,
     State.LIMITED: Tone.GOOD,
@@ -63,12 +64,14 @@ class Suspect:
     Attributes
     ----------
     kind
-        A fault's kind, ``slower-than-peers``, ``configuration``, ``slow-node``, ``slow-rack`` or
-        ``slow-pair`` of the network, or the state of a node that was not measured.
+        A fault's kind, ``slower-than-peers``, ``slower-than-before``, ``configuration``,
+        ``slow-node``, ``slow-rack`` or ``slow-pair`` of the network, or the state of a node that
+        was not measured.
     part
         With UUID and slot where it is a GPU; empty where the whole node is meant.
     judged_by
-        ``limit`` (what its links allow), ``peers`` (nodes of the same kind), ``expected`` (a
+        ``limit`` (what its links allow), ``peers`` (nodes of the same kind), ``history`` (earlier
+        runs of the same hardware), ``expected`` (a
         machine file), ``majority`` (what most nodes have), or ``none``: nothing is known of it.
     share
         How much is lost, of 1; None where that is no number.
@@ -132,7 +135,9 @@ class FleetReport:
         states = self.states
         if states[State.MISSING]:
             return ExitCode.NOT_AS_EXPECTED
-        if states[State.SICK] or any(one.judged_by == "peers" for one in self.suspects):
+        if states[State.SICK] or any(
+            one.judged_by in ("peers", "history") for one in self.suspects
+        ):
             return ExitCode.SLOW
         unknown = states[State.NOT_MEASURED] + states[State.FAILED] + len(self.absent)
         if strict and (unknown or not self.nodes):
@@ -222,6 +227,7 @@ def fleet_report(
     began: str,
     pairs: Sequence[PairRate] = (),
     racks: Mapping[str, str] | None = None,
+    before: Mapping[str, Sequence[Past]] | None = None,
 ) -> FleetReport:
     """Return what the reports of many nodes come to, and what their pairs exchanged.
 
@@ -229,11 +235,14 @@ def fleet_report(
     ----------
     racks
         Of each host.
+    before
+        How each host's paths lie in the history of their hardware.
     """
     suspects = [
         *(one for node in nodes for one in _own_suspects(node)),
         *_slower_parts(outliers(nodes), nodes),
         *_network(pairs, racks or {}),
+        *filter(None, (_slower_than_before(*one) for one in (before or {}).items())),
         *map(_different, differences(nodes)),
     ]
     suspects.sort(key=lambda one: (_JUDGES.index(one.judged_by), -(one.share or 0)))
@@ -303,6 +312,26 @@ def _slower(found: Sequence[Outlier], part: str) -> Suspect:
         -worst.effect,
         "Compare the node with a sound one: link state, clocks, other load.",
         f"lanescope check '{worst.rate.experiment}'",
+    )
+
+
+def _slower_than_before(host: str, pasts: Sequence[Past]) -> Suspect | None:
+    slower = [one for one in pasts if one.slower]
+    worst = min(slower, key=lambda one: one.step.effect if one.step else 0.0, default=None)
+    if worst is None or worst.step is None or worst.usual is None:
+        return None
+    return Suspect(
+        host,
+        "slower-than-before",
+        ", ".join(worst.observation.devices),
+        f"{count_text(len(slower), 'path')} slower than in earlier runs, most "
+        f"{worst.observation.label}: {value_text(worst.observation.value, worst.observation.unit)},"
+        f" {percent_text(-worst.step.effect)} less than the level of {worst.runs} runs "
+        f"({value_text(worst.usual, worst.observation.unit)}).",
+        "history",
+        -worst.step.effect,
+        "Measure again; then look at what changed since: driver, firmware, slot.",
+        f"lanescope history changes {host}",
     )
 
 

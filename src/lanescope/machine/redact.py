@@ -42,3 +42,8 @@ def redacted(snapshot: Snapshot, name: str) -> Snapshot:
         visible_devices=snapshot.visible_devices
         and re.sub(_UUID, renumbered, snapshot.visible_devices),
     )
+
+
+def is_redacted(uuid: str) -> bool:
+    """Whether a GPU's UUID is one that stands for another: many machines have GPUs of that name."""
+    return re.fullmatch(r"GPU-[0-9]{8}-0000-0000-0000-0{12}", uuid) is not None

@@ -1,0 +1,1 @@
+"""What the same hardware carried before: an index over stored runs, and what changed when."""

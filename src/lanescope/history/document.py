@@ -1,0 +1,357 @@
+"""What the history says: each path over its runs, when it changed, and what changed with it."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from lanescope.document.blocks import (
+    Badge,
+    Block,
+    Cell,
+    Column,
+    Group,
+    Style,
+    Table,
+    Text,
+    Tone,
+    Value,
+)
+from lanescope.history.changes import (
+    FALSE_ALARMS,
+    LEAST_HISTORY,
+    Level,
+    Step,
+    levels,
+    scatter,
+    step_to,
+)
+from lanescope.history.index import Point
+from lanescope.history.records import Observation, Record, Unit
+from lanescope.report.format import count_text, gbs_text, percent_text, seconds_text
+
+_SHOWN = 60
+#: Where an effect that is not certain is worth a word.
+_SMALL_EFFECT = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A path whose level changed between two runs.
+
+    Attributes
+    ----------
+    label
+        The path, as its newest run calls it.
+    devices
+        Host and GPUs with their slots, of the newest run.
+    last_before, first_after
+        When the last run of the old level and the first of the new one began, UTC.
+    before, after
+        Medians of both levels, with how many runs they are of.
+    effect, half_width
+        Of the new level on the old one, less 1, with half of its 95 % interval; of a latency the
+        old time over the new one, so that below 0 is slower everywhere.
+    newest
+        Whether the path is still there: no later change.
+    with_it
+        What else is different since, such as ``driver 570.1 → 580.2``.
+    """
+
+    series: str
+    label: str
+    devices: str
+    last_before: str
+    first_after: str
+    before: float
+    after: float
+    unit: Unit
+    runs: tuple[int, int]
+    effect: float
+    half_width: float
+    newest: bool
+    with_it: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A path's newest value and the level that it had before.
+
+    Attributes
+    ----------
+    runs
+        How many earlier runs there are.
+    usual
+        Median of the runs since the last change; None without any.
+    step
+        From there to the newest value; None where the runs are too few.
+    """
+
+    observation: Observation
+    runs: int
+    usual: float | None
+    step: Step | None
+
+    @property
+    def slower(self) -> bool:
+        """Whether it is slower for certain than its own history."""
+        return self.step is not None and self.step.certain and self.step.effect < 0
+
+
+def changes(
+    all_series: Iterable[Sequence[Point]], least_effect: float, about: str = ""
+) -> list[Change]:
+    """Return every change of level, those that made paths slower first.
+
+    Of unchanged hosts one in a thousand may show one: see `lanescope.history.changes`.
+    """
+    chosen = [points for points in all_series if concerns(points[-1], about)]
+    of_host = Counter(points[-1].host for points in chosen)
+    found = [
+        one
+        for points in chosen
+        for one in _changes(points, least_effect, FALSE_ALARMS / of_host[points[-1].host])
+    ]
+    return sorted(found, key=lambda one: (not one.newest, one.effect))
+
+
+def _changes(points: Sequence[Point], least_effect: float, false_alarms: float) -> Iterator[Change]:
+    speeds = [_speed(point.observation) for point in points]
+    cut = levels(speeds, least_effect, false_alarms)
+    deviation = scatter(speeds)
+    for before, after in itertools.pairwise(cut):
+        old, new = points[before.end - 1], points[after.first]
+        newest = points[-1]
+        effect = after.value / before.value - 1
+        half = 1.96 * deviation * (1 / before.runs + 1 / after.runs) ** 0.5 * (1 + effect)
+        yield Change(
+            newest.observation.series,
+            newest.observation.label,
+            devices_text(newest),
+            old.began,
+            new.began,
+            _value(before, points),
+            _value(after, points),
+            newest.observation.unit,
+            (before.runs, after.runs),
+            effect,
+            half,
+            after is cut[-1],
+            tuple(_with_it(old, new)),
+        )
+
+
+def _value(level: Level, points: Sequence[Point]) -> float:
+    return median(point.observation.value for point in points[level.first : level.end])
+
+
+def _speed(observation: Observation) -> float:
+    """Return what is more where it is better."""
+    value = observation.value
+    return value if observation.unit is Unit.GBS else 1 / value
+
+
+def _with_it(old: Point, new: Point) -> Iterator[str]:
+    if old.host != new.host:
+        yield f"host {old.host} → {new.host}"
+    for name in {**old.software, **new.software}:
+        before, after = old.software.get(name), new.software.get(name)
+        if before and after and before != after:
+            yield f"{name} {before} → {after}"
+    earlier = {device.key: device for device in old.devices}
+    for device in new.devices:
+        if (known := earlier.get(device.key)) is None:
+            continue
+        for name in ("slot", "vbios"):
+            before, after = getattr(known, name), getattr(device, name)
+            if before and after and before != after:
+                yield f"{name.replace('vbios', 'VBIOS')} of {device.key} {before} → {after}"
+
+
+def concerns(point: Point, about: str) -> bool:
+    """Whether a host, path, GPU or slot holds a text, in any case of letters; all do of none."""
+    devices = [text for d in point.devices for text in (d.key, d.slot, d.name) if text]
+    texts = (point.host, point.observation.label, point.observation.series, *devices)
+    return any(about.casefold() in text.casefold() for text in texts)
+
+
+def devices_text(point: Point) -> str:
+    """Return where a point was measured, as an operator looks for it."""
+    gpus = (f"{device.id} at {device.slot or device.key}" for device in point.devices)
+    return ", ".join([point.host, *gpus])
+
+
+def pasts(record: Record, all_series: Iterable[Sequence[Point]], least_effect: float) -> list[Past]:
+    """Return each path of a run with its own history, the worst first.
+
+    Parameters
+    ----------
+    all_series
+        Earlier points of the series of the run's observations.
+    """
+    earlier = {points[0].observation.series: points for points in all_series}
+    share = FALSE_ALARMS / max(len(record.observations), 1)
+    found = [
+        _past(one, earlier.get(one.series, ()), least_effect, share) for one in record.observations
+    ]
+    return sorted(found, key=lambda one: one.step.effect if one.step else 1.0)
+
+
+def _past(
+    one: Observation,
+    points: Sequence[Point],
+    least_effect: float,
+    false_alarms: float = FALSE_ALARMS,
+) -> Past:
+    same = [_speed(p.observation) for p in points if p.observation.unit is one.unit]
+    if not same:
+        return Past(one, 0, None, None)
+    level = levels(same, least_effect, false_alarms)[-1]
+    step = step_to(same, level, _speed(one), least_effect, false_alarms)
+    usual = level.value if one.unit is Unit.GBS else 1 / level.value
+    return Past(one, len(same), usual, step)
+
+
+# Documents
+
+
+def changes_blocks(found: Sequence[Change], series: int, runs: int) -> list[Block]:
+    """Return the changes as a sentence and a table."""
+    blocks: list[Block] = [Text(changes_headline(found, series, runs), Style.STRONG)]
+    if found:
+        columns = [Column(name) for name in ("since", "path", "where", "before", "after", "effect")]
+        rows = [_change_cells(one) for one in found[:_SHOWN]]
+        more = [f"{len(found) - _SHOWN} more; --json has all."] if len(found) > _SHOWN else []
+        notes = (
+            "Effect: of the new level on the old one, ± half of its 95 % interval, below 0 is "
+            "slower; in brackets the runs of each level.",
+            *more,
+        )
+        blocks.append(Table("Changes", columns, [Group(rows)], notes))
+    return blocks
+
+
+def changes_headline(found: Sequence[Change], series: int, runs: int) -> str:
+    """Return in a sentence what is slower now than before."""
+    slower = [one for one in found if one.newest and one.effect < 0]
+    about = f"{count_text(runs, 'run')}, {count_text(series, 'path')}"
+    if not slower:
+        return f"{about}: none is slower now than it was."
+    worst = slower[0]
+    since = f"since {worst.first_after[:10]}"
+    also = f" ({'; '.join(worst.with_it)} at the same time)" if worst.with_it else ""
+    return (
+        f"{about}: {len(slower)} slower than before, most {worst.label} of {worst.devices} by "
+        f"{percent_text(-worst.effect)} {since}{also}."
+    )
+
+
+def _change_cells(one: Change) -> list[Value | Cell]:
+    tone = Tone.BAD if one.newest and one.effect < 0 else None
+    return [
+        Cell(f"{one.last_before[:16]} to {one.first_after[:16]}", below=one.with_it),
+        one.label,
+        one.devices,
+        f"{value_text(one.before, one.unit)} ({one.runs[0]})",
+        f"{value_text(one.after, one.unit)} ({one.runs[1]})",
+        Cell(_effect_text(one.effect, one.half_width), tone=tone, strong=tone is not None),
+    ]
+
+
+def _effect_text(effect: float, half_width: float) -> str:
+    return f"{100 * effect:+.1f} ± {100 * half_width:.1f} %"
+
+
+def value_text(value: float, unit: Unit) -> str:
+    """Return a value with its unit."""
+    return f"{gbs_text(value)} GB/s" if unit is Unit.GBS else seconds_text(value)
+
+
+def series_blocks(shown: Sequence[Sequence[Point]], least_effect: float) -> list[Block]:
+    """Return a row for each path: its runs, its median and how much they differ."""
+    columns = [
+        Column(name)
+        for name in ("path", "where", "runs", "from", "to", "median", "scatter", "newest")
+    ]
+    longest = sorted(shown, key=len, reverse=True)
+    rows = [_series_cells(points, least_effect) for points in longest[:_SHOWN]]
+    left = len(shown) - len(rows)
+    more = [f"{left} more, of fewer runs; name a part, or take --json."] if left else []
+    note = (
+        "Scatter: how much runs differ from one to the next, one standard deviation; newest: "
+        f"on the median of its level so far, from {LEAST_HISTORY} earlier runs on."
+    )
+    return [Table("Paths over their runs", columns, [Group(rows)], (note, *more))]
+
+
+def _series_cells(points: Sequence[Point], least_effect: float) -> list[Value | Cell]:
+    newest = points[-1]
+    middle = median(point.observation.value for point in points)
+    past = _past(newest.observation, points[:-1], least_effect)
+    speeds = [_speed(point.observation) for point in points]
+    return [
+        newest.observation.label,
+        devices_text(newest),
+        str(len(points)),
+        points[0].began[:10],
+        newest.began[:10],
+        value_text(middle, newest.observation.unit),
+        percent_text(scatter(speeds)) if len(points) > 2 else "-",
+        Cell(value_text(newest.observation.value, newest.observation.unit), badge=_badge(past)),
+    ]
+
+
+def _badge(past: Past) -> Badge:
+    if past.step is None:
+        return Badge("too few runs", Tone.OPEN)
+    if not past.step.certain:
+        is_small = abs(past.step.effect) <= _SMALL_EFFECT
+        return Badge("as before", Tone.QUIET) if is_small else Badge("not certain", Tone.OPEN)
+    return Badge("slower", Tone.BAD, "▼") if past.slower else Badge("faster", Tone.GOOD, "▲")
+
+
+def pasts_headline(found: Sequence[Past]) -> str:
+    """Return in a sentence how a run lies in its own history."""
+    judged = [one for one in found if one.step is not None]
+    if not judged:
+        most = max((one.runs for one in found), default=0)
+        return (
+            f"No path can be judged by its history: {count_text(most, 'earlier run')} at most, and "
+            f"it takes {LEAST_HISTORY}."
+        )
+    slower = [one for one in judged if one.slower]
+    if not slower:
+        return f"{count_text(len(judged), 'path')} without a certain loss on their own history."
+    worst = slower[0]
+    assert worst.step is not None
+    return (
+        f"{len(slower)} of {count_text(len(judged), 'path')} slower than their own history, most "
+        f"{worst.observation.label} by {percent_text(-worst.step.effect)}."
+    )
+
+
+def pasts_blocks(found: Sequence[Past]) -> list[Block]:
+    """Return how each path of a run lies in its own history."""
+    blocks: list[Block] = [Text(pasts_headline(found), Style.STRONG)]
+    columns = [
+        Column(n) for n in ("path", "earlier runs", "usual", "this run", "effect", "verdict")
+    ]
+    rows: list[list[Value | Cell]] = [
+        [
+            one.observation.label,
+            str(one.runs),
+            "-" if one.usual is None else value_text(one.usual, one.observation.unit),
+            value_text(one.observation.value, one.observation.unit),
+            "-" if one.step is None else _effect_text(one.step.effect, one.step.half_width),
+            _badge(one),
+        ]
+        for one in found
+    ]
+    note = (
+        "Effect: on the usual value, ± half of its 95 % interval, which holds what runs of this "
+        "path differ; a single run that is slower may have been disturbed: measure again."
+    )
+    return [*blocks, Table("This run and its history", columns, [Group(rows)], (note,))]

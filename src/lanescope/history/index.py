@@ -1,0 +1,238 @@
+"""The index of the history: one SQLite file, made of stored runs and made again from them.
+
+It holds nothing that the run folders do not: where it is lost, ``lanescope history add`` makes it
+again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from lanescope.errors import InputError
+from lanescope.history.records import Device, Observation, Record, Unit
+from lanescope.store.folders import default_runs_folder
+
+VERSION = 1
+#: Tells SQLite files of ours from others.
+_APPLICATION_ID = 0x6C616E65
+#: How long another process may hold the file.
+_PATIENCE_SECONDS = 10.0
+_TABLES = """
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY, host TEXT NOT NULL, began TEXT NOT NULL, verb TEXT NOT NULL,
+    tool_version TEXT NOT NULL, source TEXT NOT NULL, software TEXT NOT NULL
+);
+CREATE TABLE devices (
+    run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    id TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL, slot TEXT, vbios TEXT,
+    PRIMARY KEY (run, id)
+);
+CREATE TABLE observations (
+    run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    series TEXT NOT NULL, label TEXT NOT NULL, devices TEXT NOT NULL,
+    value REAL NOT NULL, unit TEXT NOT NULL, half_width REAL,
+    PRIMARY KEY (series, run)
+) WITHOUT ROWID;
+CREATE INDEX observations_of_run ON observations(run);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """An observation with the run that it is of."""
+
+    run: str
+    host: str
+    began: str
+    verb: str
+    software: dict[str, str]
+    devices: tuple[Device, ...]
+    observation: Observation
+
+
+def default_index() -> Path:
+    """Return where the index is: ``$LANESCOPE_HISTORY``, else beside the runs folder."""
+    if named := os.environ.get("LANESCOPE_HISTORY"):
+        return Path(named)
+    return default_runs_folder().parent / "history.sqlite"
+
+
+class History:
+    """An open index.
+
+    Parameters
+    ----------
+    path
+        The file.
+    create
+        Make it where it is not there.
+
+    Raises
+    ------
+    InputError
+        If it is not there, locked, damaged, of another program or of a newer lanescope.
+    """
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        self.path = path
+        self._of_runs: dict[str, list[Device]] = {}
+        if not create and not path.is_file():
+            raise InputError(f"there is no history at {path}; 'lanescope history add' begins one")
+        with self._explained():
+            if create:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(path, timeout=_PATIENCE_SECONDS)
+            self._database.execute("PRAGMA foreign_keys = ON")
+            self._open()
+
+    def _open(self) -> None:
+        (application,) = self._database.execute("PRAGMA application_id").fetchone()
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        if (application, version) == (_APPLICATION_ID, VERSION):
+            return
+        if application == _APPLICATION_ID and version > VERSION:
+            raise InputError(
+                f"{self.path} is of a newer lanescope (format {version}; this one: {VERSION}); "
+                "update lanescope, or name another file with --index"
+            )
+        with self._database:
+            self._database.execute("BEGIN IMMEDIATE")
+            (tables,) = self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if tables:  # of another program, or made by another process just now
+                (now,) = self._database.execute("PRAGMA application_id").fetchone()
+                if now == _APPLICATION_ID:
+                    return
+                raise InputError(
+                    f"{self.path} is no history of lanescope; name another file with --index"
+                )
+            for statement in _TABLES.split(";"):
+                self._database.execute(statement)
+            self._database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            self._database.execute(f"PRAGMA user_version = {VERSION}")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what SQLite and the file system say into a sentence."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            why = str(error)
+            if "locked" in why:
+                what = "another process is writing to it; try again"
+            elif "readonly" in why or "unable to open" in why:
+                what = "name a place that can be written with --index"
+            else:
+                what = "remove it, and 'lanescope history add' makes it again from the runs"
+            raise InputError(f"the history {self.path}: {why}; {what}") from error
+        except OSError as error:
+            raise InputError(
+                f"cannot write {self.path}: {error.strerror}; name another place with --index"
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._database.close()
+
+    def add(self, record: Record) -> bool:
+        """Add a run; one that is there already is replaced. Whether it is new."""
+        head = (record.id, record.host, record.began, record.verb, record.tool_version)
+        with self._explained(), self._database as database:
+            known = database.execute("SELECT 1 FROM runs WHERE id = ?", (record.id,)).fetchone()
+            database.execute("DELETE FROM runs WHERE id = ?", (record.id,))
+            database.execute(
+                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (*head, record.source, json.dumps(dict(record.software))),
+            )
+            database.executemany(
+                "INSERT INTO devices VALUES (?, ?, ?, ?, ?, ?)",
+                [(record.id, d.id, d.key, d.name, d.slot, d.vbios) for d in record.devices],
+            )
+            database.executemany(
+                "INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        *(record.id, o.series, o.label, json.dumps(o.devices)),
+                        *(o.value, o.unit, o.half_width),
+                    )
+                    for o in record.observations
+                ],
+            )
+        return known is None
+
+    def __len__(self) -> int:
+        """How many runs it has."""
+        with self._explained():
+            (count,) = self._database.execute("SELECT count(*) FROM runs").fetchone()
+        return int(count)
+
+    def series(
+        self, names: Sequence[str] | None = None, without: str = ""
+    ) -> Iterator[list[Point]]:
+        """Yield the points of each series, the oldest first.
+
+        Parameters
+        ----------
+        names
+            Which series; None for all.
+        without
+            Id of a run to leave out.
+        """
+        selected = (
+            "SELECT r.id, r.host, r.began, r.verb, r.software, o.series, o.label, o.devices, "
+            "o.value, o.unit, o.half_width FROM observations o JOIN runs r ON r.id = o.run "
+            "WHERE o.run != ? {} ORDER BY o.series, r.began, r.id"
+        )
+        if names is None:
+            yield from self._grouped(selected.format(""), (without,))
+            return
+        for name in names:
+            yield from self._grouped(selected.format("AND o.series = ?"), (without, name))
+
+    def _grouped(self, query: str, values: tuple[str, ...]) -> Iterator[list[Point]]:
+        with self._explained():
+            rows = self._database.execute(query, values)
+            for _, group in itertools.groupby(rows, key=lambda row: row[5]):
+                yield [self._point(*row) for row in group]
+
+    def _point(  # one for each column
+        self,
+        run: str,
+        host: str,
+        began: str,
+        verb: str,
+        software: str,
+        series: str,
+        label: str,
+        devices: str,
+        value: float,
+        unit: str,
+        half_width: float | None,
+    ) -> Point:
+        keys = tuple(json.loads(devices))
+        observation = Observation(series, label, keys, value, Unit(unit), half_width)
+        there = tuple(device for device in self._devices(run) if device.key in keys)
+        return Point(run, host, began, verb, json.loads(software), there, observation)
+
+    def _devices(self, run: str) -> list[Device]:
+        if run not in self._of_runs:
+            rows = self._database.execute(
+                "SELECT id, key, name, slot, vbios FROM devices WHERE run = ? ORDER BY id", (run,)
+            )
+            self._of_runs[run] = [Device(*row) for row in rows]
+        return self._of_runs[run]
