@@ -239,7 +239,8 @@ class Wrong:
             # pictures may stand beside other files
             taken = [] if option.name == "--plots" else ["used"]
             return [option.name, self._rng.choice([*taken, "file", "/proc/new", "/dev/null/x"])]
-        ending = option.value.endings[0] if isinstance(option.value, File) else ""
+        endings = option.value.endings if isinstance(option.value, File) else ()
+        ending = next(iter(endings), "")
         return [option.name, self._rng.choice([f"taken{ending}", f"/proc/new{ending}"])]
 
     def argument(self, verb: Verb) -> list[str] | None:

@@ -156,6 +156,10 @@ def show(
     """Carry out an analysis and print what it found; ends with an exit code."""
     # What has been loaded stays to the end: the collector need not look at it again and again.
     gc.freeze()
+    if plots is not None:
+        from lanescope.report.chart_files import require_folder
+
+        require_folder(plots)
     with ExitStack() as stack:
         shown = _Shown(stack, says_where=not no_store)
         if no_store:

@@ -142,6 +142,7 @@ def node(
         plan = plan_of(sampling.target, sampling.budget_seconds, within)
         run_study(study, plan=plan, allow_busy=allow_busy, out=out)
         return
+    from lanescope.codec.atomic import writing_to
     from lanescope.store.folders import new_or_temporary_folder, require_new
     from lanescope.studies.node.formats import Format, line, written
     from lanescope.studies.node.measuring import Request, check_node, require_time
@@ -155,6 +156,8 @@ def node(
         if out is None:
             out, _ = new_or_temporary_folder("node")
         require_new(out)
+        with writing_to(out):  # said now, and not by the process that measures
+            out.mkdir(parents=True, exist_ok=True)
     report = check_node(request, None if no_store else out)
     text, code = written(report, Format(format or Format.LINE))
     if to is None:

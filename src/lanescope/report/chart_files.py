@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def write_charts(
     if not charts:
         return []
     converter()
-    try:
+    with _explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         paths = []
         for chart in charts:
@@ -67,6 +68,26 @@ def write_charts(
             named = [folder / f"{chart.key}.{name}" for name in formats]
             paths += [_write(picture, path) for path in named]
         return paths
+
+
+def require_folder(folder: Path) -> None:
+    """Refuse a folder for plots that cannot be made, before what is drawn is measured.
+
+    Raises
+    ------
+    InputError
+        If it is a file, or nothing can be written there.
+    """
+    with _explained(folder):
+        if not folder.is_dir() and folder.parent.is_dir():
+            folder.mkdir()
+            folder.rmdir()  # made again once there is something to draw
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except FileExistsError as error:
         raise InputError(f"{folder} is not a folder; name one for the plots") from error
     except OSError as error:
