@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from statistics import NormalDist, median
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
 
 from lanescope.studies.node.report import NodeReport, Rate
 
@@ -22,6 +23,10 @@ FALSE_ALARMS = 1e-3
 _MAD_TO_SIGMA = 1.4826
 #: Rates of a path that is sound differ by this at least, as a share, from node to node.
 _LEAST_SIGMA = 0.002
+#: Of fewer nodes the deviation itself is so uncertain that tails are those of 3 degrees.
+_MANY_PEERS = 64
+_FEW_DEGREES, _MANY_DEGREES = 3, 5
+_NUMBER = re.compile(r"\bg[0-9]+\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,8 @@ class Outlier:
     deviations
         How many robust standard deviations that is.
     threshold
-        From how many on a path is called odd; by the wanted rate of false alarms.
+        From how many on a path is called odd; by the wanted rate of false alarms, and lower where
+        an experiment of another kind with the same part says so, too.
     peers
         How many nodes of the same kind the median is of, this one included.
     """
@@ -90,8 +96,10 @@ def outliers(reports: Iterable[NodeReport], false_alarms: float = FALSE_ALARMS) 
     """Return paths that are slower than those of nodes of the same kind, the worst first.
 
     Each path is compared with its peers by median and median absolute deviation, which a few
-    broken nodes do not move (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993). The
-    threshold is that of a normal distribution, shared out among the paths of a node.
+    broken nodes do not move (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993). Rates
+    of sound nodes have heavier tails than normal ones, all the more where few nodes say how wide
+    they are: thresholds are those of Student's t. A part that is broken is slow in experiments of
+    several kinds: two of them together say so from a lower threshold on than one alone.
 
     Parameters
     ----------
@@ -105,9 +113,9 @@ def outliers(reports: Iterable[NodeReport], false_alarms: float = FALSE_ALARMS) 
             for rate in report.rates:
                 if rate.gbs is not None:
                     by_path[rate.experiment, rate.path].append((report.host, rate))
-        threshold = _threshold(false_alarms, len(by_path), len(peers))
-        for rates in by_path.values():
-            found += _slow(rates, threshold)
+        alone, together = _thresholds(false_alarms, by_path, len(peers))
+        slow = [one for rates in by_path.values() for one in _slow(rates, together)]
+        found += _confirmed(slow, alone)
     return sorted(found, key=lambda one: one.effect)
 
 
@@ -120,13 +128,39 @@ def _kinds(reports: Iterable[NodeReport]) -> list[list[NodeReport]]:
     return [peers for peers in kinds.values() if len(peers) >= LEAST_PEERS]
 
 
-def _threshold(false_alarms: float, paths: int, nodes: int) -> float:
-    """Return from how many deviations on a path is odd; more where a few nodes say how they differ.
+def _thresholds(
+    false_alarms: float, paths: Collection[tuple[str, str]], nodes: int
+) -> tuple[float, float]:
+    """Return from how many deviations on a path is odd: alone, and with one of another kind."""
+    degrees = _MANY_DEGREES if nodes >= _MANY_PEERS else _FEW_DEGREES
+    kinds = len({_kind(experiment) for experiment, _ in paths})
+    pairs = max(math.comb(kinds, 2), 1)
+    alone = t_quantile(false_alarms / 2 / max(len(paths), 1), degrees)
+    return alone, t_quantile(math.sqrt(false_alarms / 2 / pairs), degrees)
 
-    The deviation of few values is itself uncertain by about 0.8 / sqrt(n) of it.
+
+def _kind(experiment: str) -> str:
+    """Return what an experiment has in common with the same one of other GPUs."""
+    return _NUMBER.sub("g", experiment)
+
+
+def t_quantile(tail: float, degrees: int) -> float:
+    """Return the value that Student's t of 3 or 5 degrees exceeds with a probability.
+
+    By bisection of the closed form (Abramowitz and Stegun, 26.7.3).
     """
-    quantile = NormalDist().inv_cdf(1 - false_alarms / max(paths, 1))
-    return quantile * (1 + 2 * 0.8 / math.sqrt(nodes))
+    low, high = 0.0, 1e6
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_tail(middle, degrees) > tail else (low, middle)
+    return high
+
+
+def _t_tail(value: float, degrees: int) -> float:
+    angle = math.atan(value / math.sqrt(degrees))
+    cosine = math.cos(angle)
+    series = cosine if degrees == 3 else cosine + 2 / 3 * cosine**3
+    return 0.5 - (angle + math.sin(angle) * series) / math.pi
 
 
 def _slow(rates: Sequence[tuple[str, Rate]], threshold: float) -> Iterator[Outlier]:
@@ -141,3 +175,17 @@ def _slow(rates: Sequence[tuple[str, Rate]], threshold: float) -> Iterator[Outli
         deviations, effect = (value - middle) / sigma, value / middle - 1
         if deviations < -threshold and effect < -LEAST_EFFECT:
             yield Outlier(host, rate, middle, effect, -deviations, threshold, len(rates))
+
+
+def _confirmed(slow: Sequence[Outlier], alone: float) -> Iterator[Outlier]:
+    """Yield what is odd by itself, or with an experiment of another kind with the same part."""
+    kinds: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for one in slow:
+        for end in (one.rate.source, one.rate.destination):
+            kinds[one.host, end].add(_kind(one.rate.experiment))
+    for one in slow:
+        ends = (one.rate.source, one.rate.destination)
+        if any(len(kinds[one.host, end]) > 1 for end in ends):
+            yield one
+        elif one.deviations > alone:
+            yield replace(one, threshold=alone)
