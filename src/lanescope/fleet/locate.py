@@ -19,7 +19,7 @@ _LEAST_SIGMA = 0.003
 #: Where these shares of a normal distribution lie, in standard deviations.
 _AT_75, _AT_95 = 0.674, 1.645
 #: And of a node or a rack a smaller one; fewer pairs tell nothing of it.
-_LEAST_OF_GROUP, _FEWEST_PAIRS = 0.03, 2
+_LEAST_OF_GROUP, _FEWEST_PAIRS = 0.025, 2
 #: By how much a median of normal values scatters more than their mean.
 _MEDIAN_TO_MEAN = 1.25
 
