@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TypeVar
 
 from lanescope.codec.fields import FieldError, build
 from lanescope.fleet.locate import slow_pairs
-from lanescope.fleet.pairs import Pair, Round, in_rounds
+from lanescope.fleet.pairs import Pair, Round, in_rounds, with_good_ones
 from lanescope.fleet.ranks import MpiRanks
 from lanescope.units.bandwidth import bandwidth_gbs
 
@@ -109,7 +109,9 @@ def exchanged(
 ) -> list[PairRate]:
     """Return what the pairs of a plan exchange; slow ones try again, and the best try counts.
 
-    A link that is worse stays so, and what disturbed one exchange is gone by the next.
+    A link that is worse stays so, and what disturbed one exchange is gone by the next. Nodes of
+    pairs that are still slow then meet others of which no pair is: who is slow with those, too, is
+    to blame, and who is not was the other's partner.
 
     Parameters
     ----------
@@ -124,11 +126,24 @@ def exchanged(
             tries.append((pair, rate))
 
     measure(rounds)
-    for _ in range(_FURTHER_TRIES):
+    for number in range(_FURTHER_TRIES):
         known = {pair: one.gbs for pair, one in best_tries(tries).items() if one.gbs is not None}
-        measure(in_rounds(slow_pairs(known, racks)))
+        slow = slow_pairs(known, racks)
+        if number == 1:
+            measure(_with_good_ones(slow, known))
+        measure(in_rounds(slow))
     leader.end()
     return list(best_tries(tries).values())
+
+
+def _with_good_ones(slow: Collection[Pair], known: Collection[Pair]) -> Iterable[Round]:
+    """Return new pairs of the nodes of slow pairs with nodes that have no slow pair."""
+    suspects = sorted({end for pair in slow for end in pair})
+    good = sorted({end for pair in known for end in pair} - set(suspects))
+    if len(suspects) > len(good):  # most are suspect: it is no single node's
+        return ()
+    rounds = with_good_ones(suspects, good)
+    return (tuple(pair for pair in one if pair not in known) for one in rounds)
 
 
 def best_tries(tries: Iterable[tuple[Key, PairRate]]) -> dict[Key, PairRate]:
