@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lanescope.fleet.compare import LEAST_PEERS, differences, outliers
+from lanescope.fleet.compare import LEAST_PEERS, differences, outliers, t_quantile
 from tests.fleet.made_up import fleet, node
 
 
@@ -96,3 +96,29 @@ def test_what_has_no_number_is_left_out():
     nodes = fleet(8, 0.004)
     nodes[0] = replace(nodes[0], rates=tuple(replace(r, gbs=None) for r in nodes[0].rates))
     assert outliers(nodes) == []
+
+
+@pytest.mark.parametrize(
+    ("tail", "degrees", "value"),
+    [(0.025, 3, 3.1824), (0.005, 5, 4.0321), (1e-4, 3, 22.2037), (0.5, 5, 0.0)],
+)
+def test_quantiles_of_students_t_are_those_of_the_tables(tail, degrees, value):
+    assert t_quantile(tail, degrees) == pytest.approx(value, abs=1e-4)
+
+
+def slowed(report, experiment, share):
+    rates = [
+        replace(rate, gbs=rate.gbs * share) if rate.experiment == experiment else rate
+        for rate in report.rates
+    ]
+    return replace(report, rates=tuple(rates))
+
+
+def test_one_kind_of_experiment_needs_more_than_two_that_agree():
+    sound = fleet(80, spread=0.01)
+    one = slowed(sound[5], "h2d/g3", 0.92)
+    assert outliers([*sound[:5], one, *sound[6:]]) == []
+    both = slowed(one, "d2h/g3", 0.92)
+    assert {o.host for o in outliers([*sound[:5], both, *sound[6:]])} == {"n0005"}
+    (alone,) = outliers([*sound[:5], slowed(sound[5], "h2d/g3", 0.6), *sound[6:]])
+    assert alone.threshold > 10
