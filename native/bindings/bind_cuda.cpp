@@ -11,16 +11,20 @@
 #include "bindings.hpp"
 #include "cuda/copy_set.hpp"
 #include "cuda/devices.hpp"
+#include "cuda/shared_memory.hpp"
 #include "host/block_walk.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using lanescope::AttachedMemory;
 using lanescope::BlockPattern;
 using lanescope::BufferPool;
 using lanescope::CopySet;
 using lanescope::CopySpec;
 using lanescope::PlaceSpec;
 using lanescope::Route;
+using lanescope::SharedMemory;
+using lanescope::Sharing;
 using lanescope::SmShape;
 using lanescope::Topology;
 
@@ -82,10 +86,38 @@ void bind_cuda(nb::module_& module) {
   nb::class_<PlaceSpec>(module, "PlaceSpec", "A NUMA node's or a device's memory.")
       .def(
           "__init__",
-          [](PlaceSpec* self, lanescope::Memory memory, int index) {
-            new (self) PlaceSpec{memory, index};
+          [](PlaceSpec* self, lanescope::Memory memory, int index, std::uintptr_t address) {
+            new (self) PlaceSpec{memory, index, address};
           },
-          "memory"_a, "index"_a);
+          "memory"_a, "index"_a, "address"_a = 0);
+
+  nb::enum_<Sharing>(module, "Sharing")
+      .value("fabric", Sharing::fabric)
+      .value("descriptor", Sharing::descriptor)
+      .value("ipc", Sharing::ipc);
+  nb::class_<SharedMemory>(module, "SharedMemory", "Memory of a device that others can use.")
+      .def(nb::init<int, std::size_t, Sharing>(), "device"_a, "bytes"_a, "sharing"_a, Release())
+      .def_prop_ro(
+          "address",
+          [](const SharedMemory& self) { return reinterpret_cast<std::uintptr_t>(self.data()); })
+      .def_prop_ro("size", &SharedMemory::bytes)
+      .def_prop_ro("handle",
+                   [](const SharedMemory& self) {
+                     return nb::bytes(self.handle().data(), self.handle().size());
+                   })
+      .def_prop_ro("descriptor", &SharedMemory::descriptor);
+  nb::class_<AttachedMemory>(module, "AttachedMemory", "Another process' memory of a device.")
+      .def(
+          "__init__",
+          [](AttachedMemory* self, int device, std::size_t bytes, Sharing sharing,
+             const nb::bytes& handle, int descriptor) {
+            new (self) AttachedMemory(device, bytes, sharing,
+                                      std::string(handle.c_str(), handle.size()), descriptor);
+          },
+          "device"_a, "bytes"_a, "sharing"_a, "handle"_a, "descriptor"_a = -1)
+      .def_prop_ro("address", [](const AttachedMemory& self) {
+        return reinterpret_cast<std::uintptr_t>(self.data());
+      });
   nb::class_<SmShape>(module, "SmShape", "How a kernel copies.")
       .def(
           "__init__",

@@ -24,6 +24,10 @@ bool is_ordinary(Memory memory) {
 
 Buffer::Buffer(const Topology& topology, PlaceSpec place, std::size_t bytes)
     : place_(place), bytes_(bytes) {
+  if (place.address != 0) {
+    data_ = reinterpret_cast<void*>(place.address);
+    return;
+  }
   switch (place.memory) {
     case Memory::device:
       data_ = device_.emplace(place.index, bytes).data();
@@ -66,6 +70,8 @@ bool is_free(const std::shared_ptr<Buffer>& buffer) {
 }  // namespace
 
 std::shared_ptr<Buffer> BufferPool::lend(PlaceSpec place, std::size_t bytes) {
+  // What is there already is its owner's: nothing of it is kept.
+  if (place.address != 0) return std::make_shared<Buffer>(*topology_, place, bytes);
   auto& kept = buffers_[place];
   for (const auto& buffer : kept)
     if (is_free(buffer) && buffer->bytes() >= bytes) return buffer;

@@ -30,7 +30,8 @@ bool must_stage(const CopySpec& spec) {
   const bool between_devices = spec.source.memory == Memory::device &&
                                spec.destination.memory == Memory::device &&
                                spec.source.index != spec.destination.index;
-  if (!between_devices) return false;
+  const bool is_mapped = spec.source.address != 0 || spec.destination.address != 0;
+  if (!between_devices || is_mapped) return false;
   if (spec.route == Route::staged) return true;
   const bool forward = enable_peer(spec.source.index, spec.destination.index);
   const bool backward = enable_peer(spec.destination.index, spec.source.index);

@@ -82,7 +82,39 @@ class Route(enum.Enum):
 class PlaceSpec:
     """A NUMA node's or a device's memory."""
 
-    def __init__(self, memory: Memory, index: int) -> None: ...
+    def __init__(self, memory: Memory, index: int, address: int = 0) -> None: ...
+
+class Sharing(enum.Enum):
+    fabric = 0
+
+    descriptor = 1
+
+    ipc = 2
+
+class SharedMemory:
+    """Memory of a device that others can use."""
+
+    def __init__(self, device: int, bytes: int, sharing: Sharing) -> None: ...
+
+    @property
+    def address(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def handle(self) -> bytes: ...
+
+    @property
+    def descriptor(self) -> int: ...
+
+class AttachedMemory:
+    """Another process' memory of a device."""
+
+    def __init__(self, device: int, bytes: int, sharing: Sharing, handle: bytes, descriptor: int = -1) -> None: ...
+
+    @property
+    def address(self) -> int: ...
 
 class SmShape:
     """How a kernel copies."""

@@ -101,7 +101,7 @@ class BenchGroup(TyperGroup):
         """Say how a case is named to whoever names it as if it were a command."""
         from lanescope.studies.nvbandwidth_cases import case_list
 
-        if any(name == args[0] for name, _ in case_list() + case_list(ours=True)):
+        if any(name == args[0] for name, _ in case_list() + case_list(further=True)):
             raise InputError(f"{args[0]} is a case; name cases with -t, as in -t {args[0]}")
         return super().resolve_command(ctx, args)
 
@@ -296,7 +296,7 @@ def bench(
 def _list() -> None:
     from lanescope.studies.nvbandwidth_cases import case_list
 
-    for number, (name, description) in enumerate(case_list() + case_list(ours=True)):
+    for number, (name, description) in enumerate(case_list() + case_list(further=True)):
         print(f"{number:2}  {name:50} {description}")
 
 

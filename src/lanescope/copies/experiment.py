@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from lanescope.calls import checked, shown
@@ -21,10 +21,12 @@ class Timing(StrEnum):
     ``gate``: on the GPU, behind a gate that opens when all is queued.
     ``host``: the host's clock around submission and completion, as the calling
     program sees it; a thread for each copy.
+    ``processes``: as ``gate``, by a process for each GPU; they share memory of their GPUs.
     """
 
     GATE = "gate"
     HOST = "host"
+    PROCESSES = "processes"
 
 
 class Purpose(StrEnum):
@@ -88,7 +90,7 @@ class Experiment:
                 f"experiment {shown(self.name)} holds several latencies, which would disturb each "
                 "other; give each an experiment of its own"
             )
-        if by_threads == {False} and self.timing is Timing.GATE:
+        if by_threads == {False} and self.timing is not Timing.HOST:
             self._require_gateable()
 
     @property
@@ -112,6 +114,25 @@ def experiment_of(copies: Sequence[Copy]) -> Experiment:
     by_threads = any(copy.engine is Engine.CPU or needs_host_clock(copy) for copy in copies)
     timing = Timing.HOST if by_threads else Timing.GATE
     return Experiment(name, title, tuple(copies), timing)
+
+
+def between_processes(experiment: Experiment) -> Experiment:
+    """Return an experiment as one that a process for each GPU does.
+
+    Raises
+    ------
+    InputError
+        If host threads copy, or a copy is no plain one.
+    """
+    for copy in experiment.copies:
+        plain = copy.access is None and not copy.in_pieces and not copy.operation.is_latency
+        if copy.engine is Engine.CPU or not plain or copy.route is not None:
+            raise InputError(
+                f"{copy.path}: a process for each GPU does plain copies by GPUs; leave out "
+                "threads, pieces, walks, latencies and routes"
+            )
+    name, title = f"processes: {experiment.name}", f"{experiment.title}, a process for each GPU"
+    return replace(experiment, name=name, title=title, timing=Timing.PROCESSES)
 
 
 def set_title(copies: Sequence[Copy]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lanescope.copies.case import Cell, Matrix, Unit
 from lanescope.copies.copy import Copy, Engine, Operation
-from lanescope.copies.experiment import Experiment, experiment_of
+from lanescope.copies.experiment import Experiment, between_processes, experiment_of
 from lanescope.copies.place import Memory, Place
 from lanescope.machine import Gpu, Machine
 
@@ -36,6 +36,8 @@ class Patterns:
         How many pairs of GPUs to draw; None takes all.
     chunk_repeats
         Of copies with the host: see `Copy`.
+    processes
+        Whether a process for each GPU copies.
     """
 
     machine: Machine
@@ -46,6 +48,7 @@ class Patterns:
     pairs: int | None = None
     experiments: dict[str, Experiment] = field(default_factory=dict)
     chunk_repeats: int | None = None
+    processes: bool = False
 
     # Copies
 
@@ -76,6 +79,8 @@ class Patterns:
 
     def _experiment(self, copies: Sequence[Copy]) -> str:
         experiment = experiment_of(copies)
+        if self.processes:
+            experiment = between_processes(experiment)
         self.experiments.setdefault(experiment.name, experiment)
         return experiment.name
 
@@ -187,6 +192,20 @@ class Patterns:
             return self._cell(0, column, copies, range(len(copies)))
 
         return self._row(caption, cell)
+
+    def bisection(self, caption: str) -> Matrix:
+        """Each GPU writes to the one that is half of them away, all at once."""
+        gpus = usable(self.machine.gpus)
+        ends = [(gpu, gpus[(n + len(gpus) // 2) % len(gpus)]) for n, gpu in enumerate(gpus)]
+        copies = [self._peer(source, destination, by=source) for source, destination in ends]
+        reachable = all(reach_each_other(*pair) for pair in ends)
+
+        def cell(column: int, gpu: Gpu) -> Cell:
+            if not reachable:
+                return Cell(0, column, not_applicable=_NO_PEER)
+            return self._cell(0, column, copies, [gpus.index(gpu)])
+
+        return replace(self._row("", cell), caption=caption)
 
     # Inside a GPU, and latencies
 

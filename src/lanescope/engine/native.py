@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lanescope._core import native
-from lanescope.copies import Copy, Engine, Experiment
+from lanescope.copies import Copy, Engine, Experiment, Timing
 from lanescope.copies.experiment import taken_bytes
-from lanescope.copies.kernel_shapes import sm_shapes
+from lanescope.copies.kernel_shapes import SmShape, sm_shapes
 from lanescope.copies.limit import hops
 from lanescope.copies.place import BY_DRIVER
 from lanescope.engine.allocation import AllocationSession
@@ -27,6 +28,7 @@ from lanescope.engine.host import (
 from lanescope.engine.latency import latency_session
 from lanescope.engine.loads import LoadSession
 from lanescope.engine.pieces import PieceSession
+from lanescope.engine.processes import Processes
 from lanescope.engine.reasons import reason_for
 from lanescope.engine.sessions import EventCosts, GpuSession
 from lanescope.engine.specs import copy_spec
@@ -67,6 +69,8 @@ class NativeBackend:
         self._topology = native.Topology()
         self._pool = native.BufferPool(self._topology)
         self._event_costs = EventCosts(self._topology, self._pool)
+        self._processes = Processes()
+        weakref.finalize(self, self._processes.end)
         self._machine = machine
         self._affinity = affinity
         self._lost: dict[int, NotMeasuredError] = {}
@@ -86,7 +90,10 @@ class NativeBackend:
         try:
             with self._in_time():
                 session = self._session(experiment, gpus)
-            yield session
+            try:
+                yield session
+            finally:
+                self._processes.drop()
         except native.NativeError as error:
             failure = reason_for(*error.args)
             if failure.device_lost:
@@ -131,15 +138,20 @@ class NativeBackend:
         require_walks(experiment)
         self._require_host_memory(experiment)
         shapes = sm_shapes(experiment.copies, self._machine)
-        specs = list(map(copy_spec, experiment.copies, shapes))
-        copies = native.CopySet(self._topology, self._pool, specs)
         over_pcie = _over_pcie(self._machine, experiment)
         linked = tuple(gpu for gpu in gpus if gpu.id in over_pcie)
+        if experiment.timing is Timing.PROCESSES:
+            self._pool.drop_free()  # the processes take their own
+            shared = self._processes.copies(experiment, shapes)
+            about = experiment, linked, self._nvml, _there(shapes)
+            return GpuSession(shared, *about, shared.describe())
+        specs = list(map(copy_spec, experiment.copies, shapes))
+        copies = native.CopySet(self._topology, self._pool, specs)
         if walks(experiment):
             return WalkSession(
                 copies, experiment, linked, self._nvml, lambda: self._event_seconds(experiment)
             )
-        return GpuSession(copies, experiment, linked, self._nvml, tuple(filter(None, shapes)))
+        return GpuSession(copies, experiment, linked, self._nvml, _there(shapes))
 
     def _event_seconds(self, experiment: Experiment) -> float:
         by_engine = [copy for copy in experiment.copies if copy.engine is Engine.CE]
@@ -277,3 +289,7 @@ def _over_pcie(machine: Machine, experiment: Experiment) -> set[str]:
 
 def _listed(processes: list[int]) -> str:
     return ", ".join(map(str, processes))
+
+
+def _there(shapes: Sequence[SmShape | None]) -> tuple[SmShape, ...]:
+    return tuple(filter(None, shapes))

@@ -107,16 +107,36 @@ _ENGINE_WORDS = {Engine.CE: "copy engine", Engine.SM: "copy kernel"}
 _CLOCK_WORDS = {Engine.CE: "GPU events around the copies", Engine.SM: "the GPU's clock in kernels"}
 
 
+class Copies(Gated, Protocol):
+    """Copies with their memory: the core's CopySet, or those of several processes."""
+
+    def run_on_host_clock(self, windows: int) -> list[list[float]]:
+        """Return boundaries of each copy's calls in seconds."""
+
+    def count_mismatches(self) -> int:
+        """Return how many bytes have not arrived."""
+
+    def staged(self, copy: int) -> bool:
+        """Whether a copy between GPUs goes through host memory."""
+
+
 class GpuSession:
-    """Copies by copy engines and kernels, behind the gate or by the host's clock."""
+    """Copies by copy engines and kernels, behind the gate or by the host's clock.
+
+    Parameters
+    ----------
+    words
+        What there is to say of the method beside clock and engines.
+    """
 
     def __init__(
         self,
-        copies: native.CopySet,
+        copies: Copies,
         experiment: Experiment,
         gpus: tuple[Gpu, ...],
         nvml: Nvml | None,
         shapes: tuple[SmShape, ...] = (),
+        words: str = "",
     ) -> None:
         self.batch_seconds = _BATCH_SECONDS
         self._copies = copies
@@ -141,7 +161,7 @@ class GpuSession:
         self._lanes = list(map(_lane, experiment.copies))
         self._replays = {gpu.id: self._replay_counter(gpu) for gpu in gpus}
         self.staged = any(copies.staged(i) for i in range(len(experiment.copies)))
-        self.method = self._describe()
+        self.method = "; ".join(filter(None, (self._describe(), words)))
 
     def sample(self) -> list[FloatArray]:
         """Run a batch; see `Session.sample`."""

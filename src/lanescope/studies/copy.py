@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from lanescope.calls import checked
-from lanescope.copies.experiment import experiment_of
+from lanescope.copies.experiment import between_processes, experiment_of
 from lanescope.copies.grammar import parse_copies
 from lanescope.copies.kernel_shapes import sm_shapes
 from lanescope.copies.notation import DEFAULT_BYTES
 from lanescope.copies.requirements import require_room
 from lanescope.errors import InputError
 from lanescope.machine import Machine
-from lanescope.studies.options import size_option
+from lanescope.studies.options import Option, size_option
 from lanescope.studies.study import Argument, Study, Work
 from lanescope.units.sizes import Size, size_of
-from lanescope.units.values import quoted
+from lanescope.units.values import Value, quoted
 
 
 def _joined(words: Sequence[str]) -> str:
@@ -66,6 +66,8 @@ class Copies(Study):
         Such as ``h0 -> g0 @ce, g1 -> h0 @sm:16``; see `lanescope.copies.grammar`.
     size_bytes
         Size of a copy that names none.
+    processes
+        Whether a process for each GPU copies, which share memory of their GPUs.
     """
 
     verb: ClassVar[str] = "copy"
@@ -85,10 +87,21 @@ class Copies(Study):
     size_bytes: Annotated[Size, size_option("Bytes of a copy that names none.", "512MiB")] = (
         DEFAULT_BYTES
     )
+    processes: Annotated[
+        bool,
+        Option(
+            Value("--processes"),
+            "",
+            "A process for each GPU copies; they share memory of their GPUs. Of a copy within a "
+            "GPU the destination is another process'.",
+        ),
+    ] = False
 
     def work(self, machine: Machine) -> Work:
         """Return the copies as one experiment; nothing is allocated where they make no sense."""
         experiment = experiment_of(parse_copies(self.copies, machine, size_of(self.size_bytes)))
+        if self.processes:
+            experiment = between_processes(experiment)
         sm_shapes(experiment.copies, machine)
         require_room(machine, experiment)
         return Work([experiment])

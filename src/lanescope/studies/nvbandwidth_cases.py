@@ -22,6 +22,9 @@ Build = Callable[[Patterns], tuple[Matrix, ...]]
 
 #: nvbandwidth's kernel for both directions copies each 16 KiB so often before the next.
 _SPLIT_WARP_REPEATS = 16
+_NO_MULTICAST = (
+    "it needs NVLink multicast objects, which have put hosts out of service; lanescope makes none"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class _Spec:
     build: Build
     takes_pairs: bool = False
     takes_host: bool = False
+    waived: str | None = None
 
 
 def _host_specs(engine: Engine, *, streaming: bool = False) -> list[_Spec]:
@@ -170,21 +174,68 @@ def _specs() -> list[_Spec]:
     ]  # fmt: skip
 
 
+def _multinode_specs() -> list[_Spec]:
+    """nvbandwidth's cases of several processes, each with a GPU."""
+    specs = []
+    for engine in (Engine.CE, Engine.SM):
+        for spec in _pair_specs(engine):
+            words = f"{spec.description[:-1]}; a process for each GPU."
+            specs.append(replace(spec, name=f"multinode_{spec.name}", description=words))
+    pair = "multinode_device_to_device"
+
+    def one(name: str, words: str, arrow: str, *, towards_one: bool, one_works: bool) -> _Spec:
+        def build(p: Patterns) -> tuple[Matrix, ...]:
+            caption = f"All Gpus {arrow} GPU(column) total"
+            return (p.one_and_all(caption, towards_one=towards_one, one_works=one_works),)
+
+        return _Spec(f"{pair}_{name}_sm", words, Engine.SM, build, takes_pairs=True)
+
+    def broadcast(name: str, words: str) -> _Spec:
+        return _Spec(f"{pair}_broadcast_{name}_sm", words, Engine.SM, lambda p: (),
+                     takes_pairs=True, waived=_NO_MULTICAST)  # fmt: skip
+
+    specs += [
+        one("all_to_one_write", "All other GPUs' processes write to one; the sum.", "->",
+            towards_one=True, one_works=False),
+        one("all_from_one_read", "All other GPUs' processes read from one; the sum.", "<-",
+            towards_one=False, one_works=False),
+        broadcast("one_to_all", "One GPU writes to all by multicast."),
+        broadcast("all_to_all", "Every GPU writes to all by multicast."),
+        _Spec("multinode_bisect_write_ce",
+              "Each process' GPU writes to the one that is half of them away, all at once.",
+              Engine.CE,
+              lambda p: (p.bisection("Bisect benchmarking, simultaneous write CE BW"),),
+              takes_pairs=True),
+    ]  # fmt: skip
+    return [replace(spec, build=_in_processes(spec.build)) for spec in specs]
+
+
+def _in_processes(build: Build) -> Build:
+    return lambda patterns: build(replace(patterns, processes=True))
+
+
 def _our_specs() -> list[_Spec]:
     """Kernels in both directions whose bytes come from memory, not from the host's caches."""
     specs = _host_specs(Engine.SM, streaming=True)
     return [spec for spec in specs if "bidirectional" in spec.name]
 
 
-def case_list(*, ours: bool = False) -> tuple[tuple[str, str], ...]:
-    """Return name and description of every case of nvbandwidth, in order, or of ours."""
-    return tuple((spec.name, spec.description) for spec in (_our_specs() if ours else _specs()))
+def case_list(*, further: bool = False) -> tuple[tuple[str, str], ...]:
+    """Return name and description of nvbandwidth's cases of one process, in order.
+
+    Parameters
+    ----------
+    further
+        In their place its cases of several processes, and ours.
+    """
+    specs = _multinode_specs() + _our_specs() if further else _specs()
+    return tuple((spec.name, spec.description) for spec in specs)
 
 
 def choose(names: Sequence[str] = (), prefixes: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the names of the cases asked for, by name, number or prefix.
 
-    Without any, all of nvbandwidth.
+    Without any, all of nvbandwidth with one process.
 
     Raises
     ------
@@ -192,7 +243,7 @@ def choose(names: Sequence[str] = (), prefixes: Sequence[str] = ()) -> tuple[str
         If a name, number or prefix fits no case.
     """
     usual = [name for name, _ in case_list()]
-    known = usual + [name for name, _ in case_list(ours=True)]
+    known = usual + [name for name, _ in case_list(further=True)]
     chosen: list[str] = []
     for name in names:
         if re.fullmatch("[0-9]{1,3}", name) and int(name) < len(known):
@@ -222,7 +273,7 @@ def build_cases(machine: Machine, names: Sequence[str], options: CaseOptions) ->
     if options.node is not None and options.node not in [n.index for n in machine.nodes]:
         nodes = ", ".join(str(n.index) for n in machine.nodes)
         raise InputError(f"there is no NUMA node {options.node}; this machine has {nodes}")
-    specs = {spec.name: spec for spec in _specs() + _our_specs()}
+    specs = {spec.name: spec for spec in _specs() + _multinode_specs() + _our_specs()}
     experiments: dict[str, Experiment] = {}
     cases = tuple(_case(machine, specs[name], options, experiments) for name in names)
     return CaseSet(cases, tuple(experiments.values()))
@@ -250,6 +301,8 @@ def _why_not(machine: Machine, spec: _Spec, options: CaseOptions) -> str | None:
         return "there is no GPU"
     if not usable(machine.gpus):
         return why_unusable(machine)
+    if spec.waived is not None:
+        return spec.waived
     by_kernel = spec.takes_host and spec.engine is Engine.SM
     if by_kernel and options.memory in UNPINNED:
         return "a kernel cannot reach pageable memory"

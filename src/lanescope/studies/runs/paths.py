@@ -135,7 +135,7 @@ def source_word(results: Iterable[_Sourced]) -> str:
 
 def clock_text(timing: Timing) -> str:
     """Return the clock of a way of timing, in words."""
-    return "GPU events" if timing is Timing.GATE else "host clock"
+    return "host clock" if timing is Timing.HOST else "GPU events"
 
 
 def _curves(results: Sequence[Result]) -> list[list[Result]]:

@@ -1,0 +1,347 @@
+"""Copies between GPUs of different processes: a process for each GPU, which shares its memory.
+
+How memory is shared is tried in order, from what reaches furthest: by a fabric handle, by a POSIX
+file descriptor, by CUDA IPC. Each process copies, times and checks as one alone would; what is
+common to them is the host's monotonic clock, by which windows in which all copies ran are found.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from lanescope._core import native
+from lanescope.copies import Copy, Experiment, Place
+from lanescope.copies.kernel_shapes import SmShape
+from lanescope.engine.messages import Message, received, send, socket_pair
+from lanescope.engine.specs import device_of
+from lanescope.errors import NotMeasuredError
+
+#: The module that a process runs.
+WORKER = "lanescope.engine.worker"
+#: Longer than anything that a process does at once: filling memory, or a run behind a gate.
+ANSWER_SECONDS = 60.0
+#: How long a process may take to end by itself.
+_END_SECONDS = 5.0
+
+
+class Sharing(StrEnum):
+    """How memory of a GPU is shared between processes, in the order in which it is tried."""
+
+    FABRIC = "fabric"
+    DESCRIPTOR = "descriptor"
+    IPC = "ipc"
+
+
+_WORDS = {
+    Sharing.FABRIC: "a fabric handle",
+    Sharing.DESCRIPTOR: "a POSIX file descriptor",
+    Sharing.IPC: "CUDA IPC",
+}
+
+
+@dataclass
+class Process:
+    """A process for one GPU, and the connection to it.
+
+    Attributes
+    ----------
+    name
+        Such as ``the process of g1``.
+    """
+
+    name: str
+    connection: socket.socket
+    child: subprocess.Popen[bytes]
+
+    def ask(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+        """Send a message without waiting for the answer."""
+        try:
+            send(self.connection, message, list(descriptors))
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def answer(self) -> tuple[Message, list[int]]:
+        """Return the answer to the last message.
+
+        Raises
+        ------
+        NativeError
+            If the core has failed there.
+        NotMeasuredError
+            If the process has ended, or does not answer.
+        """
+        try:
+            message, descriptors = received(self.connection)
+        except (EOFError, OSError) as error:
+            raise self._lost(error) from error
+        if message["error"] is not None:
+            call, code, *words = message["error"]
+            raise native.NativeError(call, int(code), *words)
+        return message, descriptors
+
+    def done(self, message: Message, descriptors: Sequence[int] = ()) -> tuple[Message, list[int]]:
+        """Send a message and return its answer."""
+        self.ask(message, descriptors)
+        return self.answer()
+
+    def _lost(self, error: Exception) -> NotMeasuredError:
+        if isinstance(error, TimeoutError):
+            return NotMeasuredError(f"{self.name} did not answer in {ANSWER_SECONDS:.0f} s.")
+        return NotMeasuredError(f"{self.name} has ended.", "Look at dmesg for what ended it.")
+
+    def end(self) -> None:
+        """End it: by closing its connection, else by force."""
+        self.connection.close()
+        try:
+            self.child.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+
+
+def start(name: str) -> Process:
+    """Start a process that waits for messages."""
+    ours, theirs = socket_pair()
+    with theirs:
+        child = subprocess.Popen(
+            [sys.executable, "-m", WORKER, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+        )
+    ours.settimeout(ANSWER_SECONDS)
+    return Process(name, ours, child)
+
+
+class Processes:
+    """The processes of a run, which are started when they are first needed."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Process] = {}
+        self._current: ProcessCopies | None = None
+
+    def of(self, owner: str) -> Process:
+        """Return the process of a GPU; ``g0 again`` is a second one of the same."""
+        found = self._known.get(owner)
+        if found is not None and found.child.poll() is None:
+            return found
+        if found is not None:
+            found.end()
+        self._known[owner] = found = start(f"the process of {owner}")
+        return found
+
+    def copies(self, experiment: Experiment, shapes: Sequence[SmShape | None]) -> ProcessCopies:
+        """Make an experiment ready, until `drop` is called."""
+        self._current = ProcessCopies(self, experiment, shapes)
+        return self._current
+
+    def drop(self) -> None:
+        """Give back what the last experiment has taken."""
+        current, self._current = self._current, None
+        if current is not None:
+            with suppress(NotMeasuredError, native.NativeError):
+                current.close()
+
+    def end(self) -> None:
+        """End them all."""
+        for process in self._known.values():
+            process.end()
+        self._known.clear()
+
+
+@dataclass
+class _Part:
+    """What one process does of an experiment."""
+
+    process: Process
+    numbers: list[int] = field(default_factory=list)
+    copies: list[dict[str, Any]] = field(default_factory=list)
+
+
+class ProcessCopies:
+    """Copies of an experiment, each done by the process of its GPU.
+
+    It is used as the core's ``CopySet`` is. Memory of the GPU at the other end belongs to that
+    GPU's process; of a copy within one GPU the destination belongs to a second process of it.
+
+    Parameters
+    ----------
+    shapes
+        Of the kernels, as of `lanescope.copies.kernel_shapes.sm_shapes`.
+
+    Attributes
+    ----------
+    sharing
+        How memory is shared; of several ways that which reaches least far.
+    refused
+        Why those before it were not possible.
+    """
+
+    def __init__(
+        self, processes: Processes, experiment: Experiment, shapes: Sequence[SmShape | None]
+    ) -> None:
+        self.sharing: Sharing | None = None
+        self.refused: dict[Sharing, str] = {}
+        self._parts: dict[str, _Part] = {}
+        self._owners: dict[str, Process] = {}
+        self._count = len(experiment.copies)
+        try:
+            for number, (copy, shape) in enumerate(zip(experiment.copies, shapes, strict=True)):
+                self._add(processes, number, copy, shape)
+            for part in self._parts.values():
+                part.process.ask({"do": "prepare", "copies": part.copies})
+            self._answers()
+        except BaseException:
+            with suppress(NotMeasuredError, native.NativeError):
+                self.close()
+            raise
+
+    def _add(self, processes: Processes, number: int, copy: Copy, shape: SmShape | None) -> None:
+        executor = copy.executing_gpu
+        assert executor is not None, "see between_processes"
+        part = self._parts.setdefault(executor, _Part(processes.of(executor)))
+        places = {}
+        for end, place in (("source", copy.source), ("destination", copy.destination)):
+            is_own = place.is_host or (place.part == executor and not self._is_second(copy, end))
+            if is_own:
+                places[end] = _named(place)
+                continue
+            owner = place.part if place.part != executor else f"{executor} again"
+            self._owners[owner] = processes.of(owner)
+            id = 2 * number + (end == "destination")
+            self._share(self._owners[owner], part.process, id, copy, place, device_of(copy))
+            places[end] = {"memory": "device", "index": device_of(copy), "attached": id}
+        part.copies.append(
+            {
+                **places,
+                "bytes": copy.bytes,
+                "device": device_of(copy),
+                "cpus": list(copy.cpus),
+                "sm": None if shape is None else _values(shape, part.numbers),
+                "route": "uva",
+            }
+        )
+        part.numbers.append(number)
+
+    @staticmethod
+    def _is_second(copy: Copy, end: str) -> bool:
+        return copy.source.part == copy.destination.part and end == "destination"
+
+    def _share(
+        self, owner: Process, user: Process, id: int, copy: Copy, place: Place, device: int
+    ) -> None:
+        """Have one process share memory and another one use it, by the first way that works."""
+        for sharing in Sharing:
+            if sharing in self.refused:
+                continue
+            try:
+                self._share_by(sharing, owner, user, id, (copy.span_bytes, place.index, device))
+            except native.NativeError as error:
+                self.refused[sharing] = _reason(error)
+                continue
+            if self.sharing is None or list(Sharing).index(sharing) > list(Sharing).index(
+                self.sharing
+            ):
+                self.sharing = sharing
+            return
+        why = "; ".join(f"{_WORDS[one]}: {words}" for one, words in self.refused.items())
+        raise NotMeasuredError(f"{place} cannot be shared between processes: {why}.")
+
+    @staticmethod
+    def _share_by(
+        sharing: Sharing, owner: Process, user: Process, id: int, about: tuple[int, int, int]
+    ) -> None:
+        size, its_device, user_device = about
+        made, descriptors = owner.done(
+            {"do": "share", "id": id, "device": its_device, "size": size, "sharing": sharing}
+        )
+        try:
+            user.done(
+                {
+                    "do": "attach",
+                    "id": id,
+                    "device": user_device,
+                    "size": made["size"],
+                    "sharing": sharing,
+                    "handle": made["handle"],
+                },
+                descriptors,
+            )
+        finally:
+            for one in descriptors:
+                os.close(one)
+
+    def run_gated(self, windows: int, loops: int) -> list[list[float]]:
+        """Return each copy's boundaries in seconds since the first copy of all began."""
+        for part in self._parts.values():
+            part.process.ask({"do": "run", "windows": windows, "loops": loops})
+        found: dict[int, list[float]] = {}
+        for part, answer in self._answers():
+            for number, boundaries in zip(part.numbers, answer["boundaries"], strict=True):
+                begin = answer["end"] - max(max(one) for one in answer["boundaries"])
+                found[number] = [begin + one for one in boundaries]
+        first = min(boundaries[0] for boundaries in found.values())
+        return [[one - first for one in found[number]] for number in range(self._count)]
+
+    def run_on_host_clock(self, windows: int) -> list[list[float]]:
+        """Nobody asks for it: an experiment has one way of timing."""
+        raise AssertionError("processes are timed by their GPUs")
+
+    def count_mismatches(self) -> int:
+        """Return how many bytes have not arrived, by all processes."""
+        for part in self._parts.values():
+            part.process.ask({"do": "check"})
+        return sum(answer["mismatches"] for _, answer in self._answers())
+
+    def staged(self, copy: int) -> bool:
+        """Whether a copy goes through host memory: shared memory is reached as it is."""
+        return False
+
+    def close(self) -> None:
+        """Give the memory back: first where it is used, then where it is."""
+        users = [part.process for part in self._parts.values()]
+        for processes, owner in ((users, False), (list(self._owners.values()), True)):
+            for process in processes:
+                process.done({"do": "drop", "owner": owner})
+
+    def _answers(self) -> list[tuple[_Part, Message]]:
+        """Return every process' answer; where one fails the others are waited for, too."""
+        found, failure = [], None
+        for part in self._parts.values():
+            try:
+                found.append((part, part.process.answer()[0]))
+            except (native.NativeError, NotMeasuredError) as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return found
+
+    def describe(self) -> str:
+        """Return how memory was shared, and why not by what was tried before."""
+        if self.sharing is None:
+            return "a process for each GPU, which use no memory of each other"
+        why = [f"not by {_WORDS[one]}: {words}" for one, words in self.refused.items()]
+        return "; ".join([f"a process for each GPU, memory shared by {_WORDS[self.sharing]}", *why])
+
+
+def _named(place: Place) -> dict[str, Any]:
+    kind = str(place.memory).replace("-", "_")
+    return {"memory": kind, "index": place.index}
+
+
+def _values(shape: SmShape, numbers: list[int]) -> list[float]:
+    """Return a shape as the core takes it, in step with one of the same process' copies."""
+    step = -1 if shape.in_step_with is None else numbers.index(shape.in_step_with)
+    return [shape.sms, shape.chunk_bytes, shape.pace_gbs, step, shape.chunk_repeats]
+
+
+def _reason(error: native.NativeError) -> str:
+    call, _, name, detail, *_ = error.args
+    return f"{call}: {detail if name == 'CUDA driver error' else name}"

@@ -1,0 +1,137 @@
+"""The process of one GPU in copies between processes; started by `lanescope.engine.processes`.
+
+It does what it is sent, one message after the other, and ends when its connection does. Each answer
+has ``error``, which is null, or the arguments of the core's error.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from lanescope._core import native
+from lanescope.engine.messages import Message, received, send
+
+Answer = tuple[Message, list[int]]
+
+
+class Worker:
+    """Memory that is shared, memory of others, and one set of copies."""
+
+    def __init__(self) -> None:
+        self._topology = native.Topology()
+        self._pool = native.BufferPool(self._topology)
+        self._shared: dict[int, native.SharedMemory] = {}
+        self._attached: dict[int, native.AttachedMemory] = {}
+        self._copies: native.CopySet | None = None
+        self._does: dict[str, Callable[..., Answer]] = {
+            "share": self.share,
+            "attach": self.attach,
+            "prepare": self.prepare,
+            "run": self.run,
+            "check": self.check,
+            "drop": self.drop,
+        }
+
+    def do(self, message: Message, descriptors: list[int]) -> Answer:
+        """Do what a message says."""
+        values = dict(message)
+        return self._does[values.pop("do")](descriptors, **values)
+
+    def share(self, _: list[int], id: int, device: int, size: int, sharing: str) -> Answer:
+        """Allocate memory that other processes can use."""
+        memory = native.SharedMemory(device, size, getattr(native.Sharing, sharing))
+        self._shared[id] = memory
+        own = [memory.descriptor] if memory.descriptor >= 0 else []
+        return {"size": memory.size, "handle": memory.handle.hex()}, own
+
+    def attach(
+        self, descriptors: list[int], id: int, device: int, size: int, sharing: str, handle: str
+    ) -> Answer:
+        """Make another process' memory usable here."""
+        self._attached[id] = native.AttachedMemory(
+            device,
+            size,
+            getattr(native.Sharing, sharing),
+            bytes.fromhex(handle),
+            *descriptors,
+        )
+        return {}, []
+
+    def prepare(self, _: list[int], copies: list[dict[str, Any]]) -> Answer:
+        """Make a set of copies ready: fill the sources and spoil the destinations."""
+        self._copies = None
+        specs = [
+            native.CopySpec(
+                self._place(copy["source"]),
+                self._place(copy["destination"]),
+                copy["bytes"],
+                copy["device"],
+                copy["cpus"],
+                None if copy["sm"] is None else native.SmShape(*copy["sm"]),
+                route=getattr(native.Route, copy["route"]),
+            )
+            for copy in copies
+        ]
+        self._copies = native.CopySet(self._topology, self._pool, specs)
+        return {}, []
+
+    def _place(self, place: dict[str, Any]) -> native.PlaceSpec:
+        kind = getattr(native.Memory, place["memory"])
+        if "shared" in place:
+            return native.PlaceSpec(kind, place["index"], self._shared[place["shared"]].address)
+        if "attached" in place:
+            return native.PlaceSpec(kind, place["index"], self._attached[place["attached"]].address)
+        return native.PlaceSpec(kind, place["index"])
+
+    def run(self, _: list[int], windows: int, loops: int) -> Answer:
+        """Run the copies, and say when that ended by the clock of all processes of the node."""
+        assert self._copies is not None, "prepared before"
+        boundaries = self._copies.run_gated(windows, loops)
+        return {"end": time.monotonic(), "boundaries": boundaries}, []
+
+    def check(self, _: list[int]) -> Answer:
+        """Count the bytes that have not arrived."""
+        assert self._copies is not None, "prepared before"
+        return {"mismatches": self._copies.count_mismatches()}, []
+
+    def drop(self, _: list[int], owner: bool) -> Answer:
+        """Give back copies and attached memory, and as the last step shared memory."""
+        self._copies = None
+        self._attached.clear()
+        if owner:
+            self._shared.clear()
+        return {}, []
+
+
+def main(descriptor: int) -> None:
+    """Answer messages until the other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which closes its end
+    connection = socket.socket(fileno=descriptor)
+    worker = Worker()
+    while True:
+        try:
+            message, descriptors = received(connection)
+        except (EOFError, OSError):
+            return
+        try:
+            answer, own = worker.do(message, descriptors)
+            answer = {"error": None, **answer}
+        except native.NativeError as error:
+            answer, own = {"error": [str(one) for one in error.args]}, []
+        finally:
+            for one in descriptors:
+                os.close(one)
+        try:
+            send(connection, answer, own)
+        except OSError:
+            return
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

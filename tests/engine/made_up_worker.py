@@ -1,0 +1,93 @@
+"""A worker over a made-up core: its memory of GPUs is memory of files, which descriptors share.
+
+``MADE_UP_FATE`` says what goes wrong: ``die`` or ``hang`` when copies run.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import sys
+import time
+import types
+
+from lanescope._core import native as real
+from lanescope.engine import worker
+
+SECONDS = 0.01
+
+
+class Sharing(enum.Enum):
+    fabric = "fabric"
+    descriptor = "descriptor"
+    ipc = "ipc"
+
+
+class SharedMemory:
+    def __init__(self, device, size, sharing):
+        if sharing is not Sharing.descriptor or "no-descriptor" in fate():
+            raise real.NativeError("cuMemCreate", 800, "CUDA driver error", "not permitted", "here")
+        self.descriptor, self.size, self.handle = os.memfd_create("made up"), size, b""
+        self.address = self.descriptor
+        os.ftruncate(self.descriptor, size)
+
+    def __del__(self):
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+
+class AttachedMemory:
+    def __init__(self, device, size, sharing, handle, descriptor=-1):
+        self.address = os.dup(descriptor)
+        assert os.fstat(self.address).st_size == size
+
+    def __del__(self):
+        os.close(self.address)
+
+
+class CopySet:
+    def __init__(self, topology, pool, specs):
+        self.specs = specs
+
+    def run_gated(self, windows, loops):
+        if "die" in fate():
+            os._exit(9)
+        if "hang" in fate():
+            time.sleep(600)
+        time.sleep(SECONDS * (windows + 1))
+        return [[SECONDS * loops * n for n in range(windows + 1)] for _ in self.specs]
+
+    def count_mismatches(self):
+        """Write to what is attached, and count what is not there afterwards."""
+        for spec in self.specs:
+            for place in (spec.source, spec.destination):
+                if place.address:
+                    os.pwrite(place.address, b"x", 0)
+        return int("mismatch" in fate())
+
+
+def fate():
+    return os.environ.get("MADE_UP_FATE", "")
+
+
+worker.native = types.SimpleNamespace(
+    NativeError=real.NativeError,
+    Topology=lambda: None,
+    BufferPool=lambda topology: None,
+    Sharing=Sharing,
+    SharedMemory=SharedMemory,
+    AttachedMemory=AttachedMemory,
+    Memory=real.Memory,
+    Route=real.Route,
+    PlaceSpec=lambda memory, index, address=0: types.SimpleNamespace(
+        memory=memory, index=index, address=address
+    ),
+    CopySpec=lambda source, destination, *rest, **more: types.SimpleNamespace(
+        source=source, destination=destination, rest=rest, more=more
+    ),
+    SmShape=real.SmShape,
+    CopySet=CopySet,
+)
+
+if __name__ == "__main__":
+    worker.main(int(sys.argv[1]))
