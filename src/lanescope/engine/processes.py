@@ -55,11 +55,14 @@ class Process:
     ----------
     name
         Such as ``the process of g1``.
+    lost
+        Whether it has ended or does not answer.
     """
 
     name: str
     connection: socket.socket
     child: subprocess.Popen[bytes]
+    lost: bool = False
 
     def ask(self, message: Message, descriptors: Sequence[int] = ()) -> None:
         """Send a message without waiting for the answer."""
@@ -93,6 +96,7 @@ class Process:
         return self.answer()
 
     def _lost(self, error: Exception) -> NotMeasuredError:
+        self.lost = True
         if isinstance(error, TimeoutError):
             return NotMeasuredError(f"{self.name} did not answer in {ANSWER_SECONDS:.0f} s.")
         return NotMeasuredError(f"{self.name} has ended.", "Look at dmesg for what ended it.")
@@ -130,7 +134,7 @@ class Processes:
     def of(self, owner: str) -> Process:
         """Return the process of a GPU; ``g0 again`` is a second one of the same."""
         found = self._known.get(owner)
-        if found is not None and found.child.poll() is None:
+        if found is not None and not found.lost and found.child.poll() is None:
             return found
         if found is not None:
             found.end()
