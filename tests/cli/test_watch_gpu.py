@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from lanescope.trace.store import read_watch
+from lanescope.trace.stored import in_memory
 from lanescope.trace.summarise import bursts
 from tests.cli.test_live_cli import at_a_terminal
 from tests.native.test_gpu import GPUS
@@ -117,7 +118,8 @@ for _ in range(20):
     )
     assert done.returncode == 0, done.stderr
     times = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
-    counters = read_watch(tmp_path / "run").timeline.counters[0]  # the program uses the first GPU
+    of_gpus = read_watch(tmp_path / "run").timeline.counters
+    counters = in_memory(of_gpus[0])  # the program uses the first GPU
     seen = bursts(counters, direction)
     own = counters.end_ns[counters.own]
     clear = [t for t in times if not ((own > t[0] - 50_000) & (own < t[1] + 50_000)).any()]

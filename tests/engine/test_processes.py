@@ -13,7 +13,7 @@ from lanescope.copies.grammar import parse_copies
 from lanescope.copies.kernel_shapes import sm_shapes
 from lanescope.engine import processes as module
 from lanescope.engine.messages import received, send, socket_pair
-from lanescope.engine.processes import Processes, Sharing
+from lanescope.engine.processes import VARIABLE, Processes, Sharing
 from lanescope.errors import InputError, NotMeasuredError
 from tests.findings.machine.simulator import nvswitched
 
@@ -89,6 +89,16 @@ def test_where_nothing_can_be_shared_every_way_is_named(started, monkeypatch):
         started.copies(made, shapes)
     for words in ("a fabric handle", "a POSIX file descriptor", "CUDA IPC"):
         assert f"{words}: cuMemCreate: not permitted" in str(caught.value)
+
+
+def test_one_way_can_be_named(started, monkeypatch):
+    made, shapes = experiment("g0 -> g1")
+    monkeypatch.setenv(VARIABLE, "ipc")
+    with pytest.raises(NotMeasuredError, match="processes: CUDA IPC: cuMemCreate: not permitted"):
+        started.copies(made, shapes)
+    monkeypatch.setenv(VARIABLE, "carrier pigeon")
+    with pytest.raises(InputError, match="give one of fabric, descriptor, ipc"):
+        started.copies(made, shapes)
 
 
 def test_a_process_that_dies_is_named_and_the_next_experiment_has_a_new_one(started, monkeypatch):

@@ -9,8 +9,7 @@ from lanescope._core import native
 from lanescope.copies.experiment import between_processes, experiment_of
 from lanescope.copies.grammar import parse_copies
 from lanescope.copies.kernel_shapes import sm_shapes
-from lanescope.engine import processes as module
-from lanescope.engine.processes import Processes, Sharing
+from lanescope.engine.processes import VARIABLE, Processes, Sharing
 
 
 def gpus_here() -> int:
@@ -41,7 +40,7 @@ def prepared(started, text):
 @pytest.mark.parametrize("text", ["g0 -> g0 64MiB", "g0 -> g0 64MiB @sm", "2x g0 -> g0 8MiB"])
 @pytest.mark.parametrize("sharing", [Sharing.DESCRIPTOR, Sharing.IPC])
 def test_two_processes_on_one_gpu(started, monkeypatch, sharing, text):
-    monkeypatch.setattr(module, "Sharing", [sharing])
+    monkeypatch.setenv(VARIABLE, sharing)
     copies = prepared(started, text)
     assert copies.sharing is sharing
     assert copies.count_mismatches() > 4 << 20  # the destination was spoilt

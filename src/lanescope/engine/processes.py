@@ -18,11 +18,12 @@ from enum import StrEnum
 from typing import Any
 
 from lanescope._core import native
+from lanescope.calls import shown
 from lanescope.copies import Copy, Experiment, Place
 from lanescope.copies.kernel_shapes import SmShape
 from lanescope.engine.messages import Message, received, send, socket_pair
 from lanescope.engine.specs import device_of
-from lanescope.errors import NotMeasuredError
+from lanescope.errors import InputError, NotMeasuredError
 
 #: The module that a process runs.
 WORKER = "lanescope.engine.worker"
@@ -40,11 +41,31 @@ class Sharing(StrEnum):
     IPC = "ipc"
 
 
+#: Names one of them, so that no other is tried.
+VARIABLE = "LANESCOPE_SHARING"
 _WORDS = {
     Sharing.FABRIC: "a fabric handle",
     Sharing.DESCRIPTOR: "a POSIX file descriptor",
     Sharing.IPC: "CUDA IPC",
 }
+
+
+def ways() -> tuple[Sharing, ...]:
+    """Return the ways of sharing that are to be tried.
+
+    Raises
+    ------
+    InputError
+        If ``$LANESCOPE_SHARING`` names none.
+    """
+    named = os.environ.get(VARIABLE)
+    if not named:
+        return tuple(Sharing)
+    if named not in list(Sharing):
+        raise InputError(
+            f"{VARIABLE} is {shown(named)}; give one of {', '.join(Sharing)}, or leave it out"
+        )
+    return (Sharing(named),)
 
 
 @dataclass
@@ -242,7 +263,7 @@ class ProcessCopies:
         self, owner: Process, user: Process, id: int, copy: Copy, place: Place, device: int
     ) -> None:
         """Have one process share memory and another one use it, by the first way that works."""
-        for sharing in Sharing:
+        for sharing in ways():
             if sharing in self.refused:
                 continue
             try:
