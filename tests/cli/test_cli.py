@@ -69,19 +69,19 @@ def test_bad_input_is_one_sentence_and_exit_code_2(lanescope, tmp_path, argument
     assert "Traceback" not in done.stderr
 
 
-def test_help_and_version(lanescope):
-    text = lanescope("--help").stdout
+def test_help_and_version(lanescope_here):
+    text = lanescope_here("--help").stdout
     assert all(verb in text for verb in ("check", "bench", "topo", "report"))
     version = lanescope_package.__version__
-    shown = lanescope("--version").stdout
+    shown = lanescope_here("--version").stdout
     about = (
         rf"lanescope {re.escape(version)} \(commit .+, CUDA \d+\.\d+, code for .*(sm_|PTX ).+\)\n"
     )
     assert re.fullmatch(about, shown)
 
 
-def test_no_verb_is_answered_with_what_to_do_first(lanescope):
-    done = lanescope()
+def test_no_verb_is_answered_with_what_to_do_first(lanescope_here):
+    done = lanescope_here()
     assert (done.returncode, done.stderr) == (0, "")
     assert "lanescope check" in done.stdout
 
@@ -129,21 +129,21 @@ def test_progress_on_a_terminal_only(lanescope, tmp_path):
     assert "measuring" not in lanescope(*check).stderr
 
 
-def test_the_list_of_cases_can_be_narrowed(lanescope):
-    done = lanescope("check", "h2d/*", "--list", "--machine", "h200-x2")
+def test_the_list_of_cases_can_be_narrowed(lanescope_here):
+    done = lanescope_here("check", "h2d/*", "--list", "--machine", "h200-x2")
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["h2d/g0", "h2d/g1"]
 
 
-def test_help_joins_the_lines_of_a_docstring(lanescope):
-    lines = lanescope("bench", "latency", "--help").stdout.splitlines()
+def test_help_joins_the_lines_of_a_docstring(lanescope_here):
+    lines = lanescope_here("bench", "latency", "--help").stdout.splitlines()
     assert "in" not in map(str.strip, lines)  # the word that its third line began with
 
 
-def test_help_is_quick(lanescope):
+def test_help_is_quick(lanescope_here):
     def seconds():
         """Of a CPU: a process that has one to itself lasts as long."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        lanescope("--help")
+        lanescope_here("--help")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
@@ -156,9 +156,9 @@ def test_import_is_light():
     assert not {"numpy", "pyarrow", "scipy", "rich", "lanescope._native"} & set(loaded)
 
 
-def test_check_measures_this_machine(lanescope, tmp_path):
+def test_check_measures_this_machine(lanescope_here, tmp_path):
     out = tmp_path / "run"
-    done = lanescope("check", "host-copy/h0/1-core", "--budget", "0.2", "--out", out)
+    done = lanescope_here("check", "host-copy/h0/1-core", "--budget", "0.2", "--out", out)
     assert done.returncode == 0, done.stderr
     assert "memory h0: copy, one core" in done.stdout
     assert str(out / "report.html") in done.stderr
@@ -167,45 +167,45 @@ def test_check_measures_this_machine(lanescope, tmp_path):
     assert (out / "report.html").stat().st_size > 10_000
 
 
-def test_json_is_json_and_nothing_else(lanescope):
-    done = lanescope("check", "host-triad/h0/1-core", "--budget", "0.1", "--json")
+def test_json_is_json_and_nothing_else(lanescope_here):
+    done = lanescope_here("check", "host-triad/h0/1-core", "--budget", "0.1", "--json")
     (row,) = json.loads(done.stdout)["results"]
     assert row["provenance"] == "measured"
     assert row["counted_bytes"] == 3 * row["bytes"]
 
 
-def test_csv_and_report_of_a_stored_run(lanescope):
-    done = lanescope("check", "h2d/*", "--machine", "h200-x2", "--csv")
+def test_csv_and_report_of_a_stored_run(lanescope_here):
+    done = lanescope_here("check", "h2d/*", "--machine", "h200-x2", "--csv")
     assert len(done.stdout.splitlines()) == 3
     assert "predicted" in done.stdout
-    page = Path(lanescope("report", "latest").stdout.strip())
+    page = Path(lanescope_here("report", "latest").stdout.strip())
     assert "predicted" in page.read_text().lower()
-    assert lanescope("report", "latest", "--csv").stdout == done.stdout
+    assert lanescope_here("report", "latest", "--csv").stdout == done.stdout
 
 
 @pytest.mark.parametrize("form", [(), ("--json",), ("--csv",)], ids=str)
 @pytest.mark.parametrize("arguments", [("check",), ("bench", "sweep", "--max", "1MiB")], ids=str)
-def test_every_output_of_a_described_machine_says_predicted(lanescope, arguments, form):
-    done = lanescope(*arguments, "--machine", "p6000", *form)
+def test_every_output_of_a_described_machine_says_predicted(lanescope_here, arguments, form):
+    done = lanescope_here(*arguments, "--machine", "p6000", *form)
     assert "predicted" in done.stdout.lower(), done.stderr
 
 
-def test_strict(lanescope, tmp_path):
+def test_strict(lanescope_here, tmp_path):
     text = 'name = "x"\n[[nodes]]\nindex = 0\ncores = [[0]]\n'
     (tmp_path / "m.toml").write_text(text)
     command = ("check", "--machine", tmp_path / "m.toml")
-    assert lanescope(*command).returncode == 0  # nothing to predict from, and it says so
-    assert lanescope(*command, "--strict").returncode == 3
+    assert lanescope_here(*command).returncode == 0  # nothing to predict from, and it says so
+    assert lanescope_here(*command, "--strict").returncode == 3
 
 
-def test_topo(lanescope, tmp_path):
+def test_topo(lanescope_here, tmp_path):
     saved, picture = tmp_path / "m.toml", tmp_path / "m.svg"
-    done = lanescope("topo", "--machine", "h200-x2", "--save", saved, "--svg", picture)
+    done = lanescope_here("topo", "--machine", "h200-x2", "--save", saved, "--svg", picture)
     assert "PCIe 5.0 x16" in done.stdout
     assert picture.read_text().startswith("<svg")
-    again = lanescope("topo", "--machine", saved, "--json")
+    again = lanescope_here("topo", "--machine", saved, "--json")
     assert [g["name"] for g in json.loads(again.stdout)["gpus"]] == ["NVIDIA H200"] * 2
-    assert "h0" in lanescope("topo").stdout  # this machine
+    assert "h0" in lanescope_here("topo").stdout  # this machine
 
 
 @directions_to_end

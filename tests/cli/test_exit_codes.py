@@ -29,26 +29,26 @@ H200 = ("check", "h2d/g0", "--machine", "h200-x2")
     ],
     ids=" ".join,
 )
-def test_a_gpu_that_is_not_there_is_a_missing_part(lanescope, arguments, no_gpus):
-    done = lanescope(*arguments)
+def test_a_gpu_that_is_not_there_is_a_missing_part(lanescope_here, arguments, no_gpus):
+    done = lanescope_here(*arguments)
     assert done.returncode == 4, done.stderr
     assert done.stderr.splitlines()[-1].startswith("lanescope: ")
 
 
-def test_strict_does_not_pass_a_machine_without_its_gpus(lanescope, no_gpus):
-    done = lanescope("check", "--strict", "--budget", "0.02")
+def test_strict_does_not_pass_a_machine_without_its_gpus(lanescope_here, no_gpus):
+    done = lanescope_here("check", "--strict", "--budget", "0.02")
     assert done.returncode == 3
     assert done.stdout.startswith("not measured (exit code 3): ")
 
 
-def test_what_is_expected_and_missing_is_named(lanescope, tmp_path, no_gpus):
+def test_what_is_expected_and_missing_is_named(lanescope_here, tmp_path, no_gpus):
     saved = tmp_path / "machine.toml"
-    lanescope("topo", "--save", saved)
-    assert lanescope("topo", "--expect", saved).returncode == 0
+    lanescope_here("topo", "--save", saved)
+    assert lanescope_here("topo", "--expect", saved).returncode == 0
     saved.write_text(
         re.sub(r"memory_bytes = \d+", "memory_bytes = 1099511627776", saved.read_text())
     )
-    done = lanescope("topo", "--expect", saved, "--expect-gpus", "2")
+    done = lanescope_here("topo", "--expect", saved, "--expect-gpus", "2")
     assert done.returncode == 4
     count, memory = done.stderr.splitlines()
     assert count.startswith("missing: GPUs that can be used: 0 found, 2 expected.")
@@ -56,8 +56,8 @@ def test_what_is_expected_and_missing_is_named(lanescope, tmp_path, no_gpus):
 
 
 @pytest.mark.parametrize("gpus", [2, 3])
-def test_json_begins_with_the_verdict(lanescope, gpus):
-    done = lanescope(*H200, "--expect", "h200-x2", "--expect-gpus", str(gpus), "--json")
+def test_json_begins_with_the_verdict(lanescope_here, gpus):
+    done = lanescope_here(*H200, "--expect", "h200-x2", "--expect-gpus", str(gpus), "--json")
     content = json.loads(done.stdout)
     assert list(content)[:3] == ["verdict", "summary", "exit_code"]
     assert content["exit_code"] == done.returncode == (0 if gpus == 2 else 4)

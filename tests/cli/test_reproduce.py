@@ -28,9 +28,9 @@ from tests.studies.pcie_thesis.reproductions import reproduction
     ],
     ids=str,
 )
-def test_what_cannot_be_done_is_one_sentence(lanescope, tmp_path, arguments, words):
+def test_what_cannot_be_done_is_one_sentence(lanescope_here, tmp_path, arguments, words):
     out = tmp_path / "out"
-    done = lanescope("reproduce", *arguments, "--out", out)
+    done = lanescope_here("reproduce", *arguments, "--out", out)
     code = 4 if "99" in arguments else 2
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1), done.stderr
     assert words in done.stderr
@@ -38,37 +38,37 @@ def test_what_cannot_be_done_is_one_sentence(lanescope, tmp_path, arguments, wor
 
 
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU")
-def test_without_a_gpu_it_is_one_sentence(lanescope):
-    done = lanescope("reproduce", "pcie-thesis")
+def test_without_a_gpu_it_is_one_sentence(lanescope_here):
+    done = lanescope_here("reproduce", "pcie-thesis")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1), done.stderr
     assert "there is no GPU 0 to run the programs on" in done.stderr
 
 
-def test_report_writes_the_page_and_numbers_that_are_missing(lanescope, tmp_path):
+def test_report_writes_the_page_and_numbers_that_are_missing(lanescope_here, tmp_path):
     folder = reproduction(tmp_path / "runs/run")
-    done = lanescope("report", folder)
+    done = lanescope_here("report", folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.strip() == str(folder / "report.html")
     assert "Chapter 5" in (folder / "report.html").read_text()
     assert json.loads((folder / "chapters.json").read_text())["state"] == "complete"
     (folder / "chapters.json").write_text("kept")  # numbers that are there are not changed
-    assert lanescope("report", folder).returncode == 0
+    assert lanescope_here("report", folder).returncode == 0
     assert (folder / "chapters.json").read_text() == "kept"
-    single = lanescope("report", folder / "matmul/sources-1")
+    single = lanescope_here("report", folder / "matmul/sources-1")
     assert (single.returncode, single.stderr) == (0, "")
 
 
-def test_show_prints_the_table_again(lanescope, tmp_path):
-    done = lanescope("show", reproduction(tmp_path / "run"))
+def test_show_prints_the_table_again(lanescope_here, tmp_path):
+    done = lanescope_here("show", reproduction(tmp_path / "run"))
     assert (done.returncode, done.stderr) == (0, "")
     assert "vector-add, 400 MB" in done.stdout
     assert "+2.00 %" in done.stdout
 
 
 @pytest.mark.parametrize("option", [("--json",), ("--csv",), ("--plots", "p")])
-def test_other_outputs_of_a_reproduction_are_refused(lanescope, tmp_path, option):
+def test_other_outputs_of_a_reproduction_are_refused(lanescope_here, tmp_path, option):
     folder = reproduction(tmp_path / "run", most=1)
-    done = lanescope("report", folder, *option)
+    done = lanescope_here("report", folder, *option)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "chapters.json" in done.stderr
 
@@ -128,11 +128,11 @@ def test_an_interruption_leaves_a_page_of_what_was_done(tmp_path, sent, code):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")
-def test_a_quick_reproduction_agrees_with_the_programs(lanescope, tmp_path):
+def test_a_quick_reproduction_agrees_with_the_programs(lanescope_here, tmp_path):
     folder = tmp_path / "run"
     names = "vector-add,concurrent-copies,load-with-copies"
     options = ("--quick", "--programs", names, "--sizes", "25MB", "--out", folder)
-    done = lanescope("reproduce", "pcie-thesis", *options)
+    done = lanescope_here("reproduce", "pcie-thesis", *options)
     assert done.returncode == 0, done.stderr
     assert "vector-add, 25 MB" in done.stdout
     told = json.loads((folder / "chapters.json").read_text())

@@ -17,8 +17,8 @@ from lanescope.studies.resume import finished_names
 HERE = ("check", "host-*")
 
 
-def test_cases_without_time_are_reported_stored_and_measured_by_resume(lanescope, tmp_path):
-    done = lanescope(*HERE, "--within", "1ms", "--strict", "--out", tmp_path / "run")
+def test_cases_without_time_are_reported_stored_and_measured_by_resume(lanescope_here, tmp_path):
+    done = lanescope_here(*HERE, "--within", "1ms", "--strict", "--out", tmp_path / "run")
     assert done.returncode == 3, done.stderr
     # as wide as the table leaves it
     told = " ".join(done.stdout.replace("│", " ").split())
@@ -32,9 +32,9 @@ def test_cases_without_time_are_reported_stored_and_measured_by_resume(lanescope
     assert (tmp_path / "run" / "report.html").is_file()
 
 
-def test_much_time_changes_nothing(lanescope):
+def test_much_time_changes_nothing(lanescope_here):
     arguments = ("check", "host-copy/h0/1-core", "--budget", "0.1", "--json")
-    (row,) = json.loads(lanescope(*arguments, "--within", "1h").stdout)["results"]
+    (row,) = json.loads(lanescope_here(*arguments, "--within", "1h").stdout)["results"]
     assert row["provenance"] == "measured"
     assert row["n"] >= 1
 
@@ -45,8 +45,8 @@ def test_no_times(text):
         WITHIN(text)
 
 
-def test_a_wrong_time_is_one_sentence(lanescope):
-    done = lanescope("check", "--within", "15")
+def test_a_wrong_time_is_one_sentence(lanescope_here):
+    done = lanescope_here("check", "--within", "15")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "--within" in done.stderr
 
@@ -67,9 +67,9 @@ def test_every_verb_with_a_budget_has_it():
     assert budgeted == timed - {"node", "fleet check"}, "whose time is their budget"
 
 
-def test_a_suite_has_it_and_leaves_the_plots_out(lanescope, tmp_path):
+def test_a_suite_has_it_and_leaves_the_plots_out(lanescope_here, tmp_path):
     arguments = ("bench", "nurma", "--max", "1KB", "--within", "1min", "--out", tmp_path / "run")
-    done = lanescope(*arguments)
+    done = lanescope_here(*arguments)
     assert done.returncode == 0, done.stderr
     assert "no plots: --within" in done.stderr
     assert not (tmp_path / "run" / "plots").exists()

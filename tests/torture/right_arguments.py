@@ -162,6 +162,7 @@ _NAMES = several(text, empty=True)
 RIGHT: dict[str, Right] = {
     "bytes": size,
     "size_bytes": size,
+    "processes": flag,
     "machine": _MACHINE,
     "cases": _NAMES,
     "prefixes": _NAMES,
