@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 from lanescope.codec.schema import schema_of
+from lanescope.fleet.formats import NodeLine
 from lanescope.studies.node.report import NodeReport
 from lanescope.studies.runs.export import ExportedRun
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schema"
-SCHEMAS = {"run": ExportedRun, "node": NodeReport}
+SCHEMAS = {"run": ExportedRun, "node": NodeReport, "fleet-line": NodeLine}
 
 
 if __name__ == "__main__":

@@ -1,13 +1,19 @@
 """The files for Slurm, NHC and Kubernetes do what they say, by each exit code."""
 
+import dataclasses
 import json
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from lanescope.fleet import formats as fleet_formats
+from lanescope.fleet.check import report_of_folder
 from lanescope.operators import snippet_text
+from lanescope.studies.node import formats as node_formats
+from tests.fleet.made_up import sound
 
 CODES = {
     0: "node-1: healthy (exit code 0): 12 paths",
@@ -94,3 +100,65 @@ def test_the_job_of_kubernetes_checks_a_node_once():
     (command,) = re.findall(r"command: (\[.*\])", text)
     assert json.loads(command)[:2] == ["lanescope", "node"]
     assert "\t" not in text
+
+
+@pytest.fixture
+def job(tmp_path, run_with):
+    """Run the Slurm job with pretended srun and lanescope; return its result and the calls."""
+
+    def run(code):
+        (tmp_path / "srun").write_text(
+            f'#!/bin/bash\necho srun "$@" >>{tmp_path}/calls\nexit {code}\n'
+        )
+        (tmp_path / "srun").chmod(0o755)
+        shared = tmp_path / "shared"
+        shared.mkdir()
+        text = snippet_text("slurm-job")
+        done = run_with(text, "n17", 0, LANESCOPE_CHECKS=str(shared), SLURM_JOB_ID="5")
+        return done, (tmp_path / "calls").read_text(), tmp_path / "arguments"
+
+    return run
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 4, 70, 143])
+def test_the_weekly_job_checks_all_and_writes_suspects_where_there_are_some(job, code):
+    done, calls, reported = job(code)
+    assert done.returncode == code
+    assert calls.count("srun") == 1
+    assert re.search(r"fleet check .*--out \S+-5 --history \S+/history.sqlite", calls)
+    assert reported.exists() == (code != 0)
+    if code:
+        assert "--format slurm --to" in reported.read_text()
+
+
+def test_the_job_says_what_it_needs(run_with):
+    done = run_with(snippet_text("slurm-job"), "", 0)
+    assert done.returncode != 0
+    assert "LANESCOPE_CHECKS" in done.stderr
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are():
+    written_by = [Path(module.__file__).read_text() for module in (fleet_formats, node_formats)]
+    known = {name for text in written_by for name in re.findall(r'metric\(\s*"(\w+)"', text)}
+    dashboard = json.loads(snippet_text("grafana"))
+    asked = {
+        name
+        for panel in dashboard["panels"]
+        for target in panel["targets"]
+        for name in re.findall(r"lanescope_(\w+)", target["expr"])
+    }
+    assert asked <= known
+    assert len(asked) > 5
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_pods_of_a_fleet_write_what_a_report_reads(tmp_path):
+    text = snippet_text("kubernetes-fleet")
+    command = re.search(r"mkdir -p.*?\.json", text, re.S)[0]
+    assert "--format json" in " ".join(command.split())
+    for host in ("a", "b"):
+        written = json.dumps(dataclasses.asdict(dataclasses.replace(sound(), host=host)))
+        (tmp_path / f"{host}.json").write_text(written)
+    report = report_of_folder(tmp_path)
+    assert [node.host for node in report.nodes] == ["a", "b"]
+    assert report.absent == ()

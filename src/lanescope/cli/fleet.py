@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanescope.cli.combinations import Excludes, combines
+from lanescope.cli.combinations import Excludes, Needs, combines
 from lanescope.cli.node import DEFAULT_WITHIN_NS, node_arguments
 from lanescope.cli.options import (
     WITHIN,
@@ -28,13 +28,40 @@ if TYPE_CHECKING:
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 
 
+def _formats() -> list[str]:
+    from lanescope.fleet.formats import Format
+
+    return list(Format)
+
+
+FormatOption = Annotated[
+    str | None,
+    option(
+        OneOf("--format", _formats),
+        metavar="NAME",
+        help="jsonl (an object in a line for each node), suspects (names of nodes with a fault), "
+        "slurm (the same with a reason each) or prometheus (for node_exporter's text files).",
+    ),
+]
+ToOption = Annotated[
+    Path | None,
+    option(
+        File("--to", ()),
+        metavar="FILE",
+        help="Write what --format says to this file, whole or not at all.",
+    ),
+]
+_ONE_FORM = Excludes("--json", ("--format",), "is a format of its own")
+_TO = Needs(("--to",), ("--format",), "is where a format goes")
+
+
 def _plans() -> list[str]:
     from lanescope.fleet.pairs import Plan
 
     return [plan for plan in Plan if plan]
 
 
-@combines(Excludes("--no-store", ("--out",), "stores nothing"))
+@combines(Excludes("--no-store", ("--out",), "stores nothing"), _ONE_FORM, _TO)
 def check(
     within: Annotated[
         int | None,
@@ -87,6 +114,8 @@ def check(
     no_store: NoStoreOption = False,
     allow_busy: BusyOption = False,
     json: JsonOption = False,
+    format: FormatOption = None,
+    to: ToOption = None,
     strict: StrictOption = False,
 ) -> None:
     """Check every node at once and say what is wrong with which, the worst first.
@@ -125,15 +154,25 @@ def check(
     if report is None:
         ranks.leave(0, complete=True)
         return
-    code = _show(report, out, json=json, strict=strict)
+    code = _show(report, out, json=json, form=format, to=to, strict=strict)
     sys.stdout.flush()
     ranks.leave(code, complete=report.all_answered)
     raise typer.Exit(code)
 
 
+@combines(_ONE_FORM, _TO)
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What --out of a check named.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="What --out of a check named; or a folder of reports of nodes, each written by "
+            "'lanescope node --format json --to DIR/NODE.json'.",
+        ),
+    ],
     json: JsonOption = False,
+    format: FormatOption = None,
+    to: ToOption = None,
     strict: StrictOption = False,
 ) -> None:
     """Report what the ranks of a check have written, also where the job was ended.
@@ -145,20 +184,34 @@ def report(
 
     found = report_of_folder(folder)
     write_report(folder, found)
-    raise typer.Exit(_show(found, folder, json=json, strict=strict))
+    raise typer.Exit(_show(found, folder, json=json, form=format, to=to, strict=strict))
 
 
-def _show(report: FleetReport, out: Path | None, *, json: bool, strict: bool) -> int:
+def _show(
+    report: FleetReport,
+    out: Path | None,
+    *,
+    json: bool,
+    form: str | None,
+    to: Path | None,
+    strict: bool,
+) -> int:
     if json:
         print(report.as_json(), end="")
-    else:
-        from lanescope.cli.output import console
-        from lanescope.report.blocks_text import renderables
+    elif form is not None:
+        from lanescope.codec.atomic import write_text
+        from lanescope.fleet.formats import Format, written
 
-        to = console()
-        to.print(report.headline)
-        for part in renderables(report.blocks()):
-            to.print(part)
+        text = written(report, Format(form))
+        if to is None:
+            print(text, end="")
+        else:
+            write_text(to, text)
+    else:
+        from lanescope.cli.compared import print_blocks
+        from lanescope.document.blocks import Text
+
+        print_blocks([Text(report.headline), *report.blocks()])
     if out is not None:
         print(f"page: {out / 'report.html'}", file=sys.stderr)
     return report.exit_code(strict=strict)

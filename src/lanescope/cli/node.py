@@ -112,7 +112,8 @@ def node(
         option(
             OneOf("--snippet", _snippets),
             metavar="NAME",
-            help="Print a file to start from, and end: slurm-prolog, nhc, kubernetes.",
+            help="Print a file to start from, and end: slurm-prolog, nhc, kubernetes for a node, "
+            "slurm-job, kubernetes-fleet, grafana for many.",
         ),
     ] = None,
     measure: Annotated[

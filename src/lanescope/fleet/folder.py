@@ -11,19 +11,23 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from lanescope._version import __version__
 from lanescope.codec.atomic import write_text
 from lanescope.codec.fields import Moment, build
 from lanescope.codec.files import fields_of, parse_json, read_json, read_text, require_version
 from lanescope.errors import InputError
 from lanescope.fleet.exchange import PairRate, best_tries
 from lanescope.fleet.report import FleetReport
+from lanescope.history.records import in_utc
 from lanescope.report.document_page import document_page
 from lanescope.studies.node.report import SCHEMA_VERSION, NodeReport
 
 MANIFEST, NODES, PAIRS = "fleet.json", "nodes", "pairs.jsonl"
+REPORT = "report.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,28 +125,41 @@ def read_pairs(folder: Path) -> list[PairRate]:
 def read(folder: Path) -> tuple[FleetManifest, list[NodeReport], list[str]]:
     """Return what a folder holds: its manifest, the reports, and why others cannot be read.
 
+    A folder of reports alone, which ``lanescope node --format json`` wrote, has a manifest made of
+    them.
+
     Raises
     ------
     InputError
-        If it is no folder of a fleet's check.
+        If it is no folder of a fleet's check, and has no reports of nodes.
     """
     path = folder / MANIFEST
-    if not path.is_file():
+    if path.is_file():
+        with fields_of(path):
+            manifest = build(FleetManifest, read_json(path))
+        return manifest, *_reports((folder / NODES).glob("*.json"))
+    files = [file for file in folder.glob("*.json") if file.name != REPORT]
+    reports, damaged = _reports(files)
+    if not reports:
         raise InputError(
-            f"{folder} has no {MANIFEST}; name the folder of a 'lanescope fleet check'"
+            f"{folder} has no {MANIFEST} and no reports of nodes; name the folder of a 'lanescope "
+            "fleet check', or one of files by 'lanescope node --format json'"
         )
-    with fields_of(path):
-        manifest = build(FleetManifest, read_json(path))
+    began = min(reports, key=lambda one: in_utc(one.began)).began
+    return FleetManifest(1, __version__, began, len(files), 0.0), reports, damaged
+
+
+def _reports(files: Iterable[Path]) -> tuple[list[NodeReport], list[str]]:
     reports, damaged = [], []
-    for file in sorted((folder / NODES).glob("*.json")):
+    for file in sorted(files):
         try:
             reports.append(read_node(read_json(file), str(file)))
         except InputError as error:
             damaged.append(str(error))
-    return manifest, reports, damaged
+    return reports, damaged
 
 
 def write_report(folder: Path, report: FleetReport) -> None:
     """Write what all nodes come to, as JSON and as a page."""
-    write_text(folder / "report.json", report.as_json())
+    write_text(folder / REPORT, report.as_json())
     write_text(folder / "report.html", document_page(report.document()))

@@ -1,4 +1,4 @@
-"""Files that operators start from: a Slurm prolog, a check of LBNL's NHC, a Kubernetes job."""
+"""Files that operators start from: for Slurm, LBNL's NHC, Kubernetes and Grafana."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ SNIPPETS = {
     "slurm-prolog": "slurm-prolog.sh",
     "nhc": "lanescope.nhc",
     "kubernetes": "kubernetes-job.yaml",
+    "slurm-job": "slurm-job.sh",
+    "kubernetes-fleet": "kubernetes-fleet.yaml",
+    "grafana": "grafana-dashboard.json",
 }
 
 

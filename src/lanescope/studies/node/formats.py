@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from lanescope.report.prometheus import Sample, metric, unique
 from lanescope.studies.node.report import NodeReport, Rate, State
 
 _GIGA = 1e9
@@ -89,12 +90,12 @@ def _prometheus(report: NodeReport) -> Written:
 
 def _metrics(report: NodeReport) -> Iterator[str]:
     host = {"lanescope": report.tool_version, "level": report.level}
-    yield from _metric("node_info", "What checked the node, and how much of it.", [(host, 1.0)])
+    yield from metric("node_info", "What checked the node, and how much of it.", [(host, 1.0)])
     states = [({"state": str(one)}, float(one is report.state)) for one in State]
-    yield from _metric("node_state", "1 for the state that the node is in.", states)
+    yield from metric("node_state", "1 for the state that the node is in.", states)
     began = datetime.fromisoformat(report.began).timestamp()
-    yield from _metric("node_check_timestamp_seconds", "When the check began.", [({}, began)])
-    yield from _metric(
+    yield from metric("node_check_timestamp_seconds", "When the check began.", [({}, began)])
+    yield from metric(
         "node_check_duration_seconds", "How long the check took.", [({}, report.seconds)]
     )
     by_part = {part.id: part for part in report.parts}
@@ -111,21 +112,18 @@ def _metrics(report: NodeReport) -> Iterator[str]:
         for fault in report.faults
         for part in fault.parts or ("",)
     ]
-    yield from _metric("node_fault", "1 for a part that is at fault.", _unique(faults))
+    yield from metric("node_fault", "1 for a part that is at fault.", unique(faults))
     rates = report.rates
-    yield from _metric(
+    yield from metric(
         "path_bytes_per_second",
         "Median payload rate of a path, in bytes a second.",
         _of_paths(rates, lambda rate: rate.gbs),
     )
-    yield from _metric(
+    yield from metric(
         "path_limit_bytes_per_second",
         "What the links of a path can carry, in bytes a second.",
         _of_paths(rates, lambda rate: rate.limit_gbs),
     )
-
-
-Sample = tuple[dict[str, str], float]
 
 
 def _of_paths(rates: Iterable[Rate], value: Callable[[Rate], float | None]) -> list[Sample]:
@@ -139,31 +137,7 @@ def _of_paths(rates: Iterable[Rate], value: Callable[[Rate], float | None]) -> l
                 "destination": rate.destination,
             }
             samples.append((labels, found * _GIGA))
-    return _unique(samples)
-
-
-def _unique(samples: Iterable[Sample]) -> list[Sample]:
-    """Of samples with the same labels the first: a file with two of them is refused whole."""
-    found: dict[tuple[tuple[str, str], ...], float] = {}
-    for labels, value in samples:
-        found.setdefault(tuple(labels.items()), value)
-    return [(dict(labels), value) for labels, value in found.items()]
-
-
-def _metric(name: str, about: str, samples: Iterable[Sample]) -> Iterator[str]:
-    lines = [f"lanescope_{name}{_labels(labels)} {value:.10g}\n" for labels, value in samples]
-    if lines:
-        yield f"# HELP lanescope_{name} {about}\n# TYPE lanescope_{name} gauge\n"
-        yield from lines
-
-
-def _labels(labels: dict[str, str]) -> str:
-    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
-    return f"{{{pairs}}}" if pairs else ""
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return unique(samples)
 
 
 _WRITERS: dict[Format, Callable[[NodeReport], Written]] = {

@@ -1,0 +1,39 @@
+"""Metrics as text, as node_exporter's collector of text files reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+#: Labels and value.
+Sample = tuple[dict[str, str], float]
+
+
+def metric(name: str, about: str, samples: Iterable[Sample]) -> Iterator[str]:
+    """Yield the lines of a gauge; none where it has no samples.
+
+    Parameters
+    ----------
+    name
+        What follows ``lanescope_``; with the base unit at its end.
+    """
+    lines = [f"lanescope_{name}{_labels(labels)} {value:.10g}\n" for labels, value in samples]
+    if lines:
+        yield f"# HELP lanescope_{name} {about}\n# TYPE lanescope_{name} gauge\n"
+        yield from lines
+
+
+def unique(samples: Iterable[Sample]) -> list[Sample]:
+    """Of samples with the same labels the first: a file with two of them is refused whole."""
+    found: dict[tuple[tuple[str, str], ...], float] = {}
+    for labels, value in samples:
+        found.setdefault(tuple(labels.items()), value)
+    return [(dict(labels), value) for labels, value in found.items()]
+
+
+def _labels(labels: dict[str, str]) -> str:
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
