@@ -1,6 +1,7 @@
 """The folder of a fleet's check: written by many, read whole or in part."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,9 @@ from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.folder import append_pair, place_of
 from lanescope.fleet.ranks import Alone
 from lanescope.studies.node.measuring import Request
+from lanescope.studies.node.report import State, report_of_failure
 from tests.fleet.made_up import node
+from tests.studies.node.test_report import ABOUT
 
 REQUEST = Request(1.0, (), 0.0)
 
@@ -90,3 +93,59 @@ def test_a_damaged_line_of_pairs_is_one_sentence(checked):
     (folder / "pairs.jsonl").write_text('{"first": 1}\n')
     with pytest.raises(InputError, match=r"pairs\.jsonl"):
         report_of_folder(folder)
+
+
+def resumed(folder, host, monkeypatch, check=None):
+    monkeypatch.setenv("LANESCOPE_HOST", host)
+    request = FleetRequest(REQUEST, folder, resume=True)
+    return check_fleet(request, Alone(), check or (lambda request, out: node(host)))
+
+
+def test_a_check_goes_on_with_the_nodes_that_lack(checked, monkeypatch):
+    folder, _ = checked
+    manifest = json.loads((folder / "fleet.json").read_text()) | {"ranks": 3}
+    (folder / "fleet.json").write_text(json.dumps(manifest))
+
+    def never(request, out):
+        raise AssertionError("it has been measured")
+
+    again = resumed(folder, "rack 1/node-7", monkeypatch, never)
+    assert again.absent == ("2 of 3 nodes have left no report",)
+    more = resumed(folder, "n8", monkeypatch)
+    assert [one.host for one in more.nodes] == ["n8", "rack 1/node-7"]
+    assert more.absent == ("1 of 3 nodes have left no report",)
+    assert more.began == again.began == manifest["began"]
+    whole = resumed(folder, "n9", monkeypatch)
+    assert (len(whole.nodes), whole.absent) == (3, ())
+
+
+def test_a_node_without_numbers_is_measured_again_beside_its_first_run(checked, monkeypatch):
+    folder, _ = checked
+    places = []
+
+    def hangs(request, out):
+        places.append(out.name)
+        out.mkdir()
+        return report_of_failure("it hung", replace(ABOUT, host="n8"), State.NOT_MEASURED)
+
+    first = resumed(folder, "n8", monkeypatch, hangs)
+    assert State.NOT_MEASURED in first.states
+    resumed(folder, "n8", monkeypatch, hangs)
+    assert places == ["n8", "n8-2"]
+    assert State.NOT_MEASURED not in resumed(folder, "n8", monkeypatch).states
+
+
+def test_a_new_folder_is_begun_where_there_is_nothing_to_go_on_with(tmp_path, monkeypatch):
+    found = resumed(tmp_path / "new", "n1", monkeypatch)
+    assert found.headline == "1 node: 1 healthy."
+
+
+def test_two_checks_do_not_go_on_with_one_folder_at_once(checked, monkeypatch):
+    folder, _ = checked
+
+    def another(request, out):
+        with pytest.raises(InputError, match="another lanescope writes to"):
+            resumed(folder, "n9", monkeypatch)
+        return node("n8")
+
+    assert resumed(folder, "n8", monkeypatch, another).states[State.HEALTHY] == 2

@@ -61,7 +61,12 @@ def _plans() -> list[str]:
     return [plan for plan in Plan if plan]
 
 
-@combines(Excludes("--no-store", ("--out",), "stores nothing"), _ONE_FORM, _TO)
+@combines(
+    Excludes("--no-store", ("--out",), "stores nothing"),
+    Needs(("--resume",), ("--out",), "goes on with a check that is stored"),
+    _ONE_FORM,
+    _TO,
+)
 def check(
     within: Annotated[
         int | None,
@@ -111,6 +116,14 @@ def check(
             "'lanescope history'.",
         ),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the check that --out names: only nodes that have no report, or none "
+            "with numbers, are measured.",
+        ),
+    ] = False,
     no_store: NoStoreOption = False,
     allow_busy: BusyOption = False,
     json: JsonOption = False,
@@ -145,7 +158,7 @@ def check(
     try:
         topology = None if racks is None else read_text(racks)
         plan = Plan(pairs or Plan.NONE)
-        report = check_fleet(FleetRequest(request, out, plan, topology, history), ranks)
+        report = check_fleet(FleetRequest(request, out, plan, topology, history, resume), ranks)
     except LanescopeError as error:
         if ranks.size > 1:
             print(f"lanescope: {error}", file=sys.stderr, flush=True)

@@ -18,7 +18,8 @@ from lanescope.fleet.folder import (
     FleetManifest,
     append_pair,
     begin,
-    place_of,
+    free_place,
+    known_node,
     read,
     read_node,
     read_pairs,
@@ -31,6 +32,7 @@ from lanescope.fleet.report import SCHEMA_VERSION, FleetReport, fleet_report
 from lanescope.history.document import Past, pasts
 from lanescope.history.index import History
 from lanescope.history.records import record_of_node
+from lanescope.store.folder import lock_folder
 from lanescope.studies.node.measuring import Request, check_node, host_name
 from lanescope.studies.node.report import NodeReport
 
@@ -60,6 +62,9 @@ class FleetRequest:
         Text that names the racks of nodes; None: see `lanescope.fleet.pairs.racks_of`.
     history
         Index that each node's earlier runs are in, and this one is added to; None: none.
+    resume
+        Go on with the check that `out` holds: nodes that were measured are not again, and those
+        that are not here any more count.
     """
 
     node: Request
@@ -67,6 +72,7 @@ class FleetRequest:
     pairs: Plan = Plan.NONE
     topology: str | None = None
     history: Path | None = None
+    resume: bool = False
 
 
 def check_fleet(
@@ -87,7 +93,6 @@ def check_fleet(
     racks_of((), request.topology)  # what is wrong with it is said now
     late = LATE_SECONDS + LATE_SECONDS_A_RANK * ranks.size
     deadline = request.node.began + request.node.within_seconds + late
-    began = datetime.now().astimezone().isoformat(timespec="seconds")
     if ranks.rank != 0:
         own = _own_node(request, check) if is_first_of_node() else None
         message = _IDLE if own is None else json.dumps(dataclasses.asdict(own)).encode()
@@ -98,24 +103,43 @@ def check_fleet(
     if request.history is not None:  # what is wrong with it is said now
         with History(request.history, create=True):
             pass
-    if request.out is not None:
-        within = request.node.within_seconds
-        head = (SCHEMA_VERSION, __version__, began, ranks.size, within)
-        begin(request.out, FleetManifest(*head, request.topology))
+    began = datetime.now().astimezone().isoformat(timespec="seconds")
+    head = (SCHEMA_VERSION, __version__, began, ranks.size, request.node.within_seconds)
+    manifest = FleetManifest(*head, request.topology)
+    if request.out is None:
+        return _led(request, ranks, check, deadline, manifest)
+    manifest = begin(request.out, manifest, resume=request.resume)
+    lock = lock_folder(request.out)
+    try:
+        report = _led(request, ranks, check, deadline, manifest)
+        write_report(request.out, report)
+    finally:
+        lock.release()
+    return report
+
+
+def _led(
+    request: FleetRequest,
+    ranks: Ranks,
+    check: CheckNode,
+    deadline: float,
+    manifest: FleetManifest,
+) -> FleetReport:
+    """Check the first rank's node, collect the others' reports and have pairs exchange."""
     first = _own_node(request, check)
     hosts = {0: first.host}
     nodes, absent = _collected(ranks, first, deadline, hosts)
-    racks = racks_of(list(hosts.values()), request.topology)
     rates: list[PairRate] = []
     if isinstance(ranks, MpiRanks) and request.pairs:
+        racks = racks_of(list(hosts.values()), request.topology)
         rounds = planned(request.pairs, racks)
         rates = exchanged(Leader(ranks, hosts), rounds, racks, _store(request.out))
-    of_hosts = dict(zip(hosts.values(), racks, strict=True))
+    if request.resume and request.out is not None:
+        nodes, absent, rates = _with_earlier(request.out, nodes, absent, manifest.ranks)
+    names = list(dict.fromkeys([*hosts.values(), *(node.host for node in nodes)]))
+    of_hosts = dict(zip(names, racks_of(names, request.topology), strict=True))
     before = compared_with_history(nodes, request.history, str(request.out))
-    report = fleet_report(nodes, absent, began, rates, of_hosts, before)
-    if request.out is not None:
-        write_report(request.out, report)
-    return report
+    return fleet_report(nodes, absent, manifest.began, rates, of_hosts, before)
 
 
 def report_of_folder(folder: Path) -> FleetReport:
@@ -155,10 +179,24 @@ def _store(out: Path | None) -> Callable[[PairRate], object]:
     return (lambda rate: None) if out is None else (lambda rate: append_pair(out, rate))
 
 
+def _with_earlier(
+    folder: Path, nodes: list[NodeReport], absent: list[str], begun: int
+) -> tuple[list[NodeReport], list[str], list[PairRate]]:
+    """Add what earlier tries of a check have left: nodes that are not here any more, and pairs."""
+    _, stored, damaged = read(folder)
+    here = {node.host for node in nodes}
+    nodes = _by_host([*nodes, *(one for one in stored if one.host not in here)])
+    missing = begun - len(nodes) - len(absent) - len(damaged)
+    lost = [f"{missing} of {begun} nodes have left no report"] * (missing > 0)
+    return nodes, [*absent, *damaged, *lost], read_pairs(folder)
+
+
 def _own_node(request: FleetRequest, check: CheckNode) -> NodeReport:
     if request.out is None:
         return check(request.node, None)
-    report = check(request.node, place_of(request.out, host_name()))
+    if request.resume and (known := known_node(request.out, host_name())) is not None:
+        return known
+    report = check(request.node, free_place(request.out, host_name()))
     write_node(request.out, report)
     return report
 

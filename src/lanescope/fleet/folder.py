@@ -9,6 +9,7 @@ it sends anything, so that a job that was ended still has a report.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import re
 from collections.abc import Iterable
@@ -24,10 +25,12 @@ from lanescope.fleet.exchange import PairRate, best_tries
 from lanescope.fleet.report import FleetReport
 from lanescope.history.records import in_utc
 from lanescope.report.document_page import document_page
-from lanescope.studies.node.report import SCHEMA_VERSION, NodeReport
+from lanescope.studies.node.report import SCHEMA_VERSION, NodeReport, State
 
 MANIFEST, NODES, PAIRS = "fleet.json", "nodes", "pairs.jsonl"
 REPORT = "report.json"
+#: Of a node in such a state nothing is known yet.
+UNKNOWN = (State.FAILED, State.NOT_MEASURED, State.BUSY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +53,52 @@ class FleetManifest:
     topology: str | None = None
 
 
-def begin(folder: Path, manifest: FleetManifest) -> None:
-    """Make the folder of a check that nobody else writes to.
+def begin(folder: Path, manifest: FleetManifest, *, resume: bool = False) -> FleetManifest:
+    """Make the folder of a check that nobody else writes to, or go on with one that is there.
+
+    Returns
+    -------
+    FleetManifest
+        Of the check: where it goes on, what was begun then.
 
     Raises
     ------
     InputError
         If another check has it, or it cannot be written.
     """
+    if resume and (folder / MANIFEST).is_file():
+        return read(folder)[0]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / MANIFEST).open("x") as file:
             file.write(json.dumps(dataclasses.asdict(manifest)) + "\n")
     except FileExistsError:
         raise InputError(
-            f"{folder} holds the check of a fleet already; name a new folder with --out, or look "
-            f"at that one with 'lanescope fleet report {folder}'"
+            f"{folder} holds the check of a fleet already; name a new folder with --out, go on "
+            f"with that one by --resume, or look at it with 'lanescope fleet report {folder}'"
         ) from None
     except OSError as error:
         raise InputError(
             f"cannot write {folder}: {error.strerror}; name another place with --out"
         ) from error
+    return manifest
+
+
+def known_node(folder: Path, host: str) -> NodeReport | None:
+    """Return the report that a node has left where it was measured, else None."""
+    path = place_of(folder, host)
+    try:
+        report = read_node(read_json(path.with_name(f"{path.name}.json")), str(path))
+    except InputError:
+        return None
+    return report if report.state not in UNKNOWN else None
+
+
+def free_place(folder: Path, host: str) -> Path:
+    """Return a folder for a node's run that has none of an earlier try."""
+    first = place_of(folder, host)
+    tries = (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
+    return first if not first.exists() else next(place for place in tries if not place.exists())
 
 
 def place_of(folder: Path, host: str) -> Path:
