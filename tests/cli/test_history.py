@@ -81,7 +81,10 @@ def test_too_few_runs_and_no_history_have_codes(checks: Path):
     few = run(["history", "changes"])
     assert (few.code, "no path has 4 runs" in few.stderr) == (3, True)
     assert run(["compare", "history", str(checks / "day-9")]).code == 3
+    index = checks.parent / "history.sqlite"
+    index.unlink()
     assert run(["history", "add"]).code == 2  # there is no runs folder
+    assert not index.exists()
 
 
 def test_a_fleet_is_judged_by_its_own_history(checks: Path, monkeypatch: pytest.MonkeyPatch):
@@ -125,3 +128,11 @@ def test_a_baseline_that_is_not_there_is_said_before_anything_is_measured(stored
         assert done.code == 2
         assert words in done.stderr
         assert not done.stdout
+
+
+def test_the_cases_of_nvbandwidth_have_a_baseline_too(stored: Path):
+    shutil.copytree(RESULTS / "h200-x2" / "bench", stored / "runs" / "b")
+    arguments = ["bench", "-t", "0", "--machine", "h200-x2", "--out", str(stored / "new")]
+    done = run([*arguments, "--baseline", "b"])
+    assert done.code == 0
+    assert "h0 → g0" in done.stdout.partition("Each path in both runs")[2]

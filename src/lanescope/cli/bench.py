@@ -24,6 +24,7 @@ from lanescope.cli.combinations import (
     once_each,
 )
 from lanescope.cli.options import (
+    BaselineOption,
     BusyOption,
     CsvOption,
     MachineOption,
@@ -233,6 +234,7 @@ def bench(
     json: Annotated[bool, typer.Option("-j", "--json", help="Print the run as JSON.")] = False,
     csv: CsvOption = False,
     strict: StrictOption = False,
+    baseline: BaselineOption = None,
     allow_busy: BusyOption = False,
 ) -> None:
     """Measure every pattern of copies: the cases of nvbandwidth, all of them by default.
@@ -258,6 +260,7 @@ def bench(
             machine=machine,
             out=out,
             list_them=list_cases,
+            baseline=baseline,
             json=json,
             csv=csv,
             strict=strict,
@@ -268,6 +271,7 @@ def bench(
     if list_cases:
         _list()
         return
+    from lanescope.cli.compared import baseline_named
     from lanescope.cli.output import progress_on_terminal
     from lanescope.copies.requirements import require_fits
     from lanescope.studies.nvbandwidth import Bench
@@ -279,6 +283,7 @@ def bench(
     plan = plan_of(target, budget, within, samples=samples, verify=not skip_verification)
     options = _options(size, buffer_mib, memory, node, pairs)
     resolved = resolve_machine(machine)
+    compare = None if baseline is None else baseline_named(baseline)
     if size is not None or buffer_mib is not None:
         require_fits(resolved, options.bytes)
     study = Bench(
@@ -288,9 +293,11 @@ def bench(
         run = run_study(
             study, resolved, plan=plan, allow_busy=allow_busy, out=out, progress=progress
         )
-    raise typer.Exit(
-        _show(run, form=form, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
-    )
+    code = _show(run, form=form, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
+    if compare is not None:
+        compared = compare(run, json or csv)
+        code = code or compared
+    raise typer.Exit(code)
 
 
 def _list() -> None:

@@ -46,8 +46,9 @@ def add(
 
     new = known = 0
     skipped: list[str] = []
+    folders = folders_of(runs or [])
     with History(index or default_index(), create=True) as history:
-        for folder in folders_of(runs or []):
+        for folder in folders:
             try:
                 records = records_of(folder)
             except InputError as error:
