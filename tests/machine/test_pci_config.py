@@ -1,6 +1,11 @@
 import pytest
 
-from lanescope.machine.pci_config import PacketSizes, is_upstream_port, packet_sizes
+from lanescope.machine.pci_config import (
+    PacketSizes,
+    is_upstream_port,
+    packet_sizes,
+    redirects_peers,
+)
 
 
 def space(control, length=256, pointer=0x60):
@@ -42,3 +47,31 @@ def test_kind_of_port(kind, upstream):
 
 def test_kind_of_port_without_root():
     assert is_upstream_port(space(0, length=64)) is None
+
+
+def extended(control, capability=0x000D):
+    """Advanced error reporting, then ACS or another capability."""
+    config = bytearray(4096)
+    config[0x100:0x104] = (0x0001 | 2 << 16 | 0x148 << 20).to_bytes(4, "little")
+    config[0x148:0x14C] = (capability | 1 << 16).to_bytes(4, "little")
+    config[0x14E:0x150] = control.to_bytes(2, "little")
+    return bytes(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "redirects"),
+    [
+        (extended(0x0000), False),
+        (extended(0x0011), False),  # source validation and upstream forwarding
+        (extended(0x0004), True),
+        (extended(0x001D), True),
+        (extended(0x0020), True),
+        (extended(0xFFFF, capability=0x0019), False),
+        (bytes(4096), False),
+        (space(0, length=64), None),
+        (b"", None),
+        (b"\xff" * 4096, None),
+    ],
+)
+def test_what_peers_send_each_other_goes_up_where_acs_says_so(config, redirects):
+    assert redirects_peers(config) is redirects

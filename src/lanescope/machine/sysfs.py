@@ -18,6 +18,7 @@ _ATTRIBUTES = (
     "numa_node",
 )
 _CONFIG_BYTES = 256
+_ADDRESS = re.compile(r"[0-9a-f]{4,}(:[0-9a-f]{2}){2}\.\d")
 
 
 def pci_devices(root: Path = Path("/sys")) -> dict[str, PciDevice]:
@@ -38,10 +39,21 @@ def _pci_device(path: Path) -> PciDevice:
     config = _read_bytes(path / "config")
     device["config"] = None if config is None else config[:_CONFIG_BYTES].hex()
     parent = path.resolve().parent.name
-    device["parent"] = (
-        parent if re.fullmatch(r"[0-9a-f]{4,}(:[0-9a-f]{2}){2}\.\d", parent) else None
-    )
+    device["parent"] = parent if _ADDRESS.fullmatch(parent) else None
     return device
+
+
+def bridges_above(address: str, root: Path = Path("/sys")) -> dict[str, bytes]:
+    """Return the bridges between a PCI device and the host, with their configuration space.
+
+    All of it for root, else its first 64 bytes.
+    """
+    found = {}
+    path = (root / "bus" / "pci" / "devices" / address).resolve().parent
+    while _ADDRESS.fullmatch(path.name):
+        found[path.name] = _read_bytes(path / "config") or b""
+        path = path.parent
+    return found
 
 
 def dmi_table(root: Path = Path("/sys")) -> bytes | None:

@@ -7,6 +7,8 @@ import platform
 from pathlib import Path
 
 from lanescope.machine import Link, Machine
+from lanescope.machine.pci_config import redirects_peers
+from lanescope.machine.sysfs import bridges_above
 from lanescope.report.format import count_text
 
 _IOMMUS = Path("/sys/class/iommu")
@@ -23,6 +25,7 @@ def configuration_of(machine: Machine) -> dict[str, str]:
         "driver": machine.driver,
         "CUDA": machine.cuda_version,
         "IOMMU": _iommu(),
+        "ACS": _acs(machine),
         "GPUs": str(len(machine.gpus)),
     }
     for node in machine.nodes:
@@ -52,6 +55,19 @@ def _link(link: Link) -> str | None:
         payload = f", payload {pcie.max_payload_bytes} B" if pcie.max_payload_bytes else ""
         return f"PCIe {pcie.max_generation or pcie.generation}.0 x{pcie.width}{payload}"
     return None if link.nvlink is None else count_text(link.nvlink.count, "NVLink")
+
+
+def _acs(machine: Machine, root: Path = Path("/sys")) -> str | None:
+    """Say at which bridges above GPUs peers are redirected; None where nobody may read it."""
+    bridges: dict[str, bytes] = {}
+    for gpu in machine.gpus:
+        if gpu.pci_address is not None:
+            bridges |= bridges_above(gpu.pci_address, root)
+    found = {address: redirects_peers(config) for address, config in bridges.items()}
+    if not found or None in found.values():
+        return None
+    count = sum(map(bool, found.values()))
+    return f"redirects peers at {count_text(count, 'bridge')}" if count else "off"
 
 
 def _iommu() -> str | None:
