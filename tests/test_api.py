@@ -29,6 +29,7 @@ def test_public_names():
             "latency",
             "load_machine",
             "measure",
+            "node",
             "predict",
             "read_run",
             "small",
@@ -213,3 +214,16 @@ def test_a_machine_is_shown():
     assert found.as_dict()["name"] == "h200-x2"
     assert "<svg" in found._repr_html_()
     assert repr(lanescope.topo()).startswith("machine ")
+
+
+def test_a_node_is_checked_by_a_process_of_its_own(tmp_path):
+    report = lanescope.node(within="20s", out=tmp_path / "run")
+    assert report.state in ("healthy", "not measured", "sick")
+    assert str(report).startswith(f"{report.host}: ")
+    assert lanescope.read_run(tmp_path / "run").manifest.verb == "node"
+    with pytest.raises(lanescope.InputError, match="holds a run"):
+        lanescope.node(out=tmp_path / "run")
+    with pytest.raises(lanescope.InputError, match="leaves no time to measure"):
+        lanescope.node(within=1)
+    with pytest.raises(lanescope.InputError, match="no machine is named"):
+        lanescope.node(expected="nosuch")

@@ -123,6 +123,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "read_run": {"folder": "stored"},
         "load_machine": {"path": "machine.toml"},
         "discover": {},
+        "node": {"within": 3.0},
         "topo": {"machine": H200S},
         "watch": {"program": ["true"], "sources": ["trace"], "interval_seconds": 1e-3},
         "Channel": {"source": 0, "target": 1, "slab_bytes": 1 << 20, "sms": 8},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanescope.cli.combinations import Excludes, Needs, combines
-from lanescope.cli.node import DEFAULT_WITHIN_NS, node_arguments
+from lanescope.cli.node import DEFAULT_WITHIN_NS
 from lanescope.cli.options import (
     WITHIN,
     BusyOption,
@@ -145,7 +145,7 @@ def check(
     from lanescope.fleet.pairs import Plan
     from lanescope.fleet.ranks import ranks_here
     from lanescope.store.folders import new_or_temporary_folder
-    from lanescope.studies.node.measuring import Request, require_time
+    from lanescope.studies.node.measuring import Request, node_arguments, require_time
 
     began = interruption.began_at()
     ranks = ranks_here()

@@ -51,27 +51,6 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def node_arguments(
-    expect: str | None, expect_gpus: int | None, *, allow_busy: bool
-) -> tuple[str, ...]:
-    """Return the options of the process that measures.
-
-    Raises
-    ------
-    InputError
-        If there is no machine file or name as `expect`.
-    """
-    from lanescope.studies.running import resolve_machine
-
-    if expect is not None:
-        resolve_machine(expect)
-    return (
-        *([f"--expect={expect}"] if expect is not None else ()),
-        *([f"--expect-gpus={expect_gpus}"] if expect_gpus is not None else ()),
-        *(["--allow-busy"] if allow_busy else ()),
-    )
-
-
 @combines(Excludes("--no-store", ("--out",), "stores nothing"))
 def node(
     expect: ExpectOption = None,
@@ -143,10 +122,15 @@ def node(
         plan = plan_of(sampling.target, sampling.budget_seconds, within)
         run_study(study, plan=plan, allow_busy=allow_busy, out=out)
         return
-    from lanescope.codec.atomic import writing_to
-    from lanescope.store.folders import new_or_temporary_folder, require_new
+    from lanescope.store.folders import new_or_temporary_folder
     from lanescope.studies.node.formats import Format, line, written
-    from lanescope.studies.node.measuring import Request, check_node, require_time
+    from lanescope.studies.node.measuring import (
+        Request,
+        check_node,
+        make_folder,
+        node_arguments,
+        require_time,
+    )
 
     arguments = node_arguments(expect, expect_gpus, allow_busy=allow_busy)
     seconds = (DEFAULT_WITHIN_NS if within is None else within) * 1e-9
@@ -156,9 +140,7 @@ def node(
     if not no_store:
         if out is None:
             out, _ = new_or_temporary_folder("node")
-        require_new(out)
-        with writing_to(out):  # said now, and not by the process that measures
-            out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
     report = check_node(request, None if no_store else out)
     text, code = written(report, Format(format or Format.LINE))
     if to is None:

@@ -39,9 +39,7 @@ def written(report: NodeReport, form: Format) -> Written:
 
 def line(report: NodeReport) -> str:
     """Return a report in one line: the node, its state, and the worst part."""
-    state = report.state.upper() if report.exit_code else report.state
-    words = " ".join(report.sentence.split())
-    return f"{report.host}: {state} (exit code {report.exit_code}): {words}"
+    return str(report)
 
 
 def _line(report: NodeReport) -> Written:

@@ -21,8 +21,11 @@ from datetime import datetime
 from pathlib import Path
 
 from lanescope._version import __version__
+from lanescope.codec.atomic import writing_to
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
+from lanescope.kinds import StrPath
+from lanescope.store.folders import require_new
 from lanescope.store.store import read_run
 from lanescope.studies.node.report import (
     Check,
@@ -32,6 +35,8 @@ from lanescope.studies.node.report import (
     report_of_run,
 )
 from lanescope.studies.node.study import level_within
+from lanescope.studies.running import resolve_machine
+from lanescope.units.durations import Seconds
 
 #: Of the time, for the interpreter's start and for the report.
 _RESERVE_SECONDS = 1.0
@@ -70,6 +75,81 @@ def require_time(seconds: float) -> None:
     """
     if seconds < 3:
         raise InputError(f"--within {seconds:g}s leaves no time to measure; give 3s or more")
+
+
+def node_arguments(
+    expect: str | None, expect_gpus: int | None, *, allow_busy: bool
+) -> tuple[str, ...]:
+    """Return the options of the process that measures.
+
+    Raises
+    ------
+    InputError
+        If there is no machine file or name as `expect`.
+    """
+    if expect is not None:
+        resolve_machine(expect)
+    return (
+        *([f"--expect={expect}"] if expect is not None else ()),
+        *([f"--expect-gpus={expect_gpus}"] if expect_gpus is not None else ()),
+        *(["--allow-busy"] if allow_busy else ()),
+    )
+
+
+def make_folder(folder: Path) -> None:
+    """Make a new folder for a run: what is wrong with it is said now, by whoever named it.
+
+    Raises
+    ------
+    InputError
+        If it is not new or empty, or cannot be written.
+    """
+    require_new(folder)
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def node(
+    *,
+    within: Seconds = 60.0,
+    expected: StrPath | None = None,
+    expected_gpus: int | None = None,
+    allow_busy: bool = False,
+    out: StrPath | None = None,
+) -> NodeReport:
+    """Check this node as ``lanescope node`` does, in a process of its own, which may hang.
+
+    Parameters
+    ----------
+    within
+        Seconds, or text such as ``"15s"``: the report is there by then, whatever happens. Below
+        45 s each GPU with the host and the next GPU, below 5 min all paths, else all cases.
+    expected
+        Machine file, or name of a machine that ships with lanescope.
+    expected_gpus
+        How many GPUs there have to be.
+    allow_busy
+        Measure GPUs that other processes use, too.
+    out
+        New run folder; None stores nothing.
+
+    Returns
+    -------
+    NodeReport
+        ``str()`` of it is the line that the command prints.
+
+    Raises
+    ------
+    InputError
+        If there is no such machine, too little time, or the folder cannot be written.
+    """
+    require_time(within)
+    name = None if expected is None else os.fspath(expected)
+    arguments = node_arguments(name, expected_gpus, allow_busy=allow_busy)
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        make_folder(folder)
+    return check_node(Request(within, arguments, time.monotonic()), folder)
 
 
 def host_name() -> str:

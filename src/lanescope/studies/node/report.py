@@ -167,6 +167,12 @@ class NodeReport:
     rates: tuple[Rate, ...]
     folder: str | None
 
+    def __str__(self) -> str:
+        """Return a line: the node, its state, and the worst part."""
+        state = self.state.upper() if self.exit_code else self.state
+        words = " ".join(self.sentence.split())
+        return f"{self.host}: {state} (exit code {self.exit_code}): {words}"
+
     @property
     def unfit(self) -> bool:
         """Whether a part is broken or missing; only that should take a node out of use."""
