@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Real Slurm with four nodes on this host: 'srun lanescope fleet check', and the prolog that ships.
+# Real Slurm with four nodes on this host: 'srun lanescope fleet check', the prolog that ships, and
+# a rank that is killed.
 #
 #   sudo benchmarks/fleet/slurm.sh OUT
 #
@@ -7,6 +8,7 @@
 # PATH. All of it lives in namespaces of this script and ends with it. The prolog calls a pretended
 # lanescope that says what the file 'says' tells it for a node.
 set -euo pipefail
+lanescope=$(command -v lanescope)
 if [[ ${SLURM_INSIDE:-} != yes ]]; then
   SLURM_INSIDE=yes exec unshare --net --mount --pid --fork --kill-child "$0" "$@"
 fi
@@ -88,5 +90,13 @@ say() { printf '\n$ %s\n' "$*"; }
     scontrol update NodeName=n2 State=RESUME 2>/dev/null || true
     sleep 1
   done
+  python -m tests.fleet.made_up >"$work/node.json"
+  say "srun -K0 -N4 python -m tests.fleet.program DIR NODE kill 2   # a rank is killed"
+  code=0
+  WITHIN=10 timeout 90 srun -K0 -N4 python -m tests.fleet.program \
+    "$out/killed" "$work/node.json" kill 2 | cut -c1-200 || code=$?
+  echo "exit code $code"
+  say "lanescope fleet report DIR --strict"
+  "$lanescope" fleet report "$out/killed" --strict 2>&1 | head -2 || true
 } 2>&1 | tee "$out/slurm.txt"
 cp "$work"/*.log "$out"
