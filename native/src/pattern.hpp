@@ -3,11 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define LANESCOPE_HOST_DEVICE __host__ __device__
-#else
-#define LANESCOPE_HOST_DEVICE
-#endif
+#include "host_device.hpp"
 
 namespace lanescope {
 

@@ -92,6 +92,8 @@ class History:
                 path.parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(path, timeout=_PATIENCE_SECONDS)
             self._database.execute("PRAGMA foreign_keys = ON")
+            # the file may be a stranger's: none of its functions and virtual tables is run
+            self._database.execute("PRAGMA trusted_schema = OFF")
             self._open()
 
     def _open(self) -> None:
