@@ -29,7 +29,7 @@ path, rng = pathlib.Path(sys.argv[1]), random.Random(5)
 pq.write_table(pa.table({f"c{i}": ["a", "b"] * 4 for i in range(30)}), path)
 whole = path.read_bytes()
 begin = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
-for _ in range(2000):
+for _ in range(800):
     changed = bytearray(whole)
     for _ in range(rng.randrange(1, 3)):
         changed[rng.randrange(begin, len(whole) - 8)] ^= 1 << rng.randrange(8)

@@ -23,7 +23,7 @@ _BATCH = 500
 def test_wrong_calls_are_one_sentence(
     tmp_path: Path, rng: random.Random, trials: Callable[[int, int], int]
 ) -> None:
-    left, wrong = trials(500, 5000), []
+    left, wrong = trials(250, 5000), []
     while left > 0:
         folder = tmp_path / str(left)
         folder.mkdir()

@@ -80,7 +80,7 @@ def test_damaged_files_are_read_or_refused_in_one_sentence(
 ) -> None:
     pool = [path for one in stored for path in files_of(one.path)]
     failures = []
-    for number in range(trials(150, 5000)):
+    for number in range(trials(75, 5000)):
         seed = rng.getrandbits(32)
         chance = random.Random(seed)
         one = chance.choice(stored)
@@ -111,7 +111,7 @@ def test_every_field_is_read_or_refused_whatever_it_holds(
         for value in values
     ]
     failures = []
-    for one, file, place, value in rng.sample(changes, min(len(changes), trials(50, 5000))):
+    for one, file, place, value in rng.sample(changes, min(len(changes), trials(25, 5000))):
         problem = trial(
             one,
             file.relative_to(one.path) if one.path.is_dir() else None,
@@ -128,7 +128,7 @@ def test_damaged_recordings_make_a_machine_or_one_sentence(
     tmp_path: Path, rng: random.Random, trials: Callable[[int, int], int]
 ) -> None:
     recorded = sorted(path.parent for path in (ROOT / "tests/data").glob("*/snapshot.json"))
-    for _ in range(trials(100, 2000)):
+    for _ in range(trials(50, 2000)):
         folder = tmp_path / "recorded"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(rng.choice(recorded), folder)

@@ -313,7 +313,7 @@ def test_wrong_command_lines_are_one_sentence(rng, trials, workplace):
     wrong = Wrong(rng, workplace)
     before = listing(workplace)
     found, kinds = [], Counter[str]()
-    for _ in range(trials(120, 600)):
+    for _ in range(trials(80, 600)):
         kind, words = wrong.make()
         done = run(words)
         kinds[kind] += 1
