@@ -72,11 +72,11 @@ def test_memory_is_shared_by_the_first_way_that_works(started, text):
 def test_the_process_of_each_end_is_another(started):
     made, shapes = experiment("g0 -> g0")
     started.copies(made, shapes)
-    assert sorted(started._known) == ["g0", "g0 again"]
+    assert sorted(started._known) == ["g0", "g0, the second"]
     started.drop()
     made, shapes = experiment("h0 -> g0, h0 -> g1")
     copies = started.copies(made, shapes)
-    assert sorted(started._known) == ["g0", "g0 again", "g1"]
+    assert sorted(started._known) == ["g0", "g0, the second", "g1"]
     assert copies.sharing is None
     assert "use no memory of each other" in copies.describe()
     started.drop()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lanescope.history.changes import LEAST_HISTORY, levels, scatter, step_to
+from lanescope.history.changes import LEAST_HISTORY, levels, scatter, shift_to
 
 
 def series(rng, *parts, sigma=0.005, normal=True):
@@ -42,7 +42,7 @@ def test_a_new_run_is_compared_with_the_level():
     rng = np.random.default_rng(3)
     values = series(rng, (12, 50.0))
     level = levels(values)[-1]
-    slower, same = step_to(values, level, 45.0), step_to(values, level, level.value)
+    slower, same = shift_to(values, level, 45.0), shift_to(values, level, level.value)
     assert slower.certain
     assert slower.effect == pytest.approx(45.0 / level.value - 1)
     assert abs(slower.effect + 0.1) < slower.half_width
@@ -51,14 +51,14 @@ def test_a_new_run_is_compared_with_the_level():
 
 def test_a_small_effect_is_none_however_sure():
     values = [50.0 + 1e-4 * n for n in range(9)]
-    assert not step_to(values, levels(values)[-1], 49.1).certain
-    assert step_to(values, levels(values)[-1], 49.1, least_effect=0.005).certain
+    assert not shift_to(values, levels(values)[-1], 49.1).certain
+    assert shift_to(values, levels(values)[-1], 49.1, least_effect=0.005).certain
 
 
 def test_few_runs_say_nothing():
     values = [50.0] * (LEAST_HISTORY - 1)
     assert [level.runs for level in levels([50.0, 10.0, 50.0])] == [3]
-    assert step_to(values, levels(values)[0], 10.0) is None
+    assert shift_to(values, levels(values)[0], 10.0) is None
     assert scatter([50.0]) == float("inf")
 
 

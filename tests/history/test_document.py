@@ -2,7 +2,12 @@
 
 import pytest
 
-from lanescope.history.document import changes, changes_headline, pasts, pasts_headline
+from lanescope.history.document import (
+    against_history,
+    changes,
+    changes_headline,
+    comparison_headline,
+)
 from lanescope.history.index import History
 from tests.history.made_up import record, updated
 
@@ -24,7 +29,7 @@ def test_a_slow_gpu_is_named_since_its_day_with_the_driver_that_came_then(histor
     assert all("g3" in one.devices for one in paths)
     for one in paths:
         assert (one.last_before[:10], one.first_after[:10]) == ("2026-09-08", "2026-09-09")
-        assert one.with_it == ("driver 570.1 → 580.2",)
+        assert one.also_changed == ("driver 570.1 → 580.2",)
         assert one.effect == pytest.approx(-0.1, abs=0.02)
         assert one.runs == (8, 4)
         assert one.after < one.before
@@ -38,7 +43,7 @@ def test_a_gpu_that_moved_says_so(history):
         history.add(record(day, "n1" if day < 6 else "n2", **({"g0": 0.8} if day >= 6 else {})))
     found = [one for one in changes(history.series(), 0.02) if "g0" in one.devices]
     assert found
-    assert all("host n1 → n2" in one.with_it for one in found)
+    assert all("host n1 → n2" in one.also_changed for one in found)
 
 
 def test_unchanged_hosts_show_nothing(history):
@@ -61,21 +66,20 @@ def test_a_run_is_judged_by_its_own_past(history):
     for day in range(8):
         history.add(record(day))
     newest = record(20, g3=0.9)
-    names = [one.series for one in newest.observations]
-    found = pasts(newest, history.series(names, without=newest.id), 0.02)
+    found = against_history(newest, history, 0.02)
     slower = {one.observation.label for one in found if one.slower}
     assert slower
     assert all("g3" in label for label in slower)
-    assert "slower than their own history" in pasts_headline(found)
+    assert "slower than their own history" in comparison_headline(found)
     sound = record(21)
-    found = pasts(sound, history.series([one.series for one in sound.observations]), 0.02)
+    found = against_history(sound, history, 0.02)
     assert not any(one.slower for one in found)
-    assert "without a certain loss" in pasts_headline(found)
+    assert "without a certain loss" in comparison_headline(found)
 
 
 def test_too_few_runs_are_said(history):
     history.add(record(0))
     new = record(1)
-    found = pasts(new, history.series([one.series for one in new.observations]), 0.02)
-    assert all(one.step is None for one in found)
-    assert "it takes 4" in pasts_headline(found)
+    found = against_history(new, history, 0.02)
+    assert all(one.shift is None for one in found)
+    assert "it takes 4" in comparison_headline(found)

@@ -17,6 +17,10 @@ from tests.history.made_up import record, report
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
 
+def found_by(found, name):
+    return next(points for points in found if points[0].observation.series == name)
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "history.sqlite"
@@ -45,9 +49,12 @@ def test_what_goes_in_comes_out_by_series_and_day(path):
         name, point = next((n, p) for n, p in first.items() if p.devices)
         assert set(point.devices) <= set(wanted.devices)
         assert point.software == dict(wanted.software)
-        (alone,) = history.series([name], without=wanted.id)
-        assert len(alone) == 2
-        assert list(history.series(["nothing"])) == []
+        one = history.values([name], wanted.id)
+        assert list(one) == [name]
+        assert one[name] == [
+            (p.observation.unit, p.observation.value) for p in found_by(found, name)[1:]
+        ]
+        assert history.values(["nothing"] * 2000, "") == {}
 
 
 def test_a_gpu_takes_its_history_along_and_a_host_keeps_its_own():

@@ -60,24 +60,23 @@ def judge_by_history(
     error: bool = False,
 ) -> ExitCode:
     """Print how runs lie in the history of their hardware; return the exit code."""
-    from lanescope.history.document import pasts, pasts_blocks, pasts_headline
+    from lanescope.history.document import against_history, comparison_blocks, comparison_headline
     from lanescope.history.index import History, default_index
 
     found = []
     with History(index or default_index()) as history:
         for record in records:
-            names = [one.series for one in record.observations]
-            found += pasts(record, history.series(names, without=record.id), threshold)
+            found += against_history(record, history, threshold)
     if json:
         content = {
-            "summary": pasts_headline(found),
+            "summary": comparison_headline(found),
             "threshold": threshold,
             "paths": [dataclasses.asdict(one) for one in found],
         }
         print(encoder.dumps(content, indent=2))
     else:
-        print_blocks(pasts_blocks(found), error=error)
-    if all(one.step is None for one in found):
+        print_blocks(comparison_blocks(found), error=error)
+    if all(one.shift is None for one in found):
         return ExitCode.NOT_MEASURED
     return ExitCode.SLOW if any(one.slower for one in found) else ExitCode.OK
 

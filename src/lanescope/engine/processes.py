@@ -153,7 +153,7 @@ class Processes:
         self._current: ProcessCopies | None = None
 
     def of(self, owner: str) -> Process:
-        """Return the process of a GPU; ``g0 again`` is a second one of the same."""
+        """Return the process of a GPU; ``g0, the second`` is another one of it."""
         found = self._known.get(owner)
         if found is not None and not found.lost and found.child.poll() is None:
             return found
@@ -238,7 +238,7 @@ class ProcessCopies:
             if is_own:
                 places[end] = _named(place)
                 continue
-            owner = place.part if place.part != executor else f"{executor} again"
+            owner = place.part if place.part != executor else f"{executor}, the second"
             self._owners[owner] = processes.of(owner)
             id = 2 * number + (end == "destination")
             self._share(self._owners[owner], part.process, id, copy, place, device_of(copy))
@@ -271,10 +271,7 @@ class ProcessCopies:
             except native.NativeError as error:
                 self.refused[sharing] = _reason(error)
                 continue
-            if self.sharing is None or list(Sharing).index(sharing) > list(Sharing).index(
-                self.sharing
-            ):
-                self.sharing = sharing
+            self.sharing = sharing  # what was refused before is not tried again: it only falls
             return
         why = "; ".join(f"{_WORDS[one]}: {words}" for one, words in self.refused.items())
         raise NotMeasuredError(f"{place} cannot be shared between processes: {why}.")

@@ -29,7 +29,7 @@ from lanescope.fleet.folder import (
 from lanescope.fleet.pairs import Plan, planned, racks_of
 from lanescope.fleet.ranks import MpiRanks, Ranks, is_first_of_node
 from lanescope.fleet.report import SCHEMA_VERSION, FleetReport, fleet_report
-from lanescope.history.document import Past, pasts
+from lanescope.history.document import Comparison, against_history
 from lanescope.history.index import History
 from lanescope.history.records import record_of_node
 from lanescope.store.folder import lock_folder
@@ -160,7 +160,7 @@ def report_of_folder(folder: Path) -> FleetReport:
 
 def compared_with_history(
     nodes: Sequence[NodeReport], index: Path | None, source: str
-) -> dict[str, list[Past]]:
+) -> dict[str, list[Comparison]]:
     """Return how each node's paths lie in the history of their hardware, and add them to it."""
     if index is None:
         return {}
@@ -168,10 +168,8 @@ def compared_with_history(
     records = {one.host: record_of_node(one, source) for one in nodes if one.rates}
     with History(index, create=True) as history:
         for host, record in records.items():
-            names = [one.series for one in record.observations]
-            earlier = history.series(names, without=record.id)
-            found[host] = pasts(record, earlier, LEAST_EFFECT)
-            history.add(record)
+            found[host] = against_history(record, history, LEAST_EFFECT)
+        history.add_all(records.values())
     return found
 
 

@@ -32,7 +32,7 @@ from lanescope.fleet.charts import node_chart, pair_chart
 from lanescope.fleet.compare import Difference, Outlier, differences, outliers
 from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.locate import Blamed, What, located
-from lanescope.history.document import Past, value_text
+from lanescope.history.document import Comparison, value_text
 from lanescope.report.format import count_text, gbs_text, percent_text
 from lanescope.studies.node.report import NodeReport, State
 
@@ -227,7 +227,7 @@ def fleet_report(
     began: str,
     pairs: Sequence[PairRate] = (),
     racks: Mapping[str, str] | None = None,
-    before: Mapping[str, Sequence[Past]] | None = None,
+    before: Mapping[str, Sequence[Comparison]] | None = None,
 ) -> FleetReport:
     """Return what the reports of many nodes come to, and what their pairs exchanged.
 
@@ -315,10 +315,10 @@ def _slower(found: Sequence[Outlier], part: str) -> Suspect:
     )
 
 
-def _slower_than_before(host: str, pasts: Sequence[Past]) -> Suspect | None:
-    slower = [one for one in pasts if one.slower]
-    worst = min(slower, key=lambda one: one.step.effect if one.step else 0.0, default=None)
-    if worst is None or worst.step is None or worst.usual is None:
+def _slower_than_before(host: str, against_history: Sequence[Comparison]) -> Suspect | None:
+    slower = [one for one in against_history if one.slower]
+    worst = min(slower, key=lambda one: one.shift.effect if one.shift else 0.0, default=None)
+    if worst is None or worst.shift is None or worst.usual is None:
         return None
     return Suspect(
         host,
@@ -326,10 +326,10 @@ def _slower_than_before(host: str, pasts: Sequence[Past]) -> Suspect | None:
         ", ".join(worst.observation.devices),
         f"{count_text(len(slower), 'path')} slower than in earlier runs, most "
         f"{worst.observation.label}: {value_text(worst.observation.value, worst.observation.unit)},"
-        f" {percent_text(-worst.step.effect)} less than the level of {worst.runs} runs "
+        f" {percent_text(-worst.shift.effect)} less than the level of {worst.runs} runs "
         f"({value_text(worst.usual, worst.observation.unit)}).",
         "history",
-        -worst.step.effect,
+        -worst.shift.effect,
         "Measure again; then look at what changed since: driver, firmware, slot.",
         f"lanescope history changes {host}",
     )

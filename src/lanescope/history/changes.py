@@ -57,7 +57,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Shift:
     """From one level to the next, or to a single run.
 
     Attributes
@@ -103,31 +103,44 @@ def levels(
     return _cut(values, whole, sigma, quantile, least_effect)
 
 
-def step_to(
+def shift_to(
     values: Sequence[float],
     level: Level,
     value: float,
     least_effect: float = 0.02,
     false_alarms: float = FALSE_ALARMS,
-) -> Step | None:
+) -> Shift | None:
     """Compare a new value with the level that a series has; None where it is too short."""
     if len(values) < LEAST_HISTORY:
         return None
     one = Level(len(values), len(values) + 1, value)
-    return _step(
+    return _shift(
         scatter(values), level, one, _quantile(len(values) - 1, false_alarms), least_effect
     )
+
+
+def shift_between(
+    values: Sequence[float],
+    before: Level,
+    after: Level,
+    least_effect: float = 0.02,
+    false_alarms: float = FALSE_ALARMS,
+) -> Shift:
+    """Compare two levels of a series."""
+    quantile = _quantile(len(values), false_alarms / max(len(values) - 1, 1))
+    return _shift(scatter(values), before, after, quantile, least_effect)
 
 
 def _cut(
     values: Sequence[float], level: Level, sigma: float, quantile: float, least_effect: float
 ) -> list[Level]:
-    if level.runs < 2 * LEAST_RUNS:
-        return [level]
+    inside = values[level.first : level.end]
+    if level.runs < 2 * LEAST_RUNS or max(inside) / min(inside) - 1 <= least_effect:
+        return [level]  # no two parts of it can differ by more
     middles = range(level.first + LEAST_RUNS, level.end - LEAST_RUNS + 1)
     middle = min(middles, key=lambda m: sum(_cost(values[a:b]) for a, b in _parts(level, m)))
     before, after = (Level(a, b, median(values[a:b])) for a, b in _parts(level, middle))
-    if not _step(sigma, before, after, quantile, least_effect).certain:
+    if not _shift(sigma, before, after, quantile, least_effect).certain:
         return [level]
     parts = (_cut(values, part, sigma, quantile, least_effect) for part in (before, after))
     return [one for part in parts for one in part]
@@ -142,13 +155,15 @@ def _cost(values: Sequence[float]) -> float:
     return sum(abs(value - middle) for value in values)
 
 
-def _step(sigma: float, before: Level, after: Level, quantile: float, least_effect: float) -> Step:
+def _shift(
+    sigma: float, before: Level, after: Level, quantile: float, least_effect: float
+) -> Shift:
     variance = sum(_of_median(one.runs) / one.runs for one in (before, after))
     deviation = sigma * math.sqrt(variance)
     distance = math.log(after.value / before.value)
     effect = math.exp(distance) - 1
     certain = abs(distance) > quantile * deviation and abs(effect) > least_effect
-    return Step(effect, NormalDist().inv_cdf(0.975) * deviation * (1 + effect), certain)
+    return Shift(effect, NormalDist().inv_cdf(0.975) * deviation * (1 + effect), certain)
 
 
 def _of_median(runs: int) -> float:

@@ -24,12 +24,13 @@ from lanescope.history.changes import (
     FALSE_ALARMS,
     LEAST_HISTORY,
     Level,
-    Step,
+    Shift,
     levels,
     scatter,
-    step_to,
+    shift_between,
+    shift_to,
 )
-from lanescope.history.index import Point
+from lanescope.history.index import History, Point
 from lanescope.history.records import Observation, Record, Unit
 from lanescope.report.format import count_text, gbs_text, percent_text, seconds_text
 
@@ -57,7 +58,7 @@ class Change:
         old time over the new one, so that below 0 is slower everywhere.
     newest
         Whether the path is still there: no later change.
-    with_it
+    also_changed
         What else is different since, such as ``driver 570.1 → 580.2``.
     """
 
@@ -73,11 +74,11 @@ class Change:
     effect: float
     half_width: float
     newest: bool
-    with_it: tuple[str, ...]
+    also_changed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class Comparison:
     """A path's newest value and the level that it had before.
 
     Attributes
@@ -86,19 +87,19 @@ class Past:
         How many earlier runs there are.
     usual
         Median of the runs since the last change; None without any.
-    step
+    shift
         From there to the newest value; None where the runs are too few.
     """
 
     observation: Observation
     runs: int
     usual: float | None
-    step: Step | None
+    shift: Shift | None
 
     @property
     def slower(self) -> bool:
         """Whether it is slower for certain than its own history."""
-        return self.step is not None and self.step.certain and self.step.effect < 0
+        return self.shift is not None and self.shift.certain and self.shift.effect < 0
 
 
 def changes(
@@ -119,14 +120,12 @@ def changes(
 
 
 def _changes(points: Sequence[Point], least_effect: float, false_alarms: float) -> Iterator[Change]:
-    speeds = [_speed(point.observation) for point in points]
+    speeds = _speeds(points)
     cut = levels(speeds, least_effect, false_alarms)
-    deviation = scatter(speeds)
     for before, after in itertools.pairwise(cut):
         old, new = points[before.end - 1], points[after.first]
         newest = points[-1]
-        effect = after.value / before.value - 1
-        half = 1.96 * deviation * (1 / before.runs + 1 / after.runs) ** 0.5 * (1 + effect)
+        shift = shift_between(speeds, before, after, least_effect, false_alarms)
         yield Change(
             newest.observation.series,
             newest.observation.label,
@@ -137,10 +136,10 @@ def _changes(points: Sequence[Point], least_effect: float, false_alarms: float) 
             _value(after, points),
             newest.observation.unit,
             (before.runs, after.runs),
-            effect,
-            half,
+            shift.effect,
+            shift.half_width,
             after is cut[-1],
-            tuple(_with_it(old, new)),
+            tuple(_also_changed(old, new)),
         )
 
 
@@ -148,13 +147,16 @@ def _value(level: Level, points: Sequence[Point]) -> float:
     return median(point.observation.value for point in points[level.first : level.end])
 
 
-def _speed(observation: Observation) -> float:
-    """Return what is more where it is better."""
-    value = observation.value
-    return value if observation.unit is Unit.GBS else 1 / value
+def _speed(unit: Unit, value: float) -> float:
+    """Return what is more where it is better, from a value; and back."""
+    return value if unit is Unit.GBS else 1 / value
 
 
-def _with_it(old: Point, new: Point) -> Iterator[str]:
+def _speeds(points: Sequence[Point]) -> list[float]:
+    return [_speed(point.observation.unit, point.observation.value) for point in points]
+
+
+def _also_changed(old: Point, new: Point) -> Iterator[str]:
     if old.host != new.host:
         yield f"host {old.host} → {new.host}"
     for name in {**old.software, **new.software}:
@@ -184,35 +186,30 @@ def devices_text(point: Point) -> str:
     return ", ".join([point.host, *gpus])
 
 
-def pasts(record: Record, all_series: Iterable[Sequence[Point]], least_effect: float) -> list[Past]:
-    """Return each path of a run with its own history, the worst first.
-
-    Parameters
-    ----------
-    all_series
-        Earlier points of the series of the run's observations.
-    """
-    earlier = {points[0].observation.series: points for points in all_series}
-    share = FALSE_ALARMS / max(len(record.observations), 1)
+def against_history(record: Record, history: History, least_effect: float) -> list[Comparison]:
+    """Return each path of a run with its own history, the worst first."""
+    names = [one.series for one in record.observations]
+    earlier = history.values(names, without=record.id)
+    share = FALSE_ALARMS / max(len(names), 1)
     found = [
-        _past(one, earlier.get(one.series, ()), least_effect, share) for one in record.observations
+        _compared(one, earlier.get(one.series, ()), least_effect, share)
+        for one in record.observations
     ]
-    return sorted(found, key=lambda one: one.step.effect if one.step else 1.0)
+    return sorted(found, key=lambda one: one.shift.effect if one.shift else 1.0)
 
 
-def _past(
+def _compared(
     one: Observation,
-    points: Sequence[Point],
+    earlier: Sequence[tuple[Unit, float]],
     least_effect: float,
     false_alarms: float = FALSE_ALARMS,
-) -> Past:
-    same = [_speed(p.observation) for p in points if p.observation.unit is one.unit]
+) -> Comparison:
+    same = [_speed(unit, value) for unit, value in earlier if unit is one.unit]
     if not same:
-        return Past(one, 0, None, None)
+        return Comparison(one, 0, None, None)
     level = levels(same, least_effect, false_alarms)[-1]
-    step = step_to(same, level, _speed(one), least_effect, false_alarms)
-    usual = level.value if one.unit is Unit.GBS else 1 / level.value
-    return Past(one, len(same), usual, step)
+    shift = shift_to(same, level, _speed(one.unit, one.value), least_effect, false_alarms)
+    return Comparison(one, len(same), _speed(one.unit, level.value), shift)
 
 
 # Documents
@@ -242,7 +239,7 @@ def changes_headline(found: Sequence[Change], series: int, runs: int) -> str:
         return f"{about}: none is slower now than it was."
     worst = slower[0]
     since = f"since {worst.first_after[:10]}"
-    also = f" ({'; '.join(worst.with_it)} at the same time)" if worst.with_it else ""
+    also = f" ({'; '.join(worst.also_changed)} at the same time)" if worst.also_changed else ""
     return (
         f"{about}: {len(slower)} slower than before, most {worst.label} of {worst.devices} by "
         f"{percent_text(-worst.effect)} {since}{also}."
@@ -252,7 +249,7 @@ def changes_headline(found: Sequence[Change], series: int, runs: int) -> str:
 def _change_cells(one: Change) -> list[Value | Cell]:
     tone = Tone.BAD if one.newest and one.effect < 0 else None
     return [
-        Cell(f"{one.last_before[:16]} to {one.first_after[:16]}", below=one.with_it),
+        Cell(f"{one.last_before[:16]} to {one.first_after[:16]}", below=one.also_changed),
         one.label,
         one.devices,
         f"{value_text(one.before, one.unit)} ({one.runs[0]})",
@@ -290,8 +287,9 @@ def series_blocks(shown: Sequence[Sequence[Point]], least_effect: float) -> list
 def _series_cells(points: Sequence[Point], least_effect: float) -> list[Value | Cell]:
     newest = points[-1]
     middle = median(point.observation.value for point in points)
-    past = _past(newest.observation, points[:-1], least_effect)
-    speeds = [_speed(point.observation) for point in points]
+    earlier = [(point.observation.unit, point.observation.value) for point in points[:-1]]
+    compared = _compared(newest.observation, earlier, least_effect)
+    speeds = _speeds(points)
     return [
         newest.observation.label,
         devices_text(newest),
@@ -300,22 +298,22 @@ def _series_cells(points: Sequence[Point], least_effect: float) -> list[Value | 
         newest.began[:10],
         value_text(middle, newest.observation.unit),
         percent_text(scatter(speeds)) if len(points) > 2 else "-",
-        Cell(value_text(newest.observation.value, newest.observation.unit), badge=_badge(past)),
+        Cell(value_text(newest.observation.value, newest.observation.unit), badge=_badge(compared)),
     ]
 
 
-def _badge(past: Past) -> Badge:
-    if past.step is None:
+def _badge(compared: Comparison) -> Badge:
+    if compared.shift is None:
         return Badge("too few runs", Tone.OPEN)
-    if not past.step.certain:
-        is_small = abs(past.step.effect) <= _SMALL_EFFECT
+    if not compared.shift.certain:
+        is_small = abs(compared.shift.effect) <= _SMALL_EFFECT
         return Badge("as before", Tone.QUIET) if is_small else Badge("not certain", Tone.OPEN)
-    return Badge("slower", Tone.BAD, "▼") if past.slower else Badge("faster", Tone.GOOD, "▲")
+    return Badge("slower", Tone.BAD, "▼") if compared.slower else Badge("faster", Tone.GOOD, "▲")
 
 
-def pasts_headline(found: Sequence[Past]) -> str:
+def comparison_headline(found: Sequence[Comparison]) -> str:
     """Return in a sentence how a run lies in its own history."""
-    judged = [one for one in found if one.step is not None]
+    judged = [one for one in found if one.shift is not None]
     if not judged:
         most = max((one.runs for one in found), default=0)
         return (
@@ -326,16 +324,16 @@ def pasts_headline(found: Sequence[Past]) -> str:
     if not slower:
         return f"{count_text(len(judged), 'path')} without a certain loss on their own history."
     worst = slower[0]
-    assert worst.step is not None
+    assert worst.shift is not None
     return (
         f"{len(slower)} of {count_text(len(judged), 'path')} slower than their own history, most "
-        f"{worst.observation.label} by {percent_text(-worst.step.effect)}."
+        f"{worst.observation.label} by {percent_text(-worst.shift.effect)}."
     )
 
 
-def pasts_blocks(found: Sequence[Past]) -> list[Block]:
+def comparison_blocks(found: Sequence[Comparison]) -> list[Block]:
     """Return how each path of a run lies in its own history."""
-    blocks: list[Block] = [Text(pasts_headline(found), Style.STRONG)]
+    blocks: list[Block] = [Text(comparison_headline(found), Style.STRONG)]
     columns = [
         Column(n) for n in ("path", "earlier runs", "usual", "this run", "effect", "verdict")
     ]
@@ -345,7 +343,7 @@ def pasts_blocks(found: Sequence[Past]) -> list[Block]:
             str(one.runs),
             "-" if one.usual is None else value_text(one.usual, one.observation.unit),
             value_text(one.observation.value, one.observation.unit),
-            "-" if one.step is None else _effect_text(one.step.effect, one.step.half_width),
+            "-" if one.shift is None else _effect_text(one.shift.effect, one.shift.half_width),
             _badge(one),
         ]
         for one in found

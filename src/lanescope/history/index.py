@@ -6,16 +6,18 @@ again.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from lanescope.errors import InputError
 from lanescope.history.records import Device, Observation, Record, Unit
@@ -26,6 +28,8 @@ VERSION = 1
 _APPLICATION_ID = 0x6C616E65
 #: How long another process may hold the file.
 _PATIENCE_SECONDS = 10.0
+#: Of series in one query: SQLite takes 999 values at least.
+_MOST_NAMES = 900
 _TABLES = """
 CREATE TABLE runs (
     id TEXT PRIMARY KEY, host TEXT NOT NULL, began TEXT NOT NULL, verb TEXT NOT NULL,
@@ -57,6 +61,12 @@ class Point:
     software: dict[str, str]
     devices: tuple[Device, ...]
     observation: Observation
+
+
+@functools.lru_cache(1024)
+def _parsed(text: str) -> Any:
+    """Return what a JSON text holds, which many rows share: nobody changes it."""
+    return json.loads(text)
 
 
 def default_index() -> Path:
@@ -153,28 +163,33 @@ class History:
 
     def add(self, record: Record) -> bool:
         """Add a run; one that is there already is replaced. Whether it is new."""
+        return self.add_all([record]) == 1
+
+    def add_all(self, records: Iterable[Record]) -> int:
+        """Add runs, all of them or none; return how many are new."""
+        with self._explained(), self._database:
+            return sum([self._added(record) for record in records])
+
+    def _added(self, record: Record) -> bool:
+        database = self._database
         head = (record.id, record.host, record.began, record.verb, record.tool_version)
-        with self._explained(), self._database as database:
-            known = database.execute("SELECT 1 FROM runs WHERE id = ?", (record.id,)).fetchone()
-            database.execute("DELETE FROM runs WHERE id = ?", (record.id,))
-            database.execute(
-                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (*head, record.source, json.dumps(dict(record.software))),
-            )
-            database.executemany(
-                "INSERT INTO devices VALUES (?, ?, ?, ?, ?, ?)",
-                [(record.id, d.id, d.key, d.name, d.slot, d.vbios) for d in record.devices],
-            )
-            database.executemany(
-                "INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        *(record.id, o.series, o.label, json.dumps(o.devices)),
-                        *(o.value, o.unit, o.half_width),
-                    )
-                    for o in record.observations
-                ],
-            )
+        known = database.execute("SELECT 1 FROM runs WHERE id = ?", (record.id,)).fetchone()
+        database.execute("DELETE FROM runs WHERE id = ?", (record.id,))
+        database.execute(
+            "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*head, record.source, json.dumps(dict(record.software))),
+        )
+        database.executemany(
+            "INSERT INTO devices VALUES (?, ?, ?, ?, ?, ?)",
+            [(record.id, d.id, d.key, d.name, d.slot, d.vbios) for d in record.devices],
+        )
+        database.executemany(
+            "INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                (record.id, o.series, o.label, json.dumps(o.devices), o.value, o.unit, o.half_width)
+                for o in record.observations
+            ],
+        )
         return known is None
 
     def __len__(self) -> int:
@@ -183,34 +198,32 @@ class History:
             (count,) = self._database.execute("SELECT count(*) FROM runs").fetchone()
         return int(count)
 
-    def series(
-        self, names: Sequence[str] | None = None, without: str = ""
-    ) -> Iterator[list[Point]]:
-        """Yield the points of each series, the oldest first.
-
-        Parameters
-        ----------
-        names
-            Which series; None for all.
-        without
-            Id of a run to leave out.
-        """
-        selected = (
-            "SELECT r.id, r.host, r.began, r.verb, r.software, o.series, o.label, o.devices, "
-            "o.value, o.unit, o.half_width FROM observations o JOIN runs r ON r.id = o.run "
-            "WHERE o.run != ? {} ORDER BY o.series, r.began, r.id"
-        )
-        if names is None:
-            yield from self._grouped(selected.format(""), (without,))
-            return
-        for name in names:
-            yield from self._grouped(selected.format("AND o.series = ?"), (without, name))
-
-    def _grouped(self, query: str, values: tuple[str, ...]) -> Iterator[list[Point]]:
+    def series(self) -> Iterator[list[Point]]:
+        """Yield the points of each series, the oldest first."""
         with self._explained():
-            rows = self._database.execute(query, values)
+            rows = self._database.execute(
+                "SELECT r.id, r.host, r.began, r.verb, r.software, o.series, o.label, o.devices, "
+                "o.value, o.unit, o.half_width FROM observations o JOIN runs r ON r.id = o.run "
+                "ORDER BY o.series, r.began, r.id"
+            )
             for _, group in itertools.groupby(rows, key=lambda row: row[5]):
                 yield [self._point(*row) for row in group]
+
+    def values(self, names: Sequence[str], without: str) -> dict[str, list[tuple[Unit, float]]]:
+        """Return the values of some series without those of one run, the oldest first."""
+        found: dict[str, list[tuple[Unit, float]]] = defaultdict(list)
+        with self._explained():
+            for begin in range(0, len(names), _MOST_NAMES):
+                some = names[begin : begin + _MOST_NAMES]
+                rows = self._database.execute(
+                    "SELECT o.series, o.unit, o.value FROM observations o JOIN runs r "
+                    f"ON r.id = o.run WHERE o.series IN ({', '.join('?' * len(some))}) "
+                    "AND o.run != ? ORDER BY r.began, r.id",
+                    (*some, without),
+                )
+                for name, unit, value in rows:
+                    found[name].append((Unit(unit), value))
+        return found
 
     def _point(  # one for each column
         self,
@@ -226,10 +239,10 @@ class History:
         unit: str,
         half_width: float | None,
     ) -> Point:
-        keys = tuple(json.loads(devices))
+        keys = tuple(_parsed(devices))
         observation = Observation(series, label, keys, value, Unit(unit), half_width)
         there = tuple(device for device in self._devices(run) if device.key in keys)
-        return Point(run, host, began, verb, json.loads(software), there, observation)
+        return Point(run, host, began, verb, _parsed(software), there, observation)
 
     def _devices(self, run: str) -> list[Device]:
         if run not in self._of_runs:

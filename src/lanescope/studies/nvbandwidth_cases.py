@@ -83,7 +83,7 @@ def _host_specs(engine: Engine, *, streaming: bool = False) -> list[_Spec]:
 
         if streaming:
             name = f"streaming_{name.removesuffix('_memcpy')}"
-            words = f"{words[:-1]}; no byte again before all."
+            words = f"{words[:-1]}; every byte comes from memory."
         return _Spec(f"{name}_{engine}", words, engine, build, takes_host=True)
 
     to, fro, duplex = (
