@@ -102,27 +102,3 @@ def test_a_rank_that_does_not_exchange_is_left_out_of_later_rounds(launched, mon
     assert "n2" in lost[0]
     assert [one[:2] for one in said["pairs"] if one[2] is not None] in ([["n0", "n1"]], [])
     assert said["seconds"] < 20
-
-
-OPENMPI, OPENMPI_LIBRARY = shutil.which("mpirun.openmpi"), "/usr/lib/x86_64-linux-gnu/libmpi.so.40"
-
-
-@pytest.mark.skipif(
-    OPENMPI is None or not os.path.exists(OPENMPI_LIBRARY), reason="no Open MPI (openmpi-bin)"
-)
-def test_open_mpi_goes_on_without_a_rank_that_died(tmp_path):
-    made_up = tmp_path / "node.json"
-    made_up.write_text(json.dumps(dataclasses.asdict(sound())))
-    program = [sys.executable, "-m", "tests.fleet.program", str(tmp_path / "fleet"), str(made_up)]
-    done = subprocess.run(
-        [OPENMPI, "--enable-recovery", "-n", "4", *program, "kill", "2"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        env=os.environ | OPEN_MPI | {"MPI4PY_LIBMPI": OPENMPI_LIBRARY, "PMIX_MCA_gds": "hash"},
-    )
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    said = json.loads(line)
-    assert said["hosts"] == ["n0", "n1", "n3"]
-    assert said["absent"] == ["rank 2: no report in time"]
-    assert len(report_of_folder(tmp_path / "fleet").nodes) == 3

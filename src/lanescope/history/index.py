@@ -143,7 +143,10 @@ class History:
             elif "readonly" in why or "unable to open" in why:
                 what = "name a place that can be written with --index"
             else:
-                what = "remove it, and 'lanescope history add' makes it again from the runs"
+                what = (
+                    "name another file with --index; or, if it was a history, remove it, and "
+                    "'lanescope history add' makes it again from the runs"
+                )
             raise InputError(f"the history {self.path}: {why}; {what}") from error
         except OSError as error:
             raise InputError(
