@@ -29,6 +29,7 @@ def test_public_names():
             "latency",
             "load_machine",
             "measure",
+            "nccl",
             "node",
             "predict",
             "read_run",

@@ -12,6 +12,7 @@
 #include "cuda/copy_set.hpp"
 #include "cuda/devices.hpp"
 #include "cuda/shared_memory.hpp"
+#include "cuda/staged_memory.hpp"
 #include "host/block_walk.hpp"
 
 namespace nb = nanobind;
@@ -24,6 +25,7 @@ using lanescope::CopySpec;
 using lanescope::PlaceSpec;
 using lanescope::Route;
 using lanescope::SharedMemory;
+using lanescope::StagedMemory;
 using lanescope::Sharing;
 using lanescope::SmShape;
 using lanescope::Topology;
@@ -118,6 +120,12 @@ void bind_cuda(nb::module_& module) {
       .def_prop_ro("address", [](const AttachedMemory& self) {
         return reinterpret_cast<std::uintptr_t>(self.data());
       });
+  nb::class_<StagedMemory>(module, "StagedMemory",
+                           "Arrays of a device, and pinned host memory that two processes share.")
+      .def(nb::init<int, int, std::size_t>(), "device"_a, "descriptor"_a, "bytes"_a, Release())
+      .def("to_host", &StagedMemory::to_host, "begin"_a, "bytes"_a, Release())
+      .def("to_device", &StagedMemory::to_device, "begin"_a, "bytes"_a, Release())
+      .def("count_mismatches", &StagedMemory::count_mismatches, "bytes"_a, Release());
   nb::class_<SmShape>(module, "SmShape", "How a kernel copies.")
       .def(
           "__init__",

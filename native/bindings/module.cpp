@@ -54,6 +54,7 @@ NB_MODULE(_native, module) {
   bind_device_compress(module);
   bind_device_array(module);
   bind_nvcomp(module);
+  bind_nccl(module);
   bind_channel(module);
   bind_rule(module);
   bind_probe(module);

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lanescope.api import fit as fit
     from lanescope.api import latency as latency
     from lanescope.api import measure as measure
+    from lanescope.api import nccl as nccl
     from lanescope.api import predict as predict
     from lanescope.api import small as small
     from lanescope.api import sms as sms
@@ -68,6 +69,7 @@ _HOME = {
     "small": "api",
     "sms": "api",
     "streams": "api",
+    "nccl": "api",
     "sweep": "api",
     "validate": "api",
     "Channel": "compression.channel",

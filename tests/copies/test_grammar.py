@@ -132,8 +132,8 @@ def test_the_size_of_copies_that_name_none(two_gpus):
         ("h0 -> g0 ^12parsecs", "is not a size"),
         ("h0 -> g0 1MiB ^2MiB", "has a size already"),
         # engines
-        ("h0 -> g0 ^@dma", "there are @ce, @sm and @cpu"),
-        ("h0 -> g0 ^@", "there are @ce, @sm and @cpu"),
+        ("h0 -> g0 ^@dma", "there are @ce, @sm, @cpu and @nccl"),
+        ("h0 -> g0 ^@", "there are @ce, @sm, @cpu and @nccl"),
         ("h0 -> g0 ^@ce:3", "@ce takes at most 0"),
         ("h0 -> g0 ^@sm:", "'' is no number of SMs"),
         ("h0 -> g0 ^@sm:0", "'0' is no number of SMs"),

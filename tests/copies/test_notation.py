@@ -43,6 +43,9 @@ def some_copy(draw):
     if engine is Engine.CPU:
         place = _hosts([Memory.PAGEABLE])
         return Copy(draw(place), draw(place), draw(_SIZES), engine)
+    if engine is Engine.NCCL:
+        ends = draw(st.lists(_GPUS, min_size=2, max_size=2, unique=True))
+        return Copy(*ends, draw(_SIZES), engine)
     hosts = _hosts([m for m in HOST_MEMORIES if engine is Engine.CE or m not in UNPINNED])
     ends = draw(st.permutations([draw(_GPUS), draw(_GPUS | hosts)]))
     executors = [None, *(place.part for place in ends if not place.is_host)]

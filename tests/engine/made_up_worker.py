@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import enum
+import mmap
 import os
 import sys
 import time
@@ -66,6 +67,60 @@ class CopySet:
         return int("mismatch" in fate())
 
 
+class StagedMemory:
+    """Memory of a GPU that is memory of this process."""
+
+    CONTENT = bytes(range(251)) * 300_000
+
+    def __init__(self, device, descriptor, size):
+        if "no GPU" in fate():
+            raise real.NativeError("cudaSetDevice", 100, "cudaErrorNoDevice", "none", "here")
+        self.pages, self.size = mmap.mmap(descriptor, 2 * size), size
+        self.come = bytearray(size)
+
+    def to_host(self, begin, size):
+        self.pages[begin : begin + size] = self.CONTENT[begin : begin + size]
+
+    def to_device(self, begin, size):
+        there = self.size + begin
+        self.come[begin : begin + size] = self.pages[there : there + size]
+
+    def count_mismatches(self, size):
+        return int(self.come[:size] != self.CONTENT[:size]) + int("mismatch" in fate())
+
+
+class NcclRank:
+    def __init__(self, library, id, ranks, rank, device):
+        assert len(id) == 128
+        if "die in join" in fate() and rank == 1:
+            os._exit(9)
+        self.version, self.rank = 22907, rank
+
+    @staticmethod
+    def unique_id(library):
+        if "no nccl" in fate():
+            raise real.NativeError("dlopen", 0, "no nccl", f"{library}: no such file", "here")
+        return bytes(128)
+
+
+class NcclOperations:
+    """Arrives where the other end sends as many bytes of the same pattern."""
+
+    def __init__(self, rank, sends, receives, reduced_bytes):
+        self.rank, self.receives, self.reduced_bytes = rank.rank, receives, reduced_bytes
+        self.sends = sends
+
+    def run(self, windows, loops):
+        if "die in run" in fate() and self.rank == 1:
+            os._exit(9)
+        if "die in run" in fate():
+            time.sleep(600)  # as NCCL waits for the other rank
+        return [SECONDS * loops * n for n in range(windows + 1)]
+
+    def count_mismatches(self):
+        return int("mismatch" in fate())
+
+
 def fate():
     return os.environ.get("MADE_UP_FATE", "")
 
@@ -87,6 +142,11 @@ worker.native = types.SimpleNamespace(
     ),
     SmShape=real.SmShape,
     CopySet=CopySet,
+    StagedMemory=StagedMemory,
+    cuda_devices=lambda: [{}] * int(os.environ.get("MADE_UP_GPUS", "2")),
+    NcclRank=NcclRank,
+    NcclTransfer=real.NcclTransfer,
+    NcclOperations=NcclOperations,
 )
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lanescope.codec.files import read_json
 from lanescope.fleet import check as checking
-from lanescope.fleet import exchange
+from lanescope.fleet import media
 from lanescope.fleet.check import FleetRequest, check_fleet
 from lanescope.fleet.folder import read_node
 from lanescope.fleet.pairs import Plan
@@ -33,7 +33,7 @@ def main() -> int:
     fate = fates.get(ranks.rank, "")
     os.environ["LANESCOPE_HOST"] = f"n{ranks.rank}"
     checking.LATE_SECONDS = 2.0
-    exchange.PAIR_SECONDS = float(os.environ.get("PAIR_SECONDS", "1"))
+    media.PAIR_SECONDS = float(os.environ.get("PAIR_SECONDS", "1"))
 
     def check(request, out):
         if fate == "stop":

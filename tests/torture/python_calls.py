@@ -105,6 +105,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "latency": here,
         "small": here | {"sizes": [64], "counts": [1], "methods": [Submission.SINGLE]},
         "sms": here | {"size_bytes": 1 << 20},
+        "nccl": here | {"sizes": [1 << 20], "gpus": [0, 1]},
         "streams": here | {"size_bytes": 1 << 20, "counts": [1, 2]},
         "measure": one | {"experiment": EXPERIMENT, "backend": FAKE},
         "taruc": one | {"parameters": SMALL, "benchmarks": ["overhead"], "only": Only(gpus=(0,))},

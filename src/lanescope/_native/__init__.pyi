@@ -116,6 +116,17 @@ class AttachedMemory:
     @property
     def address(self) -> int: ...
 
+class StagedMemory:
+    """Arrays of a device, and pinned host memory that two processes share."""
+
+    def __init__(self, device: int, descriptor: int, bytes: int) -> None: ...
+
+    def to_host(self, begin: int, bytes: int) -> None: ...
+
+    def to_device(self, begin: int, bytes: int) -> None: ...
+
+    def count_mismatches(self, bytes: int) -> int: ...
+
 class SmShape:
     """How a kernel copies."""
 
@@ -813,6 +824,33 @@ class Nvcomp:
 
     def time_array_codec(self, values: DeviceArray, out: DeviceArray, codec: Codec, dtype: Dtype, repeats: int = 9) -> DeviceTimes:
         """Time the kernels that encode an array and decode it into another one."""
+
+class NcclRank:
+    """A rank of a communicator of NVIDIA's NCCL."""
+
+    def __init__(self, library: str, id: bytes, ranks: int, rank: int, device: int) -> None: ...
+
+    @staticmethod
+    def unique_id(library: str) -> bytes:
+        """What all ranks of one communicator have to be given."""
+
+    @property
+    def version(self) -> int: ...
+
+class NcclTransfer:
+    """What one rank sends or receives."""
+
+    def __init__(self, peer: int, bytes: int, seed: int) -> None: ...
+
+class NcclOperations:
+    """What one rank does again and again."""
+
+    def __init__(self, rank: NcclRank, sends: Sequence[NcclTransfer], receives: Sequence[NcclTransfer], reduced_bytes: int) -> None: ...
+
+    def run(self, windows: int, loops: int) -> list[float]:
+        """Ends of all windows in seconds since the one before them began."""
+
+    def count_mismatches(self) -> int: ...
 
 class Ticket:
     """A transfer on its way, and what became of it."""

@@ -36,6 +36,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "bench small": ("lanescope bench small --counts 1,64 --method single --method batch",),
     "bench sms": ("lanescope bench sms --size 256MiB",),
     "bench streams": ("lanescope bench streams --counts 1,2,3,4",),
+    "bench nccl": ("lanescope bench nccl --sizes 1MiB-1GiB",),
     "bench overhead": ("lanescope bench overhead --memory huge --max 100MB",),
     "bench host": ("lanescope bench host --pattern random --list",),
     "bench hostdev": ("lanescope bench hostdev --gpu 0 --memory pinned",),

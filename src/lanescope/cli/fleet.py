@@ -61,8 +61,15 @@ def _plans() -> list[str]:
     return [plan for plan in Plan if plan]
 
 
+def _media() -> list[str]:
+    from lanescope.fleet.media import Medium
+
+    return list(Medium)
+
+
 @combines(
     Excludes("--no-store", ("--out",), "stores nothing"),
+    Needs(("--over",), ("--pairs",), "is what pairs exchange data through"),
     Needs(("--resume",), ("--out",), "goes on with a check that is stored"),
     _ONE_FORM,
     _TO,
@@ -97,6 +104,16 @@ def check(
             help="Have pairs of nodes exchange data over the network, too: all (N - 1 rounds), "
             "sample (a few partners each, by rack), bisection (log2 N rounds), opposite (one "
             "round); default: none.",
+        ),
+    ] = None,
+    over: Annotated[
+        str | None,
+        option(
+            OneOf("--over", _media),
+            metavar="MEDIUM",
+            help="What pairs exchange it through: host memory by MPI (host), the first GPU of each "
+            "through host memory by MPI (gpu), or every GPU with its counterpart by NCCL (nccl).",
+            shown="host",
         ),
     ] = None,
     racks: Annotated[
@@ -142,6 +159,7 @@ def check(
     from lanescope.codec.files import read_text
     from lanescope.errors import LanescopeError
     from lanescope.fleet.check import FleetRequest, check_fleet
+    from lanescope.fleet.media import Medium
     from lanescope.fleet.pairs import Plan
     from lanescope.fleet.ranks import ranks_here
     from lanescope.store.folders import new_or_temporary_folder
@@ -158,7 +176,9 @@ def check(
     try:
         topology = None if racks is None else read_text(racks)
         plan = Plan(pairs or Plan.NONE)
-        report = check_fleet(FleetRequest(request, out, plan, topology, history, resume), ranks)
+        medium = Medium(over or Medium.HOST)
+        wanted = FleetRequest(request, out, plan, medium, topology, history, resume)
+        report = check_fleet(wanted, ranks)
     except LanescopeError as error:
         if ranks.size > 1:
             print(f"lanescope: {error}", file=sys.stderr, flush=True)

@@ -24,14 +24,16 @@ _OF_MEMORY = tuple(operation for operation in Operation if operation.is_of_memor
 _BY_THREADS_ONLY = (*_STREAM, Operation.GATHER, *_OF_MEMORY)
 _BY_THREADS = (*_BY_THREADS_ONLY, Operation.COPY, Operation.CHASE, Operation.CHASE_RANDOM)
 _BETWEEN_PLACES = (Operation.COPY, *_STREAM)
+_BY_NCCL = (Operation.COPY, Operation.ALL_REDUCE)
 
 
 class Engine(StrEnum):
-    """Who moves the bytes: a GPU's copy engine, a kernel on its SMs, or host threads."""
+    """Who moves the bytes: a GPU's copy engine, a kernel on its SMs, host threads, or NCCL."""
 
     CE = "ce"
     SM = "sm"
     CPU = "cpu"
+    NCCL = "nccl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,10 @@ class Copy:
             self._require_for_threads()
         else:
             self._require_for_gpu()
+        if self.engine is Engine.NCCL:
+            self._require_for_nccl()
+        elif self.operation is Operation.ALL_REDUCE:
+            raise InputError(f"{self.path}: only NCCL does an all-reduce")
         if self.engine is not Engine.SM:
             self._require_no_sm_options()
         else:
@@ -139,6 +145,12 @@ class Copy:
     def _require_for_route(self) -> None:
         if self.engine is not Engine.CE or self.source.is_host or self.destination.is_host:
             raise InputError(f"{self.path}: only a copy engine's copy between GPUs has a route")
+
+    def _require_for_nccl(self) -> None:
+        if self.source.is_host or self.destination.is_host or self.source == self.destination:
+            raise InputError(f"{self.path}: NCCL copies between two GPUs, such as g0 and g1")
+        if self.operation not in _BY_NCCL or self.executor is not None:
+            raise InputError(f"{self.path}: NCCL sends plain copies, from their source")
 
     def _require_for_latency(self) -> None:
         if self.engine is Engine.CPU:

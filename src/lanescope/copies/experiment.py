@@ -90,6 +90,8 @@ class Experiment:
                 f"experiment {shown(self.name)} holds several latencies, which would disturb each "
                 "other; give each an experiment of its own"
             )
+        if any(copy.engine is Engine.NCCL for copy in self.copies):
+            self._require_for_nccl()
         if by_threads == {False} and self.timing is not Timing.HOST:
             self._require_gateable()
 
@@ -97,6 +99,18 @@ class Experiment:
     def has_latency(self) -> bool:
         """Whether a latency is among the copies; the others are its load."""
         return any(copy.operation.is_latency for copy in self.copies)
+
+    def _require_for_nccl(self) -> None:
+        if len({(copy.engine, copy.operation, copy.bytes) for copy in self.copies}) > 1:
+            raise InputError(
+                f"experiment {shown(self.name)}: NCCL does copies at once as one group, of one "
+                "size and by nothing but NCCL; give others an experiment of their own"
+            )
+        if self.timing is not Timing.PROCESSES:
+            raise InputError(
+                f"experiment {shown(self.name)}: NCCL has a process for each GPU; use "
+                "Timing.PROCESSES"
+            )
 
     def _require_gateable(self) -> None:
         for copy in self.copies:
@@ -113,6 +127,8 @@ def experiment_of(copies: Sequence[Copy]) -> Experiment:
     title = set_title(copies)
     by_threads = any(copy.engine is Engine.CPU or needs_host_clock(copy) for copy in copies)
     timing = Timing.HOST if by_threads else Timing.GATE
+    if any(copy.engine is Engine.NCCL for copy in copies):
+        timing = Timing.PROCESSES
     return Experiment(name, title, tuple(copies), timing)
 
 
@@ -124,6 +140,8 @@ def between_processes(experiment: Experiment) -> Experiment:
     InputError
         If host threads copy, or a copy is no plain one.
     """
+    if experiment.timing is Timing.PROCESSES:
+        return experiment
     for copy in experiment.copies:
         plain = copy.access is None and not copy.in_pieces and not copy.operation.is_latency
         if copy.engine is Engine.CPU or not plain or copy.route is not None:

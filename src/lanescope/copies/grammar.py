@@ -8,7 +8,7 @@
            | "→" | "←" | "↔" | "⇄" | "to"   as tables print them; and for shells
     place  = part [ "." memory ]            h0   h0.pageable   g1
     option = size                           512MiB
-           | "@ce" | "@cpu" [ ":" threads ]
+           | "@ce" | "@nccl" | "@cpu" [ ":" threads ]
            | "@sm" [ ":" sms [ ":" chunk [ ":" gbs ] ] ]    "auto" leaves one open
            | "by" gpu                       who copies between two GPUs
            | "on" cpus                      on 0-3+8
@@ -190,9 +190,9 @@ class _Parser:
 
     def _engine(self, token: _Token, options: _Options) -> None:
         name, *values = token.text[1:].split(":")
-        most = {"ce": 0, "cpu": 1, "sm": 4}.get(name)
+        most = {"ce": 0, "nccl": 0, "cpu": 1, "sm": 4}.get(name)
         if most is None:
-            self._fail(token, f"{token.text!r} is no engine; there are @ce, @sm and @cpu")
+            self._fail(token, f"{token.text!r} is no engine; there are @ce, @sm, @cpu and @nccl")
         if len(values) > most:
             self._fail(token, f"@{name} takes at most {most} value(s) after a colon")
         options.engine = Engine(name)

@@ -164,8 +164,8 @@ def usage(machine: Machine, copy: Copy) -> dict[Hashable, float]:
     one from there: both ways and the memory between are in use at the same time.
     """
     taken: dict[Hashable, float] = {}
-    if copy.operation.is_latency:
-        return taken  # next to nothing, whatever the bytes
+    if copy.operation.is_latency or copy.operation is Operation.ALL_REDUCE:
+        return taken  # next to nothing, whatever the bytes; or no single copy's
 
     def take(resource: Hashable, amount: float) -> None:
         taken[resource] = taken.get(resource, 0.0) + amount
@@ -179,7 +179,7 @@ def usage(machine: Machine, copy: Copy) -> dict[Hashable, float]:
     take(("memory", copy.destination.part), written)
     if (node := staging_node(machine, copy)) is not None:
         take(("memory", node), 2.0)  # written and read
-    by_kernel = copy.engine is Engine.SM
+    by_kernel = copy.engine in (Engine.SM, Engine.NCCL)
     for link, forward in hops(machine, copy) or ():
         if link.pcie is None or link.raw_gbs is None:
             by_lines = by_kernel and link.nvlink is not None
@@ -211,6 +211,8 @@ def _limit(
     rate, bottleneck, path = share.rate, share.bottleneck, hops(machine, copy)
     if copy.operation.is_latency:
         return Limit(None, "a latency has no limit")
+    if copy.operation is Operation.ALL_REDUCE:
+        return Limit(None, "it is no single link's: compare its bus bandwidth with NVLink's")
     if rate is None or path is None:
         return Limit(None, _why_unknown(machine, copy, path))
     if unknown := [link for link, _ in path if link.payload_gbs is None]:
@@ -225,11 +227,11 @@ def _limit(
     if link.pcie is not None:
         known = link.pcie.max_payload_bytes
         size = known or DEFAULT_MAX_PAYLOAD_BYTES
-        if copy.engine is Engine.SM and size > CACHE_LINE_BYTES:
+        if copy.engine is not Engine.CE and size > CACHE_LINE_BYTES:
             reason += f", {CACHE_LINE_BYTES} B a packet, as kernels make them"
         else:
             reason += f", {size} B a packet{'' if known else ' (assumed)'}"
-    elif link.nvlink is not None and copy.engine is Engine.SM:
+    elif link.nvlink is not None and copy.engine is not Engine.CE:
         reason += f", {CACHE_LINE_BYTES} B a packet, as kernels make them"
     if users > 1:
         reason += f", shared by {users} copies of this experiment"

@@ -40,8 +40,8 @@ def _copy_text(copy: Copy) -> str:
         words.append(f"@{copy.operation}")
     elif copy.engine is Engine.SM:
         words.append("@" + _sm_text(copy))
-    elif copy.engine is Engine.CPU:
-        words.append("@cpu")
+    elif copy.engine is not Engine.CE:
+        words.append(f"@{copy.engine}")
     if copy.executor is not None:
         words += ["by", copy.executor]
     if copy.bytes != DEFAULT_BYTES:

@@ -18,6 +18,9 @@ class Operation(StrEnum):
 
     ``gather``: independent loads of the source, 8 bytes each, which are summed up.
 
+    Only for NCCL is ``all-reduce``, the sum over several GPUs: a ring of copies, of which each GPU
+    is the source of one.
+
     All others have no bandwidth: their time stands for itself. The GPU of the
     destination, or a host thread, does
 
@@ -49,6 +52,7 @@ class Operation(StrEnum):
     ADD = "add"
     TRIAD = "triad"
     GATHER = "gather"
+    ALL_REDUCE = "all-reduce"
     ALLOCATE = "allocate"
     TOUCH = "touch"
     RELEASE = "release"
@@ -90,6 +94,7 @@ ARRAYS = {
     Operation.ADD: 3,
     Operation.TRIAD: 3,
     Operation.GATHER: 1,
+    Operation.ALL_REDUCE: 2,
 }
 
 

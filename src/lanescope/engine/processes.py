@@ -8,9 +8,6 @@ common to them is the host's monotonic clock, by which windows in which all copi
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,18 +16,13 @@ from typing import Any
 
 from lanescope._core import native
 from lanescope.calls import shown
-from lanescope.copies import Copy, Experiment, Place
+from lanescope.copies import Copy, Engine, Experiment, Place
 from lanescope.copies.kernel_shapes import SmShape
-from lanescope.engine.messages import Message, received, send, socket_pair
+from lanescope.engine.messages import Message
+from lanescope.engine.nccl import Communicator, NcclCopies
+from lanescope.engine.process import Process, answers_of, start
 from lanescope.engine.specs import device_of
 from lanescope.errors import InputError, NotMeasuredError
-
-#: The module that a process runs.
-WORKER = "lanescope.engine.worker"
-#: Longer than anything that a process does at once: filling memory, or a run behind a gate.
-ANSWER_SECONDS = 60.0
-#: How long a process may take to end by itself.
-_END_SECONDS = 5.0
 
 
 class Sharing(StrEnum):
@@ -68,89 +60,13 @@ def ways() -> tuple[Sharing, ...]:
     return (Sharing(named),)
 
 
-@dataclass
-class Process:
-    """A process for one GPU, and the connection to it.
-
-    Attributes
-    ----------
-    name
-        Such as ``the process of g1``.
-    lost
-        Whether it has ended or does not answer.
-    """
-
-    name: str
-    connection: socket.socket
-    child: subprocess.Popen[bytes]
-    lost: bool = False
-
-    def ask(self, message: Message, descriptors: Sequence[int] = ()) -> None:
-        """Send a message without waiting for the answer."""
-        try:
-            send(self.connection, message, list(descriptors))
-        except OSError as error:
-            raise self._lost(error) from error
-
-    def answer(self) -> tuple[Message, list[int]]:
-        """Return the answer to the last message.
-
-        Raises
-        ------
-        NativeError
-            If the core has failed there.
-        NotMeasuredError
-            If the process has ended, or does not answer.
-        """
-        try:
-            message, descriptors = received(self.connection)
-        except (EOFError, OSError) as error:
-            raise self._lost(error) from error
-        if message["error"] is not None:
-            call, code, *words = message["error"]
-            raise native.NativeError(call, int(code), *words)
-        return message, descriptors
-
-    def done(self, message: Message, descriptors: Sequence[int] = ()) -> tuple[Message, list[int]]:
-        """Send a message and return its answer."""
-        self.ask(message, descriptors)
-        return self.answer()
-
-    def _lost(self, error: Exception) -> NotMeasuredError:
-        self.lost = True
-        if isinstance(error, TimeoutError):
-            return NotMeasuredError(f"{self.name} did not answer in {ANSWER_SECONDS:.0f} s.")
-        return NotMeasuredError(f"{self.name} has ended.", "Look at dmesg for what ended it.")
-
-    def end(self) -> None:
-        """End it: by closing its connection, else by force."""
-        self.connection.close()
-        try:
-            self.child.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.child.kill()
-            self.child.wait()
-
-
-def start(name: str) -> Process:
-    """Start a process that waits for messages."""
-    ours, theirs = socket_pair()
-    with theirs:
-        child = subprocess.Popen(
-            [sys.executable, "-m", WORKER, str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-        )
-    ours.settimeout(ANSWER_SECONDS)
-    return Process(name, ours, child)
-
-
 class Processes:
     """The processes of a run, which are started when they are first needed."""
 
     def __init__(self) -> None:
         self._known: dict[str, Process] = {}
-        self._current: ProcessCopies | None = None
+        self._current: ProcessCopies | NcclCopies | None = None
+        self.communicators: dict[tuple[str, ...], Communicator] = {}
 
     def of(self, owner: str) -> Process:
         """Return the process of a GPU; ``g0, the second`` is another one of it."""
@@ -162,9 +78,14 @@ class Processes:
         self._known[owner] = found = start(f"the process of {owner}")
         return found
 
-    def copies(self, experiment: Experiment, shapes: Sequence[SmShape | None]) -> ProcessCopies:
+    def copies(
+        self, experiment: Experiment, shapes: Sequence[SmShape | None]
+    ) -> ProcessCopies | NcclCopies:
         """Make an experiment ready, until `drop` is called."""
-        self._current = ProcessCopies(self, experiment, shapes)
+        if experiment.copies[0].engine is Engine.NCCL:
+            self._current = NcclCopies(self, experiment)
+        else:
+            self._current = ProcessCopies(self, experiment, shapes)
         return self._current
 
     def drop(self) -> None:
@@ -334,16 +255,9 @@ class ProcessCopies:
                 process.done({"do": "drop", "owner": owner})
 
     def _answers(self) -> list[tuple[_Part, Message]]:
-        """Return every process' answer; where one fails the others are waited for, too."""
-        found, failure = [], None
-        for part in self._parts.values():
-            try:
-                found.append((part, part.process.answer()[0]))
-            except (native.NativeError, NotMeasuredError) as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return found
+        """Return every part with its answer."""
+        parts = list(self._parts.values())
+        return list(zip(parts, answers_of([part.process for part in parts]), strict=True))
 
     def describe(self) -> str:
         """Return how memory was shared, and why not by what was tried before."""

@@ -131,6 +131,11 @@ def reason_for(call: str, code: int, name: str, detail: str, where: str) -> Fail
         remedy = "Look for Xid errors in the kernel log (dmesg); a reset or reboot may be needed."
     elif name in _REFUSED_BY_CORE:
         reason, remedy = f"{detail[:1].upper()}{detail[1:]}.", None
+    elif name == "no nccl":
+        reason = f"NVIDIA's NCCL cannot be opened: {detail}."
+        remedy = "pip install nvidia-nccl-cu13, or name libnccl.so.2 in LANESCOPE_NCCL."
+    elif name == "NCCL failed":
+        reason, remedy = f"NCCL refused: {detail}.", "Set NCCL_DEBUG=WARN to see why."
     elif name == "errno 12":
         reason, remedy = "The system has not enough memory.", "Take a smaller size."
     else:

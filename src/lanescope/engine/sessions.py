@@ -103,8 +103,12 @@ _LONG_WINDOW_SECONDS = 8e-3
 _LARGE_BYTES = 256 << 20
 
 
-_ENGINE_WORDS = {Engine.CE: "copy engine", Engine.SM: "copy kernel"}
-_CLOCK_WORDS = {Engine.CE: "GPU events around the copies", Engine.SM: "the GPU's clock in kernels"}
+_ENGINE_WORDS = {Engine.CE: "copy engine", Engine.SM: "copy kernel", Engine.NCCL: "NCCL"}
+_CLOCK_WORDS = {
+    Engine.CE: "GPU events around the copies",
+    Engine.SM: "the GPU's clock in kernels",
+    Engine.NCCL: "events of the GPU that receives",
+}
 
 
 class Copies(Gated, Protocol):
@@ -155,7 +159,8 @@ class GpuSession:
         self._least_windows = max(2, repeats)
         self._loops = 1
         # one launch does all windows: nothing waits in the queue
-        self._by_kernel = all(copy.engine is Engine.SM for copy in experiment.copies)
+        # nor does NCCL wait behind a gate
+        self._by_kernel = all(c.engine in (Engine.SM, Engine.NCCL) for c in experiment.copies)
         self._turns = Turns()
         self._suspected: Groups = ()
         self._lanes = list(map(_lane, experiment.copies))
@@ -262,7 +267,8 @@ class GpuSession:
         if self._experiment.timing is Timing.HOST:
             return f"host clock from the call to the completed transfer{shared}, {who}{route}"
         clock = " and ".join(dict.fromkeys(_CLOCK_WORDS[copy.engine] for copy in copies))
-        return f"{clock}, queued behind a gate{shared}, {who}{route}{_shapes_text(self._shapes)}"
+        gate = "" if copies[0].engine is Engine.NCCL else ", queued behind a gate"
+        return f"{clock}{gate}{shared}, {who}{route}{_shapes_text(self._shapes)}"
 
 
 def _lane(copy: Copy) -> Lane:

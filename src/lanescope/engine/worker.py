@@ -18,6 +18,8 @@ from lanescope._core import native
 from lanescope.engine.messages import Message, received, send
 
 Answer = tuple[Message, list[int]]
+#: Peer, bytes and seed of each of what a rank sends or receives.
+Transfers = list[tuple[int, int, int]]
 
 
 class Worker:
@@ -29,10 +31,21 @@ class Worker:
         self._shared: dict[int, native.SharedMemory] = {}
         self._attached: dict[int, native.AttachedMemory] = {}
         self._copies: native.CopySet | None = None
+        self._staged: native.StagedMemory | None = None
+        self._communicator: native.NcclRank | None = None
+        self._operations: native.NcclOperations | None = None
         self._does: dict[str, Callable[..., Answer]] = {
             "share": self.share,
             "attach": self.attach,
             "prepare": self.prepare,
+            "devices": self.devices,
+            "stage": self.stage,
+            "to_host": self.to_host,
+            "to_device": self.to_device,
+            "staged_check": self.staged_check,
+            "nccl_id": self.nccl_id,
+            "join": self.join,
+            "operate": self.operate,
             "run": self.run,
             "check": self.check,
             "drop": self.drop,
@@ -89,20 +102,76 @@ class Worker:
             return native.PlaceSpec(kind, place["index"], self._attached[place["attached"]].address)
         return native.PlaceSpec(kind, place["index"])
 
+    def devices(self, _: list[int]) -> Answer:
+        """Count the GPUs that this process can use."""
+        return {"count": len(native.cuda_devices())}, []
+
+    def stage(self, descriptors: list[int], device: int, size: int) -> Answer:
+        """Use memory that another process sends and receives from, and as much of a GPU."""
+        self._staged = native.StagedMemory(device, descriptors[0], size)
+        return {}, []
+
+    def to_host(self, _: list[int], begin: int, size: int) -> Answer:
+        """Copy a part of what leaves to the host."""
+        assert self._staged is not None, "staged before"
+        self._staged.to_host(begin, size)
+        return {}, []
+
+    def to_device(self, _: list[int], begin: int, size: int) -> Answer:
+        """Copy a part of what has come to the GPU."""
+        assert self._staged is not None, "staged before"
+        self._staged.to_device(begin, size)
+        return {}, []
+
+    def staged_check(self, _: list[int], size: int) -> Answer:
+        """Count the bytes that have come wrong."""
+        assert self._staged is not None, "staged before"
+        return {"mismatches": self._staged.count_mismatches(size)}, []
+
+    def nccl_id(self, _: list[int], library: str) -> Answer:
+        """Make what all ranks of a communicator are given."""
+        return {"id": native.NcclRank.unique_id(library).hex()}, []
+
+    def join(
+        self, _: list[int], library: str, id: str, ranks: int, rank: int, device: int
+    ) -> Answer:
+        """Leave the last communicator and join one, which waits for all of its ranks."""
+        self._operations = self._communicator = None
+        self._communicator = native.NcclRank(library, bytes.fromhex(id), ranks, rank, device)
+        return {"version": self._communicator.version}, []
+
+    def operate(
+        self, _: list[int], sends: Transfers, receives: Transfers, reduced_bytes: int
+    ) -> Answer:
+        """Make what this rank sends, receives and reduces ready."""
+        assert self._communicator is not None, "joined before"
+        self._operations = self._copies = None
+        self._operations = native.NcclOperations(
+            self._communicator,
+            [native.NcclTransfer(*one) for one in sends],
+            [native.NcclTransfer(*one) for one in receives],
+            reduced_bytes,
+        )
+        return {}, []
+
     def run(self, _: list[int], windows: int, loops: int) -> Answer:
         """Run the copies, and say when that ended by the clock of all processes of the node."""
-        assert self._copies is not None, "prepared before"
-        boundaries = self._copies.run_gated(windows, loops)
+        if self._operations is not None:
+            boundaries = [self._operations.run(windows, loops)]
+        else:
+            assert self._copies is not None, "prepared before"
+            boundaries = self._copies.run_gated(windows, loops)
         return {"end": time.monotonic(), "boundaries": boundaries}, []
 
     def check(self, _: list[int]) -> Answer:
         """Count the bytes that have not arrived."""
-        assert self._copies is not None, "prepared before"
-        return {"mismatches": self._copies.count_mismatches()}, []
+        made = self._operations or self._copies
+        assert made is not None, "prepared before"
+        return {"mismatches": made.count_mismatches()}, []
 
     def drop(self, _: list[int], owner: bool) -> Answer:
         """Give back copies and attached memory, and as the last step shared memory."""
-        self._copies = None
+        self._copies = self._operations = None
         self._attached.clear()
         if owner:
             self._shared.clear()

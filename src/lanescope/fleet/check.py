@@ -26,6 +26,7 @@ from lanescope.fleet.folder import (
     write_node,
     write_report,
 )
+from lanescope.fleet.media import Medium
 from lanescope.fleet.pairs import Plan, planned, racks_of
 from lanescope.fleet.ranks import MpiRanks, Ranks, is_first_of_node
 from lanescope.fleet.report import SCHEMA_VERSION, FleetReport, fleet_report
@@ -58,6 +59,8 @@ class FleetRequest:
         Folder that all ranks see; None: reports are sent by MPI alone, and stored nowhere.
     pairs
         Which pairs of nodes exchange data afterwards.
+    over
+        What they exchange it through.
     topology
         Text that names the racks of nodes; None: see `lanescope.fleet.pairs.racks_of`.
     history
@@ -70,6 +73,7 @@ class FleetRequest:
     node: Request
     out: Path | None
     pairs: Plan = Plan.NONE
+    over: Medium = Medium.HOST
     topology: str | None = None
     history: Path | None = None
     resume: bool = False
@@ -98,7 +102,7 @@ def check_fleet(
         message = _IDLE if own is None else json.dumps(dataclasses.asdict(own)).encode()
         arrived = ranks.send(message, deadline + late)
         if arrived and own is not None and isinstance(ranks, MpiRanks) and request.pairs:
-            follow(ranks, deadline + late + PAIRS_SECONDS)
+            follow(ranks, deadline + late + PAIRS_SECONDS, request.over)
         return None
     if request.history is not None:  # what is wrong with it is said now
         with History(request.history, create=True):
@@ -133,7 +137,7 @@ def _led(
     if isinstance(ranks, MpiRanks) and request.pairs:
         racks = racks_of(list(hosts.values()), request.topology)
         rounds = planned(request.pairs, racks)
-        rates = exchanged(Leader(ranks, hosts), rounds, racks, _store(request.out))
+        rates = exchanged(Leader(ranks, hosts, request.over), rounds, racks, _store(request.out))
     if request.resume and request.out is not None:
         nodes, absent, rates = _with_earlier(request.out, nodes, absent, manifest.ranks)
     names = list(dict.fromkeys([*hosts.values(), *(node.host for node in nodes)]))

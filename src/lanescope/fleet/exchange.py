@@ -1,7 +1,8 @@
-"""Exchanges between pairs of nodes: from host memory to host memory, in both directions at once."""
+"""Exchanges between pairs of nodes, by a plan: in both directions at once."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,16 +12,11 @@ from typing import TypeVar
 
 from lanescope.codec.fields import FieldError, build
 from lanescope.fleet.locate import slow_pairs
+from lanescope.fleet.media import Done, Exchange, Medium, exchange_through
 from lanescope.fleet.pairs import Pair, Round, in_rounds, with_good_ones
 from lanescope.fleet.ranks import MpiRanks
 from lanescope.units.bandwidth import bandwidth_gbs
 
-#: A pair is given up after so long: it, and whoever of it does not answer, is not measured.
-PAIR_SECONDS = 10.0
-#: What is exchanged first, to find a size that takes long enough, and the bounds of that.
-_FIRST_BYTES, _MOST_BYTES = 256 << 10, 64 << 20
-_EXCHANGE_SECONDS = 0.01
-_REPEATS = 5
 _FURTHER_TRIES = 3
 _END = b"end"
 Key = TypeVar("Key")
@@ -41,6 +37,14 @@ class PairRate:
         Of one exchange, in each direction; every repetition of the best try.
     tries
         How often they exchanged: those that were slow do so again.
+    medium
+        What they exchanged through.
+    gpus
+        GB/s of each pair of GPUs in each direction, by NCCL: the slower one of both ends.
+    wrong
+        Bytes that arrived other than they were sent.
+    why
+        Why there is no rate, where that is known.
     """
 
     first: str
@@ -49,6 +53,10 @@ class PairRate:
     bytes: int
     seconds: tuple[float, ...]
     tries: int = 1
+    medium: Medium = Medium.HOST
+    gpus: tuple[float, ...] = ()
+    wrong: int = 0
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +64,6 @@ class _Order:
     """What rank 0 has another rank do."""
 
     partner: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """What a rank says of an exchange."""
-
-    partner: int
-    bytes: int
-    seconds: tuple[float, ...]
 
 
 class Leader:
@@ -76,10 +75,15 @@ class Leader:
     ----------
     hosts
         The ranks that take part, and their nodes; numbers of a plan are their places in it.
+    medium
+        What they exchange through.
     """
 
-    def __init__(self, ranks: MpiRanks, hosts: Mapping[int, str]) -> None:
-        self._ranks, self._hosts = ranks, hosts
+    def __init__(
+        self, ranks: MpiRanks, hosts: Mapping[int, str], medium: Medium = Medium.HOST
+    ) -> None:
+        self._ranks, self._hosts, self._medium = ranks, hosts, medium
+        self._exchange = exchange_through(medium, ranks)
         self._order = list(hosts)
         self._gone: set[int] = set()
 
@@ -88,14 +92,15 @@ class Leader:
         for one in rounds:
             of_ranks = {pair: (self._order[pair[0]], self._order[pair[1]]) for pair in one}
             pairs = {pair: ends for pair, ends in of_ranks.items() if not self._gone & set(ends)}
-            answers = _round(self._ranks, list(pairs.values()))
+            answers = _round(self._ranks, self._exchange, list(pairs.values()))
             for pair, ends in pairs.items():
                 found = [answers[rank] for rank in ends if rank in answers]
                 self._gone |= {rank for rank in ends if rank not in answers}
-                yield pair, _rate(ends, self._hosts, [done for done in found if done.seconds])
+                yield pair, replace(_rate(ends, self._hosts, found), medium=self._medium)
 
     def end(self) -> None:
         """Let the others go."""
+        self._exchange.end()
         for rank in self._order:
             if rank != self._ranks.rank:
                 self._ranks.order(rank, _END)
@@ -159,20 +164,28 @@ def best_tries(tries: Iterable[tuple[Key, PairRate]]) -> dict[Key, PairRate]:
     return best
 
 
-def follow(ranks: MpiRanks, deadline: float) -> None:
+def follow(ranks: MpiRanks, deadline: float, medium: Medium = Medium.HOST) -> None:
     """Exchange as rank 0 says, until it says that this was all, or the deadline."""
+    exchange = exchange_through(medium, ranks)
+    try:
+        _followed(ranks, exchange, deadline)
+    finally:
+        exchange.end()
+
+
+def _followed(ranks: MpiRanks, exchange: Exchange, deadline: float) -> None:
     while (text := ranks.next_order(deadline)) is not None and text != _END:
         try:
             order = build(_Order, json.loads(text))
         except (ValueError, FieldError):
             return  # of another version
-        done = _exchanged(ranks, order.partner)
-        ranks.answer(_encoded(done), time.monotonic() + PAIR_SECONDS)
+        done = exchange.with_partner(order.partner)
+        ranks.answer(_encoded(done), time.monotonic() + exchange.seconds)
 
 
-def _round(ranks: MpiRanks, pairs: Sequence[Pair]) -> dict[int, _Done]:
+def _round(ranks: MpiRanks, exchange: Exchange, pairs: Sequence[Pair]) -> dict[int, Done]:
     """Have all pairs exchange at once; return what each rank says that answers in time."""
-    deadline = time.monotonic() + 2 * PAIR_SECONDS
+    deadline = time.monotonic() + 2 * exchange.seconds
     own, wanted = None, set()
     for pair in pairs:
         for rank, partner in (pair, pair[::-1]):
@@ -181,59 +194,30 @@ def _round(ranks: MpiRanks, pairs: Sequence[Pair]) -> dict[int, _Done]:
             else:
                 ranks.order(rank, json.dumps({"partner": partner}).encode())
                 wanted.add(rank)
-    answers = {} if own is None else {ranks.rank: _exchanged(ranks, own)}
+    answers = {} if own is None else {ranks.rank: exchange.with_partner(own)}
     for rank, text in ranks.answers(wanted, deadline):
         try:
-            answers[rank] = build(_Done, json.loads(text))
+            answers[rank] = build(Done, json.loads(text))
         except (ValueError, FieldError):
             continue  # of another version: it has not answered
     return answers
 
 
-def _exchanged(ranks: MpiRanks, partner: int) -> _Done:
-    """Exchange with a partner; without times where it does not answer."""
-    deadline = time.monotonic() + PAIR_SECONDS
-    first = _timed(ranks, partner, _FIRST_BYTES, deadline)
-    first = first and _timed(ranks, partner, _FIRST_BYTES, deadline)
-    if not first:
-        return _Done(partner, 0, ())
-    size = _agreed_size(ranks, partner, first, deadline)
-    seconds = [_timed(ranks, partner, size, deadline) for _ in range(_REPEATS)] if size else []
-    if not seconds or None in seconds:
-        return _Done(partner, size, ())
-    return _Done(partner, size, tuple(one for one in seconds if one))
+def _encoded(done: Done) -> bytes:
+    return json.dumps(dataclasses.asdict(done)).encode()
 
 
-def _agreed_size(ranks: MpiRanks, partner: int, seconds: float, deadline: float) -> int:
-    """Return how much both exchange at a time: the smaller of what suits each; 0: no answer."""
-    wanted = int(_FIRST_BYTES * _EXCHANGE_SECONDS / seconds)
-    mine = bytearray(min(max(wanted, _FIRST_BYTES), _MOST_BYTES).to_bytes(8, "little"))
-    theirs = bytearray(8)
-    if not ranks.exchange(partner, mine, theirs, deadline):
-        return 0
-    return min(int.from_bytes(one, "little") for one in (mine, theirs))
-
-
-def _timed(ranks: MpiRanks, partner: int, size: int, deadline: float) -> float | None:
-    sent, received = bytearray(size), bytearray(size)
-    if not ranks.exchange(partner, bytearray(1), bytearray(1), deadline):  # both are there
-        return None
-    begin = time.perf_counter()
-    if not ranks.exchange(partner, sent, received, deadline):
-        return None
-    return time.perf_counter() - begin
-
-
-def _encoded(done: _Done) -> bytes:
-    content = {"partner": done.partner, "bytes": done.bytes, "seconds": done.seconds}
-    return json.dumps(content).encode()
-
-
-def _rate(pair: Pair, hosts: Mapping[int, str], found: Sequence[_Done]) -> PairRate:
+def _rate(pair: Pair, hosts: Mapping[int, str], found: Sequence[Done]) -> PairRate:
     """Return a pair's rate by the times of both, of each repetition the longer one."""
     names = hosts[pair[0]], hosts[pair[1]]
-    if len(found) < 2:
-        return PairRate(*names, None, 0, ())
-    seconds = tuple(map(max, *(done.seconds for done in found)))
-    size = found[0].bytes
-    return PairRate(*names, bandwidth_gbs(size, median(seconds)), size, seconds)
+    ended = [done for done in found if done.seconds]
+    if len(ended) < 2:
+        why = "; ".join(
+            f"{hosts[pair[1 - pair.index(d.partner)]]}: {d.why}" for d in found if d.why
+        )
+        return PairRate(*names, None, 0, (), why=why)
+    seconds = tuple(map(max, *(done.seconds for done in ended)))
+    size, gpus = ended[0].bytes, tuple(map(min, *(done.gpus for done in ended)))
+    wrong = sum(done.wrong for done in ended)
+    rate = bandwidth_gbs(size, median(seconds))
+    return PairRate(*names, rate, size, seconds, gpus=gpus, wrong=wrong)

@@ -16,7 +16,7 @@ from lanescope.studies.node.report import State
 
 SCHEMA_VERSION = 1
 #: By what a node can be sick: the others say that nothing is known, or that it is only different.
-FAULTS = ("expected", "limit", "peers", "history")
+FAULTS = ("expected", "data", "limit", "peers", "history")
 #: Longer reasons are cut off by sinfo.
 _REASON = 160
 

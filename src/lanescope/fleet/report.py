@@ -38,7 +38,9 @@ from lanescope.studies.node.report import NodeReport, State
 
 SCHEMA_VERSION = 1
 #: The surest first.
-_JUDGES = ("expected", "limit", "peers", "history", "none", "majority")
+_JUDGES = ("expected", "data", "limit", "peers", "history", "none", "majority")
+#: Of a node's GPUs one that exchanges less than this share of what the others do is named.
+_SLOW_GPU_SHARE = 0.9
 _TONES = {
     State.HEALTHY: Tone.GOOD,
     State.LIMITED: Tone.GOOD,
@@ -65,14 +67,14 @@ class Suspect:
     ----------
     kind
         A fault's kind, ``slower-than-peers``, ``slower-than-before``, ``configuration``,
-        ``slow-node``, ``slow-rack`` or ``slow-pair`` of the network, or the state of a node that
-        was not measured.
+        ``slow-node``, ``slow-rack``, ``slow-pair`` or ``wrong-data`` of the network, or the state
+        of a node that was not measured.
     part
         With UUID and slot where it is a GPU; empty where the whole node is meant.
     judged_by
         ``limit`` (what its links allow), ``peers`` (nodes of the same kind), ``history`` (earlier
-        runs of the same hardware), ``expected`` (a
-        machine file), ``majority`` (what most nodes have), or ``none``: nothing is known of it.
+        runs of the same hardware), ``expected`` (a machine file), ``data`` (what was sent is not
+        what arrived), ``majority`` (what most nodes have), or ``none``: nothing is known of it.
     share
         How much is lost, of 1; None where that is no number.
     """
@@ -128,7 +130,7 @@ class FleetReport:
     @property
     def all_answered(self) -> bool:
         """Whether every rank is still there, as far as its messages tell."""
-        return not self.absent and all(one.gbs is not None for one in self.pairs)
+        return not self.absent and all(one.gbs is not None or one.why for one in self.pairs)
 
     def exit_code(self, *, strict: bool) -> int:
         """Return what the command ends with; `strict` counts what was not measured, too."""
@@ -136,7 +138,7 @@ class FleetReport:
         if states[State.MISSING]:
             return ExitCode.NOT_AS_EXPECTED
         if states[State.SICK] or any(
-            one.judged_by in ("peers", "history") for one in self.suspects
+            one.judged_by in ("data", "peers", "history") for one in self.suspects
         ):
             return ExitCode.SLOW
         unknown = states[State.NOT_MEASURED] + states[State.FAILED] + len(self.absent)
@@ -359,14 +361,27 @@ def _network(pairs: Sequence[PairRate], racks: Mapping[str, str]) -> Iterator[Su
             rates[ends[0], ends[1]] = one.gbs
         else:
             told = f"{one.first} and {one.second} did not end their exchange."
+            told = f"{told[:-1]}: {one.why}" if one.why else told
             yield Suspect(
                 f"{one.first}, {one.second}", "no-exchange", "", told, "none", None, "", ""
             )
+        if one.wrong:
+            yield Suspect(
+                f"{one.first}, {one.second}",
+                "wrong-data",
+                "network",
+                f"{one.wrong} bytes that {one.first} and {one.second} exchanged arrived other than "
+                "they were sent.",
+                "data",
+                None,
+                "Let each exchange with another node; look for errors of links, memory and GPUs.",
+                "",
+            )
     for blamed in located(rates, hosts, [racks.get(host, "") for host in hosts]):
-        yield _slow_network(blamed)
+        yield _slow_network(blamed, pairs)
 
 
-def _slow_network(one: Blamed) -> Suspect:
+def _slow_network(one: Blamed, pairs: Sequence[PairRate]) -> Suspect:
     loss = percent_text(one.loss)
     names = " and ".join(one.names)
     if one.what is What.PAIR:
@@ -378,9 +393,23 @@ def _slow_network(one: Blamed) -> Suspect:
             f"The network of {one.what} {names} is slow: {count_text(one.pairs, 'pair')} with it "
             f"exchange {loss} less than others, by the median."
         )
+        sentence += _slowest_gpu([p for p in pairs if set(one.names) & {p.first, p.second}])
     remedy = "Look at its network: rate and errors of the link, cable, port of the switch."
     host = ", ".join(one.names)
     return Suspect(host, f"slow-{one.what}", "network", sentence, "peers", one.loss, remedy, "")
+
+
+def _slowest_gpu(pairs: Sequence[PairRate]) -> str:
+    """Return a sentence on the GPU whose exchanges by NCCL are slower than those of the others."""
+    rates = [median(of_one) for of_one in zip(*(p.gpus for p in pairs if p.gpus), strict=False)]
+    slowest = min(rates, default=0.0)
+    others = [rate for rate in rates if rate > slowest]
+    if not others or slowest > _SLOW_GPU_SHARE * median(others):
+        return ""
+    return (
+        f" Its GPU {rates.index(slowest)} is the slowest with {gbs_text(slowest)} GB/s, "
+        f"{gbs_text(median(others))} the others: look at the NIC next to it."
+    )
 
 
 def _least_share(node: NodeReport) -> float | None:

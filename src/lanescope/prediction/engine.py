@@ -93,6 +93,8 @@ def _require_reachable(machine: Machine, copy: Copy) -> None:
 def _seconds(machine: Machine, copy: Copy, bound: Limit) -> float:
     if copy.operation.is_latency:
         raise NotMeasuredError("A latency is measured, not predicted.", "Run it on the machine.")
+    if copy.engine is Engine.NCCL:
+        raise NotMeasuredError("NCCL is measured, not predicted.", "Run it on the machine.")
     rate = bound.gbs
     if Memory.PAGEABLE in (copy.source.memory, copy.destination.memory) and not _host_only(copy):
         staging = machine.latencies.pageable_gbs

@@ -85,7 +85,8 @@ def judge(
         return Verdict(Status.UNJUDGED, "it fits into the CPU's caches")
     if limit.gbs is None or limit.kind not in EXPECTED_SHARE:
         return Verdict(Status.UNJUDGED, limit.reason)
-    tolerance = _KERNEL_TOLERANCE if copy.engine is Engine.SM else _TOLERANCE
+    by_kernel = copy.engine in (Engine.SM, Engine.NCCL)
+    tolerance = _KERNEL_TOLERANCE if by_kernel else _TOLERANCE
     ceiling = alone or limit
     from_cache = limit.kind == "gpu memory" and copy.bytes < JUDGED_BYTES
     if ceiling.gbs is not None and gbs > ceiling.gbs * tolerance and not from_cache:
@@ -211,6 +212,8 @@ def _not_comparable(copy: Copy) -> str | None:
         if len(copy.cpus) == 1:
             return "one core alone does not fill the memory's limit"
         return None
+    if copy.engine is Engine.NCCL:
+        return "what NCCL reaches depends on its own protocol, channels and kernels"
     if Memory.PAGEABLE in (copy.source.memory, copy.destination.memory):
         return "the driver stages pageable memory with a CPU core"
     if Memory.MANAGED in (copy.source.memory, copy.destination.memory):

@@ -70,6 +70,10 @@ STUDIES = {
         "streams.Streams",
         "Find how many copies at once it takes to fill a path, for each direction of a GPU.",
     ),
+    "nccl": Entry(
+        "nccl.Nccl",
+        "Measure NCCL's send and receive, one way and both ways, and all-reduce between GPUs.",
+    ),
     "taruc": Entry(
         "taruc.study.Suite",
         "Measure what topology, NUMA and contention cost: micro-benchmarks by a parameter file.",

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Purpose, Timing
 from lanescope.copies.experiment import set_title
+from lanescope.copies.operation import Operation
 from lanescope.report.format import bytes_text, count_text
 from lanescope.results.result import CopyResult, Result, Source, Status, Verdict
 from lanescope.units.bandwidth import bandwidth_gbs
@@ -224,6 +225,9 @@ def _detail(copy: Copy) -> str:
     if copy.engine is Engine.CPU:
         threads = count_text(len(copy.cpus), "thread") if copy.cpus else "host threads"
         return f"{copy.operation} of {bytes_text(copy.bytes)} arrays by {threads}"
+    if copy.engine is Engine.NCCL:
+        what = "all-reduce" if copy.operation is Operation.ALL_REDUCE else "send and receive"
+        return f"{bytes_text(copy.bytes)}, {what} by NCCL"
     who = "a kernel" if copy.engine is Engine.SM else "a copy engine"
     return (
         f"{bytes_text(copy.bytes)}, {_host_memory(copy)} memory, by {who} of {copy.executing_gpu}"
