@@ -25,9 +25,9 @@ using lanescope::CopySpec;
 using lanescope::PlaceSpec;
 using lanescope::Route;
 using lanescope::SharedMemory;
-using lanescope::StagedMemory;
 using lanescope::Sharing;
 using lanescope::SmShape;
+using lanescope::StagedMemory;
 using lanescope::Topology;
 
 namespace {

@@ -116,14 +116,13 @@ void NcclRank::all_reduce(const void* data, void* sum, std::size_t bytes,
   constexpr std::size_t word = sizeof(std::uint32_t);
   const bool by_words = bytes % word == 0;
   require(calls_->all_reduce(data, sum, by_words ? bytes / word : bytes, by_words ? kWords : kBytes,
-                           kSum, communicator_, stream),
-        "ncclAllReduce");
+                             kSum, communicator_, stream),
+          "ncclAllReduce");
 }
 
 NcclOperations::NcclOperations(std::shared_ptr<const NcclRank> rank,
                                const std::vector<NcclTransfer>& sends,
-                               const std::vector<NcclTransfer>& receives,
-                               std::size_t reduced_bytes)
+                               const std::vector<NcclTransfer>& receives, std::size_t reduced_bytes)
     : rank_(std::move(rank)), reduced_bytes_(reduced_bytes), stream_(rank_->device()) {
   const ScopedDevice scope(rank_->device());
   for (const NcclTransfer& one : sends) {

@@ -10,6 +10,7 @@ from lanescope.machine.dmi import memory_modules, peak_gbs
 from lanescope.machine.hwloc_xml import HwlocMachine, parse_hwloc
 from lanescope.machine.links import nvlinks, pcie_links
 from lanescope.machine.machine import Gpu, Link, LinkKind, Machine, NumaNode
+from lanescope.machine.rdma import nics
 from lanescope.machine.snapshot import Snapshot, take_snapshot
 
 #: What the compiled core was built with.
@@ -51,6 +52,7 @@ def machine_from_snapshot(snapshot: Snapshot) -> Machine:
         gpus=gpus,
         switches=(*switches, *fabric_switches),
         links=links,
+        nics=nics(snapshot, gpus),
         driver=snapshot.nvml.get("driver"),
         cuda_version=None if version is None else f"{version // 1000}.{version % 1000 // 10}",
         notes=tuple(n for n in (*_gpu_notes(snapshot, gpus, links, nodes), memory_note) if n),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lanescope.machine.machine import Gpu, Link, Machine, NumaNode
+from lanescope.machine.machine import Gpu, Link, Machine, Nic, NumaNode
 
 #: The kernel keeps some of a node's memory for itself, now more and now less.
 _MEMORY_SHARE = 0.97
@@ -67,6 +67,13 @@ _NODE = (
     _Field("hardware threads", lambda node: sum(map(len, node.cores))),
     _MEMORY,
 )
+_NIC = (
+    _Field("state", lambda nic: nic.state),
+    _Field("rate", lambda nic: nic.rate_gbps, "{:g} Gbit/s".format),
+    _Field("link layer", lambda nic: nic.layer),
+    _Field("firmware", lambda nic: nic.firmware),
+    _Field("nearest GPUs", lambda nic: nic.gpus or None, _listed),
+)
 _MACHINE = (
     _Field("CPU", lambda machine: machine.cpu),
     _Field("driver", lambda machine: machine.driver, unknown="not there"),
@@ -116,6 +123,8 @@ def _differences(expected: Machine, found: Machine) -> Iterator[str]:
     for gpu in found.gpus:
         if gpu.unavailable is not None:
             yield _sentence(f"{gpu.id} cannot be used: {gpu.unavailable}")
+    if expected.nics:  # machine files did not always have them
+        yield from _parts("NIC", _NIC, _by_id(expected.nics), _by_id(found.nics))
     known = {*_by_id(found.gpus), *_by_id(found.nodes)}
     wanted = {k: v for k, v in _by_ends(expected).items() if _there(k, known)}
     yield from _parts("link", _LINK, wanted, _by_ends(found))
@@ -149,7 +158,7 @@ def _compare(name: str, fields: Sequence[_Field], expected: Any, found: Any) -> 
             yield f"{name}: {field.name}: {shown}, {field.text(wanted)} expected."
 
 
-def _by_id(parts: Sequence[Gpu] | Sequence[NumaNode]) -> dict[str, Any]:
+def _by_id(parts: Sequence[Gpu] | Sequence[NumaNode] | Sequence[Nic]) -> dict[str, Any]:
     return {part.id: part for part in parts}
 
 

@@ -162,10 +162,11 @@ def _require_consistent(machine: Machine) -> None:
         ("nodes", [n.id for n in machine.nodes]),
         ("gpus", [g.id for g in machine.gpus]),
         ("switches", [s.id for s in machine.switches]),
+        ("nics", [n.id for n in machine.nics]),
     ):
         for number, part in enumerate(entries):
             if part in parts:
-                field = "id" if table == "switches" else "index"
+                field = {"switches": "id", "nics": "name"}.get(table, "index")
                 raise FieldError(f"there are two parts {shown(part)}", field, table, number)
             parts.add(part)
     nodes = {n.index for n in machine.nodes}

@@ -40,9 +40,9 @@ def pcie_links(
                 number = f"s{len(switches)}"
                 switches[upstream] = Switch(number, "PCIe switch", upstream)
             above = switches[upstream].id
-            _add(links, above, below, _pcie_state(snapshot, address, entry, request))
+            _add(links, above, below, pcie_state(snapshot, address, entry, request))
             below, address, entry = above, upstream, None
-        _add(links, node, below, _pcie_state(snapshot, address, entry, request))
+        _add(links, node, below, pcie_state(snapshot, address, entry, request))
     return tuple(links.values()), tuple(switches.values())
 
 
@@ -71,7 +71,7 @@ def _upstream_ports(snapshot: Snapshot, address: str | None) -> list[str]:
     return ports
 
 
-def _pcie_state(
+def pcie_state(
     snapshot: Snapshot, address: str | None, entry: dict[str, Any] | None, request: int | None
 ) -> PcieLink | None:
     """State of the link above a device: from the kernel, else from NVML."""

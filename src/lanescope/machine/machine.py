@@ -204,6 +204,47 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 @checked
+class Nic:
+    """A port of an RDMA NIC: InfiniBand or RoCE.
+
+    Attributes
+    ----------
+    name
+        The device's, such as ``mlx5_0``.
+    node
+        NUMA node that it is near; None when unknown.
+    rate_gbps
+        Rate of its link in 1e9 bits a second.
+    state
+        ``active``, ``down`` or another of the kernel's words.
+    layer
+        ``InfiniBand`` or ``Ethernet``.
+    pcie
+        State of the PCIe link above it.
+    gpus
+        Those below the lowest PCIe bridge that it shares with any, such as ``g0``; else those of
+        its node.
+    """
+
+    name: str
+    port: int = 1
+    node: int | None = None
+    pci_address: str | None = None
+    rate_gbps: Positive | None = None
+    state: str | None = None
+    layer: str | None = None
+    firmware: str | None = None
+    pcie: PcieLink | None = None
+    gpus: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Device and port, such as ``mlx5_0:1``."""
+        return f"{self.name}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+@checked
 class Latencies:
     """What a copy costs beyond its bytes, in microseconds; None when unknown.
 
@@ -251,6 +292,7 @@ class Machine:
     latencies: Latencies = field(default_factory=Latencies)
     notes: tuple[str, ...] = ()
     described: bool = False
+    nics: tuple[Nic, ...] = ()
 
     def node(self, index: int) -> NumaNode:
         """Return the NUMA node with the operating system's number `index`.

@@ -38,6 +38,8 @@ class Snapshot:
         See `Nvml.describe`; ``{"error": reason}`` without NVML.
     cuda
         ``{"devices": [...]}`` or ``{"error": name, "detail": text}``.
+    rdma
+        See `sysfs.rdma_ports`.
     dmi
         Firmware's memory table in hex, or None.
     dmi_present
@@ -55,6 +57,7 @@ class Snapshot:
     memory_bytes: int | None = None
     cpu_count: int = 1
     visible_devices: str | None = None
+    rdma: tuple[sysfs.RdmaPort, ...] = ()
 
     def save(self, folder: Path) -> None:
         """Write the snapshot into a folder."""
@@ -104,6 +107,7 @@ def take_snapshot(*, ask_cuda: bool = True) -> Snapshot:
         memory_bytes=sysfs.memory_bytes(),
         cpu_count=os.cpu_count() or 1,
         visible_devices=os.environ.get("CUDA_VISIBLE_DEVICES"),
+        rdma=sysfs.rdma_ports(),
     )
 
 

@@ -1,8 +1,10 @@
-"""Reads what the kernel tells of PCI devices, memory and the firmware's tables."""
+"""Reads what the kernel tells of PCI and RDMA devices, memory and the firmware's tables."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 PciDevice = dict[str, str | None]
@@ -19,6 +21,29 @@ _ATTRIBUTES = (
 )
 _CONFIG_BYTES = 256
 _ADDRESS = re.compile(r"[0-9a-f]{4,}(:[0-9a-f]{2}){2}\.\d")
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaPort:
+    """A port of an RDMA device, with its files in /sys/class/infiniband as they read.
+
+    Attributes
+    ----------
+    rate
+        Such as ``400 Gb/sec (4X NDR)``.
+    state
+        Such as ``4: ACTIVE``.
+    layer
+        ``InfiniBand`` or ``Ethernet``.
+    """
+
+    device: str
+    port: int
+    pci_address: str | None = None
+    rate: str | None = None
+    state: str | None = None
+    layer: str | None = None
+    firmware: str | None = None
 
 
 def pci_devices(root: Path = Path("/sys")) -> dict[str, PciDevice]:
@@ -54,6 +79,28 @@ def bridges_above(address: str, root: Path = Path("/sys")) -> dict[str, bytes]:
         found[path.name] = _read_bytes(path / "config") or b""
         path = path.parent
     return found
+
+
+def rdma_ports(root: Path = Path("/sys")) -> tuple[RdmaPort, ...]:
+    """Return the ports of all RDMA devices; none where there is no such device."""
+    folder = root / "class" / "infiniband"
+    return tuple(_ports(folder)) if folder.is_dir() else ()
+
+
+def _ports(folder: Path) -> Iterator[RdmaPort]:
+    for device in sorted(folder.iterdir()):
+        link = device / "device"
+        address = link.resolve().name if link.exists() else None
+        for port in sorted((device / "ports").glob("[0-9]*"), key=lambda path: int(path.name)):
+            yield RdmaPort(
+                device.name,
+                int(port.name),
+                address,
+                _read_text(port / "rate"),
+                _read_text(port / "state"),
+                _read_text(port / "link_layer"),
+                _read_text(device / "fw_ver"),
+            )
 
 
 def dmi_table(root: Path = Path("/sys")) -> bytes | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.tree import Tree
 
-from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode
+from lanescope.machine import Gpu, Link, LinkKind, Machine, Nic, NumaNode
 from lanescope.report import format as fmt
 
 
@@ -21,6 +21,8 @@ def machine_tree(machine: Machine) -> Tree:
     tree.add(driver)
     for node in machine.nodes:
         _add_below(tree.add(_node_text(node)), machine, node.id, {node.id})
+    for nic in machine.nics:
+        tree.add(nic_text(nic))
     for link in machine.links:
         if link.kind is not LinkKind.PCIE:
             tree.add(f"{link.a} – {link.b}: {link_text(link)}")
@@ -39,6 +41,23 @@ def link_text(link: Link) -> str:
         best = link.pcie.at_best()
         text += f" (now; up to {best.generation}.0 x{best.width}, which the limits are for)"
     return text
+
+
+def nic_text(nic: Nic) -> str:
+    """Return a NIC's port in a line: its network, its PCIe link, and the GPUs that it is near."""
+    facts = [nic.layer or "RDMA"]
+    if nic.rate_gbps is not None:
+        facts.append(f"{nic.rate_gbps:g} Gbit/s")
+    if nic.state is not None:
+        facts.append(nic.state)
+    if nic.pcie is not None:
+        facts.append(f"PCIe {nic.pcie.generation}.0 x{nic.pcie.width}")
+    if nic.pci_address is not None:
+        facts.append(nic.pci_address)
+    near = ", ".join(nic.gpus) or (None if nic.node is None else f"h{nic.node}")
+    if near is not None:
+        facts.append(f"near {near}")
+    return f"{nic.id}: {', '.join(facts)}"
 
 
 def _add_below(branch: Tree, machine: Machine, part: str, drawn: set[str]) -> None:
