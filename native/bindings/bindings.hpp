@@ -22,7 +22,7 @@ void bind_compress(nanobind::module_& module);
 void bind_device_compress(nanobind::module_& module);  // after bind_compress
 void bind_device_array(nanobind::module_& module);     // after bind_device_compress
 void bind_nccl(nanobind::module_& module);
-void bind_nvcomp(nanobind::module_& module);           // after bind_device_array
+void bind_nvcomp(nanobind::module_& module);  // after bind_device_array
 void bind_probe(nanobind::module_& module);
 void bind_testing(nanobind::module_& module);
 void bind_piece_testing(nanobind::module_& testing);  // called by bind_testing

@@ -98,6 +98,7 @@ VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
     (app, "node", node.node),
     (fleet_app, "check", fleet.check),
     (fleet_app, "report", fleet.report),
+    (fleet_app, "import", fleet.import_results),
     (history_app, "add", history.add),
     (history_app, "show", history.show),
     (history_app, "changes", history.changes),

@@ -18,6 +18,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "srun lanescope fleet check --out /shared/check-2026-11-23",
         "mpirun -n 16 --map-by node lanescope fleet check --within 15s --out DIR",
     ),
+    "fleet import": ("lanescope fleet import results/*.txt --out imported",),
     "fleet report": ("lanescope fleet report /shared/check-2026-11-23 --json",),
     "history add": ("lanescope history add", "lanescope history add /shared/checks"),
     "history show": ("lanescope history show 0000:17:00.0",),

@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 
 
+RacksOption = Annotated[
+    Path | None,
+    option(
+        InFile("--racks"),
+        metavar="FILE",
+        help="Slurm's topology.conf, or lines 'NODE RACK'; default: by the nodes' names.",
+    ),
+]
+
+
 def _formats() -> list[str]:
     from lanescope.fleet.formats import Format
 
@@ -64,7 +74,7 @@ def _plans() -> list[str]:
 def _media() -> list[str]:
     from lanescope.fleet.media import Medium
 
-    return list(Medium)
+    return [one for one in Medium if one is not Medium.RDMA]
 
 
 @combines(
@@ -116,14 +126,7 @@ def check(
             shown="host",
         ),
     ] = None,
-    racks: Annotated[
-        Path | None,
-        option(
-            InFile("--racks"),
-            metavar="FILE",
-            help="Slurm's topology.conf, or lines 'NODE RACK'; default: by the nodes' names.",
-        ),
-    ] = None,
+    racks: RacksOption = None,
     history: Annotated[
         Path | None,
         option(
@@ -218,6 +221,41 @@ def report(
     found = report_of_folder(folder)
     write_report(folder, found)
     raise typer.Exit(_show(found, folder, json=json, form=format, to=to, strict=strict))
+
+
+@combines(_ONE_FORM, _TO)
+def import_results(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="What nccl-tests or a bandwidth test of perftest printed, each between two nodes; "
+            "files of perftest are called HOST--HOST.txt. Or folders of such files.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        option(Folder("--out"), metavar="DIR", help="A new folder for the report and its page."),
+    ] = None,
+    racks: RacksOption = None,
+    json: JsonOption = False,
+    format: FormatOption = None,
+    to: ToOption = None,
+) -> None:
+    """Read results of nccl-tests or perftest, and say which node, rack or link is slow.
+
+    All files are of one test; of several sizes the largest counts. They are judged as pairs of
+    'lanescope fleet check' are: exit code 1 where one is slow, or bytes were wrong.
+    """
+    from lanescope.codec.files import read_text
+    from lanescope.fleet.check import report_of_pairs
+    from lanescope.fleet.imported import imported
+
+    test, rates = imported(files)
+    topology = None if racks is None else read_text(racks)
+    found = report_of_pairs(rates, topology, out)
+    print(f"{test}: {len(found.pairs)} pairs", file=sys.stderr)
+    raise typer.Exit(_show(found, out, json=json, form=format, to=to, strict=False))
 
 
 def _show(

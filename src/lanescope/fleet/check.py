@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from lanescope._version import __version__
 from lanescope.codec.files import parse_json
 from lanescope.errors import LanescopeError
 from lanescope.fleet.compare import LEAST_EFFECT
-from lanescope.fleet.exchange import Leader, PairRate, exchanged, follow
+from lanescope.fleet.exchange import Leader, PairRate, best_tries, exchanged, follow
 from lanescope.fleet.folder import (
     FleetManifest,
     append_pair,
@@ -141,7 +141,7 @@ def _led(
     if request.resume and request.out is not None:
         nodes, absent, rates = _with_earlier(request.out, nodes, absent, manifest.ranks)
     names = list(dict.fromkeys([*hosts.values(), *(node.host for node in nodes)]))
-    of_hosts = dict(zip(names, racks_of(names, request.topology), strict=True))
+    of_hosts = _racks(names, request.topology)
     before = compared_with_history(nodes, request.history, str(request.out))
     return fleet_report(nodes, absent, manifest.began, rates, of_hosts, before)
 
@@ -157,9 +157,41 @@ def report_of_folder(folder: Path) -> FleetReport:
     manifest, nodes, damaged = read(folder)
     missing = manifest.ranks - len(nodes) - len(damaged)
     absent = damaged + [f"{missing} of {manifest.ranks} ranks left no report"] * (missing > 0)
-    hosts = [node.host for node in nodes]
-    racks = dict(zip(hosts, racks_of(hosts, manifest.topology), strict=True))
-    return fleet_report(nodes, absent, manifest.began, read_pairs(folder), racks)
+    rates = read_pairs(folder)
+    hosts = dict.fromkeys([*(node.host for node in nodes), *_ends(rates)])
+    racks = _racks(list(hosts), manifest.topology)
+    return fleet_report(nodes, absent, manifest.began, rates, racks)
+
+
+def report_of_pairs(
+    rates: Sequence[PairRate], topology: str | None, out: Path | None
+) -> FleetReport:
+    """Return what rates of pairs that were not measured here come to; stored in a new folder.
+
+    Raises
+    ------
+    InputError
+        If the folder is another check's, or the topology's text cannot be.
+    """
+    racks = _racks(list(dict.fromkeys(_ends(rates))), topology)
+    began = datetime.now().astimezone().isoformat(timespec="seconds")
+    best = list(best_tries(((one.first, one.second), one) for one in rates).values())
+    report = fleet_report([], [], began, best, racks)
+    if out is not None:
+        begin(out, FleetManifest(SCHEMA_VERSION, __version__, began, 0, 0.0, topology))
+        for one in rates:
+            append_pair(out, one)
+        write_report(out, report)
+    return report
+
+
+def _ends(rates: Iterable[PairRate]) -> Iterator[str]:
+    for one in rates:
+        yield from (one.first, one.second)
+
+
+def _racks(hosts: Sequence[str], topology: str | None) -> dict[str, str]:
+    return dict(zip(hosts, racks_of(hosts, topology), strict=True))
 
 
 def compared_with_history(

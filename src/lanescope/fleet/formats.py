@@ -84,6 +84,7 @@ def faulty(report: FleetReport) -> dict[str, Suspect]:
     are.
     """
     known = {node.host for node in report.nodes}
+    known |= {host for pair in report.pairs for host in (pair.first, pair.second)}
     found: dict[str, Suspect] = {}
     for one in report.suspects:
         if one.judged_by in FAULTS and one.kind != "slow-rack":

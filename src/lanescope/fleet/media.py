@@ -52,6 +52,8 @@ class Medium(StrEnum):
     """From GPU to host, by MPI to the other host, and to its GPU."""
     NCCL = "nccl"
     """Each GPU with that of the same place in the other node, all at once, by NCCL."""
+    RDMA = "rdma"
+    """By perftest: imported, not measured here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,9 @@ class FleetReport:
         if self.absent:
             counts.append(f"{len(self.absent)} without a report")
         count = len(self.nodes) + len(self.absent)
+        if self.pairs and not count:
+            worst = "".join(f" Worst: {one.sentence}" for one in self.suspects[:1])
+            return f"{count_text(len(self.pairs), 'pair')} of nodes.{worst or ' None is slow.'}"
         worst = "".join(f" Worst: {one.host}: {one.sentence}" for one in self.suspects[:1])
         return f"{count_text(count, 'node')}: {', '.join(counts) or 'nothing measured'}.{worst}"
 
@@ -152,7 +155,7 @@ class FleetReport:
 
     def blocks(self) -> list[Block]:
         """Return the report as blocks: what is wrong, then every node."""
-        return [*self._wrong(), self._every()]
+        return [*self._wrong(), *([self._every()] if self.nodes else [])]
 
     def document(self) -> Document:
         """Return the report as a page."""
@@ -161,7 +164,7 @@ class FleetReport:
         charts = [one for one in (node_chart(self.nodes), pair_chart(self.pairs)) if one]
         sections = (
             Section("suspects", "What is wrong", list(self._wrong())),
-            Section("nodes", "Every node", [*charts, self._every()]),
+            Section("nodes", "Every node", [*charts, *([self._every()] if self.nodes else [])]),
         )
         facts = (count_text(len(self.nodes), "node"), f"lanescope {self.tool_version}")
         return Document(
