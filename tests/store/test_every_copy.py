@@ -95,6 +95,11 @@ def experiments():
         yield Experiment(f"case {number}", f"title of {number}", (copy,), timing)
     down, up = copies[2], copies[3]
     yield Experiment("both", "both ways at once", (down, up))
+    for operation in (Operation.COPY, Operation.ALL_REDUCE):
+        ring = tuple(
+            Copy(*ends, SIZE, Engine.NCCL, operation) for ends in (GPUS, tuple(reversed(GPUS)))
+        )
+        yield Experiment(f"nccl {operation}", f"{operation} by NCCL", ring, Timing.PROCESSES)
 
 
 def seconds(copy, batch):
