@@ -21,6 +21,9 @@ def test_the_command_names_the_slow_node_by_exit_code(tmp_path, lanescope_here):
     assert "RDMA_Write BW of perftest, 65536 B: 15 pairs" in done.stderr
     assert json.loads((out / "report.json").read_text())["suspects"][0]["host"] == "n4"
     assert "n4" in (out / "report.html").read_text()
+    one = lanescope_here("fleet", "import", str(results / "n0--n1.txt"))
+    assert one.returncode == 0
+    assert one.stdout.startswith("1 pair of nodes. Too few to compare with each other.")
     again = lanescope_here("fleet", "report", str(out), "--format", "suspects")
     assert again.stdout.split() == ["n4"]
     refused = lanescope_here("fleet", "import", str(results), "--out", str(out))

@@ -113,7 +113,7 @@ def test_what_arrived_wrong_is_counted_by_every_rank(started, monkeypatch):
     started.drop()
 
 
-def test_multicast_is_off_unless_it_is_asked_for(started, monkeypatch):
+def test_multicast_is_off_by_default(started, monkeypatch):
     monkeypatch.setenv(nccl.MULTICAST, "1")
     copies = started.copies(experiment("g0 -> g1 @nccl"), [None])
     assert "NVLS on" in copies.describe()

@@ -99,7 +99,7 @@ def test_nccl_uses_as_many_gpus_as_both_have(monkeypatch):
 def test_where_a_node_has_not_what_it_takes_both_go_on(monkeypatch, medium, fate, words):
     monkeypatch.setenv("MADE_UP_FATE", fate)
     begin = time.monotonic()
-    first, second = both(medium)
+    first, second = both(medium, rounds=2)  # the second one says the same, and as soon
     assert time.monotonic() - begin < 20
     assert words in first.why
     assert first.seconds == second.seconds == ()

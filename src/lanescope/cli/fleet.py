@@ -250,11 +250,12 @@ def import_results(
     from lanescope.codec.files import read_text
     from lanescope.fleet.check import report_of_pairs
     from lanescope.fleet.imported import imported
+    from lanescope.report.format import count_text
 
     test, rates = imported(files)
     topology = None if racks is None else read_text(racks)
     found = report_of_pairs(rates, topology, out)
-    print(f"{test}: {len(found.pairs)} pairs", file=sys.stderr)
+    print(f"{test}: {count_text(len(found.pairs), 'pair')}", file=sys.stderr)
     raise typer.Exit(_show(found, out, json=json, form=format, to=to, strict=False))
 
 

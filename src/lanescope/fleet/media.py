@@ -18,6 +18,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from lanescope._core import native
 from lanescope.engine.messages import Message
 from lanescope.engine.nccl import library
@@ -63,8 +65,8 @@ class Done:
     Attributes
     ----------
     bytes, seconds
-        Of one exchange in each direction, of all GPUs together; every repetition. None where it
-        did not end.
+        Of one exchange in each direction, of all GPUs together; every repetition. Empty
+        where it did not end.
     gpus
         GB/s of each GPU by NCCL.
     wrong
@@ -106,6 +108,8 @@ class Exchange(ABC):
             own, why = 0, str(reason_for(*error.args).error)
         except NotMeasuredError as error:
             own, why = 0, str(error)
+        if not own:
+            self.end()  # what has begun in part is begun again with the next partner
         try:
             there = self._swapped(partner, own, 1)
             if not own or not there:
@@ -194,8 +198,8 @@ class HostMemory(_ByMpi):
     def _wrong(self, size: int) -> int:
         if self._received == self._sent:
             return 0
-        both = zip(self._received, self._sent, strict=True)
-        return sum(one != other for one, other in both)
+        both = (np.frombuffer(one, np.uint8) for one in (self._received, self._sent))
+        return int(np.count_nonzero(np.not_equal(*both)))
 
 
 class GpuMemory(_ByMpi):
@@ -212,7 +216,7 @@ class GpuMemory(_ByMpi):
 
     def _made_ready(self) -> int:
         if self._process is None:
-            self._process = _with_gpus([])[0]
+            self._process = _with_gpus()[0]
             file = os.memfd_create("lanescope")
             try:
                 os.ftruncate(file, 2 * _MOST_BYTES)
@@ -258,7 +262,7 @@ class NcclGpus(Exchange):
 
     def _made_ready(self) -> int:
         if not self._processes:
-            self._processes = _with_gpus(self._processes, every=True)
+            self._processes = _with_gpus(every=True)
             self._new_id()  # what is wrong with NCCL is said now
         for process in self._processes:
             process.connection.settimeout(self.seconds)
@@ -313,7 +317,7 @@ def _as_rank(number: int, side: int, gpus: int) -> Message:
     return {"ranks": 2 * gpus, "rank": side * gpus + number, "device": number}
 
 
-def _with_gpus(processes: list[Process], *, every: bool = False) -> list[Process]:
+def _with_gpus(*, every: bool = False) -> list[Process]:
     """Start a process for the first GPU, or for each."""
     first = start("the process of g0")
     try:
@@ -322,7 +326,7 @@ def _with_gpus(processes: list[Process], *, every: bool = False) -> list[Process
         first.end()
         raise
     others = [start(f"the process of g{number}") for number in range(1, count if every else 1)]
-    return [*processes, first, *others]
+    return [first, *others]
 
 
 def _all(processes: Sequence[Process], messages: Sequence[Message]) -> list[Message]:

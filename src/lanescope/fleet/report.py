@@ -41,6 +41,8 @@ SCHEMA_VERSION = 1
 _JUDGES = ("expected", "data", "limit", "peers", "history", "none", "majority")
 #: Of a node's GPUs one that exchanges less than this share of what the others do is named.
 _SLOW_GPU_SHARE = 0.9
+#: Of fewer pairs nobody can say which is slow.
+_FEWEST_PAIRS = 3
 _TONES = {
     State.HEALTHY: Tone.GOOD,
     State.LIMITED: Tone.GOOD,
@@ -126,7 +128,9 @@ class FleetReport:
         count = len(self.nodes) + len(self.absent)
         if self.pairs and not count:
             worst = "".join(f" Worst: {one.sentence}" for one in self.suspects[:1])
-            return f"{count_text(len(self.pairs), 'pair')} of nodes.{worst or ' None is slow.'}"
+            few = len(self.pairs) < _FEWEST_PAIRS
+            none = " Too few to compare with each other." if few else " None is slow."
+            return f"{count_text(len(self.pairs), 'pair')} of nodes.{worst or none}"
         worst = "".join(f" Worst: {one.host}: {one.sentence}" for one in self.suspects[:1])
         return f"{count_text(count, 'node')}: {', '.join(counts) or 'nothing measured'}.{worst}"
 

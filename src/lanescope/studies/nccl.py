@@ -16,6 +16,7 @@ from lanescope.copies.place import Memory, Place
 from lanescope.copies.requirements import chosen_gpus, missing_part, require_fits
 from lanescope.document.blocks import Column, Group, Kind, Section, Style, Table, Text
 from lanescope.engine.sampling import Plan
+from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
 from lanescope.results.result import Result
 from lanescope.store.run import Run
@@ -81,7 +82,9 @@ class Nccl(Study):
                 "it takes two",
             )
         sizes = sorted({size_of(one) for one in self.sizes}, reverse=True)
-        require_fits(machine, max(sizes, default=1), gpus)
+        if not sizes:
+            raise InputError("no size is named; give one such as 1MiB")
+        require_fits(machine, sizes[0], gpus)
         return Work([one.of(size) for one in _operations(gpus) for size in sizes])
 
     @classmethod
