@@ -1,6 +1,7 @@
 """A worker over a made-up core: its memory of GPUs is memory of files, which descriptors share.
 
-``MADE_UP_FATE`` says what goes wrong: ``die`` or ``hang`` when copies run.
+``MADE_UP_FATE`` says what goes wrong: ``die`` or ``hang`` when copies run; ``fabric`` that memory
+can be shared by a fabric handle, too. ``MADE_UP_CLOCK`` is how many seconds the clock is ahead.
 """
 
 from __future__ import annotations
@@ -26,20 +27,23 @@ class Sharing(enum.Enum):
 
 class SharedMemory:
     def __init__(self, device, size, sharing):
-        if sharing is not Sharing.descriptor or "no-descriptor" in fate():
+        by_fabric = sharing is Sharing.fabric and "fabric" in fate()
+        by_descriptor = sharing is Sharing.descriptor and "no-descriptor" not in fate()
+        if not by_fabric and not by_descriptor:
             raise real.NativeError("cuMemCreate", 800, "CUDA driver error", "not permitted", "here")
-        self.descriptor, self.size, self.handle = os.memfd_create("made up"), size, b""
-        self.address = self.descriptor
-        os.ftruncate(self.descriptor, size)
+        self.address, self.size = os.memfd_create("made up"), size
+        self.descriptor = self.address if by_descriptor else -1
+        self.handle = f"/proc/{os.getpid()}/fd/{self.address}".encode() if by_fabric else b""
+        os.ftruncate(self.address, size)
 
     def __del__(self):
-        if hasattr(self, "descriptor"):
-            os.close(self.descriptor)
+        if hasattr(self, "address"):
+            os.close(self.address)
 
 
 class AttachedMemory:
     def __init__(self, device, size, sharing, handle, descriptor=-1):
-        self.address = os.dup(descriptor)
+        self.address = os.open(handle, os.O_RDWR) if handle else os.dup(descriptor)
         assert os.fstat(self.address).st_size == size
 
     def __del__(self):
@@ -148,6 +152,11 @@ worker.native = types.SimpleNamespace(
     NcclTransfer=real.NcclTransfer,
     NcclOperations=NcclOperations,
 )
+
+if "MADE_UP_CLOCK" in os.environ:
+    worker.time = types.SimpleNamespace(
+        monotonic=lambda: time.monotonic() + float(os.environ["MADE_UP_CLOCK"])
+    )
 
 if __name__ == "__main__":
     worker.main(int(sys.argv[1]))

@@ -11,6 +11,7 @@ from lanescope.copies.experiment import between_processes, experiment_of
 from lanescope.copies.grammar import parse_copies
 from lanescope.copies.notation import copies_text
 from lanescope.engine import nccl, process
+from lanescope.engine.nccl_library import VARIABLE, library
 from lanescope.engine.processes import Processes
 from lanescope.engine.reasons import reason_for
 from lanescope.errors import InputError, NotMeasuredError
@@ -122,10 +123,10 @@ def test_multicast_is_off_by_default(started, monkeypatch):
 
 
 def test_a_library_can_be_named(monkeypatch):
-    monkeypatch.setenv(nccl.VARIABLE, "/opt/nccl/libnccl.so.2")
-    assert nccl.library() == "/opt/nccl/libnccl.so.2"
-    monkeypatch.delenv(nccl.VARIABLE)
-    assert nccl.library().endswith("libnccl.so.2")
+    monkeypatch.setenv(VARIABLE, "/opt/nccl/libnccl.so.2")
+    assert library() == "/opt/nccl/libnccl.so.2"
+    monkeypatch.delenv(VARIABLE)
+    assert library().endswith("libnccl.so.2")
 
 
 def test_what_is_missing_is_said_with_a_remedy():

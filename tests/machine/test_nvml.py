@@ -1,5 +1,6 @@
 """NVML without a GPU: a made-up library that answers, refuses, or is not there."""
 
+import ctypes
 import os
 import sys
 import types
@@ -15,6 +16,18 @@ class NVMLError(Exception):
 
 def refuse(*_):
     raise NVMLError("Not Supported")
+
+
+class FabricInfo(ctypes.Structure):
+    """As NVML's own, with what is read of it."""
+
+    _fields_ = (
+        ("version", ctypes.c_uint),
+        ("clusterUuid", ctypes.c_ubyte * 16),
+        ("status", ctypes.c_uint),
+        ("cliqueId", ctypes.c_uint),
+        ("state", ctypes.c_uint),
+    )
 
 
 @pytest.fixture
@@ -37,6 +50,9 @@ def library(monkeypatch):
     fake.nvmlDeviceGetUtilizationRates = lambda h: types.SimpleNamespace(gpu=87)
     processes = [types.SimpleNamespace(pid=p) for p in (os.getpid(), 4242)]
     fake.nvmlDeviceGetComputeRunningProcesses = lambda h: processes
+    fake.c_nvmlGpuFabricInfo_v2_t = FabricInfo
+    fake.nvmlGpuFabricInfo_v2 = 2
+    fake.NVML_GPU_FABRIC_STATE_COMPLETED = 3
     fake.__getattr__ = lambda name: refuse  # everything else is not supported
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     return fake
@@ -87,3 +103,18 @@ def test_peers_over_nvlink(library, count, status, peers):
     library.nvmlDeviceGetCount = lambda: count
     library.nvmlDeviceGetP2PStatus = status
     assert Nvml.open().describe()["gpus"][0]["nvlink_peers"] == peers
+
+
+@pytest.mark.parametrize(
+    ("cluster", "state", "domain"),
+    [(7, 3, "07070707-0707-0707-0707-070707070707/5"), (0, 3, None), (7, 1, None)],
+)
+def test_a_domain_of_many_nodes_is_known_once_it_is_made(library, cluster, state, domain):
+    def tell(handle, pointer):
+        info = pointer._obj
+        info.clusterUuid[:] = bytes([cluster] * 16)
+        info.cliqueId, info.state = 5, state
+        return 0
+
+    library.nvmlDeviceGetGpuFabricInfoV = tell
+    assert Nvml.open().describe()["gpus"][0]["nvlink_domain"] == domain

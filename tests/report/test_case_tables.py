@@ -11,6 +11,7 @@ from rich.console import Console
 
 from lanescope.cli.run_text import run_tables
 from lanescope.copies.case import Case
+from lanescope.machine.cluster import cluster_of
 from lanescope.report.blocks_text import renderables
 from lanescope.store.run import Run
 from lanescope.studies.runs.cases import case_blocks
@@ -28,7 +29,7 @@ HOST, PAIRS, BOTH, ALL, LATENCY = (
 
 def printed(run: Run, *, mean: bool = False) -> str:
     console = Console(file=io.StringIO(), width=180)
-    for part in renderables(case_blocks(run.manifest.cases, run.results, mean=mean)):
+    for part in renderables(case_blocks(run, mean=mean)):
         console.print(part)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
@@ -117,4 +118,14 @@ def test_a_run_of_cases_shows_its_notes_and_with_verbose_every_copy():
 
 def test_a_run_without_cases_prints_none():
     assert printed(factory.run_of([], factory.two_gpus())) == ""
-    assert list(renderables(case_blocks([Case("a", "b", ())], [])))[1:] == [""]
+    empty = factory.run_of([], factory.two_gpus())
+    of_one = replace(empty, manifest=replace(empty.manifest, cases=(Case("a", "b", ()),)))
+    assert list(renderables(case_blocks(of_one)))[1:] == [""]
+
+
+def test_gpus_of_several_nodes_head_rows_and_columns():
+    run = factory.bench_run(cases=(PAIRS,))
+    several = cluster_of([run.manifest.machine])
+    text = printed(replace(run, manifest=replace(run.manifest, machine=several)))
+    assert "n0.g0" in text
+    assert "n0.g1" in text

@@ -279,7 +279,8 @@ RIGHT: dict[str, Right] = {
     "cache_bytes": maybe(whole()),
     **dict.fromkeys(("memory_gbs", "raw_gbs"), maybe(number)),
     **dict.fromkeys(
-        ("memory_detail", "pci_address", "uuid", "vbios", "unavailable", "remedy"), maybe(text)
+        ("memory_detail", "pci_address", "uuid", "vbios", "nvlink_domain", "unavailable", "remedy"),
+        maybe(text),
     ),
     "compute_capability": maybe(several(whole())),
     **dict.fromkeys(("multiprocessors", "copy_engines", "replays"), maybe(whole())),

@@ -272,6 +272,7 @@ def bench(
         _list()
         return
     from lanescope.cli.compared import baseline_named
+    from lanescope.cli.nodes import nodes_for
     from lanescope.cli.output import progress_on_terminal
     from lanescope.copies.requirements import require_fits
     from lanescope.studies.nvbandwidth import Bench
@@ -282,22 +283,29 @@ def bench(
         raise InputError("nvbandwidth prints no CSV; leave out --csv or --format")
     plan = plan_of(target, budget, within, samples=samples, verify=not skip_verification)
     options = _options(size, buffer_mib, memory, node, pairs)
-    resolved = resolve_machine(machine)
     compare = None if baseline is None else baseline_named(baseline)
-    if size is not None or buffer_mib is not None:
-        require_fits(resolved, options.bytes)
     study = Bench(
         cases=testcase or (), prefixes=prefix or (), options=options, affinity=not no_affinity
     )
-    with progress_on_terminal() as progress:
-        run = run_study(
-            study, resolved, plan=plan, allow_busy=allow_busy, out=out, progress=progress
-        )
-    code = _show(run, form=form, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
-    if compare is not None:
-        compared = compare(run, json or csv)
-        code = code or compared
-    raise typer.Exit(code)
+    with nodes_for(study, machine, allow_busy=allow_busy) as nodes:
+        resolved = resolve_machine(machine) if nodes is None else nodes.machine
+        if size is not None or buffer_mib is not None:
+            require_fits(resolved, options.bytes)
+        with progress_on_terminal() as progress:
+            run = run_study(
+                study,
+                resolved,
+                plan=plan,
+                allow_busy=allow_busy,
+                out=out,
+                progress=progress,
+                nodes=nodes,
+            )
+        code = _show(run, form=form, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
+        if compare is not None:
+            compared = compare(run, json or csv)
+            code = code or compared
+        raise typer.Exit(code)
 
 
 def _list() -> None:

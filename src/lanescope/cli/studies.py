@@ -281,6 +281,7 @@ def carry_out(
 ) -> None:
     """Carry out a study, or list what it would measure; ends with an exit code."""
     from lanescope.cli.compared import baseline_named
+    from lanescope.cli.nodes import nodes_for
     from lanescope.cli.output import progress_on_terminal, show_run
     from lanescope.studies.running import resolve_machine
     from lanescope.studies.study import run_study
@@ -294,6 +295,7 @@ def carry_out(
         return
     compare = None if baseline is None else baseline_named(baseline)
     with contextlib.ExitStack() as stack:
+        nodes = stack.enter_context(nodes_for(study, machine, allow_busy=allow_busy))
         if no_store:
             out = Path(stack.enter_context(tempfile.TemporaryDirectory())) / study.verb
         begun: list[Experiment] = []
@@ -312,6 +314,7 @@ def carry_out(
                 out=out,
                 progress=progress,
                 resume=resume,
+                nodes=nodes,
             )
         if resume and not begun:
             print(f"nothing is left to measure: {out} holds all points", file=sys.stderr)
@@ -319,12 +322,12 @@ def carry_out(
             run = replace(run, folder=None)
         elif study.estimates:
             _write_plots(run, plan)
-    page = not (no_page or no_store)
-    code = show_run(run, json=json, csv=csv, strict=strict, page=page)
-    if compare is not None:
-        compared = compare(run, json or csv)
-        code = code or compared
-    raise typer.Exit(code)
+        page = not (no_page or no_store)
+        code = show_run(run, json=json, csv=csv, strict=strict, page=page)
+        if compare is not None:
+            compared = compare(run, json or csv)
+            code = code or compared
+        raise typer.Exit(code)
 
 
 def _write_plots(run: Run, plan: Plan) -> None:

@@ -11,6 +11,7 @@ from lanescope.copies.operation import ARRAYS, Access, Route, Submission
 from lanescope.copies.operation import Operation as Operation
 from lanescope.copies.place import UNPINNED, Place
 from lanescope.errors import InputError
+from lanescope.machine.part_names import PART, node_of
 from lanescope.units.sizes import Bytes
 
 #: Three chunks must fit into the shared memory of an SM.
@@ -106,8 +107,10 @@ class Copy:
             raise InputError(f"a copy of {self.bytes} bytes cannot be measured; give 1 B or more")
         if self.pieces < 1 or self.bytes % self.pieces:
             raise InputError(f"{self.bytes} bytes cannot be cut into {self.pieces} equal pieces")
-        if self.executor is not None and re.fullmatch(r"[hg][0-9]+", self.executor) is None:
+        if self.executor is not None and re.fullmatch(PART, self.executor) is None:
             raise InputError(f"{shown(self.executor)} copies nothing; write g0 for GPU 0")
+        if node_of(self.source.part) != node_of(self.destination.part):
+            self._require_between_nodes()
         if self.engine is Engine.CPU:
             self._require_for_threads()
         else:
@@ -128,6 +131,13 @@ class Copy:
             self._require_for_access(self.access)
         if self.route is not None:
             self._require_for_route()
+
+    def _require_between_nodes(self) -> None:
+        if self.source.is_host or self.destination.is_host:
+            raise InputError(
+                f"{self.path}: only GPUs reach memory of another node, and only that of GPUs; "
+                "'lanescope fleet check --pairs' measures the network between nodes"
+            )
 
     def _require_for_access(self, access: Access) -> None:
         if self.engine is Engine.SM or self.in_pieces:

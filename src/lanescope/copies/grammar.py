@@ -6,15 +6,16 @@
     copy   = [ count "x" ] place arrow place { option }
     arrow  = "->" | "<-" | "<->"            "<->" is two copies, there and back
            | "→" | "←" | "↔" | "⇄" | "to"   as tables print them; and for shells
-    place  = part [ "." memory ]            h0   h0.pageable   g1
+    place  = [ node "." ] part [ "." memory ]
+                                            h0   h0.pageable   g1   n1.g3
     option = size                           512MiB
            | "@ce" | "@nccl" | "@cpu" [ ":" threads ]
            | "@sm" [ ":" sms [ ":" chunk [ ":" gbs ] ] ]    "auto" leaves one open
            | "by" gpu                       who copies between two GPUs
            | "on" cpus                      on 0-3+8
 
-All copies of a set run at the same time. `lanescope.copies.notation` writes copies
-in this language.
+All copies of a set run at the same time. Nodes are numbered as MPI starts them.
+`lanescope.copies.notation` writes copies in this language.
 """
 
 from __future__ import annotations
@@ -29,10 +30,13 @@ from lanescope.copies.notation import AUTOMATIC, DEFAULT_BYTES, usual_memory
 from lanescope.copies.place import HOST_MEMORIES, Memory, Place
 from lanescope.errors import InputError
 from lanescope.machine import Machine
+from lanescope.machine.part_names import PART, is_gpu, node_of, part_number
 from lanescope.units.sizes import parse_size
 
 #: Of a long text a sentence shows so many characters, those around what is wrong.
 _SHOWN = 160
+#: So many parts of a machine are named.
+_MOST_PARTS = 16
 #: More copies at once than this are a slip of the pen.
 _MOST_COPIES = 256
 
@@ -42,7 +46,8 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<arrow><->|->|<-|[→←↔⇄⇆])|(?P<comma>,)|(?P<times>[0-9]+x(?=\s))"
     r"|(?P<engine>@[^\s,]*)|(?P<word>(?:[^\s,<>@→←↔⇄⇆-]|(?<=\w)-(?!>))+))"
 )
-_PLACE = re.compile("[hg][0-9]+")
+_PLACE = re.compile(rf"(?P<part>{PART})(?:\.(?P<memory>.*))?")
+_WITH_NODE = re.compile(r"\bn[0-9]+\.[hg][0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,11 @@ class _Token:
 def _shown(token: _Token) -> str:
     """What stands there, as a sentence names it: the end is no text to be quoted."""
     return token.text if token.kind == "end" else shown(token.text)
+
+
+def names_nodes(text: str) -> bool:
+    """Whether a text names parts of nodes, such as ``n1.g3``."""
+    return _WITH_NODE.search(text) is not None
 
 
 def parse_copies(text: str, machine: Machine, default_bytes: int = DEFAULT_BYTES) -> list[Copy]:
@@ -121,7 +131,7 @@ class _Parser:
     def _begins_copy(self, token: _Token) -> bool:
         """Whether a copy begins here without a comma, as arguments of a command line do."""
         if token.kind == "word":
-            return _PLACE.fullmatch(token.text.partition(".")[0]) is not None
+            return _PLACE.fullmatch(token.text) is not None
         return token.kind == "times"
 
     def _copy(self) -> list[Copy]:
@@ -143,15 +153,16 @@ class _Parser:
 
     def _place(self) -> tuple[str, Memory | None]:
         token = self._take()
-        part, dot, kind = token.text.partition(".")
+        found = _PLACE.fullmatch(token.text)
         known = [n.id for n in self._machine.nodes] + [g.id for g in self._machine.gpus]
-        if token.kind != "word" or _PLACE.fullmatch(part) is None:
+        if token.kind != "word" or found is None:
             self._fail(token, f"a place such as h0 or g1 belongs here, not {_shown(token)}")
-        if part.startswith("g") and not self._machine.gpus:
+        part, kind = found["part"], found["memory"]
+        if is_gpu(part) and not self._machine.gpus:
             self._fail(token, f"this machine has no {part}, nor another GPU; see 'lanescope topo'")
         if part not in known:
-            self._fail(token, f"this machine has no {part}; it has {', '.join(known)}")
-        if not dot:
+            self._fail(token, f"this machine has no {part}; {self._what_it_has(part, known)}")
+        if kind is None:
             return part, None
         at = _Token("word", kind, token.at + len(part) + 1)
         if kind not in tuple(Memory):
@@ -161,6 +172,12 @@ class _Parser:
             return part, Place(part, Memory(kind)).memory
         except InputError as error:
             self._fail(at, str(error))
+
+    def _what_it_has(self, part: str, known: list[str]) -> str:
+        if node_of(part) is not None and not any(node_of(one) is not None for one in known):
+            return "it is one node; copies between several take a process each: 'srun lanescope'"
+        cut = [*known[:_MOST_PARTS], "..."] if len(known) > _MOST_PARTS else known
+        return f"it has {', '.join(cut)}"
 
     def _options(self) -> _Options:
         options = _Options(self._default_bytes)
@@ -273,9 +290,9 @@ class _Parser:
             self._fail(token, str(error))
 
     def _threads(self, token: _Token, part: str, threads: int | None) -> tuple[int, ...]:
-        if threads is None or not part.startswith("h"):
+        if threads is None or is_gpu(part):
             return ()
-        cores = self._machine.node(int(part[1:])).cores
+        cores = self._machine.node(part_number(part)).cores
         if threads > len(cores):
             self._fail(token, f"{part} has {len(cores)} cores, not {threads}")
         return tuple(core[0] for core in cores[:threads])

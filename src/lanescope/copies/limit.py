@@ -12,6 +12,7 @@ from lanescope.copies.operation import ARRAYS, Route
 from lanescope.copies.patterns import reach_each_other
 from lanescope.machine import Link, LinkKind, Machine, NvLink
 from lanescope.machine.flow import Share, max_min_fair
+from lanescope.machine.part_names import is_gpu, node_of, part_number
 from lanescope.machine.pcie import (
     CACHE_LINE_BYTES,
     DEFAULT_MAX_PAYLOAD_BYTES,
@@ -86,7 +87,7 @@ def route(machine: Machine, source: str, destination: str) -> tuple[Hop, ...] | 
     """
     if source == destination:
         return ()
-    if source.startswith("g") and destination.startswith("g"):
+    if is_gpu(source) and is_gpu(destination):
         fabric = _shortest(machine, source, destination, {LinkKind.NVLINK})
         if fabric is not None:
             return fabric
@@ -102,6 +103,8 @@ def staging_node(machine: Machine, copy: Copy) -> str | None:
     ends = (copy.source, copy.destination)
     if copy.engine is not Engine.CE or ends[0].part == ends[1].part or any(p.is_host for p in ends):
         return None
+    if node_of(ends[0].part) != node_of(ends[1].part):
+        return None  # no driver brings it to another node
     source, destination = (machine.gpu(place.index) for place in ends)
     if copy.route is not Route.STAGED and reach_each_other(source, destination):
         return None
@@ -125,7 +128,7 @@ def _shortest(
     waiting = deque([source])
     while waiting:
         part = waiting.popleft()
-        if part.startswith("g") and part != source:
+        if is_gpu(part) and part != source:
             continue  # a GPU passes nothing on to another
         for link in machine.links:
             if link.kind not in kinds or part not in (link.a, link.b):
@@ -241,7 +244,7 @@ def _limit(
 def _unknown_memory(machine: Machine, experiment: Experiment, copy: Copy) -> str | None:
     """The node of a copy that several GPUs load at once, if its memory's speed is not known."""
     through = staging_node(machine, copy)
-    if through is not None and machine.node(int(through[1:])).memory_gbs is None:
+    if through is not None and machine.node(part_number(through)).memory_gbs is None:
         return f"it is staged through the memory of {through}, whose speed is not known"
     for place in (copy.source, copy.destination):
         if not place.is_host or machine.node(place.index).memory_gbs is not None:
@@ -254,9 +257,9 @@ def _unknown_memory(machine: Machine, experiment: Experiment, copy: Copy) -> str
 
 
 def _memory_limit(machine: Machine, part: str, rate: float) -> Limit:
-    if part.startswith("g"):
+    if is_gpu(part):
         return Limit(rate, f"memory of {part}: its peak, read and write share it", "gpu memory")
-    detail = machine.node(int(part[1:])).memory_detail or "peak of its modules"
+    detail = machine.node(part_number(part)).memory_detail or "peak of its modules"
     return Limit(rate, f"memory of {part}: {detail}", "memory")
 
 

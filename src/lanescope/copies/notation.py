@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.place import Memory, Place
+from lanescope.machine.part_names import is_gpu
 from lanescope.units.sizes import exact_size_text
 
 #: Of a copy that names no size: enough to fill any link.
@@ -17,7 +18,7 @@ AUTOMATIC = "auto"
 
 def usual_memory(part: str, engine: Engine) -> Memory:
     """Return the kind of memory of a place that names none."""
-    if part.startswith("g"):
+    if is_gpu(part):
         return Memory.DEVICE
     return Memory.PAGEABLE if engine is Engine.CPU else Memory.PINNED
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from lanescope.calls import checked, shown
 from lanescope.errors import InputError
+from lanescope.machine.part_names import PART, is_gpu, own_number, part_number
 
 
 class Memory(StrEnum):
@@ -54,13 +55,13 @@ HOST_TIMED = (*UNPINNED, Memory.MANAGED)
 @dataclass(frozen=True, slots=True)
 @checked
 class Place:
-    """Where bytes live: a part of the machine (``h0``, ``g1``) and a kind of memory."""
+    """Where bytes live: a part of the machine (``h0``, ``g1``, ``n1.g0``) and a kind of memory."""
 
     part: str
     memory: Memory
 
     def __post_init__(self) -> None:
-        if re.fullmatch(r"[hg][0-9]+", self.part) is None:
+        if re.fullmatch(PART, self.part) is None:
             raise InputError(
                 f"{shown(self.part)} is no part of a machine; write h0 for NUMA node 0, "
                 "g0 for GPU 0"
@@ -75,12 +76,17 @@ class Place:
     @property
     def is_host(self) -> bool:
         """Whether the part is a NUMA node."""
-        return self.part.startswith("h")
+        return not is_gpu(self.part)
 
     @property
     def index(self) -> int:
-        """Number of the NUMA node or GPU."""
-        return int(self.part[1:])
+        """Number of the NUMA node or GPU in its machine."""
+        return part_number(self.part)
+
+    @property
+    def own_index(self) -> int:
+        """Number of the NUMA node or GPU on its own node, where that is one of several."""
+        return own_number(self.index)
 
     def __str__(self) -> str:
         return self.part if self.memory is Memory.DEVICE else f"{self.part} ({self.memory})"

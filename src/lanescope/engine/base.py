@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from lanescope.copies import Experiment
-from lanescope.errors import NotMeasuredError
+from lanescope.errors import BusyError, NotMeasuredError
+from lanescope.machine import Machine
 from lanescope.results.result import FloatArray, LinkEvidence, Source
 from lanescope.results.turns import Turns
+
+if TYPE_CHECKING:
+    from lanescope.engine.process import Process
 
 #: Kept for storing the run and for its page: so much, and so much for each case.
 _END_SECONDS = 0.6
@@ -162,3 +166,24 @@ class Backend(Protocol):
         NotMeasuredError
             If this experiment cannot run now; others may.
         """
+
+
+class Nodes(Protocol):
+    """Nodes that copies are done on, this one among them.
+
+    Attributes
+    ----------
+    machine
+        All of them, as of `lanescope.machine.cluster.cluster_of`.
+    busy
+        GPUs that other programs use, by their numbers in `machine`.
+    """
+
+    @property
+    def machine(self) -> Machine: ...  # noqa: D102 - see the class
+
+    @property
+    def busy(self) -> Mapping[int, BusyError]: ...  # noqa: D102
+
+    def start(self, owner: str) -> Process:
+        """Start the process of a GPU, on its node."""

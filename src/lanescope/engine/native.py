@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from lanescope.engine.host import (
 from lanescope.engine.latency import latency_session
 from lanescope.engine.loads import LoadSession
 from lanescope.engine.pieces import PieceSession
+from lanescope.engine.process import Process, start
 from lanescope.engine.processes import Processes
 from lanescope.engine.reasons import reason_for
 from lanescope.engine.sessions import EventCosts, GpuSession
@@ -56,12 +57,19 @@ class NativeBackend:
     affinity
         Bind submitting threads to the CPUs that a copy names, or to those next
         to its host memory.
+    start
+        Starts the process of a GPU, where copies are between processes.
     """
 
     source = Source.MEASURED
 
     def __init__(
-        self, machine: Machine, *, allow_busy: bool = False, affinity: bool = True
+        self,
+        machine: Machine,
+        *,
+        allow_busy: bool = False,
+        affinity: bool = True,
+        start: Callable[[str], Process] = start,
     ) -> None:
         if machine.described:
             raise InputError(f"machine {machine.name!r} is described, not here; predict it instead")
@@ -69,7 +77,7 @@ class NativeBackend:
         self._topology = native.Topology()
         self._pool = native.BufferPool(self._topology)
         self._event_costs = EventCosts(self._topology, self._pool)
-        self._processes = Processes()
+        self._processes = Processes(start)
         weakref.finalize(self, self._processes.end)
         self._machine = machine
         self._affinity = affinity
@@ -227,17 +235,7 @@ class NativeBackend:
         )
 
     def _find_busy(self) -> dict[int, BusyError]:
-        busy: dict[int, BusyError] = {}
-        if self._nvml is None:
-            return busy
-        for gpu in self._machine.gpus:
-            load, others = self._nvml.busy(gpu.uuid) if gpu.uuid is not None else (None, [])
-            if others and load is not None and load >= _BUSY_PERCENT:
-                busy[gpu.index] = BusyError(
-                    f"{gpu.id} is busy: {load} % load, used by process {_listed(others)}.",
-                    "Wait for it to end, or measure all the same with --allow-busy.",
-                )
-        return busy
+        return {} if self._nvml is None else busy_gpus(self._machine, self._nvml)
 
     def _require_host_memory(self, experiment: Experiment) -> None:
         lack = self._lack_of_memory(experiment)
@@ -275,6 +273,19 @@ class NativeBackend:
         from lanescope.machine.nvml import Nvml
 
         return Nvml.open()
+
+
+def busy_gpus(machine: Machine, nvml: Nvml) -> dict[int, BusyError]:
+    """Return why GPUs of this machine cannot be measured now, by their numbers."""
+    busy: dict[int, BusyError] = {}
+    for gpu in machine.gpus:
+        load, others = nvml.busy(gpu.uuid) if gpu.uuid is not None else (None, [])
+        if others and load is not None and load >= _BUSY_PERCENT:
+            busy[gpu.index] = BusyError(
+                f"{gpu.id} is busy: {load} % load, used by process {_listed(others)}.",
+                "Wait for it to end, or measure all the same with --allow-busy.",
+            )
+    return busy
 
 
 def _over_pcie(machine: Machine, experiment: Experiment) -> set[str]:

@@ -10,39 +10,21 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanescope.copies import Experiment
 from lanescope.copies.operation import Operation
 from lanescope.engine.messages import Message
-from lanescope.engine.process import Process, answers_of
+from lanescope.engine.process import Process, answers_of, clocks_text
 from lanescope.errors import NotMeasuredError
+from lanescope.machine.part_names import own_number, part_number
 
 if TYPE_CHECKING:
     from lanescope.engine.processes import Processes
 
-#: Names the library, where the one that is found is not the one that is meant.
-VARIABLE = "LANESCOPE_NCCL"
 #: Turns NVLink multicast on in NCCL.
 MULTICAST = "NCCL_NVLS_ENABLE"
-_NAME = "libnccl.so.2"
-_PACKAGE = "nvidia.nccl"
 _SEED = 0x5EED0000
-
-
-def library() -> str:
-    """Return NCCL from its Python package, else the name that the loader looks for."""
-    if named := os.environ.get(VARIABLE):
-        return named
-    try:
-        package = find_spec(_PACKAGE)
-    except ModuleNotFoundError:  # of what it would lie in
-        return _NAME
-    folders = (package.submodule_search_locations or ()) if package else ()
-    paths = (Path(folder, "lib", _NAME) for folder in folders)
-    return str(next(filter(Path.is_file, paths), _NAME))
 
 
 @dataclass
@@ -61,7 +43,7 @@ class Communicator:
     @property
     def is_whole(self) -> bool:
         """Whether all of its processes are still there."""
-        return not any(one.lost or one.child.poll() is not None for one in self.processes)
+        return all(one.is_alive() for one in self.processes)
 
 
 @dataclass
@@ -83,7 +65,7 @@ class NcclCopies:
     def __init__(self, processes: Processes, experiment: Experiment) -> None:
         copies = experiment.copies
         ends = {end.part for copy in copies for end in (copy.source, copy.destination)}
-        gpus = tuple(sorted(ends, key=lambda part: int(part[1:])))
+        gpus = tuple(sorted(ends, key=part_number))
         self._communicator = joined(processes, gpus)
         self._parts = [_Part(process) for process in self._communicator.processes]
         reduces = copies[0].operation is Operation.ALL_REDUCE
@@ -108,6 +90,8 @@ class NcclCopies:
 
     def run_gated(self, windows: int, loops: int) -> list[list[float]]:
         """Return each copy's boundaries in seconds since the first one began."""
+        for part in self._parts:
+            part.process.synchronise()
         for part in self._parts:
             part.process.ask({"do": "run", "windows": windows, "loops": loops})
         answers = _answers([part.process for part in self._parts])
@@ -141,25 +125,25 @@ class NcclCopies:
     def describe(self) -> str:
         """Return which NCCL, and how it was asked."""
         multicast = "off" if os.environ.get(MULTICAST, "0") == "0" else "on"
-        return f"NCCL {self._communicator.version}, NVLS {multicast}, a process for each GPU"
+        how = f"NCCL {self._communicator.version}, NVLS {multicast}, a process for each GPU"
+        return "; ".join([how, *clocks_text(self._communicator.processes)])
 
 
 def joined(processes: Processes, gpus: tuple[str, ...]) -> Communicator:
-    """Return a communicator of GPUs of this node, in this order; made when it is first needed."""
+    """Return a communicator of GPUs, in this order; made when it is first needed."""
     known = processes.communicators.get(gpus)
     if known is not None and known.is_whole:
         return known
     ranks = tuple(processes.of(gpu) for gpu in gpus)
-    id = ranks[0].done({"do": "nccl_id", "library": library()})[0]["id"]
+    id = ranks[0].done({"do": "nccl_id"})[0]["id"]
     for rank, (gpu, process) in enumerate(zip(gpus, ranks, strict=True)):
         process.ask(
             {
                 "do": "join",
-                "library": library(),
                 "id": id,
                 "ranks": len(gpus),
                 "rank": rank,
-                "device": int(gpu[1:]),
+                "device": own_number(part_number(gpu)),
             }
         )
     version = _answers(ranks)[0]["version"]
@@ -184,5 +168,5 @@ def _answers(processes: Sequence[Process]) -> list[Message]:
     except NotMeasuredError:
         for process in processes:
             process.lost = True
-            process.child.kill()
+            process.kill()
         raise

@@ -1,4 +1,4 @@
-"""A process that does what it is sent, and the connection to it."""
+"""Processes that do what they are sent, and the connection to those of this node."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 import socket
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lanescope._core import native
 from lanescope.engine.messages import Message, received, send, socket_pair
@@ -24,9 +24,8 @@ _END_SECONDS = 5.0
 _USUAL = {"NCCL_NVLS_ENABLE": "0"}
 
 
-@dataclass
-class Process:
-    """A process for one GPU, and the connection to it.
+class Process(ABC):
+    """A process for one GPU, of this node or another.
 
     Attributes
     ----------
@@ -34,20 +33,28 @@ class Process:
         Such as ``the process of g1``.
     lost
         Whether it has ended or does not answer.
+    node
+        Which of several nodes it runs on; None for this one.
+    clock_error_seconds
+        How well its clock is known; 0 for ours.
     """
 
     name: str
-    connection: socket.socket
-    child: subprocess.Popen[bytes]
-    lost: bool = False
+    lost: bool
+    node: int | None
+    clock_error_seconds: float
 
+    @abstractmethod
     def ask(self, message: Message, descriptors: Sequence[int] = ()) -> None:
-        """Send a message without waiting for the answer."""
-        try:
-            send(self.connection, message, list(descriptors))
-        except OSError as error:
-            raise self._lost(error) from error
+        """Send a message without waiting for the answer.
 
+        Raises
+        ------
+        NotMeasuredError
+            If the process has ended.
+        """
+
+    @abstractmethod
     def answer(self) -> tuple[Message, list[int]]:
         """Return the answer to the last message.
 
@@ -58,27 +65,66 @@ class Process:
         NotMeasuredError
             If the process has ended, or does not answer.
         """
-        try:
-            message, descriptors = received(self.connection)
-        except (EOFError, OSError) as error:
-            raise self._lost(error) from error
-        if message["error"] is not None:
-            call, code, *words = message["error"]
-            raise native.NativeError(call, int(code), *words)
-        return message, descriptors
 
     def done(self, message: Message, descriptors: Sequence[int] = ()) -> tuple[Message, list[int]]:
         """Send a message and return its answer."""
         self.ask(message, descriptors)
         return self.answer()
 
+    def synchronise(self) -> None:  # noqa: B027 - one on this node has its clock
+        """Find out how its clock differs from ours, so that its answers are in our time."""
+
+    @abstractmethod
+    def is_alive(self) -> bool:
+        """Whether it can be asked."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """End it, by force where it does not end by itself."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it at once, whatever it does."""
+
+
+class ChildProcess(Process):
+    """A process of this node, and the connection to it."""
+
+    def __init__(
+        self, name: str, connection: socket.socket, child: subprocess.Popen[bytes]
+    ) -> None:
+        self.name, self.connection, self.child = name, connection, child
+        self.lost, self.node, self.clock_error_seconds = False, None, 0.0
+
+    def ask(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+        """Send a message; see `Process.ask`."""
+        try:
+            send(self.connection, message, list(descriptors))
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def answer(self) -> tuple[Message, list[int]]:
+        """Return the answer to the last message; see `Process.answer`."""
+        message, descriptors = self.next_message()
+        require_done(message)
+        return message, descriptors
+
+    def next_message(self) -> tuple[Message, list[int]]:
+        """Return what it has answered, an error of the core as any other answer."""
+        try:
+            return received(self.connection)
+        except (EOFError, OSError) as error:
+            raise self._lost(error) from error
+
     def _lost(self, error: Exception) -> NotMeasuredError:
         self.lost = True
         if isinstance(error, TimeoutError):
-            return NotMeasuredError(
-                f"{self.name} did not answer in {self.connection.gettimeout() or 0:.0f} s."
-            )
+            return no_answer(self.name, self.connection.gettimeout() or 0)
         return NotMeasuredError(f"{self.name} has ended.", "Look at dmesg for what ended it.")
+
+    def is_alive(self) -> bool:
+        """Whether it can be asked."""
+        return not self.lost and self.child.poll() is None
 
     def end(self) -> None:
         """End it: by closing its connection, else by force."""
@@ -89,9 +135,25 @@ class Process:
             self.child.kill()
             self.child.wait()
 
+    def kill(self) -> None:
+        """End it at once."""
+        self.child.kill()
 
-def start(name: str) -> Process:
-    """Start a process that waits for messages."""
+
+def require_done(answer: Message) -> None:
+    """Raise the error of the core that an answer tells of."""
+    if answer["error"] is not None:
+        call, code, *words = answer["error"]
+        raise native.NativeError(call, int(code), *words)
+
+
+def no_answer(name: str, seconds: float) -> NotMeasuredError:
+    """Return the error for a process that does not answer in time."""
+    return NotMeasuredError(f"{name} did not answer in {seconds:.0f} s.")
+
+
+def start(owner: str) -> ChildProcess:
+    """Start a process that waits for messages; `owner` is the GPU whose process it is."""
     ours, theirs = socket_pair()
     with theirs:
         child = subprocess.Popen(
@@ -102,7 +164,16 @@ def start(name: str) -> Process:
             env={**_USUAL, **os.environ},
         )
     ours.settimeout(ANSWER_SECONDS)
-    return Process(name, ours, child)
+    return ChildProcess(f"the process of {owner}", ours, child)
+
+
+def clocks_text(processes: Sequence[Process]) -> list[str]:
+    """Return a phrase on how well clocks of other nodes are known; none where all are of this."""
+    others = [process for process in processes if process.node is not None]
+    for process in others:
+        process.synchronise()
+    worst = max((process.clock_error_seconds for process in others), default=0.0)
+    return [f"clocks of other nodes known to {worst * 1e6:.0f} µs"] if others else []
 
 
 def answers_of(processes: Sequence[Process]) -> list[Message]:

@@ -1,14 +1,15 @@
 """Copies between GPUs of different processes: a process for each GPU, which shares its memory.
 
-How memory is shared is tried in order, from what reaches furthest: by a fabric handle, by a POSIX
-file descriptor, by CUDA IPC. Each process copies, times and checks as one alone would; what is
-common to them is the host's monotonic clock, by which windows in which all copies ran are found.
+How memory is shared is tried in order, from what reaches furthest: by a fabric handle, which alone
+reaches another node, by a POSIX file descriptor, by CUDA IPC. Each process copies, times and checks
+as one alone would; what is common to them is the host's monotonic clock, by which windows in which
+all copies ran are found. The clocks of other nodes are compared with it before each run.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,7 +21,7 @@ from lanescope.copies import Copy, Engine, Experiment, Place
 from lanescope.copies.kernel_shapes import SmShape
 from lanescope.engine.messages import Message
 from lanescope.engine.nccl import Communicator, NcclCopies
-from lanescope.engine.process import Process, answers_of, start
+from lanescope.engine.process import Process, answers_of, clocks_text, start
 from lanescope.engine.specs import device_of
 from lanescope.errors import InputError, NotMeasuredError
 
@@ -61,9 +62,16 @@ def ways() -> tuple[Sharing, ...]:
 
 
 class Processes:
-    """The processes of a run, which are started when they are first needed."""
+    """The processes of a run, which are started when they are first needed.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    start
+        Starts one by its GPU's name; on this node, or where the GPU is.
+    """
+
+    def __init__(self, start: Callable[[str], Process] = start) -> None:
+        self._start = start
         self._known: dict[str, Process] = {}
         self._current: ProcessCopies | NcclCopies | None = None
         self.communicators: dict[tuple[str, ...], Communicator] = {}
@@ -71,11 +79,11 @@ class Processes:
     def of(self, owner: str) -> Process:
         """Return the process of a GPU; ``g0, the second`` is another one of it."""
         found = self._known.get(owner)
-        if found is not None and not found.lost and found.child.poll() is None:
+        if found is not None and found.is_alive():
             return found
         if found is not None:
             found.end()
-        self._known[owner] = found = start(f"the process of {owner}")
+        self._known[owner] = found = self._start(owner)
         return found
 
     def copies(
@@ -184,17 +192,21 @@ class ProcessCopies:
         self, owner: Process, user: Process, id: int, copy: Copy, place: Place, device: int
     ) -> None:
         """Have one process share memory and another one use it, by the first way that works."""
-        for sharing in ways():
+        possible = [one for one in ways() if _reaches(one, owner, user)]
+        for sharing in possible:
             if sharing in self.refused:
                 continue
             try:
-                self._share_by(sharing, owner, user, id, (copy.span_bytes, place.index, device))
+                self._share_by(sharing, owner, user, id, (copy.span_bytes, place.own_index, device))
             except native.NativeError as error:
                 self.refused[sharing] = _reason(error)
                 continue
             self.sharing = sharing  # what was refused before is not tried again: it only falls
             return
-        why = "; ".join(f"{_WORDS[one]}: {words}" for one, words in self.refused.items())
+        refused = [f"{_WORDS[one]}: {self.refused[one]}" for one in possible]
+        if len(possible) < len(ways()):
+            refused.append("nothing else leaves a node")
+        why = "; ".join(refused)
         raise NotMeasuredError(f"{place} cannot be shared between processes: {why}.")
 
     @staticmethod
@@ -223,6 +235,8 @@ class ProcessCopies:
 
     def run_gated(self, windows: int, loops: int) -> list[list[float]]:
         """Return each copy's boundaries in seconds since the first copy of all began."""
+        for part in self._parts.values():
+            part.process.synchronise()
         for part in self._parts.values():
             part.process.ask({"do": "run", "windows": windows, "loops": loops})
         found: dict[int, list[float]] = {}
@@ -261,15 +275,25 @@ class ProcessCopies:
 
     def describe(self) -> str:
         """Return how memory was shared, and why not by what was tried before."""
-        if self.sharing is None:
-            return "a process for each GPU, which use no memory of each other"
         why = [f"not by {_WORDS[one]}: {words}" for one, words in self.refused.items()]
-        return "; ".join([f"a process for each GPU, memory shared by {_WORDS[self.sharing]}", *why])
+        how = "which use no memory of each other"
+        if self.sharing is not None:
+            how = f"memory shared by {_WORDS[self.sharing]}"
+        clocks = clocks_text([part.process for part in self._parts.values()])
+        return "; ".join([f"a process for each GPU, {how}", *why, *clocks])
+
+
+def _reaches(sharing: Sharing, owner: Process, user: Process) -> bool:
+    """Whether memory that is shared so might reach from one process to another."""
+    if owner.node == user.node:
+        return owner.node is None or sharing is not Sharing.DESCRIPTOR  # sockets carry descriptors
+    # of two nodes that are one host, as containers may be, whoever names it knows
+    return sharing is Sharing.FABRIC or (sharing is Sharing.IPC and VARIABLE in os.environ)
 
 
 def _named(place: Place) -> dict[str, Any]:
     kind = str(place.memory).replace("-", "_")
-    return {"memory": kind, "index": place.index}
+    return {"memory": kind, "index": place.own_index}
 
 
 def _values(shape: SmShape, numbers: list[int]) -> list[float]:

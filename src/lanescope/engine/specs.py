@@ -6,18 +6,19 @@ from lanescope._core import native
 from lanescope.copies import Caches, Copy, Place, Route
 from lanescope.copies.kernel_shapes import SmShape
 from lanescope.copies.operation import PLAIN
+from lanescope.machine.part_names import own_number, part_number
 
 
 def place_spec(place: Place) -> native.PlaceSpec:
     """Return a place as the core takes it."""
     kind = str(place.memory).replace("-", "_")
-    return native.PlaceSpec(getattr(native.Memory, kind), place.index)
+    return native.PlaceSpec(getattr(native.Memory, kind), place.own_index)
 
 
 def device_of(copy: Copy) -> int:
-    """Return the number of the GPU whose engine works; host threads have none."""
+    """Return the number, on its node, of the GPU whose engine works; host threads have none."""
     assert copy.executing_gpu is not None, "host threads have a session of their own"
-    return int(copy.executing_gpu[1:])
+    return own_number(part_number(copy.executing_gpu))
 
 
 def copy_spec(copy: Copy, shape: SmShape | None = None) -> native.CopySpec:

@@ -16,6 +16,7 @@ from typing import Any
 
 from lanescope._core import native
 from lanescope.engine.messages import Message, received, send
+from lanescope.engine.nccl_library import library
 
 Answer = tuple[Message, list[int]]
 #: Peer, bytes and seed of each of what a rank sends or receives.
@@ -128,16 +129,14 @@ class Worker:
         assert self._staged is not None, "staged before"
         return {"mismatches": self._staged.count_mismatches(size)}, []
 
-    def nccl_id(self, _: list[int], library: str) -> Answer:
+    def nccl_id(self, _: list[int]) -> Answer:
         """Make what all ranks of a communicator are given."""
-        return {"id": native.NcclRank.unique_id(library).hex()}, []
+        return {"id": native.NcclRank.unique_id(library()).hex()}, []
 
-    def join(
-        self, _: list[int], library: str, id: str, ranks: int, rank: int, device: int
-    ) -> Answer:
+    def join(self, _: list[int], id: str, ranks: int, rank: int, device: int) -> Answer:
         """Leave the last communicator and join one, which waits for all of its ranks."""
         self._operations = self._communicator = None
-        self._communicator = native.NcclRank(library, bytes.fromhex(id), ranks, rank, device)
+        self._communicator = native.NcclRank(library(), bytes.fromhex(id), ranks, rank, device)
         return {"version": self._communicator.version}, []
 
     def operate(

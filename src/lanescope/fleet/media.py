@@ -22,8 +22,7 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.engine.messages import Message
-from lanescope.engine.nccl import library
-from lanescope.engine.process import Process, start
+from lanescope.engine.process import ChildProcess, Process, start
 from lanescope.engine.reasons import reason_for
 from lanescope.errors import NotMeasuredError
 from lanescope.fleet.ranks import MpiRanks
@@ -211,7 +210,7 @@ class GpuMemory(_ByMpi):
     def __init__(self, ranks: MpiRanks) -> None:
         super().__init__(ranks)
         self.seconds = GPU_SECONDS
-        self._process: Process | None = None
+        self._process: ChildProcess | None = None
         self._pages: mmap.mmap | None = None
 
     def _made_ready(self) -> int:
@@ -258,7 +257,7 @@ class NcclGpus(Exchange):
     def __init__(self, ranks: MpiRanks) -> None:
         super().__init__(ranks)
         self.seconds = GPU_SECONDS
-        self._processes: list[Process] = []
+        self._processes: list[ChildProcess] = []
 
     def _made_ready(self) -> int:
         if not self._processes:
@@ -269,14 +268,14 @@ class NcclGpus(Exchange):
         return len(self._processes)
 
     def _new_id(self) -> bytes:
-        made = self._processes[0].done({"do": "nccl_id", "library": library()})
+        made = self._processes[0].done({"do": "nccl_id"})
         return bytes.fromhex(made[0]["id"])
 
     def _measured(self, partner: int, gpus: int) -> Done:
         used, side = self._processes[:gpus], int(self._ranks.rank > partner)
         own, there = bytearray(self._new_id()), bytearray(_ID_BYTES)
         self._swap(partner, own, there)
-        of_both = {"do": "join", "library": library(), "id": (there if side else own).hex()}
+        of_both = {"do": "join", "id": (there if side else own).hex()}
         _all(used, [of_both | _as_rank(n, side, gpus) for n in range(gpus)])
         first = self._times(partner, used, side, _NCCL_FIRST_BYTES, 2)
         bounds = (_FIRST_BYTES, _NCCL_MOST_BYTES)
@@ -309,7 +308,7 @@ class NcclGpus(Exchange):
         """End the GPUs' processes: those that wait for a partner by force."""
         processes, self._processes = self._processes, []
         for process in processes:
-            process.child.kill()
+            process.kill()
             process.end()
 
 
@@ -317,15 +316,15 @@ def _as_rank(number: int, side: int, gpus: int) -> Message:
     return {"ranks": 2 * gpus, "rank": side * gpus + number, "device": number}
 
 
-def _with_gpus(*, every: bool = False) -> list[Process]:
+def _with_gpus(*, every: bool = False) -> list[ChildProcess]:
     """Start a process for the first GPU, or for each."""
-    first = start("the process of g0")
+    first = start("g0")
     try:
         count = first.done({"do": "devices"})[0]["count"]
     except BaseException:
         first.end()
         raise
-    others = [start(f"the process of g{number}") for number in range(1, count if every else 1)]
+    others = [start(f"g{number}") for number in range(1, count if every else 1)]
     return [first, *others]
 
 

@@ -7,8 +7,9 @@ sent and received by a deadline.
 from __future__ import annotations
 
 import os
+import signal
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
@@ -18,8 +19,13 @@ from lanescope.errors import InputError, MissingPartError
 #: Where launchers say how many processes there are, and which one of its node a process is.
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 _LOCAL = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+#: Of a message that has begun to come.
+_REST_SECONDS = 5.0
+#: What was written less than this before a job is ended, a launcher may not pass on.
+_FORWARDED_SECONDS = 0.3
 _TAG, _ORDER, _ANSWER, _DATA = 17, 18, 19, 20
-_POLL_SECONDS = 0.005
+#: How long at most, and which part of the time waited so far, until it is looked again.
+_POLL_SECONDS, _POLL_SHARE = 0.005, 0.05
 
 
 class Ranks(Protocol):
@@ -78,7 +84,7 @@ class MpiRanks:
     def send(self, message: bytes, deadline: float) -> bool:
         """Send to rank 0."""
         request = self._world.Isend([message, self._mpi.BYTE], dest=0, tag=_TAG)
-        return self._done(request, deadline)
+        return _until(request.Test, deadline)
 
     def received(self, deadline: float) -> Iterator[tuple[int, bytes]]:
         """Yield what other ranks send."""
@@ -86,17 +92,21 @@ class MpiRanks:
 
     def _messages(self, tag: int, wanted: set[int], deadline: float) -> Iterator[tuple[int, bytes]]:
         """Yield one message of each of some ranks, as they come, until the deadline."""
+        while wanted and (found := self._next(tag, self._mpi.ANY_SOURCE, deadline)) is not None:
+            if found[0] in wanted:
+                wanted.discard(found[0])
+                yield found
+
+    def _next(self, tag: int, source: int, deadline: float) -> tuple[int, bytes] | None:
+        """Return the next message of a kind and who sent it; None where none comes in time."""
         status = self._mpi.Status()
-        while wanted and time.monotonic() < deadline:
-            if not self._world.Iprobe(source=self._mpi.ANY_SOURCE, tag=tag, status=status):
-                time.sleep(_POLL_SECONDS)
-                continue
-            source = status.Get_source()
-            content = bytearray(status.Get_count(self._mpi.BYTE))
-            request = self._world.Irecv([content, self._mpi.BYTE], source=source, tag=tag)
-            if self._done(request, deadline) and source in wanted:
-                wanted.discard(source)
-                yield source, bytes(content)
+        if not _until(lambda: self._world.Iprobe(source, tag, status), deadline):
+            return None
+        sender, content = status.Get_source(), bytearray(status.Get_count(self._mpi.BYTE))
+        request = self._world.Irecv([content, self._mpi.BYTE], source=sender, tag=tag)
+        # it is here, or on its way: the deadline may be over
+        done = _until(request.Test, max(deadline, time.monotonic() + _REST_SECONDS))
+        return (sender, bytes(content)) if done else None
 
     def order(self, rank: int, message: bytes) -> None:
         """Tell another rank what to do next; it need not be there to take it."""
@@ -104,18 +114,17 @@ class MpiRanks:
 
     def next_order(self, deadline: float) -> bytes | None:
         """Return what rank 0 wants next; None where it says nothing by the deadline."""
-        while not self._world.Iprobe(source=0, tag=_ORDER, status=(status := self._mpi.Status())):
-            if time.monotonic() >= deadline:
-                return None
-            time.sleep(_POLL_SECONDS)
-        content = bytearray(status.Get_count(self._mpi.BYTE))
-        request = self._world.Irecv([content, self._mpi.BYTE], source=0, tag=_ORDER)
-        return bytes(content) if self._done(request, deadline) else None
+        found = self._next(_ORDER, 0, deadline)
+        return None if found is None else found[1]
 
     def answer(self, message: bytes, deadline: float) -> bool:
         """Say to rank 0 what came of an order."""
         request = self._world.Isend([message, self._mpi.BYTE], dest=0, tag=_ANSWER)
-        return self._done(request, deadline)
+        return _until(request.Test, deadline)
+
+    def next_answer(self, deadline: float) -> tuple[int, bytes] | None:
+        """Return the next answer of any rank, and which; None where none comes in time."""
+        return self._next(_ANSWER, self._mpi.ANY_SOURCE, deadline)
 
     def answers(self, wanted: Collection[int], deadline: float) -> Iterator[tuple[int, bytes]]:
         """Yield the answers of some ranks, until all have answered, or until the deadline."""
@@ -137,27 +146,38 @@ class MpiRanks:
 
     def _keep(self, request: Any, memory: Any) -> None:
         """Hold the memory of a message that may still be under way."""
+        self._under_way = [one for one in self._under_way if not _arrived(one[0])]
         self._under_way.append((request, memory))
 
     def leave(self, code: int, *, complete: bool) -> None:
         """End MPI: together, or where a rank is gone by ending the job."""
-        if complete:
-            self._mpi.Finalize()
-        else:
+        if not complete:
             self._abort(code)
+        self._mpi.Finalize()
+        if self.rank != 0:  # launchers end who is still there when rank 0 ends with a code
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def _abort(self, code: int) -> NoReturn:
+        time.sleep(_FORWARDED_SECONDS)
         with suppress(Exception):
             self._world.Abort(code)
         os._exit(code)  # where the launcher leaves us
 
-    @staticmethod
-    def _done(request: Any, deadline: float) -> bool:
-        while not request.Test():
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_POLL_SECONDS)
-        return True
+
+def _until(holds: Callable[[], bool], deadline: float) -> bool:
+    """Wait until something holds; whether it does by the deadline. At once it is tried once."""
+    began = time.monotonic()
+    while not holds():
+        now = time.monotonic()
+        if now >= deadline:
+            return False
+        time.sleep(min(_POLL_SECONDS, (now - began) * _POLL_SHARE))
+    return True
+
+
+def _arrived(requests: Any) -> bool:
+    every = requests if isinstance(requests, list) else [requests]
+    return all(request.Test() for request in every)
 
 
 def ranks_here(environment: Mapping[str, str] = os.environ) -> Ranks:

@@ -137,6 +137,7 @@ def _cuda_gpu(device: dict[str, Any], entry: dict[str, Any], node: int | None) -
         memory_gbs=device.get("memory_gbs"),
         peers=None if "peers" not in device else tuple(device["peers"]),
         vbios=entry.get("vbios"),
+        nvlink_domain=entry.get("nvlink_domain"),
         unavailable=_closed(entry),
     )
 

@@ -2,6 +2,7 @@
 
 Parts are named the way copies name them: ``h0`` is NUMA node 0 with its memory
 and cores, ``g0`` is GPU 0, ``s0`` a PCIe switch, ``nvswitch`` the NVLink fabric.
+Of several nodes as one machine the parts are ``n0.g0`` and so on.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from enum import StrEnum
 from lanescope.calls import checked
 from lanescope.codec.fields import Positive, PositiveInt
 from lanescope.errors import InputError
+from lanescope.machine.part_names import part_name
 from lanescope.machine.pcie import PcieLink, line_rate_gbs, payload_gbs
 
 
@@ -56,7 +58,7 @@ class NumaNode:
     @property
     def id(self) -> str:
         """The name that copies use, such as ``h0``."""
-        return f"h{self.index}"
+        return part_name("h", self.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,9 @@ class Gpu:
         Indices of the GPUs whose memory it can reach directly; None when unknown.
     vbios
         Version of its firmware; None when unknown.
+    nvlink_domain
+        Cluster and clique of GPUs, on this node and others, that NVLink connects: what NVML calls
+        fabric; None where it does not reach beyond the node.
     unavailable
         Why it cannot be used now, as a sentence; None when it can.
     """
@@ -96,12 +101,13 @@ class Gpu:
     memory_gbs: Positive | None = None
     peers: tuple[int, ...] | None = None
     vbios: str | None = None
+    nvlink_domain: str | None = None
     unavailable: str | None = None
 
     @property
     def id(self) -> str:
         """The name that copies use, such as ``g0``."""
-        return f"g{self.index}"
+        return part_name("g", self.index)
 
 
 @dataclass(frozen=True, slots=True)

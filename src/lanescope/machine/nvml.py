@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
+from uuid import UUID
 
 #: Members of a field's value, by NVML's numbers of whole types.
 _WHOLE = {1: "uiVal", 2: "ulVal", 3: "ullVal"}
@@ -114,6 +116,7 @@ class Nvml:
             "name": self._get(n.nvmlDeviceGetName, handle),
             "uuid": self._get(n.nvmlDeviceGetUUID, handle),
             "vbios": self._get(n.nvmlDeviceGetVbiosVersion, handle),
+            "nvlink_domain": self._nvlink_domain(handle),
             "pci_address": None if pci is None else _address(pci.busId),
             "memory_bytes": None if memory is None else int(memory.total),
             "generation": self._get(n.nvmlDeviceGetCurrPcieLinkGeneration, handle),
@@ -126,6 +129,18 @@ class Nvml:
             "nvlinks": self._nvlinks(handle),
             "nvlink_peers": self._nvlink_peers(handle, [i for i in range(count) if i != index]),
         }
+
+    def _nvlink_domain(self, handle: Any) -> str | None:
+        """Cluster and clique of a GPU that the fabric manager has taken into one of many nodes."""
+        n = self._n
+        info = n.c_nvmlGpuFabricInfo_v2_t()
+        info.version = n.nvmlGpuFabricInfo_v2
+        if self._get(n.nvmlDeviceGetGpuFabricInfoV, handle, ctypes.byref(info)) is None:
+            return None
+        cluster = bytes(info.clusterUuid)
+        if info.state != n.NVML_GPU_FABRIC_STATE_COMPLETED or info.status or not any(cluster):
+            return None
+        return f"{UUID(bytes=cluster)}/{info.cliqueId}"
 
     def _nvlink_peers(self, handle: Any, others: list[int]) -> list[int] | None:
         """Other GPUs that this one may reach by NVLink; None where that is not told."""

@@ -35,6 +35,7 @@ class _NvmlGpu:
     name: str | None = None
     uuid: str | None = None
     vbios: str | None = None
+    nvlink_domain: str | None = None
     pci_address: str | None = None
     memory_bytes: int | None = None
     generation: Generation | None = None

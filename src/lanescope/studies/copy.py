@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 
 from lanescope.calls import checked
 from lanescope.copies.experiment import between_processes, experiment_of
-from lanescope.copies.grammar import parse_copies
+from lanescope.copies.grammar import names_nodes, parse_copies
 from lanescope.copies.kernel_shapes import sm_shapes
 from lanescope.copies.notation import DEFAULT_BYTES
 from lanescope.copies.requirements import require_room
@@ -58,7 +58,7 @@ class Copies(Study):
     A copy is 'FROM -> TO', or FROM to TO, with options: a size (64MiB), an engine (@ce,
     @sm:16 for a kernel on 16 SMs, @cpu:4 for host threads), 'by g1' for who does it, 'on 0-3' for
     CPUs. h0.pageable names a kind of memory, '<->' copies both ways, '3x h0 -> g0'
-    three times at once.
+    three times at once. Started by MPI, n1.g3 is GPU 3 of the second node.
 
     Attributes
     ----------
@@ -97,10 +97,14 @@ class Copies(Study):
         ),
     ] = False
 
+    def names_nodes(self) -> bool:
+        """Whether the copies name nodes."""
+        return names_nodes(self.copies)
+
     def work(self, machine: Machine) -> Work:
         """Return the copies as one experiment; nothing is allocated where they make no sense."""
         experiment = experiment_of(parse_copies(self.copies, machine, size_of(self.size_bytes)))
-        if self.processes:
+        if self.processes or self.names_nodes():
             experiment = between_processes(experiment)
         sm_shapes(experiment.copies, machine)
         require_room(machine, experiment)

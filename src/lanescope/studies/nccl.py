@@ -1,4 +1,4 @@
-"""``bench nccl``: what NCCL, as it is installed, carries between GPUs of this node."""
+"""``bench nccl``: what NCCL, as it is installed, carries between GPUs, of one node or several."""
 
 from __future__ import annotations
 
@@ -70,6 +70,10 @@ class Nccl(Study):
             "1MiB,16MiB,256MiB,1GiB",
         ),
     ] = SIZES
+
+    def spans_nodes(self) -> bool:
+        """GPUs of all nodes take part."""
+        return True
 
     def work(self, machine: Machine) -> Work:
         """Return each operation with each size; the largest first, so that memory is made once."""

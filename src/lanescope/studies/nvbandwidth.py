@@ -12,7 +12,7 @@ from lanescope.copies.requirements import fitting_size, missing_part, require_fi
 from lanescope.engine.sampling import Plan
 from lanescope.machine import Machine
 from lanescope.machine.free_memory import free_bytes
-from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose
+from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose, is_of_processes
 from lanescope.studies.study import Study, Work
 
 
@@ -44,6 +44,10 @@ class Bench(Study):
     prefixes: Sequence[str] = ()
     options: CaseOptions | None = None
     affinity: bool = True
+
+    def spans_nodes(self) -> bool:
+        """Whether all of its cases are of several processes."""
+        return all(map(is_of_processes, choose(self.cases, self.prefixes)))
 
     def work(self, machine: Machine) -> Work:
         """Return the experiments that the cells of the cases need."""

@@ -22,6 +22,8 @@ Build = Callable[[Patterns], tuple[Matrix, ...]]
 
 #: nvbandwidth's kernel for both directions copies each 16 KiB so often before the next.
 _SPLIT_WARP_REPEATS = 16
+#: What nvbandwidth's cases of several processes begin with.
+_MULTINODE = "multinode_"
 _NO_MULTICAST = (
     "it needs NVLink multicast objects, which have put hosts out of service; lanescope makes none"
 )
@@ -180,8 +182,8 @@ def _multinode_specs() -> list[_Spec]:
     for engine in (Engine.CE, Engine.SM):
         for spec in _pair_specs(engine):
             words = f"{spec.description[:-1]}; a process for each GPU."
-            specs.append(replace(spec, name=f"multinode_{spec.name}", description=words))
-    pair = "multinode_device_to_device"
+            specs.append(replace(spec, name=f"{_MULTINODE}{spec.name}", description=words))
+    pair = f"{_MULTINODE}device_to_device"
 
     def one(name: str, words: str, arrow: str, *, towards_one: bool, one_works: bool) -> _Spec:
         def build(p: Patterns) -> tuple[Matrix, ...]:
@@ -201,13 +203,18 @@ def _multinode_specs() -> list[_Spec]:
             towards_one=False, one_works=False),
         broadcast("one_to_all", "One GPU writes to all by multicast."),
         broadcast("all_to_all", "Every GPU writes to all by multicast."),
-        _Spec("multinode_bisect_write_ce",
+        _Spec(f"{_MULTINODE}bisect_write_ce",
               "Each process' GPU writes to the one that is half of them away, all at once.",
               Engine.CE,
               lambda p: (p.bisection("Bisect benchmarking, simultaneous write CE BW"),),
               takes_pairs=True),
     ]  # fmt: skip
     return [replace(spec, build=_in_processes(spec.build)) for spec in specs]
+
+
+def is_of_processes(name: str) -> bool:
+    """Whether a case takes a process for each GPU, of one node or several."""
+    return name.startswith(_MULTINODE)
 
 
 def _in_processes(build: Build) -> Build:

@@ -11,7 +11,7 @@ from pathlib import Path
 from lanescope._version import __version__
 from lanescope.copies import Experiment
 from lanescope.copies.case import Case
-from lanescope.engine.base import Backend
+from lanescope.engine.base import Backend, Nodes
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
@@ -28,8 +28,18 @@ from lanescope.studies.taruc.suite import SUITE
 Progress = Callable[[Experiment, int, int], None]
 
 
-def backend_for(machine: Machine, *, allow_busy: bool = False, affinity: bool = True) -> Backend:
-    """Return what runs experiments on a machine: itself, or a prediction."""
+def backend_for(
+    machine: Machine,
+    *,
+    allow_busy: bool = False,
+    affinity: bool = True,
+    nodes: Nodes | None = None,
+) -> Backend:
+    """Return what runs experiments on a machine: itself, the nodes it is, or a prediction."""
+    if nodes is not None:
+        from lanescope.engine.nodes import NodesBackend
+
+        return NodesBackend(nodes, allow_busy=allow_busy)
     if machine.described:
         return ModelBackend(machine)
     from lanescope.engine.native import NativeBackend
@@ -81,6 +91,8 @@ class Setup:
         Text of a suite's parameter file.
     resume
         Go on with the run in `out`, if there is one; see `lanescope.studies.resume`.
+    nodes
+        What the machine is, where it is several nodes.
     """
 
     verb: str
@@ -95,6 +107,7 @@ class Setup:
     resume: bool = False
     missing: tuple[str, ...] = ()
     unmeasured: tuple[str, ...] = ()
+    nodes: Nodes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +152,9 @@ def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
     further = sum(len(one.experiments) for one in left)
     further += len(names) // 2 if setup.then is not None else 0
     try:
-        backend = backend_for(machine, allow_busy=setup.allow_busy, affinity=setup.affinity)
+        backend = backend_for(
+            machine, allow_busy=setup.allow_busy, affinity=setup.affinity, nodes=setup.nodes
+        )
         for stage in left:
             further -= len(stage.experiments)
             late = measure_all(

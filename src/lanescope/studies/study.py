@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from lanescope.copies import Experiment
 from lanescope.copies.case import Case
 from lanescope.document.blocks import Section
+from lanescope.engine.base import Nodes
 from lanescope.engine.sampling import Plan
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
@@ -106,6 +107,14 @@ class Study:
         """
         raise NotImplementedError
 
+    def names_nodes(self) -> bool:
+        """Whether its parts are named by their nodes, even where there is but one."""
+        return False
+
+    def spans_nodes(self) -> bool:
+        """Whether GPUs of all nodes take part that MPI starts it on, each by its own process."""
+        return self.names_nodes()
+
     def further(self, machine: Machine, results: Sequence[Result]) -> Sequence[Experiment]:
         """Return what to measure next, once there are results; nothing as a rule."""
         return ()
@@ -135,6 +144,7 @@ def run_study(
     progress: Progress | None = None,
     resume: bool = False,
     verb: str = "",
+    nodes: Nodes | None = None,
 ) -> Run:
     """Carry out a study and return its run; see `lanescope.check` for most parameters.
 
@@ -144,9 +154,11 @@ def run_study(
         Go on with the run in `out`: what it holds is not measured again.
     verb
         What the run is called, where that is not the study's name.
+    nodes
+        What it is carried out on, instead of a machine.
     """
     plan = (plan or study.sampling).begun()
-    resolved = resolve_machine(machine)
+    resolved = resolve_machine(machine) if nodes is None else nodes.machine
     work = study.work(resolved)
 
     def then(results: Sequence[Result]) -> Sequence[Experiment]:
@@ -166,6 +178,7 @@ def run_study(
         unmeasured=work.unmeasured,
         parameters=work.parameters,
         resume=resume,
+        nodes=nodes,
     )
     stages = [
         Stage(experiments, plan if samples is None else replace(plan, samples=samples))
@@ -174,6 +187,8 @@ def run_study(
     return run_stages(resolved, stages, setup)
 
 
+#: Parameters that no Python program gives.
+_OF_COMMANDS = ("resume", "verb", "nodes")
 _COMMON = """
     machine
         None for this machine; a `Machine`, a machine file or a shipped name
@@ -209,7 +224,7 @@ class StudyFunction(Protocol):
 def study_function(study: type[Study]) -> StudyFunction:
     """Return a study as a function, with its options and those of every study as parameters."""
     shared = inspect.signature(run_study, eval_str=True).parameters
-    _, machine, *others = (p for name, p in shared.items() if name not in ("resume", "verb"))
+    _, machine, *others = (p for name, p in shared.items() if name not in _OF_COMMANDS)
     own = [parameter_of(*one[:3]) for one in fields_of(study)]
     first = [one for one in own if one.default is inspect.Parameter.empty]
     parameters = [*first, machine, *(one for one in own if one not in first), *others]

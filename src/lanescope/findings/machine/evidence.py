@@ -9,6 +9,7 @@ from lanescope.copies import Copy, Engine, Experiment, Operation, Timing
 from lanescope.copies.experiment import needs_host_clock
 from lanescope.copies.limit import Limit, limits
 from lanescope.machine import Link, LinkKind, Machine
+from lanescope.machine.part_names import part_number
 from lanescope.results.result import CopyResult, LinkEvidence, Result, Source
 from lanescope.results.verdict import JUDGED_BYTES
 from lanescope.units.bandwidth import bandwidth_gbs
@@ -159,7 +160,7 @@ class Matrix:
         says nothing about the GPU's own link.
         """
         copies = self.host_copies(gpu, down)
-        near = self.machine.gpu(int(gpu[1:])).node
+        near = self.machine.gpu(part_number(gpu)).node
         if not copies or (near is not None and f"h{near}" not in copies):
             return None
         return max(copies.values(), key=lambda copy: copy.gbs)

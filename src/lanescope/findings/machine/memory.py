@@ -16,6 +16,7 @@ from lanescope.findings.machine.evidence import (
     percent_below,
 )
 from lanescope.machine import LinkKind, Machine
+from lanescope.machine.part_names import part_number
 from lanescope.results.verdict import EXPECTED_SHARE
 
 #: GPUs on links of their own get 95 % and more together of what they get one by one; below
@@ -107,14 +108,14 @@ def _expected(matrix: Matrix, run: Run, copy: MeasuredCopy, bound: float | None)
 def _bound(matrix: Matrix, found: _Together) -> bool:
     if found.share < _LOST_SHARE:
         return True
-    node = matrix.machine.node(int(found.node[1:]))
+    node = matrix.machine.node(part_number(found.node))
     rates = (matrix.memory_gbs.get(found.node), node.memory_gbs)
     like_memory = any(rate and abs(found.gbs / rate - 1) <= _LIKE_MEMORY for rate in rates)
     return found.share < _SMALL_LOSS_SHARE and like_memory
 
 
 def _diagnosis(matrix: Matrix, found: _Together) -> Finding:
-    gpus, node = in_order(s.gpu for s in found.copies), matrix.machine.node(int(found.node[1:]))
+    gpus, node = in_order(s.gpu for s in found.copies), matrix.machine.node(part_number(found.node))
     known = [
         f"host threads copy {rate:.0f} GB/s within {found.node}, read and written together"
         for rate in [matrix.memory_gbs.get(found.node)]

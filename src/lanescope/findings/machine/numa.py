@@ -11,6 +11,7 @@ from lanescope.findings.machine.evidence import (
     names,
     percent_below,
 )
+from lanescope.machine.part_names import part_number
 
 #: A far node always costs some latency; only more than this is worth binding a program for.
 _FAR_SHARE = 0.90
@@ -66,7 +67,7 @@ def _far(matrix: Matrix, near: str, node: str, pairs: list[_Pair]) -> Finding:
 def _diagnosis(matrix: Matrix, what: str, best: str, node: str, pairs: list[_Pair]) -> Finding:
     slow, fast = min(pairs, key=lambda pair: pair[0].gbs / pair[1].gbs)
     gpus = _gpus(pairs)
-    addresses = [matrix.machine.gpu(int(gpu[1:])).pci_address for gpu in gpus]
+    addresses = [matrix.machine.gpu(part_number(gpu)).pci_address for gpu in gpus]
     files = " ".join(f"/sys/bus/pci/devices/{a.lower()}/numa_node" for a in addresses if a)
     return Finding(
         kind="far-numa",

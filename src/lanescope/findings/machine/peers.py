@@ -13,6 +13,7 @@ from lanescope.findings.machine.evidence import (
     narrowest_gbs,
 )
 from lanescope.machine import LinkKind
+from lanescope.machine.part_names import is_numa_node
 from lanescope.results.verdict import EXPECTED_SHARE
 
 #: Copies that go their proper way reach 80 % and more of the limit; through the root
@@ -103,7 +104,7 @@ def _below_one_switch(matrix: Matrix, copy: MeasuredCopy) -> bool:
     return (
         path is not None
         and all(link.kind is LinkKind.PCIE for link, _ in path)
-        and not any(end.startswith("h") for link, _ in path for end in (link.a, link.b))
+        and not any(is_numa_node(end) for link, _ in path for end in (link.a, link.b))
     )
 
 

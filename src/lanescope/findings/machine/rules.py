@@ -15,6 +15,7 @@ from lanescope.findings.machine.opposing import asymmetric_opposing
 from lanescope.findings.machine.pairs import slow_pairs
 from lanescope.findings.machine.peers import iommu_or_acs, staged_through_host
 from lanescope.machine import Machine
+from lanescope.machine.part_names import is_gpu
 from lanescope.results.result import Result
 
 #: A suite loads paths in ways that say nothing of their health.
@@ -37,7 +38,7 @@ def diagnose(machine: Machine, results: Sequence[Result]) -> tuple[Finding, ...]
     # What a slow link explains is told by no other rule again.
     narrow = below(machine, _parts(links))
     gpus = slow_gpus(matrix, narrow)
-    slow = narrow | {part for part in _parts(gpus) if part.startswith("g")}
+    slow = narrow | {part for part in _parts(gpus) if is_gpu(part)}
     staged, staged_pairs = staged_through_host(matrix)
     translated, translated_pairs = iommu_or_acs(matrix, slow)
     opposing, fabric_bound = asymmetric_opposing(matrix, slow)

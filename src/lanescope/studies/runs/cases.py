@@ -29,6 +29,7 @@ from lanescope.document.blocks import (
 from lanescope.report import format as fmt
 from lanescope.report.format import count_text, gbs_text, percent_text
 from lanescope.results.result import Result, Status, Verdict
+from lanescope.store.run import Run
 from lanescope.studies.runs.case_values import (
     CellValue,
     case_values,
@@ -86,11 +87,6 @@ def ends_text(matrix: cases_of.Matrix) -> str:
     """Return what rows and columns are: what nvbandwidth's caption says of them, no more."""
     words = (_ARROWS.get(word, word) for word in matrix.caption.split())
     return " ".join(w for w in words if w.endswith(_ENDS))
-
-
-def row_text(matrix: cases_of.Matrix, row: int) -> str:
-    """Return the heading of a row; a matrix of one row needs none."""
-    return f"g{row}" if matrix.rows > 1 else ""
 
 
 def has_sum(matrix: cases_of.Matrix) -> bool:
@@ -156,9 +152,7 @@ _HOVER = "Point at a cell for its copies, spread and limit."
 _Results = Mapping[str, Result]
 
 
-def case_blocks(
-    cases: Sequence[Case], results: Sequence[Result], *, mean: bool = False
-) -> list[Block]:
+def case_blocks(run: Run, *, mean: bool = False) -> list[Block]:
     """Return all cases of a run; nothing where it has none.
 
     Parameters
@@ -166,39 +160,40 @@ def case_blocks(
     mean
         Matrices hold means and not medians.
     """
+    cases, gpus = run.manifest.cases, [gpu.id for gpu in run.manifest.machine.gpus]
     if not cases:
         return []
-    by_name = {r.experiment.name: r for r in results}
+    by_name = {r.experiment.name: r for r in run.results}
     failed = any(v.verdict.failed for case in cases for v in case_values(case, by_name))
     legend = Text(f"{_LEGEND}{_SIGNS if failed else ''}{_HOVER}", Style.QUIET)
     overview = [_overview(cases, by_name)] if len(cases) > _MOST_WITHOUT_OVERVIEW else []
-    return [Details([*overview, legend]), *(_case(case, by_name, mean) for case in cases)]
+    return [Details([*overview, legend]), *(_case(case, by_name, gpus, mean) for case in cases)]
 
 
 def _key(case: Case) -> str:
     return f"case-{case.name}"
 
 
-def _case(case: Case, results: _Results, mean: bool) -> Part:
+def _case(case: Case, results: _Results, gpus: Sequence[str], mean: bool) -> Part:
     if case.not_applicable is not None:
         why = Text(f"Not applicable: {case.not_applicable}.", Style.WARNING)
         return Part(_key(case), case.name, case.description, [why])
     values = case_values(case, results)
     summary = summary_text(values)
-    blocks: list[Block] = [_matrix(matrix, results, mean) for matrix in case.matrices]
+    blocks: list[Block] = [_matrix(matrix, results, gpus, mean) for matrix in case.matrices]
     blocks += [Text(f"{summary}.", Style.QUIET)] if summary else []
     blocks += _remark_blocks(remarks(values))
     wide = any(m.columns > _NARROW_COLUMNS for m in case.matrices)
     return Part(_key(case), case.name, case.description, blocks, wide)
 
 
-def _matrix(matrix: cases_of.Matrix, results: _Results, mean: bool) -> Matrix:
+def _matrix(matrix: cases_of.Matrix, results: _Results, gpus: Sequence[str], mean: bool) -> Matrix:
     values = cell_values(matrix, results)
     cells = {(v.cell.row, v.cell.column): v for v in values}
-    columns = [Column(corner_text(matrix)), *(_number(f"g{c}") for c in range(matrix.columns))]
+    columns = [Column(corner_text(matrix)), *map(_number, gpus[: matrix.columns])]
     rows: list[list[Value | Cell]] = [
         [
-            row_text(matrix, row),
+            gpus[row] if matrix.rows > 1 else "",
             *(_cell(cells.get((row, c)), matrix.unit, mean) for c in range(matrix.columns)),
         ]
         for row in range(matrix.rows)

@@ -119,7 +119,7 @@ def result_sections(run: Run, *, mean: bool = False, verbose: bool = False) -> l
     study = study_named(run.manifest.verb)
     word = "Predicted" if run.predicted else "Measured"
     return [
-        Section("cases", "Cases", case_blocks(run.manifest.cases, run.results, mean=mean)),
+        Section("cases", "Cases", case_blocks(run, mean=mean)),
         Section("verdicts", "Paths and verdicts", _paths(run, verbose=verbose)),
         Section("latencies", "Latencies", [latency_table(latencies)] if latencies else ()),
         Section("sweep", f"{word} curves", [sweep_table(series)] if series else ()),

@@ -1,0 +1,58 @@
+"""A rank of a made-up node: python -m tests.fleet.copy_program ARGUMENT..., as of lanescope.
+
+Each rank is a node with two GPUs in one NVLink domain, whose memory is memory of files. ``FATE``,
+as ``2 WHAT``, is what becomes of a rank: ``stop`` (SIGSTOP before it says what it is), ``version``
+(it has another one), ``broken`` (it cannot look at its node), ``busy`` (another program uses its
+first GPU), ``clock`` (its clock is an hour ahead).
+"""
+
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+
+from lanescope.cli.app import main
+from lanescope.engine import process
+from lanescope.errors import BusyError, InputError
+from lanescope.fleet import copying
+from tests.findings.machine.simulator import nvswitched
+
+
+def made_up_machine():
+    machine = nvswitched(2)
+    gpus = [replace(gpu, nvlink_domain="cluster/1") for gpu in machine.gpus]
+    return replace(machine, gpus=tuple(gpus), described=False)
+
+
+def stopping_machine():
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return made_up_machine()
+
+
+def broken_machine():
+    raise InputError("the kernel shows no CPU")
+
+
+process.WORKER = "tests.engine.made_up_worker"
+copying.discover = made_up_machine
+copying._READY_SECONDS = float(os.environ.get("READY_SECONDS", "30"))
+rank = os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
+os.environ["LANESCOPE_HOST"] = f"host{rank}"
+of, _, fate = os.environ.get("FATE", "").partition(" ")
+if of == rank and fate == "stop":
+    copying.discover = stopping_machine
+if of == rank and fate == "version":
+    copying.__version__ = "0.0"
+if of == rank and fate == "broken":
+    copying.discover = broken_machine
+if of == rank and fate == "busy":
+    copying.Nvml.open = lambda: "open"
+    copying.busy_gpus = lambda *_: {0: BusyError("g0 is busy.", "Wait for it.")}
+if of == rank and fate == "clock":
+    os.environ["MADE_UP_CLOCK"] = "3600"
+    monotonic = time.monotonic
+    time.monotonic = lambda: monotonic() + 3600
+
+if __name__ == "__main__":
+    sys.exit(main())
