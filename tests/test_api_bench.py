@@ -58,9 +58,9 @@ def test_copies_shrink_to_the_memory_and_the_run_notes_it():
 
 def test_options_and_choice_reach_the_run():
     options = CaseOptions(bytes=1 << 20, pairs=1)
-    run = api.bench(H200S, cases=["4"], prefixes=["device_local"], options=options)
+    run = api.bench(H200S, cases=["4"], prefixes=["device_local_copy_s"], options=options)
     names = [case.name for case in run.manifest.cases]
-    assert names == ["device_to_device_memcpy_read_ce", "device_local_copy"]
+    assert names == ["device_to_device_memcpy_read_ce", "device_local_copy_sm"]
     assert {c.bytes for r in run.results for c in r.experiment.copies} == {1 << 20}
 
 

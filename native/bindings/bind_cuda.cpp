@@ -27,6 +27,7 @@ using lanescope::Route;
 using lanescope::SharedMemory;
 using lanescope::Sharing;
 using lanescope::SmShape;
+using lanescope::SmWork;
 using lanescope::StagedMemory;
 using lanescope::Topology;
 
@@ -126,14 +127,19 @@ void bind_cuda(nb::module_& module) {
       .def("to_host", &StagedMemory::to_host, "begin"_a, "bytes"_a, Release())
       .def("to_device", &StagedMemory::to_device, "begin"_a, "bytes"_a, Release())
       .def("count_mismatches", &StagedMemory::count_mismatches, "bytes"_a, Release());
+  nb::enum_<SmWork>(module, "SmWork")
+      .value("copy", SmWork::copy)
+      .value("read", SmWork::read)
+      .value("write", SmWork::write);
   nb::class_<SmShape>(module, "SmShape", "How a kernel copies.")
       .def(
           "__init__",
           [](SmShape* self, int sms, int chunk_bytes, double pace_gbs, int in_step_with,
-             int chunk_repeats) {
-            new (self) SmShape{sms, chunk_bytes, pace_gbs, in_step_with, chunk_repeats};
+             int chunk_repeats, SmWork work) {
+            new (self) SmShape{sms, chunk_bytes, pace_gbs, in_step_with, chunk_repeats, work};
           },
-          "sms"_a, "chunk_bytes"_a, "pace_gbs"_a, "in_step_with"_a = -1, "chunk_repeats"_a = 1);
+          "sms"_a, "chunk_bytes"_a, "pace_gbs"_a, "in_step_with"_a = -1, "chunk_repeats"_a = 1,
+          "work"_a = SmWork::copy);
   nb::class_<CopySpec>(module, "CopySpec", "One copy by a device's copy engine or kernel.")
       .def(
           "__init__",

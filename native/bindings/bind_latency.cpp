@@ -39,13 +39,14 @@ void bind_chase(nb::module_& module) {
           "__init__",
           [](ChaseProbe* self, SharedTopology topology, BufferPool& pool, PlaceSpec source,
              int device, std::size_t bytes, ChaseOrder order, std::size_t stride,
-             std::vector<int> cpus) {
-            new (self) ChaseProbe(std::move(topology), pool,
-                                  {source, device, {lanescope::one_lap(bytes, stride), order}},
-                                  std::move(cpus));
+             std::vector<int> cpus, bool by_bulk) {
+            new (self)
+                ChaseProbe(std::move(topology), pool,
+                           {source, device, {lanescope::one_lap(bytes, stride), order}, by_bulk},
+                           std::move(cpus));
           },
           "topology"_a, "pool"_a, "source"_a, "device"_a, "bytes"_a, "order"_a, "stride"_a,
-          "cpus"_a, Release())
+          "cpus"_a, "by_bulk"_a = false, Release())
       .def("run", &ChaseProbe::run, "samples"_a, "hops"_a, Release(),
            "Seconds of one load for each sample, each on the next multiprocessor.")
       .def("count_mismatches", &ChaseProbe::count_mismatches,

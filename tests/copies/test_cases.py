@@ -7,9 +7,10 @@ import pytest
 
 from lanescope.copies import Engine, Memory, Operation
 from lanescope.copies.case import Unit
+from lanescope.copies.limit import limits
 from lanescope.errors import InputError
 from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, case_list, choose
-from tests.findings.machine.simulator import nvswitched
+from tests.findings.machine.simulator import h200s, nvswitched
 
 HOST_CASES = (
     "host_to_device_memcpy",
@@ -70,7 +71,8 @@ def test_kernels_in_both_directions_copy_as_nvbandwidth_does_and_ours_stream():
     machine = nvswitched(2)
     further = [name for name, _ in case_list(further=True)]
     ours = choose(prefixes=["streaming"])
-    assert ours == tuple(further[-4:])
+    assert set(ours) < set(further)
+    assert len(ours) == 4
     for name, repeats in (("all_to_host_bidirectional_memcpy_sm", 16), (ours[2], None)):
         case_set = built(machine, name)
         (experiment,) = case_set.experiments
@@ -348,7 +350,7 @@ def test_cases_are_chosen_by_name_number_and_beginning():
     ("names", "prefixes", "words"),
     [
         (["host_to_device_memcpy"], [], "did you mean host_to_device_memcpy_.. or"),
-        (["52"], [], "'bench --list' shows them"),
+        (["61"], [], "'bench --list' shows them"),
         (["-1"], [], "there is no case '-1'"),
         (["²"], [], "there is no case '²'"),
         ([], ["memcpy"], "no case begins with 'memcpy'"),
@@ -357,3 +359,89 @@ def test_cases_are_chosen_by_name_number_and_beginning():
 def test_what_is_no_case(names, prefixes, words):
     with pytest.raises(InputError, match=words):
         choose(names, prefixes)
+
+
+NEWER = {
+    *(f"{name}_tma" for name in PAIR_CASES),
+    *(f"device_local_{what}" for what in ("copy_sm", "read_sm", "write_sm", "copy_tma")),
+    "device_to_device_latency_tma",
+}
+
+
+def test_what_a_newer_nvbandwidth_added_is_there_by_name():
+    further = {name for name, _ in case_list(further=True)}
+    assert further >= NEWER
+    assert not NEWER & set(choose())
+    case_set = built(h200s(), *sorted(NEWER))
+    assert {case.not_applicable for case in case_set.cases} == {None}
+    captions = {case.name: case.matrices[0].caption for case in case_set.cases}
+    wanted = "memcpy TMA GPU(row) -> GPU(column) bandwidth (GB/s)"
+    assert captions["device_to_device_memcpy_read_tma"] == wanted
+    assert captions["device_local_read_sm"] == "read SM local GPU(column) bandwidth (GB/s)"
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "chunk"),
+    [
+        ("device_local_copy_sm", Operation.COPY, 0),
+        ("device_local_copy_tma", Operation.COPY, 32 << 10),
+        ("device_local_read_sm", Operation.READ, None),
+        ("device_local_write_sm", Operation.WRITE, None),
+    ],
+)
+def test_kernels_in_their_own_memory(name, operation, chunk):
+    for experiment in built(h200s(), name).experiments:
+        (copy,) = experiment.copies
+        assert (copy.operation, copy.engine) == (operation, Engine.SM)
+        assert copy.chunk_bytes == chunk
+        assert copy.source == copy.destination
+
+
+def test_reads_and_writes_alone_take_half_of_what_a_copy_takes():
+    machine = h200s()
+    rates = {
+        name: limits(machine, built(machine, name).experiments[0])[0].gbs
+        for name in ("device_local_copy_sm", "device_local_read_sm", "device_local_write_sm")
+    }
+    peak = machine.gpus[0].memory_gbs
+    assert rates == {
+        "device_local_copy_sm": peak / 2,
+        "device_local_read_sm": peak,
+        "device_local_write_sm": peak,
+    }
+
+
+def test_bulk_copies_take_a_gpu_that_has_them(two_gpus):
+    older = dataclasses.replace(
+        two_gpus,
+        gpus=tuple(dataclasses.replace(g, compute_capability=(8, 0)) for g in two_gpus.gpus),
+    )
+    missing = {c.name for c in built(older, *sorted(NEWER)).cases if c.not_applicable}
+    assert missing == {name for name in NEWER if name.endswith("_tma")}
+
+
+def test_one_pair_alone():
+    machine = nvswitched(4)
+    gpus = tuple(dataclasses.replace(g, uuid=f"GPU-{g.index}") for g in machine.gpus)
+    machine = dataclasses.replace(machine, gpus=gpus)
+    case = case_of(machine, "device_to_device_memcpy_write_ce", pair=("g1", "GPU-3"))
+    measured = {(c.row, c.column) for c in case.matrices[0].cells if not c.not_applicable}
+    assert measured == {(1, 3), (3, 1)}
+    sums = case_of(machine, "all_to_one_write_ce", pair=("g1", "g3"))
+    assert not any(cell.not_applicable for cell in sums.matrices[0].cells)
+    with pytest.raises(InputError, match="there is no GPU 'g9'; this machine has g0 \\(GPU-0\\)"):
+        case_of(machine, "all_to_one_write_ce", pair=("g1", "g9"))
+    with pytest.raises(InputError, match="'g1' and 'GPU-1' are one GPU; name two"):
+        case_of(machine, "all_to_one_write_ce", pair=("g1", "GPU-1"))
+
+
+def test_confidential_computing_has_no_limit_and_no_kernels_on_host_memory(two_gpus):
+    machine = dataclasses.replace(two_gpus, confidential=True)
+    refused = {c.name for c in built(machine).cases if c.not_applicable}
+    assert refused == {f"{name}_sm" for name in (*HOST_CASES, *ALL_HOST_CASES)}
+    (experiment,) = built(machine, "host_to_device_memcpy_ce").experiments[:1]
+    (limit,) = limits(machine, experiment)
+    assert limit.gbs is None
+    assert limit.reason.startswith("Confidential Computing encrypts")
+    within = built(machine, "device_to_device_memcpy_write_ce").experiments[0]
+    assert limits(machine, within) == limits(two_gpus, within)

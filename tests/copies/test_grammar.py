@@ -254,7 +254,7 @@ def test_every_option_that_the_document_lists_means_something():
     options = [text for row in rows for text in re.findall("`([^`]+)`", row)]
     options += re.findall("`(@[^`]+)`", DOCUMENT)
     arrows = {"->", "<-", "<->", "→", "←", "↔", "⇄", "to"}
-    for option in set(options) - arrows - {"h0", "g1", "h0.pageable", "3x"}:
+    for option in set(options) - arrows - {"h0", "g1", "h0.pageable", "3x", "n1.g3", "n0.h0"}:
         ends = "h0 -> h0" if "@cpu" in option else "g0 -> g1"
         assert parse_copies(f"{ends} {option}", machine), option
 

@@ -112,7 +112,11 @@ def test_two_latencies_at_once_are_refused():
 def test_operations_are_copies_or_latencies():
     assert {o for o in Operation if not o.is_latency} == set(ARRAYS)
     assert not any(o.is_of_memory and not o.is_latency for o in Operation)
-    assert [o for o in Operation if o.is_chase] == [Operation.CHASE, Operation.CHASE_RANDOM]
+    assert [o for o in Operation if o.is_chase] == [
+        Operation.CHASE,
+        Operation.CHASE_RANDOM,
+        Operation.CHASE_TMA,
+    ]
     experiment = Experiment(
         "x", "x", (Copy(HOST, GPU, 16, Engine.CE, Operation.COPY_SYNC),), Timing.HOST
     )

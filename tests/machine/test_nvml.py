@@ -118,3 +118,12 @@ def test_a_domain_of_many_nodes_is_known_once_it_is_made(library, cluster, state
 
     library.nvmlDeviceGetGpuFabricInfoV = tell
     assert Nvml.open().describe()["gpus"][0]["nvlink_domain"] == domain
+
+
+@pytest.mark.parametrize(("feature", "on"), [(0, False), (1, True), (None, None)])
+def test_confidential_computing_is_known(library, feature, on):
+    library.NVML_CC_SYSTEM_FEATURE_DISABLED = 0
+    if feature is not None:
+        state = types.SimpleNamespace(ccFeature=feature)
+        library.nvmlSystemGetConfComputeState = lambda: state
+    assert Nvml.open().describe()["confidential"] is on

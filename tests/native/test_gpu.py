@@ -90,6 +90,19 @@ def test_a_kernel_reaches_every_pinned_kind(topology, pool, host):
         assert copy.count_mismatches() == 0
 
 
+@pytest.mark.parametrize("work", ["read", "write"])
+@pytest.mark.parametrize("size", [1, 15, 4097, 32768, 40000, SIZE])
+@pytest.mark.parametrize("sms", [1, 100])
+def test_a_kernel_that_goes_one_way_takes_every_byte(topology, pool, work, size, sms):
+    shape = (sms, 0, 0.0, -1, 1, getattr(native.SmWork, work))
+    copy = copies(topology, pool, spec(DEVICE, DEVICE, size, sm=shape))
+    (boundaries,) = copy.run_gated(3, 2)
+    assert np.all(np.diff(boundaries) > 0)
+    assert copy.count_mismatches() == 0
+    copy.spoil(0, 0)
+    assert copy.count_mismatches() > 0
+
+
 @pytest.mark.parametrize("byte", [0, SIZE // 2, SIZE - 1])
 def test_one_wrong_bit_is_found(topology, pool, byte):
     copy = copies(topology, pool, spec(PINNED, DEVICE, SIZE))

@@ -13,7 +13,7 @@ __all__ = ["pool", "topology"]  # fixtures
 RING = 2 << 20
 
 
-def chase(topology, pool, kind, index=0, size=RING, order="sequential"):
+def chase(topology, pool, kind, index=0, size=RING, order="sequential", by_bulk=False):
     return native.ChaseProbe(
         topology,
         pool,
@@ -23,13 +23,15 @@ def chase(topology, pool, kind, index=0, size=RING, order="sequential"):
         order=getattr(native.ChaseOrder, order),
         stride=128,
         cpus=[],
+        by_bulk=by_bulk,
     )
 
 
+@pytest.mark.parametrize("by_bulk", [False, True], ids=["loads", "bulk copies"])
 @pytest.mark.parametrize("order", ["sequential", "random"])
 @pytest.mark.parametrize("kind", [PINNED, DEVICE])
-def test_a_chase_ends_where_its_ring_says(topology, pool, kind, order):
-    probe = chase(topology, pool, kind, order=order)
+def test_a_chase_ends_where_its_ring_says(topology, pool, kind, order, by_bulk):
+    probe = chase(topology, pool, kind, order=order, by_bulk=by_bulk)
     sms = probe.multiprocessors()
     seconds = np.array(probe.run(sms, 200) + probe.run(sms, 333))
     assert probe.count_mismatches() == 0

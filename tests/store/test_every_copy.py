@@ -52,6 +52,8 @@ def plain_copies():
         yield Copy(*GPUS, SIZE, engine, executor=executor)
     yield Copy(*GPUS, SIZE, Engine.SM, sms=9, chunk_bytes=16 << 10, pace_gbs=392.5)
     yield Copy(GPUS[0], GPUS[0], SIZE, Engine.SM, sms=132, chunk_bytes=0)
+    for operation in (Operation.READ, Operation.WRITE):
+        yield Copy(GPUS[0], GPUS[0], SIZE, Engine.SM, operation)
     for route in Route:
         yield Copy(*GPUS, SIZE, Engine.CE, route=route)
 

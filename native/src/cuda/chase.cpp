@@ -95,7 +95,8 @@ void ChaseProbe::run_batch(std::size_t count, int hops, std::vector<double>& sec
   const auto blocks = static_cast<unsigned>(multiprocessors_);
   for (std::size_t i = 0; i < count; ++i)
     launch_chase(stream_.get(), blocks, static_cast<unsigned>(launches_++ % blocks),
-                 static_cast<std::uint64_t*>(position_.data()), kWarmupHops, hops, readings + i);
+                 static_cast<std::uint64_t*>(position_.data()), kWarmupHops, hops, readings + i,
+                 spec_.by_bulk);
   wait_for(stream_, kHangTimeoutS);
   for (std::size_t i = 0; i < count; ++i) {
     const ChaseReading reading = readings[i];

@@ -18,6 +18,7 @@ struct ChaseSpec {
   PlaceSpec source;
   int device;
   RingSpec ring;
+  bool by_bulk = false;  ///< By bulk copies to shared memory, not by loads.
 };
 
 /// The delay of one load, measured by a chain of loads that each need the one before.

@@ -75,6 +75,7 @@ WindowTimes window_times(const DeviceMemory& memory) {
   return {nanoseconds, reinterpret_cast<unsigned*>(nanoseconds + kMostBoundaries)};
 }
 
+constexpr std::size_t kSumBytes = sizeof(std::uint64_t);
 constexpr std::size_t kTimesBytes = kMostBoundaries * (sizeof(std::uint64_t) + sizeof(unsigned));
 static_assert(kTimesBytes <= BufferPool::kSmallBytes);
 
@@ -95,7 +96,7 @@ CopySet::CopySet(std::shared_ptr<const Topology> topology, BufferPool& pool,
     if (spec.sm) preload_sm_copy();
     Job job{spec,
             pool.lend(spec.source, spec.walk.span_bytes),
-            pool.lend(spec.destination, spec.walk.span_bytes),
+            pool.lend(spec.destination, std::max(spec.walk.span_bytes, kSumBytes)),
             Stream(spec.device),
             {},
             spec.sm ? pool.lend_small(spec.device) : nullptr,
@@ -137,6 +138,7 @@ void CopySet::submit(Job& job, int windows, int loops) const {
   if (job.spec.sm) {
     launch(job, *job.spec.sm, windows, loops);
     ++job.repetitions;
+    job.read_loops = static_cast<std::uint64_t>(windows) * static_cast<std::uint64_t>(loops);
     if (windows * loops >= job.spec.sm->chunk_repeats) job.whole = true;
     return;
   }
@@ -171,6 +173,9 @@ void CopySet::prepare(Job& job, std::size_t boundaries) const {
   const ScopedDevice scope(job.spec.device);
   if (job.spec.sm) {
     check(cudaMemsetAsync(job.times->data(), 0, kTimesBytes, job.stream.get()), "cudaMemsetAsync");
+    if (work_of(job) == SmWork::read)
+      check(cudaMemsetAsync(job.destination->data(), 0, kSumBytes, job.stream.get()),
+            "cudaMemsetAsync");
     return;
   }
   while (job.events.size() < boundaries) job.events.emplace_back();
@@ -307,9 +312,7 @@ std::size_t CopySet::count_mismatches() {
     if (job.counter == nullptr) return;
     const cudaStream_t stream = streams.emplace_back(checker(job)).get();
     const ScopedDevice scope(checker(job));
-    auto* counter = static_cast<unsigned long long*>(job.counter->data());
-    check(cudaMemsetAsync(counter, 0, sizeof *counter, stream), "cudaMemsetAsync");
-    launch_check(stream, job.destination->data(), job.spec.walk.span_bytes, job.seed, counter);
+    start_check(job, stream);
   };
   finish_all(streams, [&] { std::ranges::for_each(jobs_, start); });
   for (const Job& job : jobs_) {
@@ -318,9 +321,29 @@ std::size_t CopySet::count_mismatches() {
     unsigned long long wrong = 0;
     check(cudaMemcpy(&wrong, job.counter->data(), sizeof wrong, cudaMemcpyDeviceToHost),
           "cudaMemcpy");
-    sum += wrong;
+    sum += checked(job, wrong);
   }
   return sum;
+}
+
+/// Has a device count the wrong bytes of a job, or add up what a kernel should have read.
+void CopySet::start_check(const Job& job, cudaStream_t stream) {
+  const std::size_t bytes = job.spec.walk.span_bytes;
+  auto* counter = static_cast<unsigned long long*>(job.counter->data());
+  check(cudaMemsetAsync(counter, 0, sizeof *counter, stream), "cudaMemsetAsync");
+  if (work_of(job) == SmWork::read) return launch_pattern_sum(stream, bytes, job.seed, counter);
+  const std::size_t period = work_of(job) == SmWork::write ? kWrittenPeriod : 0;
+  launch_check(stream, job.destination->data(), bytes, job.seed, counter, period);
+}
+
+/// How many bytes are wrong, by what has been counted; of a sum nobody knows how many, and all
+/// of them count.
+std::size_t CopySet::checked(const Job& job, unsigned long long counted) {
+  if (work_of(job) != SmWork::read) return counted;
+  unsigned long long read = 0;
+  check(cudaMemcpy(&read, job.destination->data(), sizeof read, cudaMemcpyDeviceToHost),
+        "cudaMemcpy");
+  return read == counted * job.read_loops ? 0 : job.spec.bytes;
 }
 
 void CopySet::spoil(std::size_t copy, std::size_t byte) {

@@ -92,9 +92,13 @@ class CopySet {
     BlockWalk walk;
     std::uint64_t repetitions = 0;  // so far; of a kernel, launches
     bool whole = false;             // whether all of the destination has been copied
+    std::uint64_t read_loops = 0;   // of a kernel that only reads, in the last run
   };
 
   static int checker(const Job& job);
+  static SmWork work_of(const Job& job) { return job.spec.sm ? job.spec.sm->work : SmWork::copy; }
+  static void start_check(const Job& job, cudaStream_t stream);
+  static std::size_t checked(const Job& job, unsigned long long counted);
   static void switch_off_peers(PeerAccessOff& off, const Job& job);
   void submit(Job& job, int windows, int loops) const;
   void launch(const Job& job, const SmShape& shape, int windows, int loops) const;

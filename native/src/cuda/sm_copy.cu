@@ -86,17 +86,76 @@ __device__ void copy_once(const Work& work) {
   if (blockIdx.x == 0) copy_tails(work);
 }
 
-__global__ void __launch_bounds__(kCopyThreads) loads_kernel(Work work) {
+/// Does a loop so often as the windows say, and notes when they end.
+template <typename Loop>
+__device__ void in_windows(const Work& work, Loop once) {
   const bool first = threadIdx.x == 0;
   __shared__ bool together;  // of the first thread alone: a register would be every thread's
   if (first) together = true;
   if (first && blockIdx.x == 0) work.times.nanoseconds[0] = now_ns();
   for (int window = 0; window < work.windows; ++window) {
-    for (int loop = 0; loop < work.loops; ++loop) copy_once(work);
+    for (int loop = 0; loop < work.loops; ++loop) once();
     __syncthreads();
     if (first) end_window(work.times, window, together);
     __syncthreads();
   }
+}
+
+__global__ void __launch_bounds__(kCopyThreads) loads_kernel(Work work) {
+  in_windows(work, [&] { copy_once(work); });
+}
+
+__device__ unsigned long long sum_of(const uint4& word) {
+  return ((std::uint64_t{word.y} << 32) | word.x) + ((std::uint64_t{word.w} << 32) | word.z);
+}
+
+__global__ void __launch_bounds__(kCopyThreads) read_only_kernel(Work work) {
+  const Way way = work.ways[0];
+  const auto* from = reinterpret_cast<const uint4*>(way.source);
+  const std::size_t count = work.bytes / 16;
+  unsigned long long sum = 0;
+  in_windows(work, [&] {
+    std::size_t begin = blockIdx.x * kTile;
+    for (; begin + kTile <= count; begin += kTile * gridDim.x) {
+      uint4 held[kUnroll];
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u)
+        held[u] = __ldcg(&from[begin + u * kCopyThreads + threadIdx.x]);
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) sum += sum_of(held[u]);
+    }
+    for (std::size_t i = begin + threadIdx.x; i < count; i += kCopyThreads)
+      sum += sum_of(__ldcg(&from[i]));
+    if (blockIdx.x == 0)
+      for (std::size_t i = count * 16 + threadIdx.x; i < work.bytes; i += kCopyThreads)
+        sum += static_cast<unsigned char>(__ldcg(&way.source[i]));
+  });
+  atomicAdd(reinterpret_cast<unsigned long long*>(way.destination), sum);
+}
+
+__global__ void __launch_bounds__(kCopyThreads) write_only_kernel(Work work) {
+  static_assert(kTile * 16 == kWrittenPeriod);
+  const Way way = work.ways[0];
+  const auto* from = reinterpret_cast<const uint4*>(way.source);
+  auto* to = reinterpret_cast<uint4*>(way.destination);
+  const std::size_t count = work.bytes / 16;
+  uint4 held[kUnroll];
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    const std::size_t at = u * kCopyThreads + threadIdx.x;
+    if (at < count) held[u] = from[at];
+  }
+  in_windows(work, [&] {
+    for (std::size_t begin = blockIdx.x * kTile; begin < count; begin += kTile * gridDim.x)
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        const std::size_t at = begin + u * kCopyThreads + threadIdx.x;
+        if (at < count) to[at] = held[u];
+      }
+    if (blockIdx.x == 0)
+      for (std::size_t i = count * 16 + threadIdx.x; i < work.bytes; i += kCopyThreads)
+        way.destination[i] = way.source[i % kWrittenPeriod];
+  });
 }
 
 __device__ std::uint32_t shared_address(const void* pointer) {
@@ -245,6 +304,8 @@ void preload_sm_copy() {
   cudaFuncAttributes unused;
   check(cudaFuncGetAttributes(&unused, loads_kernel), "cudaFuncGetAttributes");
   check(cudaFuncGetAttributes(&unused, bulk_kernel), "cudaFuncGetAttributes");
+  check(cudaFuncGetAttributes(&unused, read_only_kernel), "cudaFuncGetAttributes");
+  check(cudaFuncGetAttributes(&unused, write_only_kernel), "cudaFuncGetAttributes");
 }
 
 void launch_sm_copy(cudaStream_t stream, int device, const std::vector<SmWay>& ways,
@@ -256,8 +317,13 @@ void launch_sm_copy(cudaStream_t stream, int device, const std::vector<SmWay>& w
   for (std::size_t w = 0; w < ways.size(); ++w)
     work.ways[w] = {static_cast<char*>(ways[w].destination),
                     static_cast<const char*>(ways[w].source)};
-  if (shape.chunk_bytes == 0 || bytes < 16)  // bulk copies move no less
-    loads_kernel<<<static_cast<unsigned>(shape.sms), kCopyThreads, 0, stream>>>(work);
+  const auto blocks = static_cast<unsigned>(shape.sms);
+  if (shape.work == SmWork::read)
+    read_only_kernel<<<blocks, kCopyThreads, 0, stream>>>(work);
+  else if (shape.work == SmWork::write)
+    write_only_kernel<<<blocks, kCopyThreads, 0, stream>>>(work);
+  else if (shape.chunk_bytes == 0 || bytes < 16)  // bulk copies move no less
+    loads_kernel<<<blocks, kCopyThreads, 0, stream>>>(work);
   else
     launch_bulk(stream, device, work, shape);
   check(cudaGetLastError(), "launch of the copy kernel");

@@ -127,10 +127,17 @@ class StagedMemory:
 
     def count_mismatches(self, bytes: int) -> int: ...
 
+class SmWork(enum.Enum):
+    copy = 0
+
+    read = 1
+
+    write = 2
+
 class SmShape:
     """How a kernel copies."""
 
-    def __init__(self, sms: int, chunk_bytes: int, pace_gbs: float, in_step_with: int = -1, chunk_repeats: int = 1) -> None: ...
+    def __init__(self, sms: int, chunk_bytes: int, pace_gbs: float, in_step_with: int = -1, chunk_repeats: int = 1, work: SmWork = SmWork.copy) -> None: ...
 
 class CopySpec:
     """One copy by a device's copy engine or kernel."""
@@ -232,7 +239,7 @@ class ChaseOrder(enum.Enum):
 class ChaseProbe:
     """A pointer chase by one thread of a device."""
 
-    def __init__(self, topology: Topology, pool: BufferPool, source: PlaceSpec, device: int, bytes: int, order: ChaseOrder, stride: int, cpus: Sequence[int]) -> None: ...
+    def __init__(self, topology: Topology, pool: BufferPool, source: PlaceSpec, device: int, bytes: int, order: ChaseOrder, stride: int, cpus: Sequence[int], by_bulk: bool = False) -> None: ...
 
     def run(self, samples: int, hops: int) -> list[float]:
         """Seconds of one load for each sample, each on the next multiprocessor."""

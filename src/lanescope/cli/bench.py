@@ -128,6 +128,7 @@ _RULES = (
     Needs(("--resume",), ("--out",), "goes on with a run folder"),
     Alone("--params", _OF_SUITES, "runs a suite, and other options are of nvbandwidth's cases"),
     Alone("--list", ("--params", "--resume", "--budget", "--target", "--machine"), LISTED),
+    Excludes("--pair", ("--pairs",), "names the pair that --pairs would draw"),
     Excludes("--size", ("--bufferSize",), "and --bufferSize say the same"),
     Idle(("--mean", "--verbose"), "--csv", "CSV holds every copy with median and mean"),
     Idle(("--mean", "--verbose"), "--json", "JSON holds every copy with its samples", "--format"),
@@ -199,6 +200,14 @@ def bench(
             Whole("--pairs", 1, 1 << 20, "more GPUs are in no machine"),
             metavar="N",
             help="Draw so many pairs of GPUs; default: all.",
+        ),
+    ] = None,
+    pair: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--pair",
+            metavar="GPU GPU",
+            help="Of cases of pairs only these two, such as g0 g1 or two UUIDs.",
         ),
     ] = None,
     form: Annotated[
@@ -282,7 +291,7 @@ def bench(
     if csv and form == "nvbandwidth":
         raise InputError("nvbandwidth prints no CSV; leave out --csv or --format")
     plan = plan_of(target, budget, within, samples=samples, verify=not skip_verification)
-    options = _options(size, buffer_mib, memory, node, pairs)
+    options = _options(size, buffer_mib, memory, node, pairs, pair)
     compare = None if baseline is None else baseline_named(baseline)
     study = Bench(
         cases=testcase or (), prefixes=prefix or (), options=options, affinity=not no_affinity
@@ -322,13 +331,18 @@ def _memories() -> Sequence[str]:
 
 
 def _options(
-    size: int | None, buffer_mib: int | None, memory: str, node: int | None, pairs: int | None
+    size: int | None,
+    buffer_mib: int | None,
+    memory: str,
+    node: int | None,
+    pairs: int | None,
+    pair: tuple[str, str] | None,
 ) -> CaseOptions:
     from lanescope.copies.place import Memory
     from lanescope.studies.nvbandwidth_cases import CaseOptions
 
     size_bytes = size or (CaseOptions().bytes if buffer_mib is None else buffer_mib << 20)
-    return CaseOptions(size_bytes, Memory(memory), node, pairs)
+    return CaseOptions(size_bytes, Memory(memory), node, pairs, pair)
 
 
 def _show(

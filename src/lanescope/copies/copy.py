@@ -123,6 +123,8 @@ class Copy:
             self._require_no_sm_options()
         else:
             self._require_for_kernel()
+        if self.operation.is_one_way:
+            self._require_one_way()
         if self.operation.is_latency:
             self._require_for_latency()
         if self.in_pieces:
@@ -138,6 +140,14 @@ class Copy:
                 f"{self.path}: only GPUs reach memory of another node, and only that of GPUs; "
                 "'lanescope fleet check --pairs' measures the network between nodes"
             )
+
+    def _require_one_way(self) -> None:
+        if self.engine is not Engine.SM or self.source != self.destination:
+            raise InputError(
+                f"{self.path}: a {self.operation} is a kernel's, in memory of its own GPU"
+            )
+        if (self.chunk_bytes, self.pace_gbs, self.chunk_repeats) != (None, None, None):
+            raise InputError(f"{self.path}: a {self.operation} takes a number of SMs, no chunks")
 
     def _require_for_access(self, access: Access) -> None:
         if self.engine is Engine.SM or self.in_pieces:

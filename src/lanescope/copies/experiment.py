@@ -143,7 +143,7 @@ def between_processes(experiment: Experiment) -> Experiment:
     if experiment.timing is Timing.PROCESSES:
         return experiment
     for copy in experiment.copies:
-        plain = copy.access is None and not copy.in_pieces and not copy.operation.is_latency
+        plain = copy.access is None and not copy.in_pieces and copy.operation is Operation.COPY
         if copy.engine is Engine.CPU or not plain or copy.route is not None:
             raise InputError(
                 f"{copy.path}: a process for each GPU does plain copies by GPUs; leave out "

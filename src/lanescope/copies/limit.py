@@ -178,6 +178,8 @@ def usage(machine: Machine, copy: Copy) -> dict[Hashable, float]:
         arrays = ARRAYS[copy.operation]
         written = 0.0 if copy.operation is Operation.GATHER else 1 / arrays
         read = 1 - written
+    if copy.operation.is_one_way:
+        read, written = (1.0, 0.0) if copy.operation is Operation.READ else (0.0, 1.0)
     take(("memory", copy.source.part), read)
     take(("memory", copy.destination.part), written)
     if (node := staging_node(machine, copy)) is not None:
@@ -214,6 +216,8 @@ def _limit(
     rate, bottleneck, path = share.rate, share.bottleneck, hops(machine, copy)
     if copy.operation.is_latency:
         return Limit(None, "a latency has no limit")
+    if machine.confidential and copy.source.is_host != copy.destination.is_host:
+        return Limit(None, "Confidential Computing encrypts what crosses, at an unknown rate")
     if copy.operation is Operation.ALL_REDUCE:
         return Limit(None, "it is no single link's: compare its bus bandwidth with NVLink's")
     if rate is None or path is None:

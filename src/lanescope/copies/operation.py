@@ -18,6 +18,9 @@ class Operation(StrEnum):
 
     ``gather``: independent loads of the source, 8 bytes each, which are summed up.
 
+    Only for a kernel within its GPU are ``read``, which sums up its source, and ``write``, which
+    fills its destination.
+
     Only for NCCL is ``all-reduce``, the sum over several GPUs: a ring of copies, of which each GPU
     is the source of one.
 
@@ -28,6 +31,7 @@ class Operation(StrEnum):
     one load. It goes by address, 128 bytes a step by a GPU; by a host thread 8
     unless told otherwise.
     ``random-chase``: the same places in random order.
+    ``tma-chase``: by address, each load by a bulk copy of 16 bytes to shared memory (TMA).
 
     A host thread does, to memory that nobody has used yet,
 
@@ -52,12 +56,15 @@ class Operation(StrEnum):
     ADD = "add"
     TRIAD = "triad"
     GATHER = "gather"
+    READ = "read"
+    WRITE = "write"
     ALL_REDUCE = "all-reduce"
     ALLOCATE = "allocate"
     TOUCH = "touch"
     RELEASE = "release"
     CHASE = "chase"
     CHASE_RANDOM = "random-chase"
+    CHASE_TMA = "tma-chase"
     LAUNCH = "launch"
     KERNEL_SYNC = "kernel-sync"
     KERNEL_SPIN = "kernel-spin"
@@ -74,7 +81,12 @@ class Operation(StrEnum):
     @property
     def is_chase(self) -> bool:
         """Whether it is a chain of dependent loads."""
-        return self in (Operation.CHASE, Operation.CHASE_RANDOM)
+        return self in (Operation.CHASE, Operation.CHASE_RANDOM, Operation.CHASE_TMA)
+
+    @property
+    def is_one_way(self) -> bool:
+        """Whether a kernel only reads or only writes the memory of its GPU."""
+        return self in (Operation.READ, Operation.WRITE)
 
     @property
     def is_of_memory(self) -> bool:
@@ -94,6 +106,8 @@ ARRAYS = {
     Operation.ADD: 3,
     Operation.TRIAD: 3,
     Operation.GATHER: 1,
+    Operation.READ: 1,
+    Operation.WRITE: 1,
     Operation.ALL_REDUCE: 2,
 }
 

@@ -18,6 +18,7 @@ CHASE_BYTES = 2 << 20
 _NO_PEER = "these GPUs cannot reach each other's memory"
 _NO_SECOND = "it takes two GPUs or more"
 _NOT_SAMPLED = "this pair was not drawn"
+_NOT_THE_PAIR = "another pair was named"
 
 
 @dataclass
@@ -36,6 +37,10 @@ class Patterns:
         How many pairs of GPUs to draw; None takes all.
     chunk_repeats
         Of copies with the host: see `Copy`.
+    mover
+        Who moves the bytes, in nvbandwidth's captions; None is the engine.
+    pair
+        Names of the only two GPUs that a pair is made of; None takes all.
     processes
         Whether a process for each GPU copies.
     """
@@ -49,6 +54,8 @@ class Patterns:
     experiments: dict[str, Experiment] = field(default_factory=dict)
     chunk_repeats: int | None = None
     processes: bool = False
+    mover: str | None = None
+    pair: frozenset[str] | None = None
 
     # Copies
 
@@ -95,7 +102,7 @@ class Patterns:
         return Matrix("", self._caption(caption), 1, len(gpus), cells)
 
     def _caption(self, words: str) -> str:
-        return f"memcpy {self.engine.upper()} {words} bandwidth (GB/s)"
+        return f"memcpy {self.mover or self.engine.upper()} {words} bandwidth (GB/s)"
 
     # Host and GPUs
 
@@ -168,6 +175,8 @@ class Patterns:
                     cells.append(Cell(r, c, not_applicable=_not_usable(closed)))
                 elif not reach_each_other(row, column):
                     cells.append(Cell(r, c, not_applicable=_NO_PEER))
+                elif self.pair is not None and self.pair != {row.id, column.id}:
+                    cells.append(Cell(r, c, not_applicable=_NOT_THE_PAIR))
                 elif frozenset((row.index, column.index)) not in drawn:
                     cells.append(Cell(r, c, not_applicable=_NOT_SAMPLED))
                 else:
@@ -209,14 +218,27 @@ class Patterns:
 
     # Inside a GPU, and latencies
 
-    def local(self) -> Matrix:
-        """Each GPU within its own memory."""
+    def local(
+        self, operation: Operation = Operation.COPY, chunk_bytes: int | None = None
+    ) -> Matrix:
+        """Each GPU within its own memory; `chunk_bytes` of a copy kernel is as of `Copy`."""
 
         def cell(column: int, gpu: Gpu) -> Cell:
-            return self._cell(0, column, [self._peer(gpu, gpu, by=gpu)], [0])
+            memory = _device(gpu)
+            copy = Copy(
+                memory,
+                memory,
+                self.bytes,
+                self.engine,
+                operation,
+                chunk_bytes=chunk_bytes,
+            )
+            return self._cell(0, column, [copy], [0])
 
         matrix = self._row("", cell)
-        caption = "memcpy local GPU(column) bandwidth (GB/s)"
+        what = "memcpy" if operation is Operation.COPY else str(operation)
+        mover = "" if self.engine is Engine.CE else f"{self.mover or self.engine.upper()} "
+        caption = f"{what} {mover}local GPU(column) bandwidth (GB/s)"
         return Matrix("", caption, matrix.rows, matrix.columns, matrix.cells)
 
     def host_latency(self) -> Matrix:
@@ -229,12 +251,13 @@ class Patterns:
         caption = "memory latency SM CPU(row) <-> GPU(column) (ns)"
         return Matrix("", caption, 1, matrix.columns, matrix.cells, Unit.NANOSECONDS)
 
-    def peer_latency(self) -> Matrix:
+    def peer_latency(self, operation: Operation = Operation.CHASE) -> Matrix:
         """Dependent loads of the row's GPU from the column's memory."""
-        caption = "Device to Device Latency SM GPU(row) <-> GPU(column) (ns)"
+        mover = self.mover or self.engine.upper()
+        caption = f"Device to Device Latency {mover} GPU(row) <-> GPU(column) (ns)"
 
         def copies(row: Gpu, column: Gpu) -> list[Copy]:
-            return [chase(_device(column), row)]
+            return [chase(_device(column), row, operation)]
 
         return self._pairs("", caption, copies, lambda row, column: (0,), Unit.NANOSECONDS)
 
@@ -242,9 +265,9 @@ class Patterns:
         return self._cell(row, column, [chase(place, gpu)], [0])
 
 
-def chase(place: Place, gpu: Gpu) -> Copy:
+def chase(place: Place, gpu: Gpu, operation: Operation = Operation.CHASE) -> Copy:
     """Return dependent loads by a GPU from a ring of nvbandwidth's size at a place."""
-    return Copy(place, _device(gpu), CHASE_BYTES, Engine.SM, Operation.CHASE, executor=gpu.id)
+    return Copy(place, _device(gpu), CHASE_BYTES, Engine.SM, operation, executor=gpu.id)
 
 
 def reach_each_other(gpu: Gpu, other: Gpu) -> bool:

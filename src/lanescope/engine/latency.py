@@ -90,11 +90,14 @@ class ChaseProbe:
             order=native.ChaseOrder.random if shuffled else native.ChaseOrder.sequential,
             stride=_STRIDE_BYTES,
             cpus=list(copy.cpus),
+            by_bulk=copy.operation is Operation.CHASE_TMA,
         )
         self._hops, self._rounds = _TRIAL_HOPS, 1
         order = "in random order" if shuffled else "by address"
+        by_bulk = copy.operation is Operation.CHASE_TMA
+        what = "bulk copies of 16 B to shared memory (TMA)" if by_bulk else "8 B loads"
         self.method = (
-            f"GPU clock around dependent 8 B loads, {_STRIDE_BYTES} B apart, {order}; "
+            f"GPU clock around dependent {what}, {_STRIDE_BYTES} B apart, {order}; "
             f"one thread, the mean over {self._probe.multiprocessors()} SMs in turn"
         )
 

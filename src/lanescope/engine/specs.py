@@ -5,8 +5,10 @@ from __future__ import annotations
 from lanescope._core import native
 from lanescope.copies import Caches, Copy, Place, Route
 from lanescope.copies.kernel_shapes import SmShape
-from lanescope.copies.operation import PLAIN
+from lanescope.copies.operation import PLAIN, Operation
 from lanescope.machine.part_names import own_number, part_number
+
+_WORK = {Operation.READ: native.SmWork.read, Operation.WRITE: native.SmWork.write}
 
 
 def place_spec(place: Place) -> native.PlaceSpec:
@@ -26,7 +28,14 @@ def copy_spec(copy: Copy, shape: SmShape | None = None) -> native.CopySpec:
     sm = None
     if shape is not None:
         step = -1 if shape.in_step_with is None else shape.in_step_with
-        sm = native.SmShape(shape.sms, shape.chunk_bytes, shape.pace_gbs, step, shape.chunk_repeats)
+        sm = native.SmShape(
+            shape.sms,
+            shape.chunk_bytes,
+            shape.pace_gbs,
+            step,
+            shape.chunk_repeats,
+            _WORK.get(copy.operation, native.SmWork.copy),
+        )
     ends = place_spec(copy.source), place_spec(copy.destination)
     access = copy.access or PLAIN
     return native.CopySpec(

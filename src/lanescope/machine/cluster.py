@@ -34,6 +34,7 @@ def cluster_of(machines: Sequence[Machine]) -> Machine:
         links=tuple(link for part in parts for link in part.links()),
         driver=_common([machine.driver for machine in machines]),
         cuda_version=_common([machine.cuda_version for machine in machines]),
+        confidential=any(machine.confidential for machine in machines),
         notes=(
             "; ".join(f"n{number} is {name}" for number, name in enumerate(names)) + ".",
             *(f"n{k}: {note}" for k, machine in enumerate(machines) for note in machine.notes),

@@ -18,6 +18,10 @@ _DRIVER_NEEDED = 580
 _CUDA_NEEDED = f"13.0 needs driver {_DRIVER_NEEDED} or newer"
 
 
+_CONFIDENTIAL = (
+    "NVIDIA's Confidential Computing is on: copies between host and GPUs are encrypted, and have "
+    "no limit to be judged by."
+)
 _NO_DEVICE = "cudaErrorNoDevice"
 _HELD = "It is in exclusive-process mode and another process holds it; end that process."
 _RESTART = "The driver's kernel module and its libraries differ in version: restart the machine."
@@ -55,6 +59,7 @@ def machine_from_snapshot(snapshot: Snapshot) -> Machine:
         nics=nics(snapshot, gpus),
         driver=snapshot.nvml.get("driver"),
         cuda_version=None if version is None else f"{version // 1000}.{version % 1000 // 10}",
+        confidential=bool(snapshot.nvml.get("confidential")),
         notes=tuple(n for n in (*_gpu_notes(snapshot, gpus, links, nodes), memory_note) if n),
     )
 
@@ -190,6 +195,7 @@ def _gpu_notes(
     unlinked = [gpu.id for gpu in gpus if gpu.id not in linked and gpu.unavailable is None]
     return [
         _why_no_cuda(snapshot, gpus),
+        _CONFIDENTIAL if snapshot.nvml.get("confidential") else None,
         f"The machine does not tell which NUMA node is nearest to {', '.join(homeless)}; "
         f"{nodes[0].id} is taken."
         if homeless

@@ -285,6 +285,10 @@ class Machine:
         True when it was read from a file; nothing can be measured on it.
     notes
         Plain sentences on what is not known or not there, each with a remedy.
+    nics
+        Ports of RDMA NICs.
+    confidential
+        Whether NVIDIA's Confidential Computing is on: copies with the host are encrypted.
     """
 
     name: str
@@ -299,6 +303,7 @@ class Machine:
     notes: tuple[str, ...] = ()
     described: bool = False
     nics: tuple[Nic, ...] = ()
+    confidential: bool = False
 
     def node(self, index: int) -> NumaNode:
         """Return the NUMA node with the operating system's number `index`.

@@ -46,6 +46,7 @@ class Nvml:
         return {
             "driver": self._get(self._n.nvmlSystemGetDriverVersion),
             "cuda_version": self._get(self._n.nvmlSystemGetCudaDriverVersion_v2),
+            "confidential": self._confidential(),
             "gpus": [self._gpu(i, count) for i in range(count)],
         }
 
@@ -129,6 +130,11 @@ class Nvml:
             "nvlinks": self._nvlinks(handle),
             "nvlink_peers": self._nvlink_peers(handle, [i for i in range(count) if i != index]),
         }
+
+    def _confidential(self) -> bool | None:
+        """Whether Confidential Computing is on."""
+        state = self._get(self._n.nvmlSystemGetConfComputeState)
+        return None if state is None else state.ccFeature != self._n.NVML_CC_SYSTEM_FEATURE_DISABLED
 
     def _nvlink_domain(self, handle: Any) -> str | None:
         """Cluster and clique of a GPU that the fabric manager has taken into one of many nodes."""

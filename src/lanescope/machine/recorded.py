@@ -73,6 +73,7 @@ class _Nvml:
     error: str | None = None
     driver: str | None = None
     cuda_version: int | None = None
+    confidential: bool | None = None
     gpus: tuple[_NvmlGpu, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""All single-node cases of nvbandwidth 0.8, under its names, and some of ours, as data."""
+"""All cases of nvbandwidth 0.8, those that 0.10 added, and some of ours, under their names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from lanescope.calls import checked, shown
 from lanescope.copies.case import Case, CaseSet, Matrix
 from lanescope.copies.copy import Engine
 from lanescope.copies.experiment import Experiment
+from lanescope.copies.kernel_shapes import LOADS, has_bulk_copies
 from lanescope.copies.notation import DEFAULT_BYTES
+from lanescope.copies.operation import Operation
 from lanescope.copies.patterns import Patterns, usable, why_no_pairs, why_unusable
 from lanescope.copies.place import HOST_MEMORIES, UNPINNED, Memory
 from lanescope.errors import InputError
@@ -22,6 +24,8 @@ Build = Callable[[Patterns], tuple[Matrix, ...]]
 
 #: nvbandwidth's kernel for both directions copies each 16 KiB so often before the next.
 _SPLIT_WARP_REPEATS = 16
+#: Bulk copies within a GPU are of so many bytes.
+_LOCAL_CHUNK = 32 << 10
 #: What nvbandwidth's cases of several processes begin with.
 _MULTINODE = "multinode_"
 _NO_MULTICAST = (
@@ -44,12 +48,15 @@ class CaseOptions:
         NUMA node of the host memory; None takes the one nearest to each GPU.
     pairs
         How many pairs of GPUs to draw; None takes all.
+    pair
+        The only two GPUs that cases of pairs take: names such as ``g0``, or UUIDs.
     """
 
     bytes: Bytes = DEFAULT_BYTES
     memory: Memory = Memory.PINNED
     node: int | None = None
     pairs: int | None = None
+    pair: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         if self.bytes < 1:
@@ -71,6 +78,7 @@ class _Spec:
     takes_pairs: bool = False
     takes_host: bool = False
     waived: str | None = None
+    takes_bulk: bool = False
 
 
 def _host_specs(engine: Engine, *, streaming: bool = False) -> list[_Spec]:
@@ -217,6 +225,41 @@ def is_of_processes(name: str) -> bool:
     return name.startswith(_MULTINODE)
 
 
+def _newer_specs() -> list[_Spec]:
+    """What nvbandwidth 0.10 added: bulk copies (TMA), and kernels in memory of their own GPU."""
+    pairs = [
+        replace(
+            spec,
+            name=f"{spec.name.removesuffix('_sm')}_tma",
+            description=f"{spec.description[:-1]}, in bulk copies (TMA).",
+            build=_by_bulk(spec.build),
+            takes_bulk=True,
+        )
+        for spec in _pair_specs(Engine.SM)
+    ]
+    local = "device_local"
+    return [
+        *pairs,
+        _Spec(f"{local}_copy_sm", "Within each GPU's own memory, by a kernel's loads and stores.",
+              Engine.SM, lambda p: (p.local(chunk_bytes=LOADS),)),
+        _Spec(f"{local}_read_sm", "A kernel reads its GPU's own memory and sums it up.",
+              Engine.SM, lambda p: (p.local(Operation.READ),)),
+        _Spec(f"{local}_write_sm", "A kernel fills its GPU's own memory.",
+              Engine.SM, lambda p: (p.local(Operation.WRITE),)),
+        _Spec("device_to_device_latency_tma",
+              "One of dependent bulk copies of 16 B from another GPU's memory, 2 MiB ring.",
+              Engine.SM, _by_bulk(lambda p: (p.peer_latency(Operation.CHASE_TMA),)),
+              takes_pairs=True, takes_bulk=True),
+        _Spec(f"{local}_copy_tma", "Within each GPU's own memory, in bulk copies (TMA).",
+              Engine.SM, _by_bulk(lambda p: (p.local(chunk_bytes=_LOCAL_CHUNK),)),
+              takes_bulk=True),
+    ]  # fmt: skip
+
+
+def _by_bulk(build: Build) -> Build:
+    return lambda patterns: build(replace(patterns, mover="TMA"))
+
+
 def _in_processes(build: Build) -> Build:
     return lambda patterns: build(replace(patterns, processes=True))
 
@@ -227,15 +270,19 @@ def _our_specs() -> list[_Spec]:
     return [spec for spec in specs if "bidirectional" in spec.name]
 
 
+def _further_specs() -> list[_Spec]:
+    return _multinode_specs() + _our_specs() + _newer_specs()
+
+
 def case_list(*, further: bool = False) -> tuple[tuple[str, str], ...]:
     """Return name and description of nvbandwidth's cases of one process, in order.
 
     Parameters
     ----------
     further
-        In their place its cases of several processes, and ours.
+        In their place its cases of several processes, ours, and those that 0.10 added.
     """
-    specs = _multinode_specs() + _our_specs() if further else _specs()
+    specs = _further_specs() if further else _specs()
     return tuple((spec.name, spec.description) for spec in specs)
 
 
@@ -280,14 +327,19 @@ def build_cases(machine: Machine, names: Sequence[str], options: CaseOptions) ->
     if options.node is not None and options.node not in [n.index for n in machine.nodes]:
         nodes = ", ".join(str(n.index) for n in machine.nodes)
         raise InputError(f"there is no NUMA node {options.node}; this machine has {nodes}")
-    specs = {spec.name: spec for spec in _specs() + _multinode_specs() + _our_specs()}
+    specs = {spec.name: spec for spec in _specs() + _further_specs()}
+    pair = None if options.pair is None else _named_pair(machine, options.pair)
     experiments: dict[str, Experiment] = {}
-    cases = tuple(_case(machine, specs[name], options, experiments) for name in names)
+    cases = tuple(_case(machine, specs[name], options, pair, experiments) for name in names)
     return CaseSet(cases, tuple(experiments.values()))
 
 
 def _case(
-    machine: Machine, spec: _Spec, options: CaseOptions, experiments: dict[str, Experiment]
+    machine: Machine,
+    spec: _Spec,
+    options: CaseOptions,
+    pair: frozenset[str] | None,
+    experiments: dict[str, Experiment],
 ) -> Case:
     if reason := _why_not(machine, spec, options):
         return Case(spec.name, spec.description, (), reason)
@@ -299,8 +351,22 @@ def _case(
         options.node,
         options.pairs,
         experiments,
+        pair=pair,
     )
     return Case(spec.name, spec.description, spec.build(patterns))
+
+
+def _named_pair(machine: Machine, named: tuple[str, str]) -> frozenset[str]:
+    """Return the names of two GPUs; raise `InputError` where they are not two of the machine."""
+    known = {one: gpu.id for gpu in machine.gpus for one in (gpu.id, gpu.uuid) if one is not None}
+    for one in named:
+        if one not in known:
+            has = ", ".join(f"{g.id} ({g.uuid})" if g.uuid else g.id for g in machine.gpus)
+            raise InputError(f"there is no GPU {shown(one)}; this machine has {has or 'none'}")
+    found = frozenset(known[one] for one in named)
+    if len(found) < 2:
+        raise InputError(f"{shown(named[0])} and {shown(named[1])} are one GPU; name two")
+    return found
 
 
 def _why_not(machine: Machine, spec: _Spec, options: CaseOptions) -> str | None:
@@ -310,7 +376,11 @@ def _why_not(machine: Machine, spec: _Spec, options: CaseOptions) -> str | None:
         return why_unusable(machine)
     if spec.waived is not None:
         return spec.waived
+    if spec.takes_bulk and not all(map(has_bulk_copies, usable(machine.gpus))):
+        return "it takes bulk copies (TMA), which came with compute capability 9.0"
     by_kernel = spec.takes_host and spec.engine is Engine.SM
+    if by_kernel and machine.confidential:
+        return "with Confidential Computing no kernel reaches host memory"
     if by_kernel and options.memory in UNPINNED:
         return "a kernel cannot reach pageable memory"
     return why_no_pairs(machine) if spec.takes_pairs else None
