@@ -42,11 +42,15 @@ class Engines:
         self.calls: list[tuple[int, int]] = []
         self.running: list[tuple[float, float, frozenset[int]]] = []  # of the last batch
 
-    def run_gated(self, windows: int, loops: int) -> list[list[float]]:
+    def run_gated(self, windows: int, loops: int, shares: Sequence[int] = ()) -> list[list[float]]:
         self.calls.append((windows, loops))
         first = self.first if len(self.calls) == 1 else 1.0
         ends: list[list[float]] = [[] for _ in self.seconds]
-        left = {n: [first * s * loops, *[s * loops] * windows] for n, s in enumerate(self.seconds)}
+        of_window = [
+            s * loops * share
+            for s, share in zip(self.seconds, shares or [1] * len(self.seconds), strict=True)
+        ]
+        left = {n: [first * s, *[s] * windows] for n, s in enumerate(of_window)}
         now, self.running = 0.0, []
         queues = [list(queue) for queue in self.queues]
         while True:
@@ -68,7 +72,7 @@ class Engines:
                             queue.remove(n)
                             queue.append(n)
 
-    def run_on_host_clock(self, windows: int) -> list[list[float]]:
+    def run_on_host_clock(self, windows: int, shares: Sequence[int] = ()) -> list[list[float]]:
         return self.run_gated(windows, 1)
 
     def count_mismatches(self) -> int:

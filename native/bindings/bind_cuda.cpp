@@ -165,9 +165,11 @@ void bind_cuda(nb::module_& module) {
   nb::class_<CopySet>(module, "CopySet", "Copies by GPUs that run together.")
       .def(nb::init<std::shared_ptr<const Topology>, BufferPool&, std::vector<CopySpec>>(),
            "topology"_a, "pool"_a, "copies"_a, Release())
-      .def("run_gated", &CopySet::run_gated, "windows"_a, "loops"_a, Release(),
+      .def("run_gated", &CopySet::run_gated, "windows"_a, "loops"_a,
+           "shares"_a = std::vector<int>{}, Release(),
            "Boundaries of each copy's windows in seconds since its start.")
-      .def("run_on_host_clock", &CopySet::run_on_host_clock, "windows"_a, Release(),
+      .def("run_on_host_clock", &CopySet::run_on_host_clock, "windows"_a,
+           "shares"_a = std::vector<int>{}, Release(),
            "Boundaries of each copy's calls in seconds since a common start.")
       .def("spoil", &CopySet::spoil, "copy"_a, "byte"_a, Release(),
            "Flips one bit of a destination, for a test of the check.")

@@ -39,7 +39,8 @@ def sentence(done):
 
 @pytest.mark.parametrize("verb", verbs(), ids=lambda verb: " ".join(verb.words))
 def test_every_option_with_a_value_has_bounds_or_words_of_its_own(verb):
-    free = {"-t", "-p", "--assert"}  # names of cases and conditions, which are looked up
+    # names of cases and GPUs, and conditions, which are looked up
+    free = {"-t", "-p", "--pair", "--assert"}
     for option in verb.options:
         if not option.is_flag and not free & set(option.names):
             assert isinstance(option.value, Value), option.names

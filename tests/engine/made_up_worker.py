@@ -54,13 +54,14 @@ class CopySet:
     def __init__(self, topology, pool, specs):
         self.specs = specs
 
-    def run_gated(self, windows, loops):
+    def run_gated(self, windows, loops, shares=()):
         if "die" in fate():
             os._exit(9)
         if "hang" in fate():
             time.sleep(600)
         time.sleep(SECONDS * (windows + 1))
-        return [[SECONDS * loops * n for n in range(windows + 1)] for _ in self.specs]
+        of_each = shares or [1] * len(self.specs)
+        return [[SECONDS * loops * share * n for n in range(windows + 1)] for share in of_each]
 
     def count_mismatches(self):
         """Write to what is attached, and count what is not there afterwards."""

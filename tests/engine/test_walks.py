@@ -39,7 +39,7 @@ class Copies:
         self.is_staged = is_staged
         self.calls = []
 
-    def run_gated(self, windows, loops):
+    def run_gated(self, windows, loops, shares=()):
         self.calls.append((windows, loops))
         return [list(np.arange(windows + 1) * (self.seconds * loops + EVENT))] * self.number
 
@@ -147,7 +147,7 @@ def test_an_event_costs_what_leaving_it_out_saves():
 
 def test_an_event_never_costs_less_than_nothing():
     class Faster(Copies):
-        def run_gated(self, windows, loops):
+        def run_gated(self, windows, loops, shares=()):
             return [list(np.arange(windows + 1) * 1e-6 * loops * (1 if loops == 1 else 2))]
 
     assert event_seconds(Faster(1e-6)) == 0

@@ -120,16 +120,13 @@ def test_concurrent_copies_keep_their_own_rates(rng, trials, two_gpus):
         one = random.Random(rng.random())
         copies, seconds, queues = made_up(one)
         apart = [[number] for queue in queues for number in queue]
-        spread = [s * one.choice([1, 1, 0.15]) for s in seconds]  # some are far quicker
+        spread = [s * one.choice([1, 1, 0.15, 0.01]) for s in seconds]  # some are far quicker
         engines = Engines(spread, apart, first=one.choice([1.0, 1.2, 3.0]))
         results = []
         plan = Plan(budget_seconds=0.0)
         measure_all([experiment_of(*copies)], Backend(engines), two_gpus, plan, results.append)
         (result,) = results
         assert result.groups_in_turns == ()
-        if result.not_measured is not None:  # the quickest cannot be kept going long enough
-            assert max(spread) > 5 * min(spread)
-            continue
         for copy, expected in zip(result.copies, spread, strict=True):
             assert copy.statistics.median_seconds == pytest.approx(expected)
 
@@ -141,7 +138,7 @@ class Noise(Engines):
         super().__init__([0.0] * count, [])
         self.rng = rng
 
-    def run_gated(self, windows, loops):
+    def run_gated(self, windows, loops, shares=()):
         scale = self.rng.choice([1e-6, 1e-3, 0.1])
         steps = [
             [self.rng.random() * scale + 1e-9 for _ in range(windows + 1)] for _ in self.seconds

@@ -23,6 +23,10 @@ constexpr double kFillTimeoutS = 60;
 // A staged copy is cut up by the driver, into pieces that nobody knows the number of and that
 // may wait for each other: the queue behind a gate might fill up.
 constexpr double kStagedPatienceS = 0.05;
+// The driver's queue ends near 1,000 entries. What is more is queued while the first copies run,
+// by a thread that is faster than they are.
+constexpr double kMostQueued = 900;
+constexpr double kFullPatienceS = 0.02;
 // Windows that a kernel can take the time of; more do not wait behind a gate anyway.
 constexpr std::size_t kMostBoundaries = 1024;
 
@@ -192,13 +196,29 @@ void CopySet::queue(Job& job, std::size_t boundary, int windows, int loops) cons
   check(cudaEventRecord(job.events[boundary].get(), job.stream.get()), "cudaEventRecord");
 }
 
-CopySet::Boundaries CopySet::run_gated(int windows, int loops) {
+void CopySet::set_shares(const std::vector<int>& shares) {
+  if (!shares.empty() && shares.size() != jobs_.size())
+    throw Error("CopySet", 0, "shares", "one share for each copy");
+  for (std::size_t i = 0; i < jobs_.size(); ++i)
+    jobs_[i].share = shares.empty() ? 1 : std::max(1, shares[i]);
+}
+
+/// How many entries a run has in the queues of its streams; a kernel is one for all windows.
+double CopySet::queued(int windows, int loops) const {
+  double sum = 0;
+  for (const Job& job : jobs_) sum += job.spec.sm ? 1 : windows * (1.0 * loops * job.share + 1);
+  return sum;
+}
+
+CopySet::Boundaries CopySet::run_gated(int windows, int loops, const std::vector<int>& shares) {
+  set_shares(shares);
   const ScopedBinding binding(*topology_, jobs_[0].spec.cpus);
   const auto boundaries = static_cast<std::size_t>(windows) + 2;  // one window more warms up
   if (boundaries > kMostBoundaries)
     throw Error("CopySet::run_gated", 0, "too many windows", std::to_string(windows));
   std::vector<const Stream*> streams;
   std::optional<double> patience;
+  if (queued(windows + 1, loops) > kMostQueued) patience = kFullPatienceS;
   PeerAccessOff off;
   flush_caches();
   for (Job& job : jobs_) {
@@ -210,7 +230,7 @@ CopySet::Boundaries CopySet::run_gated(int windows, int loops) {
   auto queue_all = [&] {
     // Window by window over all streams: should the queue fill up, all are equally far.
     for (std::size_t boundary = 0; boundary < boundaries; ++boundary)
-      for (Job& job : jobs_) queue(job, boundary, windows + 1, loops);
+      for (Job& job : jobs_) queue(job, boundary, windows + 1, loops * job.share);
   };
   gate_->run(streams, queue_all, patience);
   Boundaries seconds;
@@ -249,7 +269,8 @@ std::vector<double> CopySet::run_job(Job& job, int windows, double (*now)()) con
   return stamps;
 }
 
-CopySet::Boundaries CopySet::run_on_host_clock(int windows) {
+CopySet::Boundaries CopySet::run_on_host_clock(int windows, const std::vector<int>& shares) {
+  set_shares(shares);
   Boundaries seconds(jobs_.size());
   std::vector<std::exception_ptr> failures(jobs_.size());
   std::barrier start(static_cast<std::ptrdiff_t>(jobs_.size()));
@@ -267,7 +288,7 @@ CopySet::Boundaries CopySet::run_on_host_clock(int windows) {
       const ScopedDevice scope(jobs_[number].spec.device);
       start.arrive_and_wait();
       started = true;
-      seconds[number] = run_job(jobs_[number], windows, host_seconds);
+      seconds[number] = run_job(jobs_[number], windows * jobs_[number].share, host_seconds);
     } catch (...) {
       failures[number] = std::current_exception();
       if (!started) start.arrive_and_drop();  // or the others would wait for ever

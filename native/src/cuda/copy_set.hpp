@@ -60,13 +60,15 @@ class CopySet {
   /// Runs behind the gate, submitted by the calling thread on the first copy's CPUs. Every stream
   /// does `windows` + 1 times `loops` copies, with a time taken before, between and after: by
   /// events around calls of the copy engine, inside of a kernel by the kernel itself. The first
-  /// window warms up and is left out. Times are since the copy's own start.
-  Boundaries run_gated(int windows, int loops);
+  /// window warms up and is left out. Times are since the copy's own start. With `shares`
+  /// copy i does shares[i] times as many loops, so that copies of unequal length go on together;
+  /// those in step have the same one. Throws `Error`.
+  Boundaries run_gated(int windows, int loops, const std::vector<int>& shares = {});
 
   /// Runs with the host's clock, a thread for each copy: `windows` + 1 copies, each
   /// from its call to the completed transfer. The first one warms up and is left out.
-  /// Times are since a common start.
-  Boundaries run_on_host_clock(int windows);
+  /// Times are since a common start. With `shares` copy i does shares[i] times as many windows.
+  Boundaries run_on_host_clock(int windows, const std::vector<int>& shares = {});
 
   /// Number of destination bytes that differ from their source. Blocks that no repetition has
   /// taken yet are copied before, once there has been one.
@@ -91,6 +93,7 @@ class CopySet {
     bool staged;
     BlockWalk walk;
     std::uint64_t repetitions = 0;  // so far; of a kernel, launches
+    int share = 1;                  // of the loops or windows of a run
     bool whole = false;             // whether all of the destination has been copied
     std::uint64_t read_loops = 0;   // of a kernel that only reads, in the last run
   };
@@ -110,6 +113,8 @@ class CopySet {
   bool is_carried(const Job& job) const { return &carrier(job) != &job; }
   void queue(Job& job, std::size_t boundary, int windows, int loops) const;
   void prepare(Job& job, std::size_t boundaries) const;
+  void set_shares(const std::vector<int>& shares);
+  double queued(int windows, int loops) const;
   std::vector<double> times_of(const Job& job, std::size_t boundaries) const;
   std::vector<double> run_job(Job& job, int windows, double (*now)()) const;
   void write_patterns() const;

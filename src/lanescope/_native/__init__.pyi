@@ -157,10 +157,10 @@ class CopySet:
 
     def __init__(self, topology: Topology, pool: BufferPool, copies: Sequence[CopySpec]) -> None: ...
 
-    def run_gated(self, windows: int, loops: int) -> list[list[float]]:
+    def run_gated(self, windows: int, loops: int, shares: Sequence[int] = []) -> list[list[float]]:
         """Boundaries of each copy's windows in seconds since its start."""
 
-    def run_on_host_clock(self, windows: int) -> list[list[float]]:
+    def run_on_host_clock(self, windows: int, shares: Sequence[int] = []) -> list[list[float]]:
         """Boundaries of each copy's calls in seconds since a common start."""
 
     def spoil(self, copy: int, byte: int) -> None:

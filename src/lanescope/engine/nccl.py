@@ -88,7 +88,7 @@ class NcclCopies:
             )
         _answers([part.process for part in self._parts])
 
-    def run_gated(self, windows: int, loops: int) -> list[list[float]]:
+    def run_gated(self, windows: int, loops: int, shares: Sequence[int] = ()) -> list[list[float]]:
         """Return each copy's boundaries in seconds since the first one began."""
         for part in self._parts:
             part.process.synchronise()
@@ -103,7 +103,7 @@ class NcclCopies:
         first = min(boundaries[0] for boundaries in found.values())
         return [[one - first for one in found[number]] for number in sorted(found)]
 
-    def run_on_host_clock(self, windows: int) -> list[list[float]]:
+    def run_on_host_clock(self, windows: int, shares: Sequence[int] = ()) -> list[list[float]]:
         """Nobody asks for it: an experiment has one way of timing."""
         raise AssertionError("NCCL is timed by GPUs")
 

@@ -233,12 +233,13 @@ class ProcessCopies:
             for one in descriptors:
                 os.close(one)
 
-    def run_gated(self, windows: int, loops: int) -> list[list[float]]:
+    def run_gated(self, windows: int, loops: int, shares: Sequence[int] = ()) -> list[list[float]]:
         """Return each copy's boundaries in seconds since the first copy of all began."""
         for part in self._parts.values():
             part.process.synchronise()
         for part in self._parts.values():
-            part.process.ask({"do": "run", "windows": windows, "loops": loops})
+            own = [shares[number] for number in part.numbers] if shares else []
+            part.process.ask({"do": "run", "windows": windows, "loops": loops, "shares": own})
         found: dict[int, list[float]] = {}
         for part, answer in self._answers():
             for number, boundaries in zip(part.numbers, answer["boundaries"], strict=True):
@@ -247,7 +248,7 @@ class ProcessCopies:
         first = min(boundaries[0] for boundaries in found.values())
         return [[one - first for one in found[number]] for number in range(self._count)]
 
-    def run_on_host_clock(self, windows: int) -> list[list[float]]:
+    def run_on_host_clock(self, windows: int, shares: Sequence[int] = ()) -> list[list[float]]:
         """Nobody asks for it: an experiment has one way of timing."""
         raise AssertionError("processes are timed by their GPUs")
 

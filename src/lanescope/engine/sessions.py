@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,6 +15,7 @@ from lanescope.copies import Copy, Engine, Experiment, Timing
 from lanescope.copies.kernel_shapes import LOADS, SmShape
 from lanescope.engine.reasons import require_equal
 from lanescope.engine.specs import copy_spec
+from lanescope.errors import NotMeasuredError
 from lanescope.machine import Gpu
 from lanescope.results.overlap import overlapping_windows
 from lanescope.results.result import FloatArray, LinkEvidence
@@ -25,6 +27,7 @@ from lanescope.results.turns import (
     groups_in_turns,
     seconds_in_turns,
 )
+from lanescope.units.sizes import size_text
 
 if TYPE_CHECKING:
     from lanescope.machine.nvml import Nvml
@@ -42,8 +45,11 @@ _ROUNDS = 5
 class Gated(Protocol):
     """What runs copies behind a gate: the core's CopySet."""
 
-    def run_gated(self, windows: int, loops: int) -> list[list[float]]:
-        """Return boundaries of each copy's windows in seconds."""
+    def run_gated(self, windows: int, loops: int, shares: Sequence[int] = ()) -> list[list[float]]:
+        """Return boundaries of each copy's windows in seconds.
+
+        With `shares` copy i does shares[i] times as many loops.
+        """
 
 
 def event_seconds(copies: Gated) -> float:
@@ -96,6 +102,13 @@ CLOCK_SECONDS = 1e-9
 #: What may wait behind a closed gate: the driver's queue ends near 1,000 entries, and
 #: a full queue would block the thread that has to open the gate.
 MOST_QUEUED = 400
+#: The numbers of loops of unequal copies are found in so many batches; each changes the rates.
+_BALANCES = 4
+#: A copy that does not wait behind the gate is submitted in this time at the latest, while others
+#: go on for so large a share of theirs.
+_SUBMIT_SECONDS, _SUBMIT_SHARE = 3e-6, 0.7
+#: So many wait behind the gate; see `CopySet::run_gated`.
+_MOST_WAITING = 900
 #: An event after each copy costs a few µs, and so does a kernel's end of a window. Windows of
 #: large copies are made at least this
 #: long by more copies in each, so that it does not count; small copies are timed one by one.
@@ -114,8 +127,8 @@ _CLOCK_WORDS = {
 class Copies(Gated, Protocol):
     """Copies with their memory: the core's CopySet, or those of several processes."""
 
-    def run_on_host_clock(self, windows: int) -> list[list[float]]:
-        """Return boundaries of each copy's calls in seconds."""
+    def run_on_host_clock(self, windows: int, shares: Sequence[int] = ()) -> list[list[float]]:
+        """Return boundaries of each copy's calls in seconds; `shares` are of windows."""
 
     def count_mismatches(self) -> int:
         """Return how many bytes have not arrived."""
@@ -158,9 +171,14 @@ class GpuSession:
         # a fast copy has to go on until a slow one has had a window
         self._least_windows = max(2, repeats)
         self._loops = 1
+        # of copies of unequal length the short ones do more, so that all go on together
+        self._shares = [1] * len(experiment.copies)
+        self._balances = _BALANCES if self._may_balance() else 0
         # one launch does all windows: nothing waits in the queue
         # nor does NCCL wait behind a gate
         self._by_kernel = all(c.engine in (Engine.SM, Engine.NCCL) for c in experiment.copies)
+        # by the host's clock every call is a window
+        self._by_windows = experiment.timing is Timing.HOST
         self._turns = Turns()
         self._suspected: Groups = ()
         self._lanes = list(map(_lane, experiment.copies))
@@ -172,10 +190,13 @@ class GpuSession:
         """Run a batch; see `Session.sample`."""
         self._windows = self._fitting(self._windows)
         boundaries = self._run()
-        most = max(self._fewest_windows, MOST_QUEUED // (2 * len(boundaries)))
+        if self._balanced(boundaries):  # this batch told by how much; it does not count
+            return [np.empty(0) for _ in boundaries]
+        queued = sum(share + 1 for share in self._shares)
+        most = max(self._fewest_windows, MOST_QUEUED // queued)
         if self._turns.groups:
             return self._sample_in_turns(boundaries, most)
-        seconds = [s / self._loops for s in overlapping_windows(boundaries)]
+        seconds = self._of_one(overlapping_windows(boundaries))
         if any(s.size == 0 for s in seconds):  # one copy ended before another had a full window
             self._windows = self._least_windows = min(self._windows * 2, most)
             # By the host's clock a thread that only started late looks as if it had waited.
@@ -192,9 +213,66 @@ class GpuSession:
         return seconds
 
     def _run(self) -> list[list[float]]:
+        shares = () if max(self._shares) == 1 else (self._shares,)
         if self._experiment.timing is Timing.HOST:
-            return self._copies.run_on_host_clock(self._windows)
-        return self._copies.run_gated(self._windows, self._loops)
+            return self._copies.run_on_host_clock(self._windows, *shares)
+        return self._copies.run_gated(self._windows, self._loops, *shares)
+
+    def _of_one(self, seconds: Sequence[FloatArray]) -> list[FloatArray]:
+        """Return the seconds of single copies, of windows that hold several."""
+        shares = [1] * len(self._shares) if self._by_windows else self._shares
+        return [s / (self._loops * share) for s, share in zip(seconds, shares, strict=True)]
+
+    def _may_balance(self) -> bool:
+        """Whether copies may do more than others: NCCL's are a group."""
+        copies = self._experiment.copies
+        return len(copies) > 1 and all(copy.engine is not Engine.NCCL for copy in copies)
+
+    def _require_submittable(self, shares: Sequence[int], longest_seconds: float) -> None:
+        """Refuse copies that are so short beside others that none would be there in time."""
+        if self._by_windows or max(shares) == 1:
+            return
+        by_engine = [
+            (share, copy)
+            for share, copy in zip(shares, self._experiment.copies, strict=True)
+            if copy.engine is Engine.CE
+        ]
+        queued = sum(share + 1 for share, _ in by_engine)
+        waiting = queued * (self._fewest_windows + 1) <= _MOST_WAITING
+        if waiting or queued * _SUBMIT_SECONDS <= _SUBMIT_SHARE * longest_seconds:
+            return
+        _, short = max(by_engine, key=lambda one: one[0])
+        longest = max(copy.bytes for copy in self._experiment.copies)
+        raise NotMeasuredError(
+            f"Copies of {size_text(short.bytes)} end faster than they can be submitted while one "
+            f"of {size_text(longest)} runs.",
+            "Give the short ones more bytes, or the long ones fewer.",
+        )
+
+    def _balanced(self, boundaries: Sequence[Sequence[float]]) -> bool:
+        """Have copies that end long before others do more from now on; whether any shall.
+
+        A copy beside a slower one would end early, and the slow one go on alone.
+        """
+        if self._balances == 0 or self._turns.groups:
+            return False
+        if not self._by_windows and groups_in_turns(boundaries, self._lanes):
+            return False  # perhaps an engine takes them in turns: then nothing keeps them going
+        self._balances -= 1
+        shares = [1] * len(self._shares) if self._by_windows else self._shares
+        each = [
+            float(np.median(np.diff(one))) / share
+            for one, share in zip(boundaries, shares, strict=True)
+        ]
+        longest = max(each)
+        wanted = [max(1, round(longest / max(s, CLOCK_SECONDS))) for s in each]
+        self._require_submittable(wanted, longest)
+        near = (0.8 < w / s < 1.25 for w, s in zip(wanted, self._shares, strict=True))
+        if all(near):
+            self._balances = 0
+            return False
+        self._shares = wanted
+        return True
 
     def turns(self) -> Turns:
         """Return which copies waited for others; see `KnowsTurns`."""
@@ -208,6 +286,7 @@ class GpuSession:
         groups = groups_in_turns(boundaries, self._lanes)
         if groups and groups == self._suspected:
             self._turns, self._windows = Turns(groups), _FIRST_WINDOWS
+            self._shares = [1] * len(self._shares)
             self.method = f"{self.method}; {IN_TURNS}"
         self._suspected = groups
 
@@ -220,7 +299,7 @@ class GpuSession:
         self._turns = replace(self._turns, unknown=self._turns.unknown | empty)
         for number in self._turns.unknown:
             seconds[number] = np.diff(boundaries[number])
-        return [s / self._loops for s in seconds]
+        return self._of_one(seconds)
 
     def _fitting(self, windows: int) -> int:
         """Return how many windows of this many can run."""

@@ -72,6 +72,10 @@ class WalkSession(GpuSession):
             self.method = f"{self.method}; {self._loops} copies between two events"
         return seconds
 
+    def _may_balance(self) -> bool:
+        """Whether copies may do more than others: those that walk go as one plan."""
+        return False
+
     def clock_seconds(self) -> float:
         """Return what reading the clock adds to a repetition; see `ReadsClock`."""
         if self._experiment.timing is Timing.HOST:

@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lanescope._core import native
@@ -153,13 +153,13 @@ class Worker:
         )
         return {}, []
 
-    def run(self, _: list[int], windows: int, loops: int) -> Answer:
+    def run(self, _: list[int], windows: int, loops: int, shares: Sequence[int] = ()) -> Answer:
         """Run the copies, and say when that ended by the clock of all processes of the node."""
         if self._operations is not None:
             boundaries = [self._operations.run(windows, loops)]
         else:
             assert self._copies is not None, "prepared before"
-            boundaries = self._copies.run_gated(windows, loops)
+            boundaries = self._copies.run_gated(windows, loops, shares)
         return {"end": time.monotonic(), "boundaries": boundaries}, []
 
     def check(self, _: list[int]) -> Answer:
