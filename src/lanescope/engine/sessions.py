@@ -104,6 +104,9 @@ CLOCK_SECONDS = 1e-9
 MOST_QUEUED = 400
 #: The numbers of loops of unequal copies are found in so many batches; each changes the rates.
 _BALANCES = 4
+_UNEQUAL = "of a copy that is over sooner several in a window, so that all go on together"
+#: A copy ends early that could do so many times as much meanwhile.
+_EARLY = 1.6
 #: A copy that does not wait behind the gate is submitted in this time at the latest, while others
 #: go on for so large a share of theirs.
 _SUBMIT_SECONDS, _SUBMIT_SHARE = 3e-6, 0.7
@@ -267,10 +270,12 @@ class GpuSession:
         longest = max(each)
         wanted = [max(1, round(longest / max(s, CLOCK_SECONDS))) for s in each]
         self._require_submittable(wanted, longest)
-        near = (0.8 < w / s < 1.25 for w, s in zip(wanted, self._shares, strict=True))
-        if all(near):
+        # one that goes on longer than the others does no harm
+        if all(w < _EARLY * s for w, s in zip(wanted, self._shares, strict=True)):
             self._balances = 0
             return False
+        if max(self._shares) == 1:
+            self.method = f"{self.method}; {_UNEQUAL}"
         self._shares = wanted
         return True
 
