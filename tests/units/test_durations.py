@@ -5,7 +5,8 @@ from lanescope.units.durations import parse_ns, parse_seconds
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("15s", 15), ("2min", 120), ("500ms", 0.5), ("1.5 h", 5400)]
+    ("text", "seconds"),
+    [("15s", 15), ("2min", 120), ("500ms", 0.5), ("1.5 h", 5400), ("1e-3s", 0.001), ("2E3 ms", 2)],
 )
 def test_times(text, seconds):
     assert parse_seconds(text, "--within") == pytest.approx(seconds)
@@ -18,7 +19,9 @@ def test_short_times(text, ns):
     assert parse_ns(text, "--interval") == ns
 
 
-@pytest.mark.parametrize("text", ["", "3", "us", "-1us", "0us", "1 hour", "1e3us", "15S", "nan s"])
+@pytest.mark.parametrize(
+    "text", ["", "3", "us", "-1us", "0us", "1 hour", "e3us", "1e-9us", "15S", "nan s"]
+)
 def test_no_times(text):
     with pytest.raises(InputError, match="--interval"):
         parse_ns(text, "--interval")

@@ -16,6 +16,9 @@ from lanescope.units.sizes import doubling_sizes, is_decimal, parse_size, size_t
         ("64KiB", 65536),
         ("2gib", 2 << 30),
         ("1.5KiB", 1536),
+        ("2e9", 2_000_000_000),
+        ("1.5E3 MB", 1_500_000_000),
+        ("1e-3GB", 1_000_000),
     ],
 )
 def test_sizes(text, size):
@@ -37,7 +40,10 @@ def test_every_byte_counts():
         "1 2",
         "0.3B",
         "nan",
-        "1e9",
+        "1e-10GB",
+        "1e30",
+        "e9",
+        "1e",
         "9" * 400,
         "2000000TB",
         "9" * 5000,
@@ -47,6 +53,15 @@ def test_no_sizes(text):
     with pytest.raises(InputError) as caught:
         parse_size(text)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"), [("2 Gb", "2GB"), ("100Mb", "100MB"), ("1.5Gib", "1.5GiB")]
+)
+def test_bits_are_refused_with_a_hint(text, instead):
+    with pytest.raises(InputError, match=f"'{text}' is in bits; give bytes, as in {instead}$"):
+        parse_size(text)
+    assert parse_size(instead) == parse_size(text.lower())
 
 
 def test_doubling():

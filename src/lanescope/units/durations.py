@@ -8,6 +8,7 @@ from typing import Annotated
 from lanescope.codec.fields import shown
 from lanescope.errors import InputError
 from lanescope.kinds import Kind, kind_of
+from lanescope.units.sizes import NUMBER
 
 _SECOND = 1_000_000_000
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": _SECOND}
@@ -22,10 +23,10 @@ def parse_ns(text: str, option: str) -> int:
     InputError
         If the text is no time, or not above zero; `option` is where it was given.
 
-    >>> parse_ns("100us", "--interval")
-    100000
+    >>> parse_ns("100us", "--interval"), parse_ns("1e-3s", "--interval")
+    (100000, 1000000)
     """
-    match = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([a-zµ]+)\s*", text)
+    match = re.fullmatch(rf"\s*({NUMBER})\s*([a-zµ]+)\s*", text)
     scale = _UNITS.get(match[2]) if match else None
     if match is None or scale is None:
         raise InputError(f"{option} {shown(text)} is no time; write for example 100us, 1ms or 2s")

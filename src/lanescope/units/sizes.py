@@ -11,6 +11,8 @@ from lanescope.codec.fields import shown
 from lanescope.errors import InputError
 from lanescope.kinds import Kind, Unfit, kind_of
 
+#: A number as people and programs write it.
+NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,2})?"
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
     _UNITS[f"{_letter}B"] = 1000**_power
@@ -26,17 +28,19 @@ _MOST_SHOWN = 60
 def parse_size(text: str) -> int:
     """Return a size in bytes.
 
-    KB, MB, GB are decimal, KiB, MiB, GiB binary; case does not matter.
+    KB, MB, GB are decimal, KiB, MiB, GiB binary; case does not matter, but that ``Gb`` is bits.
 
     Raises
     ------
     InputError
-        If the text is no size, not above zero, or above 1 EiB.
+        If the text is no size, in bits, not above zero, or above 1 EiB.
 
-    >>> parse_size("512MiB")
-    536870912
+    >>> parse_size("512MiB"), parse_size("2e9")
+    (536870912, 2000000000)
     """
-    match = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]*)\s*", text)
+    match = re.fullmatch(rf"\s*({NUMBER})\s*([A-Za-z]*)\s*", text)
+    if (instead := in_bytes(text)) is not None:
+        raise InputError(f"{shown(text)} is in bits; give bytes, as in {instead}")
     unit = _UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None:
         raise InputError(f"{shown(text)} is not a size; write for example 16, 200KB, 64KiB or 2GiB")
@@ -48,6 +52,16 @@ def parse_size(text: str) -> int:
     if size > LARGEST_BYTES:
         raise InputError(f"size {text!r} is above 1 EiB; give less")
     return int(size)
+
+
+def in_bytes(text: str) -> str | None:
+    """Return a size in bits as the same number of bytes, which may be meant; None for others.
+
+    >>> in_bytes("2 Gb"), in_bytes("2gb")
+    ('2GB', None)
+    """
+    match = re.fullmatch(rf"\s*({NUMBER})\s*([KMGT]i?)b\s*", text)
+    return None if match is None else f"{match[1]}{match[2]}B"
 
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

@@ -127,8 +127,10 @@ class Size(Value):
 
     def read(self, text: str) -> int:
         """Return the bytes."""
-        from lanescope.units.sizes import parse_size, size_text
+        from lanescope.units.sizes import in_bytes, parse_size, size_text
 
+        if (instead := in_bytes(text)) is not None:
+            self.refuse(text, f"bytes and no bits, as in {instead}")
         if self.zero and re.fullmatch(r"\s*0\s*([KMGT]?i?B)?\s*", text, re.IGNORECASE):
             return 0
         try:
