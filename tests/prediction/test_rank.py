@@ -131,9 +131,23 @@ def test_the_search_finds_what_the_closed_form_says(machine, kernel):
         parameters = replace(parameters, duplex=None)
     work = replace(WORK, kernel_seconds=kernel)
     found = closed_form(work, parameters)
-    searched = rank(work, parameters, Equations(), ALL, [Method.STREAMS]).winner.streams
+    curves = rank(work, parameters, Equations(), ALL, [Method.STREAMS]).curves
+    searched = curves[Method.STREAMS].fastest_streams
     # one engine without synchronisation: the first number above; else the nearest
     assert abs(min(found, 256) - searched) <= 1
+
+
+@pytest.mark.parametrize("kernel", [0.0, 0.001, 0.02, 1.0])
+@pytest.mark.parametrize("machine", ["gtx680", "gtx-titan", "k20", "h200"])
+def test_no_more_streams_are_taken_than_gain_something(machine, kernel):
+    work = replace(WORK, kernel_seconds=kernel)
+    ranking = rank(work, named_parameters(machine), Equations(), ALL, [Method.STREAMS])
+    times = {p.streams: p.seconds.value for p in ranking.curves[Method.STREAMS]}
+    best = ranking.winner
+    assert best.seconds.value <= 1.01 * min(times.values())
+    fewer = [seconds for streams, seconds in times.items() if streams < best.streams]
+    assert all(seconds > 1.01 * min(times.values()) for seconds in fewer)
+    assert best.streams < 64
 
 
 def test_a_dominant_kernel_has_a_closed_form_with_implicit_synchronisation_only():
@@ -142,7 +156,7 @@ def test_a_dominant_kernel_has_a_closed_form_with_implicit_synchronisation_only(
     assert closed_form(work, named_parameters("gtx-titan")) is None
     found = closed_form(work, named_parameters("gtx680"))
     searched = rank(work, named_parameters("gtx680"), Equations(), ALL, [Method.STREAMS])
-    assert abs(found - searched.winner.streams) <= 1
+    assert abs(found - searched.curves[Method.STREAMS].fastest_streams) <= 1
 
 
 def test_the_paragraph_tells_what_overlaps_and_what_was_not_measured():

@@ -5,13 +5,11 @@ from __future__ import annotations
 from lanescope.prediction.forms import second_engine_helps
 from lanescope.prediction.parameters import LinkParameters, Origin
 from lanescope.prediction.predictor import Prediction, error_share
-from lanescope.prediction.rank import Ranking
+from lanescope.prediction.rank import NEARLY, Ranking
 from lanescope.prediction.workload import STREAMED, Method, Workload
 from lanescope.units.sizes import size_text
 from lanescope.units.words import time_text
 
-#: What more streams have to gain to be worth it.
-_NEARLY = 0.01
 _PARTS = {
     "h2d": "the bytes to the GPU",
     "d2h": "the bytes to the host",
@@ -99,13 +97,12 @@ def _interval(ranking: Ranking) -> str:
 
 
 def _fewer(ranking: Ranking) -> list[str]:
-    """Return how few streams are nearly as good: each costs memory and calls."""
+    """Return which number of streams is the fastest, where fewer are nearly as good."""
     best = ranking.winner
-    most = best.seconds.value * (1 + _NEARLY)
-    enough = ranking.curves[best.method].fewest_streams(most)
-    if enough == best.streams:
+    fastest = ranking.curves[best.method].fastest_streams
+    if fastest == best.streams:
         return []
-    return [f"{enough} streams are within {_NEARLY * 100:.0f} % of that."]
+    return [f"{fastest} streams are the fastest, by {NEARLY * 100:.0f} % at most."]
 
 
 def _closed_form(ranking: Ranking) -> list[str]:
@@ -113,10 +110,9 @@ def _closed_form(ranking: Ranking) -> list[str]:
     curve = ranking.curves.get(Method.STREAMS)
     if found is None or curve is None:
         return []
-    best = next(p for p in ranking.best if p.method is Method.STREAMS)
     return [
-        f"For Streams the search takes {best.streams} of up to {curve.most_streams}; the paper's "
-        f"closed form gives {found:.3g}."
+        f"For Streams the search finds the fastest at {curve.fastest_streams} of up to "
+        f"{curve.most_streams}; the paper's closed form gives {found:.3g}."
     ]
 
 

@@ -40,9 +40,18 @@ class Tried:
         return len(self._values)
 
     @property
+    def fastest_streams(self) -> int:
+        """The number of streams that takes the least time; of equal ones the smallest."""
+        return min(self._values, key=self._values.__getitem__)
+
+    @property
     def best(self) -> Prediction:
-        """The fastest; of equally fast ones that with the fewest streams."""
-        return self._predict(min(self._values, key=self._values.__getitem__))
+        """That with the fewest streams of those that are nearly the fastest.
+
+        Each stream costs memory and calls, and what is gained by more of them than these is less
+        than a prediction is good for.
+        """
+        return self._predict(self.fewest_streams(min(self._values.values()) * (1 + NEARLY)))
 
     @property
     def most_streams(self) -> int:
@@ -54,6 +63,8 @@ class Tried:
         return next(streams for streams, value in self._values.items() if value <= seconds)
 
 
+#: What more streams have to gain to be worth it.
+NEARLY = 0.01
 #: So many numbers of streams are tried whatever it takes; of more, some so far apart.
 _FEW_COUNTS, _APART = 12, 2
 
@@ -75,7 +86,8 @@ class Ranking:
     workload, parameters
         Of which it is.
     best
-        One prediction for each method, with its best number of streams; fastest first.
+        One prediction for each method, with its best number of streams (see `Tried`); fastest
+        first.
     skipped
         The methods that are not in it.
     curves
@@ -119,7 +131,7 @@ def rank(
 ) -> Ranking:
     """Predict every method at every number of streams, and sort.
 
-    Of equally fast numbers of streams the smallest is taken; numbers that the workload cannot
+    Of numbers of streams within 1 % of the fastest the smallest is taken; numbers that the workload cannot
     be cut into are left out. Of many numbers a slow predictor tries some that are twice as large
     apart, and one on either side of the best of these.
 
