@@ -28,6 +28,7 @@ from lanescope.engine.process import (
     start,
 )
 from lanescope.errors import BusyError, LanescopeError, MissingPartError, NotMeasuredError
+from lanescope.exit_codes import ExitCode
 from lanescope.fleet.ranks import Alone, MpiRanks, Ranks, is_first_of_node
 from lanescope.machine import Machine, discover
 from lanescope.machine.cluster import cluster_of
@@ -114,7 +115,7 @@ class Nodes:
         sys.stdout.flush()
         if self._silent and isinstance(error, LanescopeError):
             print(f"lanescope: {error}", file=sys.stderr, flush=True)
-        code = getattr(error, "exit_code", 1)
+        code = getattr(error, "exit_code", ExitCode.INTERRUPTED if interrupted else ExitCode.FAULT)
         self._ranks.leave(code, complete=not (self._silent or interrupted))
 
 

@@ -132,8 +132,8 @@ def rank(
     """Predict every method at every number of streams, and sort.
 
     Of numbers of streams within 1 % of the fastest the smallest is taken; numbers that the
-    workload cannot be cut into are left out. Of many numbers a slow predictor tries some that are twice as large
-    apart, and one on either side of the best of these.
+    workload cannot be cut into are left out. Of many numbers a slow predictor tries some that are
+    twice as large apart, and one on either side of the best of these.
 
     Raises
     ------
