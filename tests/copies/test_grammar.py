@@ -119,7 +119,10 @@ def test_the_size_of_copies_that_name_none(two_gpus):
         ("h0 -> ^G0", "a place such as h0 or g1"),
         ("h0 -> ^g", "a place such as h0 or g1"),
         ("^h00 -> g0", "this machine has no h00"),
-        ("^n0.g0 -> g1", "it is one node; copies between several take a process each"),
+        (
+            "^n0.g0 -> g1",
+            "it is one node; for several start lanescope by srun or mpirun, once on each",
+        ),
         ("h0 -> ^n01.g0", "a place such as h0 or g1"),
         ("h0 -> ^n0", "a place such as h0 or g1"),
         ("h0.^magnetic -> g0", "'magnetic' is not a kind of memory"),

@@ -175,7 +175,7 @@ class _Parser:
 
     def _what_it_has(self, part: str, known: list[str]) -> str:
         if node_of(part) is not None and not any(node_of(one) is not None for one in known):
-            return "it is one node; copies between several take a process each: 'srun lanescope'"
+            return "it is one node; for several start lanescope by srun or mpirun, once on each"
         cut = [*known[:_MOST_PARTS], "..."] if len(known) > _MOST_PARTS else known
         return f"it has {', '.join(cut)}"
 

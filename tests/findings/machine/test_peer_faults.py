@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from lanescope.copies.experiment import between_processes
 from lanescope.findings.machine import diagnose
 from tests.findings.machine.planted import of_peers, only
 from tests.findings.machine.simulator import (
@@ -63,6 +64,14 @@ def test_copies_without_peer_access_go_through_the_host(make):
 def test_nvlink_slower_than_pcie_is_not_used(make):
     found = only(make(), simulate(make(), fault=of_peers({"g0", "g1"}, factor=0.08)))
     assert (found.kind, found.parts) == ("staged-through-host", ("g0", "g1"))
+
+
+def test_memory_that_processes_share_is_never_staged():
+    machine = nvswitched(2)
+    peers = [between_processes(experiment(peer(a, b))) for a, b in ((0, 1), (1, 0))]
+    slow = of_peers({"g0", "g1"}, factor=0.08)
+    kinds = {one.kind for one in diagnose(machine, simulate(machine, peers, slow))}
+    assert "staged-through-host" not in kinds
 
 
 @pytest.mark.parametrize("part", [0, 6])

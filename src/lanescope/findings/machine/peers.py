@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lanescope.copies import Timing
 from lanescope.copies.limit import route
 from lanescope.document.finding import Finding
 from lanescope.findings.machine.evidence import (
@@ -41,7 +42,10 @@ def staged_through_host(matrix: Matrix) -> tuple[tuple[Finding, ...], Pairs]:
     unused = [
         copy
         for copy in peer_copies(matrix)
-        if copy.ends not in pairs and over_nvlink(matrix, copy) and _below_pcie(matrix, copy)
+        if copy.ends not in pairs
+        and copy.experiment.timing is not Timing.PROCESSES  # memory that is shared is never staged
+        and over_nvlink(matrix, copy)
+        and _below_pcie(matrix, copy)
     ]
     found = []
     if staged:
