@@ -62,8 +62,11 @@ def test_what_the_terminal_shows(capsys):
     assert "Predicted by equations for gtx-titan" in text
     assert text.count("(predicted)") == 4
     row = r"^ (\w+) {3,}(\S+) {3,}(.+?) {3,}(.+?) {3,}.+? {3,}(\S+) *$"
-    rows = [found for found in re.findall(row, text, re.M) if found[0] != "method"]
+    here, elsewhere = text.split("On other links (predicted)")
+    rows = [found for found in re.findall(row, here, re.M) if found[0] != "method"]
     assert [row[0] for row in rows] == ["Implicit", "Hybrid", "Streams", "Explicit"]
+    for method in ("Implicit", "Hybrid", "Streams", "Explicit"):  # as it is, and on the other
+        assert len(re.findall(rf"^ {method} ", elsewhere, re.M)) == 2
     assert all(" to " in row[3] for row in rows)
     assert rows[0][4] == "1.00"
     assert "GFLOP/s" in text

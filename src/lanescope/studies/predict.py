@@ -431,20 +431,30 @@ def bounds_text(bounds: Bounds) -> str:
 
 
 def _links(here: Ranking, others: Sequence[Ranking]) -> Table:
+    """Return every method on every link; what each gains is against the same method here."""
     columns = (
-        *(Column("link"), Column("fastest method"), _TIME, _INTERVAL),
-        Column("times as fast", Kind.FACTOR),
+        Column("method"),
+        Column("streams", Kind.COUNT),
+        *(_TIME, _INTERVAL),
+        Column("× fastest", Kind.FACTOR),
+        Column("times as fast as here", Kind.FACTOR),
     )
-    rows = [
-        (
-            f"{one.parameters.link} (as it is)" if one is here else one.parameters.link,
-            method_text(one.winner) + ("" if one.decided else ", not decided"),
-            *_times_of(one.winner),
-            here.winner.seconds.value / one.winner.seconds.value,
-        )
-        for one in (here, *others)
-    ]
-    return Table("On other links (predicted)", columns, [Group(rows)])
+    seconds = {one.method: one.seconds.value for one in here.best}
+    groups = []
+    for ranking in (here, *others):
+        link = ranking.parameters.link + (" (as it is)" if ranking is here else "")
+        rows = [
+            (
+                str(one.method),
+                one.streams if one.method in STREAMED else None,
+                *_times_of(one),
+                one.seconds.value / ranking.winner.seconds.value,
+                seconds[one.method] / one.seconds.value if one.method in seconds else None,
+            )
+            for one in ranking.best
+        ]
+        groups.append(Group(rows, link if ranking.decided else f"{link}, fastest not decided"))
+    return Table("On other links (predicted)", columns, groups)
 
 
 def _several(several: Several, ranking: Ranking) -> Table:
