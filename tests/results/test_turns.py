@@ -17,7 +17,7 @@ from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.engine.sessions import GpuSession, _lane
 from lanescope.results.result import Source, Status
-from lanescope.results.turns import Turns, groups_in_turns, seconds_in_turns
+from lanescope.results.turns import Turns, agreed_groups, groups_in_turns, seconds_in_turns
 from lanescope.store.folder import State
 from lanescope.store.run import Manifest
 from lanescope.store.store import RunWriter, read_run
@@ -72,6 +72,22 @@ def test_copies_of_one_engine_are_grouped_and_concurrent_ones_are_not(two_gpus, 
     experiment = copies_of(two_gpus, ALL_DIRECTIONS)
     found = groups_of(experiment.copies, Engines(SECONDS, queues))
     assert found == ((1, 4), (3, 5))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "agreed"),
+    [
+        (((0, 2, 4), (1, 3)), ((0, 2, 4), (1, 3)), ((0, 2, 4), (1, 3))),
+        (((0, 2, 4), (1, 3)), ((1, 3), (2, 4)), ((0, 2, 4), (1, 3))),
+        (((0, 2), (1, 3)), ((0, 2, 4), (1, 3)), ((0, 2, 4), (1, 3))),
+        (((0, 2), (1, 3)), ((0, 4), (1, 3)), ()),  # each has seen what the other has not
+        (((0, 2), (1, 3)), ((1, 3),), ()),  # one has not seen a group at all
+        ((), ((1, 3),), ()),
+        ((), (), ()),
+    ],
+)
+def test_batches_agree_where_one_has_seen_a_part(before, after, agreed):
+    assert agreed_groups(before, after) == agreed
 
 
 def test_only_those_that_shared_an_engine_have_a_joint_number(two_gpus):

@@ -24,6 +24,7 @@ from lanescope.results.turns import (
     Groups,
     Lane,
     Turns,
+    agreed_groups,
     groups_in_turns,
     seconds_in_turns,
 )
@@ -184,6 +185,7 @@ class GpuSession:
         self._by_windows = experiment.timing is Timing.HOST
         self._turns = Turns()
         self._suspected: Groups = ()
+        self._looked = False  # whether the first batch that suspected something is behind us
         self._lanes = list(map(_lane, experiment.copies))
         self._replays = {gpu.id: self._replay_counter(gpu) for gpu in gpus}
         self.staged = any(copies.staged(i) for i in range(len(experiment.copies)))
@@ -286,11 +288,16 @@ class GpuSession:
     def _look_for_turns(self, boundaries: list[list[float]]) -> None:
         """Note which copies took turns, once a second batch has said the same.
 
-        A first copy that wakes a sleeping link is late, too, but only once.
+        A first copy that wakes a sleeping link is late, too, but only once: later batches agree,
+        too, where one has seen a part of what the other has.
         """
         groups = groups_in_turns(boundaries, self._lanes)
+        agreed = agreed_groups(self._suspected, groups) if self._looked else ()
         if groups and groups == self._suspected:
-            self._turns, self._windows = Turns(groups), _FIRST_WINDOWS
+            agreed = groups
+        self._looked = self._looked or bool(self._suspected)
+        if agreed:
+            self._turns, self._windows = Turns(agreed), _FIRST_WINDOWS
             self._shares = [1] * len(self._shares)
             self.method = f"{self.method}; {IN_TURNS}"
         self._suspected = groups

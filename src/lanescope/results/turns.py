@@ -107,6 +107,23 @@ def groups_in_turns(boundaries: Sequence[Sequence[float]], lanes: Sequence[Lane]
     return tuple(sorted(members for members in found if len(members) > 1))
 
 
+def agreed_groups(before: Groups, after: Groups) -> Groups:
+    """Return what two batches agree on: the groups of one, of which the other has seen a part.
+
+    Nothing where neither has every group of the other within its own, or one has seen nothing.
+
+    >>> agreed_groups(((0, 2, 4), (1, 3)), ((1, 3), (2, 4)))
+    ((0, 2, 4), (1, 3))
+    >>> agreed_groups(((0, 2), (1, 3)), ((0, 4), (1, 3)))
+    ()
+    """
+    for whole, part in ((before, after), (after, before)):
+        within = all(any(set(one) <= set(group) for group in whole) for one in part)
+        if whole and len(part) == len(whole) and within:
+            return whole
+    return ()
+
+
 def seconds_in_turns(boundaries: Sequence[Sequence[float]], groups: Groups) -> list[FloatArray]:
     """Return the seconds of each copy's windows, where some took turns.
 
