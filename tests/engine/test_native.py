@@ -233,7 +233,7 @@ def test_a_copy_that_ends_early_does_more(known):
     assert session.sample()[1].size == 0
     seconds = session.sample()
     assert [s.size > 2 for s in seconds] == [True, True]
-    assert "so that all go on together" in session.method
+    assert "so that all copies run throughout" in session.method
     assert [np.median(s) for s in seconds] == pytest.approx([1e-3, 10e-3])
 
 

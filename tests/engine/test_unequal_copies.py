@@ -1,4 +1,4 @@
-"""Copies of unequal speed and size at once: each has the rate that it has while all others run."""
+"""Copies of unequal speed and size at once: each has its rate under full load."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rates(machine, copies):
 
 @pytest.mark.parametrize("text", SETS)
 @pytest.mark.parametrize("first", [1.0, 3.0], ids=["", "a slow start"])
-def test_each_has_the_rate_that_it_has_beside_all_others(text, first):
+def test_each_copy_has_its_rate_under_full_load(text, first):
     machine = nvswitched(4)
     copies = parse_copies(text, machine)
     alone = [rates(machine, [copy])[0] for copy in copies]
@@ -55,7 +55,7 @@ def test_each_has_the_rate_that_it_has_beside_all_others(text, first):
     assert not any(copy.verdict.failed for copy in result.copies)
 
 
-def test_copies_that_are_too_short_beside_others_are_not_measured():
+def test_copies_too_short_to_submit_are_not_measured():
     machine = nvswitched(2)
     copies = parse_copies("g0 -> g1 256KiB, h0 -> g0 1GiB", machine)
     engines = Engines([0.6e-6, 18e-3], [[0], [1]])
@@ -68,7 +68,7 @@ def test_copies_that_are_too_short_beside_others_are_not_measured():
     )
 
 
-def test_a_link_that_is_slow_beside_others_is_the_one_that_is_blamed():
+def test_only_the_slow_link_is_blamed():
     machine = nvswitched(2)
     copies = parse_copies("h0 -> g0, h0 -> g1, g0 -> g1", machine)
     gbs = [*rates(machine, copies)]

@@ -15,7 +15,7 @@ from dataclasses import replace
 from lanescope.cli.app import main
 from lanescope.engine import process
 from lanescope.errors import BusyError, InputError
-from lanescope.fleet import copying
+from lanescope.fleet import remote_processes
 from tests.findings.machine.simulator import nvswitched
 
 
@@ -35,20 +35,20 @@ def broken_machine():
 
 
 process.WORKER = "tests.engine.made_up_worker"
-copying.discover = made_up_machine
-copying._READY_SECONDS = float(os.environ.get("READY_SECONDS", "30"))
+remote_processes.discover = made_up_machine
+remote_processes._READY_SECONDS = float(os.environ.get("READY_SECONDS", "30"))
 rank = os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
 os.environ["LANESCOPE_HOST"] = f"host{rank}"
 of, _, fate = os.environ.get("FATE", "").partition(" ")
 if of == rank and fate == "stop":
-    copying.discover = stopping_machine
+    remote_processes.discover = stopping_machine
 if of == rank and fate == "version":
-    copying.__version__ = "0.0"
+    remote_processes.__version__ = "0.0"
 if of == rank and fate == "broken":
-    copying.discover = broken_machine
+    remote_processes.discover = broken_machine
 if of == rank and fate == "busy":
-    copying.Nvml.open = lambda: "open"
-    copying.busy_gpus = lambda *_: {0: BusyError("g0 is busy.", "Wait for it.")}
+    remote_processes.Nvml.open = lambda: "open"
+    remote_processes.busy_gpus = lambda *_: {0: BusyError("g0 is busy.", "Wait for it.")}
 if of == rank and fate == "clock":
     os.environ["MADE_UP_CLOCK"] = "3600"
     monotonic = time.monotonic

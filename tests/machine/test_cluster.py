@@ -1,6 +1,8 @@
 """Several nodes as one machine: names, what reaches what, and the limits that follow."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,8 @@ from lanescope.machine.cluster import cluster_of
 from lanescope.machine.files import dumps_machine, parse_machine
 from lanescope.machine.part_names import part_name, part_number
 from tests.findings.machine.simulator import nvswitched, switched
+
+DOCUMENT = Path(__file__).parents[2].joinpath("docs", "copy.md").read_text()
 
 
 def in_domain(name, domain, gpus=2):
@@ -97,3 +101,9 @@ def test_it_is_stored_as_any_machine(joined):
 def test_of_many_nodes_the_first_and_the_last_are_named():
     many = cluster_of([in_domain(f"host{n}", None, 1) for n in range(9)])
     assert many.name == "9 nodes: host0, ..., host8"
+
+
+@pytest.mark.parametrize("text", re.findall(r"lanescope copy '(n[^']+)'", DOCUMENT))
+def test_the_sets_in_the_document_can_be_measured(text):
+    machine = cluster_of([in_domain(f"host{n}", "c/1", 8) for n in range(4)])
+    assert between_processes(experiment_of(parse_copies(text, machine))).copies

@@ -86,7 +86,7 @@ def test_copies_of_one_engine_are_grouped_and_concurrent_ones_are_not(two_gpus, 
         ((), (), ()),
     ],
 )
-def test_batches_agree_where_one_has_seen_a_part(before, after, agreed):
+def test_batches_with_nested_groups_agree(before, after, agreed):
     assert agreed_groups(before, after) == agreed
 
 

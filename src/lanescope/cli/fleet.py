@@ -183,9 +183,7 @@ def check(
         wanted = FleetRequest(request, out, plan, medium, topology, history, resume)
         report = check_fleet(wanted, ranks)
     except LanescopeError as error:
-        if ranks.size > 1:
-            print(f"lanescope: {error}", file=sys.stderr, flush=True)
-            ranks.leave(error.exit_code, complete=False)
+        ranks.give_up(error)
         raise
     if report is None:
         ranks.leave(0, complete=True)

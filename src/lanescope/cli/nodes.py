@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from lanescope.fleet.copying import Nodes
+    from lanescope.fleet.remote_processes import Nodes
     from lanescope.studies.study import Study
 
 
@@ -29,8 +28,8 @@ def nodes_for(study: Study, machine: str | None, *, allow_busy: bool) -> Iterato
         yield None
         return
     from lanescope.errors import LanescopeError
-    from lanescope.fleet.copying import nodes_of
     from lanescope.fleet.ranks import ranks_here
+    from lanescope.fleet.remote_processes import nodes_of
 
     ranks = ranks_here()
     if ranks.size == 1 and not study.names_nodes():
@@ -39,9 +38,7 @@ def nodes_for(study: Study, machine: str | None, *, allow_busy: bool) -> Iterato
     try:
         nodes = nodes_of(ranks, allow_busy=allow_busy)
     except LanescopeError as error:
-        if ranks.size > 1:
-            print(f"lanescope: {error}", file=sys.stderr, flush=True)
-            ranks.leave(error.exit_code, complete=False)
+        ranks.give_up(error)
         raise
     if nodes is None:
         raise typer.Exit(0)

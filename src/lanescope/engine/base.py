@@ -176,7 +176,8 @@ class Nodes(Protocol):
     machine
         All of them, as of `lanescope.machine.cluster.cluster_of`.
     busy
-        GPUs that other programs use, by their numbers in `machine`.
+        GPUs that other programs use and that are not to be measured, by their numbers in
+        `machine`.
     """
 
     @property

@@ -81,6 +81,7 @@ class ChaseProbe:
 
     def __init__(self, topology: native.Topology, pool: native.BufferPool, copy: Copy) -> None:
         shuffled = copy.operation is Operation.CHASE_RANDOM
+        by_bulk = copy.operation is Operation.CHASE_TMA
         self._probe = native.ChaseProbe(
             topology,
             pool,
@@ -90,11 +91,10 @@ class ChaseProbe:
             order=native.ChaseOrder.random if shuffled else native.ChaseOrder.sequential,
             stride=_STRIDE_BYTES,
             cpus=list(copy.cpus),
-            by_bulk=copy.operation is Operation.CHASE_TMA,
+            by_bulk=by_bulk,
         )
         self._hops, self._rounds = _TRIAL_HOPS, 1
         order = "in random order" if shuffled else "by address"
-        by_bulk = copy.operation is Operation.CHASE_TMA
         what = "bulk copies of 16 B to shared memory (TMA)" if by_bulk else "8 B loads"
         self.method = (
             f"GPU clock around dependent {what}, {_STRIDE_BYTES} B apart, {order}; "

@@ -13,9 +13,9 @@ from lanescope.machine import Gpu
 class NodesBackend(NativeBackend):
     """Several nodes; what cannot be done by a process for each GPU is not measured."""
 
-    def __init__(self, nodes: Nodes, *, allow_busy: bool = False) -> None:
+    def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
-        super().__init__(nodes.machine, allow_busy=allow_busy, start=nodes.start)
+        super().__init__(nodes.machine, start=nodes.start)
 
     def _session(self, experiment: Experiment, gpus: tuple[Gpu, ...]) -> GpuSession:
         if experiment.timing is not Timing.PROCESSES:

@@ -105,8 +105,8 @@ CLOCK_SECONDS = 1e-9
 MOST_QUEUED = 400
 #: The numbers of loops of unequal copies are found in so many batches; each changes the rates.
 _BALANCES = 4
-_UNEQUAL = "of a copy that is over sooner several in a window, so that all go on together"
-#: A copy ends early that could do so many times as much meanwhile.
+_UNEQUAL = "short copies repeated within a window, so that all copies run throughout"
+#: A copy ends early if it could be done so many times as often until the others end.
 _EARLY = 1.6
 #: A copy that does not wait behind the gate is submitted in this time at the latest, while others
 #: go on for so large a share of theirs.
@@ -175,14 +175,12 @@ class GpuSession:
         # a fast copy has to go on until a slow one has had a window
         self._least_windows = max(2, repeats)
         self._loops = 1
-        # of copies of unequal length the short ones do more, so that all go on together
+        # how many times as often each copy is done: short ones more often than long ones
         self._shares = [1] * len(experiment.copies)
         self._balances = _BALANCES if self._may_balance() else 0
         # one launch does all windows: nothing waits in the queue
         # nor does NCCL wait behind a gate
         self._by_kernel = all(c.engine in (Engine.SM, Engine.NCCL) for c in experiment.copies)
-        # by the host's clock every call is a window
-        self._by_windows = experiment.timing is Timing.HOST
         self._turns = Turns()
         self._suspected: Groups = ()
         self._looked = False  # whether the first batch that suspected something is behind us
@@ -195,7 +193,7 @@ class GpuSession:
         """Run a batch; see `Session.sample`."""
         self._windows = self._fitting(self._windows)
         boundaries = self._run()
-        if self._balanced(boundaries):  # this batch told by how much; it does not count
+        if self._rebalanced(boundaries):  # this batch told by how much; it does not count
             return [np.empty(0) for _ in boundaries]
         queued = sum(share + 1 for share in self._shares)
         most = max(self._fewest_windows, MOST_QUEUED // queued)
@@ -225,8 +223,14 @@ class GpuSession:
 
     def _of_one(self, seconds: Sequence[FloatArray]) -> list[FloatArray]:
         """Return the seconds of single copies, of windows that hold several."""
-        shares = [1] * len(self._shares) if self._by_windows else self._shares
-        return [s / (self._loops * share) for s, share in zip(seconds, shares, strict=True)]
+        each = zip(seconds, self._shares_of_windows, strict=True)
+        return [s / (self._loops * share) for s, share in each]
+
+    @property
+    def _shares_of_windows(self) -> list[int]:
+        """Shares as far as they are within windows: by the host's clock every call is a window."""
+        by_host = self._experiment.timing is Timing.HOST
+        return [1] * len(self._shares) if by_host else self._shares
 
     def _may_balance(self) -> bool:
         """Whether copies may do more than others: NCCL's are a group."""
@@ -235,7 +239,7 @@ class GpuSession:
 
     def _require_submittable(self, shares: Sequence[int], longest_seconds: float) -> None:
         """Refuse copies that are so short beside others that none would be there in time."""
-        if self._by_windows or max(shares) == 1:
+        if self._experiment.timing is Timing.HOST or max(shares) == 1:
             return
         by_engine = [
             (share, copy)
@@ -254,20 +258,19 @@ class GpuSession:
             "Give the short ones more bytes, or the long ones fewer.",
         )
 
-    def _balanced(self, boundaries: Sequence[Sequence[float]]) -> bool:
-        """Have copies that end long before others do more from now on; whether any shall.
+    def _rebalanced(self, boundaries: Sequence[Sequence[float]]) -> bool:
+        """Have copies that end long before others do more from now on; whether any does.
 
         A copy beside a slower one would end early, and the slow one go on alone.
         """
         if self._balances == 0 or self._turns.groups:
             return False
-        if not self._by_windows and groups_in_turns(boundaries, self._lanes):
+        if self._experiment.timing is not Timing.HOST and groups_in_turns(boundaries, self._lanes):
             return False  # perhaps an engine takes them in turns: then nothing keeps them going
         self._balances -= 1
-        shares = [1] * len(self._shares) if self._by_windows else self._shares
         each = [
             float(np.median(np.diff(one))) / share
-            for one, share in zip(boundaries, shares, strict=True)
+            for one, share in zip(boundaries, self._shares_of_windows, strict=True)
         ]
         longest = max(each)
         wanted = [max(1, round(longest / max(s, CLOCK_SECONDS))) for s in each]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from lanescope.errors import InputError, MissingPartError
+from lanescope.errors import InputError, LanescopeError, MissingPartError
 
 #: Where launchers say how many processes there are, and which one of its node a process is.
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
@@ -52,6 +53,9 @@ class Ranks(Protocol):
     def leave(self, code: int, *, complete: bool) -> None:
         """End this process's part; without the others where not all are there any more."""
 
+    def give_up(self, error: LanescopeError) -> None:
+        """Say what went wrong and end the job, where there is one: others may wait for us."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alone:
@@ -69,6 +73,9 @@ class Alone:
         return iter(())
 
     def leave(self, code: int, *, complete: bool) -> None:
+        """Nobody waits."""
+
+    def give_up(self, error: LanescopeError) -> None:
         """Nobody waits."""
 
 
@@ -156,6 +163,11 @@ class MpiRanks:
         self._mpi.Finalize()
         if self.rank != 0:  # launchers end who is still there when rank 0 ends with a code
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def give_up(self, error: LanescopeError) -> NoReturn:
+        """Say what went wrong and end the job."""
+        print(f"lanescope: {error}", file=sys.stderr, flush=True)
+        self._abort(error.exit_code)
 
     def _abort(self, code: int) -> NoReturn:
         time.sleep(_FORWARDED_SECONDS)

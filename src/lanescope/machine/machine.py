@@ -70,7 +70,8 @@ class Gpu:
     ----------
     index
         CUDA's number of the device: of the command line by PCI address, of a program that imports
-        lanescope the number that it knows the device by.
+        lanescope the number that it knows the device by. Of several nodes as one machine see
+        `lanescope.machine.part_names`.
     node
         The nearest NUMA node's index; None when the machine does not tell.
     pci_address

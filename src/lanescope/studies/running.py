@@ -39,7 +39,7 @@ def backend_for(
     if nodes is not None:
         from lanescope.engine.nodes import NodesBackend
 
-        return NodesBackend(nodes, allow_busy=allow_busy)
+        return NodesBackend(nodes)
     if machine.described:
         return ModelBackend(machine)
     from lanescope.engine.native import NativeBackend

@@ -1,7 +1,7 @@
-"""Copies between GPUs of several nodes: rank 0 measures, the others run processes of their GPUs.
+"""Processes of GPUs on other nodes, over MPI: rank 0 measures, the others run the processes.
 
-Rank 0 sends an object in JSON, and so do the others: ``id`` is the process that it is for (0 is the
-rank itself), ``do`` what it shall do. Each rank says first what its node is.
+Messages are objects in JSON: ``id`` is the process that one is for (0 is the rank itself), ``do``
+what it shall do. Each rank reports first what its node is.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -41,7 +42,10 @@ from lanescope.studies.node.measuring import host_name
 _READY_SECONDS = 60.0
 #: Of so many questions for the time the fastest counts.
 _PINGS = 16
-_RANK = 0
+#: Clocks drift by less than they are known in this time.
+_CLOCK_SECONDS = 0.05
+#: Stands for the rank itself, where the number of a process does.
+_ITSELF = 0
 
 
 class Nodes:
@@ -69,8 +73,9 @@ class Nodes:
     ) -> None:
         self.machine, self.busy = machine, busy
         self._ranks, self._hosts = ranks, hosts
-        self._ids = count(_RANK + 1)
+        self._ids = count(_ITSELF + 1)
         self._come: dict[tuple[int, int], deque[Message]] = defaultdict(deque)
+        self._clocks: dict[int, _Clock] = {}
         self._silent = False
 
     def start(self, owner: str) -> Process:
@@ -86,10 +91,10 @@ class Nodes:
         assert self._ranks is not None, "there is another rank"
         self._ranks.order(rank, json.dumps({"id": id, "do": do, **values}).encode())
 
-    def answer(self, rank: int, id: int, seconds: float = ANSWER_SECONDS) -> Message | None:
+    def answer(self, rank: int, id: int) -> Message | None:
         """Return the next answer of a process; None where none comes in time."""
         assert self._ranks is not None, "there is another rank"
-        waiting, deadline = self._come[rank, id], time.monotonic() + seconds
+        waiting, deadline = self._come[rank, id], time.monotonic() + ANSWER_SECONDS
         while not waiting:
             found = self._ranks.next_answer(deadline)
             if found is None:
@@ -98,6 +103,28 @@ class Nodes:
             message = json.loads(found[1])
             self._come[found[0], message["id"]].append(message["answer"])
         return waiting.popleft()
+
+    def clock(self, rank: int) -> _Clock | None:
+        """Return a rank's clock, compared with ours just now; None where it does not answer."""
+        known = self._clocks.get(rank)
+        if known is None or time.monotonic() - known.compared > _CLOCK_SECONDS:
+            known = self._compared(rank)
+        if known is not None:
+            self._clocks[rank] = known
+        return known
+
+    def _compared(self, rank: int) -> _Clock | None:
+        """Ask for the time there, several times; the fastest answer is half as old as it took."""
+        found = []
+        for _ in range(_PINGS):
+            sent = time.monotonic()
+            self.order(rank, _ITSELF, "time")
+            answer = self.answer(rank, _ITSELF)
+            now = time.monotonic()
+            if answer is None:
+                return None
+            found.append(_Clock((sent + now) / 2 - answer["time"], (now - sent) / 2, now))
+        return min(found, key=lambda clock: clock.error_seconds)
 
     def leave(self, error: BaseException | None) -> None:
         """Let the other ranks go; where one does not answer, or all shall end, by ending the job.
@@ -111,12 +138,21 @@ class Nodes:
             return
         interrupted = error is not None and not isinstance(error, Exception)
         for rank in range(1, self._ranks.size):
-            self.order(rank, _RANK, "leave")
+            self.order(rank, _ITSELF, "leave")
         sys.stdout.flush()
         if self._silent and isinstance(error, LanescopeError):
-            print(f"lanescope: {error}", file=sys.stderr, flush=True)
+            self._ranks.give_up(error)
         code = getattr(error, "exit_code", ExitCode.INTERRUPTED if interrupted else ExitCode.FAULT)
         self._ranks.leave(code, complete=not (self._silent or interrupted))
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """How far a rank's clock is behind ours, how well that is known, and since when."""
+
+    behind_seconds: float
+    error_seconds: float
+    compared: float
 
 
 class _RemoteProcess(Process):
@@ -146,20 +182,12 @@ class _RemoteProcess(Process):
         return found, []
 
     def synchronise(self) -> None:
-        """Ask for the time there, several times; the fastest answer is half as old as it took."""
-        fastest = float("inf")
-        for _ in range(_PINGS):
-            asked = time.monotonic()
-            self._nodes.order(self._rank, _RANK, "time")
-            found = self._nodes.answer(self._rank, _RANK)
-            now = time.monotonic()
-            if found is None:
-                self.lost = True
-                raise no_answer(self.name, ANSWER_SECONDS)
-            if now - asked < fastest:
-                fastest = now - asked
-                self._behind_seconds = (asked + now) / 2 - found["time"]
-        self.clock_error_seconds = fastest / 2
+        """Compare its node's clock with ours."""
+        clock = self._nodes.clock(self._rank)
+        if clock is None:
+            self.lost = True
+            raise no_answer(self.name, ANSWER_SECONDS)
+        self._behind_seconds, self.clock_error_seconds = clock.behind_seconds, clock.error_seconds
 
     def is_alive(self) -> bool:
         return not self.lost
