@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,16 @@ def test_a_process_that_dies_on_another_node_is_not_measured(started):
     code, output, _ = started(2, "copy", "n1.g0 -> n0.g0", worker="fabric die")
     (result,) = json.loads(output)["results"]
     assert (code, result["reason"]) == (3, "the process of n1.g0 has ended.")
+
+
+def test_a_node_that_freezes_while_copies_run_is_waited_for_once(started):
+    began = time.monotonic()
+    code, output, _ = started(
+        *(2, "copy", "n0.g0 -> n1.g0, n1.g0 -> n0.g1"), fate="1 freeze", ANSWER_SECONDS="5"
+    )
+    reasons = {one["reason"] for one in json.loads(output)["results"]}
+    assert (code, reasons) == (3, {"the process of n1.g0 did not answer in 5 s."})
+    assert time.monotonic() - began < 20  # 8 s, on a machine that is busy with other things
 
 
 def test_a_node_that_is_not_there_is_an_error(started):

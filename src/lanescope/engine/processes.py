@@ -267,7 +267,8 @@ class ProcessCopies:
         users = [part.process for part in self._parts.values()]
         for processes, owner in ((users, False), (list(self._owners.values()), True)):
             for process in processes:
-                process.done({"do": "drop", "owner": owner})
+                if not process.lost:  # its memory goes with it
+                    process.done({"do": "drop", "owner": owner})
 
     def _answers(self) -> list[tuple[_Part, Message]]:
         """Return every part with its answer."""

@@ -40,6 +40,8 @@ from lanescope.studies.node.measuring import host_name
 
 #: What a rank may take to look at its node.
 _READY_SECONDS = 60.0
+#: What one that works may take to say the time.
+_ALIVE_SECONDS = 2.0
 #: Of so many questions for the time the fastest counts.
 _PINGS = 16
 #: Clocks drift by less than they are known in this time.
@@ -76,7 +78,7 @@ class Nodes:
         self._ids = count(_ITSELF + 1)
         self._come: dict[tuple[int, int], deque[Message]] = defaultdict(deque)
         self._clocks: dict[int, _Clock] = {}
-        self._silent = False
+        self._silent: set[int] = set()
 
     def start(self, owner: str) -> Process:
         """Start the process of a GPU, on its node."""
@@ -92,13 +94,27 @@ class Nodes:
         self._ranks.order(rank, json.dumps({"id": id, "do": do, **values}).encode())
 
     def answer(self, rank: int, id: int) -> Message | None:
-        """Return the next answer of a process; None where none comes in time."""
+        """Return the next answer of a process; None where none comes in time.
+
+        A rank that does not answer for itself, either, is not waited for again.
+        """
+        if rank in self._silent:
+            return None
+        found = self._next_answer(rank, id, ANSWER_SECONDS)
+        if found is None and id != _ITSELF:
+            self.order(rank, _ITSELF, "time")
+            if self._next_answer(rank, _ITSELF, _ALIVE_SECONDS) is not None:
+                return None
+        if found is None:
+            self._silent.add(rank)
+        return found
+
+    def _next_answer(self, rank: int, id: int, seconds: float) -> Message | None:
         assert self._ranks is not None, "there is another rank"
-        waiting, deadline = self._come[rank, id], time.monotonic() + ANSWER_SECONDS
+        waiting, deadline = self._come[rank, id], time.monotonic() + seconds
         while not waiting:
             found = self._ranks.next_answer(deadline)
             if found is None:
-                self._silent = True
                 return None
             message = json.loads(found[1])
             self._come[found[0], message["id"]].append(message["answer"])
