@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Real Slurm with four nodes on this host: 'srun lanescope fleet check', the prolog that ships, and
-# a rank that is killed.
+# Real Slurm with four nodes on this host: 'srun lanescope fleet check', the prolog that ships,
+# a rank that is killed, and copies between nodes.
 #
 #   sudo benchmarks/fleet/slurm.sh OUT
 #
@@ -99,4 +99,14 @@ say() { printf '\n$ %s\n' "$*"; }
   say "lanescope fleet report DIR --strict"
   "$lanescope" fleet report "$out/killed" --strict 2>&1 | head -2 || true
 } 2>&1 | tee "$out/slurm.txt"
+# Copies between nodes whose GPUs are made up, with memory that is memory of files.
+{
+  export MADE_UP_FATE=fabric
+  say "srun -N2 python -m tests.fleet.copy_program copy 'n0.g0 -> n1.g1, n1.g0 -> n0.g1' --no-store --csv"
+  srun -N2 python -m tests.fleet.copy_program copy 'n0.g0 -> n1.g1, n1.g0 -> n0.g1' \
+    --no-store --csv || echo "exit code $?"
+  say "srun -N4 python -m tests.fleet.copy_program bench nccl --sizes 1MiB --no-store"
+  srun -N4 python -m tests.fleet.copy_program bench nccl --sizes 1MiB --no-store
+  echo "exit code $?"
+} 2>&1 | tee "$out/copies.txt"
 cp "$work"/*.log "$out"
