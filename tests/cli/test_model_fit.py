@@ -3,19 +3,21 @@
 import json
 import re
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from lanescope.errors import InputError
 from lanescope.prediction import fit_run
-from lanescope.prediction.fit_run import facts_of, store_samples
+from lanescope.prediction.contention import NotTogether
+from lanescope.prediction.fit_run import CONTENTION, Sets, facts_of, store_samples
 from lanescope.prediction.samples import read_measured
-from lanescope.prediction.stored import FILE, newest_fit, save
+from lanescope.prediction.stored import FILE, load, newest_fit, save
 from lanescope.report.document_page import document_page
 from lanescope.studies.analysis_run import analysis_document, analysis_folder
 from lanescope.studies.fit import Fit
 from tests.prediction.made_up_points import measured
+from tests.prediction.test_contention import MEMORY, sets_of
 from tests.prediction.test_fit import RECORDED, TRUE
 
 
@@ -81,6 +83,26 @@ def test_bad_input_is_one_sentence(lanescope_here, arguments, code, words):
     assert done.returncode == code
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_sets_of_several_gpus_are_fitted_and_shown(lanescope_here, stored):
+    busy = NotTogether("h0 → g1", "g1 is in use")
+    sets = Sets(tuple(sets_of([MEMORY])), (busy,))
+    (stored / CONTENTION).write_text(json.dumps(sets, default=asdict))
+    done = lanescope_here("model", "fit", stored)
+    assert done.returncode == 0, done.stderr
+    assert "g0, g1, g2, g3 together: read 190, write 160, read and write 184 GB/s" in done.stdout
+    assert "1 sets have no numbers" not in done.stdout
+    assert "One set has no numbers" in done.stdout
+    assert "g1 is in use" in done.stdout
+    rows = [line for line in done.stdout.splitlines() if re.match(r" g0, g1, g2, g3 +both", line)]
+    assert len(rows) == 1
+    assert load(stored / FILE).host_bandwidth[0].gpus == (0, 1, 2, 3)
+    (stored / CONTENTION).write_text('{"sets": [{"node": 0, "rates": 7}]}')
+    broken = lanescope_here("model", "fit", stored)
+    assert broken.returncode == 2
+    assert "'rates'" in broken.stderr
+    assert "Traceback" not in broken.stderr
 
 
 def test_what_was_timed_before_a_kill_is_there(tmp_path, two_gpus, monkeypatch):

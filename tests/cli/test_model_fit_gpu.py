@@ -36,6 +36,17 @@ def test_a_fit_takes_less_than_a_minute_and_is_found_again(lanescope, tmp_path):
     assert json.loads(told.stdout)["machine"] == found.name
 
 
+@pytest.mark.multigpu
+@pytest.mark.skipif(GPUS < 2, reason="needs two GPUs")
+def test_several_gpus_are_measured_together(lanescope, tmp_path):
+    done = lanescope("model", "fit", "--budget", "0.005", "--out", str(tmp_path / "fit"))
+    assert done.returncode == 0, done.stderr
+    sets = json.loads((tmp_path / "fit" / "contention.json").read_text())["sets"]
+    assert len(sets) == 2 * 3 * (GPUS + GPUS * (GPUS - 1) // 2 + (GPUS > 2))
+    assert all(rate["gbs"]["value"] > 1 for one in sets for rate in one["rates"])
+    assert "Several GPUs at once" in done.stdout
+
+
 def test_counters_see_each_byte_that_a_kernel_reads_once(tmp_path):
     machine = discover()
     if not PmSource(machine.gpus[0], tmp_path).available(machine).ok:

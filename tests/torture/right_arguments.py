@@ -21,6 +21,7 @@ from lanescope.engine.base import Deadline
 from lanescope.engine.fake import FakeBackend
 from lanescope.machine import (
     Gpu,
+    HostBandwidth,
     Latencies,
     Link,
     LinkKind,
@@ -269,6 +270,7 @@ RIGHT: dict[str, Right] = {
     "Machine.gpus": several(a(Gpu), empty=True),
     "switches": several(a(Switch), empty=True),
     "nics": several(a(Nic), empty=True),
+    "host_bandwidth": several(a(HostBandwidth), empty=True),
     "links": several(a(Link), empty=True),
     "driver": maybe(text),
     "cuda_version": maybe(text),

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment
 from lanescope.copies.operation import ARRAYS, Route
 from lanescope.copies.patterns import reach_each_other
-from lanescope.machine import Link, LinkKind, Machine, NvLink
-from lanescope.machine.flow import Share, max_min_fair
-from lanescope.machine.part_names import is_gpu, node_of, part_number
+from lanescope.machine import HostBandwidth, Link, LinkKind, Machine, NvLink
+from lanescope.machine.flow import Share, max_min_fair, share_by_weight
+from lanescope.machine.part_names import is_gpu, node_of, part_name, part_number
 from lanescope.machine.pcie import (
     CACHE_LINE_BYTES,
     DEFAULT_MAX_PAYLOAD_BYTES,
@@ -21,6 +21,9 @@ from lanescope.machine.pcie import (
     request_wire_factor,
     upstream_wire_factor,
 )
+
+#: What GPUs do with a node's memory together.
+_READ, _WRITE, _BOTH = "read", "write", "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,11 @@ class Limit:
 
 def limits(machine: Machine, experiment: Experiment) -> tuple[Limit, ...]:
     """Return the ceiling of each copy of an experiment when all run at once."""
+    machine = _without_measured(machine)
     flows = [usage(machine, copy) for copy in experiment.copies]
+    weights = [contention_weight(machine, copy) for copy in experiment.copies]
     shares = max_min_fair(flows, capacities(machine))
+    shares = share_by_weight(flows, shares, contended(machine), weights)
     found = (
         _limit(machine, copy, share, sum(share.bottleneck in flow for flow in flows))
         for copy, share in zip(experiment.copies, shares, strict=True)
@@ -59,6 +65,12 @@ def limits(machine: Machine, experiment: Experiment) -> tuple[Limit, ...]:
         replace(limit, unknown=_unknown_memory(machine, experiment, copy))
         for limit, copy in zip(found, experiment.copies, strict=True)
     )
+
+
+def _without_measured(machine: Machine) -> Machine:
+    """Leave out what was measured of memory whose modules tell their speed: that is the limit."""
+    kept = [one for one in machine.host_bandwidth if machine.node(one.node).memory_gbs is None]
+    return replace(machine, host_bandwidth=tuple(kept))
 
 
 def missing_field(machine: Machine, copy: Copy) -> str:
@@ -156,6 +168,47 @@ def capacities(machine: Machine) -> dict[Hashable, float]:
     return capacity
 
 
+def contended(machine: Machine) -> dict[Hashable, float]:
+    """What GPUs together read and write of each node's memory, in GB/s, where that is known."""
+    return {
+        _contended(number, kind): gbs
+        for number, one in enumerate(machine.host_bandwidth)
+        for kind, gbs in (
+            (_READ, one.read_gbs),
+            (_WRITE, one.write_gbs),
+            (_BOTH, one.both_gbs),
+        )
+        if gbs is not None
+    }
+
+
+def contention_weight(machine: Machine, copy: Copy) -> float:
+    """Return how many bytes a copy moves for each that a read of host memory does, held up."""
+    if not copy.destination.is_host or copy.engine is Engine.CPU:
+        return 1.0
+    return max((one.write_weight for one, _, _ in _contentions(machine, copy)), default=1.0)
+
+
+def _contentions(machine: Machine, copy: Copy) -> Iterator[tuple[HostBandwidth, int, str]]:
+    """Each measured contention that a copy is part of, its number, and what it does there."""
+    if copy.engine is Engine.CPU:
+        return
+    node = staging_node(machine, copy)
+    ends = (copy.source.part, copy.destination.part)
+    hops = [ends] if node is None else [(ends[0], node), (node, ends[1])]
+    for source, destination in hops:
+        if is_gpu(source) == is_gpu(destination):
+            continue
+        gpu, host = (source, destination) if is_gpu(source) else (destination, source)
+        for number, one in enumerate(machine.host_bandwidth):
+            if part_number(host) == one.node and part_number(gpu) in one.gpus:
+                yield one, number, _WRITE if host == destination else _READ
+
+
+def _contended(number: int, kind: str) -> Hashable:
+    return ("contention", number, kind)
+
+
 def _key(link: Link, forward: bool) -> Hashable:
     return (link.a, link.b, link.kind, forward)
 
@@ -184,6 +237,9 @@ def usage(machine: Machine, copy: Copy) -> dict[Hashable, float]:
     take(("memory", copy.destination.part), written)
     if (node := staging_node(machine, copy)) is not None:
         take(("memory", node), 2.0)  # written and read
+    for one, number, kind in _contentions(machine, copy):
+        take(_contended(number, kind), 1.0)
+        take(_contended(number, _BOTH), one.write_cost if kind == _WRITE else 1.0)
     by_kernel = copy.engine in (Engine.SM, Engine.NCCL)
     for link, forward in hops(machine, copy) or ():
         if link.pcie is None or link.raw_gbs is None:
@@ -225,6 +281,8 @@ def _limit(
     if unknown := [link for link, _ in path if link.payload_gbs is None]:
         return Limit(rate, f"no speed is known between {unknown[0].a} and {unknown[0].b}")
     staged = ", staged through host memory" if staging_node(machine, copy) is not None else ""
+    if isinstance(bottleneck, tuple) and bottleneck[0] == "contention":
+        return _contention_limit(machine.host_bandwidth[bottleneck[1]], bottleneck[2], rate, staged)
     if isinstance(bottleneck, tuple) and bottleneck[0] == "memory":
         limit = _memory_limit(machine, str(bottleneck[1]), rate)
         return replace(limit, reason=limit.reason + staged)
@@ -255,9 +313,22 @@ def _unknown_memory(machine: Machine, experiment: Experiment, copy: Copy) -> str
             continue
         ends = [(c.source.part, c.destination.part) for c in experiment.copies]
         gpus = {part for parts in ends if place.part in parts for part in parts} - {place.part}
-        if len(gpus) > 1:
+        numbers = {part_number(gpu) for gpu in gpus if is_gpu(gpu)}
+        known = any(numbers.issubset(one.gpus) for one in machine.host_bandwidth)
+        if len(gpus) > 1 and not known:
             return f"{len(gpus)} GPUs share the memory of {place.part}, whose speed is not known"
     return None
+
+
+def _contention_limit(one: HostBandwidth, kind: str, rate: float, staged: str) -> Limit:
+    what = {_READ: "read it", _WRITE: "write it", _BOTH: "read and write it"}[kind]
+    source = one.source or "the machine file"
+    return Limit(
+        rate,
+        f"memory of {part_name('h', one.node)}, as {len(one.gpus)} GPUs {what} at once by "
+        f"{source}{staged}",
+        "memory",
+    )
 
 
 def _memory_limit(machine: Machine, part: str, rate: float) -> Limit:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lanescope.machine.files import load_machine, machine_named, save_machine, shipped_names
 from lanescope.machine.machine import (
     Gpu,
+    HostBandwidth,
     Latencies,
     Link,
     LinkKind,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Gpu",
+    "HostBandwidth",
     "Latencies",
     "Link",
     "LinkKind",

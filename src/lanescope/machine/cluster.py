@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lanescope.machine.links import NVSWITCH
-from lanescope.machine.machine import Gpu, Link, Machine, NumaNode, Switch
+from lanescope.machine.machine import Gpu, HostBandwidth, Link, Machine, NumaNode, Switch
 from lanescope.machine.part_names import node_of, number_on
 
 #: So many nodes are named, of more the first and the last.
@@ -35,6 +35,7 @@ def cluster_of(machines: Sequence[Machine]) -> Machine:
         driver=_common([machine.driver for machine in machines]),
         cuda_version=_common([machine.cuda_version for machine in machines]),
         confidential=any(machine.confidential for machine in machines),
+        host_bandwidth=tuple(one for part in parts for one in part.host_bandwidth()),
         notes=(
             "; ".join(f"n{number} is {name}" for number, name in enumerate(names)) + ".",
             *(f"n{k}: {note}" for k, machine in enumerate(machines) for note in machine.notes),
@@ -71,6 +72,12 @@ class _Renamed:
         return [
             replace(link, a=self._name(link.a), b=self._name(link.b))
             for link in self._machine.links
+        ]
+
+    def host_bandwidth(self) -> list[HostBandwidth]:
+        return [
+            replace(one, node=self._of(one.node), gpus=tuple(map(self._of, one.gpus)))
+            for one in self._machine.host_bandwidth
         ]
 
     def _of(self, own: int) -> int:

@@ -24,6 +24,8 @@ _HEADER = """\
 # A lanescope machine file. Units stand in the names: _bytes, _gbs (1e9 bytes a
 # second), _us (microseconds). Parts: h0 is NUMA node 0, g0 is GPU 0.
 """
+#: GPUs that contend for something.
+_FEWEST = 2
 
 
 def machine_named(file_or_name: str) -> Machine:
@@ -173,6 +175,7 @@ def _require_consistent(machine: Machine) -> None:
     for number, gpu in enumerate(machine.gpus):
         if gpu.node is not None and gpu.node not in nodes:
             raise FieldError(f"field 'node': there is no node {gpu.node}", "node", "gpus", number)
+    _require_known(machine, nodes)
     for number, link in enumerate(machine.links):
         for field in ("a", "b"):
             part = getattr(link, field)
@@ -187,6 +190,21 @@ def _require_consistent(machine: Machine) -> None:
             raise FieldError(
                 "field 'payload_gbs' must be above zero", "payload_gbs", "links", number
             )
+
+
+def _require_known(machine: Machine, nodes: set[int]) -> None:
+    """Refuse host bandwidth of parts that are not there."""
+    gpus = {g.index for g in machine.gpus}
+    for number, one in enumerate(machine.host_bandwidth):
+        if one.node not in nodes:
+            problem = f"field 'node': there is no node {one.node}"
+            raise FieldError(problem, "node", "host_bandwidth", number)
+        if len(one.gpus) < _FEWEST or not gpus.issuperset(one.gpus):
+            problem = "field 'gpus' must name two or more of the machine's GPUs, such as [0, 1]"
+            raise FieldError(problem, "gpus", "host_bandwidth", number)
+        if not 0 <= one.spread < 1:
+            problem = "field 'spread' must be a share from 0 to below 1"
+            raise FieldError(problem, "spread", "host_bandwidth", number)
 
 
 def dumps_machine(machine: Machine) -> str:

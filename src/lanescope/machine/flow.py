@@ -67,3 +67,41 @@ def max_min_fair(
             if full in flows[i]:
                 shares[i] = Share(level, full)
     return tuple(share for share in shares if share is not None)
+
+
+def share_by_weight(
+    flows: Sequence[Mapping[Hashable, float]],
+    shares: Sequence[Share],
+    capacity: Mapping[Hashable, float],
+    weights: Sequence[float],
+) -> tuple[Share, ...]:
+    """Share further resources among flows that already have a share of others.
+
+    Where one of them is full, the flows through it get rates in proportion to their weights,
+    unless they have less already.
+
+    Parameters
+    ----------
+    flows
+        As of `max_min_fair`.
+    shares
+        What each has by other resources; no flow gets more.
+    capacity
+        What each of the further resources offers.
+    weights
+        Above zero, one for each flow.
+    """
+    room = dict(capacity)
+    scaled: list[dict[Hashable, float]] = []
+    for number, (flow, share, weight) in enumerate(zip(flows, shares, weights, strict=True)):
+        taken = {resource: used * weight for resource, used in flow.items() if resource in capacity}
+        if share.rate is not None:
+            own = ("has", number)
+            room[own], taken[own] = share.rate, weight
+        scaled.append(taken)
+    return tuple(
+        before
+        if found.rate is None or found.bottleneck not in capacity
+        else Share(found.rate * weight, found.bottleneck)
+        for before, found, weight in zip(shares, max_min_fair(scaled, room), weights, strict=True)
+    )

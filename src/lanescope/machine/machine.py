@@ -252,6 +252,63 @@ class Nic:
 
 @dataclass(frozen=True, slots=True)
 @checked
+class HostBandwidth:
+    """What some GPUs together read and write of a node's memory at most, as measured.
+
+    Attributes
+    ----------
+    node
+        The NUMA node's index.
+    gpus
+        Indices of the GPUs: all that are near the node where its memory is the limit, fewer where
+        they share a way to it, such as a PCIe switch that the machine does not show.
+    read_gbs, write_gbs
+        Bytes that all of them read of the memory, or write to it, in GB/s, nothing going the
+        other way; None: it carries all that they ask for.
+    both_gbs
+        Reads and writes at the same time, in sum, a written byte counted `write_cost` times; None:
+        it carries all that they ask for.
+    write_cost
+        See `both_gbs`.
+    write_weight
+        How the sum is shared: bytes that a GPU writes for each that another reads, both of
+        them held up.
+    spread
+        Half of the range of what was measured, as a share of the rates.
+    source
+        By what and when they were measured.
+    """
+
+    node: int
+    gpus: tuple[int, ...]
+    read_gbs: Positive | None = None
+    write_gbs: Positive | None = None
+    both_gbs: Positive | None = None
+    write_cost: Positive = 1.0
+    write_weight: Positive = 1.0
+    spread: float = 0.0
+    source: str | None = None
+
+    @property
+    def rates(self) -> tuple[tuple[str, float], ...]:
+        """What is known, in GB/s, each with its name; of both directions the sum of bytes."""
+        named = (
+            ("read", self.read_gbs),
+            ("write", self.write_gbs),
+            ("read and write", self.mixed_gbs),
+        )
+        return tuple((name, gbs) for name, gbs in named if gbs is not None)
+
+    @property
+    def mixed_gbs(self) -> float | None:
+        """Sum of reads and writes where all are held up, in GB/s; None: they never are."""
+        if self.both_gbs is None:
+            return None
+        return self.both_gbs * (1 + self.write_weight) / (1 + self.write_cost * self.write_weight)
+
+
+@dataclass(frozen=True, slots=True)
+@checked
 class Latencies:
     """What a copy costs beyond its bytes, in microseconds; None when unknown.
 
@@ -290,6 +347,8 @@ class Machine:
         Ports of RDMA NICs.
     confidential
         Whether NVIDIA's Confidential Computing is on: copies with the host are encrypted.
+    host_bandwidth
+        What its GPUs together read and write of host memory, where ``model fit`` measured it.
     """
 
     name: str
@@ -305,6 +364,7 @@ class Machine:
     described: bool = False
     nics: tuple[Nic, ...] = ()
     confidential: bool = False
+    host_bandwidth: tuple[HostBandwidth, ...] = ()
 
     def node(self, index: int) -> NumaNode:
         """Return the NUMA node with the operating system's number `index`.

@@ -6,12 +6,14 @@ Layout::
     machine.toml           the machine, as a machine file
     fit.json               what is known of the link without timing it
     transfers.parquet      all samples, also of what the fit does not use
+    contention.json        what copies of several GPUs at once got; of machines with several
     link-parameters.json   the parameters
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -20,6 +22,7 @@ from lanescope.codec.fields import build
 from lanescope.codec.files import fields_of, read_json
 from lanescope.errors import InputError
 from lanescope.machine import Machine
+from lanescope.prediction.contention import NotTogether, Together, fit_contention
 from lanescope.prediction.fit import LinkFacts, fit
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.samples import FILE as SAMPLES
@@ -28,8 +31,20 @@ from lanescope.prediction.stored import dumps, link_text, machine_key, parse
 from lanescope.store.folder import RunFolder
 
 FACTS = "fit.json"
+CONTENTION = "contention.json"
 #: After so many points the samples are written, so that a kill leaves most of them.
 _POINTS_A_WRITE = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """The sets of copies of a fit, in the order they were measured, and those without numbers."""
+
+    sets: tuple[Together, ...]
+    failed: tuple[NotTogether, ...] = ()
+
+
+NO_SETS = Sets(())
 
 
 def facts_of(machine: Machine, gpu: int, command: str) -> LinkFacts:
@@ -60,8 +75,25 @@ def store_samples(run: RunFolder, facts: LinkFacts, points: Iterable[Measured]) 
             run.write(SAMPLES, partial(write_measured, measured))
 
 
-def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[Measured, ...]]:
+def store_contention(run: RunFolder, sets: Iterable[Together | NotTogether]) -> None:
+    """Write what sets of copies got, as they come; raises `InputError`."""
+    measured: list[Together] = []
+    failed: list[NotTogether] = []
+    for one in sets:
+        if isinstance(one, Together):
+            measured.append(one)
+        else:
+            failed.append(one)
+        run.write_json(CONTENTION, Sets(tuple(measured), tuple(failed)))
+
+
+def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[Measured, ...], Sets]:
     """Fit the samples of a folder, again if that was done before.
+
+    Returns
+    -------
+    tuple
+        The parameters, the samples, and the sets of copies of several GPUs.
 
     Raises
     ------
@@ -74,14 +106,23 @@ def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[Measured, ...]]:
             "model fit'"
         )
     measured, facts = read_measured(folder / SAMPLES), _facts(folder / FACTS)
+    sets = _sets(folder / CONTENTION)
     try:
-        parameters = fit(measured, facts)
+        contention = fit_contention(sets.sets, facts.source)
+        parameters = replace(fit(measured, facts), host_bandwidth=contention)
         parse(dumps(parameters), "the fit")  # numbers that no link has are none
     except (ArithmeticError, LookupError, ValueError, InputError) as error:
         own = isinstance(error, InputError)
         why = str(error) if own else "its points are too few, or contradict each other"
         raise InputError(f"{folder / SAMPLES} cannot be fitted: {why}") from error
-    return parameters, measured
+    return parameters, measured, sets
+
+
+def _sets(path: Path) -> Sets:
+    if not path.is_file():
+        return NO_SETS
+    with fields_of(path, "name another run, or run 'lanescope model fit' again"):
+        return build(Sets, read_json(path, inner=1))
 
 
 def _facts(path: Path) -> LinkFacts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -39,6 +40,8 @@ class Going:
         computes longer, as it spreads that over the time.
     rate
         Share of that pace at which it goes now.
+    slowed
+        How many times as long as alone it takes, by what moves on its own GPU.
     """
 
     task: int
@@ -48,6 +51,7 @@ class Going:
     speed: float
     most: float = 1.0
     rate: float = 0.0
+    slowed: float = 1.0
 
 
 class Flows:
@@ -118,7 +122,7 @@ class Flows:
     def _set_rates_of(self, flows: list[Going]) -> None:
         """Set the rates of one GPU's flows; those the same way share its link, kernels its SMs."""
         if len(flows) == 1:
-            flows[0].rate = flows[0].most
+            flows[0].rate, flows[0].slowed = flows[0].most, 1.0
             return
         wanted: list[list[float]] = [[], [], [], [], []]
         for flow in flows:
@@ -132,6 +136,7 @@ class Flows:
         paces.append(1 / max(len(computing), 1))
         for flow in flows:
             flow.rate = min(flow.most, paces[flow.kind])
+            flow.slowed = 1.0 if flow.kind is Flow.COMPUTING else slowed[flow.kind]
 
     def _share_links(self, links: SharedLinks) -> None:
         moving = [
@@ -140,9 +145,28 @@ class Flows:
             for flow in flows
             if flow.kind is not Flow.COMPUTING
         ]
-        wanted = [(flow.gpu, _DIRECTIONS[flow.kind], flow.speed * flow.rate) for flow in moving]
-        for flow, got in zip(moving, share(links, wanted), strict=True):
-            flow.rate = got / flow.speed
+        held = _shared(links, moving)
+        if not any(one < 1 for one in held):
+            return
+        # what another GPU holds up slows the other direction of its own GPU less
+        slowest = {
+            (flow.gpu, _DIRECTIONS[flow.kind]): one for flow, one in zip(moving, held, strict=True)
+        }
+        for flow in moving:
+            way = _DIRECTIONS[flow.kind]
+            other = Direction.D2H if way is Direction.H2D else Direction.H2D
+            opposite = slowest.get((flow.gpu, other), 1.0)
+            eased = flow.slowed / (1 + (flow.slowed - 1) * opposite)
+            flow.rate = min(flow.most, flow.rate * eased)
+        for flow, one in zip(moving, _shared(links, moving), strict=True):
+            flow.rate *= one
+
+
+def _shared(links: SharedLinks, moving: Sequence[Going]) -> list[float]:
+    """Return which share of its rate each flow gets of what several GPUs share."""
+    wanted = [(flow.gpu, _DIRECTIONS[flow.kind], flow.speed * flow.rate) for flow in moving]
+    shares = zip(share(links, wanted), wanted, strict=True)
+    return [got / rate for got, (_, _, rate) in shares]
 
 
 def _fair(wanted: list[float]) -> float:

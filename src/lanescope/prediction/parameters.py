@@ -13,6 +13,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lanescope.machine import HostBandwidth
 from lanescope.prediction.curves import Curve, Surface, between
 from lanescope.units.estimate import Estimate
 
@@ -264,6 +265,8 @@ class LinkParameters:
         Tells whether a stored fit belongs to the machine at hand; None for published ones.
     day
         When they were measured, such as 2026-11-21; None for published ones.
+    host_bandwidth
+        What this and other GPUs of the machine together read and write of host memory.
     """
 
     name: str
@@ -286,6 +289,7 @@ class LinkParameters:
     errors: Errors | None = None
     machine_key: str | None = None
     day: str | None = None
+    host_bandwidth: tuple[HostBandwidth, ...] = ()
 
     def copies(self, direction: Direction) -> CopyCost:
         """Return what copies in that direction cost."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from lanescope.calls import checked
 from lanescope.errors import InputError
-from lanescope.machine import Machine
+from lanescope.machine import HostBandwidth, Machine
+from lanescope.machine.part_names import part_name
 from lanescope.prediction.graphs import Order, TaskGraph, graph_for, on_gpus
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.predictor import Prediction, error_share
@@ -19,6 +20,7 @@ from lanescope.prediction.rates import Level, Rates, Rules
 from lanescope.prediction.replayed import Replayed
 from lanescope.prediction.shared_links import SharedLinks, shared_links
 from lanescope.prediction.simulation import Simulation
+from lanescope.prediction.stored import contended_by
 from lanescope.prediction.workload import STREAMED, Method, Workload
 from lanescope.units.estimate import Estimate
 
@@ -68,9 +70,14 @@ def interval(
     `error` is the share of the time by which the model may be off even so.
     """
     middle = replay(graph, parameters, rules=rules, links=links)
+    spread = 0.0 if links is None else links.spread
     low, high = (
-        Simulation(graph, Rates(parameters, level, rules), links).seconds()
-        for level in (Level.LOW, Level.HIGH)
+        Simulation(
+            graph,
+            Rates(parameters, level, rules),
+            None if links is None else links.with_contended(factor),
+        ).seconds()
+        for level, factor in ((Level.LOW, 1 + spread), (Level.HIGH, 1 - spread))
     )
     times = (low, middle.seconds, high)
     return (
@@ -152,7 +159,8 @@ def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
     """Replay the best of each method on several GPUs at once.
 
     Each GPU has the same parameters and a link of its own; what else of the way to the host's
-    memory several use, they share max-min fairly.
+    memory several use, they share max-min fairly, or as it was measured. What the machine does not
+    tell of that, the parameters may.
 
     Raises
     ------
@@ -166,6 +174,7 @@ def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
             f"--gpus {gpus}: {machine.name} has {len(machine.gpus)}; name a machine that has as "
             "many with --machine"
         )
+    machine = contended_by(machine, ranking.parameters)
     first = machine.nodes[0].index
     nodes = {g.index: first if g.node is None else g.node for g in machine.gpus[:gpus]}
     links = shared_links(machine, nodes)
@@ -177,18 +186,27 @@ def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
         seconds, replayed = interval(on_gpus(graph, gpus), known, error, links=links)
         busiest = replayed.busiest
         predictions.append(Prediction(best.method, best.streams, seconds, "replay", busiest))
-    return Several(gpus, machine.name, _words(links.capacity), tuple(predictions))
+    return Several(
+        gpus, machine.name, _words([*links.capacity, *links.contended], machine), tuple(predictions)
+    )
 
 
-def _words(resources: Iterable[Hashable]) -> tuple[str, ...]:
+def _words(resources: Iterable[Hashable], machine: Machine) -> tuple[str, ...]:
     """Return each memory and each link once, whatever its direction."""
-    return tuple(dict.fromkeys(_word(resource) for resource in resources))
+    return tuple(dict.fromkeys(_word(resource, machine) for resource in resources))
 
 
-def _word(resource: Hashable) -> str:
+def _word(resource: Hashable, machine: Machine) -> str:
     match resource:
         case ("memory", str(part)):
             return f"the memory of {part}"
+        case ("contention", int(number), str()):
+            return _contention_words(machine.host_bandwidth[number])
         case (str(a), str(b), _, _):
             return f"the link between {a} and {b}"
     return str(resource)
+
+
+def _contention_words(one: HostBandwidth) -> str:
+    known = ", ".join(f"{name} {gbs:.0f} GB/s" for name, gbs in one.rates)
+    return f"the memory of {part_name('h', one.node)} ({len(one.gpus)} GPUs {known})"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from lanescope.copies.copy import Copy, Engine
-from lanescope.copies.limit import capacities, usage
+from lanescope.copies.limit import capacities, contended, contention_weight, usage
 from lanescope.copies.place import Memory, Place
 from lanescope.machine import Machine
-from lanescope.machine.flow import max_min_fair
+from lanescope.machine.flow import max_min_fair, share_by_weight
 from lanescope.prediction.parameters import Direction
 from lanescope.units.bandwidth import bytes_a_second
 
@@ -25,13 +25,28 @@ class SharedLinks:
         or a node's memory.
     uses
         For each GPU and direction what one byte of payload takes from each resource.
+    contended
+        Bytes a second that GPUs together read and write of host memory, where that was measured.
+    weights
+        Of copies to the host, by GPU: the bytes that each moves while another one reads one byte,
+        where both wait for what is contended. 1 where nothing is said.
+    spread
+        By which share `contended` may be off.
     """
 
     capacity: Mapping[Hashable, float]
     uses: Mapping[tuple[int, Direction], Mapping[Hashable, float]]
+    contended: Mapping[Hashable, float] = field(default_factory=dict)
+    weights: Mapping[int, float] = field(default_factory=dict)
+    spread: float = 0.0
+
+    def with_contended(self, factor: float) -> SharedLinks:
+        """Return the same where so many times as many bytes a second are contended for."""
+        more = {resource: rate * factor for resource, rate in self.contended.items()}
+        return replace(self, contended=more)
 
     def __post_init__(self) -> None:
-        if not all(amount > 0 for amount in self.capacity.values()):
+        if not all(amount > 0 for amount in (*self.capacity.values(), *self.contended.values())):
             raise ValueError("a shared link carries more than 0 bytes a second")
 
 
@@ -60,33 +75,46 @@ def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> Sh
             uses[gpu, direction] = taken
             for resource in taken:
                 users.setdefault(resource, set()).add(gpu)
-    known = capacities(machine)
-    capacity = {
-        resource: bytes_a_second(known[resource])
-        for resource, by in users.items()
-        if len(by) > 1 and resource in known
-    }
-    return SharedLinks(capacity, uses)
+    shared = [resource for resource, by in users.items() if len(by) > 1]
+    return SharedLinks(
+        _known(capacities(machine), shared),
+        uses,
+        _known(contended(machine), shared),
+        {
+            gpu: contention_weight(machine, _copy(gpu, node, Direction.D2H))
+            for gpu, node in nodes.items()
+        },
+        max((one.spread for one in machine.host_bandwidth), default=0.0),
+    )
+
+
+def _known(gbs: Mapping[Hashable, float], shared: Sequence[Hashable]) -> dict[Hashable, float]:
+    return {resource: bytes_a_second(gbs[resource]) for resource in shared if resource in gbs}
 
 
 def share(links: SharedLinks, wanted: Sequence[tuple[int, Direction, float]]) -> list[float]:
     """Return the bytes a second that each transfer gets, of those that it could take.
 
-    Max-min fair: where a resource is full, those through it get the same, unless they want less.
+    Max-min fair: where a resource is full, those through it get the same, unless they want less;
+    of what is contended for in host memory, copies to the host get `SharedLinks.weights` times as
+    much.
     """
+    flows = [links.uses.get((gpu, direction), {}) for gpu, direction, _ in wanted]
     load: dict[Hashable, float] = {}
-    for gpu, direction, rate in wanted:
-        for resource, amount in links.uses.get((gpu, direction), {}).items():
+    for flow, (_, _, rate) in zip(flows, wanted, strict=True):
+        for resource, amount in flow.items():
             load[resource] = load.get(resource, 0.0) + amount * rate
-    if all(links.capacity.get(resource, amount) >= amount for resource, amount in load.items()):
+    room = {**links.capacity, **links.contended}
+    if all(room.get(resource, amount) >= amount for resource, amount in load.items()):
         return [rate for _, _, rate in wanted]
-    flows: list[Mapping[Hashable, float]] = []
-    capacity: dict[Hashable, float] = dict(links.capacity)
-    for i, (gpu, direction, rate) in enumerate(wanted):
-        own = ("what it could take", i)
-        capacity[own] = rate
-        flows.append({own: 1.0, **links.uses.get((gpu, direction), {})})
-    shares = max_min_fair(flows, capacity)
+    limited = [{("own", i): 1.0, **flow} for i, flow in enumerate(flows)]
+    own: dict[Hashable, float] = {("own", i): rate for i, (_, _, rate) in enumerate(wanted)}
+    shares = max_min_fair(limited, {**links.capacity, **own})
+    weights = [
+        links.weights.get(gpu, 1.0) if direction is Direction.D2H else 1.0
+        for gpu, direction, _ in wanted
+    ]
+    shares = share_by_weight(flows, shares, links.contended, weights)
     return [
         rate if got.rate is None else min(rate, got.rate)
         for (_, _, rate), got in zip(wanted, shares, strict=True)
@@ -95,7 +123,10 @@ def share(links: SharedLinks, wanted: Sequence[tuple[int, Direction, float]]) ->
 
 def _taken(machine: Machine, gpu: int, node: int, direction: Direction) -> dict[Hashable, float]:
     """What one byte of a copy takes from each resource on its way."""
+    return usage(machine, _copy(gpu, node, direction))
+
+
+def _copy(gpu: int, node: int, direction: Direction) -> Copy:
     host, device = Place(f"h{node}", Memory.PINNED), Place(f"g{gpu}", Memory.DEVICE)
     ends = (host, device) if direction is Direction.H2D else (device, host)
-    copy = Copy(*ends, 1 << 28, Engine.CE)
-    return usage(machine, copy)
+    return Copy(*ends, 1 << 28, Engine.CE)

@@ -27,6 +27,7 @@ FILE = "link-parameters.json"
 SCHEMA = 1
 
 _FIT = "'lanescope model fit'"
+_SEVERAL = 2
 
 
 def dumps(parameters: LinkParameters) -> str:
@@ -169,6 +170,33 @@ def newest_fit(machine: Machine, runs: Path | None = None) -> LinkParameters:
         f"the newest fit, {file}, is of another machine ({other.machine_key or other.name}), not "
         f"of this one ({here}); name it with --parameters to use it all the same, or run {_FIT}"
     )
+
+
+def with_contention(machine: Machine, runs: Path | None = None) -> Machine:
+    """Return a machine with what its newest fit tells of GPUs that contend for host memory.
+
+    As it is where it has no two GPUs, or no fit.
+    """
+    if len(machine.gpus) < _SEVERAL or machine.host_bandwidth:
+        return machine
+    with contextlib.suppress(InputError):
+        return contended_by(machine, newest_fit(machine, runs))
+    return machine
+
+
+def contended_by(machine: Machine, parameters: LinkParameters) -> Machine:
+    """Return a machine with the contention of parameters, where it has none of its own."""
+    if machine.host_bandwidth:
+        return machine
+    known = {gpu.index for gpu in machine.gpus}
+    nodes = {node.index for node in machine.nodes}
+    found = [
+        dataclasses.replace(one, gpus=tuple(gpu for gpu in one.gpus if gpu in known))
+        for one in parameters.host_bandwidth
+        if one.node in nodes
+    ]
+    few = tuple(one for one in found if len(one.gpus) >= _SEVERAL)
+    return dataclasses.replace(machine, host_bandwidth=few)
 
 
 def _fit_files(folder: Path) -> Iterator[Path]:

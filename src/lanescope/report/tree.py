@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rich.tree import Tree
 
-from lanescope.machine import Gpu, Link, LinkKind, Machine, Nic, NumaNode
+from lanescope.machine import Gpu, HostBandwidth, Link, LinkKind, Machine, Nic, NumaNode
+from lanescope.machine.part_names import part_name
 from lanescope.report import format as fmt
 
 
@@ -20,7 +21,11 @@ def machine_tree(machine: Machine) -> Tree:
         driver += f", CUDA {machine.cuda_version}"
     tree.add(driver)
     for node in machine.nodes:
-        _add_below(tree.add(_node_text(node)), machine, node.id, {node.id})
+        branch = tree.add(_node_text(node))
+        for known in machine.host_bandwidth:
+            if known.node == node.index:
+                branch.add(host_bandwidth_text(known))
+        _add_below(branch, machine, node.id, {node.id})
     for nic in machine.nics:
         tree.add(nic_text(nic))
     for link in machine.links:
@@ -41,6 +46,13 @@ def link_text(link: Link) -> str:
         best = link.pcie.at_best()
         text += f" (now; up to {best.generation}.0 x{best.width}, which the limits are for)"
     return text
+
+
+def host_bandwidth_text(known: HostBandwidth) -> str:
+    """Return what some GPUs together read and write of a node's memory, in a line."""
+    rates = [f"{name} {fmt.gbs_text(gbs)}" for name, gbs in known.rates]
+    gpus = ", ".join(part_name("g", gpu) for gpu in known.gpus)
+    return f"{gpus} together: {', '.join(rates)} GB/s (± {known.spread:.1%}, measured)"
 
 
 def nic_text(nic: Nic) -> str:

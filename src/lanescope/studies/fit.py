@@ -15,8 +15,17 @@ from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
 from lanescope.errors import InputError, MissingPartError, NotMeasuredError
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine, discover
+from lanescope.prediction.contention import NotTogether, Together
 from lanescope.prediction.fit import USABLE, Residual, is_usable, residuals
-from lanescope.prediction.fit_run import FACTS, facts_of, fit_folder, store_samples
+from lanescope.prediction.fit_run import (
+    FACTS,
+    NO_SETS,
+    Sets,
+    facts_of,
+    fit_folder,
+    store_contention,
+    store_samples,
+)
 from lanescope.prediction.parameters import CopyCost, Direction, Duplex, LinkParameters
 from lanescope.prediction.points import plan
 from lanescope.prediction.samples import SETTLED, Measured, disturbed, unsettled
@@ -30,6 +39,7 @@ from lanescope.report.format import (
 from lanescope.store.folders import default_runs_folder, result_place
 from lanescope.studies.analysis import Analysis, AnalysisResult, Observer
 from lanescope.studies.analysis_run import analysis_folder
+from lanescope.studies.fit_contention import contention_blocks
 from lanescope.studies.options import MOST_PARTS, Argument, Option, one_run
 from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.estimate import Estimate
@@ -49,7 +59,8 @@ class Fit(Analysis):
     """Measure L + o, G and g of a GPU's link, and all else that predictions take.
 
     Copies of 8 B to 1 GiB on 1 to 256 streams, both directions at once, kernels on mapped memory,
-    pageable memory, launches; a fifth of the points is not fitted but compared.
+    pageable memory, launches; a fifth of the points is not fitted but compared. Of a machine with
+    several GPUs also what they together read and write of host memory: each, each pair and all.
 
     The fit is stored for this machine: `predict`, `validate` and `advise` take it.
 
@@ -92,13 +103,13 @@ class Fit(Analysis):
     def result(self, observer: Observer) -> Fitted:
         """Return the parameters; new ones are stored, if they are of use for this machine, too."""
         folder = self._measured(observer) if self.run is None else _stored(str(self.run))
-        parameters, measured = fit_folder(folder)
+        parameters, measured, sets = fit_folder(folder)
         if self.run is None or self.out is not None:
             save(parameters, Path(self.out or folder) / FILE)
         if self.run is None and is_usable(parameters):
             store_fit(parameters)
         refitted = self.run is not None and self.out is None
-        return Fitted(parameters, measured, folder if refitted else None)
+        return Fitted(parameters, measured, sets, folder if refitted else None)
 
     def _measured(self, observer: Observer) -> Path:
         machine = discover()
@@ -113,6 +124,7 @@ class Fit(Analysis):
             observer.stores(run.path)
             try:
                 store_samples(run, facts, self._points(machine, observer))
+                store_contention(run, self._sets(machine, observer))
             except NotMeasuredError as error:
                 raise InputError(f"g{self.gpu} cannot be measured: {error}") from error
         return run.path
@@ -132,6 +144,16 @@ class Fit(Analysis):
             observer.progress(f"{one.point.kind}", done, max(done, ROUNDS * len(points)))
             yield one
 
+    def _sets(self, machine: Machine, observer: Observer) -> Iterator[Together | NotTogether]:
+        from lanescope.engine.native import NativeBackend
+        from lanescope.prediction.contention import ROUNDS, contention_sets, measure_sets
+
+        experiments = contention_sets(machine)
+        backend = NativeBackend(machine)
+        for done, one in enumerate(measure_sets(experiments, backend, machine), start=1):
+            observer.progress("several GPUs", done, ROUNDS * len(experiments))
+            yield one
+
 
 def _stored(run: str) -> Path:
     for folder in (Path(run), default_runs_folder() / run):
@@ -146,6 +168,8 @@ class Fitted(AnalysisResult):
 
     Attributes
     ----------
+    sets
+        Copies of several GPUs at once.
     refitted
         The folder whose samples were fitted again, and where `store` puts the parameters; None
         where they are stored already.
@@ -153,6 +177,7 @@ class Fitted(AnalysisResult):
 
     parameters: LinkParameters
     measured: tuple[Measured, ...]
+    sets: Sets = NO_SETS
     refitted: Path | None = None
 
     def store(self) -> str | None:
@@ -168,10 +193,14 @@ class Fitted(AnalysisResult):
         known = self.parameters
         head = Text(f"{known.name}, {known.link}: measured by {known.source}")
         tables = [_directions(known), _together(known), _kernels(known)]
-        return [
+        found = [
             Section("parameters", "Parameters", [head, *tables]),
             Section("errors", "Errors", _errors(known, self.measured)),
         ]
+        if self.sets.sets or self.sets.failed:
+            blocks = contention_blocks(self.sets, known.host_bandwidth)
+            found.insert(1, Section("contention", "Several GPUs at once", blocks))
+        return found
 
     def charts(self) -> list[Chart]:
         """Return the transfers that were not fitted, by direction; none where all were fitted."""

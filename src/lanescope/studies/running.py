@@ -16,6 +16,7 @@ from lanescope.engine.sampling import Plan, measure_all
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.prediction.engine import ModelBackend
+from lanescope.prediction.stored import with_contention
 from lanescope.results.result import Result
 from lanescope.store.folder import State
 from lanescope.store.folders import new_or_temporary_folder
@@ -50,6 +51,8 @@ def backend_for(
 def resolve_machine(machine: Machine | StrPath | None) -> Machine:
     """Return this machine for None, a described one for a file or a shipped name.
 
+    This machine comes with the contention for host memory that its newest fit measured.
+
     Raises
     ------
     InputError
@@ -59,7 +62,7 @@ def resolve_machine(machine: Machine | StrPath | None) -> Machine:
     from lanescope.machine.files import require_sound
 
     if machine is None:
-        return discover()
+        return with_contention(discover())
     if not isinstance(machine, Machine):
         return machine_named(os.fspath(machine))
     require_sound(machine)

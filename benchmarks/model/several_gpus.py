@@ -1,0 +1,87 @@
+"""How far predictions for several GPUs are from stored runs that did not make their parameters.
+
+``python benchmarks/model/several_gpus.py`` fits what GPUs contend for in host memory to one run
+of four GPUs, and compares the rates that follow with other runs: of the same machine with two
+GPUs, and of other machines of the same kind with two. GB/s of all copies of a set together.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from lanescope.prediction.contention import (
+    Rate,
+    Together,
+    expected_gbs,
+    fit_contention,
+    together_of,
+)
+from lanescope.prediction.parameters import Direction
+from lanescope.store.store import read_run
+from lanescope.studies.fit_contention import contention_text
+from lanescope.units.estimate import Estimate
+
+RESULTS = Path(__file__).parents[1] / "results"
+FITTED = RESULTS / "h200-x4/bench"
+RUNS = (RESULTS / "h200-x2/bench",)
+TURNS = ("nvbandwidth", "nvbandwidth-second", "nvbandwidth-third", "nvbandwidth-fourth")
+
+
+def main() -> None:
+    """Print what was fitted, and a line for each set that was not."""
+    fitted = sets_of(FITTED)
+    found = fit_contention(fitted, "lanescope bench")
+    print(f"Fitted to {FITTED.relative_to(RESULTS)}, sets of four GPUs by copy engine:")
+    print("\n".join(contention_text(one) for one in found))
+    print("\nrun, directions, GPUs: measured, expected, error")
+    errors = []
+    for name, one, alone in held_out():
+        expected = sum(expected_gbs(one, alone, found))
+        errors.append(expected / one.gbs() - 1)
+        ways = "both ways" if len(one.directions) > 1 else str(*one.directions)
+        print(
+            f"{name}, {ways}, {len(one.gpus)}: {one.gbs():.1f}, {expected:.1f}, {errors[-1]:+.1%}"
+        )
+    print(f"\n{len(errors)} sets, errors from {min(errors):+.1%} to {max(errors):+.1%}")
+
+
+def sets_of(folder: Path) -> list[Together]:
+    """Return the sets of a run by copy engine."""
+    results = (one for one in read_run(folder).results if "@" not in one.experiment.name)
+    return [one for one in map(together_of, results) if one is not None]
+
+
+def held_out() -> list[tuple[str, Together, list[Together]]]:
+    """Return sets of other runs, each with those of one GPU alone."""
+    found = []
+    for folder in RUNS:
+        sets = sets_of(folder)
+        name = str(folder.relative_to(RESULTS))
+        found += [(name, one, sets) for one in sets if len(one.gpus) > 1]
+    alone = sets_of(RUNS[0])
+    for name in TURNS:
+        one = both_ways(RESULTS / "h200-x2" / name / "cells.csv")
+        found.append((f"h200-x2/{name}", one, alone))
+    return found
+
+
+def both_ways(cells: Path) -> Together:
+    """Return all GPUs both ways, each cell the median of its turns."""
+    cases = {
+        "host_to_all_bidirectional_memcpy_ce": Direction.H2D,
+        "all_to_host_bidirectional_memcpy_ce": Direction.D2H,
+    }
+    with cells.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["case"] in cases]
+    return Together(
+        0,
+        tuple(
+            Rate(int(row["column"]), cases[row["case"]], Estimate.exactly(float(row["lanescope"])))
+            for row in rows
+        ),
+    )
+
+
+if __name__ == "__main__":
+    main()
