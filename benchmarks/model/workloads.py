@@ -1,0 +1,194 @@
+"""Compares predictions with workloads on which nothing was fitted or tuned.
+
+``python benchmarks/model/workloads.py TIMES.json --parameters NAME|FILE|RUN [--csv FILE]`` takes
+what benchmarks/model/workloads.cu timed, predicts each time from the workload's bytes, arrays and
+kernel time, and prints the errors: predicted over measured, less 1. A time is the median of its
+samples. Chosen is what `lanescope model predict` would advise among the same numbers of streams;
+its loss is how much longer it takes than the fastest that was measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.rank import rank
+from lanescope.prediction.replay import Replay
+from lanescope.prediction.stored import named_parameters
+from lanescope.prediction.workload import Method, Workload
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A measured time beside its prediction."""
+
+    workload: str
+    mib: float
+    method: Method
+    streams: int
+    seconds: float
+    spread: float
+    predicted: float
+    low: float
+    high: float
+
+    @property
+    def error(self) -> float:
+        return self.predicted / self.seconds - 1
+
+    @property
+    def covered(self) -> bool:
+        return self.low <= self.seconds <= self.high
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was advised for a workload, and what that costs."""
+
+    workload: str
+    mib: float
+    advised: str
+    fastest: str
+    loss: float
+
+
+def main() -> None:
+    """Print the errors by method, and by method and size."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("times", type=Path)
+    parser.add_argument("--parameters", default="h200")
+    parser.add_argument("--csv", type=Path)
+    given = parser.parse_args()
+    known = named_parameters(given.parameters)
+    times = json.loads(given.times.read_text())
+    wrong = [
+        f"{case['workload']} {run['method']} {run['streams']}"
+        for case in times["cases"]
+        for run in case["runs"]
+        if not run["same"]
+    ]
+    print(f"{times['gpu']}; predicted by replay for {known.name}, {known.source}")
+    print(f"outputs that differ from Explicit's: {', '.join(wrong) or 'none'}")
+    compared = [one for case in times["cases"] for one in compare(case, known)]
+    print_errors(compared)
+    print_choices([choose(case, known) for case in times["cases"]])
+    if given.csv is not None:
+        write_csv(compared, given.csv)
+
+
+def workload_of(case: dict[str, Any]) -> Workload:
+    """Return what is told of a case: bytes, arrays, the kernel's times, how often it reads."""
+    return Workload(
+        case["h2d_bytes"],
+        case["d2h_bytes"],
+        median(case["kernels"]["1"]),
+        case["h2d_arrays"],
+        case["d2h_arrays"],
+        most_streams=case["units"],
+        mapped_reads=case["mapped_reads"],
+    )
+
+
+def compare(case: dict[str, Any], known: LinkParameters) -> Iterator[Compared]:
+    """Predict each time of a case."""
+    work, by = workload_of(case), Replay()
+    for run in case["runs"]:
+        method, seconds = Method(run["method"]), median(run["seconds"])
+        found = by.predict(work, method, run["streams"], known).seconds
+        low, high = np.percentile(run["seconds"], [5, 95])
+        yield Compared(
+            case["workload"],
+            case["h2d_bytes"] / MIB,
+            method,
+            run["streams"],
+            seconds,
+            float(high - low) / seconds,
+            found.value,
+            found.low,
+            found.high,
+        )
+
+
+def choose(case: dict[str, Any], known: LinkParameters) -> Chosen:
+    """Return what is advised among the methods that need no pageable memory, and its loss."""
+    counts = tuple(sorted({run["streams"] for run in case["runs"]}))
+    best = rank(workload_of(case), known, Replay(), counts).winner
+    times = {
+        (Method(run["method"]), run["streams"]): median(run["seconds"]) for run in case["runs"]
+    }
+    fastest = min(times, key=lambda key: times[key])
+    took = times[best.method, best.streams]
+    return Chosen(
+        case["workload"],
+        case["h2d_bytes"] / MIB,
+        f"{best.method} {best.streams}",
+        f"{fastest[0]} {fastest[1]}",
+        took / times[fastest] - 1,
+    )
+
+
+def print_errors(compared: list[Compared]) -> None:
+    """Print the errors by method and size, then each workload's furthest."""
+    by_method: dict[tuple[Method, float], list[Compared]] = defaultdict(list)
+    for one in compared:
+        by_method[one.method, round(one.mib)].append(one)
+    print("\nmethod, MiB: times, median |error|, furthest below, furthest above, within interval")
+    for (method, mib), those in sorted(by_method.items()):
+        errors = [one.error for one in those]
+        print(
+            f"{method}, {mib}: {len(those)}, {median(map(abs, errors)):.1%}, {min(errors):+.1%}, "
+            f"{max(errors):+.1%}, {sum(one.covered for one in those) / len(those):.0%}"
+        )
+    print("\nfurthest of each method and workload, 8 MiB and more")
+    by_workload: dict[tuple[Method, str], list[Compared]] = defaultdict(list)
+    for one in compared:
+        if one.mib >= 7:
+            by_workload[one.method, one.workload].append(one)
+    for (method, workload), those in sorted(by_workload.items()):
+        worst = max(those, key=lambda one: abs(one.error))
+        print(
+            f"{method}, {workload}: {worst.error:+.1%} at {worst.mib:.0f} MiB, {worst.streams} "
+            f"streams ({worst.predicted * 1e3:.3f} for {worst.seconds * 1e3:.3f} ms, runs within "
+            f"{worst.spread:.1%})"
+        )
+
+
+def print_choices(chosen: list[Chosen]) -> None:
+    """Print what was advised where it was not the fastest, and the share that lost little."""
+    print("\nadvised, and how much longer it takes than the fastest measured")
+    for one in sorted(chosen, key=lambda c: -c.loss):
+        if one.loss > 0.01:
+            print(
+                f"{one.workload}, {one.mib:.0f} MiB: {one.advised}, fastest {one.fastest}, "
+                f"{one.loss:+.1%}"
+            )
+    few = sum(one.loss <= 0.03 for one in chosen)
+    print(f"{few} of {len(chosen)} within 3 %")
+
+
+def write_csv(compared: list[Compared], path: Path) -> None:
+    """Write every time with its prediction."""
+    with path.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["workload", "MiB", "method", "streams", "seconds", "spread", "predicted"])
+        for one in compared:
+            out.writerow(
+                [one.workload, f"{one.mib:g}", one.method, one.streams]
+                + [f"{x:.6g}" for x in (one.seconds, one.spread, one.predicted)]
+            )
+
+
+if __name__ == "__main__":
+    main()
