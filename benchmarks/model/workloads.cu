@@ -174,6 +174,7 @@ struct Workload {
   std::vector<size_t> in, out;  // bytes of a unit, by array
   double mapped_reads;          // how often the kernel loads a byte of the unit, caches aside
   std::function<void(const Arrays&, int, cudaStream_t)> launch;  // so many units
+  std::function<double(int)> steps;  // of so many units: waves of blocks, times passes in each
 
   size_t bytes(const std::vector<size_t>& arrays) const {
     size_t sum = 0;
@@ -194,6 +195,15 @@ T* out(const Arrays& a, int i) {
   return reinterpret_cast<T*>(a.out[i]);
 }
 
+template <typename K>
+double steps(K kernel, int threads, size_t shared, double blocks, double passes = 1) {
+  int each = 0;
+  cudaDeviceProp properties;
+  CHECK(cudaGetDeviceProperties(&properties, 0));
+  CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, shared));
+  return std::max(1.0, blocks / (each * properties.multiProcessorCount)) * passes;
+}
+
 template <int R>
 Workload convolution() {
   constexpr double side = static_cast<double>(kTile + 2 * R) / kTile;
@@ -202,6 +212,9 @@ Workload convolution() {
           [](const Arrays& a, int units, cudaStream_t s) {
             dim3 grid(kImage / kTile, kImage / kTile, units);
             convolve<R><<<grid, dim3(kTile, 8), 0, s>>>(in<float>(a, 0), out<float>(a, 0));
+          },
+          [](int units) {
+            return steps(convolve<R>, kTile * 8, 0, units * (kImage / kTile) * (kImage / kTile));
           }};
 }
 
@@ -218,32 +231,40 @@ std::vector<Workload> workloads() {
       {"batched-matmul", {matrix, matrix}, {matrix}, 1.0,
        [](const Arrays& a, int units, cudaStream_t s) {
          multiply<<<units, 256, 0, s>>>(in<float>(a, 0), in<float>(a, 1), out<float>(a, 0));
-       }},
+       },
+       [](int units) { return steps(multiply, 256, 0, units); }},
       {"spmv", {entries, entries}, {rows}, 1.0,
        [](const Arrays& a, int units, cudaStream_t s) {
          sparse<<<units * kRows / 8, 256, 0, s>>>(in<float>(a, 0), in<int>(a, 1), g_vector,
                                                   out<float>(a, 0));
-       }},
+       },
+       [](int units) { return steps(sparse, 256, 0, units * kRows / 8.0); }},
       {"prefix-sum", {segment}, {segment}, 1.0,
        [](const Arrays& a, int units, cudaStream_t s) {
          scan<<<units, kScanThreads, 0, s>>>(in<float>(a, 0), out<float>(a, 0));
+       },
+       [](int units) {
+         return steps(scan, kScanThreads, 0, units, kSegment / kScanThreads);
        }},
       {"decode", {kCodes}, {4 * kCodes}, 1.0,
        [](const Arrays& a, int units, cudaStream_t s) {
          decode<<<units * kCodes / 256, 256, 0, s>>>(in<unsigned char>(a, 0), out<uchar4>(a, 0),
                                                      g_table);
-       }},
+       },
+       [](int units) { return steps(decode, 256, 0, units * kCodes / 256.0); }},
       {"attention", {head, head, head}, {head}, 1.0,
        [shared](const Arrays& a, int units, cudaStream_t s) {
          attend<<<units, kSequence, shared, s>>>(in<float>(a, 0), in<float>(a, 1), in<float>(a, 2),
                                                  out<float>(a, 0));
-       }},
+       },
+       [shared](int units) { return steps(attend, kSequence, shared, units); }},
       {"option-prices", {options, options, options}, {options, options}, 1.0,
        [](const Arrays& a, int units, cudaStream_t s) {
          price<<<units * kOptions / 256, 256, 0, s>>>(in<float>(a, 0), in<float>(a, 1),
                                                       in<float>(a, 2), out<float>(a, 0),
                                                       out<float>(a, 1));
-       }},
+       },
+       [](int units) { return steps(price, 256, 0, units * kOptions / 256.0); }},
   };
 }
 
@@ -387,9 +408,9 @@ void measure(FILE* file, const Workload& w, size_t total, const Memory& m,
   }
   std::fprintf(file,
                "{\"workload\": \"%s\", \"h2d_bytes\": %zu, \"d2h_bytes\": %zu, \"h2d_arrays\": %zu, "
-               "\"d2h_arrays\": %zu, \"mapped_reads\": %.4f, \"units\": %d,\n  \"kernels\": {",
+               "\"d2h_arrays\": %zu, \"mapped_reads\": %.4f, \"steps\": %.4g, \"units\": %d,\n  \"kernels\": {",
                w.name.c_str(), w.bytes(w.in) * units, out_bytes, w.in.size(), w.out.size(),
-               w.mapped_reads, units);
+               w.mapped_reads, w.steps(units), units);
   for (size_t k = 0; k < std::size(kParts); ++k)
     if (!kernels[k].empty()) {
       std::fprintf(file, "%s\"%d\": [", k ? ", " : "", kParts[k]);

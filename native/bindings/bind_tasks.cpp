@@ -97,7 +97,8 @@ void bind_tasks(nb::module_& module) {
 
   nb::class_<TaskGraph>(module, "TaskGraph",
                         "Copies and kernels with what they wait for, handed over by one thread.")
-      .def("run", &TaskGraph::run, "repetitions"_a, Release(), "Times of so many runs.")
+      .def("run", &TaskGraph::run, "repetitions"_a, "warm"_a = true, Release(),
+           "Times of so many runs, after one that does not count if `warm`.")
       .def("run_held", &TaskGraph::run_held, "repetitions"_a, Release(),
            "Seconds that the device takes once all is handed over.");
 

@@ -185,7 +185,8 @@ auto TaskGraph::repeated(int repetitions, Once once) {
   return all;
 }
 
-std::vector<TaskTimes> TaskGraph::run(int repetitions) {
+std::vector<TaskTimes> TaskGraph::run(int repetitions, bool warm) {
+  if (!warm) warm_ = true;
   return repeated(repetitions, [this] { return run_once(); });
 }
 

@@ -66,9 +66,10 @@ class TaskGraph {
   TaskGraph(std::shared_ptr<const Topology> topology, std::shared_ptr<const TaskMemory> memory,
             std::vector<TaskSpec> tasks, std::unique_ptr<TaskKernel> kernel, std::vector<int> cpus);
 
-  /// Hands all over and waits, so many times, after a first one that does not count. Throws
-  /// `Error`, when all that was handed over has ended.
-  std::vector<TaskTimes> run(int repetitions);
+  /// Hands all over and waits, so many times, after a first one that does not count. Without it,
+  /// if not `warm`, the copied memory may be in no cache. Throws `Error`, when all that was handed
+  /// over has ended.
+  std::vector<TaskTimes> run(int repetitions, bool warm = true);
 
   /// The same, but nothing begins before all is handed over: what the device alone takes, in
   /// seconds, by its own clock. Throws `Error` where a copy of pageable memory would wait for

@@ -483,8 +483,8 @@ class TaskTimes:
 class TaskGraph:
     """Copies and kernels with what they wait for, handed over by one thread."""
 
-    def run(self, repetitions: int) -> list[TaskTimes]:
-        """Times of so many runs."""
+    def run(self, repetitions: int, warm: bool = True) -> list[TaskTimes]:
+        """Times of so many runs, after one that does not count if `warm`."""
 
     def run_held(self, repetitions: int) -> list[float]:
         """Seconds that the device takes once all is handed over."""

@@ -16,7 +16,7 @@ from lanescope.errors import InputError, NotMeasuredError
 from lanescope.prediction import forms
 from lanescope.prediction.forms import Transfers
 from lanescope.prediction.parameters import CopyCost, Duplex, LinkParameters
-from lanescope.prediction.predictor import Prediction, error_share
+from lanescope.prediction.predictor import Prediction, error_band
 from lanescope.prediction.seconds import mapped_seconds, next_seconds, single_seconds
 from lanescope.prediction.workload import STREAMED, Method, Workload
 from lanescope.units.estimate import Estimate
@@ -199,11 +199,11 @@ class Equations:
         streams = streams if method in STREAMED else 1
         cut = Cut(workload, parameters, streams)
         here, low, high = (self._parts(cut, method, pick) for pick in PICKS)
-        share = error_share(parameters, method)
+        down, up = error_band(parameters, workload, method, streams)
         seconds = Estimate(
             here.seconds,
-            min(here.seconds, low.seconds) * (1 - share),
-            max(here.seconds, high.seconds) * (1 + share),
+            min(here.seconds, min(here.seconds, low.seconds) * down),
+            max(here.seconds, max(here.seconds, high.seconds) * up),
         )
         return Prediction(method, streams, seconds, self.name, here.busiest)
 
@@ -220,7 +220,10 @@ class Equations:
                 return _explicit(cut, known.h2d, known.d2h, pick)
             case Method.PAGEABLE:
                 into = _known(known.pageable_h2d, known, "what copies of pageable memory cost")
-                back = _known(known.pageable_d2h, known, "what copies of pageable memory cost")
+                if cut.work.fresh_output:
+                    back = _known(known.fresh_d2h, known, "what copies to new pageable memory cost")
+                else:
+                    back = _known(known.pageable_d2h, known, "what copies of pageable memory cost")
                 return _explicit(cut, into, back, pick)
             case Method.IMPLICIT:
                 return _implicit(cut, pick)

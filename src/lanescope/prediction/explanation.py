@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lanescope.prediction.forms import second_engine_helps
 from lanescope.prediction.parameters import LinkParameters, Origin
-from lanescope.prediction.predictor import Prediction, error_share
+from lanescope.prediction.predictor import PUBLISHED_ERRORS, Prediction
 from lanescope.prediction.rank import NEARLY, Ranking
-from lanescope.prediction.workload import STREAMED, Method, Workload
+from lanescope.prediction.workload import MAPPED, STREAMED, Method, Workload
 from lanescope.units.sizes import size_text
 from lanescope.units.words import time_text
 
@@ -39,7 +39,9 @@ def bound_text(prediction: Prediction) -> str:
 def why(ranking: Ranking) -> str:
     """Return one paragraph: what is fastest, why, and what speaks against it."""
     sentences = [_winner(ranking), _against(ranking), _interval(ranking)]
-    sentences += _fewer(ranking) + _closed_form(ranking) + _second_engine(ranking)
+    sentences += (
+        _assumed(ranking) + _fewer(ranking) + _closed_form(ranking) + _second_engine(ranking)
+    )
     sentences += caveats(ranking)
     return " ".join(sentences)
 
@@ -84,7 +86,7 @@ def _interval(ranking: Ranking) -> str:
     name = method_text(ranking.winner)
     sentence = f"{name} lies between {time_text(low)} and {time_text(high)} with 95 % confidence"
     if ranking.parameters.errors is None:
-        share = error_share(ranking.parameters, ranking.winner.method)
+        share = PUBLISHED_ERRORS[ranking.winner.method]
         sentence = (
             f"The interval of {name}, {time_text(low)} to {time_text(high)}, has the "
             f"{share * 100:.2f} % in it by which the paper's own predictions erred at most, "
@@ -94,6 +96,29 @@ def _interval(ranking: Ranking) -> str:
         return f"{sentence}; it lies below that of every other method."
     names = " and ".join(method_text(p) for p in ranking.level)
     return f"{sentence}; it overlaps that of {names}, so it is not decided which is fastest."
+
+
+def _assumed(ranking: Ranking) -> list[str]:
+    """Return how often mapped bytes are taken to cross, and what to take unless they do."""
+    work, chosen = ranking.workload, ranking.chosen
+    mapped = [one for one in ranking.best if one.method in MAPPED]
+    if not mapped:
+        return []
+    steps = "in many steps" if work.steps is None else f"in {work.steps:g} steps"
+    sentence = (
+        f"Mapped memory is predicted for a kernel that reads each byte {_times(work.mapped_reads)} "
+        f"over the link and writes it {_times(work.mapped_writes)}, in whole lines and {steps}"
+    )
+    if chosen is ranking.winner:
+        return [f"{sentence}."]
+    return [
+        f"{sentence}; nobody has said that it does (--mapped-reads): unless it does, "
+        f"{method_text(chosen)} is the method to take, {time_text(chosen.seconds.value)}."
+    ]
+
+
+def _times(count: float) -> str:
+    return "once" if count == 1 else f"{count:g} times"
 
 
 def _fewer(ranking: Ranking) -> list[str]:

@@ -100,6 +100,7 @@ def fit(measured: Sequence[Measured], facts: LinkFacts) -> LinkParameters:
         d2h=fit_direction(Direction.D2H, used),
         pageable_h2d=fit_pageable(Direction.H2D, used),
         pageable_d2h=fit_pageable(Direction.D2H, used),
+        fresh_d2h=fit_pageable(Direction.D2H, used, Kind.FRESH),
         launching=_launching(used),
         measured=Range(
             min(point.bytes for point in copies),

@@ -61,10 +61,12 @@ def fit_direction(direction: Direction, measured: Sequence[Measured]) -> CopyCos
     )
 
 
-def fit_pageable(direction: Direction, measured: Sequence[Measured]) -> CopyCost | None:
+def fit_pageable(
+    direction: Direction, measured: Sequence[Measured], kind: Kind = Kind.PAGEABLE
+) -> CopyCost | None:
     """Return the parameters of single copies of pageable memory; None without points."""
     mine = _by_size(
-        [m for m in measured if m.point.kind is Kind.PAGEABLE and m.point.direction is direction]
+        [m for m in measured if m.point.kind is kind and m.point.direction is direction]
     )
     if len(mine) < _FEWEST_SIZES:
         return None

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
+from lanescope.prediction.curves import Curve
+from lanescope.prediction.graphs import TaskGraph
 from lanescope.prediction.parameters import Duplex, LinkParameters, Mapped, Mixture, Paced
-from lanescope.prediction.points import Kind, pattern_of
+from lanescope.prediction.points import LONG_PART, Kind, Point, pattern_of
 from lanescope.prediction.rates import Level, Rates
 from lanescope.prediction.replay import USUAL
 from lanescope.prediction.samples import Measured
@@ -51,7 +54,54 @@ class _Opposing:
 def fit_duplex(measured: Sequence[Measured], parameters: LinkParameters) -> Duplex | None:
     """Return G of copies while copies go the other way; None where that was not measured."""
     one = _Opposing(Kind.DUPLEX, _with_duplex, parameters.h2d.per_byte, parameters.d2h.per_byte)
-    return _fitted(one, measured, parameters)
+    long = [m for m in measured if _part_bytes(m.point) >= LONG_PART]
+    found = _fitted(one, long, parameters)
+    if found is None:
+        return None
+    short = [m for m in measured if m.point.kind is Kind.DUPLEX and m not in long]
+    return replace(found, gaps=_gaps(short, replace(parameters, duplex=found)))
+
+
+def _part_bytes(point: Point) -> int:
+    return min(point.h2d_bytes, point.d2h_bytes) // point.streams
+
+
+def _gaps(short: Sequence[Measured], parameters: LinkParameters) -> Curve | None:
+    """Return by the size of short parts how much longer each holds its engine; None without any.
+
+    With the gap, the replay takes as long as was measured.
+    """
+    both = parameters.duplex
+    if both is None or both.gap is None or not short:
+        return None
+    found = {
+        _part_bytes(m.point): m.whole.map(partial(_gap_for, pattern_of(m.point), parameters))
+        for m in short
+    }
+    found[LONG_PART] = both.gap
+    sizes = sorted(found)
+    return Curve(tuple(sizes), tuple(found[size] for size in sizes))
+
+
+def _gap_for(graph: TaskGraph, parameters: LinkParameters, seconds: float) -> float:
+    """Return the gap with which the replay of a graph takes so long, of any that may be."""
+    low, high = 0.0, max(parameters.h2d.first.value, parameters.d2h.first.value)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if _seconds_with(graph, parameters, middle) < seconds:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _seconds_with(graph: TaskGraph, parameters: LinkParameters, gap: float) -> float:
+    both = parameters.duplex
+    if both is None:
+        return 0.0
+    flat = Curve((1, LONG_PART), (Estimate.exactly(gap),) * 2)
+    known = replace(parameters, duplex=replace(both, gaps=flat))
+    return Simulation(graph, Rates(known, Level.VALUE, USUAL), None).seconds()
 
 
 def fit_explicit_mapped(measured: Sequence[Measured], parameters: LinkParameters) -> Duplex | None:
@@ -155,7 +205,7 @@ def _slowed(per_byte: Estimate, factor: float, width: float) -> Estimate:
 
 #: A kernel whose writes take nearly all of its time tells no more than one that only writes.
 _MOST_SHARE = 0.97
-_STEPS = 50
+_STEPS = 30
 
 
 def fit_paced(measured: Sequence[Measured], parameters: LinkParameters) -> Paced | None:

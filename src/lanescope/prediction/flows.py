@@ -113,7 +113,7 @@ class Flows:
         self._first, least = None, inf
         for flows in self._going.values():
             for flow in flows:
-                left = flow.left / flow.rate
+                left = flow.left / flow.rate if flow.rate else inf
                 if left < least:
                     self._first, least = flow, left
         self._next_end = self._settled + max(0.0, least)
@@ -134,7 +134,13 @@ class Flows:
         into, back = _fair([*copy_in, *reading]), _fair([*copy_back, *writing])
         paces = [level / slow for level, slow in zip((into, back) * 2, slowed, strict=True)]
         paces.append(1 / max(len(computing), 1))
+        left = 1.0 if any(most < 1 for most in computing) else None
         for flow in flows:
+            if flow.kind is Flow.COMPUTING and left is not None:
+                # blocks of the kernels that began first are in front of the others
+                flow.rate = min(flow.most, left)
+                left -= flow.rate
+                continue
             flow.rate = min(flow.most, paces[flow.kind])
             flow.slowed = 1.0 if flow.kind is Flow.COMPUTING else slowed[flow.kind]
 

@@ -32,7 +32,13 @@ class Task:
     bytes
         That are copied; of a kernel 0.
     seconds
-        That the kernel computes with its data in the GPU's memory; of a copy 0.
+        That the kernel computes with its data in the GPU's memory, as its share of the GPU's
+        whole throughput; of a copy 0.
+    alone
+        That it takes then with nothing beside it: more than `seconds` where it does not fill the
+        GPU. 0: `seconds`.
+    steps
+        Of a kernel on mapped memory, see `Workload.steps`.
     reads, writes
         Bytes of mapped host memory that the kernel reads and writes over the link.
     after
@@ -42,6 +48,8 @@ class Task:
         Which GPU.
     pageable
         True for copies whose host memory is not pinned: the calling thread waits for them.
+    fresh
+        True for those of them to memory that nobody has used.
     first, count
         Which of the workload's parts it is about: from ``first`` on ``count`` of them.
     array
@@ -52,11 +60,14 @@ class Task:
     stream: int = 0
     bytes: int = 0
     seconds: float = 0.0
+    alone: float = 0.0
+    steps: float | None = None
     reads: int = 0
     writes: int = 0
     after: tuple[int, ...] = ()
     gpu: int = 0
     pageable: bool = False
+    fresh: bool = False
     first: int = 0
     count: int = 1
     array: int = 0
@@ -198,14 +209,22 @@ def _whole(workload: Workload, method: Method, units: int) -> TaskGraph:
     if method is Method.IMPLICIT:
         reads = round(workload.h2d_bytes * workload.mapped_reads)
         writes = round(workload.d2h_bytes * workload.mapped_writes)
-        return TaskGraph((replace(kernel, reads=reads, writes=writes),))
+        return TaskGraph((replace(kernel, reads=reads, writes=writes, steps=workload.steps),))
     tasks = (
         *_copies(workload, TaskKind.H2D, (0, units), units),
         kernel,
         *_copies(workload, TaskKind.D2H, (0, units), units),
     )
     if method is Method.PAGEABLE:
-        tasks = tuple(replace(t, pageable=t.kind is not TaskKind.KERNEL) for t in tasks)
+        fresh = workload.fresh_output
+        tasks = tuple(
+            replace(
+                task,
+                pageable=task.kind is not TaskKind.KERNEL,
+                fresh=fresh and task.kind is TaskKind.D2H,
+            )
+            for task in tasks
+        )
     return TaskGraph(tasks)
 
 
@@ -252,12 +271,15 @@ class _Parts:
             total = round(self.workload.d2h_bytes * self.workload.mapped_writes)
             writes = _slice(total, first, count, self.units)
         self.kernel[part] = len(self.tasks)
-        seconds = self.workload.kernel_seconds * count / self.units
+        share = count / self.units
+        alone = self.workload.part_seconds(share)
+        seconds = min(self.workload.kernel_seconds * share, alone)
         self.tasks.append(
             Task(
                 TaskKind.KERNEL,
                 part,
                 seconds=seconds,
+                alone=alone,
                 writes=writes,
                 first=first,
                 count=count,

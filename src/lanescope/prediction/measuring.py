@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -22,6 +24,7 @@ from lanescope.prediction.parameters import Direction
 from lanescope.prediction.points import (
     LONG_BYTES,
     MOST_BYTES,
+    UNCACHED_BYTES,
     Kind,
     Point,
     one_direction,
@@ -37,6 +40,8 @@ _BLOCK = 1 << 20  # doubles
 #: and with those on which these do not agree.
 ROUNDS, _SHORT_ROUNDS, _MOST_ROUNDS = 2, 6, 12
 _SHORT_SECONDS = 2e-3
+#: Of pageable memory in one round.
+_FEWEST_COPIES = 5
 #: After so long no further round takes place, and the one that goes on ends.
 _ENOUGH_SECONDS = 42.0
 #: Copied before the first point: the CPU writes the bytes of such copies itself, and one that was
@@ -52,7 +57,7 @@ class TransferBench:
     Raises
     ------
     NotMeasuredError
-        If the GPU or the host has no room for two arrays of 1 GiB, or does not answer.
+        If the GPU or the host has no room for five arrays of 1 GiB, or does not answer.
     """
 
     def __init__(self, machine: Machine, gpu: int) -> None:
@@ -60,7 +65,8 @@ class TransferBench:
         self._cpus = near_cpu(machine, gpu)
         with native_errors():
             self._pinned = self._memory(gpu, [MOST_BYTES, *[LONG_BYTES] * 2], pageable=False)
-            self._pageable = self._memory(gpu, [LONG_BYTES], pageable=True)
+            self._pageable = self._memory(gpu, [MOST_BYTES], pageable=True)
+        self._at = 0
 
     def _memory(self, gpu: int, sizes: list[int], *, pageable: bool) -> native.TaskMemory:
         memory = native.TaskMemory(
@@ -79,7 +85,26 @@ class TransferBench:
             If the GPU does not do it.
         """
         with native_errors():
+            if point.kind is Kind.FRESH or (
+                point.kind is Kind.PAGEABLE and point.bytes >= UNCACHED_BYTES
+            ):
+                return self._measure_elsewhere(point, budget_seconds)
             return measure_graph(self._graph(point), budget_seconds, held=_is_held(point))
+
+    def _measure_elsewhere(self, point: Point, budget_seconds: float) -> TaskTimes:
+        """Time copies of pageable memory, each of other memory than the one before."""
+        found: list[native.TaskTimes] = []
+        end = time.monotonic() + budget_seconds
+        while len(found) < _FEWEST_COPIES or time.monotonic() < end:
+            begin = self._at if self._at + point.bytes <= MOST_BYTES else 0
+            self._at = begin + point.bytes
+            if point.kind is Kind.FRESH:
+                _give_back(self._pageable.host_out(0), begin, point.bytes)
+            one = copy_task(point.h2d_bytes > 0, begin, point.bytes)
+            graph = native.busy_graph(self._topology, self._pageable, [one], cpus=self._cpus)
+            found.append(graph.run(1, warm=False)[0])
+        calls = np.array([one.call_seconds for one in found])
+        return TaskTimes(calls, np.array([one.seconds for one in found]), None)
 
     def warm_up(self) -> None:
         """Copy for a second, so that the CPU and the link are as they are in use."""
@@ -102,6 +127,14 @@ class TransferBench:
             )
         memory = self._pageable if point.kind is Kind.PAGEABLE else self._pinned
         return native.busy_graph(self._topology, memory, tasks, cpus=self._cpus)
+
+
+def _give_back(values: FloatArray, begin: int, size: int) -> None:
+    """Give pages back to the system, so that whoever uses them next gets new ones."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    first = values.ctypes.data + begin
+    aligned = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE
+    libc.madvise(ctypes.c_void_p(aligned), ctypes.c_size_t(size), mmap.MADV_DONTNEED)
 
 
 def _fill(values: FloatArray) -> None:
@@ -199,6 +232,7 @@ def _in_turns(point: Point) -> Iterator[native.TaskSpec]:
 _TASKS: dict[Kind, Callable[[Point], Iterator[native.TaskSpec]]] = {
     Kind.COPIES: _one_direction,
     Kind.PAGEABLE: _one_direction,
+    Kind.FRESH: _one_direction,
     Kind.DUPLEX: _both_directions,
     Kind.EXPLICIT_MAPPED: _both_directions,
     Kind.PACED: _paced,

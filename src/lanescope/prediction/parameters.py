@@ -78,13 +78,17 @@ class Duplex:
     h2d_per_byte, d2h_per_byte
         G of each direction as long as bytes flow in the other, too; seconds for each byte.
     gap
-        Seconds that a copy holds its engine more than without traffic the other way, however
-        long it is; None: not known, and taken for 0.
+        Seconds that a long copy holds its engine more than without traffic the other way; None:
+        not known, and taken for 0.
+    gaps
+        The same by size of the copy; None: `gap`, for short copies at most half of what their bytes
+        take.
     """
 
     h2d_per_byte: Estimate
     d2h_per_byte: Estimate
     gap: Estimate | None = None
+    gaps: Curve | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +258,10 @@ class LinkParameters:
     mapped
         Kernels that read and write the host's memory; None: not known.
     pageable_h2d, pageable_d2h
-        Copies of pageable memory; None: not known.
+        Copies of pageable memory that was used before; None: not known.
+    fresh_d2h
+        Copies to pageable memory that nobody has used, as a new array: the system gives each page
+        first; None: not known.
     launching
         None: not known, and taken for 0.
     measured
@@ -284,6 +291,7 @@ class LinkParameters:
     mapped: Mapped | None = None
     pageable_h2d: CopyCost | None = None
     pageable_d2h: CopyCost | None = None
+    fresh_d2h: CopyCost | None = None
     launching: Launching | None = None
     measured: Range | None = None
     errors: Errors | None = None

@@ -18,6 +18,11 @@ MOST_STREAMS = 256
 LONG_BYTES = 256 << 20
 _DOUBLE = 8
 _PAGEABLE_SIZES = tuple(1 << power for power in range(12, 29))
+#: To memory whose pages the system has to give first.
+_FRESH_SIZES = tuple(1 << power for power in range(12, 27, 2))
+#: Copies of pageable memory of so many bytes take other memory each time: a program seldom copies
+#: what its cores have just read. Shorter ones it does.
+UNCACHED_BYTES = 1 << 20
 _MAPPED_BYTES = 256 << 20
 _LAUNCHES = 64
 #: Of many copies; of longer ones a further copy costs its bytes and the gap.
@@ -53,6 +58,11 @@ _PACES = (5200, 6500, 9000)
 _PACED_BYTES = (0, 128 << 20, MOST_BYTES)
 #: Into how many parts transfers are cut that go both ways at once.
 _DUPLEX_STREAMS = (1, 4, 32)
+#: Of short parts that go both ways, so many; the shortest parts of the long transfers have more.
+_SHORT_PARTS = tuple(16 << power for power in range(10, 19, 2))
+_SHORT_STREAMS = 32
+#: Parts of transfers both ways are long from there on.
+LONG_PART = 8 << 20
 
 
 class Kind(StrEnum):
@@ -61,7 +71,9 @@ class Kind(StrEnum):
     COPIES = "copies"
     """Copies of pinned memory in one direction, each on its own stream."""
     PAGEABLE = "pageable"
-    """One copy of pageable memory."""
+    """One copy of used pageable memory; from `UNCACHED_BYTES` on it is in no cache."""
+    FRESH = "fresh"
+    """One copy back to pageable memory that nobody has used, as new arrays are."""
     DUPLEX = "duplex"
     """One copy each way, at once."""
     EXPLICIT_MAPPED = "explicit-mapped"
@@ -110,7 +122,7 @@ class Point:
 
     def __post_init__(self) -> None:
         both = self.h2d_bytes > 0, self.d2h_bytes > 0
-        if self.kind in (Kind.COPIES, Kind.PAGEABLE) and both[0] == both[1]:
+        if self.kind in (Kind.COPIES, Kind.PAGEABLE, Kind.FRESH) and both[0] == both[1]:
             raise ValueError(f"{self.kind} go one way")
         if self.kind in (Kind.DUPLEX, Kind.EXPLICIT_MAPPED) and both != (True, True):
             raise ValueError(f"{self.kind} goes both ways")
@@ -142,11 +154,16 @@ def _learnt_from() -> Iterator[Point]:
                     yield one_direction(direction, streams * size, streams)
         for size in _PAGEABLE_SIZES:
             yield one_direction(direction, size, 1, Kind.PAGEABLE)
+    for size in _FRESH_SIZES:
+        yield one_direction(Direction.D2H, size, 1, Kind.FRESH)
     for streams in _DUPLEX_STREAMS:
         for down, up in ((1, 1), (2, 1), (1, 2)):
             yield Point(Kind.DUPLEX, down * _BOTH_BYTES, up * _BOTH_BYTES, streams)
         for reads, writes in _HYBRID_ARRAYS:
             yield hybrid(reads, writes, LONG_BYTES, streams)
+    for size in _SHORT_PARTS:
+        both = size * _SHORT_STREAMS
+        yield Point(Kind.DUPLEX, both, both, _SHORT_STREAMS)
     for work in _PACES:
         for size in _PACED_BYTES:
             yield Point(Kind.PACED, size, LONG_BYTES, writes=1, work=work)

@@ -9,6 +9,7 @@ from typing import Protocol
 from lanescope.codec.fields import shown
 from lanescope.errors import InputError
 from lanescope.prediction.parameters import LinkParameters, Origin
+from lanescope.prediction.spread import spread_of
 from lanescope.prediction.workload import Method, Workload
 from lanescope.units.estimate import Estimate
 
@@ -118,10 +119,20 @@ PUBLISHED_ERRORS = {
 }
 
 
-def error_share(parameters: LinkParameters, method: Method) -> float:
-    """Return by which share an interval is widened beyond those of the parameters.
+def error_band(
+    parameters: LinkParameters, workload: Workload, method: Method, streams: int = 1
+) -> tuple[float, float]:
+    """Return by which factors the low and the high end of an interval are moved.
 
-    `Errors.p95` where the parameters were compared with transfers, else `PUBLISHED_ERRORS`.
+    With measured parameters by `spread_of` a method on other days and machines, or `Errors.p95`
+    where that is more; else by `PUBLISHED_ERRORS`.
     """
     known = parameters.errors
-    return min(PUBLISHED_ERRORS[method] if known is None else known.p95, 1.0)
+    if known is None or parameters.origin is not Origin.MEASURED:
+        share = min(PUBLISHED_ERRORS[method] if known is None else known.p95, 1.0)
+        return 1 - share, 1 + share
+    share = min(known.p95, 1.0)
+    found = spread_of(workload, method, streams)
+    if found is None:
+        return 1 - share, 1 + share
+    return min(1 - share, found.low), max(1 + share, found.high)

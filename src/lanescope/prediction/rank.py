@@ -12,7 +12,7 @@ from lanescope.errors import InputError, NotMeasuredError
 from lanescope.prediction import forms
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.predictor import Prediction, Predictor
-from lanescope.prediction.workload import STREAMED, Method, Workload
+from lanescope.prediction.workload import MAPPED, STREAMED, Method, Workload
 
 
 class Tried:
@@ -108,6 +108,17 @@ class Ranking:
     def winner(self) -> Prediction:
         """The fastest."""
         return self.best[0]
+
+    @property
+    def chosen(self) -> Prediction:
+        """The fastest of those whose time does not hang on what nobody said.
+
+        Where it is only assumed how often mapped bytes cross the link, methods with mapped memory
+        are not chosen, unless there is no other.
+        """
+        if not self.workload.mapped_assumed:
+            return self.winner
+        return next((one for one in self.best if one.method not in MAPPED), self.winner)
 
     @property
     def decided(self) -> bool:

@@ -108,6 +108,10 @@ class Cost:
     returns_early: float = 0.0
 
 
+#: Of the time that the bytes of a short copy take, where its gap beside others was not measured:
+#: a copy of 85 KiB to 512 KiB lost 0.4 to 0.6 of it (benchmarks/results/h200-x1/machines/a).
+_MOST_GAP_SHARE = 0.5
+
 Slowdowns = tuple[float, float, float, float]  # of the first four flows
 
 
@@ -142,17 +146,23 @@ class Rates:
         reading, writing = mapped_seconds(self._mapped(), reads, writes)
         return self._level.of(reading), self._level.of(writing)
 
-    def _opposed_gap(self, by_kernel: bool) -> float:
+    def _opposed_gap(self, by_kernel: bool, size: int, flowing: float) -> float:
         """Return how much longer a copy holds its engine while bytes go the other way.
 
-        `by_kernel` tells whether only a kernel moves those, in mapped memory.
+        `by_kernel` tells whether only a kernel moves those, in mapped memory; the copy has so many
+        bytes, which take so many seconds.
         """
         known = self.parameters
         both = known.explicit_mapped if by_kernel else known.duplex
-        return 0.0 if both is None or both.gap is None else self._level.of(both.gap)
+        if both is None or both.gap is None:
+            return 0.0
+        if both.gaps is not None:
+            return self._level.of(both.gaps.at(size))
+        gap = self._level.of(both.gap)
+        return gap if by_kernel else min(gap, _MOST_GAP_SHARE * flowing)
 
-    def _copy(self, direction: Direction, size: int, pageable: bool) -> Cost:
-        cost = self._direction(direction, pageable)
+    def _copy(self, direction: Direction, size: int, pageable: bool, fresh: bool = False) -> Cost:
+        cost = self._direction(direction, pageable, fresh)
         of = self._level.of
         call = 0.0 if cost.call is None else of(cost.call.at(size))
         if cost.engine is None:
@@ -187,14 +197,17 @@ class Rates:
         before = max(0.0, latency) * self.rules.before_share
         return before, max(0.0, latency) - before
 
-    def _direction(self, direction: Direction, pageable: bool) -> CopyCost:
+    def _direction(self, direction: Direction, pageable: bool, fresh: bool) -> CopyCost:
         if not pageable:
             return self.parameters.copies(direction)
         known = self.parameters
         cost = known.pageable_h2d if direction is Direction.H2D else known.pageable_d2h
+        if fresh:
+            cost = known.fresh_d2h
         if cost is None:
+            what = "new pageable memory" if fresh else "pageable memory"
             raise NotMeasuredError(
-                f"{known.name} does not tell what copies of pageable memory cost.",
+                f"{known.name} does not tell what copies of {what} cost.",
                 "Measure them there with `lanescope model fit`.",
             )
         return cost

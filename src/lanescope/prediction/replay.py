@@ -14,7 +14,7 @@ from lanescope.machine import HostBandwidth, Machine
 from lanescope.machine.part_names import part_name
 from lanescope.prediction.graphs import Order, TaskGraph, graph_for, on_gpus
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.prediction.predictor import Prediction, error_share
+from lanescope.prediction.predictor import Prediction, error_band
 from lanescope.prediction.rank import Ranking
 from lanescope.prediction.rates import Level, Rates, Rules
 from lanescope.prediction.replayed import Replayed
@@ -59,7 +59,7 @@ def replay(
 def interval(
     graph: TaskGraph,
     parameters: LinkParameters,
-    error: float,
+    band: tuple[float, float],
     *,
     rules: Rules = USUAL,
     links: SharedLinks | None = None,
@@ -67,7 +67,7 @@ def interval(
     """Return the time of a graph with its interval, and its replay at the middle of all of them.
 
     All parameters are taken at the low ends of their intervals together, and at the high ends;
-    `error` is the share of the time by which the model may be off even so.
+    `band` has the factors by which these two times are moved, as the model may be off even so.
     """
     middle = replay(graph, parameters, rules=rules, links=links)
     spread = 0.0 if links is None else links.spread
@@ -81,7 +81,11 @@ def interval(
     )
     times = (low, middle.seconds, high)
     return (
-        Estimate(middle.seconds, min(times) * max(0.0, 1 - error), max(times) * (1 + error)),
+        Estimate(
+            middle.seconds,
+            min(middle.seconds, min(times) * band[0]),
+            max(middle.seconds, max(times) * band[1]),
+        ),
         middle,
     )
 
@@ -116,8 +120,8 @@ class Replay:
         """Return the time of one round; see `Predictor.predict`."""
         used = streams if method in STREAMED else 1
         graph = graph_for(workload, method, used, order=order_for(parameters))
-        error = error_share(parameters, method)
-        seconds, middle = interval(graph, parameters, error, rules=self.rules)
+        band = error_band(parameters, workload, method, used)
+        seconds, middle = interval(graph, parameters, band, rules=self.rules)
         return Prediction(method, used, seconds, self.name, middle.busiest)
 
     def value(
@@ -182,8 +186,8 @@ def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
     predictions = []
     for best in ranking.best:
         graph = graph_for(ranking.workload, best.method, best.streams, order=order_for(known))
-        error = error_share(known, best.method)
-        seconds, replayed = interval(on_gpus(graph, gpus), known, error, links=links)
+        band = error_band(known, ranking.workload, best.method, best.streams)
+        seconds, replayed = interval(on_gpus(graph, gpus), known, band, links=links)
         busiest = replayed.busiest
         predictions.append(Prediction(best.method, best.streams, seconds, "replay", busiest))
     return Several(

@@ -8,6 +8,7 @@ again. See docs/replay.md for the rules.
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 from enum import IntEnum
 from math import inf
 
@@ -20,6 +21,9 @@ from lanescope.prediction.shared_links import SharedLinks
 
 #: Ends that differ by no larger share are the same, but for rounding.
 _SAME = 1e-9
+#: Kernels that a GPU runs at the same time where they do not fill it: of compute capability 3.5 and
+#: later (CUDA C++ Programming Guide, technical specifications), at least.
+MOST_KERNELS = 32
 _WHAT = ("h2d", "d2h", "h2d", "d2h", "kernel")  # by flow
 
 
@@ -83,9 +87,16 @@ class Simulation:
 
     def _cost(self, task: Task) -> Cost:
         if task.kind is TaskKind.KERNEL:
-            return self._rates.kernel(bool(task.reads or task.writes))
+            cost = self._rates.kernel(bool(task.reads or task.writes))
+            return replace(cost, fixed=self._unhidden(task)) if task.steps else cost
         direction = Direction.H2D if task.kind is TaskKind.H2D else Direction.D2H
-        return self._rates.copy(direction, task.bytes, task.pageable)
+        return self._rates.copy(direction, task.bytes, task.pageable, task.fresh)
+
+    def _unhidden(self, task: Task) -> float:
+        """Return what of a kernel's reads, computing and writes no other of its steps hides."""
+        moved = self._rates.mapped_seconds(task.reads, task.writes)
+        stages = (*moved, task.seconds)
+        return (sum(stages) - max(stages)) / max(task.steps or 1.0, 1.0)
 
     def _server_of(self, task: Task) -> Server:
         known = self._by_kind.get((task.gpu, task.kind))
@@ -97,7 +108,7 @@ class Simulation:
         what = task.kind.value
         slots = 1
         if task.kind is TaskKind.KERNEL:
-            slots = self._rates.rules.kernels_at_once
+            slots = max(self._rates.rules.kernels_at_once, self._kernels_at_once())
         elif self._rates.parameters.copy_engines == 1:
             what = "copy"
         name = f"g{task.gpu} {what}"
@@ -105,6 +116,11 @@ class Simulation:
             by_call = self._rates.rules.by_call(self._rates.parameters)
             self._servers[name] = Server(name, slots, by_call)
         return self._servers[name]
+
+    def _kernels_at_once(self) -> int:
+        """Return how many kernels run beside each other, as some of them do not fill the GPU."""
+        small = any(task.alone > task.seconds > 0 for task in self._graph.tasks)
+        return MOST_KERNELS if small else 1
 
     def _link_tasks(self) -> None:
         """Note who waits for whom, and the order of the calls."""
@@ -206,9 +222,11 @@ class Simulation:
         to_gpu = task.kind is TaskKind.H2D
         opposite = self._by_kind.get((task.gpu, TaskKind.D2H if to_gpu else TaskKind.H2D))
         if opposite is not None and opposite is not self._server[i] and opposite.active:
-            return self._rates.opposed_gap(by_kernel=False)
+            return self._rates.opposed_gap(False, task.bytes, self._costs[i].flowing)
         writing = self._flows.writing(task.gpu) if to_gpu else 0.0
-        return writing * self._rates.opposed_gap(by_kernel=True) if writing else 0.0
+        if not writing:
+            return 0.0
+        return writing * self._rates.opposed_gap(True, task.bytes, self._costs[i].flowing)
 
     def _flow(self, i: int, now: float) -> None:
         """Let what task i moves and computes flow from now on."""
@@ -229,13 +247,15 @@ class Simulation:
             return [Going(i, task.gpu, kind, flowing, task.bytes / flowing)]
         flows = []
         if task.seconds > 0:
-            flows.append(Going(i, task.gpu, Flow.COMPUTING, task.seconds, 0.0))
+            most = min(1.0, task.seconds / task.alone) if task.alone else 1.0
+            flows.append(Going(i, task.gpu, Flow.COMPUTING, task.seconds, 0.0, most))
         if task.reads or task.writes:
             moved = self._rates.mapped_seconds(task.reads, task.writes)
             kinds = ((Flow.READING, task.reads), (Flow.WRITING, task.writes))
             for seconds, (kind, size) in zip(moved, kinds, strict=True):
                 if seconds > 0:
-                    most = min(1.0, seconds / task.seconds) if task.seconds > 0 else 1.0
+                    alone = max(task.seconds, task.alone)
+                    most = min(1.0, seconds / alone) if alone > 0 else 1.0
                     flows.append(Going(i, task.gpu, kind, seconds, size / seconds, most))
         return flows
 

@@ -97,7 +97,7 @@ def _without_unknown(value: Any) -> Any:
 def _require_sensible(parameters: LinkParameters) -> None:
     if parameters.copy_engines not in (1, 2):
         raise FieldError("field 'copy_engines' must be 1 or 2", "copy_engines")
-    for name in ("h2d", "d2h", "pageable_h2d", "pageable_d2h"):
+    for name in ("h2d", "d2h", "pageable_h2d", "pageable_d2h", "fresh_d2h"):
         direction = getattr(parameters, name)
         if direction is not None and not direction.per_byte.low > 0:
             raise FieldError("field 'per_byte' must be above zero", "per_byte", name)

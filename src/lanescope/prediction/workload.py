@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -26,6 +27,8 @@ class Method(StrEnum):
 
 #: Methods that are cut into parts, each on a stream of its own.
 STREAMED = (Method.STREAMS, Method.HYBRID)
+#: Methods whose kernels read or write the host's memory.
+MAPPED = (Method.IMPLICIT, Method.HYBRID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,17 @@ class Workload:
     mapped_reads, mapped_writes
         How often each byte crosses the link when the kernel reads and writes the host's memory in
         place: 1, more where it does so again, less where it skips some.
+    mapped_assumed
+        True where nobody has said how often that is: `Ranking.chosen` is then no such method.
+    steps
+        How many times, one after another, the kernel reads, computes and writes: the waves of its
+        thread blocks, times the passes of a loop in each. None: so many that all of it overlaps.
+    fresh_output
+        Whether the memory that bytes go back to has not been used before, as a new array's: of
+        Pageable.
+    kernel_parts
+        What the kernel takes for one of so many equal parts, alone: pairs of a number of parts and
+        seconds. Without any it takes a share of `kernel_seconds`.
     flops, device_bytes
         Operations of the kernel, and bytes that it moves to and from the GPU's memory; for
         the roofline. None: not known.
@@ -67,3 +81,22 @@ class Workload:
     mapped_writes: float = 1.0
     flops: float | None = None
     device_bytes: float | None = None
+    mapped_assumed: bool = False
+    steps: float | None = None
+    fresh_output: bool = False
+    kernel_parts: tuple[tuple[int, float], ...] = ()
+
+    def part_seconds(self, share: float) -> float:
+        """Return what the kernel takes for a share of the work, alone.
+
+        Straight between the shares that are known, and on from the two smallest below them; never
+        less than its share of the fastest pace that is known.
+        """
+        known = {1.0: self.kernel_seconds} | {1 / n: seconds for n, seconds in self.kernel_parts}
+        if len(known) == 1:
+            return self.kernel_seconds * share
+        shares = sorted(known)
+        right = min(max(bisect_left(shares, share), 1), len(shares) - 1)
+        a, b = shares[right - 1], shares[right]
+        seconds = known[a] + (known[b] - known[a]) * (share - a) / (b - a)
+        return max(seconds, share * min(seconds / part for part, seconds in known.items()))

@@ -290,6 +290,8 @@ def _directions(known: LinkParameters) -> Table:
     if known.pageable_h2d is not None and known.pageable_d2h is not None:
         both = _rate(known.pageable_h2d.per_byte), _rate(known.pageable_d2h.per_byte)
         rows.append(("pageable memory, long copies", *both))
+    if known.fresh_d2h is not None:
+        rows.append(("new pageable memory, long copies", None, _rate(known.fresh_d2h.per_byte)))
     return _table("Copies", "of pinned memory, alone", rows)
 
 

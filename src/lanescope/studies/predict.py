@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 from typing import Annotated, Any, ClassVar
@@ -45,6 +45,7 @@ from lanescope.units.values import Real, Seconds, Value, Whole
 
 #: Operations of one kernel, and of a GPU in a second.
 _MOST_FLOPS = 1e21
+_MOST_SECONDS = 86400
 #: More streams than any machine has use for; each number is a prediction.
 _MOST_STREAMS = 4096
 #: Points of a chart for each doubling of the streams, and the number of the star's marker.
@@ -55,7 +56,7 @@ _TIME, _INTERVAL = Column("time", Kind.SECONDS), Column("95 % interval", Kind.SE
 
 def _times(name: str, help: str) -> Option:
     value = Real(name, "times", 1e6, "each byte", least=0)
-    return Option(value, "TIMES", help, "1.0")
+    return Option(value, "TIMES", help, "1, assumed")
 
 
 def _arrays(name: str, help: str) -> Option:
@@ -90,9 +91,18 @@ class Predict(Analysis):
     h2d_arrays, d2h_arrays
         Arrays that the bytes of a direction are in.
     mapped_reads, mapped_writes
-        How often the kernel reads and writes a mapped byte over the link.
+        How often the kernel reads and writes a mapped byte over the link, in whole lines. None: it
+        is assumed to be once, and methods with mapped memory are not `Ranking.chosen`.
+    steps
+        Waves of the kernel's thread blocks, times the passes of a loop in each: so often it reads,
+        computes and writes one after the other where its memory is mapped.
+    kernel_parts
+        The kernel's time for one of so many equal parts, such as ``{8: "25us"}``: a small part may
+        take longer than its share. Of use with three or four numbers of parts.
     needs_previous
         Whether a part needs the input of the one before.
+    fresh_output
+        Whether pageable memory that bytes go back to is new, as PyTorch's ``.cpu()`` has it.
     flops, device_bytes
         Operations of the kernel, and its bytes to and from the GPU's memory.
     peak_flops, memory_gbs
@@ -146,14 +156,40 @@ class Predict(Analysis):
     ] = 1
     d2h_arrays: Annotated[int, _arrays("--arrays-out", "Arrays that the bytes back are in.")] = 1
     mapped_reads: Annotated[
-        float, _times("--mapped-reads", "How often a mapped byte is read over the link.")
-    ] = 1.0
+        float | None, _times("--mapped-reads", "How often a mapped byte is read over the link.")
+    ] = None
     mapped_writes: Annotated[
-        float, _times("--mapped-writes", "How often a mapped byte is written over it.")
-    ] = 1.0
+        float | None, _times("--mapped-writes", "How often a mapped byte is written over it.")
+    ] = None
+    steps: Annotated[
+        float | None,
+        Option(
+            Real("--steps", "steps", 1e9, "such as 12"),
+            "N",
+            "Waves of the kernel's thread blocks, times passes in each; default: very many.",
+        ),
+    ] = None
+    kernel_parts: Annotated[
+        Sequence[str] | Mapping[int, str | float],
+        Option(
+            Value("--kernel-part"),
+            "N=TIME",
+            "The kernel's time for one of N parts, such as 8=25us; may be repeated.",
+            None,
+            True,
+        ),
+    ] = ()
     needs_previous: Annotated[
         bool,
         Option(Value("--needs-previous"), "", "A part needs the input of the one before."),
+    ] = False
+    fresh_output: Annotated[
+        bool,
+        Option(
+            Value("--fresh-output"),
+            "",
+            "Pageable memory that bytes go back to is new: its pages are not there yet.",
+        ),
     ] = False
     flops: Annotated[
         float | None,
@@ -228,8 +264,12 @@ class Predict(Analysis):
             self.h2d_arrays,
             self.d2h_arrays,
             needs_previous=self.needs_previous,
-            mapped_reads=self.mapped_reads,
-            mapped_writes=self.mapped_writes,
+            mapped_reads=1.0 if self.mapped_reads is None else self.mapped_reads,
+            mapped_writes=1.0 if self.mapped_writes is None else self.mapped_writes,
+            mapped_assumed=self.mapped_reads is None and self.mapped_writes is None,
+            steps=self.steps,
+            fresh_output=self.fresh_output,
+            kernel_parts=kernel_parts(self.kernel_parts),
             flops=self.flops,
             device_bytes=self.device_bytes,
         )
@@ -337,6 +377,39 @@ class Predicted(AnalysisResult):
             and dataclasses.asdict(several)
             | {"predictions": [_prediction(one) for one in several.predictions]},
         }
+
+
+def kernel_parts(given: Sequence[str] | Mapping[int, str | float]) -> tuple[tuple[int, float], ...]:
+    """Return pairs of a number of parts and seconds, from ``8=25us`` or a mapping.
+
+    Raises
+    ------
+    InputError
+        If a text is none of that kind, or a number is not 2 to 4096.
+
+    >>> kernel_parts(["8=25us", "32=9us"])
+    ((8, 2.5e-05), (32, 9e-06))
+    """
+    if isinstance(given, Mapping):
+        pairs = [(str(number), seconds) for number, seconds in given.items()]
+    else:
+        pairs = [(left, right) for left, _, right in (one.partition("=") for one in given)]
+    found: dict[int, float] = {}
+    for number, seconds in pairs:
+        if not re.fullmatch(r"\s*[0-9]{1,4}\s*", number) or not 2 <= int(number) <= _MOST_STREAMS:
+            raise InputError(
+                f"--kernel-part {shown(f'{number}={seconds}')} names no number of parts from 2 to "
+                f"{_MOST_STREAMS}; write the number, = and the time of one part, such as 8=25us"
+            )
+        taken = (
+            durations.parse_seconds(seconds, "--kernel-part")
+            if isinstance(seconds, str)
+            else seconds
+        )
+        if not 0 < taken < _MOST_SECONDS:
+            raise InputError(f"--kernel-part {number}={seconds} is no time above 0 and up to a day")
+        found[int(number)] = taken
+    return tuple(sorted(found.items()))
 
 
 def stream_counts(streams: str | int | Sequence[int]) -> tuple[int, ...]:
@@ -495,6 +568,7 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
         "source": known.source,
         "ranking": [_prediction(one) for one in ranking.best],
         "decided": ranking.decided,
+        "chosen": _prediction(ranking.chosen),
         "skipped": [dataclasses.asdict(one) for one in ranking.skipped],
         "closed_form_streams": ranking.closed_form,
         "why": why(ranking),

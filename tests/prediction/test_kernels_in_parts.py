@@ -1,0 +1,109 @@
+"""Kernels whose parts take longer than their share, or that read mapped memory in steps."""
+
+from dataclasses import replace
+
+import pytest
+
+from lanescope.errors import InputError
+from lanescope.prediction.curves import Curve
+from lanescope.prediction.graphs import Task, TaskGraph, TaskKind, graph_for
+from lanescope.prediction.parameters import Duplex
+from lanescope.prediction.rank import rank
+from lanescope.prediction.replay import Replay, replay
+from lanescope.prediction.workload import Method, Workload
+from lanescope.studies.predict import kernel_parts
+from tests.prediction.machines import direction, duplex, exactly, link, mapped
+
+WORK = Workload(1 << 20, 1 << 20, 8e-3, kernel_parts=((4, 3e-3), (8, 2.5e-3)))
+
+
+def test_parts_take_what_was_timed_and_lines_between():
+    assert WORK.part_seconds(1.0) == 8e-3
+    assert WORK.part_seconds(1 / 4) == pytest.approx(3e-3)
+    assert WORK.part_seconds(1 / 2) == pytest.approx(3e-3 + 5e-3 / 3)
+    assert WORK.part_seconds(1 / 16) == pytest.approx(2.25e-3)
+    assert Workload(8, 8, 1.0).part_seconds(1 / 4) == 0.25
+    # never faster than the pace of the whole
+    steep = Workload(8, 8, 1.0, kernel_parts=((2, 0.6), (4, 0.26)))
+    assert steep.part_seconds(1 / 64) == pytest.approx(1 / 64)
+
+
+def test_small_kernels_run_beside_each_other():
+    small = [Task(TaskKind.KERNEL, i, seconds=1.0, alone=4.0) for i in range(4)]
+    assert replay(TaskGraph(tuple(small)), link()).seconds == pytest.approx(4.0)
+    full = [Task(TaskKind.KERNEL, i, seconds=1.0, alone=1.0) for i in range(4)]
+    assert replay(TaskGraph(tuple(full)), link()).seconds == pytest.approx(4.0)
+    # the first ones are served first: the second of two that want three quarters gets the rest
+    pair = [Task(TaskKind.KERNEL, i, seconds=3.0, alone=4.0) for i in range(2)]
+    found = replay(TaskGraph(tuple(pair)), link())
+    assert found.end[0] == pytest.approx(4.0)
+    assert found.end[1] == pytest.approx(4.0 + 2.0 / 0.75)
+
+
+def test_parts_that_take_as_long_as_half_gain_little():
+    plain = rank(replace(WORK, kernel_parts=()), link(), Replay(), (1, 2, 4, 8, 16, 32))
+    parts = rank(WORK, link(), Replay(), (1, 2, 4, 8, 16, 32))
+    one, other = (r.curves[Method.STREAMS] for r in (plain, parts))
+    assert other.best.seconds.value > one.best.seconds.value
+    # four parts of 3 ms each fill the GPU only three quarters as long as it takes them
+    assert other.best.seconds.value > 8e-3 + 0.25e-3
+
+
+def test_steps_leave_what_nothing_hides():
+    machine = link(mapped=mapped())
+    work = Workload(10**9, 10**9, 1.0)
+    many = Replay().value(work, Method.IMPLICIT, 1, machine)
+    assert many == pytest.approx(1.0)
+    for steps, expected in ((1, 3.0), (2, 2.0), (100, 1.02)):
+        found = Replay().value(replace(work, steps=steps), Method.IMPLICIT, 1, machine)
+        assert found == pytest.approx(expected)
+
+
+def test_methods_with_mapped_memory_are_chosen_only_by_who_knows_the_kernel():
+    machine = link(mapped=mapped(), explicit_mapped=duplex(1e-9, 1e-9))
+    work = Workload(10**9, 10**9, 0.0)
+    known = rank(work, machine, Replay(), (1, 2, 4))
+    assert known.chosen is known.winner
+    assert known.winner.method is Method.IMPLICIT
+    assumed = rank(replace(work, mapped_assumed=True), machine, Replay(), (1, 2, 4))
+    assert assumed.winner.method is Method.IMPLICIT
+    assert assumed.chosen.method is Method.STREAMS
+
+
+def test_short_copies_both_ways_have_a_gap_of_their_own():
+    gaps = Curve((1000, 10**6), (exactly(1e-6), exactly(1e-4)))
+    both = Duplex(exactly(1e-9), exactly(1e-9), exactly(1.0), gaps)
+    copies = direction(per_byte=1e-9)
+    work = Workload(4000, 4000, 0.0)
+    graph = graph_for(work, Method.STREAMS, 4)
+    plain = replay(graph, link(copies, copies)).seconds
+    with_gaps = replay(graph, link(copies, copies, duplex=both)).seconds
+    assert plain < with_gaps <= plain + 8 * 1e-6
+    # without them a short copy loses half of what its bytes take
+    without = replay(graph, link(copies, copies, duplex=replace(both, gaps=None))).seconds
+    assert plain < without <= plain + 8 * 0.5e-6
+
+
+def test_new_pageable_memory_costs_its_pages():
+    touched, fresh = direction(per_byte=1e-9), direction(per_byte=5e-9)
+    machine = link(pageable_h2d=touched, pageable_d2h=touched, fresh_d2h=fresh)
+    work = Workload(10**6, 10**6, 0.0)
+    assert Replay().value(work, Method.PAGEABLE, 1, machine) == pytest.approx(2e-3)
+    new = replace(work, fresh_output=True)
+    assert Replay().value(new, Method.PAGEABLE, 1, machine) == pytest.approx(6e-3)
+    unknown = replace(machine, fresh_d2h=None)
+    found = rank(new, unknown, Replay(), (1,))
+    assert "copies of new pageable memory" in found.skipped[-1].reason
+
+
+@pytest.mark.parametrize(
+    "given", [["8=25us", "32=9us"], {32: "9us", 8: 25e-6}, [" 8 = 25us", "32=9e-6s"]]
+)
+def test_parts_of_kernels_are_given_as_text_or_mapping(given):
+    assert kernel_parts(given) == ((8, pytest.approx(25e-6)), (32, pytest.approx(9e-6)))
+
+
+@pytest.mark.parametrize("given", [["25us"], ["1=3ms"], ["8=fast"], ["a=2us"], {8: 0.0}, {4: 1e9}])
+def test_parts_that_are_none(given):
+    with pytest.raises(InputError, match="--kernel-part"):
+        kernel_parts(given)
