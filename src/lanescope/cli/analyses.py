@@ -113,7 +113,7 @@ def _machine_or_parameters(own: dict[str, Any]) -> Iterator[str]:
     name = own["machine"]
     if name is None or own["parameters"] is not None:
         return
-    if own["gpus"] is None or names_parameters(name):
+    if names_parameters(name):
         yield "--machine is now --parameters; the next version takes --machine for a machine"
         own |= {"machine": None, "parameters": name}
 

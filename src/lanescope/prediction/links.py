@@ -99,14 +99,26 @@ def with_link(parameters: LinkParameters, link: str) -> LinkParameters:
     if parameters.mapped is not None:
         reads, writes = parameters.mapped.read_per_byte, parameters.mapped.write_per_byte
         lines = _exchanges(for_kernels(old), for_kernels(new), (reads.value, writes.value))
-    h2d, d2h = _direction(parameters.h2d, copies[0]), _direction(parameters.d2h, copies[1])
-    duplex, mixed, mapped = parameters.duplex, parameters.explicit_mapped, parameters.mapped
     return dataclasses.replace(
-        parameters,
+        exchanged(parameters, copies, lines),
         name=f"{parameters.name} on {link_label(new)}",
         link=link_label(new),
         origin=Origin.DERIVED,
         source=f"{parameters.source}; scaled from {link_label(old)} to {link_label(new)}",
+    )
+
+
+def exchanged(
+    parameters: LinkParameters,
+    copies: tuple[Exchange, Exchange],
+    lines: tuple[Exchange, Exchange] | None = None,
+) -> LinkParameters:
+    """Return parameters with each G exchanged: of copies, and of kernels that move lines."""
+    lines = lines or copies
+    h2d, d2h = _direction(parameters.h2d, copies[0]), _direction(parameters.d2h, copies[1])
+    duplex, mixed, mapped = parameters.duplex, parameters.explicit_mapped, parameters.mapped
+    return dataclasses.replace(
+        parameters,
         h2d=h2d,
         d2h=d2h,
         duplex=None if duplex is None else _duplex(duplex, copies),
@@ -114,7 +126,13 @@ def with_link(parameters: LinkParameters, link: str) -> LinkParameters:
         mapped=None if mapped is None else _mapped(mapped, lines),
         pageable_h2d=_staged(parameters.pageable_h2d, h2d),
         pageable_d2h=_staged(parameters.pageable_d2h, d2h),
+        fresh_d2h=_staged(parameters.fresh_d2h, d2h),
     )
+
+
+def limits_of(link: PcieLink) -> tuple[float, float]:
+    """Return the payload limits of a link, to the GPU and from it; GB/s."""
+    return payload_gbs(link)
 
 
 def _exchanges(
@@ -172,6 +190,7 @@ def _duplex(known: Duplex, exchanges: tuple[Exchange, Exchange]) -> Duplex:
         exchanges[0].per_byte(known.h2d_per_byte),
         exchanges[1].per_byte(known.d2h_per_byte),
         known.gap,
+        known.gaps,
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from lanescope.calls import checked
@@ -15,12 +17,22 @@ from lanescope.document.blocks import Block, Cell, Column, Group, Kind, Section,
 from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
+from lanescope.machine import shipped_names as machines_that_ship
 from lanescope.machine.machine import Machine
 from lanescope.prediction.explanation import bound_text, method_text, why
+from lanescope.prediction.machine_library import (
+    BASE,
+    gpu_named,
+    known_gpus,
+    library_parameters,
+    machine_of,
+)
+from lanescope.prediction.parameters import LinkParameters, Origin
 from lanescope.prediction.predictor import Prediction, predictor_for, predictor_named
 from lanescope.prediction.rank import Ranking, rank, require_possible
 from lanescope.prediction.replay import Several, on_several
 from lanescope.prediction.roofline import Bounds, bounds_as_printed, bounds_of, peaks_of
+from lanescope.prediction.stored import named_parameters
 from lanescope.prediction.workload import STREAMED, Method, Workload
 from lanescope.report.format import (
     bytes_text,
@@ -112,7 +124,8 @@ class Predict(Analysis):
     gpus
         Predict also so many GPUs at once, which share the host's memory.
     machine
-        With `gpus`: the machine whose links they share; None for this one.
+        A GPU of the library by name, such as ``a100-sxm``: published or derived parameters.
+        With `gpus` also a machine, or its file, whose links they share; None for this one.
     """
 
     verb: ClassVar[str] = "predict"
@@ -141,7 +154,7 @@ class Predict(Analysis):
         Option(
             Value("--machine"),
             "FILE_OR_NAME",
-            "With --gpus: the machine whose links they share; default: this machine.",
+            "A GPU by name, such as a100-sxm; with --gpus also the machine whose links they share.",
             old=("--topology",),
         ),
     ] = None
@@ -230,9 +243,7 @@ class Predict(Analysis):
         """Return the methods, ranked."""
         work = self._workload()
         counts = stream_counts(self.streams)
-        if self.gpus is None and self.machine is not None:
-            raise InputError("--machine is what several GPUs share; give --gpus, too")
-        known = link_parameters(self.parameters)
+        known = self._known()
         name = self.predictor
         by = predictor_for(known) if name is None else predictor_named(name)
         peaks = peaks_of(self.peak_flops, self.memory_gbs)
@@ -250,6 +261,29 @@ class Predict(Analysis):
             tuple(rank(work, other, by, counts) for other in others),
             self._several(ranking),
         )
+
+    def _known(self) -> LinkParameters:
+        """Return the parameters that were asked for, or those of a GPU by name."""
+        if self._gpu_name is not None:
+            if self.parameters is not None:
+                raise InputError(
+                    f"--machine {self._gpu_name} has parameters of its own; leave out --parameters"
+                )
+            return library_parameters(self._gpu_name, named_parameters(BASE))
+        if self.machine is not None and self.gpus is None:
+            if self._machine_name is not None and not _names_machine(self._machine_name):
+                gpu_named(self._machine_name)  # says which there are
+            raise InputError("--machine is what several GPUs share; give --gpus, too")
+        return link_parameters(self.parameters)
+
+    @property
+    def _machine_name(self) -> str | None:
+        machine = self.machine
+        return None if machine is None or isinstance(machine, Machine) else os.fspath(machine)
+
+    @property
+    def _gpu_name(self) -> str | None:
+        return self._machine_name if self._machine_name in known_gpus() else None
 
     def _workload(self) -> Workload:
         if self.kernel_seconds is None:
@@ -281,7 +315,11 @@ class Predict(Analysis):
             return None
         from lanescope.studies.running import resolve_machine
 
-        return on_several(ranking, self.gpus, resolve_machine(self.machine))
+        if self._gpu_name is not None:
+            machine = machine_of(self._gpu_name, self.gpus)
+        else:
+            machine = resolve_machine(self.machine)
+        return on_several(ranking, self.gpus, machine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +355,7 @@ class Predicted(AnalysisResult):
                 f"Predicted by {self.predictor} for {known.name}: {known.gpu}, "
                 f"{known.link}, {known.origin} parameters"
             ),
+            *([Text(f"Parameters: {known.source}.")] if known.origin is Origin.DERIVED else ()),
             Text(workload_text(ranking)),
             _methods(ranking),
             Text(f"Bounds (predicted): {bounds_text(self.bounds)}"),
@@ -396,10 +435,12 @@ def kernel_parts(given: Sequence[str] | Mapping[int, str | float]) -> tuple[tupl
         pairs = [(left, right) for left, _, right in (one.partition("=") for one in given)]
     found: dict[int, float] = {}
     for number, seconds in pairs:
-        if not re.fullmatch(r"\s*[0-9]{1,4}\s*", number) or not 2 <= int(number) <= _MOST_STREAMS:
+        is_number = re.fullmatch(r"\s*[0-9]{1,4}\s*", number) is not None
+        if seconds == "" or not is_number or not 2 <= int(number) <= _MOST_STREAMS:
             raise InputError(
-                f"--kernel-part {shown(f'{number}={seconds}')} names no number of parts from 2 to "
-                f"{_MOST_STREAMS}; write the number, = and the time of one part, such as 8=25us"
+                f"--kernel-part {shown(f'{number}={seconds}')} is no number of parts from 2 to "
+                f"{_MOST_STREAMS} and a time; write the number, = and the time of one part, such "
+                "as 8=25us"
             )
         taken = (
             durations.parse_seconds(seconds, "--kernel-part")
@@ -410,6 +451,10 @@ def kernel_parts(given: Sequence[str] | Mapping[int, str | float]) -> tuple[tupl
             raise InputError(f"--kernel-part {number}={seconds} is no time above 0 and up to a day")
         found[int(number)] = taken
     return tuple(sorted(found.items()))
+
+
+def _names_machine(name: str) -> bool:
+    return name in machines_that_ship() or name.endswith(".toml") or Path(name).is_file()
 
 
 def stream_counts(streams: str | int | Sequence[int]) -> tuple[int, ...]:

@@ -1,0 +1,71 @@
+"""GPUs by name: their links, what is published of them, and what follows from a measured one."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lanescope.errors import InputError
+from lanescope.prediction.links import limits_of, link_named
+from lanescope.prediction.machine_library import (
+    BASE,
+    gpu_named,
+    known_gpus,
+    library_parameters,
+    machine_of,
+)
+from lanescope.prediction.parameters import Origin
+from lanescope.prediction.stored import dumps, named_parameters, parse
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "model.md").read_text(encoding="utf-8")
+MEASURED = named_parameters(BASE)
+
+
+@pytest.mark.parametrize("name", known_gpus())
+def test_every_gpu_has_parameters_with_their_sources(name):
+    gpu, found = gpu_named(name), library_parameters(name, MEASURED)
+    assert (found.name, found.gpu, found.link) == (name, gpu.gpu, gpu.link)
+    assert found.origin is Origin.DERIVED
+    assert found.errors is None  # nobody compared them with anything
+    assert gpu.source in found.source
+    assert "derived from h200" in found.source
+    assert parse(dumps(found), name) == found
+    limits = gpu.limits_gbs or limits_of(link_named(gpu.link))
+    for cost, limit in zip((found.h2d, found.d2h), limits, strict=True):
+        assert 0.8 * limit < 1e-9 / cost.per_byte.value < limit
+        assert 1e-9 / cost.per_byte.low < 1.07 * limit
+
+
+def test_published_rates_come_before_scaled_ones():
+    found = library_parameters("rtx-4090", MEASURED)
+    value, low, high = gpu_named("rtx-4090").h2d_gbs
+    assert 1e-9 / found.h2d.per_byte.value == pytest.approx(value)
+    assert 1e-9 / found.h2d.per_byte.low >= high
+    assert 1e-9 / found.h2d.per_byte.high <= low
+    assert "pinned copies published" in found.source
+    assert "G scaled" in library_parameters("a100-sxm", MEASURED).source
+
+
+def test_what_is_only_a_link_says_so():
+    assert "only its link is known" in library_parameters("mi300x", MEASURED).source
+    assert library_parameters("gh200", MEASURED).pageable_h2d is None
+
+
+def test_several_of_a_gpu_have_links_of_their_own():
+    machine = machine_of("a100-sxm", 4)
+    assert [gpu.name for gpu in machine.gpus] == ["NVIDIA A100-SXM4-80GB"] * 4
+    assert len({link.b for link in machine.links}) == 4
+    assert machine_of("gh200", 2).links[0].payload_gbs == (450.0, 450.0)
+
+
+def test_a_wrong_name_is_answered_with_the_nearest():
+    with pytest.raises(InputError, match="no GPU is named 'a100-sx'; did you mean a100-sxm"):
+        gpu_named("a100-sx")
+    with pytest.raises(InputError, match="there are v100-pcie, "):
+        gpu_named("zz")
+
+
+def test_the_document_lists_every_gpu():
+    rows = dict(re.findall(r"^\| `([a-z0-9-]+)` \| ([^|]+) \|", DOCUMENT, re.M))
+    for name, gpu in known_gpus().items():
+        assert rows[name].strip() == gpu.gpu
