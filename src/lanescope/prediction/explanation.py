@@ -158,7 +158,8 @@ def _second_engine(ranking: Ranking) -> list[str]:
 def caveats(ranking: Ranking) -> list[str]:
     """Return what the prediction leaves out or extrapolates, and what to measure next."""
     known, work = ranking.parameters, ranking.workload
-    sentences = []
+    sentences = [] if known.note is None else [known.note]
+    sentences += _too_large(work, known)
     if known.origin is Origin.PUBLISHED:
         sentences.append("The parameters are published ones, none was measured here.")
     elif known.origin is Origin.DERIVED:
@@ -177,6 +178,19 @@ def caveats(ranking: Ranking) -> list[str]:
         f"{s.method} is left out: {s.reason[:1].lower()}{s.reason[1:]}" for s in ranking.skipped
     ]
     return sentences
+
+
+def _too_large(work: Workload, known: LinkParameters) -> list[str]:
+    """Return what a workload that the GPU's memory does not hold means for each method."""
+    total, room = work.h2d_bytes + work.d2h_bytes, known.memory_bytes
+    if room is None or total <= room:
+        return []
+    parts = -(-total // room)
+    return [
+        f"The GPU's {size_text(room)} of memory do not hold the {size_text(total)} of a round: "
+        f"Explicit and Pageable cannot be done so, Streams only in more than {parts} parts that "
+        "use the same memory again, which is not predicted; with mapped memory nothing is held there."
+    ]
 
 
 def _extrapolated(best: Prediction, work: Workload, known: LinkParameters) -> str | None:

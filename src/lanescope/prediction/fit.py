@@ -49,6 +49,8 @@ class LinkFacts:
     copy_engines: int
     machine_key: str | None
     day: str
+    memory_bytes: int | None = None
+    driver: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,8 @@ def fit(measured: Sequence[Measured], facts: LinkFacts) -> LinkParameters:
         ),
         machine_key=facts.machine_key,
         day=facts.day,
+        memory_bytes=facts.memory_bytes,
+        driver=facts.driver,
     )
     parameters = replace(parameters, mapped=_mapped(used, parameters))
     parameters = replace(

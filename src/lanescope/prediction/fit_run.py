@@ -58,6 +58,8 @@ def facts_of(machine: Machine, gpu: int, command: str) -> LinkFacts:
         copy_engines=found.copy_engines or 1,
         machine_key=machine_key(machine, gpu),
         day=f"{date.today():%Y-%m-%d}",
+        memory_bytes=found.memory_bytes,
+        driver=machine.driver,
     )
 
 

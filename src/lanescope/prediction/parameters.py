@@ -272,6 +272,12 @@ class LinkParameters:
         Tells whether a stored fit belongs to the machine at hand; None for published ones.
     day
         When they were measured, such as 2026-11-21; None for published ones.
+    memory_bytes
+        Of the GPU; None: not known.
+    driver
+        Version of the driver that they were measured with; None: not known.
+    note
+        What speaks against them on the machine at hand, as a sentence; never stored.
     host_bandwidth
         What this and other GPUs of the machine together read and write of host memory.
     """
@@ -297,6 +303,9 @@ class LinkParameters:
     errors: Errors | None = None
     machine_key: str | None = None
     day: str | None = None
+    memory_bytes: int | None = None
+    driver: str | None = None
+    note: str | None = None
     host_bandwidth: tuple[HostBandwidth, ...] = ()
 
     def copies(self, direction: Direction) -> CopyCost:

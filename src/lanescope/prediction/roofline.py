@@ -15,6 +15,10 @@ from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.workload import Workload
 from lanescope.units.bandwidth import bytes_a_second
 from lanescope.units.estimate import Estimate
+from lanescope.units.words import time_text
+
+#: A kernel is too fast that takes less than the roofline by a larger share.
+_ROUNDED = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,22 @@ def bounds_of(workload: Workload, parameters: LinkParameters, peaks: Peaks | Non
         return max(h2d, kernel, d2h), h2d + kernel + d2h, mapped
 
     return _bounds(at, workload.flops)
+
+
+def too_fast(workload: Workload, peaks: Peaks | None) -> str | None:
+    """Return a sentence where the kernel's time is less than the roofline allows; else None."""
+    if peaks is None:
+        return None
+    flops, moved = _roofline(workload)
+    computing, memory = flops / peaks.flops, moved / peaks.memory_bandwidth
+    least = max(computing, memory)
+    if workload.kernel_seconds >= least * (1 - _ROUNDED):
+        return None
+    what = "its operations take" if computing >= memory else "its bytes of the GPU's memory take"
+    return (
+        f"The kernel's {time_text(workload.kernel_seconds)} is less than the {time_text(least)} "
+        f"that {what} at the GPU's peak: one of these numbers is wrong, and so are the times here."
+    )
 
 
 def _link_seconds(

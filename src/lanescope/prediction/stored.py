@@ -162,7 +162,7 @@ def newest_fit(machine: Machine, runs: Path | None = None) -> LinkParameters:
     for file in files:
         parameters = load(file)
         if key is not None and parameters.machine_key == key:
-            return parameters
+            return _with_driver(parameters, machine)
         others.append((file, parameters))
     file, other = others[0]
     here = "a machine without a GPU" if key is None else key
@@ -170,6 +170,18 @@ def newest_fit(machine: Machine, runs: Path | None = None) -> LinkParameters:
         f"the newest fit, {file}, is of another machine ({other.machine_key or other.name}), not "
         f"of this one ({here}); name it with --parameters to use it all the same, or run {_FIT}"
     )
+
+
+def _with_driver(parameters: LinkParameters, machine: Machine) -> LinkParameters:
+    """Return parameters with a note where they were measured with another driver."""
+    before, now = parameters.driver, machine.driver
+    if before is None or now is None or before == now:
+        return parameters
+    note = (
+        f"The parameters were measured with driver {before}, and this machine has {now} now: what "
+        f"copies cost may have changed, so run {_FIT} again."
+    )
+    return dataclasses.replace(parameters, note=note)
 
 
 def with_contention(machine: Machine, runs: Path | None = None) -> Machine:

@@ -31,7 +31,7 @@ from lanescope.prediction.parameters import LinkParameters, Origin
 from lanescope.prediction.predictor import Prediction, predictor_for, predictor_named
 from lanescope.prediction.rank import Ranking, rank, require_possible
 from lanescope.prediction.replay import Several, on_several
-from lanescope.prediction.roofline import Bounds, bounds_as_printed, bounds_of, peaks_of
+from lanescope.prediction.roofline import Bounds, bounds_as_printed, bounds_of, peaks_of, too_fast
 from lanescope.prediction.stored import named_parameters
 from lanescope.prediction.workload import STREAMED, Method, Workload
 from lanescope.report.format import (
@@ -260,6 +260,7 @@ class Predict(Analysis):
             None if peaks is None else bounds_as_printed(work, known, peaks),
             tuple(rank(work, other, by, counts) for other in others),
             self._several(ranking),
+            too_fast(work, peaks),
         )
 
     def _known(self) -> LinkParameters:
@@ -336,6 +337,8 @@ class Predicted(AnalysisResult):
         The same workload with other links, in the order they were named.
     several
         The same on several GPUs at once; None where that was not wanted.
+    warning
+        Why the numbers given cannot all be right; None where they can.
     """
 
     predictor: str
@@ -344,6 +347,7 @@ class Predicted(AnalysisResult):
     printed: Bounds | None = None
     on: tuple[Ranking, ...] = ()
     several: Several | None = None
+    warning: str | None = None
 
     def blocks(self) -> list[Section]:
         """Return the ranked methods, why, and what else was wanted."""
@@ -360,6 +364,8 @@ class Predicted(AnalysisResult):
             _methods(ranking),
             Text(f"Bounds (predicted): {bounds_text(self.bounds)}"),
         ]
+        if self.warning is not None:
+            methods.append(Text(self.warning))
         if self.printed is not None:
             one = bounds_text(self.printed)
             methods.append(Text(f"With one bandwidth for both directions (predicted): {one}"))
@@ -403,6 +409,7 @@ class Predicted(AnalysisResult):
             "schema": self.schema,
             "predicted": True,
             "predictor": self.predictor,
+            "warning": self.warning,
             "workload": dataclasses.asdict(ranking.workload),
             **_ranking(ranking),
             "bounds": _bounds(self.bounds),
