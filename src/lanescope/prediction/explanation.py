@@ -189,7 +189,8 @@ def _too_large(work: Workload, known: LinkParameters) -> list[str]:
     return [
         f"The GPU's {size_text(room)} of memory do not hold the {size_text(total)} of a round: "
         f"Explicit and Pageable cannot be done so, Streams only in more than {parts} parts that "
-        "use the same memory again, which is not predicted; with mapped memory nothing is held there."
+        "use the same memory again, which is not predicted; with mapped memory nothing is held "
+        "there."
     ]
 
 
