@@ -83,7 +83,7 @@ def test_files(tmp_path, two_gpus):
 
 
 def test_shipped_machines():
-    assert shipped_names() == ["h200-x2", "p6000", "taruc-2017"]
+    assert shipped_names() == ["h200-x2", "h200-x4", "p6000", "taruc-2017"]
     for name in shipped_names():
         machine = machine_named(name)
         assert machine.described
@@ -166,7 +166,7 @@ def test_files_that_are_no_machine(tmp_path, content):
         load_machine(tmp_path / "m.toml")
     with pytest.raises(InputError, match="cannot read"):
         load_machine(tmp_path / "missing.toml")
-    with pytest.raises(InputError, match="did you mean h200-x2"):
+    with pytest.raises(InputError, match="did you mean h200-x"):
         machine_named("h200-x3")
 
 

@@ -137,7 +137,7 @@ def test_limits_of_memory_whose_modules_tell_nothing(two_gpus):
     found = limits(unknown, four)
     assert [one.gbs for one in found] == pytest.approx([20.0, 20.0, 30.0, 30.0])
     assert {one.kind for one in found} == {"memory"}
-    assert found[0].reason == "memory of h0, as 2 GPUs read and write it at once by a fit"
+    assert found[0].reason == "memory of h0, as 2 GPUs read and write it at once (a fit)"
     assert found[0].unknown is None
     # the modules' own peak comes first
     known = replace(two_gpus, host_bandwidth=contention)

@@ -325,8 +325,8 @@ def _contention_limit(one: HostBandwidth, kind: str, rate: float, staged: str) -
     source = one.source or "the machine file"
     return Limit(
         rate,
-        f"memory of {part_name('h', one.node)}, as {len(one.gpus)} GPUs {what} at once by "
-        f"{source}{staged}",
+        f"memory of {part_name('h', one.node)}, as {len(one.gpus)} GPUs {what} at once "
+        f"({source}){staged}",
         "memory",
     )
 
