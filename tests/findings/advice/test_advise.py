@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.findings.advice.advice import Step
+from lanescope.findings.advice.advice import KERNELS, Step
 from lanescope.findings.advice.advise import advise
 from lanescope.prediction.predictor import predictor_named
 from lanescope.prediction.workload import Method
@@ -72,6 +72,16 @@ def test_directions_to_move_the_same_data_exclude_each_other_and_pinning_does_no
     assert mapped.excludes(streams)
     assert not pin.excludes(streams)
     assert not streams.excludes(streams)
+
+
+def test_rewritten_kernels_come_after_all_other_changes():
+    phase = only(looped(50, 100 * MB, 2000.0, host=PAGEABLE))
+    worth = [bool(KERNELS & set(c.steps)) for c in phase.changes if c.worth]
+    assert any(worth)
+    assert worth == sorted(worth)
+    others = [c for c in phase.changes if c.worth and not KERNELS & set(c.steps)]
+    gains = [c.round_gain_seconds.value for c in others]
+    assert gains == sorted(gains, reverse=True)
 
 
 def test_pinned_and_serial_is_cut_into_streams():

@@ -26,6 +26,8 @@ class Step(StrEnum):
 
 #: Of these a program can take one: they are different ways to move the same data.
 EXCLUSIVE = (Step.STREAMS, Step.ROUNDS, Step.MAPPED, Step.HYBRID)
+#: For these the kernels themselves are changed.
+KERNELS = frozenset((Step.MAPPED, Step.HYBRID))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

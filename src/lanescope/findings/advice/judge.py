@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lanescope.errors import NotMeasuredError
-from lanescope.findings.advice.advice import Candidate, Change, Step
+from lanescope.findings.advice.advice import KERNELS, Candidate, Change, Step
 from lanescope.findings.advice.changes import candidates, present
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.state import Predict, State
@@ -94,8 +94,13 @@ def _against(change: Change, others: list[Change], before: float) -> Change:
 
 
 def in_order(changes: list[Change]) -> tuple[Change, ...]:
-    """Return changes as they are predicted."""
-    return tuple(sorted(changes, key=lambda c: (not c.worth, -c.round_gain_seconds.value)))
+    """Return changes by what they gain; those for which kernels are rewritten come after others."""
+    return tuple(
+        sorted(
+            changes,
+            key=lambda c: (not c.worth, bool(KERNELS & set(c.steps)), -c.round_gain_seconds.value),
+        )
+    )
 
 
 def _judged(

@@ -240,6 +240,7 @@ def _workload(copies: tuple[CopyKind, ...], kernel_seconds: float, parts: int) -
         kernel_seconds=kernel_seconds,
         h2d_arrays=arrays[Direction.H2D],
         d2h_arrays=arrays[Direction.D2H],
+        mapped_assumed=True,  # a watch does not tell how the kernels reach their memory
     )
 
 
