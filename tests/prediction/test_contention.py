@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lanescope.copies.limit import limits
@@ -80,7 +81,7 @@ def test_gpus_that_hold_nobody_up_contend_for_nothing():
     assert fit_contention(sets_of([]), "a test") == ()
 
 
-def test_a_way_that_two_of_four_gpus_share_is_told_from_memory():
+def test_a_link_that_two_of_four_gpus_share_is_not_taken_for_memory():
     way = HostBandwidth(0, (0, 1), read_gbs=60.0)
     (found,) = fit_contention(sets_of([way]), "a test")
     assert found.gpus == (0, 1)
@@ -89,6 +90,40 @@ def test_a_way_that_two_of_four_gpus_share_is_told_from_memory():
     both = fit_contention(sets_of([way, replace(MEMORY, read_gbs=120.0)]), "a test")
     assert [one.gpus for one in both] == [(0, 1), (0, 1, 2, 3)]
     assert both[1].read_gbs == pytest.approx(120.0, rel=0.02)
+
+
+def noisy(sets, share, seed):
+    """Return two rounds of sets, each with a factor of its own."""
+    random = np.random.default_rng(seed)
+    return [
+        Together(
+            one.node,
+            tuple(replace(r, gbs=Estimate.exactly(r.gbs.value * factor)) for r in one.rates),
+        )
+        for _ in range(2)
+        for one in sets
+        for factor in [1 + share * random.standard_normal()]
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_of_two_per_cent_is_no_contention(seed):
+    assert fit_contention(noisy(sets_of([], gpus=4), 0.02, seed), "a test") == ()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_four_switches_below_one_memory_are_found_in_noise(seed):
+    switches = [HostBandwidth(0, (2 * i, 2 * i + 1), 60.0, 60.0) for i in range(4)]
+    memory = HostBandwidth(0, tuple(range(8)), 200.0, 170.0, 210.0, 1.0, 1.3)
+    sets = sets_of([*switches, memory], gpus=8)
+    found = fit_contention(noisy(sets, 0.01, seed), "a test")
+    assert [one.gpus for one in found] == [*(one.gpus for one in switches), memory.gpus]
+    for one in found[:4]:
+        assert one.read_gbs == pytest.approx(60.0, rel=0.04)
+        assert one.write_gbs == pytest.approx(60.0, rel=0.04)
+    whole = found[4]
+    assert whole.read_gbs == pytest.approx(200.0, rel=0.04)
+    assert whole.write_gbs == pytest.approx(170.0, rel=0.04)
 
 
 def test_two_gpus_that_are_held_up_both_ways_only():
@@ -184,7 +219,7 @@ def test_sets_are_each_gpu_each_pair_and_all_of_each_node():
     assert contention_sets(down) == []
 
 
-def test_busy_sets_are_told_apart(two_gpus):
+def test_busy_sets_have_a_reason_instead_of_rates(two_gpus):
     def seconds(copy, batch):
         if copy.destination.part == "g1":
             raise BusyError("g1 is in use.", "Wait.")

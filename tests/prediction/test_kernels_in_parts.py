@@ -28,7 +28,7 @@ def test_parts_take_what_was_timed_and_lines_between():
     assert steep.part_seconds(1 / 64) == pytest.approx(1 / 64)
 
 
-def test_small_kernels_run_beside_each_other():
+def test_small_kernels_run_at_the_same_time():
     small = [Task(TaskKind.KERNEL, i, seconds=1.0, alone=4.0) for i in range(4)]
     assert replay(TaskGraph(tuple(small)), link()).seconds == pytest.approx(4.0)
     full = [Task(TaskKind.KERNEL, i, seconds=1.0, alone=1.0) for i in range(4)]

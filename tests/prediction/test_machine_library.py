@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.prediction.links import limits_of, link_named
+from lanescope.machine.pcie import payload_gbs
+from lanescope.prediction.links import link_named
 from lanescope.prediction.machine_library import (
     BASE,
     gpu_named,
@@ -30,7 +31,7 @@ def test_every_gpu_has_parameters_with_their_sources(name):
     assert gpu.source in found.source
     assert "derived from h200" in found.source
     assert parse(dumps(found), name) == found
-    limits = gpu.limits_gbs or limits_of(link_named(gpu.link))
+    limits = gpu.limits_gbs or payload_gbs(link_named(gpu.link))
     for cost, limit in zip((found.h2d, found.d2h), limits, strict=True):
         assert 0.8 * limit < 1e-9 / cost.per_byte.value < limit
         assert 1e-9 / cost.per_byte.low < 1.07 * limit

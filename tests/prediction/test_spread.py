@@ -20,7 +20,7 @@ STORED = runpy.run_path(str(ROOT / "benchmarks/model/across_machines.py"))
 WORK = Workload(64 << 20, 32 << 20, 1e-3, h2d_arrays=2)
 
 
-def test_regimes_are_told_by_method_and_size():
+def test_regimes_follow_from_method_and_size():
     assert regime_of(WORK, Method.EXPLICIT, 1) == "single"
     assert regime_of(WORK, Method.STREAMS, 1) == "single"
     assert regime_of(WORK, Method.STREAMS, 4) == "many"

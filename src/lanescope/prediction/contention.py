@@ -14,24 +14,25 @@ from math import log
 
 import numpy as np
 
-from lanescope.copies import Copy, Engine, Experiment, Memory, Place
+from lanescope.copies import Experiment
 from lanescope.copies.experiment import experiment_of
 from lanescope.copies.limit import contended, contention_weight, usage
 from lanescope.engine.base import Backend
 from lanescope.engine.sampling import Plan, measure_one
 from lanescope.machine import Gpu, HostBandwidth, Machine, NumaNode
 from lanescope.machine.flow import Share, share_by_weight
-from lanescope.machine.part_names import part_name
 from lanescope.prediction.parameters import Direction
+from lanescope.prediction.shared_links import host_copy
 from lanescope.results.result import Result
 from lanescope.units.estimate import Estimate
 
-#: Of each copy: more than the host's caches answer.
-COPY_BYTES = 256 << 20
-#: Copies are held up that together get less than this share of what they would get.
-_HELD_UP = 0.97
-#: A pair that gets less than this share of what all get together shares a way of its own.
-_OWN_WAY = 0.8
+#: Copies are held up that together get less than this share of what they would get, in each round.
+_HELD_UP = 0.95
+#: A copy that gets this share of what it gets alone, or more, is not held up.
+_AS_ALONE = 0.97
+#: A pair shares a link of its own that gets less than this share of what both get alone, and of
+#: what all get together.
+_OWN_LINK = 0.8
 _PAIR = 2
 #: Over all sets, and seconds of sampling for one set in each.
 ROUNDS, _BUDGET_SECONDS = 2, 0.1
@@ -94,7 +95,7 @@ def contention_sets(machine: Machine) -> list[Experiment]:
         for ways in _WAYS:
             for group in groups:
                 found.append(
-                    experiment_of([_copy(node, gpu, way) for way in ways for gpu in group])
+                    experiment_of([host_copy(gpu, node, way) for way in ways for gpu in group])
                 )
     return found
 
@@ -127,13 +128,6 @@ def _by_node(machine: Machine) -> dict[int, list[int]]:
         if gpu.unavailable is None:
             found[first if gpu.node is None else gpu.node].append(gpu.index)
     return {node: gpus for node, gpus in found.items() if len(gpus) >= _PAIR}
-
-
-def _copy(node: int, gpu: int, direction: Direction) -> Copy:
-    host = Place(part_name("h", node), Memory.PINNED)
-    device = Place(part_name("g", gpu), Memory.DEVICE)
-    ends = (host, device) if direction is Direction.H2D else (device, host)
-    return Copy(*ends, COPY_BYTES, Engine.CE)
 
 
 def together_of(result: Result) -> Together | None:
@@ -199,7 +193,7 @@ def _expected(one: Together, alone: _Alone, contention: Sequence[HostBandwidth])
         gpus=tuple(Gpu(gpu, "GPU") for gpu in sorted(one.gpus)),
         host_bandwidth=tuple(contention),
     )
-    copies = [_copy(one.node, rate.gpu, rate.direction) for rate in one.rates]
+    copies = [host_copy(rate.gpu, one.node, rate.direction) for rate in one.rates]
     shares = share_by_weight(
         [usage(machine, copy) for copy in copies],
         [Share(_most(rate, one, alone), None) for rate in one.rates],
@@ -216,19 +210,45 @@ def _most(rate: Rate, one: Together, alone: _Alone) -> float:
     return found or alone.get((rate.gpu, rate.direction, False)) or rate.gbs.high
 
 
+_Key = frozenset[tuple[int, Direction]]
+
+
+def _key(one: Together) -> _Key:
+    """Return which copies a set has."""
+    return frozenset((rate.gpu, rate.direction) for rate in one.rates)
+
+
+def _median_of(rounds: Sequence[Together]) -> Together:
+    """Return a set with the median of each copy's rates over its rounds."""
+    values: dict[tuple[int, Direction], list[float]] = defaultdict(list)
+    for one in rounds:
+        for rate in one.rates:
+            values[rate.gpu, rate.direction].append(rate.gbs.value)
+    rates = (
+        Rate(gpu, direction, Estimate.exactly(float(np.median(gbs))))
+        for (gpu, direction), gbs in values.items()
+    )
+    return Together(rounds[0].node, tuple(rates))
+
+
 class _Node:
     """The sets of one node."""
 
     def __init__(self, node: int, sets: Sequence[Together], source: str) -> None:
         self._node, self._source = node, source
         self._alone = _rates_alone(sets)
-        self._sets = [one for one in sets if len(one.gpus) > 1]
+        rounds: dict[_Key, list[Together]] = defaultdict(list)
+        for one in sets:
+            if len(one.gpus) > 1:
+                rounds[_key(one)].append(one)
+        self._rounds = dict(rounds)
+        self._sets = [_median_of(same) for same in rounds.values()]
 
     def fitted(self) -> list[HostBandwidth]:
-        """Return the ways that some GPUs share, and the memory, each if it holds anything up."""
+        """Return the links that some GPUs share, and the memory, each if it holds anything up."""
         found: list[HostBandwidth] = []
         left = list(self._sets)
-        for group in [*self._own_ways(), self._all()]:
+        for group in [*self._own_links(), self._all()]:
             sets = [one for one in left if one.gpus <= group]
             left = [one for one in left if one not in sets]
             one = self._of_group(group, sets, found)
@@ -239,7 +259,7 @@ class _Node:
     def _all(self) -> frozenset[int]:
         return frozenset(gpu for one in self._sets for gpu in one.gpus)
 
-    def _own_ways(self) -> list[frozenset[int]]:
+    def _own_links(self) -> list[frozenset[int]]:
         """Return groups of GPUs whose pairs get much less than all GPUs together."""
         groups = [frozenset({gpu}) for gpu in self._all()]
         for one in self._sets:
@@ -247,7 +267,8 @@ class _Node:
                 joined = [group for group in groups if group & one.gpus]
                 groups = [group for group in groups if not group & one.gpus]
                 groups.append(frozenset[int]().union(*joined))
-        return [group for group in groups if 1 < len(group) < len(self._all())]
+        found = [group for group in groups if 1 < len(group) < len(self._all())]
+        return sorted(found, key=min)
 
     def _is_narrow(self, pair: Together) -> bool:
         larger = [
@@ -255,11 +276,12 @@ class _Node:
             for one in self._sets
             if one.directions == pair.directions and one.gpus > pair.gpus
         ]
-        narrow = bool(larger) and pair.gbs() < _OWN_WAY * max(larger)
-        return narrow and self._is_held_up(pair, [])
+        alone = sum(_expected(pair, self._alone, []))
+        return bool(larger) and pair.gbs() < _OWN_LINK * min(max(larger), alone)
 
     def _is_held_up(self, one: Together, found: Sequence[HostBandwidth]) -> bool:
-        return one.gbs() < _HELD_UP * sum(_expected(one, self._alone, found))
+        expected = sum(_expected(one, self._alone, found))
+        return all(same.gbs() < _HELD_UP * expected for same in self._rounds[_key(one)])
 
     def _of_group(
         self, group: frozenset[int], sets: Sequence[Together], found: Sequence[HostBandwidth]
@@ -311,7 +333,7 @@ class _Node:
             capped = [
                 r.direction
                 for r in one.rates
-                if r.gbs.value >= _HELD_UP * _most(r, one, self._alone)
+                if r.gbs.value >= _AS_ALONE * _most(r, one, self._alone)
             ]
             (bounds if capped else free).append(back / into)
         if free:
@@ -319,9 +341,9 @@ class _Node:
         return max(bounds, key=lambda ratio: abs(log(ratio)))
 
     def _spread(self, used: Sequence[Together], found: Sequence[HostBandwidth]) -> float:
-        """Return half of the range of measured over expected sums, with their intervals."""
+        """Return half of the range of all rounds over expected sums, with their intervals."""
         ends: list[float] = []
-        for one in used:
+        for one in (same for used_set in used for same in self._rounds[_key(used_set)]):
             expected = sum(_expected(one, self._alone, found))
             ends.append(sum(rate.gbs.low for rate in one.rates) / expected)
             ends.append(sum(rate.gbs.high for rate in one.rates) / expected)

@@ -130,11 +130,6 @@ def exchanged(
     )
 
 
-def limits_of(link: PcieLink) -> tuple[float, float]:
-    """Return the payload limits of a link, to the GPU and from it; GB/s."""
-    return payload_gbs(link)
-
-
 def _exchanges(
     old: PcieLink, new: PcieLink, per_byte: tuple[float, float]
 ) -> tuple[Exchange, Exchange]:

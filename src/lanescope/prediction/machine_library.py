@@ -12,7 +12,8 @@ from functools import lru_cache
 from lanescope.codec.fields import Positive, build, shown
 from lanescope.errors import InputError
 from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode
-from lanescope.prediction.links import Exchange, exchanged, limits_of, link_named
+from lanescope.machine.pcie import payload_gbs
+from lanescope.prediction.links import Exchange, exchanged, link_named
 from lanescope.prediction.parameters import Direction, LinkParameters, Origin
 from lanescope.units.bandwidth import transfer_seconds
 
@@ -92,8 +93,8 @@ def library_parameters(name: str, base: LinkParameters) -> LinkParameters:
         If there is none of that name.
     """
     gpu = gpu_named(name)
-    old = limits_of(link_named(base.link))
-    new = gpu.limits_gbs or limits_of(link_named(gpu.link))
+    old = payload_gbs(link_named(base.link))
+    new = gpu.limits_gbs or payload_gbs(link_named(gpu.link))
     exchanges = [
         _exchange(base, direction, before, after, rate)
         for direction, before, after, rate in zip(

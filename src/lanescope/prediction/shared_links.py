@@ -10,8 +10,12 @@ from lanescope.copies.limit import capacities, contended, contention_weight, usa
 from lanescope.copies.place import Memory, Place
 from lanescope.machine import Machine
 from lanescope.machine.flow import max_min_fair, share_by_weight
+from lanescope.machine.part_names import part_name
 from lanescope.prediction.parameters import Direction
 from lanescope.units.bandwidth import bytes_a_second
+
+#: Of a copy that no cache of the host answers.
+COPY_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> Sh
         uses,
         _known(contended(machine), shared),
         {
-            gpu: contention_weight(machine, _copy(gpu, node, Direction.D2H))
+            gpu: contention_weight(machine, host_copy(gpu, node, Direction.D2H))
             for gpu, node in nodes.items()
         },
         max((one.spread for one in machine.host_bandwidth), default=0.0),
@@ -123,10 +127,12 @@ def share(links: SharedLinks, wanted: Sequence[tuple[int, Direction, float]]) ->
 
 def _taken(machine: Machine, gpu: int, node: int, direction: Direction) -> dict[Hashable, float]:
     """What one byte of a copy takes from each resource on its way."""
-    return usage(machine, _copy(gpu, node, direction))
+    return usage(machine, host_copy(gpu, node, direction))
 
 
-def _copy(gpu: int, node: int, direction: Direction) -> Copy:
-    host, device = Place(f"h{node}", Memory.PINNED), Place(f"g{gpu}", Memory.DEVICE)
+def host_copy(gpu: int, node: int, direction: Direction) -> Copy:
+    """Return a copy between a node's pinned memory and a GPU, by copy engine."""
+    host = Place(part_name("h", node), Memory.PINNED)
+    device = Place(part_name("g", gpu), Memory.DEVICE)
     ends = (host, device) if direction is Direction.H2D else (device, host)
-    return Copy(*ends, 1 << 28, Engine.CE)
+    return Copy(*ends, COPY_BYTES, Engine.CE)
