@@ -8,8 +8,6 @@
 // four streams. search: 200 kernels, each of whose 4 B are copied back and looked at before the next;
 // after: the GPU keeps them, and they are copied back together.
 
-#include <cuda_runtime.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,16 +15,9 @@
 #include <cstring>
 #include <vector>
 
-namespace {
+#include "../cuda_check.cuh"
 
-#define CHECK(call)                                                       \
-  do {                                                                    \
-    cudaError_t error = (call);                                           \
-    if (error != cudaSuccess) {                                           \
-      std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error)); \
-      std::exit(1);                                                       \
-    }                                                                     \
-  } while (0)
+namespace {
 
 __global__ void smooth(const float* in, float* out, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -200,7 +200,7 @@ def ratio(
     expected: float | None,
     source: str,
 ) -> Ratio:
-    """Return a time beside its prediction, with the regime that it belongs to."""
+    """Return a measured time as a share of its prediction, with its regime."""
     regime = regime_of(work, method, streams)
     size = copy_bytes(work, method, streams)
     ends = SIZES.get(regime, (None,))

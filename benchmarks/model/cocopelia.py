@@ -102,17 +102,17 @@ def kernel_of(testbed: str) -> np.ndarray:
 def runs_of(testbed: str) -> Iterator[Daxpy]:
     """Return the runs that have a time and both predictions."""
     folder = f"{RESULTS}/{testbed}/validation"
-    told = {}
+    published = {}
     for line in show(f"{folder}/Daxpy_CoCopelia_predict_avg_0_vfinal.log"):
         n, tile, x, y, werkhoven, cocopelia = line.split(",")
-        told[int(n), int(tile), int(x), int(y)] = float(cocopelia), float(werkhoven)
+        published[int(n), int(tile), int(x), int(y)] = float(cocopelia), float(werkhoven)
     for line in show(f"{folder}/CoCopeLia_Daxpy_0_vfinal.log"):
         n, tile, x, y, *times = line.split(",")
         key = int(n), int(tile), int(x), int(y)
-        if key[0] < LEAST_ELEMENTS or key[2:] != (1, 1) or key not in told:
+        if key[0] < LEAST_ELEMENTS or key[2:] != (1, 1) or key not in published:
             continue
         if key[0] // key[1] <= MOST_TILES:
-            yield Daxpy(key[0], key[1], float(times[-2]), *told[key])
+            yield Daxpy(key[0], key[1], float(times[-2]), *published[key])
 
 
 def seconds_of(run: Daxpy, known: LinkParameters, kernel: np.ndarray) -> float:

@@ -21,16 +21,9 @@
 #include <string>
 #include <vector>
 
-namespace {
+#include "../cuda_check.cuh"
 
-#define CHECK(call)                                                         \
-  do {                                                                      \
-    cudaError_t error = (call);                                             \
-    if (error != cudaSuccess) {                                             \
-      std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error));   \
-      std::exit(1);                                                         \
-    }                                                                       \
-  } while (0)
+namespace {
 
 constexpr size_t kAll = size_t{1} << 30;
 

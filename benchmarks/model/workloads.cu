@@ -8,8 +8,6 @@
 // and filled before. A time is that from the first call until cudaDeviceSynchronize returns. The
 // bytes that come out are compared with those of the method Explicit.
 
-#include <cuda_runtime.h>
-
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -19,16 +17,9 @@
 #include <string>
 #include <vector>
 
-namespace {
+#include "../cuda_check.cuh"
 
-#define CHECK(call)                                                                       \
-  do {                                                                                    \
-    cudaError_t error = (call);                                                           \
-    if (error != cudaSuccess) {                                                           \
-      std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error));                 \
-      std::exit(1);                                                                       \
-    }                                                                                     \
-  } while (0)
+namespace {
 
 constexpr int kArrays = 3;
 

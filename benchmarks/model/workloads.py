@@ -1,6 +1,6 @@
 """Compares predictions with workloads on which nothing was fitted or tuned.
 
-``python benchmarks/model/workloads.py TIMES.json --parameters NAME|FILE|RUN [--csv FILE]`` takes
+``python benchmarks/model/workloads.py TIMES.json --parameters NAME|FILE|RUN`` takes
 what benchmarks/model/workloads.cu timed, predicts each time from the workload's bytes, arrays and
 kernel time, and prints the errors: predicted over measured, less 1. A time is the median of its
 samples. Chosen is what `lanescope model predict` would advise among the same numbers of streams;
@@ -10,7 +10,6 @@ its loss is how much longer it takes than the fastest that was measured.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 from collections import defaultdict
 from collections.abc import Iterator
@@ -28,13 +27,13 @@ from lanescope.prediction.stored import named_parameters
 from lanescope.prediction.workload import MAPPED, Method, Workload
 
 MIB = 1 << 20
-#: Of the kernel's times those that are told, beside that of the whole.
+#: Of the kernel's times in parts those that are given, with that of the whole.
 PARTS = ("4", "16")
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A measured time beside its prediction."""
+    """A measured time and its prediction."""
 
     workload: str
     mib: float
@@ -72,7 +71,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("times", type=Path)
     parser.add_argument("--parameters", default="h200")
-    parser.add_argument("--csv", type=Path)
     given = parser.parse_args()
     known = named_parameters(given.parameters)
     times = json.loads(given.times.read_text())
@@ -87,12 +85,10 @@ def main() -> None:
     compared = [one for case in times["cases"] for one in compare(case, known)]
     print_errors(compared)
     print_choices([choose(case, known) for case in times["cases"]])
-    if given.csv is not None:
-        write_csv(compared, given.csv)
 
 
 def workload_of(case: dict[str, Any]) -> Workload:
-    """Return what is told of a case: bytes, arrays, the kernel's times, how often it reads."""
+    """Return what a prediction gets of a case: bytes, arrays, times of its kernel, its reads."""
     return Workload(
         case["h2d_bytes"],
         case["d2h_bytes"],
@@ -192,18 +188,6 @@ def print_choices(chosen: list[Chosen]) -> None:
         f"{sum(loss <= 0.03 for loss in copies)} of {len(chosen)} within 3 % of the fastest that "
         f"copies, {max(copies):.1%} at most"
     )
-
-
-def write_csv(compared: list[Compared], path: Path) -> None:
-    """Write every time with its prediction."""
-    with path.open("w", newline="") as file:
-        out = csv.writer(file)
-        out.writerow(["workload", "MiB", "method", "streams", "seconds", "spread", "predicted"])
-        for one in compared:
-            out.writerow(
-                [one.workload, f"{one.mib:g}", one.method, one.streams]
-                + [f"{x:.6g}" for x in (one.seconds, one.spread, one.predicted)]
-            )
 
 
 if __name__ == "__main__":

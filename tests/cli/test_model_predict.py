@@ -144,6 +144,7 @@ def test_one_direction_is_enough(capsys):
         ("--h2d 1MB --kernel 1ms --gpus 9 --machine h200-x2", "--gpus 9: h200-x2 has 2"),
         ("--h2d 1MB --kernel 1ms --machine h200-x2", "give --gpus, too"),
         ("--h2d 1MB --kernel 1ms --machine a100-sx", "no GPU is named 'a100-sx'; did you mean"),
+        ("--h2d 1MB --kernel 1ms --gpus 2 --machine a100", "no GPU is named 'a100'; did you mean"),
         (
             "--h2d 1MB --kernel 1ms --machine l4",
             "--machine l4 has parameters of its own; leave out --parameters",

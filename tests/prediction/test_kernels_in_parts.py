@@ -6,6 +6,8 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.prediction.curves import Curve
+from lanescope.prediction.equations import Equations
+from lanescope.prediction.explanation import caveats
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind, graph_for
 from lanescope.prediction.parameters import Duplex
 from lanescope.prediction.rank import rank
@@ -47,6 +49,14 @@ def test_parts_that_take_as_long_as_half_gain_little():
     assert other.best.seconds.value > one.best.seconds.value
     # four parts of 3 ms each fill the GPU only three quarters as long as it takes them
     assert other.best.seconds.value > 8e-3 + 0.25e-3
+
+
+def test_equations_say_that_they_know_no_parts():
+    (sentence,) = [
+        s for s in caveats(rank(WORK, link(), Equations(), (1, 4))) if "--predictor" in s
+    ]
+    assert "neither the kernel's time in parts nor its steps" in sentence
+    assert not any("--predictor" in s for s in caveats(rank(WORK, link(), Replay(), (1, 4))))
 
 
 def test_steps_leave_what_nothing_hides():

@@ -66,8 +66,8 @@ def test_an_interval_is_no_narrower_than_the_fits_own_errors():
 
 def test_mapped_memory_of_which_nobody_said_how_it_is_read_has_a_wide_interval():
     known = replace(fitted(), errors=Errors(50, 0.0, 0.01, 0.02))
-    told = Replay().predict(WORK, Method.IMPLICIT, 1, known).seconds
+    known_reads = Replay().predict(WORK, Method.IMPLICIT, 1, known).seconds
     assumed = replace(WORK, mapped_assumed=True)
     wide = Replay().predict(assumed, Method.IMPLICIT, 1, known).seconds
-    assert wide.value == told.value
-    assert wide.high > 2 * told.high
+    assert wide.value == known_reads.value
+    assert wide.high > 2 * known_reads.high

@@ -261,7 +261,7 @@ class HostBandwidth:
         The NUMA node's index.
     gpus
         Indices of the GPUs: all that are near the node where its memory is the limit, fewer where
-        they share a way to it, such as a PCIe switch that the machine does not show.
+        they share a link to it, such as a PCIe switch that the machine does not show.
     read_gbs, write_gbs
         Bytes that all of them read of the memory, or write to it, in GB/s, nothing going the
         other way; None: it carries all that they ask for.

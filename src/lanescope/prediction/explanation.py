@@ -174,6 +174,11 @@ def caveats(ranking: Ranking) -> list[str]:
             "The equations take parts for independent; that each needs the one before it delays "
             "streams by about one part more."
         )
+    if ranking.winner.predictor.startswith("equations") and (work.kernel_parts or work.steps):
+        sentences.append(
+            "The equations know neither the kernel's time in parts nor its steps: the replay does "
+            "(--predictor replay)."
+        )
     sentences += [
         f"{s.method} is left out: {s.reason[:1].lower()}{s.reason[1:]}" for s in ranking.skipped
     ]

@@ -35,7 +35,7 @@ class Task:
         That the kernel computes with its data in the GPU's memory, as its share of the GPU's
         whole throughput; of a copy 0.
     alone
-        That it takes then with nothing beside it: more than `seconds` where it does not fill the
+        That it takes then with nothing else running: more than `seconds` where it does not fill the
         GPU. 0: `seconds`.
     steps
         Of a kernel on mapped memory, see `Workload.steps`.

@@ -108,7 +108,7 @@ class Cost:
     returns_early: float = 0.0
 
 
-#: Of the time that the bytes of a short copy take, where its gap beside others was not measured:
+#: Of the time that the bytes of a short copy take, where its gap both ways was not measured:
 #: a copy of 85 KiB to 512 KiB lost 0.4 to 0.6 of it (benchmarks/results/h200-x1/machines/a).
 _MOST_GAP_SHARE = 0.5
 

@@ -118,7 +118,7 @@ class Simulation:
         return self._servers[name]
 
     def _kernels_at_once(self) -> int:
-        """Return how many kernels run beside each other, as some of them do not fill the GPU."""
+        """Return how many kernels run at the same time, as some of them do not fill the GPU."""
         small = any(task.alone > task.seconds > 0 for task in self._graph.tasks)
         return MOST_KERNELS if small else 1
 

@@ -25,7 +25,7 @@ _Key = tuple[int, tuple[int, ...], tuple[Direction, ...]]
 def contention_blocks(
     sets: Sets, contention: Sequence[HostBandwidth]
 ) -> list[Table | Text | Bullets]:
-    """Return the rates of all sets beside what is expected of them, and what GPUs contend for."""
+    """Return the rates of all sets, what is expected of them, and what GPUs contend for."""
     found: list[Table | Text | Bullets] = [_table(sets.sets, contention)] if sets.sets else []
     sentences = [contention_text(one) for one in contention]
     if sets.sets and not sentences:

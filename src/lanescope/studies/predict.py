@@ -5,21 +5,17 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log2
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from lanescope.calls import checked
 from lanescope.codec.fields import shown
-from lanescope.document.blocks import Block, Cell, Column, Group, Kind, Section, Span, Table, Text
-from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine import shipped_names as machines_that_ship
 from lanescope.machine.machine import Machine
-from lanescope.prediction.explanation import bound_text, method_text, why
 from lanescope.prediction.machine_library import (
     BASE,
     gpu_named,
@@ -27,31 +23,23 @@ from lanescope.prediction.machine_library import (
     library_parameters,
     machine_of,
 )
-from lanescope.prediction.parameters import LinkParameters, Origin
-from lanescope.prediction.predictor import Prediction, predictor_for, predictor_named
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.predictor import predictor_for, predictor_named
 from lanescope.prediction.rank import Ranking, rank, require_possible
 from lanescope.prediction.replay import Several, on_several
-from lanescope.prediction.roofline import Bounds, bounds_as_printed, bounds_of, peaks_of, too_fast
+from lanescope.prediction.roofline import bounds_as_printed, bounds_of, peaks_of, too_fast
 from lanescope.prediction.stored import named_parameters
-from lanescope.prediction.workload import STREAMED, Method, Workload
-from lanescope.report.format import (
-    bytes_text,
-    estimate_text,
-    gbs_text,
-    seconds_text,
-)
+from lanescope.prediction.workload import Workload
 from lanescope.studies.analysis import (
     PARAMETERS,
     Analysis,
-    AnalysisResult,
     Observer,
     Parameters,
     link_parameters,
-    seconds_fields,
 )
 from lanescope.studies.options import Option, size_option
+from lanescope.studies.predicted import Predicted
 from lanescope.units import durations
-from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import Bytes
 from lanescope.units.values import Real, Seconds, Value, Whole
 
@@ -60,10 +48,6 @@ _MOST_FLOPS = 1e21
 _MOST_SECONDS = 86400
 #: More streams than any machine has use for; each number is a prediction.
 _MOST_STREAMS = 4096
-#: Points of a chart for each doubling of the streams, and the number of the star's marker.
-_POINTS, _STAR = 3, 7
-#: What every table of predictions has.
-_TIME, _INTERVAL = Column("time", Kind.SECONDS), Column("95 % interval", Kind.SECONDS)
 
 
 def _times(name: str, help: str) -> Option:
@@ -264,16 +248,16 @@ class Predict(Analysis):
         )
 
     def _known(self) -> LinkParameters:
-        """Return the parameters that were asked for, or those of a GPU by name."""
+        """Return the parameters of a GPU by name, or those of `parameters`."""
         if self._gpu_name is not None:
             if self.parameters is not None:
                 raise InputError(
                     f"--machine {self._gpu_name} has parameters of its own; leave out --parameters"
                 )
             return library_parameters(self._gpu_name, named_parameters(BASE))
+        if self._machine_name is not None and not _names_machine(self._machine_name):
+            gpu_named(self._machine_name)  # says which there are
         if self.machine is not None and self.gpus is None:
-            if self._machine_name is not None and not _names_machine(self._machine_name):
-                gpu_named(self._machine_name)  # says which there are
             raise InputError("--machine is what several GPUs share; give --gpus, too")
         return link_parameters(self.parameters)
 
@@ -321,108 +305,6 @@ class Predict(Analysis):
         else:
             machine = resolve_machine(self.machine)
         return on_several(ranking, self.gpus, machine)
-
-
-@dataclass(frozen=True, slots=True)
-class Predicted(AnalysisResult):
-    """A ranking on the machine and on other links, and the bounds.
-
-    Attributes
-    ----------
-    predictor
-        By which.
-    printed
-        The bounds as section III prints them; None without the GPU's peaks.
-    on
-        The same workload with other links, in the order they were named.
-    several
-        The same on several GPUs at once; None where that was not wanted.
-    warning
-        Why the numbers given cannot all be right; None where they can.
-    """
-
-    predictor: str
-    ranking: Ranking
-    bounds: Bounds
-    printed: Bounds | None = None
-    on: tuple[Ranking, ...] = ()
-    several: Several | None = None
-    warning: str | None = None
-
-    def blocks(self) -> list[Section]:
-        """Return the ranked methods, why, and what else was wanted."""
-        ranking, known = self.ranking, self.ranking.parameters
-        streamed = [method_text(one) for one in ranking.best if one.method in STREAMED]
-        best = ", ".join(streamed) or "none was predicted"
-        methods: list[Block] = [
-            Text(
-                f"Predicted by {self.predictor} for {known.name}: {known.gpu}, "
-                f"{known.link}, {known.origin} parameters"
-            ),
-            *([Text(f"Parameters: {known.source}.")] if known.origin is Origin.DERIVED else ()),
-            Text(workload_text(ranking)),
-            _methods(ranking),
-            Text(f"Bounds (predicted): {bounds_text(self.bounds)}"),
-        ]
-        if self.warning is not None:
-            methods.append(Text(self.warning))
-        if self.printed is not None:
-            one = bounds_text(self.printed)
-            methods.append(Text(f"With one bandwidth for both directions (predicted): {one}"))
-        methods.append(Text(f"Best numbers of streams (predicted): {best}"))
-        found = [
-            Section("methods", "Methods", methods),
-            Section("why", "Why", [Text(why(ranking))]),
-        ]
-        if self.on:
-            found.append(Section("links", "Other links", [_links(ranking, self.on)]))
-        if self.several is not None:
-            shared = Text(several_text(self.several))
-            table = _several(self.several, ranking)
-            found.append(Section("several", "Several GPUs", [table, shared]))
-        return found
-
-    def charts(self) -> list[Chart]:
-        """Return a curve for each method with its band, and a star at the fastest."""
-        ranking, known = self.ranking, self.ranking.parameters
-        last = max(curve.most_streams for curve in ranking.curves.values())
-        curves = [_curve(method, tuple(curve), last) for method, curve in ranking.curves.items()]
-        best = ranking.winner
-        at, time = (float(best.streams),), (best.seconds.value * 1e3,)
-        star = Curve(f"fastest: {method_text(best)}", at, time, colour=_STAR)
-        chart = Chart(
-            "predict",
-            "model",
-            f"Predicted times on {known.name}, {known.link}",
-            workload_text(ranking),
-            Axis("Streams", log=True),
-            Axis("Time of a round, predicted", "ms"),
-            (*curves, star),
-            band=INTERVAL,
-        )
-        return [chart]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all that the blocks show, and the curves; times are seconds, sizes bytes."""
-        ranking, several = self.ranking, self.several
-        return {
-            "schema": self.schema,
-            "predicted": True,
-            "predictor": self.predictor,
-            "warning": self.warning,
-            "workload": dataclasses.asdict(ranking.workload),
-            **_ranking(ranking),
-            "bounds": _bounds(self.bounds),
-            "bounds_as_printed": None if self.printed is None else _bounds(self.printed),
-            "curves": {
-                str(method): [_prediction(one) for one in curve]
-                for method, curve in ranking.curves.items()
-            },
-            "on": [_ranking(other) for other in self.on],
-            "several": several
-            and dataclasses.asdict(several)
-            | {"predictions": [_prediction(one) for one in several.predictions]},
-        }
 
 
 def kernel_parts(given: Sequence[str] | Mapping[int, str | float]) -> tuple[tuple[int, float], ...]:
@@ -489,159 +371,3 @@ def stream_counts(streams: str | int | Sequence[int]) -> tuple[int, ...]:
             )
         found.update(range(first, last + 1))
     return tuple(sorted(found))
-
-
-def workload_text(ranking: Ranking) -> str:
-    """Return the workload in one line."""
-    work = ranking.workload
-    into = bytes_text(work.h2d_bytes) if work.h2d_bytes else "nothing"
-    back = bytes_text(work.d2h_bytes) if work.d2h_bytes else "nothing"
-    kernel = seconds_text(work.kernel_seconds)
-    kernel = f"a kernel of {kernel}" if work.kernel_seconds else "no kernel"
-    return f"Each round: {into} to the GPU, {kernel}, {back} back"
-
-
-def several_text(several: Several) -> str:
-    """Return what the GPUs share, in a sentence."""
-    began = f"One thread of {several.machine} begins a round on each GPU; "
-    if not several.shared:
-        return (
-            f"{began}that they share anything whose speed is known, its machine file does not "
-            "tell: give the nodes' memory_gbs where the host's memory may be the limit."
-        )
-    return f"{began}they share {', '.join(several.shared)}, max-min fairly."
-
-
-def _methods(ranking: Ranking) -> Table:
-    columns = (
-        Column("method"),
-        Column("streams", Kind.COUNT),
-        *(_TIME, _INTERVAL),
-        Column("bound by"),
-        Column("× fastest", Kind.FACTOR),
-    )
-    rows = [
-        (
-            str(one.method),
-            one.streams if one.method in STREAMED else None,
-            *_times_of(one),
-            bound_text(one),
-            one.seconds.value / ranking.winner.seconds.value,
-        )
-        for one in ranking.best
-    ]
-    return Table("Methods, fastest first (predicted)", columns, [Group(rows)])
-
-
-def _times_of(one: Prediction) -> tuple[Cell, Span]:
-    return Cell(one.seconds.value, strong=True), Span(one.seconds.low, one.seconds.high)
-
-
-def _named(bounds: Bounds) -> Iterator[tuple[str, Estimate]]:
-    yield "full overlap", bounds.full_overlap
-    yield "no overlap", bounds.zero_overlap
-    yield "mapped memory", bounds.mapped
-
-
-def bounds_text(bounds: Bounds) -> str:
-    """Return three bounds in one line, each with its interval where it has one."""
-    parts = []
-    for name, seconds in _named(bounds):
-        text = f"{name} {estimate_text(seconds)}"
-        if (rate := bounds.rate(seconds)) is not None:
-            gflops = f"{gbs_text(rate * 1e-9)} GFLOP/s"
-            text = f"{text} ({gflops})" if seconds.is_exact else f"{text[:-1]}, {gflops})"
-        parts.append(text)
-    return ", ".join(parts)
-
-
-def _links(here: Ranking, others: Sequence[Ranking]) -> Table:
-    """Return every method on every link; what each gains is against the same method here."""
-    columns = (
-        Column("method"),
-        Column("streams", Kind.COUNT),
-        *(_TIME, _INTERVAL),
-        Column("× fastest", Kind.FACTOR),
-        Column("times as fast as here", Kind.FACTOR),
-    )
-    seconds = {one.method: one.seconds.value for one in here.best}
-    groups = []
-    for ranking in (here, *others):
-        link = ranking.parameters.link + (" (as it is)" if ranking is here else "")
-        rows = [
-            (
-                str(one.method),
-                one.streams if one.method in STREAMED else None,
-                *_times_of(one),
-                one.seconds.value / ranking.winner.seconds.value,
-                seconds[one.method] / one.seconds.value if one.method in seconds else None,
-            )
-            for one in ranking.best
-        ]
-        groups.append(Group(rows, link if ranking.decided else f"{link}, fastest not decided"))
-    return Table("On other links (predicted)", columns, groups)
-
-
-def _several(several: Several, ranking: Ranking) -> Table:
-    columns = (Column("method"), _TIME, _INTERVAL, Column("× one GPU", Kind.FACTOR))
-    alone = {one.method: one.seconds.value for one in ranking.best}
-    rows = [
-        (method_text(one), *_times_of(one), one.seconds.value / alone[one.method])
-        for one in sorted(several.predictions, key=lambda p: p.seconds.value)
-    ]
-    title = f"On {several.gpus} GPUs at once (predicted by replay)"
-    return Table(title, columns, [Group(rows)])
-
-
-def _curve(method: Method, curve: tuple[Prediction, ...], last: int) -> Curve:
-    """Methods without streams take the same time at any number of them."""
-    # so few points that their markers stand apart: those next to each other share one
-    places = {round(log2(one.streams) * _POINTS): one for one in reversed(curve)}
-    curve = tuple(one for one in curve if one in places.values() or one is curve[-1])
-    xs = [float(one.streams) for one in curve]
-    if method not in STREAMED and last > 1:
-        curve, xs = curve * 2, [1.0, float(last)]
-    return Curve(
-        str(method),
-        tuple(xs),
-        tuple(one.seconds.value * 1e3 for one in curve),
-        tuple(one.seconds.low * 1e3 for one in curve),
-        tuple(one.seconds.high * 1e3 for one in curve),
-        colour=list(Method).index(method),
-    )
-
-
-def _ranking(ranking: Ranking) -> dict[str, Any]:
-    known = ranking.parameters
-    return {
-        "machine": known.name,
-        "link": known.link,
-        "origin": str(known.origin),
-        "source": known.source,
-        "ranking": [_prediction(one) for one in ranking.best],
-        "decided": ranking.decided,
-        "chosen": _prediction(ranking.chosen),
-        "skipped": [dataclasses.asdict(one) for one in ranking.skipped],
-        "closed_form_streams": ranking.closed_form,
-        "why": why(ranking),
-    }
-
-
-def _bounds(bounds: Bounds) -> dict[str, Any]:
-    return {
-        field: seconds_fields(one) | {"flops_per_second": bounds.rate(one)}
-        for field, one in (
-            ("full_overlap", bounds.full_overlap),
-            ("zero_overlap", bounds.zero_overlap),
-            ("mapped", bounds.mapped),
-        )
-    }
-
-
-def _prediction(one: Prediction) -> dict[str, Any]:
-    return {
-        "method": str(one.method),
-        "streams": one.streams,
-        **seconds_fields(one.seconds),
-        "busiest": one.busiest,
-    }
