@@ -118,7 +118,8 @@ def compare(folder: Path, parameters: str) -> None:
         if one is None:
             print(f"{line}: not among the advice")
             continue
-        predicted = one["predicted_run_gain_seconds"]["value"] / STEPS
+        same = [other for other in advice if set(other["steps"]) == followed]
+        predicted = sum(other["predicted_run_gain_seconds"]["value"] for other in same) / STEPS
         close = abs(predicted - gain) <= max(0.25 * abs(gain), 0.02 * before)
         within += close
         note = "" if one["worth"] else f" (not worth it: {one['why_not']})"

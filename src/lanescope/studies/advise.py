@@ -154,6 +154,7 @@ def phase_section(one: PhaseAdvice, command: str) -> Section:
     blocks += map(Text, [*_measured(phase), *_present(one), *one.notes])
     if advised:
         blocks += [_table(advised), Bullets([*_in_words(advised)])]
+        blocks += _code(phase, advised)
         if conditions := _conditions(advised):
             blocks += [Text("Only if:"), Bullets(conditions)]
     elif one.described:
@@ -211,7 +212,11 @@ def _present(one: PhaseAdvice) -> Iterator[str]:
             f"{one.error * 100:+.1f} % against measured."
         )
     if one.reason is not None:
-        yield f"The model does not describe this phase: {one.reason}. It advises nothing."
+        alone = "Changes are told by the replay of measured rounds alone."
+        yield (
+            f"The model does not describe this phase: {one.reason}. "
+            f"{alone if one.changes else 'It advises nothing.'}"
+        )
 
 
 def _table(changes: Sequence[Change]) -> Table:
@@ -243,6 +248,15 @@ def _in_words(changes: Sequence[Change]) -> Iterator[str]:
     for number, change in enumerate(changes, 1):
         basis = "; ".join(change.evidence)
         yield f"{number}. {change.remedy[0].upper()}{change.remedy[1:]}; {basis}."
+
+
+def _code(phase: Phase, changes: Sequence[Change]) -> Iterator[Block]:
+    """The change that is advised first, in the program's language."""
+    first = next(((n, c) for n, c in enumerate(changes, 1) if c.code), None)
+    if first is not None:
+        yield Text(f"{first[0]}. in {phase.language}:")
+        for line in (first[1].code or "").splitlines():
+            yield Text(f"    {line}")
 
 
 def _conditions(changes: Sequence[Change]) -> list[str]:
@@ -310,5 +324,6 @@ def _change_fields(change: Change, others: tuple[Change, ...]) -> dict[str, Any]
         "why_not": change.why,
         "conditions": list(change.conditions),
         "basis": change.evidence[0],
+        "code": change.code,
         "excludes": [other.kind for other in others if change.excludes(other)],
     }

@@ -18,14 +18,17 @@ class Step(StrEnum):
     ASYNC = "async"
     BATCH = "batch"
     STREAMS = "streams"
-    ROUNDS = "rounds"
+    PREFETCH = "prefetch"
+    DEFER = "defer"
     MAPPED = "mapped"
     HYBRID = "hybrid"
     PLACE = "place"
 
 
 #: Of these a program can take one: they are different ways to move the same data.
-EXCLUSIVE = (Step.STREAMS, Step.ROUNDS, Step.MAPPED, Step.HYBRID)
+EXCLUSIVE = (Step.STREAMS, Step.PREFETCH, Step.MAPPED, Step.HYBRID)
+#: For these a round is cut into parts, which asks more of a program than other changes.
+PARTS = frozenset((Step.STREAMS,))
 #: For these the kernels themselves are changed.
 KERNELS = frozenset((Step.MAPPED, Step.HYBRID))
 
@@ -43,6 +46,8 @@ class Change(Finding):
         What is done, together.
     method, streams
         What the round is afterwards; None where that stays as it is.
+    code
+        The change in the program's language, a few lines; None where there are none.
     seconds
         Predicted time of a round, with its interval; by the phase's own error at least.
     round_gain_seconds
@@ -57,6 +62,7 @@ class Change(Finding):
     seconds: Estimate
     round_gain_seconds: Estimate
     why: str | None
+    code: str | None = None
 
     @property
     def worth(self) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lanescope.errors import InputError
 from lanescope.findings.advice.advice import Advice, PhaseAdvice
+from lanescope.findings.advice.code import language_of
 from lanescope.findings.advice.judge import calibrate, changes_of, in_order, placed
 from lanescope.findings.advice.lanes import MOST_OPERATIONS
 from lanescope.findings.advice.phase import Phase
@@ -51,7 +52,9 @@ def advise(
     if not phases:
         raise InputError(_nothing(run))
     predict = predicting(predictor, parameters)
-    found = [_of_phase(phase, predict) for phase in phases]
+    language = language_of(operations.names)
+    phases = tuple(replace(phase, language=language) for phase in phases)
+    found = [_of_phase(phase, predict, parameters) for phase in phases]
     found = _with_places(found, run, ceilings)
     return Advice(
         {process.pid: process.command for process in run.timeline.processes},
@@ -87,9 +90,9 @@ def _nothing(run: WatchRun) -> str:
     )
 
 
-def _of_phase(phase: Phase, predict: Predict) -> PhaseAdvice:
+def _of_phase(phase: Phase, predict: Predict, parameters: LinkParameters) -> PhaseAdvice:
     calibration = calibrate(phase, predict)
-    changes = changes_of(phase, calibration, predict)
+    changes = changes_of(phase, calibration, predict, parameters)
     return PhaseAdvice(
         phase,
         calibration.predicted,

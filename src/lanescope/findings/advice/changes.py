@@ -37,7 +37,8 @@ def candidates(phase: Phase, predict: Predict) -> Iterator[tuple[Candidate, Stat
 
     Only what can be predicted is: memory that the parameters do not know is left out.
     """
-    for make in (_pin, _wait_less, _batch, _streams, _batch_in_streams, _rounds, _mapped, _hybrid):
+    replayed = (_pin, _batch, _rounds) if phase.schedule is None else ()  # edits tell these else
+    for make in (*replayed, _wait_less, _streams, _batch_in_streams, _mapped, _hybrid):
         try:
             found = make(phase, predict)
         except NotMeasuredError:
@@ -187,7 +188,7 @@ def _rounds(phase: Phase, predict: Predict) -> Found:
     steps, words = _first(phase)
     what = "copy the next round's data in while this round computes and comes back"
     state = State(many, Method.STREAMS, count, rounds=count)
-    return (*steps, Step.ROUNDS), f"{words}{what} (two buffers, two streams)", state
+    return (*steps, Step.PREFETCH), f"{words}{what} (two buffers, two streams)", state
 
 
 def _moved_by_kernels(phase: Phase) -> bool:
@@ -237,7 +238,11 @@ _OF_STEPS = {
         "The work can be cut into parts that do not need each other's results.",
         "Nothing else waits between the copies and kernels of a round.",
     ),
-    Step.ROUNDS: (
+    Step.DEFER: (
+        "Nothing on the host depends on a result before all of them are there.",
+        "The GPU keeps the results until they are read together.",
+    ),
+    Step.PREFETCH: (
         "A round does not need what the one before it returns.",
         "The host can prepare the next round's input before this one has ended.",
         "There is memory for the data of two rounds, on the GPU and pinned.",

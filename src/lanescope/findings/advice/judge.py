@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lanescope.errors import NotMeasuredError
-from lanescope.findings.advice.advice import KERNELS, Candidate, Change, Step
-from lanescope.findings.advice.changes import candidates, present
+from lanescope.findings.advice.advice import KERNELS, PARTS, Candidate, Change, Step
+from lanescope.findings.advice.changes import candidates, conditions, present
+from lanescope.findings.advice.code import code_of
+from lanescope.findings.advice.edited import Edited, edits_of
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.state import Predict, State
-from lanescope.prediction.parameters import Direction
+from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.workload import Method
 from lanescope.units.estimate import Estimate
 from lanescope.units.words import time_text
@@ -63,18 +65,33 @@ def calibrate(phase: Phase, predict: Predict) -> Calibration:
     )
 
 
-def changes_of(phase: Phase, calibration: Calibration, predict: Predict) -> tuple[Change, ...]:
+def changes_of(
+    phase: Phase, calibration: Calibration, predict: Predict, parameters: LinkParameters
+) -> tuple[Change, ...]:
     """Return what changes gain, those that are worth it first, the largest gain first.
 
-    Without a calibration that holds there are none.
+    Without a calibration that holds there are those alone of which the replay of what was
+    measured tells.
     """
-    if calibration.reason is not None or calibration.error is None:
-        return ()
-    found = [
-        _judged(phase, calibration.error, candidate, state, predict(state))
-        for candidate, state in candidates(phase, predict)
-    ]
+    found = [_replayed(phase, edited) for edited in edits_of(phase, parameters)]
+    if calibration.reason is None and calibration.error is not None:
+        found += [
+            _judged(phase, calibration.error, candidate, state, predict(state))
+            for candidate, state in candidates(phase, predict)
+        ]
     return in_order(simplest(found, phase.seconds.value))
+
+
+def _replayed(phase: Phase, edited: Edited) -> Change:
+    before, after = edited.before, edited.after
+    gain = Estimate(before - after.value, before - after.high, before - after.low)
+    basis = (
+        f"{edited.rounds} measured rounds were replayed with this edit; only copies that change "
+        "are predicted, from round to round"
+    )
+    candidate = Candidate(edited.steps, edited.remedy, conditions(edited.steps, phase))
+    found = _change(phase, candidate, (None, 1), after, gain, basis, before=before)
+    return replace(found, code=code_of(edited.steps, phase.language))
 
 
 def simplest(changes: list[Change], before: float) -> list[Change]:
@@ -93,12 +110,18 @@ def _against(change: Change, others: list[Change], before: float) -> Change:
     return replace(change, why=f"{best.kind} alone gains as much within 1% of a round")
 
 
+def _asks(change: Change) -> int:
+    """Return what a change asks of the program: 0 for its copies, 1 for parts, 2 for kernels."""
+    steps = set(change.steps)
+    return 2 if KERNELS & steps else int(bool(PARTS & steps))
+
+
 def in_order(changes: list[Change]) -> tuple[Change, ...]:
-    """Return changes by what they gain; those for which kernels are rewritten come after others."""
+    """Return changes by what they ask of the program, then by what they gain."""
     return tuple(
         sorted(
             changes,
-            key=lambda c: (not c.worth, bool(KERNELS & set(c.steps)), -c.round_gain_seconds.value),
+            key=lambda c: (not c.worth, _asks(c), -c.round_gain_seconds.value),
         )
     )
 
@@ -131,9 +154,13 @@ def _change(
     after: Estimate,
     gain: Estimate,
     basis: str,
+    before: float | None = None,
 ) -> Change:
-    """Return a candidate as a finding; `after` and `gain` are of a round, `becomes` its method."""
-    before = phase.seconds.value
+    """Return a candidate as a finding; `after` and `gain` are of a round, `becomes` its method.
+
+    `before` is what a round takes now, where that is not the measured time of a round alone.
+    """
+    before = phase.seconds.value if before is None else before
     return Change(
         kind="+".join(candidate.steps),
         sentence=f"Process {phase.pid} on g{phase.gpu}, phase {phase.number}: a round takes "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lanescope.findings.advice.schedule import Schedule
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
 from lanescope.trace.codes import MemoryKind
@@ -80,7 +81,12 @@ class Phase:
     method
         What the program does now; None: by memory that the models do not know.
     workload
-        What the models are asked.
+        What the models are given.
+    schedule
+        Some of its rounds, operation by operation, for a replay under edits; None where there are
+        too few, or kernels were not traced.
+    language
+        ``PyTorch``, ``CuPy`` or ``CUDA C++``, by the names of its kernels.
     """
 
     pid: int
@@ -104,6 +110,8 @@ class Phase:
     waited: tuple[Direction, ...]
     method: Method | None
     workload: Workload
+    schedule: Schedule | None = None
+    language: str = "CUDA C++"
 
     @property
     def synchronous(self) -> bool:

@@ -21,6 +21,7 @@ from lanescope.findings.advice.lanes import (
 )
 from lanescope.findings.advice.phase import CopyKind, Phase
 from lanescope.findings.advice.rounds import Rounds, RoundTimes, like_rounds, round_times, rounds
+from lanescope.findings.advice.schedule import Schedule, schedule_of
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
 from lanescope.results.statistics import median_interval
@@ -135,7 +136,12 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool) -> Phase:
         waited=_waited(copies),
         method=_method(copies, parts),
         workload=_workload(copies, work.value if kernels else 0.0, parts),
+        schedule=_schedule(one) if kernels and parts == 1 else None,
     )
+
+
+def _schedule(found: _Found) -> Schedule | None:
+    return schedule_of(found.lane, found.rounds.first, found.rounds.last, found.which)
 
 
 def _spread(which: IntArray) -> IntArray:

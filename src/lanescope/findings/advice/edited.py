@@ -1,0 +1,120 @@
+"""Which edits of a phase's schedule are tried, and what the replay says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from lanescope.errors import NotMeasuredError
+from lanescope.findings.advice.advice import Step
+from lanescope.findings.advice.edits import EDITS, Lasts, is_staged
+from lanescope.findings.advice.lanes import IN
+from lanescope.findings.advice.phase import Phase
+from lanescope.findings.advice.schedule import Schedule, ends_after
+from lanescope.prediction.parameters import Direction, LinkParameters
+from lanescope.prediction.seconds import single_seconds
+from lanescope.units.estimate import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """An edit and its replay; seconds are from round to round."""
+
+    steps: tuple[Step, ...]
+    remedy: str
+    rounds: int
+    before: float
+    after: Estimate
+
+
+_TRIED = (
+    (Step.PIN,),
+    (Step.PREFETCH,),
+    (Step.PIN, Step.PREFETCH),
+    (Step.BATCH,),
+    (Step.PIN, Step.BATCH),
+    (Step.DEFER,),
+)
+_REMEDIES = {
+    Step.PIN: "pin the memory",
+    Step.PREFETCH: "copy the next round's data in while this round computes and comes back (two "
+    "buffers, a stream for the copies)",
+    Step.BATCH: "gather the small copies of a round into one",
+    Step.DEFER: "leave the few bytes that each round reads back on the GPU, and read those of "
+    "many rounds together",
+}
+_UNSTAGED = (
+    "have the data in pinned memory from the beginning; now the host pauses before each copy as "
+    "long as it takes to copy them there, which this takes for the reason"
+)
+
+
+def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
+    """Yield the edits that change something, with what a round takes after each.
+
+    The interval is that of the copies whose time is predicted, and as wide at least as the
+    replay without an edit is off from what was measured.
+    """
+    schedule = phase.schedule
+    if schedule is None:
+        return
+    before = ends_after(schedule.tasks)
+    off = abs(before - schedule.measured_ns)
+    for steps in _TRIED:
+        try:
+            after = [_after(schedule, steps, parameters, end) - before for end in _ENDS]
+        except NotMeasuredError:
+            continue
+        if _is_alone(schedule, steps):
+            value, low, high = (before + change for change in after)
+            if Step.PREFETCH in steps:  # the first round of the schedule has none before it
+                most = schedule.rounds / (schedule.rounds - 1)
+                value, low, high = (before + change * most for change in after)
+            scale = 1e-9 / schedule.rounds
+            seconds = Estimate(value, min(low, value) - off, max(high, value) + off)
+            remedy = ", ".join(_REMEDIES[step] for step in steps)
+            if Step.PIN in steps and any(map(is_staged, schedule.tasks)):
+                remedy = remedy.replace(_REMEDIES[Step.PIN], _UNSTAGED)
+            yield Edited(
+                steps, remedy, schedule.rounds, before * scale, seconds.map(lambda v: v * scale)
+            )
+
+
+_ENDS: tuple[Callable[[Estimate], float], ...] = (
+    lambda one: one.value,
+    lambda one: one.low,
+    lambda one: one.high,
+)
+
+
+def _after(
+    schedule: Schedule,
+    steps: tuple[Step, ...],
+    parameters: LinkParameters,
+    end: Callable[[Estimate], float],
+) -> float:
+    tasks, lasts = list(schedule.tasks), _lasts(parameters, end)
+    for step in steps:
+        tasks = EDITS[step](tasks, lasts)
+    return ends_after(tasks)
+
+
+def _lasts(parameters: LinkParameters, end: Callable[[Estimate], float]) -> Lasts:
+    """Return what predicts a copy of pinned memory."""
+
+    def lasts(kind: int, size: int) -> float:
+        direction = Direction.H2D if kind == IN else Direction.D2H
+        return end(single_seconds(parameters.copies(direction), size)) * 1e9
+
+    return lasts
+
+
+def _is_alone(schedule: Schedule, steps: tuple[Step, ...]) -> bool:
+    """Whether each step changes something, also after the steps before it."""
+    tasks = list(schedule.tasks)
+    for step in steps:
+        edited = EDITS[step](tasks, lambda kind, size: 0.0)
+        if edited == tasks or (step is Step.PREFETCH and not any(t.kind == IN for t in tasks)):
+            return False
+        tasks = edited
+    return True

@@ -1,0 +1,144 @@
+"""Edits of a schedule: what a program would submit if it were changed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from lanescope.findings.advice.lanes import IN, OUT, WORK
+from lanescope.findings.advice.schedule import Task
+from lanescope.trace.codes import MemoryKind
+
+#: Nanoseconds of a copy of pinned memory, by its kind (`IN`, `OUT`) and bytes.
+Lasts = Callable[[int, int], float]
+#: Nanoseconds that the host spends to submit a copy, or to go on when one that it waited for ended.
+_SUBMITS_NS, _WAKES_NS = 4_000, 6_000
+#: Copies are gathered where so many follow each other, smaller than this in the mean.
+_LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
+#: To gather: nanoseconds for a copy, and for a byte (5 GB/s, one thread).
+_PIECE_NS, _BYTE_NS = 200.0, 0.2
+#: Results of so few bytes are looked at by the host, and can be read later.
+_LOOKED_AT = 4 << 10
+
+
+#: Bytes a nanosecond (GB/s) that one thread of the host copies, from and to; and the least bytes
+#: of which that is told.
+_STAGED_RATES, _STAGED_BYTES = (2.0, 25.0), 8 << 20
+
+
+def is_staged(task: Task) -> bool:
+    """Whether the host seems to copy the data into pinned memory itself before it submits them.
+
+    Libraries do so (CuPy's ``asarray``); the pause before the copy is as long as that takes.
+    """
+    if task.kind != IN or task.memory is not MemoryKind.PINNED or task.bytes < _STAGED_BYTES:
+        return False
+    slowest, fastest = _STAGED_RATES
+    return slowest * task.gap <= task.bytes <= fastest * task.gap
+
+
+def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+    """Return tasks with pinned memory in place of pageable; what waits still does.
+
+    Where the host stages the data itself, it no longer does.
+    """
+    tasks = [replace(task, gap=_SUBMITS_NS) if is_staged(task) else task for task in tasks]
+    return [
+        replace(
+            task,
+            memory=MemoryKind.PINNED,
+            lag=0.0,
+            lasts=lasts(task.kind, task.bytes),
+            hold=_WAKES_NS if task.blocks else _SUBMITS_NS,
+        )
+        if _is_pageable(task)
+        else task
+        for task in tasks
+    ]
+
+
+def _is_pageable(task: Task) -> bool:
+    return task.kind <= OUT and task.memory is MemoryKind.PAGEABLE
+
+
+def prefetch(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+    """Return tasks whose copies to the GPU are submitted one round ahead, on their own stream."""
+    rounds: dict[int, list[Task]] = defaultdict(list)
+    ahead: dict[int, list[Task]] = defaultdict(list)
+    for task in tasks:
+        (ahead if task.kind == IN else rounds)[task.round].append(task)
+    stream = max((task.stream for task in tasks), default=0) + 1
+    found: list[Task] = []
+    count = max((task.round for task in tasks), default=-1) + 1
+    for number in range(-1, count):
+        copies = [
+            replace(copy, stream=stream, waits=False, blocks=False, hold=_SUBMITS_NS, lag=0.0)
+            for copy in ahead[number + 1]
+        ]
+        for place, copy in enumerate(copies):
+            found.append(replace(copy, number=_number(number + 1, place)))
+        rest = rounds[number]
+        if rest:
+            needed = tuple(_number(number, place) for place in range(len(ahead[number])))
+            first = rest[0]
+            waited = first.waits or any(copy.waits for copy in ahead[number])
+            # a pause between a copy and the kernel that needs it is not the host's
+            rest = [replace(first, needs=needed, waits=waited), *rest[1:]]
+        found += rest
+    return found
+
+
+def _number(round_: int, place: int) -> int:
+    return 1 + (round_ << 20) + place
+
+
+def batch(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+    """Return tasks whose small copies that follow each other in a round are one copy."""
+    found: list[Task] = []
+    for _, same in groupby(tasks, key=lambda t: (t.kind, t.stream, t.round, t.memory)):
+        run = list(same)
+        total = sum(task.bytes for task in run)
+        if run[0].kind == WORK or len(run) < _LEAST_COPIES or total >= len(run) * _MOST_BYTES:
+            found += run
+            continue
+        gathering = _PIECE_NS * len(run) + _BYTE_NS * total
+        first, last = run[0], run[-1]
+        found.append(
+            replace(
+                first,
+                bytes=total,
+                gap=first.gap + gathering,
+                lag=0.0,
+                lasts=lasts(first.kind, total),
+                blocks=last.blocks,
+                hold=last.hold if last.blocks else _SUBMITS_NS,
+            )
+        )
+    return found
+
+
+def defer(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+    """Return tasks without the few bytes that each round reads back: they are read at the end."""
+    found: list[Task] = []
+    total, released = 0, False
+    for task in tasks:
+        if task.kind == OUT and task.bytes <= _LOOKED_AT:
+            total, released = total + task.bytes, True
+            continue
+        found.append(replace(task, waits=False) if released else task)
+        released = False
+    if total:
+        stream = found[-1].stream if found else 0
+        pinned = MemoryKind.PINNED
+        seconds = lasts(OUT, total)
+        number = found[-1].round if found else 0
+        last = Task(OUT, total, pinned, stream, number, False, 0, 0, seconds, True, _WAKES_NS)
+        found.append(last)
+    return found
+
+
+#: What an edit makes of tasks.
+Edit = Callable[[Sequence[Task], Lasts], list[Task]]
+EDITS: dict[str, Edit] = {"pin": pin, "prefetch": prefetch, "batch": batch, "defer": defer}

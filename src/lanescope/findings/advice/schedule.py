@@ -1,0 +1,212 @@
+"""The rounds of a phase as they were measured, and what they would take after an edit.
+
+Each operation keeps what was measured of it: the host's time before its call, the pause until it
+starts, how long it runs. An edit changes some operations; the replay then tells when everything
+would have happened. What is not edited is taken as measured and never predicted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lanescope.findings.advice.lanes import OUT, WORK, Lane
+from lanescope.trace.codes import IntArray, MemoryKind
+
+#: From a kernel's launch to its start on an idle GPU, and what a launch takes of the host's time;
+#: kernels have no calls in a trace.
+_LAUNCH_LAG_NS, _LAUNCH_NS = 5_000, 4_000
+#: A call returns with its copy if it ends no earlier before it than this, or this share of it.
+_RETURNS_NS, _RETURNS_SHARE = 20_000, 0.05
+#: A schedule has so many rounds and operations at most, and no fewer rounds than the least.
+_MOST_ROUNDS, _MOST_ROWS, LEAST_ROUNDS = 64, 4_000, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One operation of a schedule; times are nanoseconds.
+
+    Attributes
+    ----------
+    kind
+        `IN`, `OUT` or `WORK`.
+    round
+        Its number in the schedule.
+    waits
+        Whether the host has waited for all that was submitted before.
+    gap
+        Of the host, from that or from the call before until it submits this.
+    lag
+        From when it could start, submitted and its stream free, until it starts.
+    lasts
+        On the GPU.
+    blocks
+        Whether the host stays in the call until it has ended.
+    hold
+        Of the host: in the call, or behind the end where it blocks.
+    needs
+        Copies, by their number, which it waits for on other streams.
+    number
+        Of a copy that others need; 0 for none.
+    """
+
+    kind: int
+    bytes: int
+    memory: MemoryKind
+    stream: int
+    round: int
+    waits: bool
+    gap: float
+    lag: float
+    lasts: float
+    blocks: bool
+    hold: float
+    needs: tuple[int, ...] = ()
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule:
+    """Consecutive rounds in the order of submission.
+
+    Attributes
+    ----------
+    measured_ns
+        From the first submission to the last end.
+    """
+
+    tasks: tuple[Task, ...]
+    rounds: int
+    measured_ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """When a replayed task was submitted, started and ended, nanoseconds from the begin."""
+
+    task: Task
+    submitted: float
+    start: float
+    end: float
+
+
+def schedule_of(
+    lane: Lane, first: IntArray, last: IntArray, which: IntArray
+) -> Schedule | None:
+    """Return the last of those rounds that follow each other; None where there are too few.
+
+    Parameters
+    ----------
+    first, last
+        Rows at which each round of the lane begins, and behind its end.
+    which
+        Numbers of the rounds of a phase.
+    """
+    if not which.size:
+        return None
+    run = _typical_run(lane, first, last, which)
+    if run is None:
+        return None
+    begin, end = int(first[run[0]]), int(last[run[-1]])
+    number = np.searchsorted(first[run], np.arange(begin, end), "right") - 1
+    return _measured(lane.rows(slice(begin, end)), number, run.size)
+
+
+def _typical_run(
+    lane: Lane, first: IntArray, last: IntArray, which: IntArray
+) -> IntArray | None:
+    """Return rounds that follow each other and take the median time of all such."""
+    runs = np.split(which, np.flatnonzero(np.diff(which) != 1) + 1)
+    least = max(LEAST_ROUNDS, min(max(map(len, runs)), _MOST_ROUNDS) // 2)
+    found = []
+    for run in runs:
+        rows = int((last[run] - first[run]).max())
+        size = max(min(_MOST_ROUNDS, _MOST_ROWS // rows), 1)
+        pieces = [run[at : at + size] for at in range(0, run.size, size)]
+        for piece in pieces:
+            if piece.size < min(least, size) or piece.size < LEAST_ROUNDS:
+                continue
+            lasted = int(lane.end_ns[last[piece[-1]] - 1] - lane.start_ns[first[piece[0]]])
+            found.append((lasted / piece.size, int(piece[0]), piece))
+    return sorted(found, key=lambda one: one[:2])[len(found) // 2][2] if found else None
+
+
+def _measured(lane: Lane, number: IntArray, rounds: int) -> Schedule:
+    """Return each operation with the host's times, as far as calls and starts tell them."""
+    tasks: list[Task] = []
+    free: dict[int, float] = {}
+    zero = float(min(lane.start_ns[0], lane.call_start_ns[0] or lane.start_ns[0]))
+    host = latest = 0.0
+    for row in range(len(lane)):
+        start, end = float(lane.start_ns[row]) - zero, float(lane.end_ns[row]) - zero
+        stream = int(lane.stream[row])
+        ready = free.get(stream, 0.0)
+        called, returned = _call(lane, row, zero, host, ready)
+        waits = host < latest <= called + 1_000
+        is_copy = lane.kind[row] <= OUT
+        lasts = end - start
+        early = max(_RETURNS_SHARE * lasts, _RETURNS_NS if lasts > _RETURNS_NS else 0)
+        blocks = bool(is_copy and returned >= end - early)
+        tasks.append(
+            Task(
+                int(lane.kind[row]),
+                int(lane.bytes[row]),
+                MemoryKind(int(lane.memory[row])),
+                stream,
+                int(number[row]),
+                waits,
+                max(called - (latest if waits else host), 0.0),
+                max(start - max(called, ready), 0.0),
+                end - start,
+                blocks,
+                returned - end if blocks else returned - called,
+            )
+        )
+        host = max(host, returned)
+        free[stream] = max(ready, end)
+        latest = max(latest, end)
+    return Schedule(tuple(tasks), rounds, latest)
+
+
+def _call(lane: Lane, row: int, zero: float, host: float, ready: float) -> tuple[float, float]:
+    """Return when the host submitted an operation and went on."""
+    if lane.call_start_ns[row]:
+        called = max(float(lane.call_start_ns[row]) - zero, host)
+        return called, max(float(lane.call_end_ns[row]) - zero, called)
+    start = float(lane.start_ns[row]) - zero
+    held_up = start - ready > _LAUNCH_LAG_NS  # by the host: its stream was free
+    called = start - _LAUNCH_LAG_NS if held_up else host
+    called = max(min(called, start), host)
+    return called, called + _LAUNCH_NS
+
+
+def replayed(tasks: Sequence[Task]) -> list[Placed]:
+    """Return when each task would be submitted, start and end."""
+    placed: list[Placed] = []
+    free: dict[int, float] = defaultdict(float)
+    engines: dict[int, float] = defaultdict(float)
+    ended: dict[int, float] = {}
+    host = latest = 0.0
+    for task in tasks:
+        submitted = (max(host, latest) if task.waits else host) + task.gap
+        ready = max([submitted, free[task.stream], *(ended.get(n, 0.0) for n in task.needs)])
+        if task.kind != WORK:
+            ready = max(ready, engines[task.kind])
+        start = ready + task.lag
+        end = start + task.lasts
+        host = max(end + task.hold, submitted) if task.blocks else submitted + task.hold
+        free[task.stream], latest = end, max(latest, end)
+        if task.kind != WORK:
+            engines[task.kind] = end
+        if task.number:
+            ended[task.number] = end
+        placed.append(Placed(task, submitted, start, end))
+    return placed
+
+
+def ends_after(tasks: Sequence[Task]) -> float:
+    """Return the nanoseconds from the first submission to the last end."""
+    return max((one.end for one in replayed(tasks)), default=0.0)
