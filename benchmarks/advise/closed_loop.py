@@ -70,7 +70,7 @@ def measure(folder: Path, turns: int) -> None:
                     rows.writerow([name, turn, form, *step_of(said)])
                     file.flush()
             out = str(folder / "watches" / name)
-            watch = [*"-m lanescope watch --kernels --out".split(), out, "--"]
+            watch = ["-m", "lanescope", "watch", "--kernels", "--out", out, "--"]
             print(run([sys.executable, *watch, *command(name, "before", binary)])[-2000:])
     binary.unlink()
 
@@ -147,10 +147,8 @@ def measured_steps(folder: Path) -> dict[str, dict[str, float]]:
 
 def advised(watch: Path, parameters: str) -> list[dict[str, object]]:
     """Return the changes of all phases, each phase's as advise has them, the first phase first."""
-    said = run(
-        [*f"{sys.executable} -m lanescope advise".split(), str(watch), "--json"]
-        + ["--parameters", parameters]
-    )
+    words = f"{sys.executable} -m lanescope advise".split()
+    said = run([*words, str(watch), "--json", "--parameters", parameters])
     try:
         phases = json.loads(said)["phases"]
     except ValueError:

@@ -90,6 +90,12 @@ def _batch(phase: Phase, predict: Predict) -> Found:
     return (Step.BATCH,), _gathering(phase, many), replace(state, workload=_gathered(phase, many))
 
 
+def gathering(phase: Phase) -> str | None:
+    """Return in words how the small copies of a round are gathered; None where there are none."""
+    many = _small(phase)
+    return _gathering(phase, many) if many else None
+
+
 def _small(phase: Phase) -> tuple[Direction, ...]:
     """Return the directions with many small copies in a round."""
     work, parts = phase.workload, _parts(phase)

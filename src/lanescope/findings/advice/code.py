@@ -41,8 +41,7 @@ _LINES = {
         'device = packed.to("cuda", non_blocking=True)'
     ),
     (Step.BATCH, CUPY): (
-        "numpy.concatenate(arrays, out=packed)  # packed is pinned, made once\n"
-        "device.set(packed)"
+        "numpy.concatenate(arrays, out=packed)  # packed is pinned, made once\ndevice.set(packed)"
     ),
     (Step.BATCH, CUDA): (
         "for (auto& a : arrays) { memcpy(packed + at, a.data, a.bytes); at += a.bytes; }\n"

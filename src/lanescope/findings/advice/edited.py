@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Step
+from lanescope.findings.advice.changes import gathering
 from lanescope.findings.advice.edits import EDITS, Lasts, is_staged
 from lanescope.findings.advice.lanes import IN
 from lanescope.findings.advice.phase import Phase
@@ -66,18 +67,20 @@ def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
         except NotMeasuredError:
             continue
         if _is_alone(schedule, steps):
-            value, low, high = (before + change for change in after)
-            if Step.PREFETCH in steps:  # the first round of the schedule has none before it
-                most = schedule.rounds / (schedule.rounds - 1)
-                value, low, high = (before + change * most for change in after)
+            # of prefetching, the first round of the schedule has none before it
+            most = schedule.rounds / (schedule.rounds - int(Step.PREFETCH in steps))
             scale = 1e-9 / schedule.rounds
-            seconds = Estimate(value, min(low, value) - off, max(high, value) + off)
-            remedy = ", ".join(_REMEDIES[step] for step in steps)
-            if Step.PIN in steps and any(map(is_staged, schedule.tasks)):
-                remedy = remedy.replace(_REMEDIES[Step.PIN], _UNSTAGED)
-            yield Edited(
-                steps, remedy, schedule.rounds, before * scale, seconds.map(lambda v: v * scale)
-            )
+            value, low, high = ((before + change * most) * scale for change in after)
+            wider, remedy = off * scale, _remedy(steps, phase, schedule)
+            seconds = Estimate(value, min(low, value) - wider, max(high, value) + wider)
+            yield Edited(steps, remedy, schedule.rounds, before * scale, seconds)
+
+
+def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:
+    staged = any(map(is_staged, schedule.tasks))
+    words = _REMEDIES | ({Step.PIN: _UNSTAGED} if staged else {})
+    words |= {Step.BATCH: gathering(phase) or _REMEDIES[Step.BATCH]}
+    return ", ".join(words[step] for step in steps)
 
 
 _ENDS: tuple[Callable[[Estimate], float], ...] = (
@@ -114,7 +117,8 @@ def _is_alone(schedule: Schedule, steps: tuple[Step, ...]) -> bool:
     tasks = list(schedule.tasks)
     for step in steps:
         edited = EDITS[step](tasks, lambda kind, size: 0.0)
-        if edited == tasks or (step is Step.PREFETCH and not any(t.kind == IN for t in tasks)):
+        into = sum(task.kind == IN for task in tasks)  # and something to hide it behind
+        if edited == tasks or (step is Step.PREFETCH and into in (0, len(tasks))):
             return False
         tasks = edited
     return True

@@ -21,6 +21,8 @@ from lanescope.units.words import time_text
 MOST_ERROR = 0.25
 #: A change that gains a smaller share of a round is not worth it.
 LEAST_GAIN = 0.01
+#: To cut a round into parts has to gain so much more of it than another change to stand before it.
+PARTS_COST = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,19 @@ def changes_of(
     return in_order(simplest(found, phase.seconds.value))
 
 
+def _worth(change: Change) -> float:
+    """Return the share of a round that it gains; less for what asks more of the program."""
+    return change.effect - (PARTS_COST if PARTS & set(change.steps) else 0.0)
+
+
 def _replayed(phase: Phase, edited: Edited) -> Change:
     before, after = edited.before, edited.after
-    gain = Estimate(before - after.value, before - after.high, before - after.low)
+    spread = phase.seconds
+    gain = Estimate(
+        before - after.value,
+        before - after.high - (spread.value - spread.low),
+        before - after.low + (spread.high - spread.value),
+    )
     basis = (
         f"{edited.rounds} measured rounds were replayed with this edit; only copies that change "
         "are predicted, from round to round"
@@ -110,18 +122,12 @@ def _against(change: Change, others: list[Change], before: float) -> Change:
     return replace(change, why=f"{best.kind} alone gains as much within 1% of a round")
 
 
-def _asks(change: Change) -> int:
-    """Return what a change asks of the program: 0 for its copies, 1 for parts, 2 for kernels."""
-    steps = set(change.steps)
-    return 2 if KERNELS & steps else int(bool(PARTS & steps))
-
-
 def in_order(changes: list[Change]) -> tuple[Change, ...]:
-    """Return changes by what they ask of the program, then by what they gain."""
+    """Return changes by what they gain; those for which kernels are rewritten come after others."""
     return tuple(
         sorted(
             changes,
-            key=lambda c: (not c.worth, _asks(c), -c.round_gain_seconds.value),
+            key=lambda c: (not c.worth, bool(KERNELS & set(c.steps)), -_worth(c)),
         )
     )
 

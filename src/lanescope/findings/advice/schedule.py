@@ -93,9 +93,7 @@ class Placed:
     end: float
 
 
-def schedule_of(
-    lane: Lane, first: IntArray, last: IntArray, which: IntArray
-) -> Schedule | None:
+def schedule_of(lane: Lane, first: IntArray, last: IntArray, which: IntArray) -> Schedule | None:
     """Return the last of those rounds that follow each other; None where there are too few.
 
     Parameters
@@ -115,9 +113,7 @@ def schedule_of(
     return _measured(lane.rows(slice(begin, end)), number, run.size)
 
 
-def _typical_run(
-    lane: Lane, first: IntArray, last: IntArray, which: IntArray
-) -> IntArray | None:
+def _typical_run(lane: Lane, first: IntArray, last: IntArray, which: IntArray) -> IntArray | None:
     """Return rounds that follow each other and take the median time of all such."""
     runs = np.split(which, np.flatnonzero(np.diff(which) != 1) + 1)
     least = max(LEAST_ROUNDS, min(max(map(len, runs)), _MOST_ROUNDS) // 2)

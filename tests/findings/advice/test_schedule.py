@@ -1,0 +1,128 @@
+"""Measured rounds, replayed as they are and under edits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lanescope.findings.advice.advice import Step
+from lanescope.findings.advice.code import CUDA, CUPY, PYTORCH, code_of, language_of
+from lanescope.findings.advice.edits import EDITS, batch, defer, is_staged, pin, prefetch
+from lanescope.findings.advice.lanes import IN, OUT, WORK
+from lanescope.findings.advice.phases import find_phases
+from lanescope.findings.advice.schedule import Task, ends_after, replayed
+from lanescope.trace.codes import MemoryKind
+from tests.findings.advice.programs import looped
+
+ROUNDS, MB, PAGEABLE = 10, 10**6, MemoryKind.PAGEABLE
+
+
+def lasts(kind, size):
+    return size / 50.0  # 50 GB/s
+
+
+def task(kind, lasting, number=0, *, size=0, gap=0.0, blocks=False, waits=False, memory=None):
+    kinds = MemoryKind.PINNED if memory is None else memory
+    return Task(kind, size, kinds, 1, number, waits, gap, 0.0, lasting, blocks, 0.0)
+
+
+def serial(memory=MemoryKind.PINNED):
+    """Rounds of 1 ms in, 3 ms of work and 4 B back, for which the host waits."""
+    found = []
+    for number in range(ROUNDS):
+        found += [
+            task(IN, 1e6, number, size=50_000_000, blocks=True, memory=memory),
+            task(WORK, 3e6, number),
+            task(OUT, 1e3, number, size=4, blocks=True),
+        ]
+    return found
+
+
+def test_a_stream_runs_in_order_and_a_call_that_blocks_holds_the_host():
+    first, second, third = replayed(
+        [task(IN, 10.0, blocks=True), task(WORK, 20.0, gap=5.0), task(OUT, 1.0, gap=1.0)]
+    )
+    assert (first.start, first.end) == (0.0, 10.0)
+    assert (second.submitted, second.start, second.end) == (15.0, 15.0, 35.0)
+    assert (third.submitted, third.start) == (16.0, 35.0)
+
+
+@pytest.mark.parametrize("memory", [MemoryKind.PINNED, PAGEABLE])
+def test_without_an_edit_the_replay_takes_what_was_measured(memory):
+    program = looped(
+        20, 10 * MB, 700.0, between=300.0, **({} if memory is None else {"host": memory})
+    )
+    (phase,) = find_phases(program.operations(), kernels=True)
+    assert phase.schedule is not None
+    assert ends_after(phase.schedule.tasks) == pytest.approx(phase.schedule.measured_ns, rel=1e-6)
+
+
+def test_too_few_rounds_have_no_schedule():
+    (phase,) = find_phases(looped(2, 10 * MB, 700.0).operations(), kernels=True)
+    assert phase.schedule is None
+
+
+def test_what_is_fetched_ahead_is_hidden_but_for_the_first():
+    before, after = (ends_after(tasks) for tasks in (serial(), prefetch(serial(), lasts)))
+    assert before == pytest.approx(ROUNDS * 4.001e6)
+    assert after == pytest.approx(1e6 + ROUNDS * 3.001e6, rel=0.01)
+
+
+def test_work_waits_for_the_copy_of_its_own_round():
+    slow = [replace(one, lasts=9e6) if one.kind == IN else one for one in serial()]
+    placed = replayed(prefetch(slow, lasts))
+    copies = [one.end for one in placed if one.task.kind == IN]
+    works = [one.start for one in placed if one.task.kind == WORK]
+    assert len(copies) == len(works) == ROUNDS
+    assert all(start >= end for start, end in zip(works, copies, strict=True))
+
+
+def test_pinning_changes_pageable_copies_alone():
+    tasks = serial(PAGEABLE)
+    edited = pin(tasks, lasts)
+    assert [one for one in edited if one.kind != IN] == [one for one in tasks if one.kind != IN]
+    assert {one.memory for one in edited if one.kind == IN} == {MemoryKind.PINNED}
+    assert {one.lasts for one in edited if one.kind == IN} == {1e6}
+    assert pin(serial(), lasts) == serial()
+
+
+def test_a_pause_as_long_as_a_copy_in_memory_is_staging():
+    copy = task(IN, 1e6, size=50_000_000, gap=5e6)  # 10 GB/s
+    assert is_staged(copy)
+    assert not is_staged(replace(copy, gap=100.0))
+    assert not is_staged(replace(copy, gap=1e9))
+    assert not is_staged(replace(copy, memory=PAGEABLE))
+    (edited,) = pin([copy], lasts)
+    assert edited.gap < 1e5
+
+
+def test_small_copies_that_follow_each_other_become_one():
+    small = [task(IN, 1e3, size=4096, gap=10e3) for _ in range(64)]
+    (one,) = batch(small, lasts)
+    assert one.bytes == 64 * 4096
+    assert ends_after([one]) < ends_after(small) / 5
+    large = [replace(copy, bytes=4 << 20) for copy in small]
+    assert batch(large, lasts) == large
+    assert batch(small[:3], lasts) == small[:3]
+
+
+def test_results_that_are_looked_at_are_read_once_at_the_end():
+    edited = defer(serial(), lasts)
+    assert [one.kind for one in edited].count(OUT) == 1
+    assert edited[-1].bytes == 4 * ROUNDS
+    large = [replace(one, bytes=1 << 20) if one.kind == OUT else one for one in serial()]
+    assert defer(large, lasts) == large
+
+
+def test_edits_are_named_as_steps_and_each_has_its_code():
+    for name in EDITS:
+        for language in (PYTORCH, CUPY, CUDA):
+            assert code_of((Step(name),), language)
+    assert code_of((Step.PIN, Step.MAPPED), CUDA) is None
+
+
+def test_a_language_is_told_by_the_kernels():
+    assert language_of(["", "_ZN2at6native29vectorized"]) == PYTORCH
+    assert language_of(["cupy_square__float64_float64"]) == CUPY
+    assert language_of(["smooth(float*)"]) == CUDA
