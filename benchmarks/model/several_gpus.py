@@ -3,11 +3,15 @@
 ``python benchmarks/model/several_gpus.py`` fits what GPUs contend for in host memory to one run
 of four GPUs, and compares the rates that follow with other runs: of the same machine with two
 GPUs, and of other machines of the same kind with two. GB/s of all copies of a set together.
+
+``python benchmarks/model/several_gpus.py DIR`` does so for what several_gpus.sh leaves: a fit over
+two GPUs, and copies that it has not had.
 """
 
 from __future__ import annotations
 
 import csv
+import sys
 from pathlib import Path
 
 from lanescope.prediction.contention import (
@@ -17,6 +21,7 @@ from lanescope.prediction.contention import (
     fit_contention,
     together_of,
 )
+from lanescope.prediction.fit_run import fit_folder
 from lanescope.prediction.parameters import Direction
 from lanescope.store.store import read_run
 from lanescope.studies.fit_contention import contention_text
@@ -43,6 +48,28 @@ def main() -> None:
         print(
             f"{name}, {ways}, {len(one.gpus)}: {one.gbs():.1f}, {expected:.1f}, {errors[-1]:+.1%}"
         )
+    print(f"\n{len(errors)} sets, errors from {min(errors):+.1%} to {max(errors):+.1%}")
+
+
+def compare(folder: Path) -> None:
+    """Print how far the fit in a folder is from the copies beside it, set by set."""
+    _, _, fitted = fit_folder(folder / "fit")
+    found = fit_contention(fitted.sets, "lanescope model fit")
+    print("\n".join(contention_text(one) for one in found))
+    print("\nset, round: measured, expected GB/s in sum, error; each copy")
+    errors = []
+    for run in sorted((folder / "copies").iterdir()):
+        number = run.name.partition("-")[0]
+        for one in sets_of(run):
+            each = expected_gbs(one, fitted.sets, found)
+            errors.append(sum(each) / one.gbs() - 1)
+            copies = ", ".join(
+                f"{'h0 -> g' if rate.direction is Direction.H2D else 'h0 <- g'}{rate.gpu} "
+                f"{rate.gbs.value:.1f} ({gbs:.1f})"
+                for rate, gbs in zip(one.rates, each, strict=True)
+            )
+            total = sum(each)
+            print(f"round {number}: {one.gbs():.1f}, {total:.1f}, {errors[-1]:+.1%}; {copies}")
     print(f"\n{len(errors)} sets, errors from {min(errors):+.1%} to {max(errors):+.1%}")
 
 
@@ -84,4 +111,7 @@ def both_ways(cells: Path) -> Together:
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) > 1:
+        compare(Path(sys.argv[1]))
+    else:
+        main()

@@ -50,9 +50,7 @@ def test_a_stream_runs_in_order_and_a_call_that_blocks_holds_the_host():
 
 @pytest.mark.parametrize("memory", [MemoryKind.PINNED, PAGEABLE])
 def test_without_an_edit_the_replay_takes_what_was_measured(memory):
-    program = looped(
-        20, 10 * MB, 700.0, between=300.0, **({} if memory is None else {"host": memory})
-    )
+    program = looped(20, 10 * MB, 700.0, between=300.0, host=int(memory))
     (phase,) = find_phases(program.operations(), kernels=True)
     assert phase.schedule is not None
     assert ends_after(phase.schedule.tasks) == pytest.approx(phase.schedule.measured_ns, rel=1e-6)
