@@ -212,7 +212,7 @@ def _present(one: PhaseAdvice) -> Iterator[str]:
             f"{one.error * 100:+.1f} % against measured."
         )
     if one.reason is not None:
-        alone = "Changes are told by the replay of measured rounds alone."
+        alone = "The changes below come from the replay of measured rounds alone."
         yield (
             f"The model does not describe this phase: {one.reason}. "
             f"{alone if one.changes else 'It advises nothing.'}"

@@ -37,7 +37,7 @@ def candidates(phase: Phase, predict: Predict) -> Iterator[tuple[Candidate, Stat
 
     Only what can be predicted is: memory that the parameters do not know is left out.
     """
-    replayed = (_pin, _batch, _rounds) if phase.schedule is None else ()  # edits tell these else
+    replayed = (_pin, _batch, _rounds) if phase.schedule is None else ()  # the replay finds these
     for make in (*replayed, _wait_less, _streams, _batch_in_streams, _mapped, _hybrid):
         try:
             found = make(phase, predict)

@@ -69,7 +69,7 @@ def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
         if _is_alone(schedule, steps):
             # of prefetching, the first round of the schedule has none before it
             most = schedule.rounds / (schedule.rounds - int(Step.PREFETCH in steps))
-            scale = 1e-9 / schedule.rounds
+            scale = 1 / (schedule.rounds * 1e9)
             value, low, high = ((before + change * most) * scale for change in after)
             wider, remedy = off * scale, _remedy(steps, phase, schedule)
             seconds = Estimate(value, min(low, value) - wider, max(high, value) + wider)

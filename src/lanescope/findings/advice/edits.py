@@ -24,7 +24,7 @@ _LOOKED_AT = 4 << 10
 
 
 #: Bytes a nanosecond (GB/s) that one thread of the host copies, from and to; and the least bytes
-#: of which that is told.
+#: for which that is assumed.
 _STAGED_RATES, _STAGED_BYTES = (2.0, 25.0), 8 << 20
 
 
