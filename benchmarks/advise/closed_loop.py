@@ -5,8 +5,8 @@
 once watched. ``python benchmarks/advise/closed_loop.py compare DIR`` needs no GPU: it advises on
 the stored watches and compares the gain with the one measured.
 
-`CHANGES` says which advice the form ``after`` follows. It was written with the programs, before
-`advise` was changed for them: what fails stays in it.
+`CHANGES` says which advice the form ``after`` follows. The forms were written
+with the programs, this list before `advise` was changed for them: what fails stays in it.
 """
 
 from __future__ import annotations

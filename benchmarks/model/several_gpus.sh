@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What two GPUs contend for in host memory: a fit over both, then copies that no fit has had, in
 # three rounds each. Leaves everything in $OUT (default: benchmarks/results/<hostname>/contention);
-# several_gpus.py --fit compares them. Needs an installed lanescope.
+# several_gpus.py DIR compares them. Needs an installed lanescope.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 out=${OUT:-benchmarks/results/$(hostname)/contention}

@@ -120,7 +120,7 @@ def test_edits_are_named_as_steps_and_each_has_its_code():
     assert code_of((Step.PIN, Step.MAPPED), CUDA) is None
 
 
-def test_a_language_is_told_by_the_kernels():
+def test_the_names_of_kernels_give_the_language():
     assert language_of(["", "_ZN2at6native29vectorized"]) == PYTORCH
     assert language_of(["cupy_square__float64_float64"]) == CUPY
     assert language_of(["smooth(float*)"]) == CUDA

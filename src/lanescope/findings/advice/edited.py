@@ -62,18 +62,19 @@ def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
     before = ends_after(schedule.tasks)
     off = abs(before - schedule.measured_ns)
     for steps in _TRIED:
+        if not _is_alone(schedule, steps):
+            continue
         try:
             after = [_after(schedule, steps, parameters, end) - before for end in _ENDS]
         except NotMeasuredError:
             continue
-        if _is_alone(schedule, steps):
-            # of prefetching, the first round of the schedule has none before it
-            most = schedule.rounds / (schedule.rounds - int(Step.PREFETCH in steps))
-            scale = 1 / (schedule.rounds * 1e9)
-            value, low, high = ((before + change * most) * scale for change in after)
-            wider, remedy = off * scale, _remedy(steps, phase, schedule)
-            seconds = Estimate(value, min(low, value) - wider, max(high, value) + wider)
-            yield Edited(steps, remedy, schedule.rounds, before * scale, seconds)
+        # of prefetching, the first round of the schedule has none before it
+        most = schedule.rounds / (schedule.rounds - int(Step.PREFETCH in steps))
+        scale = 1 / (schedule.rounds * 1e9)
+        value, low, high = ((before + change * most) * scale for change in after)
+        wider, remedy = off * scale, _remedy(steps, phase, schedule)
+        seconds = Estimate(value, min(low, value) - wider, max(high, value) + wider)
+        yield Edited(steps, remedy, schedule.rounds, before * scale, seconds)
 
 
 def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:

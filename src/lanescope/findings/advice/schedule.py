@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.findings.advice.lanes import OUT, WORK, Lane
+from lanescope.findings.advice.lanes import WORK, Lane
 from lanescope.trace.codes import IntArray, MemoryKind
 
 #: From a kernel's launch to its start on an idle GPU, and what a launch takes of the host's time;
@@ -134,21 +134,22 @@ def _measured(lane: Lane, number: IntArray, rounds: int) -> Schedule:
     """Return each operation with the host's times, as far as calls and starts tell them."""
     tasks: list[Task] = []
     free: dict[int, float] = {}
+    engines: dict[int, float] = {}
     zero = float(min(lane.start_ns[0], lane.call_start_ns[0] or lane.start_ns[0]))
     host = latest = 0.0
     for row in range(len(lane)):
         start, end = float(lane.start_ns[row]) - zero, float(lane.end_ns[row]) - zero
         stream = int(lane.stream[row])
-        ready = free.get(stream, 0.0)
+        kind = int(lane.kind[row])
+        ready = max(free.get(stream, 0.0), engines.get(kind, 0.0))
         called, returned = _call(lane, row, zero, host, ready)
         waits = host < latest <= called + 1_000
-        is_copy = lane.kind[row] <= OUT
         lasts = end - start
         early = max(_RETURNS_SHARE * lasts, _RETURNS_NS if lasts > _RETURNS_NS else 0)
-        blocks = bool(is_copy and returned >= end - early)
+        blocks = bool(kind != WORK and returned >= end - early)
         tasks.append(
             Task(
-                int(lane.kind[row]),
+                kind,
                 int(lane.bytes[row]),
                 MemoryKind(int(lane.memory[row])),
                 stream,
@@ -163,6 +164,8 @@ def _measured(lane: Lane, number: IntArray, rounds: int) -> Schedule:
         )
         host = max(host, returned)
         free[stream] = max(ready, end)
+        if kind != WORK:
+            engines[kind] = free[stream]
         latest = max(latest, end)
     return Schedule(tuple(tasks), rounds, latest)
 
